@@ -1,0 +1,275 @@
+// What kernels need beyond xsimd, for one instruction set: fused multiply-add, masked loads and stores, reductions,
+// transposes.  Included by kernel sources only, which are compiled once per set with LAMINA_KERNEL_SET.
+//
+// Everything that depends on the set lives in an inline namespace of the set's name, so that no inline function or
+// template instance is shared (and merged by the linker) between objects built for different sets.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <immintrin.h>
+#include <utility>
+#include <xsimd/xsimd.hpp>
+
+#include "kernels.h"
+
+#ifndef LAMINA_KERNEL_SET
+#error "kernel sources are compiled with -DLAMINA_KERNEL_SET=sse2|avx2|avx512"
+#endif
+
+#define LAMINA_PASTE_(a, b) lamina_##a##_##b
+#define LAMINA_PASTE(a, b) LAMINA_PASTE_(a, b)
+/// LAMINA_KERNEL(relu_f32) is lamina_relu_f32_avx2 in the AVX2 objects.
+#define LAMINA_KERNEL(name) LAMINA_PASTE(name, LAMINA_KERNEL_SET)
+/// Before a loop over registers: register arrays stay in registers only when their loops vanish.
+#define LAMINA_UNROLL _Pragma("clang loop unroll(full)")
+/// Before a loop that must not be unrolled: unrolling a big tile hoists its broadcasts and spills.
+#define LAMINA_NO_UNROLL _Pragma("clang loop unroll(disable)")
+/// Helpers and lambdas of kernels; one left out of line passes registers through memory.
+#define LAMINA_INLINE __attribute__((always_inline)) inline
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+/// The instruction set of this object file.
+inline constexpr isa this_isa = isa::LAMINA_KERNEL_SET;
+
+using arch = xsimd::default_arch;
+
+/// A register of T.
+template <class T> using vec = xsimd::batch<T, arch>;
+
+/// Lanes of a register of T.
+template <class T> inline constexpr int width = static_cast<int>(vec<T>::size);
+
+/// `Count` lanes of T as the compiler's own vector type, for shuffles.
+template <class T, int Count> using raw = T __attribute__((vector_size(sizeof(T) * Count)));
+
+template <class T> LAMINA_INLINE raw<T, width<T>> to_raw(vec<T> x) {
+  return __builtin_bit_cast(raw<T, width<T>>, x.data);
+}
+template <class T> LAMINA_INLINE vec<T> from_raw(raw<T, width<T>> x) {
+  using reg = decltype(vec<T>::data);
+  return vec<T>(__builtin_bit_cast(reg, x));
+}
+/// The same bits seen as another element type.
+template <class To, class T> LAMINA_INLINE vec<To> bits_as(vec<T> x) {
+  return from_raw<To>(__builtin_bit_cast(raw<To, width<To>>, x.data));
+}
+
+template <class T> LAMINA_INLINE vec<T> zero() { return vec<T>(T(0)); }
+template <class T> LAMINA_INLINE vec<T> broadcast(const T* p) { return vec<T>(*p); }
+template <class T> LAMINA_INLINE vec<T> load(const T* p) { return vec<T>::load_unaligned(p); }
+template <class T> LAMINA_INLINE void store(T* p, vec<T> x) { x.store_unaligned(p); }
+
+/// a * b + c, fused where the set has it (SSE2 has not).
+template <class T> LAMINA_INLINE vec<T> fma(vec<T> a, vec<T> b, vec<T> c) {
+#ifdef __FMA__
+  return from_raw<T>(__builtin_elementwise_fma(to_raw<T>(a), to_raw<T>(b), to_raw<T>(c)));
+#else
+  return a * b + c;
+#endif
+}
+
+/// x within [low, high]; a NaN in x stays (x86 min and max give the second operand if one is NaN).
+template <class T> LAMINA_INLINE vec<T> clamp(vec<T> x, vec<T> low, vec<T> high) {
+  return xsimd::min(high, xsimd::max(low, x));
+}
+
+/// The first lanes of a register of T (4 or 8 bytes): an argument of masked loads and stores.  Pass the count to a
+/// function and build the mask inside: as an argument it would go through memory.
+template <class T> struct lane_mask {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+#if defined(__AVX512F__)
+  std::uint32_t bits;
+#elif defined(__AVX2__)
+  __m256i bits;
+  int count;
+#else
+  int count;
+#endif
+};
+
+#if defined(__AVX512F__)
+
+/// Mask of the first `count` lanes; counts beyond the register mean all.
+template <class T> LAMINA_INLINE lane_mask<T> first(int count) {
+  return {_bzhi_u32((1u << width<T>)-1, static_cast<unsigned>(count > width<T> ? width<T> : count))};
+}
+/// Lanes outside the mask are zero and their memory is not touched.
+template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
+  using reg = decltype(vec<T>::data);
+  if constexpr (sizeof(T) == 4)
+    return vec<T>(__builtin_bit_cast(reg, _mm512_maskz_loadu_ps(static_cast<__mmask16>(m.bits), p)));
+  else
+    return vec<T>(__builtin_bit_cast(reg, _mm512_maskz_loadu_pd(static_cast<__mmask8>(m.bits), p)));
+}
+/// Memory outside the mask is not touched.
+template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>(m.bits), __builtin_bit_cast(__m512, x.data));
+  else
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>(m.bits), __builtin_bit_cast(__m512d, x.data));
+}
+
+#elif defined(__AVX2__)
+
+alignas(64) inline constexpr std::int32_t mask_words[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+
+/// Mask of the first `count` lanes; counts beyond the register mean all.
+template <class T> LAMINA_INLINE lane_mask<T> first(int count) {
+  const int n = count > width<T> ? width<T> : count;
+  const auto* words = mask_words + 8 - n * static_cast<int>(sizeof(T) / 4);
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)), n};
+}
+/// Lanes outside the mask are zero and their memory is not touched.
+template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
+  using reg = decltype(vec<T>::data);
+  if constexpr (sizeof(T) == 4)
+    return vec<T>(__builtin_bit_cast(reg, _mm256_maskload_ps(reinterpret_cast<const float*>(p), m.bits)));
+  else
+    return vec<T>(__builtin_bit_cast(reg, _mm256_maskload_pd(reinterpret_cast<const double*>(p), m.bits)));
+}
+/// Memory outside the mask is not touched.  Stores 4, 2, 1 lanes: masked stores are microcoded on some processors.
+template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
+  if (m.count == width<T>) return store(p, x);
+  char* to = reinterpret_cast<char*>(p);
+  const int words = m.count * static_cast<int>(sizeof(T) / 4);
+  const auto all = __builtin_bit_cast(__m256, x.data);
+  auto part = _mm256_castps256_ps128(all);
+  if (words & 4) {
+    _mm_storeu_ps(reinterpret_cast<float*>(to), part);
+    to += 16;
+    part = _mm256_extractf128_ps(all, 1);
+  }
+  if (words & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(to), part);
+    to += 8;
+    part = _mm_movehl_ps(part, part);
+  }
+  if (words & 1) _mm_store_ss(reinterpret_cast<float*>(to), part);
+}
+
+#else
+
+/// Mask of the first `count` lanes; counts beyond the register mean all.
+template <class T> LAMINA_INLINE lane_mask<T> first(int count) { return {count > width<T> ? width<T> : count}; }
+/// Lanes outside the mask are zero and their memory is not touched.
+template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
+  using reg = decltype(vec<T>::data);
+  if (m.count == width<T>) return load(p);
+  const char* from = reinterpret_cast<const char*>(p);
+  const int words = m.count * static_cast<int>(sizeof(T) / 4);
+  auto part = _mm_setzero_ps();
+  if (words & 1) part = _mm_load_ss(reinterpret_cast<const float*>(from + (words & 2) * 4));
+  if (words & 2) part = _mm_loadl_pi(_mm_movelh_ps(part, part), reinterpret_cast<const __m64*>(from));
+  return vec<T>(__builtin_bit_cast(reg, part));
+}
+/// Memory outside the mask is not touched.
+template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
+  if (m.count == width<T>) return store(p, x);
+  char* to = reinterpret_cast<char*>(p);
+  const int words = m.count * static_cast<int>(sizeof(T) / 4);
+  auto part = __builtin_bit_cast(__m128, x.data);
+  if (words & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(to), part);
+    to += 8;
+    part = _mm_movehl_ps(part, part);
+  }
+  if (words & 1) _mm_store_ss(reinterpret_cast<float*>(to), part);
+}
+
+#endif
+
+namespace fold {
+template <int... I> struct indices {};
+template <int... I> indices<I...> make(std::integer_sequence<int, I...>);
+template <int Count> using first_indices = decltype(make(std::make_integer_sequence<int, Count>{}));
+
+template <class T, int Count, int... I> LAMINA_INLINE raw<T, Count> lower(raw<T, 2 * Count> x, indices<I...>) {
+  return __builtin_shufflevector(x, x, I...);
+}
+template <class T, int Count, int... I> LAMINA_INLINE raw<T, Count> upper(raw<T, 2 * Count> x, indices<I...>) {
+  return __builtin_shufflevector(x, x, (I + Count)...);
+}
+/// Halves are combined until one lane is left: an order that depends on the lane count alone.
+template <class T, int Count, class Op> LAMINA_INLINE T lanes(raw<T, Count> x, Op op) {
+  if constexpr (Count == 2) {
+    return op(x[0], x[1]);
+  } else {
+    using index = first_indices<Count / 2>;
+    return lanes<T, Count / 2>(op(lower<T, Count / 2>(x, index{}), upper<T, Count / 2>(x, index{})), op);
+  }
+}
+}  // namespace fold
+
+/// Sum, largest and smallest of the lanes.  The latter two may drop a NaN: test for it first where it matters.
+template <class T> LAMINA_INLINE T reduce_add(vec<T> x) {
+  return fold::lanes<T, width<T>>(to_raw<T>(x), [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
+}
+template <class T> LAMINA_INLINE T reduce_max(vec<T> x) {
+  return fold::lanes<T, width<T>>(to_raw<T>(x),
+                                  [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
+}
+template <class T> LAMINA_INLINE T reduce_min(vec<T> x) {
+  return fold::lanes<T, width<T>>(to_raw<T>(x),
+                                  [](auto a, auto b) __attribute__((always_inline)) { return a < b ? a : b; });
+}
+
+namespace butterfly {
+/// Lanes of (a, b) after swapping a's blocks with that bit set against b's blocks without it.
+template <class T, int Block, int... I>
+LAMINA_INLINE void swap(vec<T>& a, vec<T>& b, fold::indices<I...>) {
+  constexpr int count = width<T>;
+  const auto x = to_raw<T>(a), y = to_raw<T>(b);
+  a = from_raw<T>(__builtin_shufflevector(x, y, ((I & Block) == 0 ? I : count + I - Block)...));
+  b = from_raw<T>(__builtin_shufflevector(x, y, ((I & Block) == 0 ? I + Block : count + I)...));
+}
+/// Interleaves the low and high halves of each 16-byte block in units of `Unit` lanes.
+template <class T, int Unit, int... I>
+LAMINA_INLINE void interleave(vec<T>& low, vec<T>& high, vec<T> a, vec<T> b, fold::indices<I...>) {
+  constexpr int count = width<T>, block = 16 / static_cast<int>(sizeof(T));
+  const auto x = to_raw<T>(a), y = to_raw<T>(b);
+  // lane I of a block takes unit I / Unit: even units from a, odd from b
+  low = from_raw<T>(__builtin_shufflevector(
+      x, y, (I / block * block + I % block / Unit / 2 * Unit + I % Unit + I % block / Unit % 2 * count)...));
+  high = from_raw<T>(__builtin_shufflevector(
+      x, y, (I / block * block + block / 2 + I % block / Unit / 2 * Unit + I % Unit + I % block / Unit % 2 * count)...));
+}
+}  // namespace butterfly
+
+/// Transposes the square of `width<T>` registers in place.
+template <class T> LAMINA_INLINE void transpose(vec<T> (&r)[static_cast<std::size_t>(width<T>)]) {
+  constexpr int count = width<T>;
+  using index = fold::first_indices<count>;
+  if constexpr (sizeof(T) == 4) {
+    LAMINA_UNROLL for (int g = 0; g < count; g += 4) {
+      vec<T> t0, t1, t2, t3;
+      butterfly::interleave<T, 1>(t0, t1, r[g], r[g + 1], index{});
+      butterfly::interleave<T, 1>(t2, t3, r[g + 2], r[g + 3], index{});
+      butterfly::interleave<T, 2>(r[g], r[g + 1], t0, t2, index{});
+      butterfly::interleave<T, 2>(r[g + 2], r[g + 3], t1, t3, index{});
+    }
+    if constexpr (count >= 8) {
+      LAMINA_UNROLL for (int i = 0; i < count; ++i) if ((i & 4) == 0) butterfly::swap<T, 4>(r[i], r[i + 4], index{});
+    }
+    if constexpr (count >= 16) {
+      LAMINA_UNROLL for (int i = 0; i < 8; ++i) butterfly::swap<T, 8>(r[i], r[i + 8], index{});
+    }
+  } else {
+    LAMINA_UNROLL for (int g = 0; g < count; g += 2) {
+      vec<T> low, high;
+      butterfly::interleave<T, 1>(low, high, r[g], r[g + 1], index{});
+      r[g] = low;
+      r[g + 1] = high;
+    }
+    if constexpr (count >= 4) {
+      LAMINA_UNROLL for (int i = 0; i < count; ++i) if ((i & 2) == 0) butterfly::swap<T, 2>(r[i], r[i + 2], index{});
+    }
+    if constexpr (count >= 8) {
+      LAMINA_UNROLL for (int i = 0; i < 4; ++i) butterfly::swap<T, 4>(r[i], r[i + 4], index{});
+    }
+  }
+}
+
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
