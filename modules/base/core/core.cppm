@@ -1,0 +1,318 @@
+// Words shared by every room: text for messages, worded compile errors, structural tuples, named values, views, errors.
+export module lamina:core;
+import lamina.std;
+
+namespace lamina {
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+/// A string literal as a template argument.
+export template <std::size_t N>
+struct fixed_string {
+  char chars[N]{};
+  constexpr fixed_string() = default;
+  constexpr fixed_string(const char (&literal)[N]) {
+    for (std::size_t i = 0; i < N; ++i) chars[i] = literal[i];
+  }
+  constexpr operator std::string_view() const { return {chars, N - 1}; }
+  constexpr std::string_view view() const { return {chars, N - 1}; }
+  constexpr bool empty() const { return N == 1; }
+};
+
+/// Text for messages, usable in constant evaluation: the same code words compile-time and run-time errors.
+/// (std::string and vector(n) are not constexpr-usable under Clang with libstdc++ 12; push_back is.)
+export struct text {
+  std::vector<char> chars;
+
+  constexpr text() = default;
+  explicit constexpr text(std::string_view v) { *this << v; }
+  constexpr bool empty() const { return chars.empty(); }
+  constexpr std::string_view view() const { return {chars.data(), chars.size()}; }
+  std::string string() const { return std::string(view()); }
+
+  constexpr text& operator<<(std::string_view v) {
+    for (char c : v) chars.push_back(c);
+    return *this;
+  }
+  constexpr text& operator<<(const char* v) { return *this << std::string_view(v); }
+  constexpr text& operator<<(char c) { chars.push_back(c); return *this; }
+  constexpr text& operator<<(bool b) { return *this << std::string_view(b ? "true" : "false"); }
+  constexpr text& operator<<(const text& t) { return *this << t.view(); }
+  template <std::integral T>
+    requires(!std::same_as<T, bool> && !std::same_as<T, char>)
+  constexpr text& operator<<(T value) {
+    if (value < 0) chars.push_back('-');
+    char digits[24]{};
+    std::size_t n = 0;
+    do {
+      int digit = static_cast<int>(value % 10);
+      digits[n++] = static_cast<char>('0' + (digit < 0 ? -digit : digit));
+      value = static_cast<T>(value / 10);
+    } while (value != 0);
+    while (n) chars.push_back(digits[--n]);
+    return *this;
+  }
+  /// Up to six significant decimals, without an exponent where the number is of everyday size.
+  constexpr text& operator<<(double value);
+};
+
+constexpr text& text::operator<<(double value) {
+  if (value != value) return *this << std::string_view("nan");
+  if (value < 0) { chars.push_back('-'); value = -value; }
+  if (value > 1.7e308) return *this << std::string_view("inf");
+  int exponent = 0;
+  if (value != 0 && (value >= 1e15 || value < 1e-4)) {
+    while (value >= 10) { value /= 10; ++exponent; }
+    while (value < 1) { value *= 10; --exponent; }
+  }
+  auto whole = static_cast<std::uint64_t>(value);
+  auto fraction = static_cast<std::uint64_t>((value - static_cast<double>(whole)) * 1e6 + 0.5);
+  if (fraction >= 1000000) { ++whole; fraction = 0; }
+  *this << whole;
+  if (fraction) {
+    char digits[6]{};
+    for (int i = 5; i >= 0; --i) { digits[i] = static_cast<char>('0' + fraction % 10); fraction /= 10; }
+    int last = 5;
+    while (digits[last] == '0') --last;
+    chars.push_back('.');
+    for (int i = 0; i <= last; ++i) chars.push_back(digits[i]);
+  }
+  if (exponent) *this << 'e' << exponent;
+  return *this;
+}
+
+// ---- worded compile errors ------------------------------------------------------------------------------------------
+
+/// The message of a check as an exact-size constant. `Check::message()` is consteval and returns text, empty when all is well.
+export template <class Check>
+consteval auto worded() {
+  constexpr std::size_t n = Check::message().chars.size();
+  fixed_string<n + 1> f;
+  if constexpr (n != 0) {
+    auto t = Check::message();
+    for (std::size_t i = 0; i < n; ++i) f.chars[i] = t.chars[i];
+  }
+  return f;
+}
+
+/// Clang prints the message in its note: `fixed_string{"..."}.empty()` evaluated to false.
+export template <fixed_string Message>
+concept accepted = Message.empty();
+
+/// Holds where `Check` finds nothing wrong; otherwise the compiler prints the check's sentence.
+export template <class Check>
+concept no_error = accepted<worded<Check>()>;
+
+/// The spelling of a type, as the compiler prints it.
+export template <class T>
+consteval std::string_view type_name() {
+  std::string_view f = __PRETTY_FUNCTION__;
+  auto b = f.find("T = ") + 4;
+  return f.substr(b, f.size() - b - 1);
+}
+
+/// The I-th type of a list, without recursion.
+export template <std::size_t I, class... T>
+using pick_type = __type_pack_element<I, T...>;
+
+// ---- structural tuple -----------------------------------------------------------------------------------------------
+
+export template <std::size_t I, class T>
+struct slot {
+  T value;
+  bool operator==(const slot&) const = default;
+};
+
+export template <class Seq, class... T>
+struct slots;
+
+template <std::size_t... I, class... T>
+struct slots<std::index_sequence<I...>, T...> : slot<I, T>... {
+  static constexpr std::size_t size = sizeof...(T);
+  template <std::size_t J>
+  constexpr const auto& get() const { return at<J>(*this); }
+  template <std::size_t J>
+  constexpr auto& get() { return mutable_at<J>(*this); }
+  /// Calls f(integral_constant<I>, value) for each value in order. No fold: Clang limits folds to 256 operands.
+  template <class F>
+  constexpr void each(F&& f) const {
+    [[maybe_unused]] int calls[] = {
+        0, (f(std::integral_constant<std::size_t, I>{}, static_cast<const slot<I, T>&>(*this).value), 0)...};
+  }
+  bool operator==(const slots&) const = default;
+
+ private:
+  template <std::size_t J, class U>
+  static constexpr const U& at(const slot<J, U>& s) { return s.value; }
+  template <std::size_t J, class U>
+  static constexpr U& mutable_at(slot<J, U>& s) { return s.value; }
+};
+
+/// A tuple of structural type, so that values made of it can be template arguments.
+export template <class... T>
+using pack = slots<std::index_sequence_for<T...>, T...>;
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+/// A name of at most 24 characters as three words: constant evaluation pays per array element.
+export struct label {
+  std::uint64_t words[3]{};
+  static constexpr std::size_t limit = 24;
+
+  constexpr label() = default;
+  constexpr label(std::string_view v) {
+    if (v.size() > limit) too_long();
+    for (std::size_t i = 0; i < v.size(); ++i)
+      words[i / 8] |= static_cast<std::uint64_t>(static_cast<unsigned char>(v[i])) << (56 - 8 * (i % 8));
+  }
+  constexpr label(const char* s) : label(std::string_view(s)) {}
+  constexpr bool empty() const { return words[0] == 0; }
+  constexpr friend text& operator<<(text& t, const label& l) {
+    for (std::size_t i = 0; i < limit; ++i)
+      if (char c = static_cast<char>(l.words[i / 8] >> (56 - 8 * (i % 8)) & 255)) t.chars.push_back(c);
+    return t;
+  }
+  std::string string() const { text t; t << *this; return t.string(); }
+  constexpr bool operator==(const label& o) const {
+    return words[0] == o.words[0] && words[1] == o.words[1] && words[2] == o.words[2];
+  }
+  constexpr bool operator<(const label& o) const {
+    return words[0] != o.words[0] ? words[0] < o.words[0] : words[1] != o.words[1] ? words[1] < o.words[1] : words[2] < o.words[2];
+  }
+
+ private:
+  static void too_long();   // not constexpr: a longer name ends constant evaluation here and is an error at run time
+};
+
+// ---- views ----------------------------------------------------------------------------------------------------------
+
+/// A run of elements in memory. Not std::span: a program that only imports cannot reach the operators of its iterators.
+export template <class T>
+struct view {
+  T* first = nullptr;
+  std::size_t count = 0;
+
+  constexpr view() = default;
+  constexpr view(T* f, std::size_t n) : first(f), count(n) {}
+  template <class R>
+    requires requires(R& r) { { r.data() } -> std::convertible_to<T*>; r.size(); }
+  constexpr view(R&& r) : first(r.data()), count(r.size()) {}
+  constexpr view(std::initializer_list<std::remove_const_t<T>> l) requires std::is_const_v<T> : first(l.begin()), count(l.size()) {}
+  template <std::size_t N>
+  constexpr view(T (&a)[N]) : first(a), count(N) {}
+
+  constexpr T* begin() const { return first; }
+  constexpr T* end() const { return first + count; }
+  constexpr T* data() const { return first; }
+  constexpr std::size_t size() const { return count; }
+  constexpr bool empty() const { return count == 0; }
+  constexpr T& operator[](std::size_t i) const { return first[i]; }
+  constexpr T& front() const { return first[0]; }
+  constexpr T& back() const { return first[count - 1]; }
+  constexpr view subview(std::size_t from, std::size_t n) const { return {first + from, n}; }
+};
+
+// ---- errors ---------------------------------------------------------------------------------------------------------
+
+/// Base of every error that lamina reports at run time.
+export class error : public std::runtime_error {
+ public:
+  explicit error(const std::string& what);
+  ~error() override;
+};
+/// Shapes that do not fit.
+export class shape_error : public error { public: using error::error; ~shape_error() override; };
+/// Element types that do not fit.
+export class type_error : public error { public: using error::error; ~type_error() override; };
+/// A value outside its range, an unknown name, a wrong option.
+export class value_error : public error { public: using error::error; ~value_error() override; };
+/// A file that is missing, unreadable, damaged or cannot be written.
+export class file_error : public error { public: using error::error; ~file_error() override; };
+/// Something used in a state that does not allow it.
+export class state_error : public error { public: using error::error; ~state_error() override; };
+/// A memory limit that would be crossed.
+export class out_of_memory : public error { public: using error::error; ~out_of_memory() override; };
+
+export enum class error_kind { shape, type, value, file, state, memory };
+
+export namespace detail {
+/// Throws the error of the given kind; interfaces never say `throw`, so that programs without exceptions can import them.
+[[noreturn]] void raise(error_kind kind, std::string_view what);
+[[noreturn]] inline void raise(error_kind kind, const text& what) { raise(kind, what.view()); }
+}
+
+// ---- named values ---------------------------------------------------------------------------------------------------
+
+export template <fixed_string Name, class T>
+struct entry {
+  static constexpr auto name = Name;
+  T value;
+};
+
+export template <fixed_string Name>
+struct key_type {
+  static constexpr auto name = Name;
+  template <class T>
+  constexpr auto operator=(T&& v) const -> entry<Name, std::remove_cvref_t<T>> { return {std::forward<T>(v)}; }
+};
+/// Names an entry of a `dict`: `dict(key<"lhs"> = a)`, `d[key<"lhs">]`.
+export template <fixed_string Name>
+inline constexpr key_type<Name> key{};
+
+template <fixed_string Key, fixed_string... Keys>
+struct unknown_key {
+  static consteval text message() {
+    std::string_view names[] = {Keys.view()..., {}};
+    for (std::size_t i = 0; i < sizeof...(Keys); ++i)
+      if (names[i] == Key.view()) return {};
+    text t;
+    t << "no key `" << Key.view() << "` in this dict; its keys are:";
+    for (std::size_t i = 0; i < sizeof...(Keys); ++i) t << (i ? ", `" : " `") << names[i] << "`";
+    return t;
+  }
+};
+
+template <fixed_string... Keys>
+struct repeated_key {
+  static consteval text message() {
+    std::string_view names[] = {Keys.view()..., {}};
+    for (std::size_t i = 0; i < sizeof...(Keys); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (names[i] == names[j]) {
+          text t;
+          t << "key `" << names[i] << "` is given twice (positions " << j << " and " << i << ")";
+          return t;
+        }
+    return {};
+  }
+};
+
+/// A few values by name, each of its own type, without a heap.
+export template <class... E>
+struct dict;
+
+template <fixed_string... Keys, class... T>
+  requires no_error<repeated_key<Keys...>>
+struct dict<entry<Keys, T>...> : entry<Keys, T>... {
+  constexpr dict(entry<Keys, T>... e) : entry<Keys, T>(std::move(e))... {}
+  static constexpr std::size_t size = sizeof...(Keys);
+  template <fixed_string Key>
+  static constexpr bool contains = ((Key.view() == Keys.view()) || ...);
+
+  template <fixed_string Key>
+    requires no_error<unknown_key<Key, Keys...>>
+  constexpr const auto& operator[](key_type<Key>) const { return find<Key>(*this); }
+  template <fixed_string Key>
+    requires no_error<unknown_key<Key, Keys...>>
+  constexpr const auto& get() const { return find<Key>(*this); }
+  template <class F>
+  constexpr void each(F&& f) const { (f(Keys.view(), static_cast<const entry<Keys, T>&>(*this).value), ...); }
+
+ private:
+  template <fixed_string K, class U>
+  static constexpr const U& find(const entry<K, U>& e) { return e.value; }
+};
+export template <class... E>
+dict(E...) -> dict<E...>;
+
+}  // namespace lamina

@@ -1,0 +1,190 @@
+// Dimensions and shapes: numbers, unknowns and names in one value type for compile time and run time.
+export module lamina:shape;
+import :core;
+import lamina.std;
+
+namespace lamina {
+
+export enum class any_extent : std::int64_t { dyn = -1 };
+/// An extent that is known only at run time.
+export inline constexpr any_extent dyn = any_extent::dyn;
+
+/// One dimension: a number, `dyn`, or a name of at most 10 letters, digits or underscores ("N", "batch").
+/// Names are packed into the negative numbers below `dyn`, six bits a character, so a dimension is one word.
+export struct dim {
+  std::int64_t code = -1;
+
+  constexpr dim() = default;
+  constexpr dim(any_extent) {}
+  template <std::integral T>
+  constexpr dim(T n) : code(static_cast<std::int64_t>(n)) {}
+  template <std::size_t N>
+  constexpr dim(const char (&name)[N]) : code(pack(std::string_view(name, N - 1))) {}
+
+  constexpr bool is_number() const { return code >= 0; }
+  constexpr bool is_name() const { return code < -1; }
+  constexpr bool operator==(const dim&) const = default;
+  static constexpr dim named(std::string_view name) { dim d; d.code = pack(name); return d; }
+  constexpr friend text& operator<<(text& t, dim d) {
+    if (d.is_number()) return t << d.code;
+    if (!d.is_name()) return t << "?";
+    auto bits = static_cast<std::uint64_t>(-(d.code + 1));
+    for (int i = 9; i >= 0; --i)
+      if (auto c = bits >> (6 * i) & 63) t << letters[c - 1];
+    return t;
+  }
+
+ private:
+  static constexpr char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  static constexpr std::int64_t pack(std::string_view name) {
+    std::uint64_t bits = 0;
+    if (name.empty() || name.size() > 10) bad_name();
+    for (char c : name) {
+      std::uint64_t at = 0;
+      while (at < 63 && letters[at] != c) ++at;
+      if (at == 63) bad_name();
+      bits = bits << 6 | (at + 1);
+    }
+    return -static_cast<std::int64_t>(bits) - 1;
+  }
+  static void bad_name();   // not constexpr: ends constant evaluation with its name
+};
+
+/// Highest rank of a tensor.
+export inline constexpr int max_rank = 8;
+
+/// The dimensions of a tensor, outermost first. At run time every dimension of a tensor's shape is a number.
+export struct shape {
+  std::int32_t rank = 0;
+  dim dims[max_rank]{dim(0), dim(0), dim(0), dim(0), dim(0), dim(0), dim(0), dim(0)};
+
+  constexpr shape() = default;
+  constexpr shape(std::initializer_list<dim> d) {
+    if (d.size() > max_rank) too_many();
+    for (auto v : d) dims[rank++] = v;
+  }
+  static constexpr shape of(view<const std::int64_t> d) {
+    shape s;
+    for (auto v : d) s.push_back(v);
+    return s;
+  }
+  constexpr void push_back(dim d) {
+    if (rank == max_rank) too_many();
+    dims[rank++] = d;
+  }
+  constexpr dim operator[](int i) const { return dims[i]; }
+  constexpr dim& operator[](int i) { return dims[i]; }
+  constexpr dim back() const { return dims[rank - 1]; }
+  constexpr dim& back() { return dims[rank - 1]; }
+  /// The number of a dimension that is known.
+  constexpr std::int64_t at(int i) const { return dims[i].code; }
+  /// Product of all dimensions; every one must be a number.
+  constexpr std::int64_t size() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dims[i].code;
+    return n;
+  }
+  constexpr std::int64_t size(int from, int to) const {
+    std::int64_t n = 1;
+    for (int i = from; i < to; ++i) n *= dims[i].code;
+    return n;
+  }
+  constexpr bool is_static() const {
+    for (int i = 0; i < rank; ++i)
+      if (!dims[i].is_number()) return false;
+    return true;
+  }
+  constexpr bool operator==(const shape& o) const {
+    if (rank != o.rank) return false;
+    for (int i = 0; i < rank; ++i)
+      if (dims[i] != o.dims[i]) return false;
+    return true;
+  }
+  constexpr friend text& operator<<(text& t, const shape& s) {
+    t << "[";
+    for (int i = 0; i < s.rank; ++i) t << (i ? "x" : "") << s.dims[i];
+    return t << "]";
+  }
+  std::string string() const { text t; t << *this; return t.string(); }
+
+ private:
+  static void too_many();
+};
+
+/// The extents of a tensor type: numbers, `dyn` and names in any mix.
+export template <dim... D>
+struct extents {
+  static constexpr lamina::shape pattern{D...};
+  static constexpr int rank = sizeof...(D);
+};
+
+template <shape S>
+consteval auto extents_for_impl() {
+  return []<std::size_t... I>(std::index_sequence<I...>) { return extents<S.dims[I]...>{}; }(std::make_index_sequence<static_cast<std::size_t>(S.rank)>{});
+}
+/// The extents type of a shape value.
+export template <shape S>
+using extents_for = decltype(extents_for_impl<S>());
+
+/// Whether two dimensions can be equal: both numbers must agree, everything else is settled at run time.
+export constexpr bool may_equal(dim a, dim b) { return a == b || !a.is_number() || !b.is_number(); }
+/// The better known of two dimensions that are to be equal: a number, else a name, else unknown.
+export constexpr dim better(dim a, dim b) { return a.is_number() ? a : b.is_number() ? b : a.is_name() ? a : b; }
+
+/// Whether a shape fits a pattern: same rank, equal where both are numbers.
+export constexpr bool fits(const shape& pattern, const shape& s) {
+  if (pattern.rank != s.rank) return false;
+  for (int i = 0; i < s.rank; ++i)
+    if (!may_equal(pattern[i], s[i])) return false;
+  return true;
+}
+
+/// The result of broadcasting two shapes (trailing dimensions aligned, size 1 repeats); false where they do not fit.
+/// An unknown dimension against a number other than 1 gives the number.
+export constexpr bool broadcast(const shape& a, const shape& b, shape& result) {
+  result = {};
+  result.rank = a.rank > b.rank ? a.rank : b.rank;
+  for (int k = 0; k < result.rank; ++k) {
+    dim x = k < a.rank ? a[a.rank - 1 - k] : dim(1), y = k < b.rank ? b[b.rank - 1 - k] : dim(1);
+    dim& o = result[result.rank - 1 - k];
+    if (x == y) o = x;
+    else if (x == dim(1)) o = y;
+    else if (y == dim(1)) o = x;
+    else if (x.is_number() && y.is_number()) return false;
+    else if (x.is_number()) o = x;
+    else if (y.is_number()) o = y;
+    else o = dyn;
+  }
+  return true;
+}
+
+/// Number of positions of a window over `size` elements; `dyn` stays `dyn`, 0 where the window does not fit.
+export constexpr dim window_positions(dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+  if (!size.is_number()) return dyn;
+  std::int64_t reach = dilation * (kernel - 1) + 1, padded = size.code + 2 * padding;
+  return padded < reach ? dim(0) : dim((padded - reach) / stride + 1);
+}
+
+/// A list of axes as a template argument or attribute; negative axes count from the end. Empty: all axes.
+export struct axes {
+  std::int32_t count = 0;
+  std::int32_t values[max_rank]{};
+  constexpr axes() = default;
+  template <std::integral... T>
+  constexpr axes(T... a) : count(sizeof...(T)), values{static_cast<std::int32_t>(a)...} {}
+  constexpr std::int32_t operator[](int i) const { return values[i]; }
+  constexpr bool operator==(const axes&) const = default;
+  constexpr friend text& operator<<(text& t, const axes& a) {
+    t << "{";
+    for (int i = 0; i < a.count; ++i) t << (i ? ", " : "") << a.values[i];
+    return t << "}";
+  }
+};
+
+/// Offsets between neighbours of each axis of a row-major tensor, in elements.
+export constexpr void row_major_strides(const shape& s, std::int64_t* strides) {
+  std::int64_t step = 1;
+  for (int i = s.rank - 1; i >= 0; --i) { strides[i] = step; step *= s.at(i); }
+}
+
+}  // namespace lamina

@@ -1,0 +1,71 @@
+// Two-dimensional convolution and pooling, forward and backward; layouts: plain [N, C, H, W] and channel-blocked
+// [N, ceil(C / lanes), H, W, lanes] with zeros in the channels beyond C.
+#pragma once
+#include "kernels.h"
+#include "gemm.h"
+
+namespace lamina::kernels {
+
+/// Sizes of one convolution or pooling window sweep.
+struct window { long channels, height, width, out_channels, out_height, out_width;
+                long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups; };
+
+/// Plain layout through im2col and a matrix product, images [first, first + count) of N.  One struct for three kernels:
+///   forward:       out[n, o, y, x] = sum of weight[o, c, i, j] in[n, c, ...] (+ bias[o]), clamp
+///   input_grad:    out = gradient with respect to `in`; `in` holds the gradient of the result (weights are read)
+///   weight_grad:   out[o, c, i, j] += ... summed over the images of this call in order (out is overwritten, not added to);
+///                  `in` holds the forward input, `weight` the gradient of the result
+struct conv_plain_args {
+  window w;
+  long first, count;
+  const void* in; const void* weight; const void* bias; void* out;
+  double low, high; std::int32_t clamp, pad;
+  gemm_args product;                         // prepared by `conv_plain_prepare`
+  kernel product_run;
+};
+struct conv_plain_functions {
+  kernel forward, input_grad, weight_grad;
+  /// Fills `product` for the given role (0 forward, 1 input_grad, 2 weight_grad) from `w`.
+  void (*prepare)(conv_plain_args* args, int role) noexcept;
+  std::size_t (*scratch_bytes)(const conv_plain_args* args, int role) noexcept;
+};
+
+/// Direct convolution over blocked buffers (inference).  `planar_in`: the input is plain (few channels); depthwise where
+/// groups == channels == out_channels.  Images [first, first + count).
+struct conv_blocked_args {
+  window w;
+  long first, count;
+  const float* in; const float* weight; const float* bias; const float* residual; float* out;   // weight: packed; bias padded to the block
+  float low, high; std::int32_t clamp, planar_in;
+  void (*tile[12])(const void*) noexcept;    // decided by `prepare`
+  long decision[16];                         // decided by `prepare`
+};
+struct conv_blocked_functions {
+  /// 1 if this window can be run here (groups == 1 or depthwise 3x3 pad 1 stride 1 or 2; dilation 1; any kernel, stride 1 or 2).
+  int (*supports)(const window* w, int planar_in) noexcept;
+  void (*prepare)(conv_blocked_args* args) noexcept;
+  std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
+  kernel run;
+  std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
+  kernel pack;                               // args: conv_pack_args
+};
+struct conv_pack_args { window w; const float* weight; float* packed; std::int32_t planar_in, pad; };
+
+/// plain [images, channels, pixels] <-> blocked [images, ceil(channels / lanes), pixels, lanes]
+struct reorder_args { const void* in; void* out; long images, channels, pixels; };
+
+/// Pooling over `images` maps of w.channels channels (plain) or channel blocks (blocked: w.channels counts channels).
+/// `index` (may be null): for each result the position y * width + x of its maximum in the input map, int32.
+struct pool_args { window w; long images; const void* in; void* out; std::int32_t* index; std::int32_t count_padding, pad; };
+/// out (gradient of the input, fully overwritten) from in (gradient of the result) and, for max, the index of the forward run.
+struct pool_grad_args { window w; long images; const void* in; const std::int32_t* index; void* out; std::int32_t count_padding, pad; };
+
+struct conv_functions {
+  conv_plain_functions plain[2];             // [f32, f64]
+  conv_blocked_functions blocked;            // f32
+  kernel to_blocked, from_blocked;           // args: reorder_args, f32
+  kernel max_pool[2], average_pool[2], max_pool_grad[2], average_pool_grad[2];   // plain; [f32, f64]
+  kernel max_pool_blocked, average_pool_blocked;                                 // f32, index must be null
+};
+
+}  // namespace lamina::kernels

@@ -1,0 +1,67 @@
+// Elementwise chains: micro-operations on runs of elements, and the driver that walks a chain in tiles that stay in L1.
+#pragma once
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+/// One micro-operation over `n` elements.  Bit i of `steps` set: operand i advances; clear: operand i is one element.
+/// `out` may be the address of an operand that advances and has the same element size.
+using map_function = void (*)(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept;
+
+/// The micro-operations.  Comparisons and logic write bool; `where` takes (bool, x, y); `clamp` takes (x, low, high).
+enum class map_op : std::int32_t {
+  copy, negate, absolute, sign, square, square_root, reciprocal, exponential, logarithm,
+  sine, cosine, tangent, arcsine, arccosine, arctangent, hyperbolic_tangent, inverse_hyperbolic_sine, inverse_hyperbolic_cosine,
+  sigmoid, relu, error_function, floor, ceil, round, logical_not,
+  add, subtract, multiply, divide, minimum, maximum, power,
+  equal, not_equal, less, less_equal, greater, greater_equal, logical_and, logical_or, logical_xor,
+  where, clamp,
+};
+inline constexpr int map_op_count = static_cast<int>(map_op::clamp) + 1;
+
+/// The function of a micro-operation for an element type (that of its non-bool operands), or null where it has no meaning.
+using map_table = map_function[map_op_count][element_count];
+/// Conversions [from][to]; float to integer truncates towards zero and saturates, NaN gives 0; to bool: != 0.
+using cast_table = map_function[element_count][element_count];
+
+inline constexpr long chain_tile = 512;      // elements per tile
+inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chain_temporaries = 8;
+
+/// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbours on the three outer axes,
+/// and whether the innermost axis advances (1) or repeats one element (0).
+struct chain_operand {
+  void* data;
+  long outer[chain_axes - 1];
+  std::int32_t size, inner;
+};
+/// A micro-operation of a chain. Slots: 0..15 name operands, 16..23 temporaries of `chain_tile` elements of 8 bytes, -1 nothing.
+struct chain_step {
+  map_function run;
+  std::int8_t in[3], out;
+};
+/// Runs `steps` over extent[0] x extent[1] x extent[2] outer positions of extent[3] contiguous elements.
+struct chain_args {
+  long extent[chain_axes];
+  std::int32_t operand_count, step_count;
+  chain_operand operand[chain_operands];
+  chain_step step[chain_steps];
+};
+inline constexpr std::size_t chain_scratch_bytes = chain_temporaries * chain_tile * 8;
+
+/// A single micro-operation over contiguous memory: what a chain of one step without broadcasting becomes.
+struct map_args {
+  map_function run;
+  const void* in[3];
+  void* out;
+  long n;
+  unsigned steps;
+};
+
+struct elementwise_functions {
+  kernel chain;                              // args: chain_args, scratch: chain_scratch_bytes
+  kernel map;                                // args: map_args, no scratch
+  const map_table* maps;
+  const cast_table* casts;
+};
+
+}  // namespace lamina::kernels

@@ -1,0 +1,27 @@
+// What every kernel agrees on: plain C linkage, one flat argument struct, scratch handed in, nothing kept.
+//
+// A kernel is `extern "C" void lamina_<name>_<isa>(const <family>_args* args, void* scratch) noexcept`.
+// It allocates nothing, starts no thread, keeps no writable static state and touches no C++ run time.
+// Scratch is 64-byte aligned; the family's `..._scratch_bytes` function says how much a call needs.
+// Arguments hold addresses and numbers only, so that a plan can be written out and bound again elsewhere.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace lamina::kernels {
+
+/// A bound step: any kernel, seen through its erased signature.
+using kernel = void (*)(const void* args, void* scratch) noexcept;
+
+/// Instruction sets in ascending order; each has its own compiled copy of every kernel.
+enum class isa : std::int32_t { sse2 = 0, avx2 = 1, avx512 = 2 };
+inline constexpr int isa_count = 3;
+
+/// Number of floats in one register of the set; the channel block of blocked layouts.
+constexpr int lanes(isa set) { return set == isa::avx512 ? 16 : set == isa::avx2 ? 8 : 4; }
+
+/// Element types in the order of `lamina::dtype`.
+enum class element : std::int32_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, boolean };
+inline constexpr int element_count = 10;
+
+}  // namespace lamina::kernels

@@ -1,0 +1,51 @@
+// Reductions, softmax and picks along one axis of [outer, length, inner]; copies of strided boxes; random fills.
+#pragma once
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+enum class reduce_op : std::int32_t { sum, mean, maximum, minimum, product, argmax, argmin };
+inline constexpr int reduce_op_count = 7;
+
+/// out[o, i] = op over l of in[o, l, i]; contiguous operands.  argmax and argmin write int64, the first of equals.
+/// Sums: length is cut in blocks of 4096, each summed in a fixed order, blocks added pairwise: bits depend on length and inner alone.
+struct reduce_args {
+  const void* in; void* out;
+  long outer, length, inner;
+};
+using reduce_table = kernel[reduce_op_count][element_count];   // null where it has no meaning; no scratch
+
+/// Softmax or log-softmax along `length` of [outer, length, inner].
+struct softmax_args { const void* in; void* out; long outer, length, inner; };
+/// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread); an index outside 0..length-1
+/// writes 0 and counts into *invalid.
+struct pick_args { const void* in; const std::int64_t* index; void* out; std::int64_t* invalid; long rows, length; };
+
+/// Copies a box of up to 8 axes: strides in elements, 0 repeats. `size` is bytes per element (1, 2, 4, 8).
+struct copy_args {
+  const void* in; void* out;
+  long extent[8], in_stride[8], out_stride[8];
+  std::int32_t axes, size;
+};
+/// Fills `n` elements of `size` bytes with `value` (its first bytes).
+struct fill_args { void* out; long n; std::int32_t size, pad; unsigned char value[8]; };
+
+/// Philox 4x32-10: element e of a fill takes word e % 4 of block e / 4, counter (block, site), key (seed), stream (*step).
+/// uniform: low + (high - low) * u, u in [0, 1);  normal: mean + deviation * z (Box-Muller on word pairs).
+struct random_args {
+  const std::int64_t* state;                 // {seed, step}
+  void* out;
+  long first, n;                             // elements first .. first + n - 1 of the whole fill; first % 4 == 0
+  std::int64_t site;
+  double low, high;                          // uniform: bounds; normal: mean, deviation
+};
+
+struct reduce_functions {
+  const reduce_table* reduce;
+  kernel softmax[2], log_softmax[2];         // [f32, f64]
+  kernel pick[2], spread[2];
+  kernel copy, fill;
+  kernel uniform[2], normal[2];
+};
+
+}  // namespace lamina::kernels

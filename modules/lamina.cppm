@@ -1,0 +1,4 @@
+// The module `lamina`: every room, in the order of the floors.
+export module lamina;
+export import :core;         // text, worded errors, named values, error types
+export import :shape;        // dimensions, shapes, extents and their arithmetic
