@@ -7,17 +7,28 @@
 
 namespace lamina::kernels {
 
+/// Points to constant data, so that a table needs no initialisation at run time.
 struct table {
   isa set;
-  gemm_functions gemm[2];                    // [f32, f64]
-  conv_functions conv;
-  elementwise_functions elementwise;
-  reduce_functions reduce;
+  const gemm_functions* gemm[2];             // [f32, f64]
+  const conv_functions* conv;
+  const elementwise_functions* elementwise;
+  const reduce_functions* reduce;
 };
 
-extern "C" const table* lamina_kernels_sse2() noexcept;
-extern "C" const table* lamina_kernels_avx2() noexcept;
-extern "C" const table* lamina_kernels_avx512() noexcept;
+extern "C" {
+const table* lamina_kernels_sse2() noexcept;
+const table* lamina_kernels_avx2() noexcept;
+const table* lamina_kernels_avx512() noexcept;
+
+// Defined by the families, one each per set.
+extern const gemm_functions lamina_gemm_f32_functions_sse2, lamina_gemm_f64_functions_sse2;
+extern const gemm_functions lamina_gemm_f32_functions_avx2, lamina_gemm_f64_functions_avx2;
+extern const gemm_functions lamina_gemm_f32_functions_avx512, lamina_gemm_f64_functions_avx512;
+extern const conv_functions lamina_conv_sse2, lamina_conv_avx2, lamina_conv_avx512;
+extern const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_avx2, lamina_elementwise_avx512;
+extern const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512;
+}
 
 /// The table of a set; all three are linked in, the caller has checked that the machine can run it.
 inline const table& kernels_of(isa set) {
