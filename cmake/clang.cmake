@@ -1,0 +1,12 @@
+# Picks the compiler and the linker: the environment's CXX where set, else the newest Clang that is known to work.
+if(NOT CMAKE_CXX_COMPILER AND "$ENV{CXX}" STREQUAL "")
+  find_program(LAMINA_CLANG NAMES clang++-19 clang++-20 clang++-21 clang++ DOC "Clang 19 or newer")
+  if(LAMINA_CLANG)
+    set(CMAKE_CXX_COMPILER ${LAMINA_CLANG})
+  endif()
+endif()
+find_program(LAMINA_LLD NAMES ld.lld-19 ld.lld-20 ld.lld-21 ld.lld DOC "LLVM's linker")
+if(LAMINA_LLD)
+  set(CMAKE_EXE_LINKER_FLAGS_INIT "--ld-path=${LAMINA_LLD}")
+  set(CMAKE_SHARED_LINKER_FLAGS_INIT "--ld-path=${LAMINA_LLD}")
+endif()

@@ -1,0 +1,25 @@
+# Merges the profiles that the tests left in BUILD/profiles and prints the coverage of the sources under modules/.
+file(GLOB profiles ${BUILD}/profiles/*.profraw)
+if(NOT profiles)
+  message(FATAL_ERROR "no profiles in ${BUILD}/profiles: run ctest --preset coverage first")
+endif()
+execute_process(COMMAND ${PROFDATA} merge -sparse ${profiles} -o ${BUILD}/lamina.profdata COMMAND_ERROR_IS_FATAL ANY)
+
+# Test programs are those that CTest runs from the build tree.
+execute_process(COMMAND ctest --test-dir ${BUILD} --show-only=json-v1 OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
+string(JSON count LENGTH "${listing}" tests)
+set(programs)
+if(count GREATER 0)
+  math(EXPR last "${count} - 1")
+  foreach(i RANGE ${last})
+    string(JSON program ERROR_VARIABLE absent GET "${listing}" tests ${i} command 0)
+    if(program MATCHES "^${BUILD}/")
+      list(APPEND programs ${program})
+    endif()
+  endforeach()
+endif()
+list(REMOVE_DUPLICATES programs)
+list(POP_FRONT programs first)
+list(TRANSFORM programs PREPEND "-object;")
+execute_process(COMMAND ${COV} report ${first} ${programs} -instr-profile=${BUILD}/lamina.profdata ${SOURCE}/modules
+  COMMAND_ERROR_IS_FATAL ANY)

@@ -1,0 +1,18 @@
+# Installs the library, the sources of its module interfaces (the consumer builds them with its own flags; compiled
+# interfaces are not portable) and the package files for find_package(lamina).
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lamina)
+
+install(TARGETS lamina lamina_kernels lamina_kernels_sse2 lamina_kernels_avx2 lamina_kernels_avx512
+  EXPORT lamina-targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  FILE_SET CXX_MODULES DESTINATION ${CMAKE_INSTALL_DATADIR}/lamina/modules)
+install(EXPORT lamina-targets NAMESPACE lamina:: DESTINATION ${package_dir} CXX_MODULES_DIRECTORY modules)
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lamina-config.cmake.in
+  ${PROJECT_BINARY_DIR}/lamina-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/lamina-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/lamina-config.cmake ${PROJECT_BINARY_DIR}/lamina-config-version.cmake
+  DESTINATION ${package_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,76 @@
+# lamina_test(name SOURCES file... [LABELS label...] [LIBRARIES library...] [ARGUMENTS argument...])
+#
+# A Boost.Test program that may `import lamina;`, registered with CTest.  Its sources include
+# <boost/test/unit_test.hpp> and no more of Boost.Test: `main` comes from one object shared by all tests.
+# - LABELS defaults to unit.  Tests labelled unit, grad or kernel are registered once per instruction set that this
+#   machine has, as name.sse2, name.avx2, name.avx512; the environment variable LAMINA_ISA tells the test.
+# - static, compile_fail, consumer and sample tests are skipped where LAMINA_RELEASE_TESTS is off.
+# - The target thread_tests builds those labelled thread.
+
+# The instruction sets of this machine, by the names that LAMINA_ISA takes.
+function(lamina_machine_sets result)
+  set(sets sse2)
+  if(EXISTS /proc/cpuinfo)
+    file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
+    string(REGEX REPLACE "[ \t:]+" ";" flags "${flags}")
+    set(needs_avx2 avx2 fma bmi1 bmi2 f16c movbe)
+    set(needs_avx512 ${needs_avx2} avx512f avx512bw avx512dq avx512vl avx512cd)
+    foreach(set avx2 avx512)
+      set(missing ${needs_${set}})
+      list(REMOVE_ITEM missing ${flags})
+      if(NOT missing)
+        list(APPEND sets ${set})
+      endif()
+    endforeach()
+  endif()
+  set(${result} ${sets} PARENT_SCOPE)
+endfunction()
+lamina_machine_sets(LAMINA_MACHINE_SETS)
+
+# The Boost.Test runner: the shared library with libstdc++; with libc++ the header-only form, compiled once.
+if(CMAKE_CXX_FLAGS MATCHES "-stdlib=libc\\+\\+")
+  find_package(Boost 1.74 CONFIG REQUIRED)
+  add_library(lamina_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_main.cpp)
+  target_link_libraries(lamina_test_main PUBLIC Boost::headers)
+  target_compile_definitions(lamina_test_main
+    PRIVATE LAMINA_TEST_HEADER_ONLY
+    PUBLIC _LIBCPP_ENABLE_CXX17_REMOVED_UNARY_BINARY_FUNCTION)
+else()
+  set(Boost_USE_STATIC_LIBS OFF)
+  find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS unit_test_framework)
+  add_library(lamina_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_main.cpp)
+  target_link_libraries(lamina_test_main PUBLIC Boost::unit_test_framework)
+  target_compile_definitions(lamina_test_main PUBLIC BOOST_TEST_DYN_LINK)
+endif()
+add_custom_target(thread_tests)
+
+function(lamina_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;LABELS;LIBRARIES;ARGUMENTS")
+  if(test_UNPARSED_ARGUMENTS OR NOT test_SOURCES)
+    message(FATAL_ERROR "lamina_test(${name}): give SOURCES, and no more than LABELS, LIBRARIES, ARGUMENTS")
+  endif()
+  if(NOT test_LABELS)
+    set(test_LABELS unit)
+  endif()
+  if(NOT LAMINA_RELEASE_TESTS AND "${test_LABELS}" MATCHES "(^|;)(static|compile_fail|consumer|sample)(;|$)")
+    return()
+  endif()
+
+  add_executable(${name} ${test_SOURCES})
+  set_target_properties(${name} PROPERTIES CXX_SCAN_FOR_MODULES ON)
+  target_link_libraries(${name} PRIVATE lamina::lamina lamina_test_main ${test_LIBRARIES})
+  if("thread" IN_LIST test_LABELS)
+    add_dependencies(thread_tests ${name})
+  endif()
+
+  set(command ${name} ${test_ARGUMENTS})
+  if(LAMINA_EVERY_ISA AND "${test_LABELS}" MATCHES "(^|;)(unit|grad|kernel)(;|$)")
+    foreach(set ${LAMINA_MACHINE_SETS})
+      add_test(NAME ${name}.${set} COMMAND ${command})
+      set_tests_properties(${name}.${set} PROPERTIES LABELS "${test_LABELS}" ENVIRONMENT LAMINA_ISA=${set})
+    endforeach()
+  else()
+    add_test(NAME ${name} COMMAND ${command})
+    set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}")
+  endif()
+endfunction()

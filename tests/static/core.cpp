@@ -1,0 +1,59 @@
+// Text, worded errors, packs, labels and dicts in constant evaluation.
+import lamina;
+import lamina.std;
+
+namespace {
+
+using namespace lamina;
+
+template <class... T>
+consteval bool prints(std::string_view expected, T... values) {
+  text t;
+  (t << ... << values);
+  return t.view() == expected;
+}
+static_assert(prints("0", 0));
+static_assert(prints("-128 127", std::int8_t(-128), ' ', std::int8_t(127)));
+static_assert(prints("18446744073709551615", ~std::uint64_t(0)));
+static_assert(prints("true/false", true, '/', false));
+static_assert(prints("0.5 -2 3.25", 0.5, ' ', -2.0, ' ', 3.25));
+static_assert(prints("1e20", 1e20));
+static_assert(!prints("1", 2));
+
+struct silent {
+  static consteval text message() { return {}; }
+};
+struct complaint {
+  static consteval text message() { return text("no"); }
+};
+static_assert(no_error<silent>);
+static_assert(!no_error<complaint>);
+static_assert(worded<complaint>().view() == "no");
+
+static_assert(type_name<int>() == "int");
+static_assert(std::same_as<pick_type<1, int, float, double>, float>);
+
+constexpr pack<int, double> two{{1}, {2.5}};
+static_assert(two.get<0>() == 1 && two.get<1>() == 2.5 && two.size == 2);
+
+static_assert(label("a") < label("b") && !(label("b") < label("a")));
+static_assert(label("conv1") == label("conv1") && label("conv1") != label("conv2"));
+static_assert(label().empty() && !label("a").empty());
+static_assert(prints("a_name_of_24_characters_", label("a_name_of_24_characters_")));
+
+using pair_of = dict<entry<"lhs", int>, entry<"rhs", double>>;
+constexpr pair_of sides{key<"lhs"> = 3, key<"rhs"> = 4.0};
+static_assert(sides[key<"lhs">] == 3 && sides[key<"rhs">] == 4.0);
+static_assert(pair_of::contains<"rhs"> && !pair_of::contains<"output">);
+
+template <class D, fixed_string Key>
+concept HasKey = requires(D d) { d[key<Key>]; };
+static_assert(HasKey<pair_of, "lhs">);
+static_assert(!HasKey<pair_of, "output">);
+
+template <fixed_string A, fixed_string B>
+concept DictOf = requires { sizeof(dict<entry<A, int>, entry<B, int>>); };
+static_assert(DictOf<"a", "b">);
+static_assert(!DictOf<"a", "a">);
+
+}  // namespace

@@ -1,0 +1,2 @@
+// Runs when every other file of this folder compiled.
+int main() {}

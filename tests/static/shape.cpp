@@ -1,0 +1,64 @@
+// The arithmetic of shapes in constant evaluation.
+import lamina;
+import lamina.std;
+
+namespace {
+
+using namespace lamina;
+
+static_assert(shape{2, 3}.size() == 6 && shape{}.size() == 1);
+static_assert(shape{2, 3, 4}.size(1, 3) == 12);
+static_assert(shape{2, 3} == shape{2, 3} && shape{2, 3} != shape{3, 2} && shape{2} != shape{2, 1});
+static_assert(shape{2, 3}.is_static() && !shape{dyn, 3}.is_static() && !shape{"N", 3}.is_static());
+static_assert(dim("N") == dim("N") && dim("N") != dim("M") && dim("N") != dyn);
+static_assert(std::same_as<extents_for<shape{"N", 3}>, extents<"N", 3>>);
+static_assert(!std::same_as<extents<2, 3>, extents<3, 2>>);
+
+consteval bool prints(const shape& s, std::string_view expected) {
+  text t;
+  t << s;
+  return t.view() == expected;
+}
+static_assert(prints({2, 3}, "[2x3]"));
+static_assert(prints({}, "[]"));
+static_assert(prints({"batch", 1, 28}, "[batchx1x28]"));
+
+static_assert(may_equal(3, 3) && !may_equal(3, 4) && may_equal(dyn, 4) && may_equal("N", "M"));
+static_assert(better("N", 4) == dim(4) && better(dyn, "N") == dim("N") && better(dyn, dyn) == dyn);
+static_assert(fits({"N", 3}, {7, 3}) && !fits({"N", 3}, {7, 4}) && !fits({"N", 3}, {7, 3, 1}));
+
+consteval bool broadcasts(const shape& a, const shape& b, const shape& expected) {
+  shape forth, back;
+  return broadcast(a, b, forth) && broadcast(b, a, back) && forth == expected && back == expected;
+}
+consteval bool clashes(const shape& a, const shape& b) {
+  shape result;
+  return !broadcast(a, b, result) && !broadcast(b, a, result);
+}
+static_assert(broadcasts({4, 3}, {3}, {4, 3}));
+static_assert(broadcasts({4, 1}, {1, 3}, {4, 3}));
+static_assert(broadcasts({}, {2, 2}, {2, 2}));
+static_assert(broadcasts({dyn, 3}, {5, 1}, {5, 3}));
+static_assert(broadcasts({"N", 3}, {"N", 3}, {"N", 3}));
+static_assert(clashes({4, 3}, {4}));
+
+static_assert(window_positions(28, 5, 1, 0, 1) == dim(24));
+static_assert(window_positions(28, 5, 1, 2, 1) == dim(28));
+static_assert(window_positions(28, 3, 2, 1, 1) == dim(14));
+static_assert(window_positions(28, 3, 1, 0, 2) == dim(24));
+static_assert(window_positions(4, 5, 1, 0, 1) == dim(0));
+static_assert(window_positions(dyn, 5, 1, 0, 1) == dyn);
+
+static_assert(axes(0, -1).count == 2 && axes(0, -1)[1] == -1 && axes() == axes());
+
+consteval bool strides_are(const shape& s, view<const std::int64_t> expected) {
+  std::int64_t strides[max_rank]{};
+  row_major_strides(s, strides);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    if (strides[i] != expected[i]) return false;
+  return true;
+}
+static_assert(strides_are({2, 3, 4}, {12, 4, 1}));
+static_assert(!strides_are({2, 3, 4}, {1, 2, 6}));
+
+}  // namespace
