@@ -2,3 +2,6 @@
 export module lamina;
 export import :core;         // text, worded errors, named values, error types
 export import :shape;        // dimensions, shapes, extents and their arithmetic
+export import :context;      // instruction set, memory, threads
+export import :dtype;        // element types
+export import :tensor;       // tensors and data without storage

@@ -1,0 +1,300 @@
+module;
+#include <sched.h>
+module lamina:context.impl;
+import :core;
+import :context;
+import lamina.std;
+
+namespace lamina {
+
+bool machine_has(isa set) {
+  switch (set) {
+    case isa::avx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+    case isa::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    default: return true;
+  }
+}
+
+isa target_isa() {
+  static const isa chosen = [] {
+    isa best = machine_has(isa::avx512) ? isa::avx512 : machine_has(isa::avx2) ? isa::avx2 : isa::sse2;
+    const char* forced = std::getenv("LAMINA_ISA");
+    if (!forced || !*forced) return best;
+    for (isa set : {isa::sse2, isa::avx2, isa::avx512})
+      if (name_of(set) == forced) {
+        if (!machine_has(set)) {
+          text t;
+          t << "LAMINA_ISA=" << forced << ": this machine has no " << forced << "; the best it has is " << name_of(best);
+          detail::raise(error_kind::value, t);
+        }
+        return set;
+      }
+    text t;
+    t << "LAMINA_ISA=" << forced << ": not an instruction set; choose avx512, avx2 or sse2";
+    detail::raise(error_kind::value, t);
+  }();
+  return chosen;
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::atomic<std::int64_t> current_bytes, peak_bytes, allocation_count, cached_bytes, byte_limit;
+
+// Sizes up to 1 MiB are rounded to powers of two and kept per thread, at most 4 MiB a class in all.
+constexpr std::size_t smallest = 64, largest = std::size_t(1) << 20;
+constexpr int classes = 15;
+constexpr int class_of(std::size_t bytes) { return static_cast<int>(std::countr_zero(std::bit_ceil(bytes < smallest ? smallest : bytes))) - 6; }
+constexpr std::size_t class_bytes(int c) { return smallest << c; }
+
+struct thread_cache {
+  struct item { item* next; };
+  item* heads[classes]{};
+  std::size_t held[classes]{};
+  bool alive = true;
+
+  ~thread_cache() { trim(); alive = false; }
+  void trim() noexcept {
+    for (int c = 0; c < classes; ++c) {
+      while (item* i = heads[c]) {
+        heads[c] = i->next;
+        std::free(i);
+        cached_bytes.fetch_sub(static_cast<std::int64_t>(class_bytes(c)), std::memory_order_relaxed);
+      }
+      held[c] = 0;
+    }
+  }
+};
+thread_local thread_cache cache;
+
+std::size_t rounded(std::size_t bytes) {
+  if (bytes <= largest) return class_bytes(class_of(bytes));
+  return (bytes + 63) / 64 * 64;
+}
+
+}  // namespace
+
+void* memory::allocate(std::size_t bytes) {
+  std::size_t size = rounded(bytes);
+  auto now = current_bytes.fetch_add(static_cast<std::int64_t>(size), std::memory_order_relaxed) + static_cast<std::int64_t>(size);
+  if (auto most = byte_limit.load(std::memory_order_relaxed); most && now > most) {
+    current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+    text t;
+    t << "out of memory: " << bytes << " bytes requested, " << now - static_cast<std::int64_t>(size) << " in use, limit " << most;
+    detail::raise(error_kind::memory, t);
+  }
+  for (auto peak = peak_bytes.load(std::memory_order_relaxed); now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {}
+  allocation_count.fetch_add(1, std::memory_order_relaxed);
+  if (size <= largest && cache.alive) {
+    int c = class_of(size);
+    if (auto* i = cache.heads[c]) {
+      cache.heads[c] = i->next;
+      --cache.held[c];
+      cached_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+      return i;
+    }
+  }
+  void* p = std::aligned_alloc(64, size);
+  if (!p) {
+    current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+    text t;
+    t << "out of memory: the system refused " << bytes << " bytes";
+    detail::raise(error_kind::memory, t);
+  }
+  return p;
+}
+
+void memory::release(void* p, std::size_t bytes) noexcept {
+  if (!p) return;
+  std::size_t size = rounded(bytes);
+  current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+  if (size <= largest && cache.alive) {
+    int c = class_of(size);
+    if (cache.held[c] * size < (std::size_t(4) << 20)) {
+      auto* i = static_cast<thread_cache::item*>(p);
+      i->next = cache.heads[c];
+      cache.heads[c] = i;
+      ++cache.held[c];
+      cached_bytes.fetch_add(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+      return;
+    }
+  }
+  std::free(p);
+}
+
+memory_counters memory::counters() noexcept { return {current_bytes, peak_bytes, allocation_count, cached_bytes}; }
+void memory::reset_peak() noexcept { peak_bytes = current_bytes.load(); }
+void memory::limit(std::int64_t bytes) noexcept { byte_limit = bytes; }
+void memory::trim() noexcept { cache.trim(); }
+
+// ---- threads --------------------------------------------------------------------------------------------------------
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+  return 1;
+}
+
+struct thread_pool::implementation {
+  explicit implementation(int n) : count(n < 1 ? 1 : n) {
+    for (int w = 1; w < count; ++w) workers.emplace_back([this, w] { work(w); });
+  }
+  ~implementation() {
+    stopping.store(true);
+    {
+      std::lock_guard lock(mutex);
+      generation.fetch_add(1);
+    }
+    wake.notify_all();
+    for (auto& t : workers) t.join();
+  }
+
+  static void pause() { __builtin_ia32_pause(); }
+
+  // Waits until `ready()` holds: spins for at most 50 us, then sleeps.
+  template <class F>
+  void wait(std::condition_variable& condition, F ready) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+    do {
+      for (int i = 0; i < 64; ++i) {
+        if (ready()) return;
+        pause();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    std::unique_lock lock(mutex);
+    while (!ready()) condition.wait(lock);
+  }
+
+  void take(int worker) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_acq_rel)) < total;) job(state, i, worker);
+  }
+
+  void work(int worker) {
+    std::uint64_t seen = 0;
+    while (true) {
+      wait(wake, [&] { return generation.load(std::memory_order_acquire) != seen; });
+      seen = generation.load(std::memory_order_acquire);
+      if (stopping.load()) return;
+      take(worker);
+      if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        std::lock_guard lock(mutex);
+        done.notify_one();
+      }
+    }
+  }
+
+  void run(std::size_t n, void (*f)(void*, std::size_t, int), void* s) {
+    if (count == 1 || n <= 1) {
+      for (std::size_t i = 0; i < n; ++i) f(s, i, 0);
+      return;
+    }
+    std::lock_guard one_at_a_time(runs);
+    job = f;
+    state = s;
+    total = n;
+    next.store(0, std::memory_order_relaxed);
+    busy.store(count - 1, std::memory_order_relaxed);
+    {
+      std::lock_guard lock(mutex);
+      generation.fetch_add(1, std::memory_order_release);
+    }
+    wake.notify_all();
+    take(0);
+    wait(done, [&] { return busy.load(std::memory_order_acquire) == 0; });
+  }
+
+  int count;
+  std::vector<std::thread> workers;
+  std::mutex mutex, runs;
+  std::condition_variable wake, done;
+  std::atomic<std::uint64_t> generation{0};
+  std::atomic<bool> stopping{false};
+  std::atomic<std::size_t> next{0};
+  std::atomic<int> busy{0};
+  void (*job)(void*, std::size_t, int) = nullptr;
+  void* state = nullptr;
+  std::size_t total = 0;
+};
+
+thread_pool::thread_pool(int threads) : impl_(std::make_unique<implementation>(threads)) {}
+thread_pool::~thread_pool() = default;
+int thread_pool::threads() const { return impl_->count; }
+void thread_pool::run(std::size_t n, void (*f)(void*, std::size_t, int), void* state) { impl_->run(n, f, state); }
+
+void parallel_workers(int workers, const std::function<void(int)>& f) {
+  std::exception_ptr first;
+  std::mutex mutex;
+  auto guarded = [&](int w) {
+    try {
+      f(w);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int w = 1; w < workers; ++w) threads.emplace_back(guarded, w);
+  if (workers > 0) guarded(0);
+  for (auto& t : threads) t.join();
+  if (first) std::rethrow_exception(first);
+}
+
+// ---- context --------------------------------------------------------------------------------------------------------
+
+struct context::shared {
+  std::mutex mutex;
+  std::unique_ptr<thread_pool> pool;
+  std::vector<std::pair<void*, void (*)(void*)>> owned;
+  std::map<std::size_t, void*> overflow;   // slots beyond the flat array
+};
+
+context::context() : context(1, target_isa()) {}
+context::context(int threads, lamina::isa set)
+    : isa_(set), threads_(threads > 0 ? threads : available_cores()),
+      slots_(std::make_unique<std::atomic<void*>[]>(slot_count)), shared_(std::make_unique<shared>()) {
+  if (!machine_has(set)) {
+    text t;
+    t << "context: this machine has no " << name_of(set);
+    detail::raise(error_kind::value, t);
+  }
+}
+context::~context() {
+  for (auto i = shared_->owned.rbegin(); i != shared_->owned.rend(); ++i) i->second(i->first);
+}
+
+thread_pool& context::pool() {
+  std::lock_guard lock(shared_->mutex);
+  if (!shared_->pool) shared_->pool = std::make_unique<thread_pool>(threads_);
+  return *shared_->pool;
+}
+
+std::size_t context::next_slot() {
+  static std::atomic<std::size_t> next{0};
+  return next.fetch_add(1);
+}
+
+void* context::make_slot(std::size_t at, void* (*make)(), void (*destroy)(void*)) {
+  std::lock_guard lock(shared_->mutex);
+  if (at < slot_count) {
+    if (void* p = slots_[at].load()) return p;
+  } else if (auto i = shared_->overflow.find(at); i != shared_->overflow.end()) {
+    return i->second;
+  }
+  void* p = make();
+  shared_->owned.emplace_back(p, destroy);
+  if (at < slot_count) slots_[at].store(p, std::memory_order_release);
+  else shared_->overflow[at] = p;
+  return p;
+}
+
+context& default_context() {
+  static context c;
+  return c;
+}
+
+}  // namespace lamina

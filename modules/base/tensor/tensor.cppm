@@ -1,0 +1,411 @@
+// Tensors: shared 64-byte aligned storage, row-major, any mix of static, dynamic and named extents; and the data types
+// that need no storage. Every one of them is an operand of the lazy operations.
+export module lamina:tensor;
+import :context;
+import :core;
+import :dtype;
+import :shape;
+import lamina.std;
+
+namespace lamina {
+
+/// A type of values: element type and shape. Shapes may hold unknown and named dimensions.
+export struct tensor_type {
+  dtype element = dtype::float32;
+  shape dims;
+  constexpr bool operator==(const tensor_type&) const = default;
+  constexpr friend text& operator<<(text& t, const tensor_type& x) { return t << x.element << x.dims; }
+  /// Bytes of a tensor of this type; every dimension must be a number.
+  constexpr std::size_t bytes() const { return static_cast<std::size_t>(dims.size()) * size_of(element); }
+};
+
+/// Makes `lamina` an associated namespace of operands that live elsewhere, so that its functions and operators are found.
+export struct operand_base {};
+
+/// The world of typed lazy expressions.
+export struct lazy;
+
+// ---- storage --------------------------------------------------------------------------------------------------------
+
+/// Counted memory: owned and 64-byte aligned, or borrowed from the caller or a mapped file.
+export class storage {
+ public:
+  storage() = default;
+  /// Uninitialised owned memory.
+  explicit storage(std::size_t bytes);
+  /// Memory of the caller, kept alive by `keeper` if given.
+  static storage borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper = nullptr);
+
+  storage(const storage& o) noexcept : block_(o.block_) {
+    if (block_) block_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  storage(storage&& o) noexcept : block_(std::exchange(o.block_, nullptr)) {}
+  storage& operator=(storage o) noexcept { std::swap(block_, o.block_); return *this; }
+  ~storage() {
+    if (block_ && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(block_);
+  }
+
+  inline void* data() const { return block_ ? block_->data : nullptr; }
+  inline std::size_t bytes() const { return block_ ? block_->bytes : 0; }
+  inline bool unique() const { return !block_ || block_->references.load(std::memory_order_acquire) == 1; }
+  inline bool is_borrowed() const { return block_ && block_->borrowed; }
+  inline bool same(const storage& o) const { return block_ == o.block_; }
+  explicit operator bool() const { return block_ != nullptr; }
+
+ private:
+  struct block {
+    std::atomic<long> references{1};
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    bool borrowed = false;
+    std::shared_ptr<void> keeper;
+  };
+  static void destroy(block* b) noexcept;
+  block* block_ = nullptr;
+};
+
+namespace detail {
+// Worded in one place, without templates.
+[[noreturn]] void extents_misfit(const shape& pattern, const shape& got);
+[[noreturn]] void index_out_of_range(const shape& s, view<const std::int64_t> index);
+[[noreturn]] void write_while_shared(const shape& s);
+void check_extents(const shape& pattern, const shape& got);
+std::string print(const void* data, dtype element, const shape& s);
+}
+
+consteval std::size_t unknown_extents(const shape& pattern) {
+  std::size_t n = 0;
+  for (int i = 0; i < pattern.rank; ++i) n += !pattern[i].is_number();
+  return n;
+}
+/// The initializer list that spells a tensor of a rank: `{{1, 2}, {3, 4}}`.
+template <class T, int Rank>
+struct nested { using type = std::initializer_list<typename nested<T, Rank - 1>::type>; };
+template <class T>
+struct nested<T, 0> { using type = T; };
+
+// ---- tensor ---------------------------------------------------------------------------------------------------------
+
+/// Elements of type T in row-major order. Copies share memory; writing needs the only handle (`detach()` makes it so).
+/// Errors: shape_error where run-time extents do not fit the static ones; state_error when shared memory is written.
+export template <Element T, class Extents>
+class tensor {
+ public:
+  using element_type = T;
+  using extents_type = Extents;
+  using world = lazy;
+  static constexpr lamina::shape pattern = Extents::pattern;
+  static constexpr int rank = Extents::rank;
+
+  /// Zero elements of a fully static shape, or an empty tensor.
+  tensor() {
+    if constexpr (pattern.is_static()) allocate(pattern, true);
+    else { shape_.rank = rank; }
+  }
+  /// Zero elements; give every extent, or only those that are not static.
+  template <std::integral... I>
+    requires(sizeof...(I) > 0 && (sizeof...(I) == rank || sizeof...(I) == unknown_extents(Extents::pattern)))
+  explicit tensor(I... n) {
+    const std::int64_t given[] = {static_cast<std::int64_t>(n)...};
+    lamina::shape s = pattern;
+    if constexpr (sizeof...(I) == rank) {
+      for (int i = 0; i < rank; ++i) s[i] = dim(given[i]);
+    } else {
+      int at = 0;
+      for (int i = 0; i < rank; ++i)
+        if (!pattern[i].is_number()) s[i] = dim(given[at++]);
+    }
+    detail::check_extents(pattern, s);
+    allocate(s, true);
+  }
+  /// Zero elements of a run-time shape.
+  explicit tensor(const lamina::shape& s) { detail::check_extents(pattern, s); allocate(s, true); }
+  /// Elements of a nested list: `matrix<float> m{{1, 2}, {3, 4}}`.
+  tensor(typename nested<T, rank>::type list) requires(rank > 0) {
+    lamina::shape s;
+    s.rank = rank;
+    measure<rank>(list, s, 0);
+    detail::check_extents(pattern, s);
+    allocate(s, false);
+    T* out = mutable_data_;
+    fill_from<rank>(list, s, 0, out);
+  }
+  /// A scalar from its number.
+  tensor(T value) requires(rank == 0) { allocate({}, false); *mutable_data_ = value; }
+  /// Existing memory under a shape.
+  tensor(lamina::storage memory, const lamina::shape& s, std::size_t first = 0)
+      : storage_(std::move(memory)), mutable_data_(static_cast<T*>(storage_.data()) + first), shape_(s) {
+    detail::check_extents(pattern, s);
+  }
+  /// Less static extents are free, more static ones are checked.
+  template <class Other>
+    requires(!std::same_as<Other, Extents> && fits(Extents::pattern, Other::pattern))
+  tensor(const tensor<T, Other>& o) : tensor(o.memory(), o.shape(), o.offset()) {}
+
+  /// Memory for results: not cleared.
+  static tensor uninitialised(const lamina::shape& s) { tensor t{no_memory{}}; t.allocate(s, false); return t; }
+
+  const lamina::shape& shape() const { return shape_; }
+  std::int64_t extent(int axis) const { return shape_.at(axis); }
+  std::int64_t size() const { return shape_.size(); }
+  tensor_type type() const { return {dtype_of<T>, shape_}; }
+
+  /// The elements, for reading.
+  view<const T> data() const { return {mutable_data_, static_cast<std::size_t>(size())}; }
+  /// The elements, for writing. Errors: state_error while another tensor or expression shares the memory.
+  view<T> writable() {
+    if (!storage_.unique()) detail::write_while_shared(shape_);
+    return {mutable_data_, static_cast<std::size_t>(size())};
+  }
+  /// Makes this the only handle of its memory, by a copy if it is shared.
+  tensor& detach() {
+    if (!storage_.unique()) *this = copy();
+    return *this;
+  }
+  tensor copy() const {
+    tensor t = uninitialised(shape_);
+    if (size()) std::memcpy(static_cast<void*>(t.mutable_data_), mutable_data_, static_cast<std::size_t>(size()) * sizeof(T));
+    return t;
+  }
+
+  /// An element that can be read and written.
+  class reference {
+   public:
+    reference(tensor* t, std::int64_t at) : owner_(t), at_(at) {}
+    operator T() const { return owner_->mutable_data_[at_]; }
+    const reference& operator=(T v) const {
+      if (!owner_->storage_.unique()) detail::write_while_shared(owner_->shape_);
+      owner_->mutable_data_[at_] = v;
+      return *this;
+    }
+    const reference& operator=(const reference& o) const { return *this = static_cast<T>(o); }
+
+   private:
+    tensor* owner_;
+    std::int64_t at_;
+  };
+  /// Errors: value_error for an index outside the shape.
+  template <std::integral... I>
+    requires(sizeof...(I) == rank)
+  T operator()(I... i) const { return mutable_data_[offset_of(i...)]; }
+  template <std::integral... I>
+    requires(sizeof...(I) == rank)
+  reference operator()(I... i) { return {this, offset_of(i...)}; }
+
+  /// The sub-tensor at an index of the outermost axis; shares memory.
+  auto operator[](std::int64_t i) const requires(rank > 0) {
+    if (i < 0 || i >= shape_.at(0)) detail::index_out_of_range(shape_, {&i, 1});
+    lamina::shape s;
+    for (int a = 1; a < rank; ++a) s.push_back(shape_[a]);
+    return tensor<T, inner>(storage_, s, offset() + static_cast<std::size_t>(i * s.size()));
+  }
+  /// Rows [first, last) of the outermost axis; shares memory.
+  auto rows(std::int64_t first, std::int64_t last) const requires(rank > 0) {
+    if (first < 0 || last < first || last > shape_.at(0)) { std::int64_t range[] = {first, last}; detail::index_out_of_range(shape_, {range, 2}); }
+    lamina::shape s = shape_;
+    s[0] = dim(last - first);
+    return tensor<T, any_rows>(storage_, s, offset() + static_cast<std::size_t>(first * shape_.size(1, rank)));
+  }
+
+  const lamina::storage& memory() const { return storage_; }
+  std::size_t offset() const { return static_cast<std::size_t>(mutable_data_ - static_cast<T*>(storage_.data())); }
+
+  /// Prints as NumPy does.
+  template <class Traits>
+  friend std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const tensor& t) {
+    auto s = detail::print(t.mutable_data_, dtype_of<T>, t.shape_);
+    out.write(s.data(), static_cast<std::ptrdiff_t>(s.size()));
+    return out;
+  }
+
+ private:
+  struct no_memory {};
+  explicit tensor(no_memory) {}
+  static constexpr lamina::shape inner_pattern() {
+    lamina::shape s;
+    for (int a = 1; a < rank; ++a) s.push_back(pattern[a]);
+    return s;
+  }
+  static constexpr lamina::shape rows_pattern() {
+    lamina::shape s = pattern;
+    if (rank) s[0] = dyn;
+    return s;
+  }
+  using inner = extents_for<inner_pattern()>;
+  using any_rows = extents_for<rows_pattern()>;
+
+  void allocate(const lamina::shape& s, bool clear) {
+    shape_ = s;
+    storage_ = lamina::storage(static_cast<std::size_t>(s.size()) * sizeof(T));
+    mutable_data_ = static_cast<T*>(storage_.data());
+    if (clear && s.size()) std::memset(static_cast<void*>(mutable_data_), 0, static_cast<std::size_t>(s.size()) * sizeof(T));
+  }
+  template <class... I>
+  std::int64_t offset_of(I... i) const {
+    const std::int64_t index[] = {static_cast<std::int64_t>(i)..., 0};
+    std::int64_t at = 0;
+    for (int a = 0; a < rank; ++a) {
+      if (index[a] < 0 || index[a] >= shape_.at(a)) detail::index_out_of_range(shape_, {index, static_cast<std::size_t>(rank)});
+      at = at * shape_.at(a) + index[a];
+    }
+    return at;
+  }
+  template <int R, class L>
+  static void measure(const L& list, lamina::shape& s, int axis) {
+    s[axis] = dim(list.size());
+    if constexpr (R > 1)
+      if (list.size()) measure<R - 1>(*list.begin(), s, axis + 1);
+  }
+  template <int R, class L>
+  static void fill_from(const L& list, const lamina::shape& s, int axis, T*& out) {
+    if (static_cast<std::int64_t>(list.size()) != s.at(axis)) ragged();
+    for (const auto& x : list) {
+      if constexpr (R > 1) fill_from<R - 1>(x, s, axis + 1, out);
+      else *out++ = x;
+    }
+  }
+  [[noreturn]] static void ragged() { detail::raise(error_kind::shape, "tensor: the rows of a nested list have different lengths"); }
+
+  lamina::storage storage_;
+  T* mutable_data_ = nullptr;
+  lamina::shape shape_;
+};
+
+export template <Element T>
+using scalar = tensor<T, extents<>>;
+export template <Element T, dim N = dyn>
+using vector = tensor<T, extents<N>>;
+export template <Element T, dim Rows = dyn, dim Columns = dyn>
+using matrix = tensor<T, extents<Rows, Columns>>;
+
+template <int Rank>
+consteval shape all_dynamic() {
+  shape s;
+  for (int i = 0; i < Rank; ++i) s.push_back(dyn);
+  return s;
+}
+/// A tensor of a rank with every extent known at run time.
+export template <Element T, int Rank>
+using tensor_of_rank = tensor<T, extents_for<all_dynamic<Rank>()>>;
+
+/// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use.
+export template <Element T, std::size_t Rank>
+auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
+  shape s = shape::of({dims, Rank});
+  return tensor_of_rank<T, static_cast<int>(Rank)>(storage::borrowed(data, static_cast<std::size_t>(s.size()) * sizeof(T)), s);
+}
+/// The caller's span as a tensor. Errors: shape_error if the extents hold more elements than the span.
+export template <Element T, std::size_t N, std::size_t Rank>
+auto borrow(std::span<T, N> data, const std::int64_t (&dims)[Rank]) {
+  shape s = shape::of({dims, Rank});
+  if (static_cast<std::int64_t>(data.size()) < s.size()) {
+    text t;
+    t << "borrow: a span of " << data.size() << " elements cannot hold " << s;
+    detail::raise(error_kind::shape, t);
+  }
+  return borrow(data.data(), dims);
+}
+
+// ---- data without storage -------------------------------------------------------------------------------------------
+
+/// A tensor whose elements are one number; holds no storage until it is evaluated.
+export template <Element T, class Extents>
+class uniform_tensor {
+ public:
+  using element_type = T;
+  using extents_type = Extents;
+  using world = lazy;
+  static constexpr lamina::shape pattern = Extents::pattern;
+  uniform_tensor(T value, const lamina::shape& s) : value_(value), shape_(s) { detail::check_extents(pattern, s); }
+  const lamina::shape& shape() const { return shape_; }
+  T value() const { return value_; }
+
+ private:
+  T value_;
+  lamina::shape shape_;
+};
+
+/// Zeros of the given extents, without storage.
+export template <Element T, std::integral... I>
+auto zeros(I... n) { return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(T{}, shape{dim(n)...}); }
+/// Zeros of static extents, without storage.
+export template <Element T, class Extents>
+  requires(Extents::pattern.is_static())
+auto zeros() { return uniform_tensor<T, Extents>(T{}, Extents::pattern); }
+/// One number everywhere, without storage.
+export template <Element T, std::integral... I>
+auto filled(T value, I... n) { return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(value, shape{dim(n)...}); }
+
+/// A vector that is `value` at one position and zero elsewhere; holds no storage until it is evaluated.
+export template <Element T>
+class one_hot_vector {
+ public:
+  using element_type = T;
+  using extents_type = extents<dyn>;
+  using world = lazy;
+  static constexpr lamina::shape pattern = extents_type::pattern;
+  one_hot_vector(std::int64_t length, std::int64_t position, T value) : shape_{dim(length)}, position_(position), value_(value) {
+    if (position < 0 || position >= length) {
+      text t;
+      t << "one_hot: position " << position << " is outside 0.." << length - 1;
+      detail::raise(error_kind::value, t);
+    }
+  }
+  const lamina::shape& shape() const { return shape_; }
+  std::int64_t position() const { return position_; }
+  T value() const { return value_; }
+
+ private:
+  lamina::shape shape_;
+  std::int64_t position_;
+  T value_;
+};
+/// Errors: value_error if `position` is not below `length`, in every build.
+export template <Element T>
+one_hot_vector<T> one_hot(std::int64_t length, std::int64_t position, T value = T(1)) { return {length, position, value}; }
+
+// ---- any element type -----------------------------------------------------------------------------------------------
+
+/// A tensor whose element type and rank are known only at run time: what programs, files and nets hold.
+export class any_tensor {
+ public:
+  any_tensor() = default;
+  any_tensor(storage memory, tensor_type type, std::size_t first_byte = 0)
+      : storage_(std::move(memory)), type_(type), data_(static_cast<std::byte*>(storage_.data()) + first_byte) {}
+  template <Element T, class E>
+  any_tensor(const tensor<T, E>& t) : storage_(t.memory()), type_(t.type()), data_(reinterpret_cast<std::byte*>(const_cast<T*>(t.data().data()))) {}
+  /// Zero elements of a type.
+  explicit any_tensor(const tensor_type& type);
+
+  const tensor_type& type() const { return type_; }
+  const lamina::shape& shape() const { return type_.dims; }
+  dtype element() const { return type_.element; }
+  std::size_t bytes() const { return type_.bytes(); }
+  const std::byte* data() const { return data_; }
+  /// For writing: the caller sees to it that nobody reads at the same time.
+  std::byte* mutable_data() { return data_; }
+  const lamina::storage& memory() const { return storage_; }
+  explicit operator bool() const { return static_cast<bool>(storage_); }
+  any_tensor copy() const;
+
+  /// The same memory as a typed tensor. Errors: type_error, shape_error.
+  template <Element T, class E>
+  tensor<T, E> as() const {
+    check_type(dtype_of<T>);
+    return tensor<T, E>(storage_, type_.dims, static_cast<std::size_t>(data_ - static_cast<std::byte*>(storage_.data())) / sizeof(T));
+  }
+  template <Element T>
+  view<const T> elements() const {
+    check_type(dtype_of<T>);
+    return {reinterpret_cast<const T*>(data_), static_cast<std::size_t>(type_.dims.size())};
+  }
+  std::string print() const { return detail::print(data_, type_.element, type_.dims); }
+
+ private:
+  void check_type(dtype wanted) const;
+  storage storage_;
+  tensor_type type_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace lamina
