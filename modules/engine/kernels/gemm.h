@@ -4,12 +4,19 @@
 
 namespace lamina::kernels {
 
-/// Tiles and packers that one product of given sizes needs; chosen by `gemm_prepare`, so that only these are linked.
+struct gemm_args;
+
+/// Adds one K block of one tile to C.  `columns` of the tile are valid; `row` and `column` are its place in C, for the
+/// epilogue; `flags` combines `gemm_add` (C is read and added) and `gemm_finish` (the epilogue follows).
 using gemm_tile = void (*)(long k, const void* a, long a_step, const void* b, long b_step, void* c, long c_row,
-                           const struct gemm_args* args, long column, long row, int flags, int last_lanes) noexcept;
+                           const gemm_args* args, long column, long row, int flags, int columns) noexcept;
+inline constexpr int gemm_add = 1, gemm_finish = 2;
+
+/// Copies k x count elements into the order tiles read: from[p * row + j * column] for B, from[i * row + p * column] for A.
 using gemm_pack = void (*)(long k, long count, const void* from, long row, long column, void* to) noexcept;
 
-/// C[i, j] = sum over p of A[i, p] B[p, j]; strides in elements.  One fma chain per K block, K blocks cut by K alone.
+/// C[i, j] = sum over p of A[i, p] B[p, j]; strides in elements.  One fma chain per K block, K blocks cut by K alone: the
+/// bits of C[i, j] depend on neither packing nor tiles nor on how M, N and the batch are split between calls.
 struct gemm_args {
   long m, n, k;
   const void* a;  long a_row, a_column;      // A[i, p] = a[i * a_row + p * a_column]
@@ -18,18 +25,29 @@ struct gemm_args {
   const void* bias_column;                   // + bias_column[j]   (null: none)
   const void* bias_row;                      // + bias_row[i]      (null: none)
   const void* residual; long residual_row;   // + residual[i * residual_row + j] (null: none)
-  double low, high;                          // clamp to [low, high] where `clamp`
-  std::int32_t clamp, accumulate;            // accumulate: C is read and added to
-  std::int32_t prepacked;                    // b points to what `gemm_prepack` wrote
-  std::int32_t pack_a, pack_b;               // decided by `gemm_prepare`
-  long batch, a_batch, b_batch, c_batch, residual_batch;   // strides between products of a batch; batch >= 1
-  gemm_tile tile[2][2];                      // [short rows][last columns]; decided by `gemm_prepare`
-  gemm_pack packer_a[2], packer_b;
+  double low, high;                          // clamp to [low, high] where `clamp`; NaN stays
+  std::int32_t clamp, accumulate;            // accumulate: C is read and added to, before bias and residual
+  std::int32_t prepacked;                    // b points to what `prepack` wrote, or to the start of one of its panels
+  std::int32_t pack_a, pack_b;               // from here on: decided by `prepare`
+  std::int32_t pad;
+  long batch, a_batch, b_batch, c_batch, residual_batch;   // given: strides between products, 0 shares; batch >= 1
+  long k_block, column_block, panel_block;   // K and columns per block, row panels per block
+  long tall_rows, tall_count, short_rows;    // the first tall_count row panels have tall_rows rows, the rest short_rows
+  long tile_columns, a_step;
+  gemm_tile tile[2][2];                      // [tall, short][whole, last columns]
+  gemm_pack packer_a, packer_b;              // null where not packed
 };
 
-/// Element type, target and role of one product, from which its tiles are chosen.
+struct gemm_prepack_args {
+  long k, n;
+  const void* b; long b_row, b_column;
+  void* packed;
+};
+
+/// The product of one element type.
 struct gemm_functions {
-  /// Fills the decisions and tile addresses of `args` from its sizes and strides (addresses may still be null).
+  /// Fills the decisions and tile addresses of `args` from its sizes and strides (addresses may still be null).  Sizes,
+  /// strides, `prepacked` and `accumulate` may not change afterwards; addresses, bias, residual and clamp may.
   void (*prepare)(gemm_args* args) noexcept;
   /// Bytes of scratch that `run` needs for prepared arguments.
   std::size_t (*scratch_bytes)(const gemm_args* args) noexcept;
@@ -37,12 +55,9 @@ struct gemm_functions {
   /// Bytes of the packed form of a [k, n] operand, and the kernel that makes it (args: gemm_prepack_args).
   std::size_t (*packed_bytes)(long k, long n) noexcept;
   kernel prepack;
-};
-
-struct gemm_prepack_args {
-  long k, n;
-  const void* b; long b_row, b_column;
-  void* packed;
+  /// Rows of a full tile and columns of a packed panel: M and N are best split at multiples of these, and prepacked
+  /// weights only there (column j starts at packed + j * k).
+  long tile_rows, panel_columns;
 };
 
 }  // namespace lamina::kernels

@@ -1,0 +1,167 @@
+// Decisions and loops of the matrix product, for any element type.
+#pragma once
+#include "gemm.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+/// A full tile: measured best of those whose sums, one row of B and one broadcast fit the registers.
+inline constexpr int tile_rows = this_isa == isa::avx512 ? 8 : this_isa == isa::avx2 ? 6 : 4;
+inline constexpr int tile_vectors = this_isa == isa::avx512 ? 3 : 2;
+/// Columns of a packed panel of B.
+template <class T> inline constexpr int panel_columns = tile_vectors * width<T>;
+
+/// Longest chain of multiply-adds; the same for every set, so that AVX2 and AVX-512 give the same bits.
+inline constexpr long longest_k_block = 768;
+/// Rows of A and bytes of a row of B per block: a block of A stays in L2, a block of B in L3.
+inline constexpr long block_rows = 120, block_row_bytes = 16384;
+/// Bytes of B that are read as they lie; beyond, B leaves L2 between two row panels.
+inline constexpr long direct_bytes = this_isa == isa::avx512 ? 700 * 1024 : 280 * 1024;
+/// Bytes of packed B where few rows use it: it is read back from L2.
+inline constexpr long thin_block_bytes = 256 * 1024;
+/// Bytes between rows that put them all into the same few sets of L1.
+inline constexpr long alias_bytes = 4096;
+
+LAMINA_INLINE long smaller(long a, long b) { return a < b ? a : b; }
+LAMINA_INLINE long larger(long a, long b) { return a > b ? a : b; }
+LAMINA_INLINE long parts(long total, long part) { return (total + part - 1) / part; }
+
+/// Equal parts of K: a function of K alone, as the bits of a sum depend on them.
+LAMINA_INLINE long k_block_of(long k) { return k == 0 ? 1 : parts(k, parts(k, longest_k_block)); }
+
+/// Rows of B contiguous: readable unpacked.
+LAMINA_INLINE bool direct_b(const gemm_args& g) { return g.b_column == 1 || g.n == 1; }
+
+/// Whether B is packed: where its layout or its masks demand it, or where it is reused often enough.
+template <class T> LAMINA_INLINE bool packs_b(const gemm_args& g) {
+  constexpr long size = sizeof(T);
+  if (g.prepacked) return false;
+  if (!direct_b(g)) return true;
+  const bool thin = g.m <= 4 * tile_rows, small = g.k * g.n * size <= direct_bytes;
+  const bool aliased = this_isa != isa::avx512 && g.b_row * size % alias_bytes == 0;
+  return !thin && !(small && !aliased);
+}
+
+/// Whether packing A pays: it is reused often, or its rows collide in L1.
+template <class T> LAMINA_INLINE bool packing_a_pays(const gemm_args& g) {
+  constexpr long size = sizeof(T);
+  const bool aliased = g.a_step * size % alias_bytes == 0;
+  if (g.prepacked) return g.n >= 1024 || (g.n >= 256 && (this_isa != isa::avx512 || aliased));
+  return g.pack_b && g.n > 256 && (g.k * g.n * size > 1 << 20 || aliased);
+}
+
+/// Cuts M into row panels of nearly equal height, so that the last tiles are nearly full.
+LAMINA_INLINE void cut_rows_evenly(gemm_args& g) {
+  const long panels = larger(1, parts(g.m, tile_rows));
+  g.short_rows = larger(1, g.m / panels);
+  g.tall_rows = larger(1, parts(g.m, panels));
+  g.tall_count = g.tall_rows == g.short_rows ? panels : g.m - panels * g.short_rows;
+}
+
+/// Cuts the loops; needs pack_b, tile_columns and the row panels.
+template <class T> LAMINA_INLINE void cut_blocks(gemm_args& g) {
+  constexpr long size = sizeof(T);
+  g.k_block = k_block_of(g.k);
+  const bool thin = g.pack_b && g.m <= 4 * tile_rows;
+  const long columns = thin ? thin_block_bytes / (g.k_block * size) : block_row_bytes / size;
+  g.column_block = larger(1, smaller(columns / g.tile_columns, parts(g.n, g.tile_columns))) * g.tile_columns;
+  const long panels = g.tall_count + parts(g.m - g.tall_count * g.tall_rows, g.short_rows);
+  const long most = g.pack_b || g.prepacked ? larger(1, block_rows / tile_rows) : larger(1, panels);
+  g.panel_block = larger(1, parts(panels, larger(1, parts(panels, most))));
+}
+
+template <class T> LAMINA_INLINE long packed_b_count(const gemm_args& g) {
+  return g.pack_b ? g.k_block * parts(g.column_block, panel_columns<T>) * panel_columns<T> : 0;
+}
+template <class T> LAMINA_INLINE std::size_t scratch_of(const gemm_args& g) {
+  const long packed_a = g.pack_a ? g.k_block * g.panel_block * g.tall_rows + width<T> : 0;
+  return static_cast<std::size_t>(packed_b_count<T>(g) + packed_a) * sizeof(T);
+}
+template <class T> LAMINA_INLINE std::size_t packed_size(long k, long n) {
+  return static_cast<std::size_t>(parts(n, panel_columns<T>) * panel_columns<T> * k) * sizeof(T);
+}
+
+/// One block of K and N of one product: what the loops over rows and tiles need of it.
+template <class T> struct block {
+  long k, columns;
+  const T* a;
+  const T* b; long b_step, b_panel;          // column j of the block starts at b + j * b_panel, j at a panel's start
+  T* c;
+  long column;
+  int flags;
+};
+
+/// All rows times one block.  B's panels are the outer loop: the panels of A stream from L2 past one panel of B.
+template <class T> LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, T* packed_a) {
+  const long tall_end = g.tall_count * g.tall_rows, rows_per_block = g.panel_block;
+  const auto rows_at = [&](long i) __attribute__((always_inline)) { return i < tall_end ? g.tall_rows : g.short_rows; };
+  for (long first_row = 0; first_row < g.m;) {
+    long end_row = first_row;
+    for (long panel = 0; panel < rows_per_block && end_row < g.m; ++panel) {
+      const long rows = rows_at(end_row);
+      if (g.pack_a)
+        g.packer_a(now.k, rows, now.a + end_row * g.a_row, g.a_row, g.a_column, packed_a + (end_row - first_row) * now.k);
+      end_row += rows;
+    }
+    for (long j = 0; j < now.columns; j += g.tile_columns) {
+      const long columns = smaller(g.tile_columns, now.columns - j);
+      for (long i = first_row; i < end_row;) {
+        const bool tall = i < tall_end;
+        const long rows = tall ? g.tall_rows : g.short_rows;
+        const T* a = g.pack_a ? packed_a + (i - first_row) * now.k : now.a + i * g.a_row;
+        g.tile[tall ? 0 : 1][columns == g.tile_columns ? 0 : 1](
+            now.k, a, g.pack_a ? rows : g.a_step, now.b + j * now.b_panel, now.b_step, now.c + i * g.c_row + j, g.c_row, &g,
+            now.column + j, i, now.flags, static_cast<int>(columns));
+        i += rows;
+      }
+    }
+    first_row = end_row;
+  }
+}
+
+/// The whole product.  Names no tile or packer: it calls what `prepare` wrote into the arguments.
+template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch) {
+  if (g.m <= 0 || g.n <= 0) return;
+  T* const packed_a = scratch + packed_b_count<T>(g);
+  const T* const a = static_cast<const T*>(g.a);
+  const T* const b = static_cast<const T*>(g.b);
+  T* const c = static_cast<T*>(g.c);
+  for (long j = 0; j < g.n; j += g.column_block) {
+    for (long p = 0; p == 0 || p < g.k; p += g.k_block) {
+      block<T> now;
+      now.k = smaller(g.k_block, g.k - p);
+      now.columns = smaller(g.column_block, g.n - j);
+      now.column = j;
+      now.flags = (p > 0 || g.accumulate ? gemm_add : 0) | (p + now.k == g.k ? gemm_finish : 0);
+      now.b_step = g.pack_b || g.prepacked ? panel_columns<T> : g.b_row;
+      for (long z = 0; z < g.batch; ++z) {
+        const T* this_b = b + z * g.b_batch;
+        if (g.prepacked) {
+          now.b = this_b + j * g.k + p * panel_columns<T>;
+          now.b_panel = g.k;
+        } else if (g.pack_b) {
+          if (z == 0 || g.b_batch != 0)
+            g.packer_b(now.k, now.columns, this_b + p * g.b_row + j * g.b_column, g.b_row, g.b_column, scratch);
+          now.b = scratch;
+          now.b_panel = now.k;
+        } else {
+          now.b = this_b + p * g.b_row + j;
+          now.b_panel = 1;
+        }
+        now.a = a + z * g.a_batch + p * g.a_column;
+        now.c = c + z * g.c_batch + j;
+        if (z > 0 && g.residual && g.residual_batch != 0 && (now.flags & gemm_finish)) {
+          gemm_args moved = g;
+          moved.residual = static_cast<const T*>(g.residual) + z * g.residual_batch;
+          run_block<T>(moved, now, packed_a);
+        } else {
+          run_block<T>(g, now, packed_a);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

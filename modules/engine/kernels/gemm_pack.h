@@ -1,0 +1,106 @@
+// Packing of operands: B in panels of the tile's columns, A in panels of the tile's rows.
+#pragma once
+#include "gemm.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+// B: panels of Vectors registers, [panel][k][columns], the last padded with zeros; from[p * row + j * column].
+
+/// Rows of B are contiguous.  Eight rows at a time across all panels: reads walk along rows, writes stay in few pages.
+template <class T, int Vectors> LAMINA_INLINE void pack_b_rows(long k, long count, const T* from, long row, T* to) {
+  constexpr int lanes = width<T>, columns = Vectors * lanes;
+  constexpr long sweep = 8;
+  for (long p0 = 0; p0 < k; p0 += sweep) {
+    const long p1 = k < p0 + sweep ? k : p0 + sweep;
+    for (long j = 0; j < count; j += columns) {
+      T* out = to + j * k;
+      const T* in = from + j;
+      if (count - j >= columns) {
+        for (long p = p0; p < p1; ++p)
+          LAMINA_UNROLL for (int v = 0; v < Vectors; ++v)
+            store(out + p * columns + v * lanes, load(in + p * row + v * lanes));
+      } else {
+        LAMINA_UNROLL for (int v = 0; v < Vectors; ++v) {
+          const long left = count - j - v * lanes;
+          const auto mask = first<T>(left < 0 ? 0 : static_cast<int>(left));
+          for (long p = p0; p < p1; ++p) store(out + p * columns + v * lanes, load(in + p * row + v * lanes, mask));
+        }
+      }
+    }
+  }
+}
+
+/// Columns of B are contiguous (the transposed operand): squares are transposed in registers.
+template <class T, int Vectors> LAMINA_INLINE void pack_b_columns(long k, long count, const T* from, long column, T* to) {
+  constexpr int lanes = width<T>, columns = Vectors * lanes;
+  for (long j = 0; j < (count + columns - 1) / columns * columns; j += lanes) {
+    T* out = to + j / columns * columns * k + j % columns;
+    const T* in = from + j * column;
+    const long left = count - j;
+    for (long p = 0; p < k; p += lanes) {
+      const int steps = static_cast<int>(k - p < lanes ? k - p : lanes);
+      vec<T> r[lanes];
+      if (left >= lanes && steps == lanes) {
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] = load(in + i * column + p);
+        transpose<T>(r);
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) store(out + (p + i) * columns, r[i]);
+      } else {
+        const auto mask = first<T>(steps);
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] = i < left ? load(in + i * column + p, mask) : zero<T>();
+        transpose<T>(r);
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) if (i < steps) store(out + (p + i) * columns, r[i]);
+      }
+    }
+  }
+}
+
+/// Any strides, one element at a time.
+template <class T, int Vectors>
+LAMINA_INLINE void pack_b_any(long k, long count, const T* from, long row, long column, T* to) {
+  constexpr int columns = Vectors * width<T>;
+  for (long j = 0; j < count; j += columns)
+    for (long p = 0; p < k; ++p)
+      for (long i = j; i < j + columns; ++i) *to++ = i < count ? from[p * row + i * column] : T(0);
+}
+
+// A: one panel of `count` rows, [k][count]; from[i * row + p * column].  Stores are whole registers: each overwrites the
+// surplus of the one before, so the buffer ends with a register of slack.
+
+/// Rows of A are contiguous; at most `Rows` of them.
+template <class T, int Rows> LAMINA_INLINE void pack_a_rows(long k, long count, const T* from, long row, T* to) {
+  constexpr int lanes = width<T>;
+  static_assert(Rows <= lanes);
+  for (long p = 0; p < k; p += lanes) {
+    const int steps = static_cast<int>(k - p < lanes ? k - p : lanes);
+    vec<T> r[lanes];
+    LAMINA_UNROLL for (int i = Rows; i < lanes; ++i) r[i] = zero<T>();
+    if (steps == lanes && count == Rows) {
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) r[i] = load(from + i * row + p);
+      transpose<T>(r);
+      LAMINA_UNROLL for (int i = 0; i < lanes; ++i) store(to + (p + i) * Rows, r[i]);
+    } else {
+      const auto mask = first<T>(steps);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) r[i] = i < count ? load(from + i * row + p, mask) : zero<T>();
+      transpose<T>(r);
+      LAMINA_UNROLL for (int i = 0; i < lanes; ++i) if (i < steps) store(to + (p + i) * count, r[i]);
+    }
+  }
+}
+
+/// Columns of A are contiguous; at most `Rows` rows.
+template <class T, int Rows> LAMINA_INLINE void pack_a_columns(long k, long count, const T* from, long column, T* to) {
+  static_assert(Rows <= width<T>);
+  const auto mask = first<T>(static_cast<int>(count));
+  for (long p = 0; p < k; ++p) store(to + p * count, load(from + p * column, mask));
+}
+
+/// Any strides, one element at a time.
+template <class T> LAMINA_INLINE void pack_a_any(long k, long count, const T* from, long row, long column, T* to) {
+  for (long p = 0; p < k; ++p)
+    for (long i = 0; i < count; ++i) *to++ = from[i * row + p * column];
+}
+
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

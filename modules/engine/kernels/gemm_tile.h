@@ -1,0 +1,188 @@
+// Register tiles of the matrix product: A is broadcast, B is read in vectors along N, C is row-major.
+#pragma once
+#include "gemm.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+/// How a tile walks A: rows (contiguous along K, a_step between rows), columns (contiguous along M, a_step between
+/// columns; also the packed form), any (both strides from the arguments).
+enum class a_order { rows, columns, any };
+/// Which vectors of a tile row are masked.
+enum class masking { whole, last, every };
+
+/// SSE2 has no masked load: there B is packed (and padded with zeros) whenever a tile is not whole.
+inline constexpr bool masks_b = this_isa != isa::sse2;
+
+/// Valid lanes of the vectors of a tile row.
+template <class T, int Vectors, masking Masking> struct tile_mask {
+  lane_mask<T> mask[Vectors];
+
+  LAMINA_INLINE explicit tile_mask(int columns) {
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
+      const int left = columns - j * width<T>;
+      if (masked(j)) mask[j] = first<T>(left < 0 ? 0 : left);
+    }
+  }
+  static constexpr bool masked(int j) {
+    return Masking == masking::every || (Masking == masking::last && j == Vectors - 1);
+  }
+  LAMINA_INLINE vec<T> load(const T* p, int j) const {
+    return masked(j) ? kernels::load(p + j * width<T>, mask[j]) : kernels::load(p + j * width<T>);
+  }
+  LAMINA_INLINE vec<T> load_b(const T* p, int j) const {
+    return masks_b ? load(p, j) : kernels::load(p + j * width<T>);
+  }
+  LAMINA_INLINE void store(T* p, int j, vec<T> x) const {
+    if (masked(j)) kernels::store(p + j * width<T>, x, mask[j]);
+    else kernels::store(p + j * width<T>, x);
+  }
+};
+
+/// Where a tile ends: C, the place of the tile in it, and what happens to the sums on the way.
+template <class T> struct tile_end {
+  T* c;
+  long c_row;
+  const gemm_args* args;
+  long column, row;
+  int flags;
+};
+
+/// Adds C and the epilogue to the sums of a tile and stores them.
+template <class T, int Rows, int Vectors, masking Masking>
+LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
+  if (end.flags & gemm_add) {
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + lanes.load(end.c + i * end.c_row, j);
+  }
+  if (end.flags & gemm_finish) {
+    const gemm_args& args = *end.args;
+    if (args.bias_column) {
+      const T* bias = static_cast<const T*>(args.bias_column) + end.column;
+      vec<T> add[Vectors];
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) add[j] = lanes.load(bias, j);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + add[j];
+    }
+    if (args.bias_row) {
+      const T* bias = static_cast<const T*>(args.bias_row) + end.row;
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
+        const vec<T> add = broadcast(bias + i);
+        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + add;
+      }
+    }
+    if (args.residual) {
+      const T* add = static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column;
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + lanes.load(add + i * args.residual_row, j);
+    }
+    if (args.clamp) {
+      const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = clamp(sum[i][j], low, high);
+    }
+  }
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) lanes.store(end.c + i * end.c_row, j, sum[i][j]);
+}
+
+/// Rows x Vectors registers of C over k steps.
+template <class T, int Rows, int Vectors, masking Masking, a_order Order>
+LAMINA_INLINE void tile(long k, const T* __restrict a, long a_step, const T* __restrict b, long b_step, int columns,
+                        tile_end<T> end) {
+  const tile_mask<T, Vectors, Masking> lanes(columns);
+  const long across = Order == a_order::columns ? 1 : a_step;
+  const long along = Order == a_order::rows ? 1 : Order == a_order::columns ? a_step : end.args->a_column;
+  vec<T> sum[Rows][Vectors];
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = zero<T>();
+  if constexpr (Order == a_order::columns) {
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) __builtin_prefetch(end.c + i * end.c_row, 1);
+  }
+  LAMINA_NO_UNROLL for (long p = 0; p < k; ++p) {
+    vec<T> row[Vectors];
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = lanes.load_b(b, j);
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
+      const vec<T> x = broadcast(a + i * across);
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = fma(x, row[j], sum[i][j]);
+    }
+    a += along;
+    b += b_step;
+  }
+  finish<T, Rows, Vectors, Masking>(sum, lanes, end);
+}
+
+/// One row times `Panels` packed panels side by side: enough chains to hide the latency of the multiply-add.
+template <class T, int Panels, int Vectors, masking Masking>
+LAMINA_INLINE void panels_side_by_side(long k, const T* a, long a_step, const T* b, int columns, tile_end<T> end) {
+  constexpr int count = Panels * Vectors, panel_columns = Vectors * width<T>;
+  const long panel = (end.args->prepacked ? end.args->k : k) * panel_columns;
+  vec<T> sum[1][count];
+  LAMINA_UNROLL for (int j = 0; j < count; ++j) sum[0][j] = zero<T>();
+  LAMINA_NO_UNROLL for (long p = 0; p < k; ++p) {
+    const vec<T> x = broadcast(a + p * a_step);
+    LAMINA_UNROLL for (int j = 0; j < count; ++j)
+      sum[0][j] = fma(x, load(b + j / Vectors * panel + j % Vectors * width<T>), sum[0][j]);
+    b += panel_columns;
+  }
+  finish<T, 1, count, Masking>(sum, tile_mask<T, count, Masking>(columns), end);
+}
+
+/// What is left of a row of panels, one panel at a time.
+template <class T, int Vectors>
+LAMINA_INLINE void panels_one_by_one(long k, const T* a, long a_step, const T* b, int columns, tile_end<T> end) {
+  constexpr int panel_columns = Vectors * width<T>;
+  const long panel = (end.args->prepacked ? end.args->k : k) * panel_columns;
+  for (int j = 0; j < columns; j += panel_columns) {
+    tile_end<T> here = end;
+    here.c += j;
+    here.column += j;
+    panels_side_by_side<T, 1, Vectors, masking::every>(k, a, a_step, b, columns - j, here);
+    b += panel;
+  }
+}
+
+/// Columns of C that `walk_rows` keeps in L1.
+template <class T> inline constexpr int walk_columns = 4096 / static_cast<int>(sizeof(T));
+
+/// One row times B as it lies: walks along rows of B, eight rows per sweep, partial sums in L1.
+template <class T>
+LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b_step, int columns, tile_end<T> end) {
+  constexpr int sweep = 8, lanes = width<T>;
+  alignas(64) T sums[walk_columns<T>];
+  if (k == 0) for (int j = 0; j < columns; j += lanes) store(sums + j, zero<T>());
+  for (long p = 0; p < k; p += sweep) {
+    const int rows = static_cast<int>(k - p < sweep ? k - p : sweep);
+    vec<T> x[sweep];
+    LAMINA_UNROLL for (int u = 0; u < sweep; ++u) x[u] = u < rows ? broadcast(a + (p + u) * a_step) : zero<T>();
+    const T* from = b + p * b_step;
+    const auto step = [&](int j, auto load_b) __attribute__((always_inline)) {
+      vec<T> sum = p == 0 ? zero<T>() : load(sums + j);
+      if (rows == sweep) {
+        LAMINA_UNROLL for (int u = 0; u < sweep; ++u) sum = fma(x[u], load_b(from + u * b_step + j), sum);
+      } else {
+        LAMINA_UNROLL for (int u = 0; u < sweep - 1; ++u)
+          if (u < rows) sum = fma(x[u], load_b(from + u * b_step + j), sum);
+      }
+      store(sums + j, sum);
+    };
+    int j = 0;
+    for (; j + lanes <= columns; j += lanes)
+      step(j, [](const T* q) __attribute__((always_inline)) { return load(q); });
+    if (j < columns) {
+      const auto mask = first<T>(columns - j);
+      step(j, [mask](const T* q) __attribute__((always_inline)) { return load(q, mask); });
+    }
+  }
+  for (int j = 0; j < columns; j += lanes) {
+    vec<T> sum[1][1] = {{load(sums + j)}};
+    tile_end<T> here = end;
+    here.c += j;
+    here.column += j;
+    finish<T, 1, 1, masking::every>(sum, tile_mask<T, 1, masking::every>(columns - j), here);
+  }
+}
+
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
