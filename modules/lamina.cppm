@@ -2,6 +2,7 @@
 export module lamina;
 export import :core;         // text, worded errors, named values, error types
 export import :shape;        // dimensions, shapes, extents and their arithmetic
+export import :policy;       // compile-time choices as values, inherited by sublayers
 export import :context;      // instruction set, memory, threads
 export import :dtype;        // element types
 export import :tensor;       // tensors and data without storage

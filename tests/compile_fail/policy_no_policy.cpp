@@ -1,0 +1,8 @@
+// expect: argument 2 of policies<...> is a value of type `int`, which is no policy
+import lamina;
+using namespace lamina;
+#ifdef BAD
+using set = policies<update(true), 3>;
+#else
+using set = policies<update(true)>;
+#endif

@@ -1,0 +1,8 @@
+// expect: the sublayer name `body.dot` contains a dot; a dot separates a sublayer from its port
+import lamina;
+using namespace lamina;
+#ifdef BAD
+using set = policies<sub<"body.dot">(update(false))>;
+#else
+using set = policies<sub<"body">(sub<"dot">(update(false)))>;
+#endif
