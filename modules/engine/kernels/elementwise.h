@@ -46,7 +46,8 @@ struct chain_args {
   chain_operand operand[chain_operands];
   chain_step step[chain_steps];
 };
-inline constexpr std::size_t chain_scratch_bytes = chain_temporaries * chain_tile * 8;
+/// The temporaries, and one block per operand in which short rows are laid out.
+inline constexpr std::size_t chain_scratch_bytes = (chain_temporaries + chain_operands) * chain_tile * 8;
 
 /// A single micro-operation over contiguous memory: what a chain of one step without broadcasting becomes.
 struct map_args {
@@ -63,5 +64,6 @@ struct elementwise_functions {
   const map_table* maps;
   const cast_table* casts;
 };
+extern "C" const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_avx2, lamina_elementwise_avx512;
 
 }  // namespace lamina::kernels

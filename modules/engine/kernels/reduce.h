@@ -30,8 +30,14 @@ struct copy_args {
 /// Fills `n` elements of `size` bytes with `value` (its first bytes).
 struct fill_args { void* out; long n; std::int32_t size, pad; unsigned char value[8]; };
 
-/// Philox 4x32-10: element e of a fill takes word e % 4 of block e / 4, counter (block, site), key (seed), stream (*step).
-/// uniform: low + (high - low) * u, u in [0, 1);  normal: mean + deviation * z (Box-Muller on word pairs).
+/// Philox 4x32-10.  The counter's four words are the block number, the site, and the step's low and high words; the key
+/// is the seed's low and high words.  Block number and site count modulo 2^32.
+/// f32: element e takes word e % 4 of block e / 4; u = (word >> 8) 2^-24.
+/// f64: element e takes words 2 (e % 2) and 2 (e % 2) + 1 of block e / 2; u = (first << 21 | second >> 11) 2^-53.
+/// uniform: low + (high - low) u, u in [0, 1), kept below `high`.  The same bits on every instruction set.
+/// normal: mean + deviation z, Box-Muller on pairs of elements (2k, 2k + 1): radius sqrt(-2 log(1 - v)) by the first,
+/// angle 2 pi w by the second; the pair takes cosine and sine.  v and w are u of the element itself, for f32 with all
+/// 32 bits of the word.
 struct random_args {
   const std::int64_t* state;                 // {seed, step}
   void* out;
@@ -47,5 +53,6 @@ struct reduce_functions {
   kernel copy, fill;
   kernel uniform[2], normal[2];
 };
+extern "C" const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512;
 
 }  // namespace lamina::kernels

@@ -1,0 +1,156 @@
+// The driver of chains: walks the outer positions, cuts the innermost axis in tiles, and calls each step on a tile.
+//
+// Short rows would drown in calls, so they are taken many at a time: operands whose rows follow each other in memory
+// are used in place, the others are laid out row after row in a block of their own first.
+#pragma once
+#include "storage.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace chains {
+
+inline constexpr int slots = chain_operands + chain_temporaries;
+inline constexpr int nothing = slots;                        // the slot of absent inputs
+inline constexpr long short_row = 96, block_elements = chain_tile - 8;
+
+/// A step with its slots made into indices that need no test.
+struct prepared_step {
+  map_function run;
+  int in[3], out;
+  unsigned steps;
+};
+struct prepared {
+  prepared_step step[chain_steps];
+  char* address[slots + 1];
+  unsigned written, read_first;                              // bits by operand
+};
+
+LAMINA_INLINE void prepare(prepared& p, const chain_args& args, unsigned advancing, char* scratch) {
+  p.written = p.read_first = 0;
+  for (int s = 0; s < args.step_count; ++s) {
+    const chain_step& from = args.step[s];
+    prepared_step& to = p.step[s];
+    to.run = from.run;
+    to.steps = 0;
+    for (int i = 0; i < 3; ++i) {
+      const int slot = from.in[i];
+      to.in[i] = slot < 0 ? nothing : slot;
+      if (slot < 0) continue;
+      if (slot >= chain_operands || (advancing >> slot & 1u) != 0) to.steps |= 1u << i;
+      if (slot < chain_operands && (p.written >> slot & 1u) == 0) p.read_first |= 1u << slot;
+    }
+    to.out = from.out;
+    if (from.out < chain_operands) p.written |= 1u << from.out;
+  }
+  for (int t = 0; t < chain_temporaries; ++t) p.address[chain_operands + t] = scratch + t * (chain_tile * 8);
+  p.address[nothing] = nullptr;
+}
+
+LAMINA_INLINE void run_steps(const prepared& p, int count, long n) {
+  for (int s = 0; s < count; ++s) {
+    const prepared_step& step = p.step[s];
+    step.run(p.address[step.in[0]], p.address[step.in[1]], p.address[step.in[2]], p.address[step.out], n, step.steps);
+  }
+}
+
+LAMINA_INLINE char* position(const chain_operand& operand, long i, long j, long k) {
+  return static_cast<char*>(operand.data) + i * operand.outer[0] + j * operand.outer[1] + k * operand.outer[2];
+}
+
+/// Long rows: every step on up to `chain_tile` elements of one row.
+inline void long_rows(const chain_args& args, prepared& p) {
+  const int operands = args.operand_count;
+  const long row = args.extent[3];
+  long advance[chain_operands];
+  for (int o = 0; o < operands; ++o) advance[o] = args.operand[o].inner != 0 ? chain_tile * args.operand[o].size : 0;
+  for (long i = 0; i < args.extent[0]; ++i)
+    for (long j = 0; j < args.extent[1]; ++j)
+      for (long k = 0; k < args.extent[2]; ++k) {
+        for (int o = 0; o < operands; ++o) p.address[o] = position(args.operand[o], i, j, k);
+        for (long left = row; left > 0; left -= chain_tile) {
+          run_steps(p, args.step_count, left < chain_tile ? left : chain_tile);
+          for (int o = 0; o < operands; ++o) p.address[o] += advance[o];
+        }
+      }
+}
+
+/// Lays out `rows` rows of `row` elements one after the other; `inner` 0 repeats an element.
+template <class Word> LAMINA_INLINE void lay_out(const char* from, long stride, int inner, long rows, long row, char* to) {
+  Word* out = reinterpret_cast<Word*>(to);
+  for (long r = 0; r < rows; ++r, from += stride, out += row) {
+    const Word* in = reinterpret_cast<const Word*>(from);
+    if (inner != 0) {
+      LAMINA_INDEPENDENT for (long i = 0; i < row; ++i) out[i] = in[i];
+    } else {
+      const Word value = *in;
+      LAMINA_INDEPENDENT for (long i = 0; i < row; ++i) out[i] = value;
+    }
+  }
+}
+inline void lay_out(const chain_operand& operand, const char* from, long rows, long row, char* to) {
+  const long stride = operand.outer[2];
+  switch (operand.size) {
+    case 1: return lay_out<std::uint8_t>(from, stride, operand.inner, rows, row, to);
+    case 2: return lay_out<std::uint16_t>(from, stride, operand.inner, rows, row, to);
+    case 4: return lay_out<std::uint32_t>(from, stride, operand.inner, rows, row, to);
+    default: return lay_out<std::uint64_t>(from, stride, operand.inner, rows, row, to);
+  }
+}
+inline void spread_back(const chain_operand& operand, const char* from, long rows, long row, char* to) {
+  const long bytes = row * operand.size;
+  for (long r = 0; r < rows; ++r) __builtin_memcpy(to + r * operand.outer[2], from + r * bytes, static_cast<std::size_t>(bytes));
+}
+
+/// Short rows: blocks of whole rows along the third axis.
+inline void short_rows(const chain_args& args, prepared& p, unsigned direct, char* blocks) {
+  const int operands = args.operand_count;
+  const long row = args.extent[3], most = block_elements / row;
+  const char* held[chain_operands] = {};                     // what a block of repeated rows was made from
+  for (long i = 0; i < args.extent[0]; ++i)
+    for (long j = 0; j < args.extent[1]; ++j)
+      for (long k = 0; k < args.extent[2]; k += most) {
+        const long rows = args.extent[2] - k < most ? args.extent[2] - k : most;
+        for (int o = 0; o < operands; ++o) {
+          const chain_operand& operand = args.operand[o];
+          char* const here = position(operand, i, j, k);
+          if ((direct >> o & 1u) != 0) {
+            p.address[o] = here;
+            continue;
+          }
+          p.address[o] = blocks + o * (chain_tile * 8);
+          if ((p.written >> o & 1u) != 0 && (p.read_first >> o & 1u) == 0) continue;
+          const bool repeated = operand.outer[2] == 0 && (p.written >> o & 1u) == 0;
+          if (repeated && held[o] == here) continue;
+          held[o] = here;
+          // repeated rows fill the whole block, for later blocks too
+          lay_out(operand, here, repeated ? most : rows, row, p.address[o]);
+        }
+        run_steps(p, args.step_count, rows * row);
+        for (int o = 0; o < operands; ++o)
+          if ((p.written >> o & 1u) != 0 && (direct >> o & 1u) == 0)
+            spread_back(args.operand[o], p.address[o], rows, row, position(args.operand[o], i, j, k));
+      }
+}
+
+inline void run(const chain_args& args, char* scratch) {
+  prepared p;
+  unsigned advancing = 0, constant = 0, contiguous = 0;
+  const long row = args.extent[3];
+  if (row <= 0) return;
+  for (int o = 0; o < args.operand_count; ++o) {
+    const chain_operand& operand = args.operand[o];
+    if (operand.inner != 0) advancing |= 1u << o;
+    if (operand.inner == 0 && operand.outer[2] == 0) constant |= 1u << o;
+    if (operand.inner != 0 && operand.outer[2] == row * operand.size) contiguous |= 1u << o;
+  }
+  if (row >= short_row || args.extent[2] < 2) {
+    prepare(p, args, advancing, scratch);
+    return long_rows(args, p);
+  }
+  prepare(p, args, ~constant, scratch);
+  short_rows(args, p, constant | contiguous, scratch + chain_temporaries * (chain_tile * 8));
+}
+
+}  // namespace chains
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

@@ -1,0 +1,184 @@
+// Micro-operations over arrays: one loop per pattern of advancing operands.  An element's bits do not depend on its
+// place: loops are either scalar code that the compiler vectorises, or registers with a masked tail.
+#pragma once
+#include "casts.h"
+#include "micro.h"
+
+// the loop request is for all types; a few operations stay scalar (64-bit division, pow)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+/// How a result is stored: comparisons as bytes.
+template <class T> LAMINA_INLINE T stored(T x) { return x; }
+LAMINA_INLINE std::uint8_t stored(bool x) { return x ? 1 : 0; }
+template <class T> using stored_as = decltype(stored(T()));
+
+template <class T> LAMINA_INLINE void fill_run(T* out, T value, long n) {
+  for (long i = 0; i < n; ++i) out[i] = value;
+}
+
+template <class Op, class T>
+void map_unary(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+  const T* x = static_cast<const T*>(a);
+  auto* y = static_cast<stored_as<decltype(Op::run(*x))>*>(out);
+  if ((steps & 1) == 0) return fill_run(y, stored(Op::run(*x)), n);
+  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) y[i] = stored(Op::run(x[i]));
+}
+
+template <class Op, class T, unsigned Steps> LAMINA_INLINE void binary_run(const T* x, const T* y, auto* out, long n) {
+  const T x0 = *x, y0 = *y;
+  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i)
+    out[i] = stored(Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0));
+}
+template <class Op, class T>
+void map_binary(const void* a, const void* b, const void*, void* out, long n, unsigned steps) noexcept {
+  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  auto* z = static_cast<stored_as<decltype(Op::run(*x, *y))>*>(out);
+  if (n <= 0) return;
+  switch (steps & 3) {
+    case 3: return binary_run<Op, T, 3>(x, y, z, n);
+    case 2: return binary_run<Op, T, 2>(x, y, z, n);
+    case 1: return binary_run<Op, T, 1>(x, y, z, n);
+    default: return fill_run(z, stored(Op::run(*x, *y)), n);
+  }
+}
+
+template <class T, unsigned Steps> LAMINA_INLINE void clamp_run(const T* x, const T* y, const T* z, T* out, long n) {
+  const T x0 = *x, y0 = *y, z0 = *z;
+  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i)
+    out[i] = micro::clamp::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0, (Steps & 4) != 0 ? z[i] : z0);
+}
+template <class T, unsigned Steps>
+LAMINA_INLINE void where_run(const std::uint8_t* x, const T* y, const T* z, T* out, long n) {
+  const std::uint8_t x0 = *x;
+  const T y0 = *y, z0 = *z;
+  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) {
+    const T yes = (Steps & 2) != 0 ? y[i] : y0, no = (Steps & 4) != 0 ? z[i] : z0;
+    out[i] = ((Steps & 1) != 0 ? x[i] : x0) != 0 ? yes : no;
+  }
+}
+#define LAMINA_EACH_STEPS(run)                    \
+  switch (steps & 7) {                            \
+    case 0: return run(0);                        \
+    case 1: return run(1);                        \
+    case 2: return run(2);                        \
+    case 3: return run(3);                        \
+    case 4: return run(4);                        \
+    case 5: return run(5);                        \
+    case 6: return run(6);                        \
+    default: return run(7);                       \
+  }
+template <class T> void map_clamp(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
+  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
+  if (n <= 0) return;
+#define LAMINA_RUN(s) clamp_run<T, s>(x, y, z, static_cast<T*>(out), n)
+  LAMINA_EACH_STEPS(LAMINA_RUN)
+#undef LAMINA_RUN
+}
+template <class T> void map_where(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
+  const auto* x = static_cast<const std::uint8_t*>(a);
+  const T *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
+  if (n <= 0) return;
+#define LAMINA_RUN(s) where_run<T, s>(x, y, z, static_cast<T*>(out), n)
+  LAMINA_EACH_STEPS(LAMINA_RUN)
+#undef LAMINA_RUN
+}
+#undef LAMINA_EACH_STEPS
+
+template <class T> void map_copy(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+  const T* x = static_cast<const T*>(a);
+  T* y = static_cast<T*>(out);
+  if ((steps & 1) == 0) return fill_run(y, *x, n);
+  if (x == y || n <= 0) return;
+  __builtin_memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
+}
+
+/// An operation on registers of floats.
+template <class Op> void map_register(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+  const float* x = static_cast<const float*>(a);
+  float* y = static_cast<float*>(out);
+  constexpr long lanes = width<float>;
+  if ((steps & 1) == 0) {
+    float value[static_cast<std::size_t>(lanes)];
+    store(value, Op::run(broadcast(x)));
+    return fill_run(y, value[0], n);
+  }
+  long i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const vf first_half = load(x + i), second_half = load(x + i + lanes);
+    store(y + i, Op::run(first_half));
+    store(y + i + lanes, Op::run(second_half));
+  }
+  for (; i < n; i += lanes) {
+    const int count = static_cast<int>(n - i < lanes ? n - i : lanes);
+    store(y + i, Op::run(load(x + i, first<float>(count))), first<float>(count));
+  }
+}
+
+/// An operation with a fast form for plain arguments and a slow one for the others, by tiles.
+inline constexpr long guarded_tile = 64;
+template <class Op> void map_guarded(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+  const float* x = static_cast<const float*>(a);
+  float* y = static_cast<float*>(out);
+  if ((steps & 1) == 0) return fill_run(y, Op::plain(*x) ? Op::fast(*x) : Op::slow(*x), n);
+  for (long i = 0; i < n; i += guarded_tile) {
+    float value[guarded_tile];
+    const long count = n - i < guarded_tile ? n - i : guarded_tile;
+    unsigned odd = 0;
+    LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) {
+      value[j] = Op::fast(x[i + j]);
+      odd |= Op::plain(x[i + j]) ? 0u : 1u;
+    }
+    if (odd != 0)
+      for (long j = 0; j < count; ++j)
+        if (!Op::plain(x[i + j])) value[j] = Op::slow(x[i + j]);
+    LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) y[i + j] = value[j];
+  }
+}
+template <class Op, unsigned Steps> LAMINA_INLINE void guarded_run(const float* x, const float* y, float* out, long n) {
+  const float x0 = *x, y0 = *y;
+  for (long i = 0; i < n; i += guarded_tile) {
+    float value[guarded_tile];
+    const long count = n - i < guarded_tile ? n - i : guarded_tile;
+    unsigned odd = 0;
+    LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) {
+      const float p = (Steps & 1) != 0 ? x[i + j] : x0, q = (Steps & 2) != 0 ? y[i + j] : y0;
+      value[j] = Op::fast(p, q);
+      odd |= Op::plain(p, q) ? 0u : 1u;
+    }
+    if (odd != 0)
+      for (long j = 0; j < count; ++j) {
+        const float p = (Steps & 1) != 0 ? x[i + j] : x0, q = (Steps & 2) != 0 ? y[i + j] : y0;
+        if (!Op::plain(p, q)) value[j] = Op::slow(p, q);
+      }
+    LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) out[i + j] = value[j];
+  }
+}
+template <class Op>
+void map_guarded_binary(const void* a, const void* b, const void*, void* out, long n, unsigned steps) noexcept {
+  const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
+  float* z = static_cast<float*>(out);
+  if (n <= 0) return;
+  switch (steps & 3) {
+    case 3: return guarded_run<Op, 3>(x, y, z, n);
+    case 2: return guarded_run<Op, 2>(x, y, z, n);
+    case 1: return guarded_run<Op, 1>(x, y, z, n);
+    default: return fill_run(z, Op::plain(*x, *y) ? Op::fast(*x, *y) : Op::slow(*x, *y), n);
+  }
+}
+
+template <class To, class From>
+void map_cast(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+  const From* x = static_cast<const From*>(a);
+  To* y = static_cast<To*>(out);
+  if ((steps & 1) == 0) return fill_run(y, convert<To>(*x), n);
+  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
+}
+
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
+
+#pragma clang diagnostic pop

@@ -1,0 +1,154 @@
+// Single-precision functions on registers.  Range reduction and tables follow one recipe: round to a multiple of a
+// power of two by adding a large constant, subtract ln 2 times that in two parts, polynomial in what is left.
+//
+// The value of a lane depends on that lane alone.  NaN goes through every function, because min and max give their
+// second operand when one is NaN: x comes second.
+#pragma once
+#include <limits>
+
+#include "vector_math_tables.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+using vf = vec<float>;
+using vi = vec<std::int32_t>;
+
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+inline constexpr float log2_e = 0x1.715476p0f, ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+
+LAMINA_INLINE vi bits_of(vf x) { return bits_as<std::int32_t>(x); }
+LAMINA_INLINE vf float_of(vi x) { return bits_as<float>(x); }
+
+/// coefficients[0] + coefficients[1] x + ...
+template <int Count> LAMINA_INLINE vf horner(const float (&coefficients)[Count], vf x) {
+  vf sum(coefficients[Count - 1]);
+  LAMINA_UNROLL for (int i = Count - 2; i >= 0; --i) sum = fma(sum, x, vf(coefficients[i]));
+  return sum;
+}
+/// x - n ln 2, n an integer or a multiple of a small power of two; the first product is exact.
+LAMINA_INLINE vf less_ln2(vf x, vf n) { return fma(n, vf(-ln2_low), fma(n, vf(-ln2_high), x)); }
+
+#if defined(__AVX512F__)
+LAMINA_INLINE vf lookup(const float (&table)[16], vi i) { return vf(_mm512_permutexvar_ps(i.data, _mm512_load_ps(table))); }
+LAMINA_INLINE vf lookup(const float (&table)[32], vi i) {
+  return vf(_mm512_permutex2var_ps(_mm512_load_ps(table), i.data, _mm512_load_ps(table + 16)));
+}
+/// One of 32 polynomials, by the size of a in [0, 15).
+template <int Rows> LAMINA_INLINE vf piecewise(const float (&pieces)[Rows][32], vf a) {
+  const vi i = bits_of(a + vf(1.f)) >> 20;
+  const vf y = a - lookup(pieces[0], i);
+  vf sum = lookup(pieces[Rows - 1], i);
+  LAMINA_UNROLL for (int d = Rows - 2; d >= 1; --d) sum = fma(sum, y, lookup(pieces[d], i));
+  return sum;
+}
+#elif defined(__AVX2__)
+LAMINA_INLINE vf lookup(const float (&table)[8], vi i) { return vf(_mm256_permutevar8x32_ps(_mm256_load_ps(table), i.data)); }
+#endif
+
+/// 2^n for n within -126..127.
+LAMINA_INLINE vf power_of_two(vi n) { return float_of((n << 23) + vi(0x3f800000)); }
+
+/// e^x for x within [-110, 100] or NaN; `Normal` promises x within [-87, 88].
+template <bool Normal> LAMINA_INLINE vf exp_bounded(vf x) {
+#if defined(__AVX512F__)
+  const vf magic(0x1.8p19f), t = fma(x, vf(log2_e), magic), n = t - magic, r = less_ln2(x, n);
+  const vf base = lookup(exp2_sixteenths, bits_of(t));
+  const vf p = fma(r * r, fma(r, vf(0.166667163372039794921875f), vf(0.500016152858734130859375f)), r);
+  return vf(_mm512_scalef_ps(fma(base, p, base).data, n.data));   // takes floor(n)
+#elif defined(__AVX2__)
+  const vf magic(0x1.8p20f), t = fma(x, vf(log2_e), magic), multiple = t - magic, r = less_ln2(x, multiple);
+  const vi i = bits_of(t);
+  const vf p = fma(r * r, fma(r, vf(0.16666860878467559814453125f), vf(0.50006449222564697265625f)), r);
+  // added to the exponent of the table's value, not of the result, which may be NaN; half of it when the result may
+  // overflow or be denormal, the other half multiplied: one rounding
+  const vi n = i >> 3, added = Normal ? n : i >> 4;
+  const vf base = float_of(bits_of(lookup(exp2_eighths, i)) + (added << 23)), y = fma(base, p, base);
+  if constexpr (Normal) return y;
+  return y * power_of_two(n - added);
+#else
+  const vf magic(0x1.8p23f), t = fma(x, vf(log2_e), magic), n = t - magic, r = less_ln2(x, n);
+  constexpr float q[] = {0.4999999105930328369140625f, 0.16666521131992340087890625f, 4.16689626872539520263671875e-2f,
+                         8.368670940399169921875e-3f, 1.378247863613069057464599609375e-3f};
+  const vi i = bits_of(t) - bits_of(magic), half = i >> 1;
+  const vf y = vf(1.f) + (r + r * r * horner(q, r));
+  if constexpr (Normal) return y * power_of_two(i);
+  return y * power_of_two(half) * power_of_two(i - half);
+#endif
+}
+
+/// e^x; overflows to infinity, goes through the denormal numbers to 0.
+LAMINA_INLINE vf exp(vf x) { return exp_bounded<false>(clamp(x, vf(-110.f), vf(100.f))); }
+
+/// Hyperbolic tangent.
+LAMINA_INLINE vf tanh(vf x) {
+  const vf a = xsimd::min(vf(9.1f), xsimd::abs(x));
+#if defined(__AVX512F__)
+  const vf y = piecewise(tanh_pieces, a);
+#else
+  // x + x^3 q(x^2) for small x, else 1 - 2 / (e^2x + 1)
+  constexpr float q[] = {-0x1.555554p-2f, 0x1.1110b2p-3f,  -0x1.b9fd82p-5f, 0x1.648194p-6f,
+                         -0x1.14eb0ep-7f, 0x1.69a4aep-9f, -0x1.10d08ep-11f};
+  const vf s = a * a, low = fma(a * s, horner(q, s), a);
+  const vf high = vf(1.f) - vf(2.f) / (exp_bounded<true>(a + a) + vf(1.f));
+  const vf y = xsimd::select(a > vf(0.9f), high, low);
+#endif
+  return y | xsimd::bitofsign(x);
+}
+
+/// 1 / (1 + e^-x), accurate in both tails.
+LAMINA_INLINE vf sigmoid(vf x) {
+  const vf e = exp_bounded<false>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
+  return xsimd::select(x < vf(0.f), e, vf(1.f)) / (vf(1.f) + e);
+}
+
+/// The error function.
+LAMINA_INLINE vf erf(vf x) {
+  const vf a = xsimd::min(vf(4.f), xsimd::abs(x));
+#if defined(__AVX512F__)
+  const vf y = xsimd::min(vf(1.f), piecewise(erf_pieces, a));
+#else
+  // x + x p(x^2) for small x, else 1 - exp(log erfc)
+  constexpr float p[] = {0x1.06eba8p-3f,  -0x1.812744p-2f,  0x1.ce2e5cp-4f, -0x1.b815ccp-6f,
+                         0x1.55107p-8f, -0x1.acd92ap-11f, 0x1.65bfcp-14f};
+  constexpr float q[] = {-0x1.d97fcp0f,  -0x1.51c9bp1f,   -0x1.afab86p-1f,  -0x1.5494dap-5f, 0x1.4a38d2p-7f,
+                         -0x1.0d4af2p-9f, 0x1.5002aep-12f, -0x1.14fc84p-15f, 0x1.b90e7ap-20f};
+  const vf low = fma(a, horner(p, a * a), a);
+  const vf high = vf(1.f) - exp_bounded<true>(horner(q, a - vf(1.f)));
+  const vf y = xsimd::select(a > vf(0.9f), high, low);
+#endif
+  return y | xsimd::bitofsign(x);
+}
+
+/// Natural logarithm; -inf at 0, NaN below.
+LAMINA_INLINE vf log(vf x) {
+#if defined(__AVX512F__)
+  const vf m(_mm512_getmant_ps(x.data, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan));
+  const auto below = _mm512_cmp_ps_mask(m.data, _mm512_set1_ps(1.f), _CMP_LT_OS);
+  const vf whole(_mm512_getexp_ps(x.data));
+  const vf e(_mm512_mask_add_ps(whole.data, below, whole.data, _mm512_set1_ps(1.f)));
+  const vi i = bits_of(m) >> 19;
+  const vf r = fma(m, lookup(log_inverse, i), vf(-1.f));
+  const vf low = fma(r * r, horner(log_polynomial, r), e * vf(ln2_low));
+  return fma(e, vf(ln2_high), lookup(log_value, i)) + (r + low);
+#else
+  const auto tiny = x < vf(std::numeric_limits<float>::min());
+  const vi b = bits_of(xsimd::select(tiny, x * vf(0x1p25f), x));
+  const vi e = (b - vi(0x3f400000)) >> 23;
+  const vf f = float_of(b - (e << 23)) - vf(1.f);
+  const vf n = xsimd::to_float(e) - xsimd::select(tiny, vf(25.f), vf(0.f));
+  constexpr float c[] = {0.333333313465118408203125f,   -0.2500005066394805908203125f, 0.2000042498111724853515625f,
+                         -0.16661651432514190673828125f, 0.14259462058544158935546875f, -0.1260866820812225341796875f,
+                         0.117389298975467681884765625f, -9.875146299600601196289e-2f,  4.58654947578907012939453e-2f};
+  const vf f2 = f * f;
+  vf y = fma(f2 * f, horner(c, f), n * vf(ln2_low));
+  y = fma(n, vf(ln2_high), f + fma(f2, vf(-.5f), y));
+  y = xsimd::select(x < vf(infinity), y, x);   // +inf and NaN stay
+  const vf none = xsimd::select(x < vf(0.f), vf(std::numeric_limits<float>::quiet_NaN()), vf(-infinity));
+  return xsimd::select(x <= vf(0.f), none, y);
+#endif
+}
+
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
