@@ -1,0 +1,3 @@
+// A snippet without a mistake.
+// expect: anything
+import lamina;
