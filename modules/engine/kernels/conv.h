@@ -10,7 +10,7 @@ namespace lamina::kernels {
 struct window { long channels, height, width, out_channels, out_height, out_width;
                 long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups; };
 
-/// Plain layout through im2col and a matrix product, images [first, first + count) of N.  One struct for three kernels:
+/// Plain layout, directly or through im2col and a matrix product, images [first, first + count) of N.  One struct for three kernels:
 ///   forward:       out[n, o, y, x] = sum of weight[o, c, i, j] in[n, c, ...] (+ bias[o]), clamp
 ///   input_grad:    out = gradient with respect to `in`; `in` holds the gradient of the result (weights are read)
 ///   weight_grad:   out[o, c, i, j] += ... summed over the images of this call in order (out is overwritten, not added to);
@@ -20,18 +20,21 @@ struct conv_plain_args {
   long first, count;
   const void* in; const void* weight; const void* bias; void* out;
   double low, high; std::int32_t clamp, pad;
-  gemm_args product;                         // prepared by `conv_plain_prepare`
   kernel product_run;
+  gemm_args product, product_tail;           // decided by `prepare`: a full group of rows, and the last, shorter one
+  void (*tile[4])(const void*) noexcept;     // decided by `prepare`
+  long decision[16];                         // decided by `prepare`
 };
 struct conv_plain_functions {
   kernel forward, input_grad, weight_grad;
-  /// Fills `product` for the given role (0 forward, 1 input_grad, 2 weight_grad) from `w`.
+  /// Fills what is decided for the given role (0 forward, 1 input_grad, 2 weight_grad) from `w`.
   void (*prepare)(conv_plain_args* args, int role) noexcept;
   std::size_t (*scratch_bytes)(const conv_plain_args* args, int role) noexcept;
 };
 
 /// Direct convolution over blocked buffers (inference).  `planar_in`: the input is plain (few channels); depthwise where
-/// groups == channels == out_channels.  Images [first, first + count).
+/// groups == channels == out_channels.  Images [first, first + count).  Where `clamp`, low <= 0 unless out_channels is a
+/// multiple of the lanes: results beyond out_channels are zeros.
 struct conv_blocked_args {
   window w;
   long first, count;

@@ -1,0 +1,228 @@
+// Convolution kernels of one instruction set and their table; pooling kernels are named here, defined in pool.cpp.
+#include "conv.h"
+
+#include "conv_blocked.h"
+#include "conv_plain.h"
+#include "conv_reorder.h"
+#include "conv_tiles.h"
+#include "simd.h"
+#include "table.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace {
+
+int supports(const window* w, int planar_in) noexcept {
+  if (w->dilation_h != 1 || w->dilation_w != 1 || w->stride_h < 1 || w->stride_w < 1 || w->stride_w > 2) return 0;
+  if (w->groups == 1) return 1;
+  return !planar_in && w->groups == w->channels && w->channels == w->out_channels && w->kernel_h == 3 &&
+         w->kernel_w == 3 && w->pad_h == 1 && w->pad_w == 1;
+}
+
+/// How well tiles of this size fill the registers for `pixels` in a row and `blocks` of output channels.
+double tile_fill(long rows, long columns, long pixels, long blocks) noexcept {
+  const double per_tile = static_cast<double>(pixels) / static_cast<double>(blocked::divide_up(pixels, rows));
+  const double count = per_tile * static_cast<double>(columns), chains = count < 8 ? 8 : count;
+  const double loads = 1 + 0.16 * (static_cast<double>(columns) + per_tile) / count;
+  const double used = static_cast<double>(blocks) / static_cast<double>(blocked::divide_up(blocks, columns) * columns);
+  return count / chains / loads * used;
+}
+
+void prepare_blocked(conv_blocked_args* a) noexcept {
+  using namespace blocked;
+  const window& w = a->w;
+  long* d = a->decision;
+  for (int i = 0; i < place_count; ++i) d[i] = 0;
+  for (auto& t : a->tile) t = nullptr;
+  if (w.groups > 1) {
+    d[is_depthwise] = 1;
+    a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
+    return;
+  }
+  const bool planar = a->planar_in != 0;
+  const long step = planar ? 1 : block, pixels = w.out_height * w.out_width;
+  const long in_count = planar ? w.channels : divide_up(w.channels, block), out_count = divide_up(w.out_channels, block);
+  const bool flat =
+      w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 && w.pad_w == 0;
+  const long reach = (w.out_width - 1) * w.stride_w + w.kernel_w - w.pad_w - w.width;   // columns beyond the right side
+  const bool edge = !planar && w.kernel_w == 3 && w.pad_w == 1 && reach <= 1;
+  d[is_flat] = flat;
+  d[has_edge] = edge;
+  d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);
+  d[copy_width] = (w.out_width - 1) * w.stride_w + w.kernel_w;
+  const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, out_count) >
+                      tile_fill(wide_rows, 2, flat ? pixels : w.out_width, out_count);
+  d[tile_rows] = narrow ? narrow_rows : wide_rows;
+  d[tile_columns] = narrow ? 3 : 2;
+  d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * 8) : w.out_width;
+  d[row_count] = flat ? divide_up(pixels, d[row_pixels]) : w.out_height;
+  const long bytes_of_block = w.kernel_h * w.kernel_w * step * block * d[tile_columns] * 4;
+  const long most_blocks = larger(1, weight_bytes / bytes_of_block);
+  d[in_blocks] = divide_up(in_count, divide_up(in_count, most_blocks));
+  const long bytes_of_row = (flat ? d[row_pixels] : w.stride_h * w.width) * step * d[in_blocks] * 4;
+  const long most_rows = smaller(larger(input_bytes / bytes_of_row, 1), d[row_count]);
+  d[row_group] = divide_up(d[row_count], divide_up(d[row_count], most_rows));
+
+  const int mode = (planar ? 2 : 0) + (w.stride_w == 2 ? 1 : 0);
+  const auto enter = [&](int at, long rows, bool at_edge) {
+    const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
+    for (int last = 0; last < 2; ++last)
+      if (rows > 0 && columns[last] > 0) a->tile[at + last] = tiles_of_blocked.at[mode][at_edge][columns[last] - 1][rows - 1];
+  };
+  const auto enter_row = [&](int at, long count, bool at_edge) {
+    if (count == 0) return;
+    const long tiles = divide_up(count, d[tile_rows]);
+    enter(at, count / tiles, at_edge);
+    if (count % tiles) enter(at + 2, count / tiles + 1, at_edge);
+  };
+  enter_row(0, d[row_pixels], false);
+  enter_row(4, flat ? pixels % d[row_pixels] : d[row_pixels], edge);
+}
+
+std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
+  using namespace blocked;
+  const window& w = a->w;
+  const long* d = a->decision;
+  if (d[is_depthwise]) return static_cast<std::size_t>(w.width * block) * sizeof(float);
+  if (!d[has_copy]) return 0;
+  const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + w.kernel_h);
+  return static_cast<std::size_t>(d[in_blocks] * rows * d[copy_width] * (a->planar_in ? 1 : block)) * sizeof(float);
+}
+
+void run_depthwise(const conv_blocked_args& a, float* scratch) {
+  using namespace blocked;
+  const window& w = a.w;
+  const long blocks = divide_up(w.channels, block);
+  const long in_plane = w.height * w.width * block, out_plane = w.out_height * w.out_width * block;
+  __builtin_memset(scratch, 0, static_cast<std::size_t>(w.width * block) * sizeof(float));
+  depthwise_args q;
+  q.zeros = scratch;
+  q.height = w.height, q.width = w.width, q.out_height = w.out_height, q.out_width = w.out_width;
+  q.stride_h = w.stride_h;
+  q.low = a.low, q.high = a.high, q.clamp = a.clamp != 0;
+  for (long n = a.first * blocks; n < (a.first + a.count) * blocks; ++n) {
+    q.in = a.in + n * in_plane;
+    q.out = a.out + n * out_plane;
+    q.weight = a.weight + n % blocks * 9 * block;
+    q.bias = a.bias ? a.bias + n % blocks * block : nullptr;
+    q.residual = a.residual ? a.residual + n * out_plane : nullptr;
+    a.tile[0](&q);
+  }
+}
+
+std::size_t packed_bytes(const window* w, int planar_in) noexcept {
+  using namespace blocked;
+  const long inner = w->groups > 1 ? 1 : planar_in ? w->channels : divide_up(w->channels, block) * block;
+  const long outs = divide_up(w->out_channels, block) * block;
+  return static_cast<std::size_t>(outs * inner * w->kernel_h * w->kernel_w) * sizeof(float);
+}
+
+template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
+  constexpr int index = sizeof(T) == 4 ? 0 : 1;
+  const gemm_functions& gemm = index == 0 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
+  plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at[index]);
+  a->product_run = nullptr;
+  if (a->decision[plain::method] == plain::by_tiles) return;
+  gemm.prepare(&a->product);
+  gemm.prepare(&a->product_tail);
+  a->product_run = gemm.run;
+}
+
+template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, int role) noexcept {
+  const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
+  if (a->decision[plain::method] == plain::by_tiles)
+    return static_cast<std::size_t>(plain::tiles_bytes<T>(plain::sweep(a->w, static_cast<plain::role>(role))));
+  const std::size_t full = gemm.scratch_bytes(&a->product), tail = gemm.scratch_bytes(&a->product_tail);
+  return static_cast<std::size_t>(plain::matrix_bytes<T>(*a)) + (full > tail ? full : tail);
+}
+
+}  // namespace
+}  // namespace LAMINA_KERNEL_SET
+
+extern "C" {
+
+#define LAMINA_PLAIN(type, element)                                                                          \
+  void LAMINA_KERNEL(conv_forward_##type)(const void* args, void* scratch) noexcept {                        \
+    plain::run<element>(args, scratch, plain::forward);                                                      \
+  }                                                                                                          \
+  void LAMINA_KERNEL(conv_input_grad_##type)(const void* args, void* scratch) noexcept {                     \
+    plain::run<element>(args, scratch, plain::input_grad);                                                   \
+  }                                                                                                          \
+  void LAMINA_KERNEL(conv_weight_grad_##type)(const void* args, void* scratch) noexcept {                    \
+    plain::run<element>(args, scratch, plain::weight_grad);                                                  \
+  }
+LAMINA_PLAIN(f32, float)
+LAMINA_PLAIN(f64, double)
+#undef LAMINA_PLAIN
+
+void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const conv_blocked_args*>(args);
+  const window& w = a.w;
+  float* spare = static_cast<float*>(scratch);
+  if (a.decision[blocked::is_depthwise]) return run_depthwise(a, spare);
+  const long in_blocks = blocked::divide_up(w.channels, blocked::block);
+  const long in_image = (a.planar_in ? w.channels : in_blocks * blocked::block) * w.height * w.width;
+  const long out_image = blocked::divide_up(w.out_channels, blocked::block) * blocked::block * w.out_height * w.out_width;
+  for (long n = a.first; n < a.first + a.count; ++n)
+    blocked::run_image(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr, a.out + n * out_image,
+                       spare);
+}
+
+void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const conv_pack_args*>(args);
+  blocked::pack_weights(a.w, a.planar_in != 0, a.weight, a.packed);
+}
+
+void LAMINA_KERNEL(to_blocked_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const reorder_args*>(args);
+  const float* in = static_cast<const float*>(a.in);
+  float* out = static_cast<float*>(a.out);
+  for (long n = 0; n < a.images; ++n, in += a.channels * a.pixels)
+    for (long c = 0; c < a.channels; c += blocked::block, out += a.pixels * blocked::block)
+      blocked::gather_block(in + c * a.pixels, a.pixels, a.channels - c, out);
+}
+
+void LAMINA_KERNEL(from_blocked_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const reorder_args*>(args);
+  const float* in = static_cast<const float*>(a.in);
+  float* out = static_cast<float*>(a.out);
+  for (long n = 0; n < a.images; ++n, out += a.channels * a.pixels)
+    for (long c = 0; c < a.channels; c += blocked::block, in += a.pixels * blocked::block)
+      blocked::scatter_block(in, a.pixels, a.channels - c, out + c * a.pixels);
+}
+
+#define LAMINA_POOL(name) void LAMINA_KERNEL(name)(const void* args, void* scratch) noexcept;
+LAMINA_POOL(max_pool_f32)
+LAMINA_POOL(max_pool_f64)
+LAMINA_POOL(average_pool_f32)
+LAMINA_POOL(average_pool_f64)
+LAMINA_POOL(max_pool_grad_f32)
+LAMINA_POOL(max_pool_grad_f64)
+LAMINA_POOL(average_pool_grad_f32)
+LAMINA_POOL(average_pool_grad_f64)
+LAMINA_POOL(max_pool_blocked_f32)
+LAMINA_POOL(average_pool_blocked_f32)
+#undef LAMINA_POOL
+
+#define LAMINA_PLAIN(type, element)                                                                               \
+  {LAMINA_KERNEL(conv_forward_##type), LAMINA_KERNEL(conv_input_grad_##type), LAMINA_KERNEL(conv_weight_grad_##type), \
+   prepare_plain<element>, scratch_of_plain<element>}
+
+extern const conv_functions LAMINA_KERNEL(conv);
+constinit const conv_functions LAMINA_KERNEL(conv) = {
+    {LAMINA_PLAIN(f32, float), LAMINA_PLAIN(f64, double)},
+    {supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32), packed_bytes,
+     LAMINA_KERNEL(conv_pack_f32)},
+    LAMINA_KERNEL(to_blocked_f32),
+    LAMINA_KERNEL(from_blocked_f32),
+    {LAMINA_KERNEL(max_pool_f32), LAMINA_KERNEL(max_pool_f64)},
+    {LAMINA_KERNEL(average_pool_f32), LAMINA_KERNEL(average_pool_f64)},
+    {LAMINA_KERNEL(max_pool_grad_f32), LAMINA_KERNEL(max_pool_grad_f64)},
+    {LAMINA_KERNEL(average_pool_grad_f32), LAMINA_KERNEL(average_pool_grad_f64)},
+    LAMINA_KERNEL(max_pool_blocked_f32),
+    LAMINA_KERNEL(average_pool_blocked_f32),
+};
+
+}  // extern "C"
+
+}  // namespace lamina::kernels

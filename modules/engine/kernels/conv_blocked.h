@@ -1,0 +1,284 @@
+// Direct convolution over channel-blocked buffers: the tile, the depthwise row, and the loops around them.
+//
+// A tile is `Rows` pixels of one output row by `Columns` blocks of output channels.  Its sum runs over input blocks,
+// kernel rows that lie inside the map, and the contiguous steps of one kernel row (taps x channels), since input and
+// weights are both contiguous there.  Rows of padding are skipped, never stored; columns of padding are skipped by the
+// edge instance (3 taps, padding 1) or come from a padded copy of the input rows at hand.
+#pragma once
+#include "conv.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace blocked {
+
+inline constexpr long block = width<float>;
+
+/// Largest tiles: `wide_rows` x 2 blocks, and `narrow_rows` x 3 blocks for narrow maps.
+#if defined(__AVX512F__)
+inline constexpr long wide_rows = 14, narrow_rows = 9;
+#elif defined(__AVX2__)
+inline constexpr long wide_rows = 6, narrow_rows = 4;
+#else
+inline constexpr long wide_rows = 6, narrow_rows = 3;
+#endif
+
+/// Bytes of weights of one tile column, and of input rows, that are kept near while they are reused.
+inline constexpr long weight_bytes = 400 * 1024, input_bytes = 256 * 1024;
+
+struct tile_args {
+  const float* in;
+  const float* weight;
+  float* out;
+  const float* bias;                       // null: none
+  const float* residual;                   // null: none; strides of `out`
+  long blocks, in_block, weight_block;     // input blocks and their strides
+  long rows, in_row, weight_row;           // kernel rows and their strides
+  long steps;                              // contiguous steps of one kernel row
+  long weight_column, out_column;          // strides of output blocks
+  float low, high;
+  bool accumulate, last, clamp;            // add to `out`; finish with bias, residual, clamp
+  bool left, right;                        // the first (last) pixel misses its first (last) tap
+};
+
+/// `steps` contiguous steps of the pixels [First, Last) of a tile.
+template <int First, int Last, int Step, int Rows, int Columns>
+LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], const float*& in, const float*& weight,
+                                    long weight_column, long steps) {
+  LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, ++in, weight += block) {
+    vec<float> w[Columns];
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = load(weight + j * weight_column);
+    LAMINA_UNROLL for (int i = First; i < Last; ++i) {
+      const auto x = broadcast(in + i * Step);
+      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = fma<float>(x, w[j], sum[i][j]);
+    }
+  }
+}
+
+template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, vec<float> (&sum)[Rows][Columns]) {
+  if (q.accumulate) {
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(q.out + j * q.out_column + i * block);
+  }
+  if (q.last) {
+    if (q.bias) {
+      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
+        const auto b = load(q.bias + j * block);
+        LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += b;
+      }
+    }
+    if (q.residual) {
+      LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
+        LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(q.residual + j * q.out_column + i * block);
+    }
+    if (q.clamp) {
+      const vec<float> low(q.low), high(q.high);
+      LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
+        LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = clamp<float>(sum[i][j], low, high);
+    }
+  }
+  LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) store<float>(q.out + j * q.out_column + i * block, sum[i][j]);
+}
+
+/// Floats between neighbouring pixels: blocked stride 1, blocked stride 2, planar stride 1, planar stride 2.
+constexpr int pixel_step(int mode) { return mode == 0 ? block : mode == 1 ? 2 * block : mode == 2 ? 1 : 2; }
+
+template <int Mode, bool Edge, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
+  constexpr int step = pixel_step(Mode);
+  vec<float> sum[Rows][Columns];
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = zero<float>();
+  for (long b = 0; b < q.blocks; ++b) {
+    for (long y = 0; y < q.rows; ++y) {
+      const float* in = q.in + b * q.in_block + y * q.in_row;
+      const float* weight = q.weight + b * q.weight_block + y * q.weight_row;
+      if constexpr (Edge) {
+        if (q.left)
+          accumulate_steps<1, Rows, step>(sum, in, weight, q.weight_column, block);
+        else
+          accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, block);
+        accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, block);
+        if (q.right)
+          accumulate_steps<0, Rows - 1, step>(sum, in, weight, q.weight_column, block);
+        else
+          accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, block);
+      } else {
+        accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, q.steps);
+      }
+    }
+  }
+  finish<Rows, Columns>(q, sum);
+}
+
+/// One channel block of a depthwise 3x3 convolution with padding 1.
+struct depthwise_args {
+  const float* in;
+  const float* weight;     // [9][block]
+  const float* bias;       // null: none
+  const float* residual;   // null: none
+  float* out;
+  const float* zeros;      // a row of zeros, as wide as the map
+  long height, width, out_height, out_width, stride_h;
+  float low, high;
+  bool clamp;
+};
+
+/// `Pixels` results from column `x` of three rows whose taps [first, last) lie inside the map.
+template <int Stride, int Pixels>
+LAMINA_INLINE void depthwise_pixels(const depthwise_args& q, const float* const (&row)[3], const vec<float> (&w)[9],
+                                    vec<float> bias, long x, int first, int last, long at) {
+  vec<float> sum[Pixels];
+  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = bias;
+  LAMINA_UNROLL for (int y = 0; y < 3; ++y) {
+    LAMINA_UNROLL for (int t = 0; t < (Pixels - 1) * Stride + 3; ++t) {
+      if (Pixels == 1 && (t < first || t >= last)) continue;
+      const auto v = load(row[y] + (x + t) * block);
+      LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) {
+        if (t - i * Stride >= 0 && t - i * Stride < 3) sum[i] = fma<float>(v, w[y * 3 + t - i * Stride], sum[i]);
+      }
+    }
+  }
+  if (q.residual) {
+    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block);
+  }
+  if (q.clamp) {
+    const vec<float> low(q.low), high(q.high);
+    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
+  }
+  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
+}
+
+template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
+  constexpr int pixels = width<float> == 16 ? 8 : width<float> == 8 ? 4 : 2;
+  vec<float> w[9];
+  LAMINA_UNROLL for (int i = 0; i < 9; ++i) w[i] = load(q.weight + i * block);
+  const auto bias = q.bias ? load(q.bias) : zero<float>();
+  for (long y = 0; y < q.out_height; ++y) {
+    const float* row[3];
+    for (int i = 0; i < 3; ++i) {
+      const long from = y * q.stride_h - 1 + i;
+      row[i] = from >= 0 && from < q.height ? q.in + from * q.width * block : q.zeros;
+    }
+    const long at = y * q.out_width;
+    // The first column misses its first tap; the last may miss its last one.
+    depthwise_pixels<Stride, 1>(q, row, w, bias, -1, 1, q.width > 1 ? 3 : 2, at);
+    const long end = (q.out_width - 1) * Stride + 2 > q.width ? q.out_width - 1 : q.out_width;
+    long x = 1;
+    for (; x + pixels <= end; x += pixels) depthwise_pixels<Stride, pixels>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
+    for (; x < end; ++x) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
+    if (x < q.out_width) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 2, at + x);
+  }
+}
+
+/// What `prepare` decides, at fixed places of conv_blocked_args::decision.
+enum place {
+  is_depthwise, is_flat,      // flat: 1x1 stride 1, the map is one long row cut in pieces
+  has_edge, has_copy,         // how padding columns are handled
+  copy_width,                 // pixels of a row of the padded copy
+  row_pixels, row_count,      // pixels and number of (pseudo-)rows
+  tile_rows, tile_columns,    // largest tile
+  in_blocks, row_group,       // input blocks and output rows at a time
+  place_count
+};
+
+constexpr long divide_up(long a, long b) { return (a + b - 1) / b; }
+constexpr long smaller(long a, long b) { return a < b ? a : b; }
+constexpr long larger(long a, long b) { return a > b ? a : b; }
+
+/// Pixel rows of input under `count` output rows that start at `row`: [first, last), inside the map.
+struct row_range { long first, last; };
+LAMINA_INLINE row_range input_rows(const window& w, long row, long count) {
+  const long first = row * w.stride_h - w.pad_h, last = first + (count - 1) * w.stride_h + w.kernel_h;
+  return {smaller(larger(first, 0), w.height), larger(smaller(last, w.height), 0)};
+}
+
+/// `from` and `to` as [blocks][rows][pixels][step]; every row gets `pad` pixels of zeros in front and zeros behind.
+LAMINA_INLINE void copy_rows(const float* from, long blocks, long from_block, long rows, long from_row, float* to,
+                             long to_pixels, long pad, long pixels, long step) {
+  const long before = pad * step, inside = smaller(pixels, larger(0, to_pixels - pad)) * step;
+  const long after = to_pixels * step - before - inside;
+  for (long b = 0; b < blocks; ++b) {
+    for (long y = 0; y < rows; ++y) {
+      __builtin_memset(to, 0, static_cast<std::size_t>(before) * sizeof(float));
+      __builtin_memcpy(to + before, from + b * from_block + y * from_row, static_cast<std::size_t>(inside) * sizeof(float));
+      if (after > 0) __builtin_memset(to + before + inside, 0, static_cast<std::size_t>(after) * sizeof(float));
+      to += to_pixels * step;
+    }
+  }
+}
+
+/// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (edge or short row) + last
+/// blocks].
+LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const float* residual, float* out, float* copy) {
+  const window& w = a.w;
+  const long* d = a.decision;
+  const bool planar = a.planar_in != 0, flat = d[is_flat] != 0, edge = d[has_edge] != 0;
+  const long step = planar ? 1 : block;
+  const long in_count = planar ? w.channels : divide_up(w.channels, block), out_count = divide_up(w.out_channels, block);
+  const long pixels = w.out_height * w.out_width;
+  const long kernel_row = w.kernel_w * step * block;     // floats of weights of one kernel row
+  tile_args q;
+  q.steps = w.kernel_w * step;
+  q.weight_row = kernel_row;
+  q.weight_block = w.kernel_h * kernel_row;
+  q.weight_column = in_count * q.weight_block;
+  q.out_column = pixels * block;
+  q.low = a.low;
+  q.high = a.high;
+  q.clamp = a.clamp != 0;
+  for (long group = 0; group < d[row_count]; group += d[row_group]) {
+    const long group_end = smaller(group + d[row_group], d[row_count]);
+    for (long c = 0; c < in_count; c += d[in_blocks]) {
+      q.blocks = smaller(d[in_blocks], in_count - c);
+      q.accumulate = c > 0;
+      q.last = c + q.blocks == in_count;
+      const float* source = in + c * w.height * w.width * step;
+      long source_row = 0, source_x = -w.pad_w;          // first row held by `source`; column of its first pixel
+      q.in_row = w.width * step;
+      q.in_block = w.height * q.in_row;
+      if (d[has_copy]) {
+        const auto held = input_rows(w, group, group_end - group);
+        const long count = larger(0, held.last - held.first);
+        copy_rows(source + held.first * q.in_row, q.blocks, q.in_block, count, q.in_row, copy, d[copy_width], w.pad_w,
+                  w.width, step);
+        source = copy;
+        source_row = held.first;
+        source_x = 0;
+        q.in_row = d[copy_width] * step;
+        q.in_block = count * q.in_row;
+      }
+      for (long o = 0; o < out_count; o += d[tile_columns]) {
+        const bool last_blocks = out_count - o < d[tile_columns];
+        q.bias = a.bias ? a.bias + o * block : nullptr;
+        for (long y = group; y < group_end; ++y) {
+          const auto held = flat ? row_range{0, 1} : input_rows(w, y, 1);
+          const long skipped = flat ? 0 : held.first - (y * w.stride_h - w.pad_h);
+          q.rows = larger(0, held.last - held.first);
+          const long count = flat ? smaller(d[row_pixels], pixels - y * d[row_pixels]) : d[row_pixels];
+          const bool short_row = flat && count != d[row_pixels];
+          const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
+          const float* from = source + (held.first - source_row) * q.in_row;
+          const float* weight = a.weight + o * q.weight_column + c * q.weight_block + (flat ? 0 : skipped * kernel_row);
+          for (long t = 0, x = 0; t < tiles; ++t) {
+            const long size = base + (t < longer);
+            const long x0 = flat ? y * d[row_pixels] + x : x * w.stride_w + source_x;
+            q.left = edge && x0 < 0;
+            q.right = edge && x0 + (size - 1) * w.stride_w + w.kernel_w > w.width;
+            q.in = from + x0 * step;
+            q.weight = weight;
+            const long at = (o * pixels + y * d[row_pixels] + x) * block;
+            q.out = out + at;
+            q.residual = residual ? residual + at : nullptr;
+            a.tile[(size > base ? 2 : 0) + (short_row || q.left || q.right ? 4 : 0) + (last_blocks ? 1 : 0)](&q);
+            x += size;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace blocked
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

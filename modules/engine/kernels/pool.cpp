@@ -1,0 +1,374 @@
+// Pooling kernels of one instruction set: maximum and average, forward and gradient, plain and channel-blocked.
+//
+// A NaN in the window is the maximum.  Of equal maxima the first counts, of several NaN the last; a window that lies in
+// the padding altogether gives -inf, index -1, and takes no gradient.
+#include "conv.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace {
+
+/// Pixels of the window of one result in one direction: inside the map [begin, end), and counted with its padding.
+struct span { long begin, end, padded; };
+LAMINA_INLINE span window_span(long at, long stride, long pad, long kernel, long size) {
+  const long begin = at * stride - pad, end = begin + kernel;
+  const long last = end < size + pad ? end : size + pad;
+  return {begin < 0 ? 0 : begin, end < size ? end : size, last - begin};
+}
+
+/// 2x2 windows side by side, none of them cut off.
+bool is_pairs(const window& w) {
+  return w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && w.pad_h == 0 && w.pad_w == 0 &&
+         2 * w.out_height <= w.height && 2 * w.out_width <= w.width;
+}
+
+using floats = vec<float>;
+using ints = vec<std::int32_t>;
+inline constexpr int lane_count = width<float>;
+
+template <int... I> LAMINA_INLINE floats evens(floats a, floats b, fold::indices<I...>) {
+  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (2 * I)...));
+}
+template <int... I> LAMINA_INLINE floats odds(floats a, floats b, fold::indices<I...>) {
+  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (2 * I + 1)...));
+}
+/// Half `Half` of a and b interleaved.
+template <int Half, int... I> LAMINA_INLINE floats zip(floats a, floats b, fold::indices<I...>) {
+  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b),
+                                                 (I / 2 + Half * lane_count / 2 + (I % 2) * lane_count)...));
+}
+using all_lanes = fold::first_indices<lane_count>;
+
+template <int... I> LAMINA_INLINE ints twice_counting(fold::indices<I...>) {
+  return from_raw<std::int32_t>(raw<std::int32_t, lane_count>{(2 * I)...});
+}
+
+/// The 2 x 2 pixels above `count` neighbouring results: [row][column parity].
+struct quads { floats at[2][2]; };
+LAMINA_INLINE quads load_quads(const float* top, long row, long count) {
+  quads q;
+  LAMINA_UNROLL for (int i = 0; i < 2; ++i) {
+    const float* p = top + i * row;
+    floats low, high;
+    if (count >= lane_count) {
+      low = load(p);
+      high = load(p + lane_count);
+    } else {
+      const int pixels = static_cast<int>(2 * count);
+      low = load(p, first<float>(pixels));
+      high = pixels > lane_count ? load(p + lane_count, first<float>(pixels - lane_count)) : zero<float>();
+    }
+    q.at[i][0] = evens(low, high, all_lanes{});
+    q.at[i][1] = odds(low, high, all_lanes{});
+  }
+  return q;
+}
+LAMINA_INLINE void store_quads(float* top, long row, long count, const quads& q) {
+  LAMINA_UNROLL for (int i = 0; i < 2; ++i) {
+    float* p = top + i * row;
+    const auto low = zip<0>(q.at[i][0], q.at[i][1], all_lanes{}), high = zip<1>(q.at[i][0], q.at[i][1], all_lanes{});
+    if (count >= lane_count) {
+      store<float>(p, low);
+      store<float>(p + lane_count, high);
+    } else {
+      const int pixels = static_cast<int>(2 * count);
+      store<float>(p, low, first<float>(pixels));
+      if (pixels > lane_count) store<float>(p + lane_count, high, first<float>(pixels - lane_count));
+    }
+  }
+}
+LAMINA_INLINE void store_floats(float* p, floats x, long count) {
+  if (count >= lane_count)
+    store<float>(p, x);
+  else
+    store<float>(p, x, first<float>(static_cast<int>(count)));
+}
+
+template <bool Index> void max_pairs(const pool_args& a) {
+  const window& w = a.w;
+  const float* in = static_cast<const float*>(a.in);
+  float* out = static_cast<float*>(a.out);
+  std::int32_t* index = a.index;
+  const auto step = twice_counting(all_lanes{});
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
+    for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
+      const float* row = in + 2 * y * w.width;
+      for (long x = 0; x < w.out_width; x += lane_count) {
+        const long count = w.out_width - x;
+        const quads q = load_quads(row + 2 * x, w.width, count);
+        floats best = q.at[0][0];
+        const auto corner = step + ints(static_cast<std::int32_t>(2 * y * w.width + 2 * x));
+        auto place = bits_as<float>(corner);
+        LAMINA_UNROLL for (int i = 1; i < 4; ++i) {
+          const floats v = q.at[i / 2][i % 2];
+          const auto better = (v > best) | (v != v);
+          best = xsimd::select(better, v, best);
+          if constexpr (Index) {
+            const auto here = corner + ints(static_cast<std::int32_t>(i / 2 * w.width + i % 2));
+            place = xsimd::select(better, bits_as<float>(here), place);
+          }
+        }
+        store_floats(out + x, best, count);
+        if constexpr (Index) store_floats(reinterpret_cast<float*>(index + x), place, count);
+      }
+      if constexpr (Index) index += w.out_width;
+    }
+  }
+}
+
+/// Zeros of the row and the column that 2x2 windows of an odd map leave over.
+LAMINA_INLINE void clear_rest(const window& w, float* map) {
+  for (long y = 0; y < 2 * w.out_height; ++y)
+    for (long x = 2 * w.out_width; x < w.width; ++x) map[y * w.width + x] = 0;
+  for (long i = 2 * w.out_height * w.width; i < w.height * w.width; ++i) map[i] = 0;
+}
+
+void max_pairs_grad(const pool_grad_args& a) {
+  const window& w = a.w;
+  const float* in = static_cast<const float*>(a.in);
+  const std::int32_t* index = a.index;
+  float* out = static_cast<float*>(a.out);
+  const auto step = twice_counting(all_lanes{});
+  for (long n = 0; n < a.images * w.channels; ++n, out += w.height * w.width) {
+    for (long y = 0; y < w.out_height; ++y, in += w.out_width, index += w.out_width) {
+      for (long x = 0; x < w.out_width; x += lane_count) {
+        const long count = w.out_width - x;
+        const auto m = first<float>(static_cast<int>(count < lane_count ? count : lane_count));
+        const auto gradient = load(in + x, m);
+        const auto place = bits_as<std::int32_t>(load(reinterpret_cast<const float*>(index + x), m));
+        const auto offset = place - step - ints(static_cast<std::int32_t>(2 * y * w.width + 2 * x));
+        quads q;
+        LAMINA_UNROLL for (int i = 0; i < 4; ++i) {
+          // The difference is zero where this pixel was the maximum; compared as integers, kept as a mask of bits.
+          const auto other = offset ^ ints(static_cast<std::int32_t>(i / 2 * w.width + i % 2));
+          const auto hit = xsimd::select(other == ints(0), ints(-1), ints(0));
+          q.at[i / 2][i % 2] = bits_as<float>(bits_as<std::int32_t>(gradient) & hit);
+        }
+        store_quads(out + 2 * y * w.width + 2 * x, w.width, count, q);
+      }
+    }
+    clear_rest(w, out);
+  }
+}
+
+void average_pairs(const pool_args& a) {
+  const window& w = a.w;
+  const float* in = static_cast<const float*>(a.in);
+  float* out = static_cast<float*>(a.out);
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width)
+    for (long y = 0; y < w.out_height; ++y, out += w.out_width)
+      for (long x = 0; x < w.out_width; x += lane_count) {
+        const quads q = load_quads(in + 2 * y * w.width + 2 * x, w.width, w.out_width - x);
+        const auto sum = q.at[0][0] + q.at[0][1] + q.at[1][0] + q.at[1][1];
+        store_floats(out + x, sum * floats(0.25f), w.out_width - x);
+      }
+}
+
+void average_pairs_grad(const pool_grad_args& a) {
+  const window& w = a.w;
+  const float* in = static_cast<const float*>(a.in);
+  float* out = static_cast<float*>(a.out);
+  for (long n = 0; n < a.images * w.channels; ++n, out += w.height * w.width) {
+    for (long y = 0; y < w.out_height; ++y, in += w.out_width)
+      for (long x = 0; x < w.out_width; x += lane_count) {
+        const long count = w.out_width - x;
+        const auto m = first<float>(static_cast<int>(count < lane_count ? count : lane_count));
+        const auto share = load(in + x, m) * floats(0.25f);
+        store_quads(out + 2 * y * w.width + 2 * x, w.width, count, {{{share, share}, {share, share}}});
+      }
+    clear_rest(w, out);
+  }
+}
+
+template <class T> void max_any(const pool_args& a) {
+  const window& w = a.w;
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  std::int32_t* index = a.index;
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
+    for (long y = 0; y < w.out_height; ++y) {
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      for (long x = 0; x < w.out_width; ++x) {
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        T best = -static_cast<T>(__builtin_inf());
+        long place = -1;
+        if (rows.begin < rows.end && columns.begin < columns.end) {
+          place = rows.begin * w.width + columns.begin;
+          best = in[place];
+        }
+        for (long i = rows.begin; i < rows.end; ++i)
+          for (long j = columns.begin; j < columns.end; ++j) {
+            const T v = in[i * w.width + j];
+            const bool better = v > best || v != v;
+            best = better ? v : best;
+            place = better ? i * w.width + j : place;
+          }
+        *out++ = best;
+        if (index) *index++ = static_cast<std::int32_t>(place);
+      }
+    }
+  }
+}
+
+template <class T> void max_any_grad(const pool_grad_args& a) {
+  const window& w = a.w;
+  const T* in = static_cast<const T*>(a.in);
+  const std::int32_t* index = a.index;
+  T* out = static_cast<T*>(a.out);
+  const long maps = a.images * w.channels, plane = w.height * w.width, results = w.out_height * w.out_width;
+  __builtin_memset(out, 0, static_cast<std::size_t>(maps * plane) * sizeof(T));
+  for (long n = 0; n < maps; ++n, in += results, index += results, out += plane)
+    for (long i = 0; i < results; ++i)
+      if (index[i] >= 0) out[index[i]] += in[i];
+}
+
+LAMINA_INLINE long divisor(const span& rows, const span& columns, bool count_padding) {
+  const long count = count_padding ? rows.padded * columns.padded : (rows.end - rows.begin) * (columns.end - columns.begin);
+  return count > 0 ? count : 1;
+}
+
+template <class T> void average_any(const pool_args& a) {
+  const window& w = a.w;
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
+    for (long y = 0; y < w.out_height; ++y) {
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      for (long x = 0; x < w.out_width; ++x) {
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        T sum = 0;
+        for (long i = rows.begin; i < rows.end; ++i) {
+          const T* row = in + i * w.width;
+          long j = columns.begin;
+          if (columns.end - j >= width<T>) {
+            auto part = load(row + j);
+            for (j += width<T>; j + width<T> <= columns.end; j += width<T>) part += load(row + j);
+            sum += reduce_add<T>(part);
+          }
+          for (; j < columns.end; ++j) sum += row[j];
+        }
+        *out++ = sum / static_cast<T>(divisor(rows, columns, a.count_padding != 0));
+      }
+    }
+  }
+}
+
+template <class T> void average_any_grad(const pool_grad_args& a) {
+  const window& w = a.w;
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  const long maps = a.images * w.channels, plane = w.height * w.width;
+  __builtin_memset(out, 0, static_cast<std::size_t>(maps * plane) * sizeof(T));
+  for (long n = 0; n < maps; ++n, out += plane) {
+    for (long y = 0; y < w.out_height; ++y) {
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      for (long x = 0; x < w.out_width; ++x) {
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        const T share = *in++ / static_cast<T>(divisor(rows, columns, a.count_padding != 0));
+        for (long i = rows.begin; i < rows.end; ++i)
+          for (long j = columns.begin; j < columns.end; ++j) out[i * w.width + j] += share;
+      }
+    }
+  }
+}
+
+/// Blocked maps: a register holds one pixel of a block of channels.  Four running results hide the latency of wide windows.
+template <class Begin, class Step, class End>
+LAMINA_INLINE void sweep_blocked(const pool_args& a, Begin begin, Step step, End end) {
+  const window& w = a.w;
+  const float* in = static_cast<const float*>(a.in);
+  float* out = static_cast<float*>(a.out);
+  const long maps = a.images * ((w.channels + lane_count - 1) / lane_count);
+  for (long n = 0; n < maps; ++n, in += w.height * w.width * lane_count) {
+    for (long y = 0; y < w.out_height; ++y) {
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      for (long x = 0; x < w.out_width; ++x, out += lane_count) {
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        floats part[4] = {begin(), begin(), begin(), begin()};
+        for (long i = rows.begin; i < rows.end; ++i) {
+          const float* row = in + i * w.width * lane_count;
+          long j = columns.begin;
+          for (; j + 4 <= columns.end; j += 4)
+            LAMINA_UNROLL for (int k = 0; k < 4; ++k) part[k] = step(part[k], load(row + (j + k) * lane_count));
+          if (j < columns.end) part[0] = step(part[0], load(row + j * lane_count));
+          if (j + 1 < columns.end) part[1] = step(part[1], load(row + (j + 1) * lane_count));
+          if (j + 2 < columns.end) part[2] = step(part[2], load(row + (j + 2) * lane_count));
+        }
+        const auto all = step(step(part[0], part[1]), step(part[2], part[3]));
+        store<float>(out, end(all, rows, columns));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace LAMINA_KERNEL_SET
+
+extern "C" {
+
+void LAMINA_KERNEL(max_pool_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const pool_args*>(args);
+  if (!is_pairs(a.w)) return max_any<float>(a);
+  if (a.index)
+    max_pairs<true>(a);
+  else
+    max_pairs<false>(a);
+}
+void LAMINA_KERNEL(max_pool_f64)(const void* args, void*) noexcept {
+  max_any<double>(*static_cast<const pool_args*>(args));
+}
+void LAMINA_KERNEL(average_pool_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const pool_args*>(args);
+  if (is_pairs(a.w))
+    average_pairs(a);
+  else
+    average_any<float>(a);
+}
+void LAMINA_KERNEL(average_pool_f64)(const void* args, void*) noexcept {
+  average_any<double>(*static_cast<const pool_args*>(args));
+}
+void LAMINA_KERNEL(max_pool_grad_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const pool_grad_args*>(args);
+  if (is_pairs(a.w))
+    max_pairs_grad(a);
+  else
+    max_any_grad<float>(a);
+}
+void LAMINA_KERNEL(max_pool_grad_f64)(const void* args, void*) noexcept {
+  max_any_grad<double>(*static_cast<const pool_grad_args*>(args));
+}
+void LAMINA_KERNEL(average_pool_grad_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const pool_grad_args*>(args);
+  if (is_pairs(a.w))
+    average_pairs_grad(a);
+  else
+    average_any_grad<float>(a);
+}
+void LAMINA_KERNEL(average_pool_grad_f64)(const void* args, void*) noexcept {
+  average_any_grad<double>(*static_cast<const pool_grad_args*>(args));
+}
+
+void LAMINA_KERNEL(max_pool_blocked_f32)(const void* args, void*) noexcept {
+  sweep_blocked(
+      *static_cast<const pool_args*>(args),
+      []() __attribute__((always_inline)) { return floats(-__builtin_inff()); },
+      [](floats best, floats v) __attribute__((always_inline)) {
+        return xsimd::select((v > best) | (v != v), v, best);
+      },
+      [](floats best, const span&, const span&) __attribute__((always_inline)) { return best; });
+}
+void LAMINA_KERNEL(average_pool_blocked_f32)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const pool_args*>(args);
+  const bool padding = a.count_padding != 0;
+  sweep_blocked(
+      a, []() __attribute__((always_inline)) { return zero<float>(); },
+      [](floats sum, floats v) __attribute__((always_inline)) { return sum + v; },
+      [padding](floats sum, const span& rows, const span& columns) __attribute__((always_inline)) {
+        return sum / floats(static_cast<float>(divisor(rows, columns, padding)));
+      });
+}
+
+}  // extern "C"
+
+}  // namespace lamina::kernels
