@@ -1,0 +1,115 @@
+// What kernel tests share: the set under test, random buffers between guards, and a comparator that knows rounding.
+#pragma once
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "table.h"
+
+namespace kernel_test {
+
+using lamina::kernels::isa;
+
+/// Whether this machine runs the code of a set.
+inline bool usable(isa set) {
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return set == isa::avx512 ? avx512 : set == isa::avx2 ? avx2 : true;
+}
+
+/// The set under test: LAMINA_ISA, or the best of the machine.
+inline isa tested() {
+  const char* name = std::getenv("LAMINA_ISA");
+  const std::string_view wanted = name ? name : "";
+  if (wanted == "sse2") return isa::sse2;
+  if (wanted == "avx2") return isa::avx2;
+  if (wanted == "avx512") return isa::avx512;
+  if (name) {
+    std::fprintf(stderr, "LAMINA_ISA is %s; known: sse2, avx2, avx512\n", name);
+    std::exit(1);
+  }
+  return usable(isa::avx512) ? isa::avx512 : usable(isa::avx2) ? isa::avx2 : isa::sse2;
+}
+
+/// One of three by set: the kernels of a single family, without linking the others.
+template <class T> const T& of_set(isa set, const T& sse2, const T& avx2, const T& avx512) {
+  return set == isa::avx512 ? avx512 : set == isa::avx2 ? avx2 : sse2;
+}
+
+/// Leaves with CTest's code for a skipped test where the machine lacks the set.
+struct skip_without_set {
+  skip_without_set() {
+    if (!usable(tested())) {
+      std::fprintf(stderr, "this machine lacks the instruction set; skipped\n");
+      std::_Exit(77);
+    }
+  }
+};
+BOOST_TEST_GLOBAL_FIXTURE(skip_without_set);
+
+/// `count` elements, 64-byte aligned plus `offset` elements, between guards that a kernel must not touch.
+template <class T> class buffer {
+ public:
+  explicit buffer(std::size_t count, std::size_t offset = 0)
+      : bytes_(count * sizeof(T) + offset * sizeof(T) + 3 * guard_bytes, std::byte{guard}), count_(count) {
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data()) + guard_bytes;
+    const auto start = (address + 63) / 64 * 64 - reinterpret_cast<std::uintptr_t>(bytes_.data()) + offset * sizeof(T);
+    start_ = static_cast<std::ptrdiff_t>(start);
+  }
+  T* data() { return reinterpret_cast<T*>(bytes_.data() + start_); }
+  const T* data() const { return reinterpret_cast<const T*>(bytes_.data() + start_); }
+  std::size_t size() const { return count_; }
+  T& operator[](std::size_t i) { return data()[i]; }
+  const T& operator[](std::size_t i) const { return data()[i]; }
+  T* begin() { return data(); }
+  T* end() { return data() + count_; }
+
+  bool guards_intact() const {
+    const std::byte* first = bytes_.data() + start_;
+    const std::byte* last = first + count_ * sizeof(T);
+    for (const std::byte* p = bytes_.data(); p < first; ++p)
+      if (*p != std::byte{guard}) return false;
+    for (const std::byte* p = last; p < bytes_.data() + bytes_.size(); ++p)
+      if (*p != std::byte{guard}) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t guard_bytes = 256;
+  static constexpr unsigned char guard = 0xa5;
+  std::vector<std::byte> bytes_;
+  std::size_t count_;
+  std::ptrdiff_t start_;
+};
+
+/// Fills with values uniform in [low, high).
+template <class Range> void fill_uniform(Range& range, std::mt19937& generator, double low = -1, double high = 1) {
+  std::uniform_real_distribution<double> value(low, high);
+  for (auto& x : range) x = static_cast<std::remove_reference_t<decltype(x)>>(value(generator));
+}
+
+/// Whether a sum of `terms` rounded terms is right: |actual - expected| <= 4 terms eps magnitude, where magnitude is the
+/// sum of the absolute terms.  NaN agrees with NaN alone, an infinity with itself.
+template <class T, class Wide> bool close(T actual, Wide expected, Wide magnitude, long terms) {
+  if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) && std::isnan(expected);
+  if (std::isinf(actual) || std::isinf(expected)) return static_cast<Wide>(actual) == expected;
+  const Wide eps = static_cast<Wide>(std::numeric_limits<T>::epsilon());
+  return std::abs(static_cast<Wide>(actual) - expected) <= 4 * static_cast<Wide>(terms) * eps * magnitude;
+}
+
+template <class T> bool same_bits(const T* a, const T* b, std::size_t count) {
+  return std::memcmp(a, b, count * sizeof(T)) == 0;
+}
+
+}  // namespace kernel_test
