@@ -102,7 +102,7 @@ template <bool Index> void max_pairs(const pool_args& a) {
         auto place = bits_as<float>(corner);
         LAMINA_UNROLL for (int i = 1; i < 4; ++i) {
           const floats v = q.at[i / 2][i % 2];
-          const auto better = (v > best) | (v != v);
+          const auto better = (v > best) | xsimd::isnan(v);   // != is an ordered comparison on some sets
           best = xsimd::select(better, v, best);
           if constexpr (Index) {
             const auto here = corner + ints(static_cast<std::int32_t>(i / 2 * w.width + i % 2));
@@ -354,7 +354,7 @@ void LAMINA_KERNEL(max_pool_blocked_f32)(const void* args, void*) noexcept {
       *static_cast<const pool_args*>(args),
       []() __attribute__((always_inline)) { return floats(-__builtin_inff()); },
       [](floats best, floats v) __attribute__((always_inline)) {
-        return xsimd::select((v > best) | (v != v), v, best);
+        return xsimd::select((v > best) | xsimd::isnan(v), v, best);
       },
       [](floats best, const span&, const span&) __attribute__((always_inline)) { return best; });
 }

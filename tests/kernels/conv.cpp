@@ -1,0 +1,337 @@
+// Convolutions in both layouts against scalar loops: windows of every kind, gradients, borders, padded channels.
+#include "conv_reference.h"
+
+using namespace lamina::kernels;
+using namespace conv_reference;
+using kernel_test::buffer;
+
+namespace {
+
+const conv_functions& functions() {
+  return kernel_test::of_set(kernel_test::tested(), lamina_conv_sse2, lamina_conv_avx2, lamina_conv_avx512);
+}
+long lane_count() { return lanes(kernel_test::tested()); }
+long up(long a) { return (a + lane_count() - 1) / lane_count() * lane_count(); }
+
+std::mt19937& generator() {
+  static std::mt19937 value(7);
+  return value;
+}
+long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
+
+template <class T> std::vector<T> random_values(long count) {
+  std::vector<T> x(at(count));
+  kernel_test::fill_uniform(x, generator());
+  return x;
+}
+
+// ---- plain layout
+
+template <class T> const conv_plain_functions& plain() { return functions().plain[std::is_same_v<T, float> ? 0 : 1]; }
+
+template <class T> void run_plain(conv_plain_args& a, int role) {
+  const auto& f = plain<T>();
+  f.prepare(&a, role);
+  buffer<std::byte> scratch(f.scratch_bytes(&a, role));
+  (role == 0 ? f.forward : role == 1 ? f.input_grad : f.weight_grad)(&a, scratch.data());
+  BOOST_TEST(scratch.guards_intact(), name(a.w));
+}
+
+template <class T> void check_plain(const window& w, long images, bool bias, bool clamp) {
+  const auto in = random_values<T>(images * in_size(w)), weight = random_values<T>(weight_size(w));
+  const auto shift = random_values<T>(w.out_channels), gradient = random_values<T>(images * out_size(w));
+  const long first = images > 1 ? 1 : 0, count = images - first;
+  conv_plain_args a{};
+  a.w = w;
+  a.first = first;
+  a.count = count;
+
+  sums<T> result(images * out_size(w)), in_gradient(images * in_size(w)), weight_gradient(weight_size(w));
+  for (long n = first; n < images; ++n)
+    each_product(w, [&](long r, long i, long k) {
+      r += n * out_size(w);
+      i += n * in_size(w);
+      result.add(r, in[at(i)], weight[at(k)]);
+      in_gradient.add(i, gradient[at(r)], weight[at(k)]);
+      weight_gradient.add(k, gradient[at(r)], in[at(i)]);
+    });
+  const T low = T(-0.25), high = T(0.5);
+  for (long r = first * out_size(w); r < images * out_size(w); ++r) {
+    auto& value = result.value[at(r)];
+    if (bias) {
+      value += shift[at(r / (w.out_height * w.out_width) % w.out_channels)];
+      result.magnitude[at(r)] += 1;
+    }
+    if (clamp) value = std::min<wide<T>>(std::max<wide<T>>(value, low), high);
+  }
+
+  const auto untouched = [&](const buffer<T>& x, long size) {
+    for (long i = 0; i < size; ++i)
+      if (x[at(i)] != T(77)) return false;
+    return true;
+  };
+  const auto filled = [](buffer<T>& x) {
+    for (auto& v : x) v = T(77);
+  };
+  BOOST_TEST_CONTEXT(name(w) << "images " << images << " bias " << bias << " clamp " << clamp) {
+    buffer<T> out(at(images * out_size(w)), 1);
+    filled(out);
+    a.in = in.data(), a.weight = weight.data(), a.bias = bias ? shift.data() : nullptr, a.out = out.data();
+    a.low = low, a.high = high, a.clamp = clamp;
+    run_plain<T>(a, 0);
+    BOOST_TEST(untouched(out, first * out_size(w)));
+    for (long i = 0; i < first * out_size(w); ++i) out[at(i)] = 0;
+    BOOST_TEST(mismatches(out.data(), result) == 0);
+    BOOST_TEST(out.guards_intact());
+
+    buffer<T> back(at(images * in_size(w)), 1);
+    filled(back);
+    a.in = gradient.data(), a.bias = nullptr, a.out = back.data(), a.clamp = 0;
+    run_plain<T>(a, 1);
+    BOOST_TEST(untouched(back, first * in_size(w)));
+    for (long i = 0; i < first * in_size(w); ++i) back[at(i)] = 0;
+    BOOST_TEST(mismatches(back.data(), in_gradient) == 0);
+    BOOST_TEST(back.guards_intact());
+
+    buffer<T> change(at(weight_size(w)), 1);
+    filled(change);
+    a.in = in.data(), a.weight = gradient.data(), a.out = change.data();
+    run_plain<T>(a, 2);
+    BOOST_TEST(mismatches(change.data(), weight_gradient) == 0);
+    BOOST_TEST(change.guards_intact());
+  }
+}
+
+window random_window() {
+  for (;;) {
+    window w{};
+    w.groups = random_to(0, 3) ? 1 : random_to(2, 3);
+    w.channels = w.groups * random_to(1, 7);
+    w.out_channels = w.groups * random_to(1, 14);
+    w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
+    w.stride_h = random_to(0, 1) ? 1 : random_to(1, 3), w.stride_w = w.stride_h == 1 ? 1 : random_to(1, 3);
+    w.dilation_h = random_to(0, 3) ? 1 : 2, w.dilation_w = random_to(0, 3) ? 1 : random_to(2, 3);
+    w.pad_h = random_to(0, 3), w.pad_w = random_to(0, 3);
+    w.height = random_to(1, 20), w.width = random_to(1, 40);
+    if (fits(w)) return sized(w);
+  }
+}
+
+// ---- blocked layout
+
+/// [count][channels][pixels] to [count][channels up to the block][pixels][lanes], zeros beyond the channels.
+std::vector<float> blocked_form(const float* from, long count, long channels, long pixels) {
+  const long c = lane_count(), blocks = up(channels) / c;
+  std::vector<float> to(at(count * blocks * pixels * c));
+  for (long n = 0; n < count; ++n)
+    for (long i = 0; i < channels; ++i)
+      for (long p = 0; p < pixels; ++p)
+        to[at(((n * blocks + i / c) * pixels + p) * c + i % c)] = from[(n * channels + i) * pixels + p];
+  return to;
+}
+
+struct blocked_options { bool planar = false, bias = true, residual = false, clamp = false; };
+
+void check_blocked(const window& w, long images, blocked_options o) {
+  const auto& f = functions().blocked;
+  BOOST_TEST_REQUIRE(f.supports(&w, o.planar) == 1, name(w));
+  const long out_pixels = w.out_height * w.out_width;
+  const auto in = random_values<float>(images * in_size(w)), weight = random_values<float>(weight_size(w));
+  const auto residual = random_values<float>(images * out_size(w));
+  auto bias = random_values<float>(w.out_channels);
+  sums<float> expected(images * out_size(w));
+  for (long n = 0; n < images; ++n)
+    each_product(w, [&](long r, long i, long k) {
+      expected.add(n * out_size(w) + r, in[at(n * in_size(w) + i)], weight[at(k)]);
+    });
+  const float low = -0.25f, high = 1.5f;
+  for (std::size_t r = 0; r < expected.value.size(); ++r) {
+    auto& value = expected.value[r];
+    if (o.bias) value += bias[at(static_cast<long>(r) / out_pixels % w.out_channels)];
+    if (o.residual) value += residual[r];
+    expected.magnitude[r] += 2;
+    if (o.clamp) value = std::min<double>(std::max<double>(value, low), high);
+  }
+  BOOST_TEST_CONTEXT(name(w) << "images " << images << " planar " << o.planar << " residual " << o.residual << " clamp "
+                             << o.clamp) {
+    buffer<float> packed(f.packed_bytes(&w, o.planar) / sizeof(float));
+    conv_pack_args pack{w, weight.data(), packed.data(), o.planar, 0};
+    f.pack(&pack, nullptr);
+    BOOST_TEST(packed.guards_intact());
+    const auto source = o.planar ? in : blocked_form(in.data(), images, w.channels, w.height * w.width);
+    const auto added = blocked_form(residual.data(), images, w.out_channels, out_pixels);
+    bias.resize(at(up(w.out_channels)));
+    const long out_image = up(w.out_channels) * out_pixels;
+    buffer<float> out(at(images * out_image));
+    for (auto& x : out) x = 77;
+    conv_blocked_args a{};
+    a.w = w;
+    a.first = images > 1 ? 1 : 0;
+    a.count = images - a.first;
+    a.in = source.data();
+    a.weight = std::as_const(packed).data();
+    a.bias = o.bias ? bias.data() : nullptr;
+    a.residual = o.residual ? added.data() : nullptr;
+    a.out = out.data();
+    a.low = low, a.high = high, a.clamp = o.clamp, a.planar_in = o.planar;
+    f.prepare(&a);
+    buffer<std::byte> scratch(f.scratch_bytes(&a));
+    f.run(&a, scratch.data());
+    BOOST_TEST(scratch.guards_intact());
+    BOOST_TEST(out.guards_intact());
+    long wrong = 0, beyond = 0, touched = 0;
+    for (long n = 0; n < images; ++n)
+      for (long c = 0; c < up(w.out_channels); ++c)
+        for (long p = 0; p < out_pixels; ++p) {
+          const long l = lane_count();
+          const float actual = out[at(n * out_image + (c / l * out_pixels + p) * l + c % l)];
+          const std::size_t r = at((n * w.out_channels + c) * out_pixels + p);
+          if (n < a.first)
+            touched += actual != 77;
+          else if (c >= w.out_channels)
+            beyond += actual != 0;
+          else if (!kernel_test::close(actual, expected.value[r], expected.magnitude[r], expected.terms[r] + 4))
+            ++wrong;
+        }
+    BOOST_TEST(wrong == 0);
+    BOOST_TEST(beyond == 0);
+    BOOST_TEST(touched == 0);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(conv)
+
+BOOST_AUTO_TEST_CASE(comparator_fails_where_it_should) {
+  sums<float> expected(2);
+  expected.add(0, 1, 2);
+  expected.add(1, 3, 1);
+  const float right[] = {2, 3}, wrong[] = {2, 3.001f};
+  BOOST_TEST(mismatches(right, expected) == 0);
+  BOOST_TEST(mismatches(wrong, expected) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(plain_on_random_windows) {
+  for (int i = 0; i < 150; ++i) {
+    const window w = random_window();
+    check_plain<float>(w, random_to(1, 3), random_to(0, 1) != 0, random_to(0, 1) != 0);
+    check_plain<double>(w, random_to(1, 3), random_to(0, 1) != 0, random_to(0, 1) != 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(plain_on_layers_of_networks) {
+  for (window w : {window{1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}, window{6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1},
+                   window{24, 9, 11, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}, window{20, 12, 13, 20, 0, 0, 3, 3, 2, 2, 1, 1, 1, 1, 1},
+                   window{33, 7, 9, 18, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}, window{8, 15, 15, 8, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 8},
+                   window{12, 20, 20, 24, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2}, window{3, 33, 35, 7, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}}) {
+    check_plain<float>(sized(w), 2, true, false);
+    check_plain<double>(sized(w), 2, true, true);
+  }
+}
+
+// More columns than one group of rows holds: the products of a full and of a shorter group, and the sum over groups.
+BOOST_AUTO_TEST_CASE(plain_in_groups_of_rows) {
+  check_plain<float>(sized({48, 31, 40, 5, 0, 0, 3, 3, 2, 1, 1, 1, 1, 1, 1}), 1, true, false);
+  check_plain<float>(sized({40, 23, 80, 30, 0, 0, 3, 3, 1, 1, 1, 4, 1, 1, 1}), 1, true, false);
+  check_plain<double>(sized({30, 29, 33, 30, 0, 0, 3, 3, 1, 2, 0, 1, 1, 1, 1}), 1, false, false);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_weights_do_not_depend_on_earlier_content_or_repetition) {
+  const window w = sized({6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1});
+  const auto in = random_values<float>(5 * in_size(w)), gradient = random_values<float>(5 * out_size(w));
+  std::vector<float> once(at(weight_size(w)), 1.0f), again(at(weight_size(w)), -3.0f);
+  conv_plain_args a{};
+  a.w = w, a.first = 0, a.count = 5, a.in = in.data(), a.weight = gradient.data();
+  a.out = once.data();
+  run_plain<float>(a, 2);
+  a.out = again.data();
+  run_plain<float>(a, 2);
+  BOOST_TEST(kernel_test::same_bits(once.data(), again.data(), once.size()));
+}
+
+BOOST_AUTO_TEST_CASE(blocked_on_random_windows) {
+  for (int i = 0; i < 300; ++i) {
+    const bool planar = i % 4 == 0, small = i % 5 == 0;
+    const long kernel = 2 * random_to(0, 3) + 1;
+    window w{};
+    w.groups = w.dilation_h = w.dilation_w = 1;
+    w.channels = planar ? random_to(1, 4) : random_to(1, 3 * lane_count());
+    w.out_channels = random_to(1, 4 * lane_count());
+    w.kernel_h = kernel, w.kernel_w = random_to(0, 2) ? kernel : random_to(1, 7);
+    w.stride_w = random_to(1, 2), w.stride_h = random_to(0, 3) ? w.stride_w : random_to(1, 3);
+    w.pad_h = random_to(0, kernel / 2), w.pad_w = random_to(0, 2) ? w.kernel_w / 2 : random_to(0, 4);
+    w.height = small ? random_to(1, 4) : random_to(kernel, kernel + 20);
+    w.width = small ? random_to(1, 4) : random_to(kernel, kernel + 34);
+    if (!fits(w)) continue;
+    check_blocked(sized(w), random_to(1, 2), {planar, i % 3 != 0, i % 2 != 0, random_to(0, 1) != 0});
+  }
+}
+
+// Deep and wide enough that input channels and rows are taken in several blocks.
+BOOST_AUTO_TEST_CASE(blocked_in_blocks_of_channels_and_rows) {
+  check_blocked(sized({40 * lane_count(), 9, 9, 3 * lane_count(), 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, {false, true, true, true});
+  check_blocked(sized({16 * lane_count(), 20, 31, 2 * lane_count(), 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 1, {false, true, true, true});
+  check_blocked(sized({3, 120, 230, 2 * lane_count(), 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}), 1, {true, true, false, true});
+  check_blocked(sized({30 * lane_count(), 40, 41, 3 * lane_count(), 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}), 2, {false, true, true, false});
+}
+
+BOOST_AUTO_TEST_CASE(blocked_depthwise) {
+  for (int i = 0; i < 120; ++i) {
+    window w{};
+    w.channels = w.out_channels = w.groups = random_to(2, 3 * lane_count());
+    w.kernel_h = w.kernel_w = 3;
+    w.dilation_h = w.dilation_w = w.pad_h = w.pad_w = 1;
+    w.stride_h = w.stride_w = 1 + i % 2;
+    w.height = random_to(1, 12), w.width = random_to(1, 26);
+    check_blocked(sized(w), random_to(1, 2), {false, i % 3 != 0, i % 5 == 0, i % 4 == 0});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(blocked_refuses_what_it_cannot_run) {
+  const auto refused = [](window w) { return functions().blocked.supports(&w, 0) == 0; };
+  const window w = sized({32, 9, 9, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1});
+  BOOST_TEST(!refused(w));
+  window other = w;
+  other.dilation_w = 2;
+  BOOST_TEST(refused(other));
+  other = w, other.groups = 2;
+  BOOST_TEST(refused(other));
+  other = w, other.stride_w = 3;
+  BOOST_TEST(refused(other));
+  other = w, other.groups = 32, other.pad_w = 0;
+  BOOST_TEST(refused(other));
+}
+
+BOOST_AUTO_TEST_CASE(clamp_keeps_nan) {
+  const window w = sized({2, 6, 18, 3, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1});
+  std::vector<float> in(at(in_size(w)), 1.0f), weight(at(weight_size(w)), 1.0f), out(at(out_size(w)));
+  in[20] = std::nanf("");
+  conv_plain_args a{};
+  a.w = w, a.count = 1, a.in = in.data(), a.weight = weight.data(), a.out = out.data();
+  a.clamp = 1, a.low = 0, a.high = 6;
+  run_plain<float>(a, 0);
+  BOOST_TEST(std::isnan(out[20]));
+  BOOST_TEST(out[25] == 6);
+}
+
+BOOST_AUTO_TEST_CASE(reorders_there_and_back) {
+  for (const long channels : {1L, lane_count() - 1, lane_count(), lane_count() + 3, 3 * lane_count()})
+    for (const long pixels : {1L, lane_count() - 1, lane_count(), 2 * lane_count() + 5}) {
+      const long images = 2;
+      const auto in = random_values<float>(images * channels * pixels);
+      const auto expected = blocked_form(in.data(), images, channels, pixels);
+      buffer<float> there(expected.size(), 1), back(in.size(), 3);
+      for (auto& x : there) x = 77;
+      reorder_args a{in.data(), there.data(), images, channels, pixels};
+      functions().to_blocked(&a, nullptr);
+      BOOST_TEST(there.guards_intact());
+      BOOST_TEST(kernel_test::same_bits(std::as_const(there).data(), expected.data(), expected.size()));
+      a.in = there.data(), a.out = back.data();
+      functions().from_blocked(&a, nullptr);
+      BOOST_TEST(back.guards_intact());
+      BOOST_TEST(kernel_test::same_bits(std::as_const(back).data(), in.data(), in.size()));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,79 @@
+// Convolutions and their gradients as plain loops in a wider type, with the sum of absolute terms beside each result.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernel_test.h"
+
+namespace conv_reference {
+
+using lamina::kernels::window;
+
+template <class T> using wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+inline std::size_t at(long i) { return static_cast<std::size_t>(i); }
+
+/// Fills in the size of the result.
+inline window sized(window w) {
+  w.out_height = (w.height + 2 * w.pad_h - w.dilation_h * (w.kernel_h - 1) - 1) / w.stride_h + 1;
+  w.out_width = (w.width + 2 * w.pad_w - w.dilation_w * (w.kernel_w - 1) - 1) / w.stride_w + 1;
+  return w;
+}
+inline bool fits(const window& w) {
+  return w.height + 2 * w.pad_h > w.dilation_h * (w.kernel_h - 1) && w.width + 2 * w.pad_w > w.dilation_w * (w.kernel_w - 1);
+}
+
+inline std::string name(const window& w) {
+  std::string text;
+  for (const long x : {w.channels, w.height, w.width, w.out_channels, w.out_height, w.out_width, w.kernel_h, w.kernel_w,
+                       w.stride_h, w.stride_w, w.pad_h, w.pad_w, w.dilation_h, w.dilation_w, w.groups})
+    text += std::to_string(x) + " ";
+  return text;
+}
+
+inline long in_size(const window& w) { return w.channels * w.height * w.width; }
+inline long out_size(const window& w) { return w.out_channels * w.out_height * w.out_width; }
+inline long weight_size(const window& w) { return w.out_channels * (w.channels / w.groups) * w.kernel_h * w.kernel_w; }
+
+/// A sum and the sum of its absolute terms.
+template <class T> struct sums {
+  std::vector<wide<T>> value, magnitude;
+  std::vector<long> terms;
+  explicit sums(long count) : value(at(count)), magnitude(at(count)), terms(at(count)) {}
+  void add(long i, wide<T> a, wide<T> b) {
+    value[at(i)] += a * b;
+    magnitude[at(i)] += std::abs(a * b);
+    ++terms[at(i)];
+  }
+};
+
+/// Calls use(result, input, weight) with the three positions of every product of one image.
+template <class Use> void each_product(const window& w, Use use) {
+  const long ins = w.channels / w.groups, outs = w.out_channels / w.groups;
+  for (long o = 0; o < w.out_channels; ++o)
+    for (long y = 0; y < w.out_height; ++y)
+      for (long x = 0; x < w.out_width; ++x)
+        for (long c = 0; c < ins; ++c)
+          for (long i = 0; i < w.kernel_h; ++i)
+            for (long j = 0; j < w.kernel_w; ++j) {
+              const long row = y * w.stride_h - w.pad_h + i * w.dilation_h;
+              const long column = x * w.stride_w - w.pad_w + j * w.dilation_w;
+              if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
+              use((o * w.out_height + y) * w.out_width + x,
+                  ((o / outs * ins + c) * w.height + row) * w.width + column,
+                  ((o * ins + c) * w.kernel_h + i) * w.kernel_w + j);
+            }
+}
+
+/// How many results are wrong.
+template <class T>
+long mismatches(const T* actual, const sums<T>& expected, long extra_terms = 4) {
+  long count = 0;
+  for (std::size_t i = 0; i < expected.value.size(); ++i)
+    if (!kernel_test::close(actual[i], expected.value[i], expected.magnitude[i], expected.terms[i] + extra_terms)) ++count;
+  return count;
+}
+
+}  // namespace conv_reference

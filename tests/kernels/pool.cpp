@@ -1,0 +1,236 @@
+// Pooling in both layouts against scalar loops: windows of every kind, indices, gradients, NaN, padding.
+#include "conv_reference.h"
+
+using namespace lamina::kernels;
+using namespace conv_reference;
+using kernel_test::buffer;
+
+namespace {
+
+const conv_functions& functions() {
+  return kernel_test::of_set(kernel_test::tested(), lamina_conv_sse2, lamina_conv_avx2, lamina_conv_avx512);
+}
+long lane_count() { return lanes(kernel_test::tested()); }
+
+std::mt19937& generator() {
+  static std::mt19937 value(11);
+  return value;
+}
+long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
+
+struct pixel_range { long top, bottom, left, right, padded; };
+pixel_range range_of(const window& w, long y, long x) {
+  const long top = y * w.stride_h - w.pad_h, left = x * w.stride_w - w.pad_w;
+  const long bottom = top + w.kernel_h, right = left + w.kernel_w;
+  const long padded = (std::min(bottom, w.height + w.pad_h) - top) * (std::min(right, w.width + w.pad_w) - left);
+  return {std::max(top, 0L), std::min(bottom, w.height), std::max(left, 0L), std::min(right, w.width), padded};
+}
+
+/// Calls use(result, range) for every result of one map.
+template <class Use> void each_result(const window& w, Use use) {
+  for (long y = 0; y < w.out_height; ++y)
+    for (long x = 0; x < w.out_width; ++x) use(y * w.out_width + x, range_of(w, y, x));
+}
+
+template <class T> struct maps {
+  window w;
+  long images, count, plane, results;
+  std::vector<T> in, gradient;
+  std::vector<T> best;
+  std::vector<std::int32_t> place;
+  std::vector<double> best_gradient, mean, mean_gradient;
+
+  maps(const window& sizes, long n, bool count_padding, bool ties)
+      : w(sizes), images(n), count(n * w.channels), plane(w.height * w.width), results(w.out_height * w.out_width),
+        in(at(count * plane)), gradient(at(count * results)), best(at(count * results)), place(at(count * results)),
+        best_gradient(at(count * plane)), mean(at(count * results)), mean_gradient(at(count * plane)) {
+    kernel_test::fill_uniform(in, generator());
+    if (ties)
+      for (auto& x : in) x = std::round(x * 2);
+    kernel_test::fill_uniform(gradient, generator());
+    for (long m = 0; m < count; ++m)
+      each_result(w, [&](long r, pixel_range p) {
+        const long here = m * results + r;
+        T largest = 0;
+        double sum = 0;
+        long where = -1;
+        for (long i = p.top; i < p.bottom; ++i)
+          for (long j = p.left; j < p.right; ++j) {
+            const T v = in[at(m * plane + i * w.width + j)];
+            if (where < 0 || v > largest) largest = v, where = i * w.width + j;
+            sum += v;
+          }
+        const double divisor = static_cast<double>(count_padding ? p.padded : (p.bottom - p.top) * (p.right - p.left));
+        best[at(here)] = largest;
+        place[at(here)] = static_cast<std::int32_t>(where);
+        mean[at(here)] = sum / divisor;
+        best_gradient[at(m * plane + where)] += gradient[at(here)];
+        for (long i = p.top; i < p.bottom; ++i)
+          for (long j = p.left; j < p.right; ++j) mean_gradient[at(m * plane + i * w.width + j)] += gradient[at(here)] / divisor;
+      });
+  }
+};
+
+template <class T> bool near(const buffer<T>& actual, const std::vector<double>& expected, double scale) {
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    if (!(std::abs(static_cast<double>(actual[i]) - expected[i]) <= scale * std::numeric_limits<T>::epsilon())) return false;
+  return true;
+}
+
+template <class T> void check(const window& w, long images, bool count_padding, bool ties) {
+  constexpr int type = std::is_same_v<T, float> ? 0 : 1;
+  const maps<T> x(w, images, count_padding, ties);
+  const auto& f = functions();
+  BOOST_TEST_CONTEXT(name(w) << "images " << images << " padding " << count_padding << " ties " << ties) {
+    buffer<T> out(x.best.size(), 1), back(x.in.size(), 1);
+    buffer<std::int32_t> index(x.best.size(), 1);
+    pool_args a{w, images, x.in.data(), out.data(), index.data(), count_padding, 0};
+    f.max_pool[type](&a, nullptr);
+    BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), x.best.data(), x.best.size()));
+    BOOST_TEST(kernel_test::same_bits(std::as_const(index).data(), x.place.data(), x.place.size()));
+    BOOST_TEST(index.guards_intact());
+    for (auto& v : out) v = 77;
+    a.index = nullptr;
+    f.max_pool[type](&a, nullptr);
+    BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), x.best.data(), x.best.size()));
+    for (auto& v : back) v = 77;
+    pool_grad_args g{w, images, x.gradient.data(), x.place.data(), back.data(), count_padding, 0};
+    f.max_pool_grad[type](&g, nullptr);
+    BOOST_TEST(near(back, x.best_gradient, 100));
+    BOOST_TEST(back.guards_intact());
+
+    f.average_pool[type](&a, nullptr);
+    BOOST_TEST(near(out, x.mean, 100));
+    BOOST_TEST(out.guards_intact());
+    for (auto& v : back) v = 77;
+    g.index = nullptr;
+    f.average_pool_grad[type](&g, nullptr);
+    BOOST_TEST(near(back, x.mean_gradient, 100));
+    BOOST_TEST(back.guards_intact());
+  }
+}
+
+void check_blocked(const window& w, long images, bool count_padding) {
+  const maps<float> x(w, images, count_padding, false);
+  const auto& f = functions();
+  const long l = lane_count(), blocks = (w.channels + l - 1) / l;
+  std::vector<float> in(at(images * blocks * l * x.plane));
+  buffer<float> out(at(images * blocks * l * x.results)), plain(x.best.size());
+  reorder_args to{x.in.data(), in.data(), images, w.channels, x.plane};
+  f.to_blocked(&to, nullptr);
+  const auto result = [&](kernel run) {
+    pool_args a{w, images, in.data(), out.data(), nullptr, count_padding, 0};
+    run(&a, nullptr);
+    reorder_args from{out.data(), plain.data(), images, w.channels, x.results};
+    f.from_blocked(&from, nullptr);
+  };
+  BOOST_TEST_CONTEXT(name(w) << "images " << images << " padding " << count_padding) {
+    result(f.max_pool_blocked);
+    BOOST_TEST(kernel_test::same_bits(std::as_const(plain).data(), x.best.data(), x.best.size()));
+    result(f.average_pool_blocked);
+    BOOST_TEST(near(plain, x.mean, 100));
+    BOOST_TEST(out.guards_intact());
+    long beyond = 0;
+    for (long n = 0; n < images; ++n)
+      for (long c = w.channels; c < blocks * l; ++c)
+        for (long p = 0; p < x.results; ++p) beyond += out[at(((n * blocks + c / l) * x.results + p) * l + c % l)] != 0;
+    BOOST_TEST(beyond == 0);
+  }
+}
+
+window random_window() {
+  for (;;) {
+    window w{};
+    w.channels = w.out_channels = w.groups = random_to(1, 5);
+    w.dilation_h = w.dilation_w = 1;
+    w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
+    w.stride_h = random_to(1, 3), w.stride_w = random_to(1, 3);
+    w.pad_h = random_to(0, w.kernel_h / 2), w.pad_w = random_to(0, w.kernel_w / 2);
+    w.height = random_to(1, 14), w.width = random_to(1, 40);
+    if (fits(w)) return sized(w);
+  }
+}
+
+window pairs(long height, long width) {
+  return sized({3, height, width, 3, 0, 0, 2, 2, 2, 2, 0, 0, 1, 1, 3});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pool)
+
+BOOST_AUTO_TEST_CASE(random_windows) {
+  for (int i = 0; i < 200; ++i) {
+    const window w = random_window();
+    check<float>(w, random_to(1, 2), i % 2 != 0, i % 3 == 0);
+    check<double>(w, random_to(1, 2), i % 2 != 0, i % 3 == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(two_by_two) {
+  for (long height = 2; height < 7; ++height)
+    for (long width = 2; width < 70; ++width) check<float>(pairs(height, width), 1, width % 2 != 0, width % 3 == 0);
+  check<double>(pairs(28, 28), 2, false, true);
+}
+
+BOOST_AUTO_TEST_CASE(whole_map) {
+  for (const long size : {1L, 4L, 7L, 19L}) {
+    const window w = sized({5, size, size + 2, 5, 0, 0, size, size + 2, 1, 1, 0, 0, 1, 1, 5});
+    check<float>(w, 2, false, false);
+    check<double>(w, 2, false, false);
+    check_blocked(w, 2, false);
+  }
+}
+
+// Rounded up, the last window reaches beyond the padding: only what lies within it counts.
+BOOST_AUTO_TEST_CASE(windows_beyond_the_padding) {
+  window w = sized({2, 8, 9, 2, 0, 0, 3, 3, 2, 2, 0, 0, 1, 1, 2});
+  ++w.out_height;
+  check<float>(w, 2, true, false);
+  check<double>(w, 1, false, false);
+  check_blocked(w, 1, true);
+  window pair = pairs(5, 7);
+  ++pair.out_height;
+  ++pair.out_width;
+  check<float>(pair, 1, true, false);
+}
+
+BOOST_AUTO_TEST_CASE(blocked_windows) {
+  for (int i = 0; i < 100; ++i) {
+    window w = random_window();
+    w.channels = w.out_channels = w.groups = random_to(1, 2 * lane_count() + 1);
+    check_blocked(w, random_to(1, 2), i % 2 != 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nan_is_the_maximum) {
+  for (const bool side_by_side : {true, false})
+    for (long bad = 0; bad < 4; ++bad) {
+      const window w = side_by_side ? pairs(4, 40) : sized({3, 4, 40, 3, 0, 0, 2, 2, 2, 2, 1, 1, 1, 1, 3});
+      std::vector<float> in(at(3 * 160), -1.0f), out(at(3 * w.out_height * w.out_width));
+      std::vector<double> in_double(in.size(), -1.0), out_double(out.size());
+      std::vector<std::int32_t> index(out.size());
+      in[at(bad / 2 * 40 + 6 + bad % 2)] = std::nanf("");
+      in_double[at(bad / 2 * 40 + 6 + bad % 2)] = std::nan("");
+      pool_args a{w, 1, in.data(), out.data(), index.data(), 0, 0};
+      functions().max_pool[0](&a, nullptr);
+      long count = 0;
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (std::isnan(out[i])) {
+          ++count;
+          BOOST_TEST(index[i] == bad / 2 * 40 + 6 + bad % 2);
+        }
+      BOOST_TEST(count == 1);
+      std::vector<float> blocked(at(lane_count() * 160)), pooled(out.size() / 3 * at(lane_count()));
+      reorder_args to{in.data(), blocked.data(), 1, 3, 160};
+      functions().to_blocked(&to, nullptr);
+      a.in = blocked.data(), a.out = pooled.data(), a.index = nullptr;
+      functions().max_pool_blocked(&a, nullptr);
+      BOOST_TEST(std::count_if(pooled.begin(), pooled.end(), [](float v) { return std::isnan(v); }) == 1);
+      a.in = in_double.data(), a.out = out_double.data(), a.index = index.data();
+      functions().max_pool[1](&a, nullptr);
+      BOOST_TEST(std::count_if(out_double.begin(), out_double.end(), [](double v) { return std::isnan(v); }) == 1);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
