@@ -1,7 +1,5 @@
 // Conversions between all element types, by integer and float arithmetic that rounds once: the same bits on every set.
 #pragma once
-#include <type_traits>
-
 #include "storage.h"
 
 namespace lamina::kernels {

@@ -1,6 +1,7 @@
 // How the element types are stored, for kernel sources that are written once for all of them.
 #pragma once
 #include <limits>
+#include <type_traits>
 
 #include "simd.h"
 

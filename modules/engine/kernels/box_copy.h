@@ -1,0 +1,146 @@
+// Copies of strided boxes: axes are merged where memory allows, then rows are copied whole, repeated, gathered, or, when
+// input and output are contiguous along different axes, transposed through registers.
+#pragma once
+#include "reduce.h"
+#include "storage.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace boxes {
+
+struct axis { long extent, in, out; };
+struct box { axis axes[8]; int count; };
+
+/// Without axes of one element, neighbours merged that both sides walk in one go.  False if there is nothing to copy.
+LAMINA_INLINE bool simplify(const copy_args& a, box& b) {
+  b.count = 0;
+  for (int k = 0; k < a.axes; ++k) {
+    if (a.extent[k] <= 0) return false;
+    if (a.extent[k] == 1) continue;
+    const axis next = {a.extent[k], a.in_stride[k], a.out_stride[k]};
+    if (b.count > 0) {
+      axis& last = b.axes[b.count - 1];
+      if (last.in == next.in * next.extent && last.out == next.out * next.extent) {
+        last = {last.extent * next.extent, next.in, next.out};
+        continue;
+      }
+    }
+    b.axes[b.count++] = next;
+  }
+  return true;
+}
+
+/// Calls run(in, out) at every position of the first `count` axes.
+template <class Word, class Run> LAMINA_INLINE void walk(const axis* axes, int count, const Word* in, Word* out, Run run) {
+  long at[8] = {};
+  for (;;) {
+    run(in, out);
+    int k = count - 1;
+    for (; k >= 0; --k) {
+      in += axes[k].in;
+      out += axes[k].out;
+      if (++at[k] < axes[k].extent) break;
+      at[k] = 0;
+      in -= axes[k].in * axes[k].extent;
+      out -= axes[k].out * axes[k].extent;
+    }
+    if (k < 0) return;
+  }
+}
+
+template <class Word> LAMINA_INLINE void copy_row(const Word* in, Word* out, axis a) {
+  if (a.in == 1 && a.out == 1) {
+    __builtin_memcpy(out, in, static_cast<std::size_t>(a.extent) * sizeof(Word));
+  } else if (a.in == 0 && a.out == 1) {
+    const Word value = *in;
+    for (long i = 0; i < a.extent; ++i) out[i] = value;
+  } else if (a.out == 1) {
+    for (long i = 0; i < a.extent; ++i) out[i] = in[i * a.in];
+  } else {
+    for (long i = 0; i < a.extent; ++i) out[i * a.out] = in[i * a.in];
+  }
+}
+
+/// A square whose sides are a cache line: both sides are read and written in whole lines.
+template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
+  constexpr int side = 64 / static_cast<int>(sizeof(Word));
+  if constexpr (sizeof(Word) >= 4) {
+    using number = std::conditional_t<sizeof(Word) == 4, float, double>;
+    constexpr int lanes = width<number>;
+    for (int i = 0; i < side; i += lanes)
+      for (int j = 0; j < side; j += lanes) {
+        vec<number> r[static_cast<std::size_t>(lanes)];
+        LAMINA_UNROLL for (int k = 0; k < lanes; ++k)
+          r[k] = load(reinterpret_cast<const number*>(in + (i + k) * in_stride + j));
+        transpose<number>(r);
+        LAMINA_UNROLL for (int k = 0; k < lanes; ++k)
+          store(reinterpret_cast<number*>(out + (j + k) * out_stride + i), r[k]);
+      }
+  } else {
+    for (int j = 0; j < side; ++j)
+      for (int i = 0; i < side; ++i) out[j * out_stride + i] = in[i * in_stride + j];
+  }
+}
+/// out[j, i] = in[i, j] for `rows` x `columns`.
+template <class Word>
+inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_stride, long rows, long columns) {
+  constexpr long side = 64 / static_cast<long>(sizeof(Word));
+  const long whole_rows = rows - rows % side, whole_columns = columns - columns % side;
+  for (long j = 0; j < whole_columns; j += side) {
+    for (long i = 0; i < whole_rows; i += side) transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+    for (long c = j; c < j + side; ++c)
+      for (long i = whole_rows; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
+  }
+  for (long c = whole_columns; c < columns; ++c)
+    for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
+}
+
+template <class Word> inline void copy(box& b, const Word* in, Word* out) {
+  if (b.count == 0) {
+    *out = *in;
+    return;
+  }
+  int reads = -1, writes = -1;                   // the axes along which input and output are contiguous
+  for (int k = 0; k < b.count; ++k) {
+    if (b.axes[k].in == 1) reads = k;
+    if (b.axes[k].out == 1) writes = k;
+  }
+  const auto drop = [&b](int k) {
+    const axis dropped = b.axes[k];
+    for (int i = k; i + 1 < b.count; ++i) b.axes[i] = b.axes[i + 1];
+    --b.count;
+    return dropped;
+  };
+  if (reads >= 0 && writes >= 0 && reads != writes && b.axes[reads].extent >= 4 && b.axes[writes].extent >= 4) {
+    const axis columns = b.axes[reads], rows = b.axes[writes];
+    drop(reads > writes ? reads : writes);
+    drop(reads > writes ? writes : reads);
+    return walk(b.axes, b.count, in, out, [&](const Word* from, Word* to) __attribute__((always_inline)) {
+      transpose_plane(from, rows.in, to, columns.out, rows.extent, columns.extent);
+    });
+  }
+  const axis inner = drop(writes >= 0 ? writes : b.count - 1);
+  walk(b.axes, b.count, in, out, [&](const Word* from, Word* to) __attribute__((always_inline)) { copy_row(from, to, inner); });
+}
+
+LAMINA_INLINE void run(const copy_args& a) {
+  box b;
+  if (!simplify(a, b)) return;
+  switch (a.size) {
+    case 1: return copy(b, static_cast<const std::uint8_t*>(a.in), static_cast<std::uint8_t*>(a.out));
+    case 2: return copy(b, static_cast<const std::uint16_t*>(a.in), static_cast<std::uint16_t*>(a.out));
+    case 4: return copy(b, static_cast<const std::uint32_t*>(a.in), static_cast<std::uint32_t*>(a.out));
+    default: return copy(b, static_cast<const std::uint64_t*>(a.in), static_cast<std::uint64_t*>(a.out));
+  }
+}
+
+template <class Word> LAMINA_INLINE void fill(const fill_args& a) {
+  Word value;
+  __builtin_memcpy(&value, a.value, sizeof value);
+  Word* out = static_cast<Word*>(a.out);
+  for (long i = 0; i < a.n; ++i) out[i] = value;
+}
+
+}  // namespace boxes
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

@@ -1,0 +1,114 @@
+// The reduction family of one instruction set: reductions, softmax, picks, copies and fills; random fills are next door.
+#include "reduce.h"
+
+// vectors wider than a register only pass through functions that are always inlined
+#pragma clang diagnostic ignored "-Wpsabi"
+
+#include "box_copy.h"
+#include "fold_axis.h"
+#include "softmax.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace {
+
+struct reduce_holder { reduce_table table; };
+
+template <element E> constexpr void add_extremes(reduce_holder& h) {
+  using T = std::conditional_t<E == element::boolean, std::uint8_t, storage<E>>;
+  const auto set = [&h](reduce_op op, kernel k) { h.table[static_cast<int>(op)][static_cast<int>(E)] = k; };
+  set(reduce_op::maximum, folds::reduce<folds::maximum, T, false>);
+  set(reduce_op::minimum, folds::reduce<folds::minimum, T, false>);
+  if constexpr (E != element::boolean) {
+    // integers add and multiply as unsigned: they wrap
+    using U = typename std::conditional_t<is_float<T>, storage_of<E>, word_of<sizeof(T)>>::type;
+    set(reduce_op::sum, folds::reduce<folds::sum, U, false>);
+    set(reduce_op::product, folds::reduce<folds::product, U, false>);
+    set(reduce_op::argmax, folds::arg<folds::maximum, T>);
+    set(reduce_op::argmin, folds::arg<folds::minimum, T>);
+  }
+  if constexpr (is_float<T>) set(reduce_op::mean, folds::reduce<folds::sum, T, true>);
+}
+constexpr reduce_holder make_reductions() {
+  reduce_holder h{};
+  add_extremes<element::f32>(h);
+  add_extremes<element::f64>(h);
+  add_extremes<element::i8>(h);
+  add_extremes<element::i16>(h);
+  add_extremes<element::i32>(h);
+  add_extremes<element::i64>(h);
+  add_extremes<element::u8>(h);
+  add_extremes<element::boolean>(h);
+  return h;
+}
+constexpr reduce_holder reductions = make_reductions();
+
+LAMINA_INLINE bool inside(const pick_args& a, long row) {
+  const bool valid = a.index[row] >= 0 && a.index[row] < a.length;
+  if (!valid && a.invalid != nullptr) ++*a.invalid;
+  return valid;
+}
+template <class T> LAMINA_INLINE void pick(const pick_args& a) {
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  for (long r = 0; r < a.rows; ++r) out[r] = inside(a, r) ? in[r * a.length + a.index[r]] : T(0);
+}
+template <class T> LAMINA_INLINE void spread(const pick_args& a) {
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  __builtin_memset(out, 0, static_cast<std::size_t>(a.rows * a.length) * sizeof(T));
+  for (long r = 0; r < a.rows; ++r)
+    if (inside(a, r)) out[r * a.length + a.index[r]] = in[r];
+}
+
+}  // namespace
+}  // namespace LAMINA_KERNEL_SET
+
+extern "C" {
+
+void LAMINA_KERNEL(uniform_f32)(const void* args, void* scratch) noexcept;
+void LAMINA_KERNEL(uniform_f64)(const void* args, void* scratch) noexcept;
+void LAMINA_KERNEL(normal_f32)(const void* args, void* scratch) noexcept;
+void LAMINA_KERNEL(normal_f64)(const void* args, void* scratch) noexcept;
+
+void LAMINA_KERNEL(softmax_f32)(const void* args, void*) noexcept {
+  soft::run<float, false>(*static_cast<const softmax_args*>(args));
+}
+void LAMINA_KERNEL(softmax_f64)(const void* args, void*) noexcept {
+  soft::run<double, false>(*static_cast<const softmax_args*>(args));
+}
+void LAMINA_KERNEL(log_softmax_f32)(const void* args, void*) noexcept {
+  soft::run<float, true>(*static_cast<const softmax_args*>(args));
+}
+void LAMINA_KERNEL(log_softmax_f64)(const void* args, void*) noexcept {
+  soft::run<double, true>(*static_cast<const softmax_args*>(args));
+}
+void LAMINA_KERNEL(pick_f32)(const void* args, void*) noexcept { pick<float>(*static_cast<const pick_args*>(args)); }
+void LAMINA_KERNEL(pick_f64)(const void* args, void*) noexcept { pick<double>(*static_cast<const pick_args*>(args)); }
+void LAMINA_KERNEL(spread_f32)(const void* args, void*) noexcept { spread<float>(*static_cast<const pick_args*>(args)); }
+void LAMINA_KERNEL(spread_f64)(const void* args, void*) noexcept { spread<double>(*static_cast<const pick_args*>(args)); }
+void LAMINA_KERNEL(copy)(const void* args, void*) noexcept { boxes::run(*static_cast<const copy_args*>(args)); }
+void LAMINA_KERNEL(fill)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const fill_args*>(args);
+  switch (a.size) {
+    case 1: return boxes::fill<std::uint8_t>(a);
+    case 2: return boxes::fill<std::uint16_t>(a);
+    case 4: return boxes::fill<std::uint32_t>(a);
+    default: return boxes::fill<std::uint64_t>(a);
+  }
+}
+
+extern constinit const reduce_functions LAMINA_KERNEL(reduce) = {
+    &reductions.table,
+    {LAMINA_KERNEL(softmax_f32), LAMINA_KERNEL(softmax_f64)},
+    {LAMINA_KERNEL(log_softmax_f32), LAMINA_KERNEL(log_softmax_f64)},
+    {LAMINA_KERNEL(pick_f32), LAMINA_KERNEL(pick_f64)},
+    {LAMINA_KERNEL(spread_f32), LAMINA_KERNEL(spread_f64)},
+    LAMINA_KERNEL(copy),
+    LAMINA_KERNEL(fill),
+    {LAMINA_KERNEL(uniform_f32), LAMINA_KERNEL(uniform_f64)},
+    {LAMINA_KERNEL(normal_f32), LAMINA_KERNEL(normal_f64)}};
+
+}  // extern "C"
+
+}  // namespace lamina::kernels

@@ -1,0 +1,86 @@
+// Softmax and log-softmax along one axis, the row's maximum taken off first.
+#pragma once
+#include "fold_axis.h"
+#include "vector_math.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace soft {
+
+/// x[i] = e^x[i].
+LAMINA_INLINE void exp_run(float* x, long n) {
+  constexpr long lanes = width<float>;
+  long i = 0;
+  for (; i + lanes <= n; i += lanes) store(x + i, kernels::exp(load(x + i)));
+  if (i < n) {
+    const int count = static_cast<int>(n - i);
+    store(x + i, kernels::exp(load(x + i, first<float>(count))), first<float>(count));
+  }
+}
+LAMINA_INLINE void exp_run(double* x, long n) {
+  for (long i = 0; i < n; ++i) x[i] = __builtin_exp(x[i]);
+}
+template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
+
+/// One row; the exponentials go to `out` by pieces that stay in L1 for log-softmax, whole for softmax.
+template <class T, bool Log> LAMINA_INLINE void row(const T* in, T* out, long n) {
+  const T top = folds::row<folds::maximum, T>(in, n);
+  if constexpr (!Log) {
+    LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] = in[i] - top;
+    exp_run(out, n);
+    const T scale = T(1) / folds::row<folds::sum, T>(out, n);
+    LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] *= scale;
+  } else {
+    constexpr long piece = 512;
+    T total = 0;
+    for (long p = 0; p < n; p += piece) {
+      T e[piece];
+      const long count = n - p < piece ? n - p : piece;
+      for (long i = 0; i < count; ++i) e[i] = in[p + i] - top;
+      exp_run(e, count);
+      total += folds::row<folds::sum, T>(e, count);
+    }
+    const T shift = log_of(total);
+    LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] = (in[i] - top) - shift;
+  }
+}
+
+/// `n` columns of a chunk, rows `stride` apart.
+template <class T, bool Log> LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n) {
+  constexpr auto chunk = static_cast<std::size_t>(folds::column_chunk<T>);
+  T top[chunk], total[chunk], e[chunk];
+  folds::columns<folds::maximum, T>(in, length, stride, n, top);
+  for (long j = 0; j < n; ++j) total[j] = 0;
+  for (long l = 0; l < length; ++l) {
+    T* to = Log ? e : out + l * stride;
+    const T* from = in + l * stride;
+    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) to[j] = from[j] - top[j];
+    exp_run(to, n);
+    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) total[j] += to[j];
+  }
+  for (long j = 0; j < n; ++j) total[j] = Log ? log_of(total[j]) : T(1) / total[j];
+  for (long l = 0; l < length; ++l) {
+    const T* from = in + l * stride;
+    T* to = out + l * stride;
+    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) to[j] = Log ? (from[j] - top[j]) - total[j] : to[j] * total[j];
+  }
+}
+
+template <class T, bool Log> LAMINA_INLINE void run(const softmax_args& a) {
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  const long plane = a.length * a.inner;
+  if (a.length <= 0) return;
+  for (long o = 0; o < a.outer; ++o, in += plane, out += plane) {
+    if (a.inner == 1) {
+      row<T, Log>(in, out, a.length);
+      continue;
+    }
+    for (long c = 0; c < a.inner; c += folds::column_chunk<T>)
+      columns<T, Log>(in + c, out + c, a.length, a.inner, a.inner - c < folds::column_chunk<T> ? a.inner - c : folds::column_chunk<T>);
+  }
+}
+
+}  // namespace soft
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
