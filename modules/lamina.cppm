@@ -6,3 +6,6 @@ export import :policy;       // compile-time choices as values, inherited by sub
 export import :context;      // instruction set, memory, threads
 export import :dtype;        // element types
 export import :tensor;       // tensors and data without storage
+export import :random;       // random numbers that depend on their position alone
+export import :io;           // safetensors, idx, files replaced as a whole or not at all
+export import :data;         // data sets of images

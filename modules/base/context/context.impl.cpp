@@ -87,14 +87,17 @@ void* memory::allocate(std::size_t bytes) {
     t << "out of memory: " << bytes << " bytes requested, " << now - static_cast<std::int64_t>(size) << " in use, limit " << most;
     detail::raise(error_kind::memory, t);
   }
-  for (auto peak = peak_bytes.load(std::memory_order_relaxed); now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {}
-  allocation_count.fetch_add(1, std::memory_order_relaxed);
+  auto count = [now] {
+    for (auto peak = peak_bytes.load(std::memory_order_relaxed); now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {}
+    allocation_count.fetch_add(1, std::memory_order_relaxed);
+  };
   if (size <= largest && cache.alive) {
     int c = class_of(size);
     if (auto* i = cache.heads[c]) {
       cache.heads[c] = i->next;
       --cache.held[c];
       cached_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+      count();
       return i;
     }
   }
@@ -105,6 +108,7 @@ void* memory::allocate(std::size_t bytes) {
     t << "out of memory: the system refused " << bytes << " bytes";
     detail::raise(error_kind::memory, t);
   }
+  count();
   return p;
 }
 

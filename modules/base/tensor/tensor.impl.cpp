@@ -55,12 +55,19 @@ void extents_misfit(const shape& pattern, const shape& got) {
 
 void check_extents(const shape& pattern, const shape& got) {
   if (!fits(pattern, got)) extents_misfit(pattern, got);
-  for (int i = 0; i < got.rank; ++i)
+  std::int64_t largest = 8;   // bytes of the widest element
+  for (int i = 0; i < got.rank; ++i) {
     if (got.at(i) < 0) {
       text t;
       t << "tensor: extent " << i << " is negative in " << got;
       raise(error_kind::shape, t);
     }
+    if (got.at(i) > 0 && __builtin_mul_overflow(largest, got.at(i), &largest)) {
+      text t;
+      t << "tensor: " << got << " has more elements than memory can hold";
+      raise(error_kind::shape, t);
+    }
+  }
 }
 
 void index_out_of_range(const shape& s, view<const std::int64_t> index) {
@@ -76,88 +83,6 @@ void write_while_shared(const shape& s) {
   t << "tensor " << s << ": its memory is shared with another tensor or is held by an expression, so it cannot be written; "
     << "call detach() first, or keep a formula instead of an expression";
   raise(error_kind::state, t);
-}
-
-namespace {
-
-std::string number(double v, int digits) {
-  if (v != v) return "nan";
-  if (v > 1.7e308) return "inf";
-  if (v < -1.7e308) return "-inf";
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*g", digits, v);
-  std::string s = buffer;
-  if (s.find_first_of(".en") == s.npos) s += '.';
-  return s;
-}
-
-std::string element(const std::byte* data, dtype type, std::int64_t i) {
-  return with_type(type, [&]<class T>() -> std::string {
-    T v;
-    std::memcpy(&v, data + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
-    if constexpr (std::same_as<T, bool>) return v ? "True" : "False";
-    else if constexpr (std::integral<T>) return std::to_string(v);
-    else if constexpr (std::same_as<T, double>) return number(v, 8);
-    else return number(static_cast<double>(static_cast<float>(v)), std::same_as<T, float> ? 8 : 4);
-  });
-}
-
-// NumPy's layout: aligned columns; beyond 1000 elements only three at each end of an axis.
-struct printer {
-  const std::byte* data;
-  dtype type;
-  const shape& s;
-  bool shortened;
-  std::size_t width = 0;
-  std::string out;
-
-  template <class F>
-  void indices(int axis, F f) {
-    std::int64_t n = s.at(axis);
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (shortened && n > 6 && i == 3) {
-        f(-1);
-        i = n - 3;
-      }
-      f(i);
-    }
-  }
-  void measure(int axis, std::int64_t at) {
-    if (axis == s.rank) {
-      width = std::max(width, element(data, type, at).size());
-      return;
-    }
-    indices(axis, [&](std::int64_t i) { if (i >= 0) measure(axis + 1, at * s.at(axis) + i); });
-  }
-  void print(int axis, std::int64_t at) {
-    if (axis == s.rank) {
-      auto e = element(data, type, at);
-      out.append(width - e.size(), ' ');
-      out += e;
-      return;
-    }
-    out += '[';
-    bool first = true;
-    indices(axis, [&](std::int64_t i) {
-      if (!first) {
-        out.append(axis + 1 == s.rank ? 0 : static_cast<std::size_t>(s.rank - axis - 1), '\n');
-        out.append(axis + 1 == s.rank ? 1 : static_cast<std::size_t>(axis + 1), ' ');
-      }
-      first = false;
-      if (i < 0) out += "...";
-      else print(axis + 1, at * s.at(axis) + i);
-    });
-    out += ']';
-  }
-};
-
-}  // namespace
-
-std::string print(const void* data, dtype type, const shape& s) {
-  printer p{static_cast<const std::byte*>(data), type, s, s.size() > 1000, 0, {}};
-  p.measure(0, 0);
-  p.print(0, 0);
-  return std::move(p.out);
 }
 
 }  // namespace detail

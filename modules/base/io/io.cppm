@@ -1,0 +1,77 @@
+// File formats, read as hostile input, and files that are replaced as a whole or not at all.
+export module lamina:io;
+import :core;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+/// Takes the bytes of a file that is being written.
+export class writer {
+ public:
+  writer(const writer&) = delete;
+  writer& operator=(const writer&) = delete;
+  ~writer();
+  /// Appends bytes. Errors: file_error naming file and reason.
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+
+ private:
+  friend struct writer_access;
+  writer(int descriptor, std::string path);
+  void flush();
+  void send(const char* data, std::size_t bytes);
+  int descriptor_;
+  std::string path_;
+  std::vector<char> waiting_;
+};
+
+/// Writes a file as a whole or not at all: into a temporary file beside it, synced, then renamed over it; permissions
+/// of a file that was there are kept, and a symbolic link is followed, not replaced.  A target that exists and is no
+/// regular file (a device, a pipe) is written in place.  If `fill` or the system fails, the old file is untouched and
+/// the temporary one is gone.
+/// Errors: file_error naming file and reason; whatever `fill` throws.
+export void write_file_atomically(const std::string& path, const std::function<void(writer&)>& fill);
+
+// ---- safetensors ----------------------------------------------------------------------------------------------------
+
+/// A tensor and its name in a file.
+export struct named_tensor {
+  std::string name;
+  any_tensor value;
+};
+
+/// The contents of a safetensors file.
+export struct safetensors_file {
+  std::vector<named_tensor> tensors;             // in the order of their bytes
+  std::map<std::string, std::string> metadata;
+  /// The tensor of a name, or null.
+  const any_tensor* find(std::string_view name) const;
+};
+
+/// Reads a safetensors file: 8 bytes of little-endian header length, a JSON header, the tensors' bytes without gaps.
+/// The header maps each name to {"dtype", "shape", "data_offsets": [begin, end)}, and "__metadata__" to strings.
+/// The file is mapped, and tensors look into the mapping, which lives as long as any of them: writing to one changes
+/// the process's copy, never the file.  Tensors that are not aligned for their element type are copied.
+/// Errors: file_error naming file, tensor, expectation and finding; nothing is allocated for tensors before all of the
+/// header is checked.
+/// Source: https://github.com/huggingface/safetensors, "Format".
+export safetensors_file read_safetensors(const std::string& path);
+
+/// Writes tensors with `write_file_atomically`, wider element types first, so that each is aligned in the file.
+/// Errors: value_error for a repeated or reserved name; file_error.
+export void write_safetensors(const std::string& path, view<const named_tensor> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+
+// ---- idx ------------------------------------------------------------------------------------------------------------
+
+/// Reads an idx file, plain or compressed by gzip: two zero bytes, the element type (8 uint8, 9 int8, 11 int16,
+/// 12 int32, 13 float32, 14 float64), the rank, each extent as 4 big-endian bytes, the elements, big-endian.
+/// Errors: file_error naming file, field, expectation and finding.  The header is checked against the size of the file
+/// before anything is allocated, and no more is decompressed than it promises.
+/// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", "The IDX file format".
+export any_tensor read_idx(const std::string& path);
+
+}  // namespace lamina

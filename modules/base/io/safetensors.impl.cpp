@@ -1,0 +1,306 @@
+module;
+#include "json.h"
+// The safetensors format.
+module lamina:io.safetensors.impl;
+import :core;
+import :dtype;
+import :io;
+import :io.file.impl;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+using detail::file_failure;
+
+constexpr std::uint64_t largest_header = 100'000'000;
+constexpr std::string_view metadata_key = "__metadata__";
+constexpr std::string_view format_names[] = {"F32", "F64", "F16", "BF16", "I8", "I16", "I32", "I64", "U8", "BOOL"};
+
+/// One tensor as the header describes it.
+struct description {
+  std::string name, type;
+  std::vector<std::int64_t> extents, offsets;
+  bool has_type = false, has_shape = false, has_offsets = false;
+  tensor_type checked;
+};
+
+/// Reads the header event by event: its depth is bounded by what is expected at each place, and nothing is built but
+/// the descriptions.  A wrong event leaves its reason in `reason` and stops the parser.
+class header_reader final : public json::events {
+ public:
+  std::vector<description> tensors;
+  std::map<std::string, std::string> metadata;
+  text reason;
+
+  bool start_object() override {
+    if (at_ == place::outside) return go(place::top);
+    if (at_ == place::metadata_value) return go(place::metadata);
+    if (at_ == place::tensor_value) return go(place::tensor);
+    return unexpected("an object");
+  }
+  bool key(const char* chars, std::size_t count) override {
+    key_.assign(chars, count);
+    if (at_ == place::top) {
+      bool is_metadata = key_ == metadata_key;
+      if (!names_.insert(key_).second) {
+        reason << "tensor `" << shown(key_) << "`: the header names it twice";
+        return false;
+      }
+      if (!is_metadata) tensors.emplace_back().name = key_;
+      return go(is_metadata ? place::metadata_value : place::tensor_value);
+    }
+    if (at_ == place::metadata) {
+      if (metadata.contains(key_)) return refuse("a key is given twice");
+      return go(place::metadata_text);
+    }
+    auto& t = tensors.back();
+    bool* known = key_ == "dtype" ? &t.has_type : key_ == "shape" ? &t.has_shape : key_ == "data_offsets" ? &t.has_offsets : nullptr;
+    if (!known) return refuse("keys are dtype, shape and data_offsets, and this is `", shown(key_), "`");
+    if (std::exchange(*known, true)) return refuse(key_, " is given twice");
+    return go(key_ == "dtype" ? place::type : key_ == "shape" ? place::shape_value : place::offsets_value);
+  }
+  bool end_object() override {
+    if (at_ == place::top) return go(place::end);
+    if (at_ == place::tensor) {
+      auto& t = tensors.back();
+      if (!t.has_type || !t.has_shape || !t.has_offsets)
+        return refuse(!t.has_type ? "dtype" : !t.has_shape ? "shape" : "data_offsets", " is missing");
+    }
+    return go(place::top);
+  }
+  bool start_array() override {
+    if (at_ == place::shape_value) return go(place::shape);
+    if (at_ == place::offsets_value) return go(place::offsets);
+    return unexpected("an array");
+  }
+  bool end_array() override { return go(place::tensor); }
+  bool string(const char* chars, std::size_t count) override {
+    if (at_ == place::type) {
+      tensors.back().type.assign(chars, count);
+      return go(place::tensor);
+    }
+    if (at_ == place::metadata_text) {
+      metadata[key_].assign(chars, count);
+      return go(place::metadata);
+    }
+    return unexpected("a string");
+  }
+  bool unsigned_number(std::uint64_t v) override {
+    if (!in_numbers()) return unexpected("a number");
+    if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return refuse(key_, " holds ", v, ", which is beyond 2^63 - 1");
+    auto& list = at_ == place::shape ? tensors.back().extents : tensors.back().offsets;
+    std::size_t most = at_ == place::shape ? max_rank : 2;
+    if (list.size() == most) return refuse(key_, " has more than ", most, " numbers");
+    list.push_back(static_cast<std::int64_t>(v));
+    return true;
+  }
+  bool other_number(const char* spelling, std::size_t count) override {
+    if (!in_numbers()) return unexpected("a number");
+    return refuse(key_, " holds ", shown({spelling, count}), ", which is no integer in 0..2^63 - 1");
+  }
+  bool other(const char* name) override { return unexpected(name); }
+  void error(std::size_t byte) override { reason << "the header is not JSON: error at byte " << byte; }
+
+ private:
+  enum class place {
+    outside, top, metadata_value, metadata, metadata_text, tensor_value, tensor, type, shape_value, shape, offsets_value, offsets, end
+  };
+  bool go(place p) { at_ = p; return true; }
+  bool in_numbers() const { return at_ == place::shape || at_ == place::offsets; }
+  // A part of a hostile name that fits a line.
+  static std::string_view shown(std::string_view name) { return name.substr(0, 100); }
+  template <class... T>
+  bool refuse(const T&... words) {
+    bool in_metadata = at_ == place::metadata || at_ == place::metadata_value || at_ == place::metadata_text;
+    if (in_metadata) reason << metadata_key << ": ";
+    else if (!tensors.empty()) reason << "tensor `" << shown(tensors.back().name) << "`: ";
+    (reason << ... << words);
+    return false;
+  }
+  bool unexpected(std::string_view found) {
+    std::string_view wanted = at_ == place::outside ? "the header is to be an object of tensors"
+                            : at_ == place::metadata_value ? "an object of strings is expected"
+                            : at_ == place::metadata_text ? "values are to be strings"
+                            : at_ == place::tensor_value ? "an object with dtype, shape and data_offsets is expected"
+                            : at_ == place::type ? "dtype is to be a string"
+                            : at_ == place::shape_value ? "shape is to be an array"
+                            : at_ == place::offsets_value ? "data_offsets is to be an array"
+                            : "only integers are expected here";
+    return refuse(wanted, ", and this is ", found);
+  }
+
+  place at_ = place::outside;
+  std::string key_;
+  std::set<std::string> names_;
+};
+
+/// Checks one description against the bytes that there are and those that the tensors before it took.
+void check(const std::string& path, description& d, std::int64_t taken, std::int64_t available) {
+  text t;
+  t << "tensor `" << std::string_view(d.name).substr(0, 200) << "`: ";
+  auto fail = [&] { file_failure(path, t); };
+
+  int type = 0;
+  while (type < dtype_count && format_names[type] != d.type) ++type;
+  if (type == dtype_count) {
+    t << "dtype is to be one of";
+    for (auto n : format_names) t << ' ' << n;
+    t << ", and this is " << std::string_view(d.type).substr(0, 40);
+    fail();
+  }
+  d.checked = {static_cast<dtype>(type), shape::of(d.extents)};
+
+  auto bytes = detail::checked_bytes(d.extents, size_of(d.checked.element));
+  if (bytes < 0) { t << "the shape " << d.checked.dims << " has more elements than memory can hold"; fail(); }
+  if (d.offsets.size() != 2) { t << "data_offsets is to hold begin and end, and holds " << d.offsets.size() << " numbers"; fail(); }
+  auto begin = d.offsets[0], end = d.offsets[1];
+  if (begin > end) { t << "data_offsets " << begin << ".." << end << " end before they begin"; fail(); }
+  if (end > available) {
+    t << "data_offsets " << begin << ".." << end << " reach beyond the file, which holds " << available
+      << " bytes of data (is it truncated?)";
+    fail();
+  }
+  if (end - begin != bytes) {
+    t << d.checked << " takes " << bytes << " bytes, and data_offsets " << begin << ".." << end << " span " << end - begin;
+    fail();
+  }
+  if (begin != taken) {
+    t << "its bytes are to begin at " << taken << ", where the tensor before it ends, and data_offsets begin at " << begin
+      << (begin < taken ? " (overlap)" : " (gap)");
+    fail();
+  }
+}
+
+/// A tensor that looks into the mapping, or a copy where its bytes are not aligned for its type.
+any_tensor take(const std::string& path, const description& d, std::byte* bytes, const std::shared_ptr<detail::mapped_file>& file) {
+  auto size = d.checked.bytes();
+  if (d.checked.element == dtype::boolean)
+    for (std::size_t i = 0; i < size; ++i)
+      if (static_cast<unsigned>(bytes[i]) > 1) {
+        text t;
+        t << "tensor `" << std::string_view(d.name).substr(0, 200) << "`: bytes of BOOL are to be 0 or 1, and element " << i
+          << " is " << static_cast<unsigned>(bytes[i]);
+        file_failure(path, t);
+      }
+  if (size && reinterpret_cast<std::uintptr_t>(bytes) % size_of(d.checked.element) == 0)
+    return any_tensor(storage::borrowed(bytes, size, file), d.checked);
+  any_tensor copy(storage(size), d.checked);
+  if (size) std::memcpy(copy.mutable_data(), bytes, size);
+  return copy;
+}
+
+}  // namespace
+
+const any_tensor* safetensors_file::find(std::string_view name) const {
+  for (auto& t : tensors)
+    if (t.name == name) return &t.value;
+  return nullptr;
+}
+
+safetensors_file read_safetensors(const std::string& path) {
+  auto file = std::make_shared<detail::mapped_file>(path);
+  if (file->size < 8) {
+    text t;
+    t << "a safetensors file begins with 8 bytes of header length, and this file has " << file->size << " bytes";
+    file_failure(path, t);
+  }
+  std::uint64_t length = 0;
+  for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(file->data[i]);
+  if (length > largest_header) {
+    text t;
+    t << "header length: at most " << largest_header << " is allowed, and this is " << length << " (not a safetensors file?)";
+    file_failure(path, t);
+  }
+  if (length > file->size - 8) {
+    text t;
+    t << "header length: " << length << " bytes are promised, and the file holds " << file->size - 8
+      << " after the length (is it truncated?)";
+    file_failure(path, t);
+  }
+
+  auto* header = reinterpret_cast<const char*>(file->data) + 8;
+  header_reader reader;
+  if (!json::parse(header, length, reader)) file_failure(path, reader.reason);
+  auto& found = reader.tensors;
+  std::stable_sort(found.begin(), found.end(), [](const description& a, const description& b) { return a.offsets < b.offsets; });
+  auto* data = file->data + 8 + length;
+  auto available = static_cast<std::int64_t>(file->size - 8 - length), taken = std::int64_t(0);
+  for (auto& d : found) {
+    check(path, d, taken, available);
+    taken = d.offsets[1];
+  }
+  if (taken != available) {
+    text t;
+    t << "the tensors take " << taken << " bytes of data, and the file holds " << available;
+    file_failure(path, t);
+  }
+
+  safetensors_file result;
+  result.metadata = std::move(reader.metadata);
+  result.tensors.reserve(found.size());
+  for (auto& d : found) {
+    auto tensor = take(path, d, data + d.offsets[0], file);
+    result.tensors.push_back({std::move(d.name), std::move(tensor)});
+  }
+  return result;
+}
+
+void write_safetensors(const std::string& path, view<const named_tensor> tensors, const std::map<std::string, std::string>& metadata) {
+  std::vector<const named_tensor*> order;
+  std::set<std::string_view> names;
+  for (auto& t : tensors) {
+    if (t.name == metadata_key || !names.insert(t.name).second) {
+      text e;
+      e << path << ": tensor `" << t.name << "`: " << (t.name == metadata_key ? "this name is reserved" : "two tensors have this name");
+      detail::raise(error_kind::value, e);
+    }
+    order.push_back(&t);
+  }
+  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return size_of(a->value.element()) > size_of(b->value.element()); });
+
+  text header;
+  auto string = [&](std::string_view v) {
+    if (!json::quote(v.data(), v.size(), [](void* to, const char* p, std::size_t n) { *static_cast<text*>(to) << std::string_view(p, n); }, &header))
+      detail::raise(error_kind::value, path + ": names and metadata are to be UTF-8");
+  };
+  header << "{";
+  if (!metadata.empty()) {
+    string(metadata_key);
+    bool first = true;
+    for (auto& [k, v] : metadata) {
+      header << (std::exchange(first, false) ? ":{" : ",");
+      string(k);
+      header << ":";
+      string(v);
+    }
+    header << "}";
+  }
+  std::size_t at = 0;
+  for (auto* t : order) {
+    if (header.chars.size() > 1) header << ",";
+    string(t->name);
+    header << ":{\"dtype\":\"" << format_names[static_cast<int>(t->value.element())] << "\",\"shape\":[";
+    for (int i = 0; i < t->value.shape().rank; ++i) header << (i ? "," : "") << t->value.shape().at(i);
+    header << "],\"data_offsets\":[" << at << "," << at + t->value.bytes() << "]}";
+    at += t->value.bytes();
+  }
+  header << "}";
+  std::string words = header.string();
+  // Data begins at a multiple of 64 bytes; the format allows spaces after the header.
+  words.append((64 - (words.size() + 8) % 64) % 64, ' ');
+  if (words.size() > largest_header) detail::raise(error_kind::value, path + ": names and metadata take more than the 100 MB that the format allows");
+
+  write_file_atomically(path, [&](writer& out) {
+    unsigned char length[8];
+    for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(words.size() >> (8 * i));
+    out.write(length, sizeof length);
+    out.write(words);
+    for (auto* t : order) out.write(t->value.data(), t->value.bytes());
+  });
+}
+
+}  // namespace lamina

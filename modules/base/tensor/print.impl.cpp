@@ -1,0 +1,284 @@
+module;
+#include <charconv>
+// Tensors as NumPy prints them.
+module lamina:tensor.print.impl;
+import :core;
+import :dtype;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::detail {
+
+namespace {
+
+// NumPy's print options.
+constexpr int most_decimals = 8, edge_items = 3;
+constexpr std::int64_t threshold = 1000;
+constexpr std::size_t line_width = 75;
+
+// ---- one number -----------------------------------------------------------------------------------------------------
+
+/// A finite number in the fewest digits that tell it from its neighbours: 0.d1d2d3... * 10^point.
+struct decimal {
+  bool negative = false;
+  std::string digits;
+  int point = 0;
+};
+
+// Reads "d.ddde+xx".
+decimal parse(std::string_view s) {
+  decimal d;
+  if (s.front() == '-') { d.negative = true; s.remove_prefix(1); }
+  auto e = s.find('e');
+  for (char c : s.substr(0, e))
+    if (c != '.') d.digits += c;
+  d.point = std::atoi(std::string(s.substr(e + 1)).c_str()) + 1;
+  while (d.digits.size() > 1 && d.digits.back() == '0') d.digits.pop_back();
+  if (d.digits == "0") d.point = 1;
+  return d;
+}
+
+template <class T>
+decimal shortest(T v) {
+  char buffer[64];
+  if constexpr (std::is_floating_point_v<T>) {
+    auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific).ptr;
+    return parse({buffer, static_cast<std::size_t>(end - buffer)});
+  } else {
+    for (int precision = 0;; ++precision) {
+      std::snprintf(buffer, sizeof buffer, "%.*e", precision, static_cast<double>(static_cast<float>(v)));
+      if (precision == 8 || T(static_cast<float>(std::strtod(buffer, nullptr))).bits == v.bits) return parse(buffer);
+    }
+  }
+}
+
+template <class T>
+double wide(T v) {
+  if constexpr (std::is_floating_point_v<T>) return static_cast<double>(v);
+  else return static_cast<double>(static_cast<float>(v));
+}
+
+/// Digits before and after the point, and an exponent where there is one.
+struct parts {
+  std::string whole, fraction, exponent;
+};
+
+template <class T>
+parts positional(T v, int decimals) {
+  decimal d = shortest(v);
+  parts p;
+  if (static_cast<int>(d.digits.size()) - d.point > decimals) {
+    char buffer[512];
+    std::snprintf(buffer, sizeof buffer, "%.*f", decimals, wide(v));
+    std::string_view s = buffer;
+    auto point = s.find('.');
+    p.whole = s.substr(0, point);
+    if (point != s.npos) p.fraction = s.substr(point + 1);
+    while (p.fraction.ends_with('0')) p.fraction.pop_back();
+    return p;
+  }
+  std::string digits(static_cast<std::size_t>(std::max(0, 1 - d.point)), '0');
+  digits += d.digits;
+  auto before = static_cast<std::size_t>(std::max(1, d.point));
+  if (digits.size() < before) digits.append(before - digits.size(), '0');
+  p.whole = (d.negative ? "-" : "") + digits.substr(0, before);
+  p.fraction = digits.substr(before);
+  if (p.fraction == "0") p.fraction.clear();
+  return p;
+}
+
+template <class T>
+parts scientific(T v, int decimals) {
+  decimal d = shortest(v);
+  if (static_cast<int>(d.digits.size()) - 1 > decimals) {
+    char buffer[64];
+    std::snprintf(buffer, sizeof buffer, "%.*e", decimals, wide(v));
+    d = parse(buffer);
+  }
+  int exponent = d.digits == "0" ? 0 : d.point - 1;
+  parts p{(d.negative ? "-" : "") + d.digits.substr(0, 1), d.digits.substr(1), std::to_string(std::abs(exponent))};
+  if (p.exponent.size() < 2) p.exponent.insert(0, 1, '0');
+  p.exponent.insert(0, 1, exponent < 0 ? '-' : '+');
+  return p;
+}
+
+std::string_view not_finite(double v) { return v != v ? "nan" : v < 0 ? "-inf" : "inf"; }
+
+/// A number on its own, as Python writes it.
+template <class T>
+std::string alone(T v) {
+  double w = wide(v), size = std::abs(w);
+  if (!std::isfinite(w)) return std::string(not_finite(w));
+  if (size == 0 || (size >= 1e-4 && size < 1e16)) {
+    auto p = positional(v, 1000);
+    return p.whole + '.' + (p.fraction.empty() ? "0" : p.fraction);
+  }
+  auto p = scientific(v, 1000);
+  return p.whole + (p.fraction.empty() ? "" : "." + p.fraction) + 'e' + p.exponent;
+}
+
+// ---- columns --------------------------------------------------------------------------------------------------------
+
+/// The common form of all numbers that are shown: aligned at the point.
+template <class T>
+class column {
+ public:
+  void see(T v) {
+    double w = wide(v);
+    if (!std::isfinite(w)) {
+      others_ = std::max(others_, not_finite(w).size());
+      return;
+    }
+    values_.push_back(v);
+    if (w == 0) return;
+    largest_ = std::max(largest_, std::abs(w));
+    smallest_ = std::min(smallest_, std::abs(w));
+  }
+  void settle() {
+    // A type of few digits turns to exponents sooner.
+    constexpr double cutoff = std::same_as<T, double> ? 1e8 : std::same_as<T, float> ? 1e6 : std::same_as<T, float16> ? 1e3 : 1e2;
+    exponents_ = largest_ >= cutoff || (largest_ > 0 && (smallest_ < 0.0001 || wide(T(ratio())) > 1000));
+    for (T v : values_) {
+      auto p = exponents_ ? scientific(v, most_decimals) : positional(v, most_decimals);
+      left_ = std::max(left_, p.whole.size());
+      right_ = std::max(right_, p.fraction.size());
+      exponent_ = std::max(exponent_, p.exponent.size());
+    }
+    fraction_ = right_;
+    if (exponents_) right_ += exponent_ + 1;
+    if (others_ > right_ + 1) left_ = std::max(left_, others_ - right_ - 1);
+  }
+  std::string operator()(T v) const {
+    double w = wide(v);
+    if (!std::isfinite(w)) {
+      auto s = not_finite(w);
+      return std::string(left_ + right_ + 1 - s.size(), ' ') + std::string(s);
+    }
+    auto p = exponents_ ? scientific(v, most_decimals) : positional(v, most_decimals);
+    std::string s(left_ - p.whole.size(), ' ');
+    s += p.whole + '.' + p.fraction;
+    s.append(fraction_ - p.fraction.size(), exponents_ ? '0' : ' ');
+    if (exponents_) {
+      s += 'e';
+      s += p.exponent[0];
+      s.append(exponent_ - p.exponent.size(), '0');
+      s += p.exponent.substr(1);
+    }
+    return s;
+  }
+
+ private:
+  // In the element type, as NumPy divides: a quotient beyond it is infinite.
+  auto ratio() const {
+    if constexpr (std::same_as<T, double>) return largest_ / smallest_;
+    else return static_cast<float>(largest_) / static_cast<float>(smallest_);
+  }
+  std::vector<T> values_;
+  double largest_ = 0, smallest_ = std::numeric_limits<double>::infinity();
+  std::size_t left_ = 0, right_ = 0, fraction_ = 0, exponent_ = 0, others_ = 0;
+  bool exponents_ = false;
+};
+
+template <std::integral T>
+class column<T> {
+ public:
+  void see(T v) { width_ = std::max(width_, std::to_string(v).size()); }
+  void settle() {}
+  std::string operator()(T v) const {
+    auto s = std::to_string(v);
+    return std::string(width_ - s.size(), ' ') + s;
+  }
+
+ private:
+  std::size_t width_ = 0;
+};
+
+template <>
+class column<bool> {
+ public:
+  void see(bool) {}
+  void settle() {}
+  std::string operator()(bool v) const { return v ? " True" : "False"; }
+};
+
+// ---- layout ---------------------------------------------------------------------------------------------------------
+
+template <class T>
+class printer {
+ public:
+  printer(const void* data, const shape& s) : data_(static_cast<const std::byte*>(data)), shape_(s), shortened_(s.size() > threshold) {}
+
+  std::string run() {
+    if (shape_.size() == 0) return "[]";
+    if (shape_.rank == 0) {
+      T v = element(0);
+      if constexpr (std::same_as<T, bool>) return v ? "True" : "False";
+      else if constexpr (std::integral<T>) return std::to_string(v);
+      else return alone(v);
+    }
+    measure(0, 0);
+    column_.settle();
+    return axis(0, 0, " ", line_width);
+  }
+
+ private:
+  T element(std::int64_t at) const {
+    T v;
+    std::memcpy(&v, data_ + static_cast<std::size_t>(at) * sizeof(T), sizeof(T));
+    return v;
+  }
+  bool cut(int a) const { return shortened_ && shape_.at(a) > 2 * edge_items; }
+  // Calls f for the indices of an axis that are shown, and f(-1) where some are left out.
+  template <class F>
+  void indices(int a, F f) const {
+    for (std::int64_t i = 0; i < shape_.at(a); ++i) {
+      if (cut(a) && i == edge_items) {
+        f(-1);
+        i = shape_.at(a) - edge_items;
+      }
+      f(i);
+    }
+  }
+  void measure(int a, std::int64_t at) {
+    if (a == shape_.rank) return column_.see(element(at));
+    indices(a, [&](std::int64_t i) { if (i >= 0) measure(a + 1, at * shape_.at(a) + i); });
+  }
+  std::string axis(int a, std::int64_t at, const std::string& indent, std::size_t width) const {
+    bool innermost = a + 1 == shape_.rank;
+    std::string out, line = indent, separator = innermost ? " " : std::string(static_cast<std::size_t>(shape_.rank - a - 1), '\n');
+    bool first = true;
+    indices(a, [&](std::int64_t i) {
+      if (!innermost) {
+        if (!first) out += separator;
+        out += indent + (i < 0 ? "..." : axis(a + 1, at * shape_.at(a) + i, indent + " ", width - 1));
+      } else {
+        if (!first) line += separator;
+        auto word = i < 0 ? std::string("...") : column_(element(at * shape_.at(a) + i));
+        if (line.size() + word.size() > width - 1 && line.size() > indent.size()) {
+          while (line.ends_with(' ')) line.pop_back();
+          out += line + "\n";
+          line = indent;
+        }
+        line += word;
+      }
+      first = false;
+    });
+    if (innermost) out += line;
+    return "[" + out.substr(indent.size()) + "]";
+  }
+
+  const std::byte* data_;
+  const shape& shape_;
+  bool shortened_;
+  column<T> column_;
+};
+
+}  // namespace
+
+std::string print(const void* data, dtype type, const shape& s) {
+  if (!data) return s.size() == 0 ? "[]" : "none";
+  return with_type(type, [&]<class T>() { return printer<T>(data, s).run(); });
+}
+
+}  // namespace lamina::detail
