@@ -1,0 +1,44 @@
+// Layers that bring values together: sources of parameters, operations with two inputs, and layers made of layers.
+export module lamina:layer.combine;
+import :core;
+import :layer;
+import :op.elementwise;
+import :op.linear;
+import :parameter;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::nn {
+
+/// A parameter as a layer without inputs, named `weight`.
+export struct param_source {
+  lamina::shape shape{};
+  initialiser start = initialiser::normal(0, 0.02);
+  static constexpr view<const label> inputs() { return {}; }
+  constexpr auto forward(auto& s) const { return s.parameter("weight", shape, start); }
+};
+/// Matrix product.   Shapes: lhs [..., M, K], rhs [..., K, N] -> [..., M, N].
+export struct dot {
+  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::matmul(lhs, rhs); }
+};
+/// Sum of two inputs that broadcast.
+export struct add {
+  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs + rhs; }
+};
+/// Product of two inputs that broadcast, element by element.
+export struct multiply {
+  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs * rhs; }
+};
+/// A layer and the way around it: body(x) + x. Parameters are found under `body`.
+/// Source: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), arXiv:1512.03385.
+export template <Layer L>
+struct residual {
+  L body;
+  constexpr auto forward(auto& s, const auto& x) const { return s("body", body, x) + x; }
+};
+
+}  // namespace lamina::nn

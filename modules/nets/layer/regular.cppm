@@ -1,0 +1,87 @@
+// Layers that behave differently while training: dropout and batch normalisation.
+export module lamina:layer.regular;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :op.random;
+import :op.reduce;
+import :op.shape;
+import :parameter;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::nn {
+
+namespace detail {
+constexpr dtype element_of(const auto& x) {
+  if constexpr (requires { x.type.element; }) return x.type.element;
+  else return x.type().element;
+}
+/// How many elements each channel of x [N, C, H, W] has, as a number of x's element type, shape [1].
+constexpr auto elements_per_channel(const auto& x) {
+  auto extents = lamina::shape_of(x);
+  auto extent = [&](std::int64_t axis) { return lamina::slice(extents, {.start = axis, .stop = axis + 1}); };
+  return lamina::apply<op::cast>({element_of(x)}, extent(0) * extent(2) * extent(3));
+}
+}  // namespace detail
+
+/// While training, zeroes each element with the given probability and scales the others to keep the mean.
+export struct dropout {
+  double probability = 0.5;
+
+  constexpr void check(view<const tensor_type>, text& why) const {
+    if (!(probability >= 0 && probability < 1)) why << "dropout needs a probability of at least 0 and below 1 but has " << probability;
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    if (!s.training() || probability == 0) return x;
+    return lamina::dropout(x, s.random_state(), {.probability = probability, .site = s.next_site()});
+  }
+};
+
+/// Normalises each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch while
+/// training, by running ones after.
+/// Shapes:   x [N, features, H, W] -> the same; weight, bias, running_mean, running_var [features].
+/// Numerics: the batch is normalised by its biased variance; `running_var` takes the unbiased one, as PyTorch has it.
+/// Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
+export struct batch_norm2d {
+  std::int64_t features = 0;
+  double epsilon = 1e-5, momentum = 0.1;
+  bool affine = true;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    const shape& s = x[0].dims;
+    if (features < 1) why << "batch_norm2d needs positive `features` but has " << features;
+    else if (s.rank != 4) why << "batch_norm2d expects images [N, C, H, W] but is given " << s;
+    else if (!may_equal(s[1], features)) why << "batch_norm2d expects " << features << " channels but is given " << s[1] << ", shape " << s;
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    if (s.training()) return affine_part(s, by_batch(s, x));
+    auto mean = s.state("running_mean", shape{features}, 0), variance = s.state("running_var", shape{features}, 1);
+    return affine_part(s, (x - per_channel(mean)) / per_channel(lamina::sqrt(variance + epsilon)));
+  }
+
+ private:
+  constexpr auto per_channel(const auto& v) const { return lamina::reshape(v, shape{features, 1, 1}); }
+  constexpr auto by_batch(auto& s, const auto& x) const {
+    auto mean = lamina::reduce_mean(x, {.axes = {0, 2, 3}, .keepdim = true});
+    auto centred = x - mean;
+    auto variance = lamina::reduce_mean(lamina::square(centred), {.axes = {0, 2, 3}, .keepdim = true});
+    auto count = detail::elements_per_channel(x);
+    keep(s, "running_mean", 0, lamina::reshape(mean, shape{features}));
+    keep(s, "running_var", 1, lamina::reshape(variance, shape{features}) * (count / lamina::max(count - 1, 1)));
+    return centred / lamina::sqrt(variance + epsilon);
+  }
+  constexpr void keep(auto& s, std::string_view name, double initial, const auto& now) const {
+    auto running = s.state(name, shape{features}, initial);
+    s.assign(running, running * (1 - momentum) + now * momentum);
+  }
+  constexpr auto affine_part(auto& s, const auto& x) const {
+    if (!affine) return x;
+    auto weight = s.parameter("weight", shape{features}, initialiser::constant(1));
+    return x * per_channel(weight) + per_channel(s.parameter("bias", shape{features}, initialiser::constant(0)));
+  }
+};
+
+}  // namespace lamina::nn

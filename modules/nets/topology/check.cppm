@@ -1,0 +1,257 @@
+// What a model asks of a topology before it compiles: that its connections make sense, that the shapes fit through every
+// layer (the layers run over values that are only element type and shape), and that policies name sublayers that exist.
+export module lamina:topology.check;
+import :core;
+import :dtype;
+import :layer;
+import :op;
+import :policy;
+import :shape;
+import :tensor;
+import :topology;
+import :topology.analysis;
+import lamina.std;
+
+namespace lamina {
+
+// ---- the scope of compile-time checks -------------------------------------------------------------------------------
+
+struct type_walk {
+  text* why;
+  bool placed = false;       // the message already names the layer
+  std::int64_t sites = 0;
+};
+
+/// The scope in which layers run over types: parameters exist as their shapes, and the first misfit is put in words.
+export class type_scope {
+ public:
+  constexpr type_scope(type_walk& walk, dtype element, bool training = false) : walk_(&walk), element_(element), training_(training) {}
+  constexpr type_scope nested(const label& name) const {
+    type_scope s = *this;
+    s.parent_ = this;
+    s.name_ = name;
+    return s;
+  }
+
+  constexpr traced parameter(std::string_view, const shape& dims, const auto& /*initialiser*/) const { return made(element_, dims); }
+  constexpr traced state(std::string_view, const shape& dims, double) const { return made(element_, dims); }
+  constexpr void assign(const traced&, const traced&) const {}
+  constexpr bool training() const { return training_; }
+  constexpr traced random_state() const { return made(dtype::int64, shape{2}); }
+  constexpr std::int64_t next_site() const { return walk_->sites++; }
+  template <Layer L, std::same_as<traced>... V>
+  constexpr auto operator()(std::string_view name, const L& layer, const V&... in) const {
+    const traced inputs[] = {in..., traced{}};
+    const view<const traced> all(inputs, sizeof...(V));
+    constexpr std::size_t results = detail::output_count<L>();
+    std::array<traced, results> out;
+    for (auto& o : out) o = made(element_, {});
+    if (!failed()) {
+      auto inner = nested(label(name));
+      detail::run_layer(inner, layer, all, view<traced>(out));
+      if (failed()) inner.explain(detail::layer_kind(layer), detail::layer_inputs(layer), all, {});
+    }
+    if constexpr (results == 1) return out[0];
+    else return out;
+  }
+
+  // ---- what detail::run_layer and topologies ask
+  template <Layer L>
+  constexpr bool enter(const L& layer, view<const traced> in) const {
+    scratch<tensor_type> types(in.size());
+    for (std::size_t i = 0; i < in.size(); ++i) types[i] = in[i].type;
+    detail::check_layer(layer, view<const tensor_type>(types.data, types.size), *walk_->why);
+    return !failed();
+  }
+  constexpr bool failed() const { return !walk_->why->empty(); }
+  /// Says in which layer the walk stopped, what its inputs were and who fed them; once, by the innermost layer.
+  constexpr void explain(std::string_view kind, view<const label> ports, view<const traced> in, view<const endpoint> fed_by) const {
+    if (walk_->placed) return;
+    walk_->placed = true;
+    text t;
+    t << "sublayer `";
+    spell_path(t);
+    t << "`";
+    if (!walk_->why->view().starts_with(kind)) t << " (" << kind << ")";
+    t << ": " << *walk_->why;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      t << (i ? "; `" : " (`") << ports[i] << "` is " << in[i].type.dims;
+      if (i < fed_by.size()) spell_source(t, fed_by[i]);
+    }
+    if (in.size()) t << ")";
+    *walk_->why = t;
+  }
+
+ private:
+  constexpr traced made(dtype element, const shape& dims) const { return {{element, dims}, walk_->why}; }
+  constexpr void spell_path(text& t) const {
+    if (parent_ && parent_->parent_) {
+      parent_->spell_path(t);
+      t << ".";
+    }
+    t << name_;
+  }
+  constexpr void spell_source(text& t, const endpoint& from) const {
+    t << ", fed by " << (from.node.empty() ? "input `" : "`");
+    if (!from.node.empty() && parent_->parent_) { parent_->spell_path(t); t << "."; }
+    if (!from.node.empty()) t << from.node << ".";
+    t << from.port << "`";
+    if (from.node.empty() && parent_->parent_) { t << " of `"; parent_->spell_path(t); t << "`"; }
+  }
+
+  type_walk* walk_;
+  const type_scope* parent_ = nullptr;   // of the caller, which outlives this
+  label name_;
+  dtype element_;
+  bool training_;
+};
+
+// ---- inputs of a model ----------------------------------------------------------------------------------------------
+
+/// An input of a model by position: `input<"N", 1, 28, 28>`; numbers, names (equal names must agree) and `dyn`.
+export template <dim... D>
+struct input {
+  using element = float;
+  static constexpr bool has_element = false;   // the model's element type
+  static constexpr std::string_view port{};
+  static constexpr shape pattern{D...};
+};
+/// An input of a model by name and element type: `port_input<"ids", std::int64_t, "N", "T">`.
+export template <fixed_string Port, Element T, dim... D>
+struct port_input {
+  using element = T;
+  static constexpr bool has_element = true;
+  static constexpr std::string_view port = Port.view();
+  static constexpr shape pattern{D...};
+};
+export template <class T>
+concept ModelInput = requires {
+  typename T::element;
+  { T::port } -> std::convertible_to<std::string_view>;
+  { T::pattern } -> std::convertible_to<shape>;
+};
+
+struct input_view { std::string_view port; tensor_type type; };
+constexpr void list_inputs(text& t, view<const label> ports) {
+  t << (ports.size() == 1 ? "; its input is" : "; its inputs are");
+  list_names(t, ports);
+}
+// Which port each given input feeds: by name where it has one, else the next that is free.
+constexpr void match_inputs(view<const label> ports, view<const input_view> given, view<int> port_of, text& why) {
+  scratch<bool> taken(ports.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i].port.empty()) continue;
+    int p = given[i].port.size() > label::limit ? -1 : index_of(ports, label(given[i].port));
+    if (p < 0) { why << "the model has no input `" << given[i].port << "`"; return list_inputs(why, ports); }
+    if (taken[p]) { why << "input `" << given[i].port << "` is given twice"; return; }
+    taken[p] = true;
+    port_of[i] = p;
+  }
+  if (given.size() != ports.size()) {
+    why << "the model has " << ports.size() << (ports.size() == 1 ? " input" : " inputs") << " but " << given.size() << (given.size() == 1 ? " is" : " are") << " given";
+    return list_inputs(why, ports);
+  }
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].port.empty()) continue;
+    while (taken[next]) ++next;
+    taken[next] = true;
+    port_of[i] = static_cast<int>(next);
+  }
+}
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+template <const auto& Topology>
+concept ConstantTopology = requires { typename std::bool_constant<Topology.wires.ok>; };
+/// The connections of a topology; a layer that is no topology has none.
+export template <const auto& Topology>
+struct structure_check {
+  static consteval text message() {
+    if constexpr (!is_topology<std::remove_cvref_t<decltype(Topology)>>) return {};
+    else if constexpr (!ConstantTopology<Topology>)
+      return text("the topology is a variable; declare it `inline constexpr`, or `static constexpr` in a function");
+    else return Topology.error();
+  }
+};
+/// A layer whose names and connections make sense.
+export template <const auto& Topology>
+concept ValidTopology = no_error<structure_check<Topology>>;
+
+template <const auto& Topology, dtype Element, class... In>
+struct type_run {
+  static constexpr std::size_t results = detail::layer_outputs(Topology).size();
+  static constexpr std::array<input_view, sizeof...(In)> given{input_view{In::port, {In::has_element ? dtype_of<typename In::element> : Element, In::pattern}}...};
+
+  static consteval std::array<int, sizeof...(In)> ports(text& why) {
+    std::array<int, sizeof...(In)> port_of{};
+    match_inputs(detail::layer_inputs(Topology), given, port_of, why);
+    return port_of;
+  }
+  static consteval std::array<tensor_type, results> run(text& why) {
+    std::array<tensor_type, results> types{};
+    auto port_of = ports(why);
+    if (!why.empty()) return types;
+    scratch<traced> in(sizeof...(In)), out(results);
+    for (std::size_t i = 0; i < sizeof...(In); ++i) in[port_of[i]] = traced{given[i].type, &why};
+    type_walk walk{&why};
+    type_scope scope(walk, Element);
+    detail::run_layer(scope, Topology, view<const traced>(in.data, in.size), out.all());
+    if (why.empty())
+      for (std::size_t i = 0; i < results; ++i) types[i] = out[i].type;
+    return types;
+  }
+};
+
+/// The shapes through a whole topology: the layers run over types alone, for inference.
+export template <const auto& Topology, class... In>
+struct shape_check {
+  static consteval text message() {
+    text why;
+    if constexpr (ValidTopology<Topology>) type_run<Topology, dtype::float32, In...>::run(why);
+    return why;
+  }
+};
+/// For each input, the port of the topology that it feeds.
+export template <const auto& Topology, class... In>
+inline constexpr auto input_ports = [] { text why; return type_run<Topology, dtype::float32, In...>::ports(why); }();
+/// Element types and shapes of a topology's outputs, in the order of its output ports.
+export template <const auto& Topology, class... In>
+inline constexpr auto output_types_of = [] { text why; return type_run<Topology, dtype::float32, In...>::run(why); }();
+/// The type of a topology's first output.
+export template <const auto& Topology, class... In>
+inline constexpr tensor_type output_type_of = output_types_of<Topology, In...>[0];
+
+// ---- policies of sublayers ------------------------------------------------------------------------------------------
+
+// A set of policies against the names of a topology, and so on inwards; what a layer made by code names inside itself is
+// not known from outside.
+template <class T, class Set>
+constexpr void check_sub_policies(const T& t, Set, std::string_view path, text& why) {
+  Set::each_sub([&](std::string_view name, auto inner) {
+    if (!why.empty()) return;
+    bool found = false;
+    t.layers.each([&](auto i, const auto& l) {
+      if (!(t.names[i] == label(name))) return;
+      found = true;
+      text below(path);
+      below << name << ".";
+      if constexpr (requires { l.layers; }) check_sub_policies(l, inner, below.view(), why);
+    });
+    if (found) return;
+    why << "the policies speak of sublayer `" << path << name << "`, which does not exist; the sublayers are:";
+    for (std::size_t i = 0; i < t.names.size() && i < 12; ++i) why << (i ? ", `" : " `") << path << t.names[i] << "`";
+    if (t.names.size() > 12) why << ", ... (" << t.names.size() << ")";
+  });
+}
+/// That every `sub<"name">` of a set of policies names a sublayer.
+export template <const auto& Topology, class Policies>
+struct sub_policies_check {
+  static consteval text message() {
+    text why;
+    if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>) check_sub_policies(Topology, Policies{}, {}, why);
+    return why;
+  }
+};
+
+}  // namespace lamina

@@ -1,0 +1,255 @@
+// Topologies as values: named layers and connections, put in order once by the compiler. A topology is itself a layer.
+export module lamina:topology;
+import :core;
+import :layer;
+import :policy;
+import :topology.analysis;
+import lamina.std;
+
+namespace lamina {
+
+// ---- named layers ---------------------------------------------------------------------------------------------------
+
+template <Layer L>
+struct named_layer { label name; L value; };
+template <class T>
+inline constexpr bool is_named_layer = false;
+template <class L>
+inline constexpr bool is_named_layer<named_layer<L>> = true;
+
+/// A layer under a name: `sublayer<"dot">(nn::dot{})`. Parameters are found under it: `dot.weight`.
+export template <fixed_string Name, Layer L>
+  requires no_error<sublayer_name_check<Name>>
+constexpr named_layer<L> sublayer(L layer) { return {label(Name.view()), layer}; }
+
+// ---- the value ------------------------------------------------------------------------------------------------------
+
+template <std::size_t Layers, std::size_t Edges>
+struct wiring {
+  std::array<int, Layers> order{}, first_in{}, first_out{};
+  std::array<source, Edges> feeds{}, result{};
+  std::array<label, Edges> inputs{}, outputs{};
+  int input_count = 0, output_count = 0, values = 0;   // values: output ports of all sublayers
+  bool ok = false;
+};
+
+/// What `sequential(...)` and `topology(...)` return.
+export template <class Layers, std::size_t Edges>
+struct topology_value {
+  static constexpr std::size_t size = Layers::size;
+  static constexpr std::size_t edge_limit = Edges ? Edges : size + 1;   // without connections: a chain
+  static constexpr bool has_forward_ports = true;
+
+  Layers layers;
+  std::array<label, size> names;
+  std::array<connection, Edges> edges;
+  bool chain = false;
+  wiring<size, edge_limit> wires{};
+
+  static constexpr std::string_view kind() { return "topology"; }
+  constexpr view<const label> inputs() const { return {wires.inputs.data(), static_cast<std::size_t>(wires.input_count)}; }
+  constexpr view<const label> outputs() const { return {wires.outputs.data(), static_cast<std::size_t>(wires.output_count)}; }
+
+  /// What is wrong with the names and connections, here or in a nested topology; empty where nothing is.
+  consteval text error() const {
+    text t;
+    if (wires.ok) return t;
+    layers.each([&](auto i, const auto& l) {
+      if constexpr (requires { l.wires; })
+        if (t.empty() && !l.wires.ok) t << "sublayer `" << names[i] << "`: " << l.error();
+    });
+    if (t.empty()) analysed(t);
+    return t;
+  }
+  /// The wiring; its `ok` says whether it can be used.
+  consteval wiring<size, edge_limit> analysed(text& why) const {
+    wiring<size, edge_limit> w;
+    std::array<node_view, size> nodes{};
+    bool nested_ok = true;
+    layers.each([&](auto i, const auto& l) {
+      nodes[i] = {names[i], detail::layer_kind(l), detail::layer_inputs(l), detail::layer_outputs(l)};
+      w.values += static_cast<int>(nodes[i].out.size());
+      if constexpr (requires { l.wires; }) nested_ok = nested_ok && l.wires.ok;
+    });
+    if (!nested_ok) return w;
+    wiring_view v{.order = w.order, .first_in = w.first_in, .first_out = w.first_out, .feeds = w.feeds, .result = w.result,
+                  .inputs = w.inputs, .outputs = w.outputs};
+    w.ok = analyse(nodes, edges, chain, v, why);
+    w.input_count = v.input_count;
+    w.output_count = v.output_count;
+    return w;
+  }
+
+  /// Runs the layers in order over any kind of value: types at compile time, values of a program at run time.
+  template <class S, class V>
+  constexpr void forward_ports(S& scope, view<const V> in, view<V> out) const {
+    scratch<V> made(static_cast<std::size_t>(wires.values));
+    for (int i : wires.order)
+      if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all(), i)) return;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = value_of(wires.result[i], in, view<const V>(made.data, made.size));
+  }
+
+ private:
+  template <class V>
+  constexpr const V& value_of(const source& s, view<const V> in, view<const V> made) const {
+    if (s.is_input()) return in[static_cast<std::size_t>(s.port)];
+    return made[static_cast<std::size_t>(wires.first_out[static_cast<std::size_t>(s.node)] + s.port)];
+  }
+  constexpr endpoint name_of(const source& s) const {
+    if (s.is_input()) return {{}, wires.inputs[static_cast<std::size_t>(s.port)]};
+    label port;
+    layers.each([&](auto i, const auto& l) {
+      if (static_cast<int>(i) == s.node) port = detail::layer_outputs(l)[static_cast<std::size_t>(s.port)];
+    });
+    return {names[static_cast<std::size_t>(s.node)], port};
+  }
+
+  // One small function per layer; false where the scope says that the layer failed.
+  template <class S, class V>
+  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>, int);
+  template <std::size_t I, class S, class V>
+  static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made, int) {
+    const auto& layer = t.layers.template get<I>();
+    const auto ports = detail::layer_inputs(layer);
+    const auto first = static_cast<std::size_t>(t.wires.first_in[I]);
+    scratch<V> arguments(ports.size());
+    for (std::size_t p = 0; p < ports.size(); ++p) arguments[p] = t.value_of(t.wires.feeds[first + p], in, view<const V>(made.data(), made.size()));
+    auto inner = scope.nested(t.names[I]);
+    auto out = made.subview(static_cast<std::size_t>(t.wires.first_out[I]), detail::layer_outputs(layer).size());
+    detail::run_layer(inner, layer, view<const V>(arguments.data, arguments.size), out);
+    if constexpr (requires { inner.failed(); })
+      if (inner.failed()) {
+        scratch<endpoint> fed_by(ports.size());
+        for (std::size_t p = 0; p < ports.size(); ++p) fed_by[p] = t.name_of(t.wires.feeds[first + p]);
+        inner.explain(detail::layer_kind(layer), ports, view<const V>(arguments.data, arguments.size), view<const endpoint>(fed_by.data, fed_by.size));
+        return false;
+      }
+    return true;
+  }
+  template <class S, class V>
+  static constexpr auto steps = []<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array<step<S, V>, size>{&run_one<I, S, V>...};
+  }(std::make_index_sequence<size>{});
+};
+
+template <class T>
+inline constexpr bool is_topology = false;
+template <class Layers, std::size_t Edges>
+inline constexpr bool is_topology<topology_value<Layers, Edges>> = true;
+
+// ---- how one is written ---------------------------------------------------------------------------------------------
+// No fold expressions and no constrained packs: both nest once per argument, and Clang stops at 256.
+
+enum class part : char { layer, named, edge, other };
+template <class T>
+consteval part part_of() {
+  if constexpr (is_named_layer<T>) return part::named;
+  else if constexpr (std::is_same_v<T, connection>) return part::edge;
+  else if constexpr (Layer<T>) return part::layer;
+  else return part::other;
+}
+template <class... A>
+struct topology_arguments_check {
+  static consteval text message() {
+    part parts[] = {part_of<A>()..., part::other};
+    std::string_view names[] = {type_name<A>()..., {}};
+    text t;
+    std::size_t layers = 0;
+    for (std::size_t i = 0; i < sizeof...(A); ++i) {
+      layers += parts[i] == part::named;
+      if (parts[i] == part::named || parts[i] == part::edge) continue;
+      t << "argument " << i + 1 << " of topology(...) is `" << names[i] << "`";
+      if (parts[i] == part::layer) return t << ", a layer without a name; write it as a sublayer with its name";
+      return t << "; it takes sublayers and connections only";
+    }
+    if (!layers) t << "topology(...) needs at least one sublayer";
+    return t;
+  }
+};
+template <class... A>
+struct sequential_arguments_check {
+  static consteval text message() {
+    part parts[] = {part_of<A>()..., part::other};
+    std::string_view names[] = {type_name<A>()..., {}};
+    text t;
+    if (!sizeof...(A)) t << "sequential(...) needs at least one layer";
+    for (std::size_t i = 0; i < sizeof...(A); ++i) {
+      if (parts[i] == part::named || parts[i] == part::layer) continue;
+      t << "argument " << i + 1 << " of sequential(...) is `" << names[i] << "`; it takes layers and sublayers only";
+      if (parts[i] == part::edge) t << " and connects each to the next";
+      break;
+    }
+    return t;
+  }
+};
+
+template <class... A>
+struct sorted_arguments {
+  static constexpr std::size_t count(part wanted) {
+    part parts[] = {part_of<A>()..., part::other};
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < sizeof...(A); ++i) n += parts[i] == wanted;
+    return n;
+  }
+  static constexpr std::size_t layers = count(part::named), edges = count(part::edge);
+  static constexpr auto where = [] {
+    part parts[] = {part_of<A>()..., part::other};
+    std::array<std::size_t, layers> w{};
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < sizeof...(A); ++i)
+      if (parts[i] == part::named) w[n++] = i;
+    return w;
+  }();
+};
+template <class A>
+consteval void take_edge(connection* to, std::size_t& n, const A& a) {
+  if constexpr (std::is_same_v<A, connection>) to[n++] = a;
+}
+template <class T>
+struct layer_of { using type = T; };
+template <class L>
+struct layer_of<named_layer<L>> { using type = L; };
+
+/// Layers and their connections, in any order: `topology(sublayer<"dot">(nn::dot{}), connect<"input", "dot.lhs">, ...)`.
+/// Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one.
+export template <class... A>
+  requires no_error<topology_arguments_check<A...>>
+consteval auto topology(A... parts) {
+  using sorted = sorted_arguments<A...>;
+  std::array<connection, sorted::edges> edges{};
+  std::size_t n = 0;
+  [[maybe_unused]] int taken[] = {(take_edge(edges.data(), n, parts), 0)...};
+  const pack<A...> all{{parts}...};
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    using layers = pack<typename layer_of<pick_type<sorted::where[I], A...>>::type...>;
+    topology_value<layers, sorted::edges> t{.layers = {{all.template get<sorted::where[I]>().value}...},
+                                            .names = {all.template get<sorted::where[I]>().name...},
+                                            .edges = edges};
+    text ignored;
+    t.wires = t.analysed(ignored);
+    return t;
+  }(std::make_index_sequence<sorted::layers>{});
+}
+
+/// Layers one after the other. One without a name is named by its position, as in PyTorch: `0.weight`, `2.weight`.
+export template <class... A>
+  requires no_error<sequential_arguments_check<A...>>
+consteval auto sequential(A... parts) {
+  auto value = [](const auto& a) -> const auto& {
+    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.value;
+    else return a;
+  };
+  std::size_t position = 0;
+  auto name = [&](const auto& a) {
+    text number;
+    number << position++;
+    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.name;
+    else return label(number.view());
+  };
+  topology_value<pack<typename layer_of<A>::type...>, 0> t{.layers = {{value(parts)}...}, .names = {name(parts)...}, .edges = {}, .chain = true};
+  text ignored;
+  t.wires = t.analysed(ignored);
+  return t;
+}
+
+}  // namespace lamina
