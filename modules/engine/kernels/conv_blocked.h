@@ -41,18 +41,24 @@ struct tile_args {
   bool left, right;                        // the first (last) pixel misses its first (last) tap
 };
 
-/// `steps` contiguous steps of the pixels [First, Last) of a tile.
+/// One input channel (or tap) of the pixels [First, Last) of a tile.
+template <int First, int Last, int Step, int Rows, int Columns>
+LAMINA_INLINE void accumulate_step(vec<float> (&sum)[Rows][Columns], const float* in, const float* weight,
+                                   long weight_column) {
+  vec<float> w[Columns];
+  LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = load(weight + j * weight_column);
+  LAMINA_UNROLL for (int i = First; i < Last; ++i) {
+    const auto x = broadcast(in + i * Step);
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = fma<float>(x, w[j], sum[i][j]);
+  }
+}
+
+/// `steps` contiguous steps.
 template <int First, int Last, int Step, int Rows, int Columns>
 LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], const float*& in, const float*& weight,
                                     long weight_column, long steps) {
-  LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, ++in, weight += block) {
-    vec<float> w[Columns];
-    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = load(weight + j * weight_column);
-    LAMINA_UNROLL for (int i = First; i < Last; ++i) {
-      const auto x = broadcast(in + i * Step);
-      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = fma<float>(x, w[j], sum[i][j]);
-    }
-  }
+  LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, ++in, weight += block)
+    accumulate_step<First, Last, Step>(sum, in, weight, weight_column);
 }
 
 template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, vec<float> (&sum)[Rows][Columns]) {
@@ -86,25 +92,30 @@ constexpr int pixel_step(int mode) { return mode == 0 ? block : mode == 1 ? 2 * 
 
 template <int Mode, bool Edge, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   constexpr int step = pixel_step(Mode);
+  const long blocks = q.blocks, rows = q.rows, steps = q.steps, weight_column = q.weight_column;
+  const long in_row = q.in_row, weight_row = q.weight_row;
+  const long next_in = q.in_block - rows * in_row, next_weight = q.weight_block - rows * weight_row;
+  const float* in_at = q.in;
+  const float* weight_at = q.weight;
   vec<float> sum[Rows][Columns];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
     LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = zero<float>();
-  for (long b = 0; b < q.blocks; ++b) {
-    for (long y = 0; y < q.rows; ++y) {
-      const float* in = q.in + b * q.in_block + y * q.in_row;
-      const float* weight = q.weight + b * q.weight_block + y * q.weight_row;
+  for (long b = 0; b < blocks; ++b, in_at += next_in, weight_at += next_weight) {
+    for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
+      const float* in = in_at;
+      const float* weight = weight_at;
       if constexpr (Edge) {
         if (q.left)
-          accumulate_steps<1, Rows, step>(sum, in, weight, q.weight_column, block);
+          accumulate_steps<1, Rows, step>(sum, in, weight, weight_column, block);
         else
-          accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, block);
-        accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, block);
+          accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, block);
+        accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, block);
         if (q.right)
-          accumulate_steps<0, Rows - 1, step>(sum, in, weight, q.weight_column, block);
+          accumulate_steps<0, Rows - 1, step>(sum, in, weight, weight_column, block);
         else
-          accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, block);
+          accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, block);
       } else {
-        accumulate_steps<0, Rows, step>(sum, in, weight, q.weight_column, q.steps);
+        accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, steps);
       }
     }
   }
