@@ -16,7 +16,8 @@ namespace lamina {
 
 // ---- the scope of compile-time checks -------------------------------------------------------------------------------
 
-struct type_walk {
+/// What the nested scopes of one walk share.
+export struct type_walk {
   text* why;
   bool placed = false;       // the message already names the layer
   std::int64_t sites = 0;
@@ -58,6 +59,12 @@ export class type_scope {
   // ---- what detail::run_layer and topologies ask
   template <Layer L>
   constexpr bool enter(const L& layer, view<const traced> in) const {
+    auto ports = detail::layer_inputs(layer);
+    if (in.size() != ports.size()) {
+      *walk_->why << "it is called with " << in.size() << (in.size() == 1 ? " input" : " inputs") << " but has " << ports.size() << ":";
+      list_names(*walk_->why, ports);
+      return false;
+    }
     scratch<tensor_type> types(in.size());
     for (std::size_t i = 0; i < in.size(); ++i) types[i] = in[i].type;
     detail::check_layer(layer, view<const tensor_type>(types.data, types.size), *walk_->why);
@@ -75,7 +82,7 @@ export class type_scope {
     if (!walk_->why->view().starts_with(kind)) t << " (" << kind << ")";
     t << ": " << *walk_->why;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      t << (i ? "; `" : " (`") << ports[i] << "` is " << in[i].type.dims;
+      t << (i ? "; `" : " (`") << (i < ports.size() ? ports[i] : label("?")) << "` is " << in[i].type.dims;
       if (i < fed_by.size()) spell_source(t, fed_by[i]);
     }
     if (in.size()) t << ")";

@@ -10,16 +10,25 @@ namespace lamina {
 
 // ---- named layers ---------------------------------------------------------------------------------------------------
 
-template <Layer L>
+template <class L>
 struct named_layer { label name; L value; };
 template <class T>
 inline constexpr bool is_named_layer = false;
 template <class L>
 inline constexpr bool is_named_layer<named_layer<L>> = true;
 
+template <fixed_string Name, class L>
+struct sublayer_check {
+  static consteval text message() {
+    text t = sublayer_name_check<Name>::message();
+    if (t.empty() && !Layer<L>) t << "sublayer `" << Name.view() << "` is given `" << type_name<L>() << "`, which is no layer: a layer is a class with a member `forward`";
+    return t;
+  }
+};
+// Functions say `accepted<worded<...>()>`, which is what `no_error` says: the compiler prints the sentence a step earlier.
 /// A layer under a name: `sublayer<"dot">(nn::dot{})`. Parameters are found under it: `dot.weight`.
-export template <fixed_string Name, Layer L>
-  requires no_error<sublayer_name_check<Name>>
+export template <fixed_string Name, class L>
+  requires accepted<worded<sublayer_check<Name, L>>()>
 constexpr named_layer<L> sublayer(L layer) { return {label(Name.view()), layer}; }
 
 // ---- the value ------------------------------------------------------------------------------------------------------
@@ -213,7 +222,7 @@ struct layer_of<named_layer<L>> { using type = L; };
 /// Layers and their connections, in any order: `topology(sublayer<"dot">(nn::dot{}), connect<"input", "dot.lhs">, ...)`.
 /// Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one.
 export template <class... A>
-  requires no_error<topology_arguments_check<A...>>
+  requires accepted<worded<topology_arguments_check<A...>>()>
 consteval auto topology(A... parts) {
   using sorted = sorted_arguments<A...>;
   std::array<connection, sorted::edges> edges{};
@@ -233,7 +242,7 @@ consteval auto topology(A... parts) {
 
 /// Layers one after the other. One without a name is named by its position, as in PyTorch: `0.weight`, `2.weight`.
 export template <class... A>
-  requires no_error<sequential_arguments_check<A...>>
+  requires accepted<worded<sequential_arguments_check<A...>>()>
 consteval auto sequential(A... parts) {
   auto value = [](const auto& a) -> const auto& {
     if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.value;

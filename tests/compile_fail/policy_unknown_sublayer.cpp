@@ -1,0 +1,10 @@
+// expect: the policies speak of sublayer `body.1`, which does not exist; the sublayers are: `body.0`, `body.last`
+import lamina;
+
+using namespace lamina;
+constexpr auto net = sequential(nn::relu{}, sublayer<"body">(sequential(nn::relu{}, sublayer<"last">(nn::tanh{}))));
+#ifdef BAD
+static_assert(no_error<sub_policies_check<net, policies<sub<"body">(sub<"1">(update(false)))>>>);
+#else
+static_assert(no_error<sub_policies_check<net, policies<sub<"body">(sub<"last">(update(false)))>>>);
+#endif

@@ -1,0 +1,16 @@
+// expect: sublayer `fc1`: linear expects 400 input features but is given 256, shape [Nx256] (`input` is [Nx256], fed by `6.output`)
+import lamina;
+
+using namespace lamina;
+#ifdef BAD
+constexpr auto net = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5}, nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5}, nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::flatten{}, sublayer<"fc1">(nn::linear{.in = 400, .out = 120}));
+#else
+constexpr auto net = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5}, nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::flatten{}, sublayer<"fc1">(nn::linear{.in = 400, .out = 120}));
+#endif
+static_assert(no_error<shape_check<net, input<"N", 1, 28, 28>>>);

@@ -1,0 +1,10 @@
+// expect: two sublayers are named `act`
+import lamina;
+
+using namespace lamina;
+#ifdef BAD
+constexpr auto net = topology(sublayer<"act">(nn::relu{}), sublayer<"act">(nn::tanh{}), connect<"input", "act.input">, connect<"act.output", "output">);
+#else
+constexpr auto net = topology(sublayer<"act">(nn::relu{}), sublayer<"last">(nn::tanh{}), connect<"input", "act.input">, connect<"act.output", "last.input">, connect<"last.output", "output">);
+#endif
+static_assert(ValidTopology<net>);

@@ -1,0 +1,9 @@
+// expect: argument 2 of topology(...) is `int`; it takes sublayers and connections only
+import lamina;
+
+using namespace lamina;
+#ifdef BAD
+constexpr auto net = topology(sublayer<"act">(nn::relu{}), 3);
+#else
+constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.lhs">, connect<"b", "dot.rhs">, connect<"dot.output", "output">);
+#endif

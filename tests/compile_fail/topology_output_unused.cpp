@@ -1,0 +1,10 @@
+// expect: output port `act.output` is not used; connect it, or say `discard` if it is meant
+import lamina;
+
+using namespace lamina;
+#ifdef BAD
+constexpr auto net = topology(sublayer<"dot">(nn::dot{}), sublayer<"act">(nn::relu{}), connect<"a", "act.input">, connect<"a", "dot.lhs">, connect<"b", "dot.rhs">, connect<"dot.output", "output">);
+#else
+constexpr auto net = topology(sublayer<"dot">(nn::dot{}), sublayer<"act">(nn::relu{}), connect<"a", "act.input">, discard<"act.output">, connect<"a", "dot.lhs">, connect<"b", "dot.rhs">, connect<"dot.output", "output">);
+#endif
+static_assert(ValidTopology<net>);
