@@ -99,8 +99,8 @@ template <class Range> void fill_uniform(Range& range, std::mt19937& generator, 
   for (auto& x : range) x = static_cast<std::remove_reference_t<decltype(x)>>(value(generator));
 }
 
-/// Whether a sum of `terms` rounded terms is right: |actual - expected| <= 4 terms eps magnitude, where magnitude is the
-/// sum of the absolute terms.  NaN agrees with NaN alone, an infinity with itself.
+/// Whether a sum of `terms` rounded terms is right: |actual - expected| <= 4 terms eps magnitude, where magnitude is
+/// the sum of the absolute terms.  NaN agrees with NaN alone, an infinity with itself.
 template <class T, class Wide> bool close(T actual, Wide expected, Wide magnitude, long terms) {
   if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) && std::isnan(expected);
   if (std::isinf(actual) || std::isinf(expected)) return static_cast<Wide>(actual) == expected;
@@ -109,7 +109,7 @@ template <class T, class Wide> bool close(T actual, Wide expected, Wide magnitud
 }
 
 template <class T> bool same_bits(const T* a, const T* b, std::size_t count) {
-  return std::memcmp(a, b, count * sizeof(T)) == 0;
+  return count == 0 || std::memcmp(a, b, count * sizeof(T)) == 0;
 }
 
 }  // namespace kernel_test

@@ -8,9 +8,9 @@
 #include "gemm_tile.h"
 #include "simd.h"
 
-#define LAMINA_TILE_PARAMETERS                                                                                        \
-  long k, const void *a, long a_step, const void *b, long b_step, void *c, long c_row, const gemm_args *args, long column, \
-      long row, int flags, int columns
+#define LAMINA_TILE_PARAMETERS                                                                            \
+  long k, const void *a, long a_step, const void *b, long b_step, void *c, long c_row, const gemm_args *args, \
+      long column, long row, int flags, int columns
 #define LAMINA_PACK_PARAMETERS long k, long count, const void *from, long row, long column, void *to
 
 namespace lamina::kernels {
@@ -29,7 +29,7 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
 
 }  // namespace LAMINA_KERNEL_SET
 
-// ---- f32 tiles: every height and width up to the full tile, so that no lane computes what nobody reads -----------------
+// ---- f32 tiles: every height and width up to the full tile, so that no lane computes what nobody reads -------------
 
 #define LAMINA_TILE_NAME(height, wide, mask, order) LAMINA_KERNEL(gemm_f32_tile_##height##x##wide##_##mask##_##order)
 #define LAMINA_TILE(height, wide, mask, order)                                                                        \
@@ -38,8 +38,9 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
                                                                  flags, columns);                                      \
   }
 #define LAMINA_TILE_ADDRESS(height, wide, mask, order) &LAMINA_TILE_NAME(height, wide, mask, order),
-#define LAMINA_VARIANTS(each, height, wide) \
-  each(height, wide, whole, rows) each(height, wide, last, rows) each(height, wide, whole, columns) each(height, wide, last, columns)
+#define LAMINA_VARIANTS(each, height, wide)                             \
+  each(height, wide, whole, rows) each(height, wide, last, rows)        \
+      each(height, wide, whole, columns) each(height, wide, last, columns)
 #ifdef __AVX512F__
 #define LAMINA_WIDTHS(each, height) \
   LAMINA_VARIANTS(each, height, 1) LAMINA_VARIANTS(each, height, 2) LAMINA_VARIANTS(each, height, 3)
@@ -76,35 +77,34 @@ extern "C" void LAMINA_KERNEL(gemm_f32_row_walk)(LAMINA_TILE_PARAMETERS) noexcep
                    {static_cast<float*>(c), c_row, args, column, row, flags});
 }
 
-// ---- f64 tiles: three, as double precision is for checks and small fits -----------------------------------------------
+// ---- f64 tiles: three, as double precision is for checks and small fits --------------------------------------------
 
 extern "C" void LAMINA_KERNEL(gemm_f64_tile)(LAMINA_TILE_PARAMETERS) noexcept {
-  run_tile<double, tile_rows, tile_vectors, masking::whole, a_order::any>(k, a, a_step, b, b_step, c, c_row, args, column,
-                                                                          row, flags, columns);
+  run_tile<double, tile_rows, tile_vectors, masking::whole, a_order::any>(
+      k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns);
 }
 extern "C" void LAMINA_KERNEL(gemm_f64_tile_last)(LAMINA_TILE_PARAMETERS) noexcept {
-  run_tile<double, tile_rows, tile_vectors, masking::every, a_order::any>(k, a, a_step, b, b_step, c, c_row, args, column,
-                                                                          row, flags, columns);
+  run_tile<double, tile_rows, tile_vectors, masking::every, a_order::any>(
+      k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns);
 }
 extern "C" void LAMINA_KERNEL(gemm_f64_tile_row)(LAMINA_TILE_PARAMETERS) noexcept {
-  run_tile<double, 1, tile_vectors, masking::every, a_order::any>(k, a, a_step, b, b_step, c, c_row, args, column, row,
-                                                                  flags, columns);
+  run_tile<double, 1, tile_vectors, masking::every, a_order::any>(
+      k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns);
 }
 
-// ---- packers ------------------------------------------------------------------------------------------------------------
+// ---- packers -------------------------------------------------------------------------------------------------------
 
-#define LAMINA_B_PACKERS(type, name)                                                                  \
-  extern "C" void LAMINA_KERNEL(gemm_##name##_pack_b_rows)(LAMINA_PACK_PARAMETERS) noexcept {          \
-    static_cast<void>(column);                                                                         \
-    pack_b_rows<type, tile_vectors>(k, count, static_cast<const type*>(from), row, static_cast<type*>(to)); \
-  }                                                                                                    \
-  extern "C" void LAMINA_KERNEL(gemm_##name##_pack_b_columns)(LAMINA_PACK_PARAMETERS) noexcept {       \
-    static_cast<void>(row);                                                                            \
-    pack_b_columns<type, tile_vectors>(k, count, static_cast<const type*>(from), column, static_cast<type*>(to)); \
-  }                                                                                                    \
-  extern "C" void LAMINA_KERNEL(gemm_##name##_pack_b_any)(LAMINA_PACK_PARAMETERS) noexcept {           \
-    pack_b_any<type, tile_vectors>(k, count, static_cast<const type*>(from), row, column, static_cast<type*>(to)); \
+#define LAMINA_B_PACKER(type, name, order)                                                            \
+  extern "C" void LAMINA_KERNEL(gemm_##name##_pack_b_##order)(LAMINA_PACK_PARAMETERS) noexcept {              \
+    static_cast<void>(row), static_cast<void>(column);                                                        \
+    pack_b_##order<type, tile_vectors>(k, count, static_cast<const type*>(from), LAMINA_STRIDES_##order,      \
+                                       static_cast<type*>(to));                                               \
   }
+#define LAMINA_STRIDES_rows row
+#define LAMINA_STRIDES_columns column
+#define LAMINA_STRIDES_any row, column
+#define LAMINA_B_PACKERS(type, name) \
+  LAMINA_B_PACKER(type, name, rows) LAMINA_B_PACKER(type, name, columns) LAMINA_B_PACKER(type, name, any)
 
 LAMINA_B_PACKERS(float, f32)
 LAMINA_B_PACKERS(double, f64)
@@ -121,7 +121,7 @@ extern "C" void LAMINA_KERNEL(gemm_f32_pack_a_any)(LAMINA_PACK_PARAMETERS) noexc
   pack_a_any<float>(k, count, static_cast<const float*>(from), row, column, static_cast<float*>(to));
 }
 
-// ---- the choice -------------------------------------------------------------------------------------------------------
+// ---- the choice ----------------------------------------------------------------------------------------------------
 
 inline namespace LAMINA_KERNEL_SET {
 
@@ -149,7 +149,8 @@ void prepare_f32(gemm_args* args) noexcept {
   g.pad = 0;
   g.a_step = a_in_rows ? g.a_row : g.a_column;
   g.pack_b = packs_b<float>(g);
-  const bool walks = g.m == 1 && !g.prepacked && !g.pack_b && (g.k * g.n > walk_elements || (!masks_b && !whole_lanes));
+  const bool walks = g.m == 1 && !g.prepacked && !g.pack_b &&
+                     (g.k * g.n > walk_elements || (!masks_b && !whole_lanes));
   if (!masks_b && !whole_lanes && !g.prepacked && !walks) g.pack_b = 1;
   g.pack_a = g.m > 1 && ((!a_in_rows && !a_in_columns) || packing_a_pays<float>(g));
   g.packer_a = !g.pack_a        ? nullptr
@@ -203,7 +204,7 @@ template <class T> std::size_t packed_bytes(long k, long n) noexcept { return pa
 
 }  // namespace LAMINA_KERNEL_SET
 
-// ---- entry points -------------------------------------------------------------------------------------------------------
+// ---- entry points --------------------------------------------------------------------------------------------------
 
 extern "C" void LAMINA_KERNEL(gemm_f32)(const void* args, void* scratch) noexcept {
   run_product<float>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));

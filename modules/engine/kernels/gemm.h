@@ -12,11 +12,12 @@ using gemm_tile = void (*)(long k, const void* a, long a_step, const void* b, lo
                            const gemm_args* args, long column, long row, int flags, int columns) noexcept;
 inline constexpr int gemm_add = 1, gemm_finish = 2;
 
-/// Copies k x count elements into the order tiles read: from[p * row + j * column] for B, from[i * row + p * column] for A.
+/// Copies k x count elements into the order that tiles read: B's from[p * row + j * column] or A's
+/// from[i * row + p * column].
 using gemm_pack = void (*)(long k, long count, const void* from, long row, long column, void* to) noexcept;
 
-/// C[i, j] = sum over p of A[i, p] B[p, j]; strides in elements.  One fma chain per K block, K blocks cut by K alone: the
-/// bits of C[i, j] depend on neither packing nor tiles nor on how M, N and the batch are split between calls.
+/// C[i, j] = sum over p of A[i, p] B[p, j]; strides in elements.  One fma chain per K block, K blocks cut by K alone:
+/// the bits of C[i, j] depend on neither packing nor tiles nor on how M, N and the batch are split between calls.
 struct gemm_args {
   long m, n, k;
   const void* a;  long a_row, a_column;      // A[i, p] = a[i * a_row + p * a_column]

@@ -94,14 +94,14 @@ template <class T> struct block {
 
 /// All rows times one block.  B's panels are the outer loop: the panels of A stream from L2 past one panel of B.
 template <class T> LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, T* packed_a) {
-  const long tall_end = g.tall_count * g.tall_rows, rows_per_block = g.panel_block;
-  const auto rows_at = [&](long i) __attribute__((always_inline)) { return i < tall_end ? g.tall_rows : g.short_rows; };
+  const long tall_end = g.tall_count * g.tall_rows;
   for (long first_row = 0; first_row < g.m;) {
     long end_row = first_row;
-    for (long panel = 0; panel < rows_per_block && end_row < g.m; ++panel) {
-      const long rows = rows_at(end_row);
+    for (long panel = 0; panel < g.panel_block && end_row < g.m; ++panel) {
+      const long rows = end_row < tall_end ? g.tall_rows : g.short_rows;
       if (g.pack_a)
-        g.packer_a(now.k, rows, now.a + end_row * g.a_row, g.a_row, g.a_column, packed_a + (end_row - first_row) * now.k);
+        g.packer_a(now.k, rows, now.a + end_row * g.a_row, g.a_row, g.a_column,
+                   packed_a + (end_row - first_row) * now.k);
       end_row += rows;
     }
     for (long j = 0; j < now.columns; j += g.tile_columns) {
@@ -111,8 +111,8 @@ template <class T> LAMINA_INLINE void run_block(const gemm_args& g, const block<
         const long rows = tall ? g.tall_rows : g.short_rows;
         const T* a = g.pack_a ? packed_a + (i - first_row) * now.k : now.a + i * g.a_row;
         g.tile[tall ? 0 : 1][columns == g.tile_columns ? 0 : 1](
-            now.k, a, g.pack_a ? rows : g.a_step, now.b + j * now.b_panel, now.b_step, now.c + i * g.c_row + j, g.c_row, &g,
-            now.column + j, i, now.flags, static_cast<int>(columns));
+            now.k, a, g.pack_a ? rows : g.a_step, now.b + j * now.b_panel, now.b_step, now.c + i * g.c_row + j, g.c_row,
+            &g, now.column + j, i, now.flags, static_cast<int>(columns));
         i += rows;
       }
     }

@@ -25,7 +25,8 @@ template <class T, int Vectors> LAMINA_INLINE void pack_b_rows(long k, long coun
         LAMINA_UNROLL for (int v = 0; v < Vectors; ++v) {
           const long left = count - j - v * lanes;
           const auto mask = first<T>(left < 0 ? 0 : static_cast<int>(left));
-          for (long p = p0; p < p1; ++p) store(out + p * columns + v * lanes, load(in + p * row + v * lanes, mask));
+          for (long p = p0; p < p1; ++p)
+            store(out + p * columns + v * lanes, load(in + p * row + v * lanes, mask));
         }
       }
     }
@@ -33,7 +34,8 @@ template <class T, int Vectors> LAMINA_INLINE void pack_b_rows(long k, long coun
 }
 
 /// Columns of B are contiguous (the transposed operand): squares are transposed in registers.
-template <class T, int Vectors> LAMINA_INLINE void pack_b_columns(long k, long count, const T* from, long column, T* to) {
+template <class T, int Vectors>
+LAMINA_INLINE void pack_b_columns(long k, long count, const T* from, long column, T* to) {
   constexpr int lanes = width<T>, columns = Vectors * lanes;
   for (long j = 0; j < (count + columns - 1) / columns * columns; j += lanes) {
     T* out = to + j / columns * columns * k + j % columns;
@@ -48,7 +50,8 @@ template <class T, int Vectors> LAMINA_INLINE void pack_b_columns(long k, long c
         LAMINA_UNROLL for (int i = 0; i < lanes; ++i) store(out + (p + i) * columns, r[i]);
       } else {
         const auto mask = first<T>(steps);
-        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] = i < left ? load(in + i * column + p, mask) : zero<T>();
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i)
+          r[i] = i < left ? load(in + i * column + p, mask) : zero<T>();
         transpose<T>(r);
         LAMINA_UNROLL for (int i = 0; i < lanes; ++i) if (i < steps) store(out + (p + i) * columns, r[i]);
       }
@@ -65,8 +68,8 @@ LAMINA_INLINE void pack_b_any(long k, long count, const T* from, long row, long 
       for (long i = j; i < j + columns; ++i) *to++ = i < count ? from[p * row + i * column] : T(0);
 }
 
-// A: one panel of `count` rows, [k][count]; from[i * row + p * column].  Stores are whole registers: each overwrites the
-// surplus of the one before, so the buffer ends with a register of slack.
+// A: one panel of `count` rows, [k][count]; from[i * row + p * column].  Stores are whole registers: each overwrites
+// the surplus of the one before, so the buffer ends with a register of slack.
 
 /// Rows of A are contiguous; at most `Rows` of them.
 template <class T, int Rows> LAMINA_INLINE void pack_a_rows(long k, long count, const T* from, long row, T* to) {

@@ -75,7 +75,8 @@ LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vecto
     if (args.residual) {
       const T* add = static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column;
       LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + lanes.load(add + i * args.residual_row, j);
+        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
+          sum[i][j] = sum[i][j] + lanes.load(add + i * args.residual_row, j);
     }
     if (args.clamp) {
       const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));

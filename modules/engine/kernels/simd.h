@@ -233,7 +233,8 @@ LAMINA_INLINE void interleave(vec<T>& low, vec<T>& high, vec<T> a, vec<T> b, fol
   low = from_raw<T>(__builtin_shufflevector(
       x, y, (I / block * block + I % block / Unit / 2 * Unit + I % Unit + I % block / Unit % 2 * count)...));
   high = from_raw<T>(__builtin_shufflevector(
-      x, y, (I / block * block + block / 2 + I % block / Unit / 2 * Unit + I % Unit + I % block / Unit % 2 * count)...));
+      x, y,
+      (I / block * block + block / 2 + I % block / Unit / 2 * Unit + I % Unit + I % block / Unit % 2 * count)...));
 }
 }  // namespace butterfly
 

@@ -32,7 +32,9 @@ extern const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_red
 
 /// The table of a set; all three are linked in, the caller has checked that the machine can run it.
 inline const table& kernels_of(isa set) {
-  return *(set == isa::avx512 ? lamina_kernels_avx512() : set == isa::avx2 ? lamina_kernels_avx2() : lamina_kernels_sse2());
+  return *(set == isa::avx512 ? lamina_kernels_avx512()
+           : set == isa::avx2 ? lamina_kernels_avx2()
+                              : lamina_kernels_sse2());
 }
 
 }  // namespace lamina::kernels
