@@ -86,11 +86,15 @@ template <class Word>
 inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_stride, long rows, long columns) {
   constexpr long side = 64 / static_cast<long>(sizeof(Word));
   const long whole_rows = rows - rows % side, whole_columns = columns - columns % side;
-  for (long j = 0; j < whole_columns; j += side) {
-    for (long i = 0; i < whole_rows; i += side) transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
-    for (long c = j; c < j + side; ++c)
-      for (long i = whole_rows; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
-  }
+  constexpr long ahead = 3 * side;               // strides of whole pages defeat the hardware's prefetch
+  for (long j = 0; j < whole_columns; j += side)
+    for (long i = 0; i < whole_rows; i += side) {
+      const Word* next = in + (i + ahead < rows - side ? i + ahead : i) * in_stride + j;
+      for (long k = 0; k < side; ++k) __builtin_prefetch(next + k * in_stride);
+      transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+    }
+  for (long c = 0; c < whole_columns; ++c)
+    for (long i = whole_rows; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
   for (long c = whole_columns; c < columns; ++c)
     for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
 }

@@ -32,7 +32,7 @@ LAMINA_INLINE double log(double x) {
   const double f = m - 1, s = f / (2 + f), z = s * s;
   constexpr double c[] = {1. / 3, 1. / 5, 1. / 7, 1. / 9, 1. / 11, 1. / 13, 1. / 15};
   const double y = e * ln2 + (s + s + (s + s) * z * horner(c, z));
-  const double outside = x == 0 ? -std::numeric_limits<double>::infinity() : x + x - x;   // +inf, NaN
+  const double outside = x == 0 ? -std::numeric_limits<double>::infinity() : x + x;   // +inf, NaN
   const double kept = x > 0 && x < std::numeric_limits<double>::infinity() ? y : outside;
   return x < 0 ? std::numeric_limits<double>::quiet_NaN() : kept;
 }
@@ -61,7 +61,10 @@ LAMINA_INLINE double atan(double x) {
 }
 LAMINA_INLINE double asin(double x) { return atan(x / __builtin_sqrt((1 - x) * (1 + x))); }
 LAMINA_INLINE double acos(double x) { return 2 * atan(__builtin_sqrt((1 - x) / (1 + x))); }
-LAMINA_INLINE double acosh(double x) { return log(x + __builtin_sqrt(x * x - 1)); }
+LAMINA_INLINE double acosh(double x) {
+  const double y = log(x + __builtin_sqrt(x * x - 1));
+  return x < 1 ? std::numeric_limits<double>::quiet_NaN() : y;
+}
 LAMINA_INLINE double asinh(double x) {
   const double a = absolute(x), y = log(a + __builtin_sqrt(a * a + 1));
   return with_sign(a < 0x1p-12 ? a - a * a * a * (1. / 6) : y, x);

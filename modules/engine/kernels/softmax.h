@@ -22,8 +22,31 @@ LAMINA_INLINE void exp_run(double* x, long n) {
 }
 template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
 
+/// One row of up to 64 bytes, in registers.
+template <bool Log> LAMINA_INLINE void short_row(const float* in, float* out, int n) {
+  constexpr int lanes = width<float>, parts = folds::wide_lanes<float> / lanes;
+  struct registers { raw<float, lanes> part[static_cast<std::size_t>(parts)]; };
+  const auto x = folds::load_wide(in, n, -infinity);
+  const auto larger = [](auto a, auto b) __attribute__((always_inline)) { return folds::maximum::run(a, b); };
+  const auto added = [](auto a, auto b) __attribute__((always_inline)) { return a + b; };
+  const auto inside = folds::lane_numbers<std::int32_t>(fold::first_indices<folds::wide_lanes<float>>{}) < n;
+  const folds::wide_vector<float> none{};
+  const auto shifted = inside ? x - fold::lanes<float, folds::wide_lanes<float>>(x, larger) : none;
+  auto y = __builtin_bit_cast(registers, shifted);
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i)
+    if (i * lanes < n) y.part[i] = to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
+    else y.part[i] = raw<float, lanes>{};
+  const auto e = inside ? __builtin_bit_cast(folds::wide_vector<float>, y) : none;
+  const float total = fold::lanes<float, folds::wide_lanes<float>>(e, added);
+  y = __builtin_bit_cast(registers, Log ? shifted - log_of(total) : e * (1.f / total));
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i)
+    if (i * lanes < n) store(out + i * lanes, from_raw<float>(y.part[i]), first<float>(n - i * lanes));
+}
+
 /// One row; the exponentials go to `out` by pieces that stay in L1 for log-softmax, whole for softmax.
 template <class T, bool Log> LAMINA_INLINE void row(const T* in, T* out, long n) {
+  if constexpr (same<T, float>)
+    if (n <= folds::wide_lanes<float>) return short_row<Log>(in, out, static_cast<int>(n));
   const T top = folds::row<folds::maximum, T>(in, n);
   if constexpr (!Log) {
     LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] = in[i] - top;
@@ -48,15 +71,18 @@ template <class T, bool Log> LAMINA_INLINE void row(const T* in, T* out, long n)
 /// `n` columns of a chunk, rows `stride` apart.
 template <class T, bool Log> LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n) {
   constexpr auto chunk = static_cast<std::size_t>(folds::column_chunk<T>);
-  T top[chunk], total[chunk], e[chunk];
+  constexpr long group = 64;                     // rows added up before they join the total
+  T top[chunk], total[chunk], part[chunk], e[chunk];
   folds::columns<folds::maximum, T>(in, length, stride, n, top);
-  for (long j = 0; j < n; ++j) total[j] = 0;
+  for (long j = 0; j < n; ++j) total[j] = part[j] = 0;
   for (long l = 0; l < length; ++l) {
     T* to = Log ? e : out + l * stride;
     const T* from = in + l * stride;
     LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) to[j] = from[j] - top[j];
     exp_run(to, n);
-    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) total[j] += to[j];
+    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) part[j] += to[j];
+    if (l % group == group - 1 || l == length - 1)
+      for (long j = 0; j < n; ++j) total[j] += part[j], part[j] = 0;
   }
   for (long j = 0; j < n; ++j) total[j] = Log ? log_of(total[j]) : T(1) / total[j];
   for (long l = 0; l < length; ++l) {

@@ -88,11 +88,11 @@ LAMINA_INLINE vf tanh(vf x) {
   const vf y = piecewise(tanh_pieces, a);
 #else
   // x + x^3 q(x^2) for small x, else 1 - 2 / (e^2x + 1)
-  constexpr float q[] = {-0x1.555554p-2f, 0x1.1110b2p-3f,  -0x1.b9fd82p-5f, 0x1.648194p-6f,
-                         -0x1.14eb0ep-7f, 0x1.69a4aep-9f, -0x1.10d08ep-11f};
+  constexpr float q[] = {-0x1.555554p-2f, 0x1.111042p-3f,  -0x1.b9d7aep-5f,
+                         0x1.622538p-6f,  -0x1.03f99ap-7f, 0x1.f4908ap-10f};
   const vf s = a * a, low = fma(a * s, horner(q, s), a);
   const vf high = vf(1.f) - vf(2.f) / (exp_bounded<true>(a + a) + vf(1.f));
-  const vf y = xsimd::select(a > vf(0.9f), high, low);
+  const vf y = xsimd::select(a > vf(0.75f), high, low);
 #endif
   return y | xsimd::bitofsign(x);
 }
