@@ -71,6 +71,27 @@ BOOST_AUTO_TEST_CASE(boxes_of_every_size) {
   check_all<std::uint8_t>(), check_all<std::uint16_t>(), check_all<std::uint32_t>(), check_all<std::uint64_t>();
 }
 
+BOOST_AUTO_TEST_CASE(large_transposes) {
+  const auto run = [](auto zero, long rows, long columns, long offset) {
+    using Word = decltype(zero);
+    std::vector<Word> in(static_cast<std::size_t>(rows * columns));
+    buffer<Word> out(in.size(), static_cast<std::size_t>(offset));
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<Word>(i);
+    copy_args args{};
+    args.in = in.data(), args.out = out.data(), args.axes = 2, args.size = sizeof(Word);
+    args.extent[0] = rows, args.extent[1] = columns;
+    args.in_stride[0] = columns, args.in_stride[1] = 1, args.out_stride[0] = 1, args.out_stride[1] = rows;
+    functions().copy(&args, nullptr);
+    bool right = out.guards_intact();
+    for (long i = 0; i < rows; ++i)
+      for (long j = 0; j < columns; ++j)
+        right = right && out[static_cast<std::size_t>(j * rows + i)] == in[static_cast<std::size_t>(i * columns + j)];
+    BOOST_CHECK_MESSAGE(right, rows << " x " << columns << " from " << offset);
+  };
+  run(std::uint32_t{}, 1024, 1030, 0), run(std::uint32_t{}, 1040, 1024, 0), run(std::uint32_t{}, 1024, 1024, 1);
+  run(std::uint64_t{}, 1024, 600, 0), run(std::uint64_t{}, 1001, 700, 0), run(std::uint16_t{}, 130, 200, 0);
+}
+
 BOOST_AUTO_TEST_CASE(negative_strides_reverse) {
   const float in[] = {1, 2, 3};
   float out[3];

@@ -81,18 +81,43 @@ template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long i
       for (int i = 0; i < side; ++i) out[j * out_stride + i] = in[i * in_stride + j];
   }
 }
-/// out[j, i] = in[i, j] for `rows` x `columns`.
+/// A block of squares by way of L1, written past the caches: for outputs that no cache would hold anyway.
+template <class Word, long Block>
+LAMINA_INLINE void transpose_block_streamed(const Word* in, long in_stride, Word* out, long out_stride) {
+  constexpr long side = 64 / static_cast<long>(sizeof(Word)), pitch = Block + side;
+  using line = raw<Word, static_cast<int>(16 / sizeof(Word))>;
+  constexpr long step = 16 / static_cast<long>(sizeof(Word));
+  alignas(64) Word staged[static_cast<std::size_t>(Block * pitch)];
+  for (long i = 0; i < Block; i += side)
+    for (long j = 0; j < Block; j += side) transpose_square(in + i * in_stride + j, in_stride, staged + j * pitch + i, pitch);
+  for (long j = 0; j < Block; ++j)
+    LAMINA_UNROLL for (long i = 0; i < Block; i += step)
+      __builtin_nontemporal_store(*reinterpret_cast<const line*>(staged + j * pitch + i),
+                                  reinterpret_cast<line*>(out + j * out_stride + i));
+}
+
+/// out[j, i] = in[i, j] for `rows` x `columns`, by blocks: few memory pages at a time on either side.
 template <class Word>
 inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_stride, long rows, long columns) {
-  constexpr long side = 64 / static_cast<long>(sizeof(Word));
-  const long whole_rows = rows - rows % side, whole_columns = columns - columns % side;
-  constexpr long ahead = 3 * side;               // strides of whole pages defeat the hardware's prefetch
-  for (long j = 0; j < whole_columns; j += side)
-    for (long i = 0; i < whole_rows; i += side) {
-      const Word* next = in + (i + ahead < rows - side ? i + ahead : i) * in_stride + j;
-      for (long k = 0; k < side; ++k) __builtin_prefetch(next + k * in_stride);
-      transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+  constexpr long side = 64 / static_cast<long>(sizeof(Word)), block = sizeof(Word) >= 4 ? 4 * side : side;
+  constexpr std::uintptr_t line = 64;
+  constexpr long streamed_bytes = 4L << 20;
+  const long word = static_cast<long>(sizeof(Word)), whole_rows = rows - rows % side, whole_columns = columns - columns % side;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out) % line == 0 && out_stride % side == 0;
+  const bool stream = sizeof(Word) >= 4 && aligned && rows * columns * word >= streamed_bytes;
+  for (long left = 0; left < whole_columns; left += block)
+    for (long top = 0; top < whole_rows; top += block) {
+      const long right = left + block < whole_columns ? left + block : whole_columns;
+      const long bottom = top + block < whole_rows ? top + block : whole_rows;
+      if (stream && right - left == block && bottom - top == block) {
+        transpose_block_streamed<Word, block>(in + top * in_stride + left, in_stride, out + left * out_stride + top, out_stride);
+        continue;
+      }
+      for (long j = left; j < right; j += side)
+        for (long i = top; i < bottom; i += side)
+          transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
     }
+  if (stream) _mm_sfence();
   for (long c = 0; c < whole_columns; ++c)
     for (long i = whole_rows; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
   for (long c = whole_columns; c < columns; ++c)
