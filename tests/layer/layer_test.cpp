@@ -73,6 +73,7 @@ static_assert(says(nn::residual{nn::linear{5, 4}}, {2, 5}, "add: the shapes do n
 // ---- what a layer asks of its scope
 struct notes {
   std::vector<std::string> asked;
+  std::vector<initialiser> starts;
   text why;
   std::int64_t sites = 0;
 };
@@ -84,7 +85,10 @@ struct note_scope {
     book->asked.push_back(what);
     return {{dtype::float32, dims}, &book->why};
   }
-  traced parameter(std::string_view name, const shape& dims, const initialiser&) const { return made("parameter " + path + std::string(name) + dims.string(), dims); }
+  traced parameter(std::string_view name, const shape& dims, const initialiser& start) const {
+    book->starts.push_back(start);
+    return made("parameter " + path + std::string(name) + dims.string(), dims);
+  }
   traced state(std::string_view name, const shape& dims, double initial) const {
     return made("state " + path + std::string(name) + dims.string() + (initial == 1 ? " 1" : " 0"), dims);
   }
@@ -120,6 +124,24 @@ BOOST_AUTO_TEST_CASE(parameters_are_named_and_shaped_as_in_pytorch) {
   BOOST_TEST(asks(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = {1, 3}, .groups = 2}, {2, 4, 8, 8}, false) ==
                  (strings{"parameter weight[8x2x1x3]", "parameter bias[8]"}),
              boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(weights_and_biases_start_within_one_over_the_root_of_fan_in) {
+  auto starts = [](const auto& layer, const shape& in) {
+    notes book;
+    note_scope scope{&book, false, ""};
+    traced x{{dtype::float32, in}, &book.why}, y;
+    detail::run_layer(scope, layer, view<const traced>(&x, 1), view<traced>(&y, 1));
+    return book.starts;
+  };
+  for (auto& start : starts(nn::linear{25, 3}, {2, 25})) {
+    BOOST_TEST((start.how == initialiser::kind::uniform));
+    BOOST_TEST(std::abs(start.a + 0.2) < 1e-9);
+    BOOST_TEST(std::abs(start.b - 0.2) < 1e-9);
+  }
+  for (auto& start : starts(nn::conv2d{.in_channels = 8, .out_channels = 2, .kernel = 5, .groups = 2}, {2, 8, 8, 8}))   // fan_in 4 * 5 * 5
+    BOOST_TEST(std::abs(start.b - 0.1) < 1e-9);
+  BOOST_TEST((starts(nn::batch_norm2d{3}, {2, 3, 4, 4}) == std::vector{initialiser::constant(1), initialiser::constant(0)}));
 }
 
 BOOST_AUTO_TEST_CASE(dropout_draws_only_while_training) {

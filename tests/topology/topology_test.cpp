@@ -23,6 +23,8 @@ static_assert(output_type_of<lenet, input<"N", 1, 28, 28>> == tensor_type{dtype:
 static_assert(output_type_of<lenet, input<3, 1, 28, 28>> == tensor_type{dtype::float32, {3, 10}});
 static_assert(output_type_of<lenet, port_input<"input", double, dyn, 1, 28, 28>>.dims.rank == 0);   // double meets float parameters
 static_assert(!no_error<shape_check<lenet, input<"N", 1, 32, 32>>>);
+static_assert(no_error<typed_shape_check<lenet, dtype::float64, port_input<"input", double, "N", 1, 28, 28>>>);
+static_assert(typed_outputs_of<lenet, dtype::float64, input<"N", 1, 28, 28>>[0] == tensor_type{dtype::float64, {"N", 10}});
 
 // ---- connections, in any order
 constexpr auto weight = topology(

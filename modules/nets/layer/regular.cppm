@@ -57,13 +57,23 @@ export struct batch_norm2d {
     else if (!may_equal(s[1], features)) why << "batch_norm2d expects " << features << " channels but is given " << s[1] << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    if (s.training()) return affine_part(s, by_batch(s, x));
-    auto mean = s.state("running_mean", shape{features}, 0), variance = s.state("running_var", shape{features}, 1);
-    return affine_part(s, (x - per_channel(mean)) / per_channel(lamina::sqrt(variance + epsilon)));
+    if (s.training()) return by_batch(s, x);
+    return by_running(s, x);
   }
 
  private:
   constexpr auto per_channel(const auto& v) const { return lamina::reshape(v, shape{features, 1, 1}); }
+  constexpr auto weight(auto& s) const { return s.parameter("weight", shape{features}, initialiser::constant(1)); }
+  constexpr auto bias(auto& s) const { return s.parameter("bias", shape{features}, initialiser::constant(0)); }
+
+  // One factor and one term per channel, which a pass can fold into the layer before.
+  constexpr auto by_running(auto& s, const auto& x) const {
+    auto mean = s.state("running_mean", shape{features}, 0);
+    auto deviation = lamina::sqrt(s.state("running_var", shape{features}, 1) + epsilon);
+    if (!affine) return (x - per_channel(mean)) / per_channel(deviation);
+    auto scale = weight(s) / deviation;
+    return x * per_channel(scale) + per_channel(bias(s) - mean * scale);
+  }
   constexpr auto by_batch(auto& s, const auto& x) const {
     auto mean = lamina::reduce_mean(x, {.axes = {0, 2, 3}, .keepdim = true});
     auto centred = x - mean;
@@ -71,16 +81,13 @@ export struct batch_norm2d {
     auto count = detail::elements_per_channel(x);
     keep(s, "running_mean", 0, lamina::reshape(mean, shape{features}));
     keep(s, "running_var", 1, lamina::reshape(variance, shape{features}) * (count / lamina::max(count - 1, 1)));
-    return centred / lamina::sqrt(variance + epsilon);
+    auto y = centred / lamina::sqrt(variance + epsilon);
+    if (!affine) return y;
+    return y * per_channel(weight(s)) + per_channel(bias(s));
   }
   constexpr void keep(auto& s, std::string_view name, double initial, const auto& now) const {
     auto running = s.state(name, shape{features}, initial);
     s.assign(running, running * (1 - momentum) + now * momentum);
-  }
-  constexpr auto affine_part(auto& s, const auto& x) const {
-    if (!affine) return x;
-    auto weight = s.parameter("weight", shape{features}, initialiser::constant(1));
-    return x * per_channel(weight) + per_channel(s.parameter("bias", shape{features}, initialiser::constant(0)));
   }
 };
 

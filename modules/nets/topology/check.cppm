@@ -185,10 +185,10 @@ struct structure_check {
 export template <const auto& Topology>
 concept ValidTopology = no_error<structure_check<Topology>>;
 
-template <const auto& Topology, dtype Element, class... In>
+template <const auto& Topology, dtype Type, class... In>
 struct type_run {
   static constexpr std::size_t results = detail::layer_outputs(Topology).size();
-  static constexpr std::array<input_view, sizeof...(In)> given{input_view{In::port, {In::has_element ? dtype_of<typename In::element> : Element, In::pattern}}...};
+  static constexpr std::array<input_view, sizeof...(In)> given{input_view{In::port, {In::has_element ? dtype_of<typename In::element> : Type, In::pattern}}...};
 
   static consteval std::array<int, sizeof...(In)> ports(text& why) {
     std::array<int, sizeof...(In)> port_of{};
@@ -202,7 +202,7 @@ struct type_run {
     scratch<traced> in(sizeof...(In)), out(results);
     for (std::size_t i = 0; i < sizeof...(In); ++i) in[port_of[i]] = traced{given[i].type, &why};
     type_walk walk{&why};
-    type_scope scope(walk, Element);
+    type_scope scope(walk, Type);
     detail::run_layer(scope, Topology, view<const traced>(in.data, in.size), out.all());
     if (why.empty())
       for (std::size_t i = 0; i < results; ++i) types[i] = out[i].type;
@@ -210,21 +210,28 @@ struct type_run {
   }
 };
 
-/// The shapes through a whole topology: the layers run over types alone, for inference.
-export template <const auto& Topology, class... In>
-struct shape_check {
+/// The shapes through a whole topology with parameters of the given type: the layers run over types alone, for inference.
+export template <const auto& Topology, dtype Type, class... In>
+struct typed_shape_check {
   static consteval text message() {
     text why;
-    if constexpr (ValidTopology<Topology>) type_run<Topology, dtype::float32, In...>::run(why);
+    if constexpr (ValidTopology<Topology>) type_run<Topology, Type, In...>::run(why);
     return why;
   }
 };
+/// The shapes through a whole topology of float parameters.
+export template <const auto& Topology, class... In>
+using shape_check = typed_shape_check<Topology, dtype::float32, In...>;
+
 /// For each input, the port of the topology that it feeds.
 export template <const auto& Topology, class... In>
 inline constexpr auto input_ports = [] { text why; return type_run<Topology, dtype::float32, In...>::ports(why); }();
-/// Element types and shapes of a topology's outputs, in the order of its output ports.
+/// Element types and shapes of a topology's outputs, in the order of its output ports, with parameters of the given type.
+export template <const auto& Topology, dtype Type, class... In>
+inline constexpr auto typed_outputs_of = [] { text why; return type_run<Topology, Type, In...>::run(why); }();
+/// The same for float parameters.
 export template <const auto& Topology, class... In>
-inline constexpr auto output_types_of = [] { text why; return type_run<Topology, dtype::float32, In...>::run(why); }();
+inline constexpr auto output_types_of = typed_outputs_of<Topology, dtype::float32, In...>;
 /// The type of a topology's first output.
 export template <const auto& Topology, class... In>
 inline constexpr tensor_type output_type_of = output_types_of<Topology, In...>[0];
