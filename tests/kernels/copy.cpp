@@ -13,7 +13,8 @@ const reduce_functions& functions() {
 }
 
 /// Copies a box with the given input strides (negative: count of axes repeated) into a permuted, padded output.
-template <class Word> void check(const std::vector<long>& extent, const std::vector<int>& order, unsigned repeated, long pad) {
+template <class Word>
+void check(const std::vector<long>& extent, const std::vector<int>& order, unsigned repeated, long pad) {
   const auto axes = extent.size();
   copy_args args{};
   args.axes = static_cast<std::int32_t>(axes), args.size = sizeof(Word);
@@ -46,16 +47,19 @@ template <class Word> void check(const std::vector<long>& extent, const std::vec
   args.in = in.data(), args.out = out.data();
   functions().copy(&args, nullptr);
   const bool right = out.guards_intact() && kernel_test::same_bits(out.data(), wanted.data(), wanted.size());
-  BOOST_CHECK_MESSAGE(right, "copy of " << axes << " axes, first extent " << (axes ? extent[0] : 0) << ", size " << sizeof(Word));
+  BOOST_CHECK_MESSAGE(
+      right, "copy of " << axes << " axes, first extent " << (axes ? extent[0] : 0) << ", size " << sizeof(Word));
 }
-template <class Word> void check_all() {
+template <class Word>
+void check_all() {
   check<Word>({}, {}, 0, 0);
   check<Word>({0}, {0}, 0, 0);
   check<Word>({100}, {0}, 0, 0), check<Word>({100}, {0}, 1, 0);
   for (const long pad : {0L, 3L})
     for (const unsigned repeated : {0u, 1u, 2u, 3u}) {
       check<Word>({7, 100}, {0, 1}, repeated, pad);
-      check<Word>({37, 53}, {1, 0}, repeated, pad), check<Word>({64, 128}, {1, 0}, repeated, pad), check<Word>({130, 3}, {1, 0}, repeated, pad);
+      check<Word>({37, 53}, {1, 0}, repeated, pad), check<Word>({64, 128}, {1, 0}, repeated, pad),
+          check<Word>({130, 3}, {1, 0}, repeated, pad);
       check<Word>({5, 19, 33}, {0, 2, 1}, repeated, pad), check<Word>({5, 19, 33}, {2, 1, 0}, repeated, pad);
       check<Word>({18, 5, 40}, {1, 2, 0}, repeated, pad), check<Word>({3, 4, 5, 6}, {3, 1, 0, 2}, repeated, pad);
     }
@@ -96,7 +100,8 @@ BOOST_AUTO_TEST_CASE(negative_strides_reverse) {
   const float in[] = {1, 2, 3};
   float out[3];
   copy_args args{};
-  args.in = in + 2, args.out = out, args.extent[0] = 3, args.in_stride[0] = -1, args.out_stride[0] = 1, args.axes = 1, args.size = 4;
+  args.in = in + 2, args.out = out, args.extent[0] = 3, args.in_stride[0] = -1, args.out_stride[0] = 1, args.axes = 1,
+  args.size = 4;
   functions().copy(&args, nullptr);
   BOOST_TEST((out[0] == 3 && out[1] == 2 && out[2] == 1));
 }

@@ -17,75 +17,132 @@ const elementwise_functions& functions() {
 }
 map_function map_of(map_op op, element e) { return (*functions().maps)[static_cast<int>(op)][static_cast<int>(e)]; }
 
-template <class T> constexpr bool is_float = std::is_floating_point_v<T>;
-template <class T> T wrapped(__int128 x) { return static_cast<T>(static_cast<unsigned long long>(x)); }
+template <class T>
+constexpr bool is_float = std::is_floating_point_v<T>;
+template <class T>
+T wrapped(__int128 x) {
+  return static_cast<T>(static_cast<unsigned long long>(x));
+}
 
 constexpr map_op unary_ops[] = {map_op::copy, map_op::negate, map_op::absolute, map_op::sign, map_op::square};
-constexpr map_op float_ops[] = {map_op::square_root, map_op::reciprocal, map_op::relu, map_op::floor, map_op::ceil, map_op::round};
-constexpr map_op binary_ops[] = {map_op::add, map_op::subtract, map_op::multiply, map_op::divide, map_op::minimum, map_op::maximum};
-constexpr map_op comparisons[] = {map_op::equal, map_op::not_equal, map_op::less, map_op::less_equal, map_op::greater,
-                                  map_op::greater_equal};
+constexpr map_op float_ops[] = {map_op::square_root, map_op::reciprocal, map_op::relu,
+                                map_op::floor,       map_op::ceil,       map_op::round};
+constexpr map_op binary_ops[] = {map_op::add,    map_op::subtract, map_op::multiply,
+                                 map_op::divide, map_op::minimum,  map_op::maximum};
+constexpr map_op comparisons[] = {map_op::equal,      map_op::not_equal, map_op::less,
+                                  map_op::less_equal, map_op::greater,   map_op::greater_equal};
 
-template <class T> T unary(map_op op, T x) {
+template <class T>
+T unary(map_op op, T x) {
   switch (op) {
-    case map_op::copy: return x;
-    case map_op::negate: if constexpr (is_float<T>) return -x; else return wrapped<T>(-static_cast<__int128>(x));
+    case map_op::copy:
+      return x;
+    case map_op::negate:
+      if constexpr (is_float<T>)
+        return -x;
+      else
+        return wrapped<T>(-static_cast<__int128>(x));
     case map_op::absolute:
-      if constexpr (is_float<T>) return std::fabs(x);
-      else return wrapped<T>(x < 0 ? -static_cast<__int128>(x) : static_cast<__int128>(x));
-    case map_op::sign: return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+      if constexpr (is_float<T>)
+        return std::fabs(x);
+      else
+        return wrapped<T>(x < 0 ? -static_cast<__int128>(x) : static_cast<__int128>(x));
+    case map_op::sign:
+      return x > 0 ? T(1) : x < 0 ? T(-1) : x;
     case map_op::square:
-      if constexpr (is_float<T>) return x * x;
-      else return wrapped<T>(static_cast<__int128>(x) * static_cast<__int128>(x));
-    default: break;
+      if constexpr (is_float<T>)
+        return x * x;
+      else
+        return wrapped<T>(static_cast<__int128>(x) * static_cast<__int128>(x));
+    default:
+      break;
   }
   if constexpr (is_float<T>) {
     switch (op) {
-      case map_op::square_root: return std::sqrt(x);
-      case map_op::reciprocal: return T(1) / x;
-      case map_op::relu: return std::isnan(x) ? x : x > 0 ? x : T(0);
-      case map_op::floor: return std::floor(x);
-      case map_op::ceil: return std::ceil(x);
-      case map_op::round: return std::nearbyint(x);
-      default: break;
+      case map_op::square_root:
+        return std::sqrt(x);
+      case map_op::reciprocal:
+        return T(1) / x;
+      case map_op::relu:
+        return std::isnan(x) ? x : x > 0 ? x : T(0);
+      case map_op::floor:
+        return std::floor(x);
+      case map_op::ceil:
+        return std::ceil(x);
+      case map_op::round:
+        return std::nearbyint(x);
+      default:
+        break;
     }
   }
   std::abort();
 }
-template <class T> T binary(map_op op, T x, T y) {
+template <class T>
+T binary(map_op op, T x, T y) {
   using wide = std::conditional_t<is_float<T>, T, __int128>;
   const wide a = x, b = y;
-  const auto result = [](wide r) { if constexpr (is_float<T>) return r; else return wrapped<T>(r); };
+  const auto result = [](wide r) {
+    if constexpr (is_float<T>)
+      return r;
+    else
+      return wrapped<T>(r);
+  };
   const bool nan = x != x || y != y;
   switch (op) {
-    case map_op::add: return result(a + b);
-    case map_op::subtract: return result(a - b);
-    case map_op::multiply: return result(a * b);
-    case map_op::divide: return !is_float<T> && b == 0 ? T(0) : result(a / b);
-    case map_op::minimum: return nan ? x + y : std::min(x, y);
-    case map_op::maximum: return nan ? x + y : std::max(x, y);
-    default: std::abort();
+    case map_op::add:
+      return result(a + b);
+    case map_op::subtract:
+      return result(a - b);
+    case map_op::multiply:
+      return result(a * b);
+    case map_op::divide:
+      return !is_float<T> && b == 0 ? T(0) : result(a / b);
+    case map_op::minimum:
+      return nan ? x + y : std::min(x, y);
+    case map_op::maximum:
+      return nan ? x + y : std::max(x, y);
+    default:
+      std::abort();
   }
 }
-template <class T> bool compare(map_op op, T x, T y) {
+template <class T>
+bool compare(map_op op, T x, T y) {
   switch (op) {
-    case map_op::equal: return x == y;
-    case map_op::not_equal: return x != y;
-    case map_op::less: return x < y;
-    case map_op::less_equal: return x <= y;
-    case map_op::greater: return x > y;
-    case map_op::greater_equal: return x >= y;
-    default: std::abort();
+    case map_op::equal:
+      return x == y;
+    case map_op::not_equal:
+      return x != y;
+    case map_op::less:
+      return x < y;
+    case map_op::less_equal:
+      return x <= y;
+    case map_op::greater:
+      return x > y;
+    case map_op::greater_equal:
+      return x >= y;
+    default:
+      std::abort();
   }
 }
-template <class T> bool agree(T x, T y) { return (x != x && y != y) || x == y; }
+template <class T>
+bool agree(T x, T y) {
+  return (x != x && y != y) || x == y;
+}
 
 /// Values with zeros, extremes, equal pairs and, for floats, infinities and NaN among them.
-template <class T> T value(std::mt19937& g) {
+template <class T>
+T value(std::mt19937& g) {
   const unsigned kind = g() % 8;
   if constexpr (is_float<T>) {
-    constexpr T special[] = {T(0), T(-0.0), std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(),
-                             std::numeric_limits<T>::quiet_NaN(), T(2.5), T(-0.5), T(1e30), std::numeric_limits<T>::denorm_min()};
+    constexpr T special[] = {T(0),
+                             T(-0.0),
+                             std::numeric_limits<T>::infinity(),
+                             -std::numeric_limits<T>::infinity(),
+                             std::numeric_limits<T>::quiet_NaN(),
+                             T(2.5),
+                             T(-0.5),
+                             T(1e30),
+                             std::numeric_limits<T>::denorm_min()};
     if (kind == 0) return special[g() % std::size(special)];
     return static_cast<T>(std::ldexp(static_cast<double>(g()) - 0x1p31, static_cast<int>(g() % 40) - 50));
   } else {
@@ -95,10 +152,14 @@ template <class T> T value(std::mt19937& g) {
     return static_cast<T>((static_cast<std::uint64_t>(g()) << 32) | g());
   }
 }
-template <class T> void fill(buffer<T>& b, std::mt19937& g) { for (T& x : b) x = value<T>(g); }
+template <class T>
+void fill(buffer<T>& b, std::mt19937& g) {
+  for (T& x : b) x = value<T>(g);
+}
 
-constexpr long lengths[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
-                            30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 63, 64, 65, 127, 129, 193, 300};
+constexpr long lengths[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,  16,  17,  18,
+                            19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34,  35,  36,  37,
+                            38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 63, 64, 65, 127, 129, 193, 300};
 
 /// Runs `f` on every length, start and pattern of repeated operands; `check(i, a, b, c, out)` looks at one element.
 template <class A, class B, class C, class Out, class Check>
@@ -114,7 +175,8 @@ void sweep(map_function f, int operands, Check check, const std::string& name) {
       buffer<C> c(std::max<std::size_t>(size, 1), (offset + 3) % 4);
       buffer<Out> out(size, (offset + 2) % 4);
       fill(a, g), fill(b, g), fill(c, g);
-      if constexpr (std::is_same_v<A, bool>) for (auto& x : a) x = (g() & 1) != 0;
+      if constexpr (std::is_same_v<A, bool>)
+        for (auto& x : a) x = (g() & 1) != 0;
       f(a.data(), b.data(), c.data(), out.data(), n, steps);
       bool right = out.guards_intact();
       for (std::size_t i = 0; i < size; ++i)
@@ -130,25 +192,35 @@ void sweep(map_function f, int operands, Check check, const std::string& name) {
     }
 }
 
-template <class T> void numbers(element e) {
-  const auto name = [e](map_op op) { return "op " + std::to_string(static_cast<int>(op)) + " element " + std::to_string(static_cast<int>(e)); };
+template <class T>
+void numbers(element e) {
+  const auto name = [e](map_op op) {
+    return "op " + std::to_string(static_cast<int>(op)) + " element " + std::to_string(static_cast<int>(e));
+  };
   const auto one = [&](map_op op) {
     sweep<T, T, T, T>(map_of(op, e), 1, [op](T x, T, T, T r) { return agree(r, unary(op, x)); }, name(op));
   };
   for (const map_op op : unary_ops) one(op);
-  if constexpr (is_float<T>) for (const map_op op : float_ops) one(op);
+  if constexpr (is_float<T>)
+    for (const map_op op : float_ops) one(op);
   for (const map_op op : binary_ops)
     sweep<T, T, T, T>(map_of(op, e), 2, [op](T x, T y, T, T r) { return agree(r, binary(op, x, y)); }, name(op));
   for (const map_op op : comparisons)
-    sweep<T, T, T, std::uint8_t>(map_of(op, e), 2, [op](T x, T y, T, std::uint8_t r) { return r == (compare(op, x, y) ? 1 : 0); }, name(op));
-  sweep<T, T, T, T>(map_of(map_op::clamp, e), 3, [](T x, T low, T high, T r) {
-    const T raised = x < low ? low : x;
-    return agree(r, raised > high ? high : raised);
-  }, name(map_op::clamp));
+    sweep<T, T, T, std::uint8_t>(
+        map_of(op, e), 2, [op](T x, T y, T, std::uint8_t r) { return r == (compare(op, x, y) ? 1 : 0); }, name(op));
+  sweep<T, T, T, T>(
+      map_of(map_op::clamp, e), 3,
+      [](T x, T low, T high, T r) {
+        const T raised = x < low ? low : x;
+        return agree(r, raised > high ? high : raised);
+      },
+      name(map_op::clamp));
 }
-template <class T> void choices(element e) {
+template <class T>
+void choices(element e) {
   BOOST_REQUIRE(map_of(map_op::where, e) != nullptr);
-  sweep<std::uint8_t, T, T, T>(map_of(map_op::where, e), 3, [](std::uint8_t q, T x, T y, T r) { return agree(r, q != 0 ? x : y); }, "where");
+  sweep<std::uint8_t, T, T, T>(
+      map_of(map_op::where, e), 3, [](std::uint8_t q, T x, T y, T r) { return agree(r, q != 0 ? x : y); }, "where");
 }
 
 }  // namespace
@@ -166,7 +238,8 @@ BOOST_AUTO_TEST_CASE(numbers_of_every_type) {
 }
 
 BOOST_AUTO_TEST_CASE(choices_of_every_type) {
-  choices<float>(element::f32), choices<double>(element::f64), choices<std::int8_t>(element::i8), choices<std::int16_t>(element::i16);
+  choices<float>(element::f32), choices<double>(element::f64), choices<std::int8_t>(element::i8),
+      choices<std::int16_t>(element::i16);
   choices<std::int32_t>(element::i32), choices<std::int64_t>(element::i64), choices<std::uint8_t>(element::u8);
   choices<std::uint16_t>(element::f16), choices<std::uint16_t>(element::bf16), choices<std::uint8_t>(element::boolean);
 }
@@ -213,18 +286,22 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out) 
   std::mt19937 g(3);
   const long positions = extent[0] * extent[1] * extent[2], total = positions * extent[3];
   const long pitch = extent[3] + (pad_out ? 3 : 0);
-  buffer<float> x(static_cast<std::size_t>(total)), y(static_cast<std::size_t>(total)), z(static_cast<std::size_t>(total));
+  buffer<float> x(static_cast<std::size_t>(total)), y(static_cast<std::size_t>(total)),
+      z(static_cast<std::size_t>(total));
   buffer<float> out(static_cast<std::size_t>(positions * pitch));
   kernel_test::fill_uniform(x, g), kernel_test::fill_uniform(y, g), kernel_test::fill_uniform(z, g);
   for (auto& v : out) v = -77;
   chain_args args{};
   for (int i = 0; i < 4; ++i) args.extent[i] = extent[i];
-  const auto dense = [&](long row) { return std::array<long, 3>{extent[1] * extent[2] * row * 4, extent[2] * row * 4, row * 4}; };
+  const auto dense = [&](long row) {
+    return std::array<long, 3>{extent[1] * extent[2] * row * 4, extent[2] * row * 4, row * 4};
+  };
   // modes: 0 whole, 1 one element per row, 2 one row for all, 3 one element, 4 a row per second-axis position
   const auto operand = [&](float* data, int mode, long row) {
     chain_operand o{data, {0, 0, 0}, 4, mode == 1 || mode == 3 ? 0 : 1};
     const auto s = mode == 1 ? dense(1) : dense(row);
-    if (mode == 0 || mode == 1) for (std::size_t i = 0; i < 3; ++i) o.outer[i] = s[i];
+    if (mode == 0 || mode == 1)
+      for (std::size_t i = 0; i < 3; ++i) o.outer[i] = s[i];
     if (mode == 4) o.outer[0] = extent[1] * extent[3] * 4, o.outer[1] = extent[3] * 4;
     return o;
   };
@@ -245,22 +322,24 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out) 
         for (long l = 0; l < pitch; ++l) {
           const auto at = [&](const buffer<float>& b, int o) {
             const auto& d = args.operand[o];
-            return b[static_cast<std::size_t>((i * d.outer[0] + j * d.outer[1] + k * d.outer[2]) / 4 + (d.inner ? l : 0))];
+            return b[static_cast<std::size_t>((i * d.outer[0] + j * d.outer[1] + k * d.outer[2]) / 4 +
+                                              (d.inner ? l : 0))];
           };
           const float product = l < extent[3] ? at(x, 0) * at(y, 1) : 0;
           const float wanted = l < extent[3] ? product + at(z, 2) : -77;
           right = right && at(out, 3) == wanted;
         }
   if (!right)
-    BOOST_ERROR("chain " << extent[0] << ' ' << extent[1] << ' ' << extent[2] << ' ' << extent[3] << " modes " << y_mode << ' '
-                         << z_mode << " padded " << pad_out);
+    BOOST_ERROR("chain " << extent[0] << ' ' << extent[1] << ' ' << extent[2] << ' ' << extent[3] << " modes " << y_mode
+                         << ' ' << z_mode << " padded " << pad_out);
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(broadcast_patterns) {
-  constexpr long extents[][4] = {{1, 1, 1, 1}, {1, 1, 1, 1500}, {1, 1, 100, 10}, {1, 1, 7, 120}, {2, 3, 50, 3}, {1, 4, 129, 49},
-                                 {2, 1, 5, 513}, {1, 1, 1000, 1}, {3, 2, 1, 20}, {1, 2, 3, 95}, {1, 1, 600, 2}, {0, 1, 1, 5}, {1, 1, 4, 0}};
+  constexpr long extents[][4] = {{1, 1, 1, 1},    {1, 1, 1, 1500}, {1, 1, 100, 10}, {1, 1, 7, 120}, {2, 3, 50, 3},
+                                 {1, 4, 129, 49}, {2, 1, 5, 513},  {1, 1, 1000, 1}, {3, 2, 1, 20},  {1, 2, 3, 95},
+                                 {1, 1, 600, 2},  {0, 1, 1, 5},    {1, 1, 4, 0}};
   for (const auto& extent : extents)
     for (int y = 0; y < 5; ++y)
       for (int z = 0; z < 5; ++z) {

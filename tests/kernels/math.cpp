@@ -16,7 +16,8 @@ map_function map_of(map_op op, element e) {
 }
 
 /// Distance in units of the last place of the rounded reference; huge where one is special and the other not.
-template <class T, class Wide> double distance(T actual, Wide wanted) {
+template <class T, class Wide>
+double distance(T actual, Wide wanted) {
   if (std::isnan(wanted)) return std::isnan(actual) ? 0 : 1e30;
   const T rounded = static_cast<T>(wanted);
   if (std::isinf(rounded) || std::isinf(actual)) return actual == rounded ? 0 : 1e30;
@@ -24,8 +25,10 @@ template <class T, class Wide> double distance(T actual, Wide wanted) {
   return static_cast<double>(std::fabs(static_cast<Wide>(actual) - wanted) / static_cast<Wide>(unit));
 }
 
-constexpr float specials[] = {0.f, -0.f, 1.f, -1.f, INFINITY, -INFINITY, NAN, -NAN, 1e-45f, -1e-45f, 1e-40f, 1.17549435e-38f, 3.4e38f, -3.4e38f,
-                              88.7f, 88.73f, -87.3f, -87.4f, -103.9f, -104.f, -200.f, 200.f, 0.5f, -0.5f, 9.f, -9.f, 20.f, 1e5f, 1e6f, -1e10f, 1e30f};
+constexpr float specials[] = {
+    0.f,     -0.f,     1.f,   -1.f,   INFINITY, -INFINITY, NAN,     -NAN,   1e-45f, -1e-45f, 1e-40f, 1.17549435e-38f,
+    3.4e38f, -3.4e38f, 88.7f, 88.73f, -87.3f,   -87.4f,    -103.9f, -104.f, -200.f, 200.f,   0.5f,   -0.5f,
+    9.f,     -9.f,     20.f,  1e5f,   1e6f,     -1e10f,    1e30f};
 
 struct function {
   const char* name;
@@ -35,14 +38,19 @@ struct function {
 };
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 #define REF(f) [](double x) { return std::f(x); }
-constexpr function functions[] = {
-    {"exp", map_op::exponential, REF(exp), 1.2},      {"log", map_op::logarithm, REF(log), 1.0},
-    {"tanh", map_op::hyperbolic_tangent, REF(tanh), 1.3}, {"sigmoid", map_op::sigmoid, sigmoid, 3.0},
-    {"erf", map_op::error_function, REF(erf), 2.5},   {"sin", map_op::sine, REF(sin), 1.0},
-    {"cos", map_op::cosine, REF(cos), 1.0},           {"tan", map_op::tangent, REF(tan), 1.0},
-    {"asin", map_op::arcsine, REF(asin), 1.0},        {"acos", map_op::arccosine, REF(acos), 1.0},
-    {"atan", map_op::arctangent, REF(atan), 1.0},     {"asinh", map_op::inverse_hyperbolic_sine, REF(asinh), 1.0},
-    {"acosh", map_op::inverse_hyperbolic_cosine, REF(acosh), 1.0}};
+constexpr function functions[] = {{"exp", map_op::exponential, REF(exp), 1.2},
+                                  {"log", map_op::logarithm, REF(log), 1.0},
+                                  {"tanh", map_op::hyperbolic_tangent, REF(tanh), 1.3},
+                                  {"sigmoid", map_op::sigmoid, sigmoid, 3.0},
+                                  {"erf", map_op::error_function, REF(erf), 2.5},
+                                  {"sin", map_op::sine, REF(sin), 1.0},
+                                  {"cos", map_op::cosine, REF(cos), 1.0},
+                                  {"tan", map_op::tangent, REF(tan), 1.0},
+                                  {"asin", map_op::arcsine, REF(asin), 1.0},
+                                  {"acos", map_op::arccosine, REF(acos), 1.0},
+                                  {"atan", map_op::arctangent, REF(atan), 1.0},
+                                  {"asinh", map_op::inverse_hyperbolic_sine, REF(asinh), 1.0},
+                                  {"acosh", map_op::inverse_hyperbolic_cosine, REF(acosh), 1.0}};
 
 }  // namespace
 
@@ -50,7 +58,7 @@ BOOST_AUTO_TEST_SUITE(math)
 
 BOOST_AUTO_TEST_CASE(single_precision) {
   std::vector<float> in(specials, specials + std::size(specials));
-  for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 14013) {         // 306 k patterns
+  for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 14013) {  // 306 k patterns
     const auto word = static_cast<std::uint32_t>(bits);
     float x;
     std::memcpy(&x, &word, 4);
@@ -86,8 +94,10 @@ BOOST_AUTO_TEST_CASE(double_precision) {
       BOOST_REQUIRE_MESSAGE(distance(out[i], reference(in[i])) <= 2, name << " at " << in[i] << " gives " << out[i]);
   };
 #define WIDE(f) [](long double x) { return std::f(x); }
-  check("exp", map_op::exponential, WIDE(exp)), check("log", map_op::logarithm, WIDE(log)), check("sin", map_op::sine, WIDE(sin));
-  check("cos", map_op::cosine, WIDE(cos)), check("tan", map_op::tangent, WIDE(tan)), check("asin", map_op::arcsine, WIDE(asin));
+  check("exp", map_op::exponential, WIDE(exp)), check("log", map_op::logarithm, WIDE(log)),
+      check("sin", map_op::sine, WIDE(sin));
+  check("cos", map_op::cosine, WIDE(cos)), check("tan", map_op::tangent, WIDE(tan)),
+      check("asin", map_op::arcsine, WIDE(asin));
   check("acos", map_op::arccosine, WIDE(acos)), check("atan", map_op::arctangent, WIDE(atan));
   check("tanh", map_op::hyperbolic_tangent, WIDE(tanh)), check("asinh", map_op::inverse_hyperbolic_sine, WIDE(asinh));
   check("acosh", map_op::inverse_hyperbolic_cosine, WIDE(acosh)), check("erf", map_op::error_function, WIDE(erf));
@@ -96,11 +106,14 @@ BOOST_AUTO_TEST_CASE(double_precision) {
 
 BOOST_AUTO_TEST_CASE(power) {
   std::vector<float> x, y;
-  for (const float a : specials) for (const float b : specials) x.push_back(a), y.push_back(b);
-  for (const float a : {-2.f, 2.f, -8.f}) for (const float b : {3.f, 2.f, -3.f, 0.f, 1.f / 3}) x.push_back(a), y.push_back(b);
+  for (const float a : specials)
+    for (const float b : specials) x.push_back(a), y.push_back(b);
+  for (const float a : {-2.f, 2.f, -8.f})
+    for (const float b : {3.f, 2.f, -3.f, 0.f, 1.f / 3}) x.push_back(a), y.push_back(b);
   std::mt19937 g(3);
   for (int i = 0; i < 200000; ++i) {
-    x.push_back(static_cast<float>(std::ldexp(static_cast<double>(g()) * 0x1p-32 + 0.5, static_cast<int>(g() % 40) - 20)));
+    x.push_back(
+        static_cast<float>(std::ldexp(static_cast<double>(g()) * 0x1p-32 + 0.5, static_cast<int>(g() % 40) - 20)));
     y.push_back(static_cast<float>(static_cast<double>(g()) * 0x1p-29 - 4));
   }
   std::vector<float> out(x.size());
@@ -111,7 +124,8 @@ BOOST_AUTO_TEST_CASE(power) {
   // one operand repeated
   std::vector<float> repeated(100);
   map_of(map_op::power, element::f32)(x.data() + 2000, y.data() + 3000, nullptr, repeated.data(), 100, 1);
-  for (std::size_t i = 0; i < 100; ++i) BOOST_TEST(distance(repeated[i], std::pow(static_cast<double>(x[2000 + i]), static_cast<double>(y[3000]))) <= 1);
+  for (std::size_t i = 0; i < 100; ++i)
+    BOOST_TEST(distance(repeated[i], std::pow(static_cast<double>(x[2000 + i]), static_cast<double>(y[3000]))) <= 1);
   const double dx[] = {2, -2, 0}, dy[] = {0.5, 3, -1};
   double dz[3];
   map_of(map_op::power, element::f64)(dx, dy, nullptr, dz, 3, 3);
@@ -122,9 +136,11 @@ BOOST_AUTO_TEST_CASE(an_element_keeps_its_bits_anywhere) {
   std::mt19937 g(4);
   std::vector<float> in(300), whole(300);
   for (auto& x : in) {
-    const std::uint32_t bits = g();
-    if (g() & 1) std::memcpy(&x, &bits, 4);
-    else x = static_cast<float>(static_cast<double>(bits) * 0x1p-28 - 8);
+    const auto bits = static_cast<std::uint32_t>(g());
+    if (g() & 1)
+      std::memcpy(&x, &bits, 4);
+    else
+      x = static_cast<float>(static_cast<double>(bits) * 0x1p-28 - 8);
   }
   for (const function& f : functions) {
     const map_function run = map_of(f.op, element::f32);
@@ -133,8 +149,9 @@ BOOST_AUTO_TEST_CASE(an_element_keeps_its_bits_anywhere) {
       const std::size_t start = g() % 200, n = g() % 70;
       kernel_test::buffer<float> part(n, g() % 16);
       std::copy_n(in.data() + start, n, part.data());
-      run(part.data(), nullptr, nullptr, part.data(), static_cast<long>(n), 1);   // in place
-      BOOST_REQUIRE_MESSAGE(kernel_test::same_bits(part.data(), whole.data() + start, n) && part.guards_intact(), f.name);
+      run(part.data(), nullptr, nullptr, part.data(), static_cast<long>(n), 1);  // in place
+      BOOST_REQUIRE_MESSAGE(kernel_test::same_bits(part.data(), whole.data() + start, n) && part.guards_intact(),
+                            f.name);
     }
     float repeated[37];
     run(in.data() + 5, nullptr, nullptr, repeated, 37, 0);
@@ -144,8 +161,8 @@ BOOST_AUTO_TEST_CASE(an_element_keeps_its_bits_anywhere) {
 
 BOOST_AUTO_TEST_CASE(zeros_keep_their_sign) {
   const float x = -0.f;
-  for (const map_op op : {map_op::hyperbolic_tangent, map_op::error_function, map_op::sine, map_op::tangent, map_op::arcsine,
-                          map_op::arctangent, map_op::inverse_hyperbolic_sine, map_op::square_root}) {
+  for (const map_op op : {map_op::hyperbolic_tangent, map_op::error_function, map_op::sine, map_op::tangent,
+                          map_op::arcsine, map_op::arctangent, map_op::inverse_hyperbolic_sine, map_op::square_root}) {
     float y = 1;
     map_of(op, element::f32)(&x, nullptr, nullptr, &y, 1, 1);
     BOOST_TEST((y == 0 && std::signbit(y)));

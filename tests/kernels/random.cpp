@@ -1,4 +1,5 @@
-// Random fills: published answers of Philox 4x32-10, the stated mapping to numbers, moments, and equal bits on all sets.
+// Random fills: published answers of Philox 4x32-10, the stated mapping to numbers, moments, and equal bits on all
+// sets.
 #include "kernel_test.h"
 
 using namespace lamina::kernels;
@@ -10,13 +11,20 @@ const reduce_functions& functions(isa set = kernel_test::tested()) {
   return kernel_test::of_set(set, lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512);
 }
 
-struct answer { std::uint32_t counter[4], key[2], words[4]; };
-constexpr answer answers[] = {
-    {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-    {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-    {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}};
+struct answer {
+  std::uint32_t counter[4], key[2], words[4];
+};
+constexpr answer answers[] = {{{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+                              {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+                               {0xffffffff, 0xffffffff},
+                               {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+                              {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+                               {0xa4093822, 0x299f31d0},
+                               {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}};
 
-std::int64_t joined(const std::uint32_t* low) { return static_cast<std::int64_t>(low[0] | static_cast<std::uint64_t>(low[1]) << 32); }
+std::int64_t joined(const std::uint32_t* low) {
+  return static_cast<std::int64_t>(low[0] | static_cast<std::uint64_t>(low[1]) << 32);
+}
 
 }  // namespace
 
@@ -33,7 +41,9 @@ BOOST_AUTO_TEST_CASE(published_answers) {
     args.out = d, args.first = 2 * static_cast<long>(a.counter[0]), args.n = 2;
     functions().uniform[1](&args, nullptr);
     for (int i = 0; i < 2; ++i)
-      BOOST_TEST(d[i] == static_cast<double>(static_cast<std::uint64_t>(a.words[2 * i]) << 21 | a.words[2 * i + 1] >> 11) * 0x1p-53);
+      BOOST_TEST(d[i] ==
+                 static_cast<double>(static_cast<std::uint64_t>(a.words[2 * i]) << 21 | a.words[2 * i + 1] >> 11) *
+                     0x1p-53);
   }
 }
 
@@ -92,7 +102,7 @@ BOOST_AUTO_TEST_CASE(normal_moments) {
     m1 += x, m2 += x * x, m3 += x * x * x, m4 += x * x * x * x, beyond += std::fabs(x) > 1.959964 ? 1 : 0;
     if (i % 2 == 0) neighbours += x * (static_cast<double>(z[i + 1]) - 1) / 2;
   }
-  const double s = 5 / std::sqrt(static_cast<double>(n));                     // five standard errors of a unit variance
+  const double s = 5 / std::sqrt(static_cast<double>(n));  // five standard errors of a unit variance
   BOOST_TEST(std::fabs(m1 / n) < s);
   BOOST_TEST(std::fabs(m2 / n - 1) < s * std::sqrt(2.));
   BOOST_TEST(std::fabs(m3 / n) < s * std::sqrt(15.));

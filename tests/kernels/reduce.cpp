@@ -14,14 +14,19 @@ const reduce_functions& functions(isa set = kernel_test::tested()) {
 }
 kernel reduction(reduce_op op, element e) { return (*functions().reduce)[static_cast<int>(op)][static_cast<int>(e)]; }
 
-struct shape { long outer, length, inner; };
-constexpr shape shapes[] = {{1, 0, 1}, {3, 0, 5}, {1, 1, 1}, {5, 10, 1}, {3, 15, 1}, {2, 16, 1}, {2, 17, 1}, {3, 63, 1}, {2, 64, 1}, {2, 65, 1},
-                            {2, 257, 1}, {2, 1000, 1}, {1, 4096, 1}, {2, 4097, 1}, {1, 30000, 1}, {2, 3, 2}, {2, 7, 3}, {3, 9, 17}, {2, 5, 300},
-                            {1, 4097, 3}, {1, 13000, 5}, {2, 33, 129}, {1, 4, 1025}};
-template <class T> T sample(std::mt19937& g, bool special) {
+struct shape {
+  long outer, length, inner;
+};
+constexpr shape shapes[] = {{1, 0, 1},    {3, 0, 5},    {1, 1, 1},     {5, 10, 1},   {3, 15, 1},  {2, 16, 1},
+                            {2, 17, 1},   {3, 63, 1},   {2, 64, 1},    {2, 65, 1},   {2, 257, 1}, {2, 1000, 1},
+                            {1, 4096, 1}, {2, 4097, 1}, {1, 30000, 1}, {2, 3, 2},    {2, 7, 3},   {3, 9, 17},
+                            {2, 5, 300},  {1, 4097, 3}, {1, 13000, 5}, {2, 33, 129}, {1, 4, 1025}};
+template <class T>
+T sample(std::mt19937& g, bool special) {
   if constexpr (std::is_floating_point_v<T>) {
     if (special && g() % 40 == 0) return std::numeric_limits<T>::quiet_NaN();
-    if (special && g() % 20 == 0) return g() & 1 ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
+    if (special && g() % 20 == 0)
+      return g() & 1 ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
     return static_cast<T>(static_cast<double>(static_cast<std::int64_t>(g() % 2000) - 1000) / 64);
   } else {
     return static_cast<T>(g());
@@ -29,7 +34,8 @@ template <class T> T sample(std::mt19937& g, bool special) {
 }
 
 /// Calls check(column of values in double or exact integers, output index) for each reduced column.
-template <class T, class Out, class Check> void sweep(reduce_op op, element e, bool special, Check check) {
+template <class T, class Out, class Check>
+void sweep(reduce_op op, element e, bool special, Check check) {
   const kernel run = reduction(op, e);
   BOOST_REQUIRE(run != nullptr);
   std::mt19937 g(9);
@@ -43,42 +49,52 @@ template <class T, class Out, class Check> void sweep(reduce_op op, element e, b
     for (long o = 0; o < s.outer; ++o)
       for (long i = 0; i < s.inner; ++i) {
         std::vector<T> column;
-        for (long l = 0; l < s.length; ++l) column.push_back(in[static_cast<std::size_t>((o * s.length + l) * s.inner + i)]);
+        for (long l = 0; l < s.length; ++l)
+          column.push_back(in[static_cast<std::size_t>((o * s.length + l) * s.inner + i)]);
         right = right && check(column, out[static_cast<std::size_t>(o * s.inner + i)]);
       }
     if (!right)
-      BOOST_ERROR("reduction " << static_cast<int>(op) << " element " << static_cast<int>(e) << " shape " << s.outer << ' ' << s.length
-                               << ' ' << s.inner);
+      BOOST_ERROR("reduction " << static_cast<int>(op) << " element " << static_cast<int>(e) << " shape " << s.outer
+                               << ' ' << s.length << ' ' << s.inner);
   }
 }
-template <class T> bool agree(T a, T b) { return a == b || (a != a && b != b); }
+template <class T>
+bool agree(T a, T b) {
+  return a == b || (a != a && b != b);
+}
 
-template <class T> T extreme(const std::vector<T>& column, bool largest) {
+template <class T>
+T extreme(const std::vector<T>& column, bool largest) {
   using limits = std::numeric_limits<T>;
-  T best = std::is_floating_point_v<T> ? (largest ? -limits::infinity() : limits::infinity()) : (largest ? limits::min() : limits::max());
+  T best = std::is_floating_point_v<T> ? (largest ? -limits::infinity() : limits::infinity())
+                                       : (largest ? limits::min() : limits::max());
   for (const T x : column) {
     if (x != x) return x;
     best = largest ? std::max(best, x) : std::min(best, x);
   }
   return best;
 }
-template <class T> void extremes(element e) {
+template <class T>
+void extremes(element e) {
   for (const bool special : {false, true})
     for (const bool largest : {false, true})
       sweep<T, T>(largest ? reduce_op::maximum : reduce_op::minimum, e, special,
                   [=](const std::vector<T>& c, T r) { return agree(r, extreme(c, largest)); });
 }
-template <class T> void places(element e) {
+template <class T>
+void places(element e) {
   for (const bool special : {false, true})
     for (const bool largest : {false, true})
-      sweep<T, std::int64_t>(largest ? reduce_op::argmax : reduce_op::argmin, e, special, [=](const std::vector<T>& c, std::int64_t r) {
-        const T best = extreme(c, largest);
-        for (std::size_t i = 0; i < c.size(); ++i)
-          if (agree(c[i], best)) return r == static_cast<std::int64_t>(i);
-        return r == 0;
-      });
+      sweep<T, std::int64_t>(largest ? reduce_op::argmax : reduce_op::argmin, e, special,
+                             [=](const std::vector<T>& c, std::int64_t r) {
+                               const T best = extreme(c, largest);
+                               for (std::size_t i = 0; i < c.size(); ++i)
+                                 if (agree(c[i], best)) return r == static_cast<std::int64_t>(i);
+                               return r == 0;
+                             });
 }
-template <class T> void wrapping(element e) {
+template <class T>
+void wrapping(element e) {
   sweep<T, T>(reduce_op::sum, e, false, [](const std::vector<T>& c, T r) {
     std::uint64_t s = 0;
     for (const T x : c) s += static_cast<std::uint64_t>(x);
@@ -90,7 +106,8 @@ template <class T> void wrapping(element e) {
     return r == static_cast<T>(s);
   });
 }
-template <class T> void sums(element e) {
+template <class T>
+void sums(element e) {
   for (const bool mean : {false, true})
     sweep<T, T>(mean ? reduce_op::mean : reduce_op::sum, e, false, [mean](const std::vector<T>& c, T r) {
       long double s = 0, size = 0;
@@ -107,7 +124,8 @@ template <class T> void sums(element e) {
   });
 }
 
-template <class T> void softmaxes(int which) {
+template <class T>
+void softmaxes(int which) {
   std::mt19937 g(21);
   for (const bool log : {false, true})
     for (const shape& s : shapes) {
@@ -127,7 +145,9 @@ template <class T> void softmaxes(int which) {
           for (long l = 0; l < s.length; ++l) {
             const long double x = in[at(l)] - top, wanted = log ? x - std::log(sum) : std::exp(x) / sum;
             // the difference from the maximum is rounded before the exponential
-            const long double scale = log ? 1 + std::fabs(x) + std::fabs(wanted) : wanted == 0 ? 0 : wanted * (1 + std::fabs(x));
+            const long double scale = log           ? 1 + std::fabs(x) + std::fabs(wanted)
+                                      : wanted == 0 ? 0
+                                                    : wanted * (1 + std::fabs(x));
             right = right && kernel_test::close(out[at(l)], wanted, std::isinf(scale) ? 0.L : scale, 2);
           }
         }
@@ -146,12 +166,14 @@ template <class T> void softmaxes(int which) {
 BOOST_AUTO_TEST_SUITE(reduction_suite)
 
 BOOST_AUTO_TEST_CASE(extremes_of_every_type) {
-  extremes<float>(element::f32), extremes<double>(element::f64), extremes<std::int8_t>(element::i8), extremes<std::int16_t>(element::i16);
+  extremes<float>(element::f32), extremes<double>(element::f64), extremes<std::int8_t>(element::i8),
+      extremes<std::int16_t>(element::i16);
   extremes<std::int32_t>(element::i32), extremes<std::int64_t>(element::i64), extremes<std::uint8_t>(element::u8);
   extremes<std::uint8_t>(element::boolean);
 }
 BOOST_AUTO_TEST_CASE(places_of_extremes) {
-  places<float>(element::f32), places<double>(element::f64), places<std::int8_t>(element::i8), places<std::int16_t>(element::i16);
+  places<float>(element::f32), places<double>(element::f64), places<std::int8_t>(element::i8),
+      places<std::int16_t>(element::i16);
   places<std::int32_t>(element::i32), places<std::int64_t>(element::i64), places<std::uint8_t>(element::u8);
 }
 BOOST_AUTO_TEST_CASE(integer_sums_wrap) {
@@ -166,7 +188,8 @@ BOOST_AUTO_TEST_CASE(sums_have_the_same_bits_on_every_set) {
   kernel_test::fill_uniform(in, g);
   for (const shape s : {shape{3, 10000, 1}, shape{1, 10000, 3}, shape{300, 100, 1}}) {
     std::vector<float> here(static_cast<std::size_t>(s.outer * s.inner)), plain(here.size());
-    const reduce_args a{in.data(), here.data(), s.outer, s.length, s.inner}, b{in.data(), plain.data(), s.outer, s.length, s.inner};
+    const reduce_args a{in.data(), here.data(), s.outer, s.length, s.inner},
+        b{in.data(), plain.data(), s.outer, s.length, s.inner};
     reduction(reduce_op::sum, element::f32)(&a, nullptr);
     (*functions(isa::sse2).reduce)[static_cast<int>(reduce_op::sum)][0](&b, nullptr);
     BOOST_TEST(kernel_test::same_bits(here.data(), plain.data(), here.size()));

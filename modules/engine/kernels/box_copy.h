@@ -1,5 +1,5 @@
-// Copies of strided boxes: axes are merged where memory allows, then rows are copied whole, repeated, gathered, or, when
-// input and output are contiguous along different axes, transposed through registers.
+// Copies of strided boxes: axes are merged where memory allows, then rows are copied whole, repeated, gathered, or,
+// when input and output are contiguous along different axes, transposed through registers.
 #pragma once
 #include "reduce.h"
 #include "storage.h"
@@ -8,8 +8,13 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace boxes {
 
-struct axis { long extent, in, out; };
-struct box { axis axes[8]; int count; };
+struct axis {
+  long extent, in, out;
+};
+struct box {
+  axis axes[8];
+  int count;
+};
 
 /// Without axes of one element, neighbours merged that both sides walk in one go.  False if there is nothing to copy.
 LAMINA_INLINE bool simplify(const copy_args& a, box& b) {
@@ -31,7 +36,8 @@ LAMINA_INLINE bool simplify(const copy_args& a, box& b) {
 }
 
 /// Calls run(in, out) at every position of the first `count` axes.
-template <class Word, class Run> LAMINA_INLINE void walk(const axis* axes, int count, const Word* in, Word* out, Run run) {
+template <class Word, class Run>
+LAMINA_INLINE void walk(const axis* axes, int count, const Word* in, Word* out, Run run) {
   long at[8] = {};
   for (;;) {
     run(in, out);
@@ -48,7 +54,8 @@ template <class Word, class Run> LAMINA_INLINE void walk(const axis* axes, int c
   }
 }
 
-template <class Word> LAMINA_INLINE void copy_row(const Word* in, Word* out, axis a) {
+template <class Word>
+LAMINA_INLINE void copy_row(const Word* in, Word* out, axis a) {
   if (a.in == 1 && a.out == 1) {
     __builtin_memcpy(out, in, static_cast<std::size_t>(a.extent) * sizeof(Word));
   } else if (a.in == 0 && a.out == 1) {
@@ -62,7 +69,8 @@ template <class Word> LAMINA_INLINE void copy_row(const Word* in, Word* out, axi
 }
 
 /// A square whose sides are a cache line: both sides are read and written in whole lines.
-template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
+template <class Word>
+LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
   constexpr int side = 64 / static_cast<int>(sizeof(Word));
   if constexpr (sizeof(Word) >= 4) {
     using number = std::conditional_t<sizeof(Word) == 4, float, double>;
@@ -70,11 +78,11 @@ template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long i
     for (int i = 0; i < side; i += lanes)
       for (int j = 0; j < side; j += lanes) {
         vec<number> r[static_cast<std::size_t>(lanes)];
-        LAMINA_UNROLL for (int k = 0; k < lanes; ++k)
-          r[k] = load(reinterpret_cast<const number*>(in + (i + k) * in_stride + j));
+        LAMINA_UNROLL for (int k = 0; k < lanes; ++k) r[k] =
+            load(reinterpret_cast<const number*>(in + (i + k) * in_stride + j));
         transpose<number>(r);
         LAMINA_UNROLL for (int k = 0; k < lanes; ++k)
-          store(reinterpret_cast<number*>(out + (j + k) * out_stride + i), r[k]);
+            store(reinterpret_cast<number*>(out + (j + k) * out_stride + i), r[k]);
       }
   } else {
     for (int j = 0; j < side; ++j)
@@ -89,11 +97,11 @@ LAMINA_INLINE void transpose_block_streamed(const Word* in, long in_stride, Word
   constexpr long step = 16 / static_cast<long>(sizeof(Word));
   alignas(64) Word staged[static_cast<std::size_t>(Block * pitch)];
   for (long i = 0; i < Block; i += side)
-    for (long j = 0; j < Block; j += side) transpose_square(in + i * in_stride + j, in_stride, staged + j * pitch + i, pitch);
+    for (long j = 0; j < Block; j += side)
+      transpose_square(in + i * in_stride + j, in_stride, staged + j * pitch + i, pitch);
   for (long j = 0; j < Block; ++j)
-    LAMINA_UNROLL for (long i = 0; i < Block; i += step)
-      __builtin_nontemporal_store(*reinterpret_cast<const line*>(staged + j * pitch + i),
-                                  reinterpret_cast<line*>(out + j * out_stride + i));
+    LAMINA_UNROLL for (long i = 0; i < Block; i += step) __builtin_nontemporal_store(
+        *reinterpret_cast<const line*>(staged + j * pitch + i), reinterpret_cast<line*>(out + j * out_stride + i));
 }
 
 /// out[j, i] = in[i, j] for `rows` x `columns`, by blocks: few memory pages at a time on either side.
@@ -102,7 +110,8 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
   constexpr long side = 64 / static_cast<long>(sizeof(Word)), block = sizeof(Word) >= 4 ? 4 * side : side;
   constexpr std::uintptr_t line = 64;
   constexpr long streamed_bytes = 4L << 20;
-  const long word = static_cast<long>(sizeof(Word)), whole_rows = rows - rows % side, whole_columns = columns - columns % side;
+  const long word = static_cast<long>(sizeof(Word)), whole_rows = rows - rows % side,
+             whole_columns = columns - columns % side;
   const bool aligned = reinterpret_cast<std::uintptr_t>(out) % line == 0 && out_stride % side == 0;
   const bool stream = sizeof(Word) >= 4 && aligned && rows * columns * word >= streamed_bytes;
   for (long left = 0; left < whole_columns; left += block)
@@ -110,7 +119,8 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
       const long right = left + block < whole_columns ? left + block : whole_columns;
       const long bottom = top + block < whole_rows ? top + block : whole_rows;
       if (stream && right - left == block && bottom - top == block) {
-        transpose_block_streamed<Word, block>(in + top * in_stride + left, in_stride, out + left * out_stride + top, out_stride);
+        transpose_block_streamed<Word, block>(in + top * in_stride + left, in_stride, out + left * out_stride + top,
+                                              out_stride);
         continue;
       }
       for (long j = left; j < right; j += side)
@@ -124,12 +134,13 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
     for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
 }
 
-template <class Word> inline void copy(box& b, const Word* in, Word* out) {
+template <class Word>
+inline void copy(box& b, const Word* in, Word* out) {
   if (b.count == 0) {
     *out = *in;
     return;
   }
-  int reads = -1, writes = -1;                   // the axes along which input and output are contiguous
+  int reads = -1, writes = -1;  // the axes along which input and output are contiguous
   for (int k = 0; k < b.count; ++k) {
     if (b.axes[k].in == 1) reads = k;
     if (b.axes[k].out == 1) writes = k;
@@ -149,21 +160,27 @@ template <class Word> inline void copy(box& b, const Word* in, Word* out) {
     });
   }
   const axis inner = drop(writes >= 0 ? writes : b.count - 1);
-  walk(b.axes, b.count, in, out, [&](const Word* from, Word* to) __attribute__((always_inline)) { copy_row(from, to, inner); });
+  walk(b.axes, b.count, in, out,
+       [&](const Word* from, Word* to) __attribute__((always_inline)) { copy_row(from, to, inner); });
 }
 
 LAMINA_INLINE void run(const copy_args& a) {
   box b;
   if (!simplify(a, b)) return;
   switch (a.size) {
-    case 1: return copy(b, static_cast<const std::uint8_t*>(a.in), static_cast<std::uint8_t*>(a.out));
-    case 2: return copy(b, static_cast<const std::uint16_t*>(a.in), static_cast<std::uint16_t*>(a.out));
-    case 4: return copy(b, static_cast<const std::uint32_t*>(a.in), static_cast<std::uint32_t*>(a.out));
-    default: return copy(b, static_cast<const std::uint64_t*>(a.in), static_cast<std::uint64_t*>(a.out));
+    case 1:
+      return copy(b, static_cast<const std::uint8_t*>(a.in), static_cast<std::uint8_t*>(a.out));
+    case 2:
+      return copy(b, static_cast<const std::uint16_t*>(a.in), static_cast<std::uint16_t*>(a.out));
+    case 4:
+      return copy(b, static_cast<const std::uint32_t*>(a.in), static_cast<std::uint32_t*>(a.out));
+    default:
+      return copy(b, static_cast<const std::uint64_t*>(a.in), static_cast<std::uint64_t*>(a.out));
   }
 }
 
-template <class Word> LAMINA_INLINE void fill(const fill_args& a) {
+template <class Word>
+LAMINA_INLINE void fill(const fill_args& a) {
   Word value;
   __builtin_memcpy(&value, a.value, sizeof value);
   Word* out = static_cast<Word*>(a.out);

@@ -9,11 +9,13 @@ LAMINA_INLINE float to_float(half x) {
   constexpr std::uint32_t exponent = 0x7c00u << 13;
   const std::uint32_t moved = (x.bits & 0x7fffu) << 13, sign = (x.bits & 0x8000u) << 16;
   const std::uint32_t rebased = moved + ((127 - 15) << 23);
-  const std::uint32_t special = rebased + ((128 - 16) << 23);               // inf, NaN
+  const std::uint32_t special = rebased + ((128 - 16) << 23);  // inf, NaN
   const float denormal = __builtin_bit_cast(float, rebased + (1u << 23)) - 0x1p-14f;
   const std::uint32_t small = __builtin_bit_cast(std::uint32_t, denormal);
   const std::uint32_t quiet = moved > exponent ? 1u << 22 : 0u;
-  const std::uint32_t magnitude = (moved & exponent) == exponent ? special | quiet : (moved & exponent) == 0 ? small : rebased;
+  const std::uint32_t magnitude = (moved & exponent) == exponent ? special | quiet
+                                  : (moved & exponent) == 0      ? small
+                                                                 : rebased;
   return __builtin_bit_cast(float, magnitude | sign);
 }
 LAMINA_INLINE float to_float(bfloat x) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16); }
@@ -53,40 +55,51 @@ LAMINA_INLINE double to_odd(std::int64_t x) {
 }
 
 /// The value in the type that rounds exactly to any shorter float.
-template <class From> LAMINA_INLINE float odd_float(From x) {
-  if constexpr (same<From, half> || same<From, bfloat>) return to_float(x);
-  else if constexpr (same<From, std::int64_t>) return to_odd(to_odd(x));
-  else if constexpr (same<From, double> || same<From, std::int32_t>) return to_odd(static_cast<double>(x));
-  else return static_cast<float>(x);
+template <class From>
+LAMINA_INLINE float odd_float(From x) {
+  if constexpr (same<From, half> || same<From, bfloat>)
+    return to_float(x);
+  else if constexpr (same<From, std::int64_t>)
+    return to_odd(to_odd(x));
+  else if constexpr (same<From, double> || same<From, std::int32_t>)
+    return to_odd(static_cast<double>(x));
+  else
+    return static_cast<float>(x);
 }
 
 /// Towards zero, saturating; NaN gives 0.
-template <class To, class From> LAMINA_INLINE To to_integer(From x) {
+template <class To, class From>
+LAMINA_INLINE To to_integer(From x) {
   constexpr int bits = 8 * static_cast<int>(sizeof(To)), digits = same<From, float> ? 24 : 53;
   constexpr bool is_signed = To(-1) < To(0);
   constexpr int value_bits = is_signed ? bits - 1 : bits;
-  constexpr From limit = static_cast<From>(std::uint64_t{1} << (value_bits - 1)) * 2;       // first value too large
+  constexpr From limit = static_cast<From>(std::uint64_t{1} << (value_bits - 1)) * 2;  // first value too large
   constexpr From low = is_signed ? -limit : From(0);
   constexpr From high = value_bits <= digits ? limit - 1 : limit - limit / From(std::uint64_t{1} << digits);
-  const From inside = x >= low ? (x <= high ? x : high) : low;                              // NaN gives low
+  const From inside = x >= low ? (x <= high ? x : high) : low;  // NaN gives low
   const auto whole = static_cast<To>(static_cast<std::conditional_t<bits == 64, std::int64_t, std::int32_t>>(inside));
   const To saturated = x >= limit ? std::numeric_limits<To>::max() : whole;
   return x == x ? saturated : To(0);
 }
 
-template <class To, class From> LAMINA_INLINE To convert(From x) {
+template <class To, class From>
+LAMINA_INLINE To convert(From x) {
   if constexpr (same<To, From>) {
     return x;
   } else if constexpr (same<From, truth>) {
     return convert<To>(x.bits);
   } else if constexpr (same<To, truth>) {
-    if constexpr (same<From, half> || same<From, bfloat>) return {static_cast<std::uint8_t>((x.bits & 0x7fffu) != 0)};
-    else return {static_cast<std::uint8_t>(x != From(0))};
+    if constexpr (same<From, half> || same<From, bfloat>)
+      return {static_cast<std::uint8_t>((x.bits & 0x7fffu) != 0)};
+    else
+      return {static_cast<std::uint8_t>(x != From(0))};
   } else if constexpr (same<To, half>) {
     return to_half(odd_float(x));
   } else if constexpr (same<To, bfloat>) {
-    if constexpr (same<From, float>) return to_bfloat(x);
-    else return to_bfloat(odd_float(x));
+    if constexpr (same<From, float>)
+      return to_bfloat(x);
+    else
+      return to_bfloat(odd_float(x));
   } else if constexpr (same<From, half> || same<From, bfloat>) {
     return convert<To>(to_float(x));
   } else if constexpr (is_float<From> && is_integer<To>) {

@@ -10,7 +10,7 @@ inline namespace LAMINA_KERNEL_SET {
 namespace chains {
 
 inline constexpr int slots = chain_operands + chain_temporaries;
-inline constexpr int nothing = slots;                        // the slot of absent inputs
+inline constexpr int nothing = slots;  // the slot of absent inputs
 inline constexpr long short_row = 96, block_elements = chain_tile - 8;
 
 /// A step with its slots made into indices that need no test.
@@ -22,7 +22,7 @@ struct prepared_step {
 struct prepared {
   prepared_step step[chain_steps];
   char* address[slots + 1];
-  unsigned written, read_first;                              // bits by operand
+  unsigned written, read_first;  // bits by operand
 };
 
 LAMINA_INLINE void prepare(prepared& p, const chain_args& args, unsigned advancing, char* scratch) {
@@ -75,7 +75,8 @@ inline void long_rows(const chain_args& args, prepared& p) {
 }
 
 /// Lays out `rows` rows of `row` elements one after the other; `inner` 0 repeats an element.
-template <class Word> LAMINA_INLINE void lay_out(const char* from, long stride, int inner, long rows, long row, char* to) {
+template <class Word>
+LAMINA_INLINE void lay_out(const char* from, long stride, int inner, long rows, long row, char* to) {
   Word* out = reinterpret_cast<Word*>(to);
   for (long r = 0; r < rows; ++r, from += stride, out += row) {
     const Word* in = reinterpret_cast<const Word*>(from);
@@ -90,22 +91,27 @@ template <class Word> LAMINA_INLINE void lay_out(const char* from, long stride, 
 inline void lay_out(const chain_operand& operand, const char* from, long rows, long row, char* to) {
   const long stride = operand.outer[2];
   switch (operand.size) {
-    case 1: return lay_out<std::uint8_t>(from, stride, operand.inner, rows, row, to);
-    case 2: return lay_out<std::uint16_t>(from, stride, operand.inner, rows, row, to);
-    case 4: return lay_out<std::uint32_t>(from, stride, operand.inner, rows, row, to);
-    default: return lay_out<std::uint64_t>(from, stride, operand.inner, rows, row, to);
+    case 1:
+      return lay_out<std::uint8_t>(from, stride, operand.inner, rows, row, to);
+    case 2:
+      return lay_out<std::uint16_t>(from, stride, operand.inner, rows, row, to);
+    case 4:
+      return lay_out<std::uint32_t>(from, stride, operand.inner, rows, row, to);
+    default:
+      return lay_out<std::uint64_t>(from, stride, operand.inner, rows, row, to);
   }
 }
 inline void spread_back(const chain_operand& operand, const char* from, long rows, long row, char* to) {
   const long bytes = row * operand.size;
-  for (long r = 0; r < rows; ++r) __builtin_memcpy(to + r * operand.outer[2], from + r * bytes, static_cast<std::size_t>(bytes));
+  for (long r = 0; r < rows; ++r)
+    __builtin_memcpy(to + r * operand.outer[2], from + r * bytes, static_cast<std::size_t>(bytes));
 }
 
 /// Short rows: blocks of whole rows along the third axis.
 inline void short_rows(const chain_args& args, prepared& p, unsigned direct, char* blocks) {
   const int operands = args.operand_count;
   const long row = args.extent[3], most = block_elements / row;
-  const char* held[chain_operands] = {};                     // what a block of repeated rows was made from
+  const char* held[chain_operands] = {};  // what a block of repeated rows was made from
   for (long i = 0; i < args.extent[0]; ++i)
     for (long j = 0; j < args.extent[1]; ++j)
       for (long k = 0; k < args.extent[2]; k += most) {

@@ -13,7 +13,8 @@ namespace wide {
 
 inline constexpr double pi = 0x1.921fb54442d18p+1, ln2 = 0x1.62e42fefa39efp-1;
 
-template <int Count> LAMINA_INLINE double horner(const double (&coefficients)[Count], double x) {
+template <int Count>
+LAMINA_INLINE double horner(const double (&coefficients)[Count], double x) {
   double sum = coefficients[Count - 1];
   LAMINA_UNROLL for (int i = Count - 2; i >= 0; --i) sum = sum * x + coefficients[i];
   return sum;
@@ -26,13 +27,13 @@ LAMINA_INLINE double with_sign(double magnitude, double sign) { return __builtin
 LAMINA_INLINE double log(double x) {
   const auto bits = __builtin_bit_cast(std::uint64_t, x);
   constexpr std::uint64_t sqrt_half = 0x3fe6a09e667f3bcd, one = 0x3ff0000000000000, shift = 0x4330000000000000;
-  const std::uint64_t biased = (bits + (one - sqrt_half)) >> 52;             // exponent + 1023, of m in [sqrt .5, sqrt 2)
+  const std::uint64_t biased = (bits + (one - sqrt_half)) >> 52;  // exponent + 1023, of m in [sqrt .5, sqrt 2)
   const double e = __builtin_bit_cast(double, biased | shift) - (0x1p52 + 1023);
   const double m = __builtin_bit_cast(double, bits - ((biased << 52) - one));
   const double f = m - 1, s = f / (2 + f), z = s * s;
   constexpr double c[] = {1. / 3, 1. / 5, 1. / 7, 1. / 9, 1. / 11, 1. / 13, 1. / 15};
   const double y = e * ln2 + (s + s + (s + s) * z * horner(c, z));
-  const double outside = x == 0 ? -std::numeric_limits<double>::infinity() : x + x;   // +inf, NaN
+  const double outside = x == 0 ? -std::numeric_limits<double>::infinity() : x + x;  // +inf, NaN
   const double kept = x > 0 && x < std::numeric_limits<double>::infinity() ? y : outside;
   return x < 0 ? std::numeric_limits<double>::quiet_NaN() : kept;
 }
@@ -41,10 +42,10 @@ LAMINA_INLINE double log(double x) {
 LAMINA_INLINE double exp(double x) {
   constexpr double magic = 0x1.8p52, ln2_high = 0x1.62e42fep-1, ln2_low = 0x1.f473de6af278fp-30;
   const double t = x * (1 / ln2) + magic, n = t - magic, r = (x - n * ln2_high) - n * ln2_low;
-  constexpr double c[] = {1,        1,         1. / 2,     1. / 6,      1. / 24,
-                          1. / 120, 1. / 720,  1. / 5040,  1. / 40320,  1. / 362880};
+  constexpr double c[] = {1, 1, 1. / 2, 1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880};
   const double p = horner(c, r);
-  return __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, p) + (__builtin_bit_cast(std::uint64_t, t) << 52));
+  return __builtin_bit_cast(double,
+                            __builtin_bit_cast(std::uint64_t, p) + (__builtin_bit_cast(std::uint64_t, t) << 52));
 }
 
 /// Arc tangent.
@@ -52,10 +53,10 @@ LAMINA_INLINE double atan(double x) {
   const double a = absolute(x);
   const bool inverse = a > 1;
   const double b = inverse ? 1 / a : a;
-  const bool shifted = b > 0x1.a827999fcef32p-2;                             // tan(pi/8)
+  const bool shifted = b > 0x1.a827999fcef32p-2;  // tan(pi/8)
   const double u = shifted ? (b - 1) / (b + 1) : b, z = u * u;
-  constexpr double c[] = {0x1.fffffffffe56dp-1,  -0x1.5555554ba45bcp-2, 0x1.99999046d1e86p-3,  -0x1.24909144ba082p-3,
-                          0x1.c6cc2f2f6f999p-4,  -0x1.7055c066509b3p-4, 0x1.1da9c35cc3322p-4,  -0x1.34787b1b4ac83p-5};
+  constexpr double c[] = {0x1.fffffffffe56dp-1, -0x1.5555554ba45bcp-2, 0x1.99999046d1e86p-3, -0x1.24909144ba082p-3,
+                          0x1.c6cc2f2f6f999p-4, -0x1.7055c066509b3p-4, 0x1.1da9c35cc3322p-4, -0x1.34787b1b4ac83p-5};
   const double v = u * horner(c, z), w = shifted ? pi / 4 + v : v;
   return with_sign(inverse ? pi / 2 - w : w, x);
 }
@@ -71,16 +72,21 @@ LAMINA_INLINE double asinh(double x) {
 }
 
 /// Sine and cosine of x in [-pi/4, pi/4].
-struct sine_cosine { double sine, cosine; };
+struct sine_cosine {
+  double sine, cosine;
+};
 LAMINA_INLINE sine_cosine sine_cosine_small(double x) {
   const double z = x * x;
   constexpr double s[] = {-1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800};
   constexpr double c[] = {1, -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800, 1. / 479001600};
-  return {x * (1 + z * horner(s, z)), horner(c, z)};   // keeps -0
+  return {x * (1 + z * horner(s, z)), horner(c, z)};  // keeps -0
 }
 /// Quarter turns in x, |x| <= sine_limit, and what is left.
 inline constexpr float sine_limit = 0x1p19f;
-struct quarter { double rest; std::uint64_t count; };
+struct quarter {
+  double rest;
+  std::uint64_t count;
+};
 LAMINA_INLINE quarter quarter_turns(double x) {
   constexpr double magic = 0x1.8p52, high = 0x1.921fb544p0, low = 0x1.0b4611a626331p-34;
   const double t = x * (2 / pi) + magic, n = t - magic;

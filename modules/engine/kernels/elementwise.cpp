@@ -8,19 +8,25 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-struct maps_holder { map_table table; };
-struct casts_holder { cast_table table; };
+struct maps_holder {
+  map_table table;
+};
+struct casts_holder {
+  cast_table table;
+};
 
 constexpr int index(map_op op) { return static_cast<int>(op); }
 constexpr int index(element e) { return static_cast<int>(e); }
 
 /// Storage only: copies and choices, by size.
-template <element E> constexpr void add_moves(maps_holder& m) {
+template <element E>
+constexpr void add_moves(maps_holder& m) {
   using bits = word<sizeof(storage<E>)>;
   m.table[index(map_op::copy)][index(E)] = map_copy<bits>;
   m.table[index(map_op::where)][index(E)] = map_where<bits>;
 }
-template <element E, class T> constexpr void add_comparisons(maps_holder& m) {
+template <element E, class T>
+constexpr void add_comparisons(maps_holder& m) {
   const auto set = [&m](map_op op, map_function f) { m.table[index(op)][index(E)] = f; };
   set(map_op::equal, map_binary<micro::equal, T>);
   set(map_op::not_equal, map_binary<micro::not_equal, T>);
@@ -31,7 +37,8 @@ template <element E, class T> constexpr void add_comparisons(maps_holder& m) {
     set(map_op::greater_equal, map_binary<micro::greater_equal, T>);
   }
 }
-template <element E> constexpr void add_numbers(maps_holder& m) {
+template <element E>
+constexpr void add_numbers(maps_holder& m) {
   using T = storage<E>;
   const auto set = [&m](map_op op, map_function f) { m.table[index(op)][index(E)] = f; };
   add_moves<E>(m);
@@ -48,7 +55,8 @@ template <element E> constexpr void add_numbers(maps_holder& m) {
   set(map_op::maximum, map_binary<micro::maximum, T>);
   set(map_op::clamp, map_clamp<T>);
 }
-template <element E> constexpr void add_floats(maps_holder& m) {
+template <element E>
+constexpr void add_floats(maps_holder& m) {
   using T = storage<E>;
   const auto set = [&m](map_op op, map_function f) { m.table[index(op)][index(E)] = f; };
   add_numbers<E>(m);
@@ -116,10 +124,12 @@ constexpr maps_holder make_maps() {
   return m;
 }
 
-template <int... Pair> constexpr casts_holder make_casts(std::integer_sequence<int, Pair...>) {
+template <int... Pair>
+constexpr casts_holder make_casts(std::integer_sequence<int, Pair...>) {
   casts_holder c{};
   ((c.table[Pair / element_count][Pair % element_count] =
-        map_cast<storage<static_cast<element>(Pair % element_count)>, storage<static_cast<element>(Pair / element_count)>>),
+        map_cast<storage<static_cast<element>(Pair % element_count)>,
+                 storage<static_cast<element>(Pair / element_count)>>),
    ...);
   return c;
 }
@@ -141,8 +151,8 @@ void LAMINA_KERNEL(map)(const void* args, void*) noexcept {
   m.run(m.in[0], m.in[1], m.in[2], m.out, m.n, m.steps);
 }
 
-extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {
-    LAMINA_KERNEL(chain), LAMINA_KERNEL(map), &maps.table, &casts.table};
+extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {LAMINA_KERNEL(chain), LAMINA_KERNEL(map),
+                                                                           &maps.table, &casts.table};
 
 }  // extern "C"
 

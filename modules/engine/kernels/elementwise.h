@@ -10,21 +10,59 @@ using map_function = void (*)(const void* a, const void* b, const void* c, void*
 
 /// The micro-operations.  Comparisons and logic write bool; `where` takes (bool, x, y); `clamp` takes (x, low, high).
 enum class map_op : std::int32_t {
-  copy, negate, absolute, sign, square, square_root, reciprocal, exponential, logarithm,
-  sine, cosine, tangent, arcsine, arccosine, arctangent, hyperbolic_tangent, inverse_hyperbolic_sine, inverse_hyperbolic_cosine,
-  sigmoid, relu, error_function, floor, ceil, round, logical_not,
-  add, subtract, multiply, divide, minimum, maximum, power,
-  equal, not_equal, less, less_equal, greater, greater_equal, logical_and, logical_or, logical_xor,
-  where, clamp,
+  copy,
+  negate,
+  absolute,
+  sign,
+  square,
+  square_root,
+  reciprocal,
+  exponential,
+  logarithm,
+  sine,
+  cosine,
+  tangent,
+  arcsine,
+  arccosine,
+  arctangent,
+  hyperbolic_tangent,
+  inverse_hyperbolic_sine,
+  inverse_hyperbolic_cosine,
+  sigmoid,
+  relu,
+  error_function,
+  floor,
+  ceil,
+  round,
+  logical_not,
+  add,
+  subtract,
+  multiply,
+  divide,
+  minimum,
+  maximum,
+  power,
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  logical_and,
+  logical_or,
+  logical_xor,
+  where,
+  clamp,
 };
 inline constexpr int map_op_count = static_cast<int>(map_op::clamp) + 1;
 
-/// The function of a micro-operation for an element type (that of its non-bool operands), or null where it has no meaning.
+/// The function of a micro-operation for an element type (that of its non-bool operands), or null where it has no
+/// meaning.
 using map_table = map_function[map_op_count][element_count];
 /// Conversions [from][to]; float to integer truncates towards zero and saturates, NaN gives 0; to bool: != 0.
 using cast_table = map_function[element_count][element_count];
 
-inline constexpr long chain_tile = 512;      // elements per tile
+inline constexpr long chain_tile = 512;  // elements per tile
 inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chain_temporaries = 8;
 
 /// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbours on the three outer axes,
@@ -34,7 +72,8 @@ struct chain_operand {
   long outer[chain_axes - 1];
   std::int32_t size, inner;
 };
-/// A micro-operation of a chain. Slots: 0..15 name operands, 16..23 temporaries of `chain_tile` elements of 8 bytes, -1 nothing.
+/// A micro-operation of a chain. Slots: 0..15 name operands, 16..23 temporaries of `chain_tile` elements of 8 bytes, -1
+/// nothing.
 struct chain_step {
   map_function run;
   std::int8_t in[3], out;
@@ -59,8 +98,8 @@ struct map_args {
 };
 
 struct elementwise_functions {
-  kernel chain;                              // args: chain_args, scratch: chain_scratch_bytes
-  kernel map;                                // args: map_args, no scratch
+  kernel chain;  // args: chain_args, scratch: chain_scratch_bytes
+  kernel map;    // args: map_args, no scratch
   const map_table* maps;
   const cast_table* casts;
 };

@@ -1,5 +1,6 @@
-// Reductions along one axis: rows that lie contiguous, and columns side by side.  Orders of addition are fixed by length
-// and inner extent: rows add in 64-byte vectors, four at a time, whatever the set's registers, so all sets agree.
+// Reductions along one axis: rows that lie contiguous, and columns side by side.  Orders of addition are fixed by
+// length and inner extent: rows add in 64-byte vectors, four at a time, whatever the set's registers, so all sets
+// agree.
 #pragma once
 #include "reduce.h"
 #include "storage.h"
@@ -9,53 +10,86 @@ inline namespace LAMINA_KERNEL_SET {
 namespace folds {
 
 inline constexpr long sum_block = 4096;
-inline constexpr int levels = 40;               // of the binary counter of blocks
+inline constexpr int levels = 40;  // of the binary counter of blocks
 
 /// Operations on elements or vectors of them; `first` is what nothing reduces to.
 struct sum {
-  template <class T> static constexpr T first() { return T(0); }
-  template <class V> LAMINA_INLINE static V run(V a, V b) { return static_cast<V>(a + b); }
+  template <class T>
+  static constexpr T first() {
+    return T(0);
+  }
+  template <class V>
+  LAMINA_INLINE static V run(V a, V b) {
+    return static_cast<V>(a + b);
+  }
 };
 struct product {
-  template <class T> static constexpr T first() { return T(1); }
-  template <class V> LAMINA_INLINE static V run(V a, V b) {
-    if constexpr (same<V, std::uint16_t>) return static_cast<V>(std::uint32_t{a} * std::uint32_t{b});   // not as int
-    else return static_cast<V>(a * b);
+  template <class T>
+  static constexpr T first() {
+    return T(1);
+  }
+  template <class V>
+  LAMINA_INLINE static V run(V a, V b) {
+    if constexpr (same<V, std::uint16_t>)
+      return static_cast<V>(std::uint32_t{a} * std::uint32_t{b});  // not as int
+    else
+      return static_cast<V>(a * b);
   }
 };
 /// A NaN on either side stays.
 struct maximum {
-  template <class T> static constexpr T first() { return smallest<T>(); }
-  template <class V> LAMINA_INLINE static V run(V a, V b) { return ((b > a) | (b != b)) ? b : a; }
+  template <class T>
+  static constexpr T first() {
+    return smallest<T>();
+  }
+  template <class V>
+  LAMINA_INLINE static V run(V a, V b) {
+    return ((b > a) | (b != b)) ? b : a;
+  }
 };
 struct minimum {
-  template <class T> static constexpr T first() { return largest<T>(); }
-  template <class V> LAMINA_INLINE static V run(V a, V b) { return ((b < a) | (b != b)) ? b : a; }
+  template <class T>
+  static constexpr T first() {
+    return largest<T>();
+  }
+  template <class V>
+  LAMINA_INLINE static V run(V a, V b) {
+    return ((b < a) | (b != b)) ? b : a;
+  }
 };
 
-template <class T> inline constexpr int wide_lanes = 64 / static_cast<int>(sizeof(T));
-template <class T> using wide_vector = raw<T, wide_lanes<T>>;
+template <class T>
+inline constexpr int wide_lanes = 64 / static_cast<int>(sizeof(T));
+template <class T>
+using wide_vector = raw<T, wide_lanes<T>>;
 
-template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p) {
+template <class T>
+LAMINA_INLINE wide_vector<T> load_wide(const T* p) {
   wide_vector<T> x;
   __builtin_memcpy(&x, p, sizeof x);
   return x;
 }
-template <class T, int... I> LAMINA_INLINE constexpr wide_vector<T> lane_numbers(fold::indices<I...>) {
+template <class T, int... I>
+LAMINA_INLINE constexpr wide_vector<T> lane_numbers(fold::indices<I...>) {
   return wide_vector<T>{static_cast<T>(I)...};
 }
 /// The first `count` elements; `other` in the lanes beyond.
-template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count, T other) {
+template <class T>
+LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count, T other) {
   if constexpr (sizeof(T) >= 4) {
     constexpr int parts = wide_lanes<T> / width<T>;
     using number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-    struct { raw<T, width<T>> part[static_cast<std::size_t>(parts)]; } whole;
+    struct {
+      raw<T, width<T>> part[static_cast<std::size_t>(parts)];
+    } whole;
     LAMINA_UNROLL for (int i = 0; i < parts; ++i) {
       const int here = count - i * width<T>;
       whole.part[i] = here > 0 ? to_raw<T>(load(p + i * width<T>, kernels::first<T>(here))) : raw<T, width<T>>{};
     }
     const auto x = __builtin_bit_cast(wide_vector<T>, whole);
-    return lane_numbers<number>(fold::first_indices<wide_lanes<T>>{}) < static_cast<number>(count) ? x : (wide_vector<T>{} + other);
+    return lane_numbers<number>(fold::first_indices<wide_lanes<T>>{}) < static_cast<number>(count)
+               ? x
+               : (wide_vector<T>{} + other);
   } else {
     wide_vector<T> x;
     LAMINA_UNROLL for (int i = 0; i < wide_lanes<T>; ++i) x[i] = other;
@@ -65,7 +99,8 @@ template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count,
 }
 
 /// Up to `sum_block` contiguous elements (any number where the order does not matter).
-template <class Op, class T> LAMINA_INLINE T block_of_row(const T* p, long n) {
+template <class Op, class T>
+LAMINA_INLINE T block_of_row(const T* p, long n) {
   using V = wide_vector<T>;
   constexpr int lanes = wide_lanes<T>;
   constexpr auto op = [](auto a, auto b) __attribute__((always_inline)) { return Op::run(a, b); };
@@ -85,7 +120,8 @@ template <class Op, class T> LAMINA_INLINE T block_of_row(const T* p, long n) {
   return fold::lanes<T, lanes>(Op::run(Op::run(a, b), Op::run(c, d)), op);
 }
 
-template <class Op, class T> LAMINA_INLINE T row(const T* p, long n) {
+template <class Op, class T>
+LAMINA_INLINE T row(const T* p, long n) {
   if (n <= sum_block) return block_of_row<Op, T>(p, n);
   T held[levels];
   long blocks = 0;
@@ -100,22 +136,24 @@ template <class Op, class T> LAMINA_INLINE T row(const T* p, long n) {
   return value;
 }
 
-template <class T> inline constexpr long column_chunk = 1024 / static_cast<long>(sizeof(T));
+template <class T>
+inline constexpr long column_chunk = 1024 / static_cast<long>(sizeof(T));
 
 /// `length` rows of `n` <= column_chunk elements, `stride` elements apart, into acc.
-template <class Op, class T> LAMINA_INLINE void block_of_columns(const T* p, long length, long stride, long n, T* acc) {
+template <class Op, class T>
+LAMINA_INLINE void block_of_columns(const T* p, long length, long stride, long n, T* acc) {
   for (long j = 0; j < n; ++j) acc[j] = Op::template first<T>();
   long l = 0;
   for (; l + 4 <= length; l += 4, p += 4 * stride) {
     const T *q = p + stride, *r = q + stride, *s = r + stride;
-    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j)
-      acc[j] = Op::run(acc[j], Op::run(Op::run(p[j], q[j]), Op::run(r[j], s[j])));
+    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) acc[j] =
+        Op::run(acc[j], Op::run(Op::run(p[j], q[j]), Op::run(r[j], s[j])));
   }
-  for (; l < length; ++l, p += stride)
-    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) acc[j] = Op::run(acc[j], p[j]);
+  for (; l < length; ++l, p += stride) LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) acc[j] = Op::run(acc[j], p[j]);
 }
 
-template <class Op, class T> LAMINA_INLINE void columns(const T* p, long length, long stride, long n, T* acc) {
+template <class Op, class T>
+LAMINA_INLINE void columns(const T* p, long length, long stride, long n, T* acc) {
   block_of_columns<Op, T>(p, length < sum_block ? length : sum_block, stride, n, acc);
   if (length <= sum_block) return;
   T held[20][static_cast<std::size_t>(column_chunk<T>)];
@@ -138,7 +176,8 @@ template <class Op, class T> LAMINA_INLINE void columns(const T* p, long length,
   while (depth > 0) merge(held[--depth], acc);
 }
 
-template <class Op, class T, bool Mean> void reduce(const void* arguments, void*) noexcept {
+template <class Op, class T, bool Mean>
+void reduce(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const reduce_args*>(arguments);
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
@@ -160,7 +199,8 @@ template <class Op, class T, bool Mean> void reduce(const void* arguments, void*
 }
 
 /// The first place of `value`, which is there; NaN is found as any NaN.
-template <class T> LAMINA_INLINE long find(const T* p, long n, T value) {
+template <class T>
+LAMINA_INLINE long find(const T* p, long n, T value) {
   const bool nan = value != value;
   constexpr long step = 64;
   long i = 0;
@@ -173,7 +213,8 @@ template <class T> LAMINA_INLINE long find(const T* p, long n, T value) {
   return i;
 }
 
-template <class Op, class T> void arg(const void* arguments, void*) noexcept {
+template <class Op, class T>
+void arg(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const reduce_args*>(arguments);
   const T* in = static_cast<const T*>(a.in);
   auto* out = static_cast<std::int64_t*>(a.out);

@@ -12,11 +12,16 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// How a result is stored: comparisons as bytes.
-template <class T> LAMINA_INLINE T stored(T x) { return x; }
+template <class T>
+LAMINA_INLINE T stored(T x) {
+  return x;
+}
 LAMINA_INLINE std::uint8_t stored(bool x) { return x ? 1 : 0; }
-template <class T> using stored_as = decltype(stored(T()));
+template <class T>
+using stored_as = decltype(stored(T()));
 
-template <class T> LAMINA_INLINE void fill_run(T* out, T value, long n) {
+template <class T>
+LAMINA_INLINE void fill_run(T* out, T value, long n) {
   for (long i = 0; i < n; ++i) out[i] = value;
 }
 
@@ -28,10 +33,11 @@ void map_unary(const void* a, const void*, const void*, void* out, long n, unsig
   LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) y[i] = stored(Op::run(x[i]));
 }
 
-template <class Op, class T, unsigned Steps> LAMINA_INLINE void binary_run(const T* x, const T* y, auto* out, long n) {
+template <class Op, class T, unsigned Steps>
+LAMINA_INLINE void binary_run(const T* x, const T* y, auto* out, long n) {
   const T x0 = *x, y0 = *y;
-  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i)
-    out[i] = stored(Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0));
+  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] =
+      stored(Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0));
 }
 template <class Op, class T>
 void map_binary(const void* a, const void* b, const void*, void* out, long n, unsigned steps) noexcept {
@@ -39,17 +45,22 @@ void map_binary(const void* a, const void* b, const void*, void* out, long n, un
   auto* z = static_cast<stored_as<decltype(Op::run(*x, *y))>*>(out);
   if (n <= 0) return;
   switch (steps & 3) {
-    case 3: return binary_run<Op, T, 3>(x, y, z, n);
-    case 2: return binary_run<Op, T, 2>(x, y, z, n);
-    case 1: return binary_run<Op, T, 1>(x, y, z, n);
-    default: return fill_run(z, stored(Op::run(*x, *y)), n);
+    case 3:
+      return binary_run<Op, T, 3>(x, y, z, n);
+    case 2:
+      return binary_run<Op, T, 2>(x, y, z, n);
+    case 1:
+      return binary_run<Op, T, 1>(x, y, z, n);
+    default:
+      return fill_run(z, stored(Op::run(*x, *y)), n);
   }
 }
 
-template <class T, unsigned Steps> LAMINA_INLINE void clamp_run(const T* x, const T* y, const T* z, T* out, long n) {
+template <class T, unsigned Steps>
+LAMINA_INLINE void clamp_run(const T* x, const T* y, const T* z, T* out, long n) {
   const T x0 = *x, y0 = *y, z0 = *z;
-  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i)
-    out[i] = micro::clamp::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0, (Steps & 4) != 0 ? z[i] : z0);
+  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] =
+      micro::clamp::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0, (Steps & 4) != 0 ? z[i] : z0);
 }
 template <class T, unsigned Steps>
 LAMINA_INLINE void where_run(const std::uint8_t* x, const T* y, const T* z, T* out, long n) {
@@ -60,25 +71,35 @@ LAMINA_INLINE void where_run(const std::uint8_t* x, const T* y, const T* z, T* o
     out[i] = ((Steps & 1) != 0 ? x[i] : x0) != 0 ? yes : no;
   }
 }
-#define LAMINA_EACH_STEPS(run)                    \
-  switch (steps & 7) {                            \
-    case 0: return run(0);                        \
-    case 1: return run(1);                        \
-    case 2: return run(2);                        \
-    case 3: return run(3);                        \
-    case 4: return run(4);                        \
-    case 5: return run(5);                        \
-    case 6: return run(6);                        \
-    default: return run(7);                       \
+#define LAMINA_EACH_STEPS(run) \
+  switch (steps & 7) {         \
+    case 0:                    \
+      return run(0);           \
+    case 1:                    \
+      return run(1);           \
+    case 2:                    \
+      return run(2);           \
+    case 3:                    \
+      return run(3);           \
+    case 4:                    \
+      return run(4);           \
+    case 5:                    \
+      return run(5);           \
+    case 6:                    \
+      return run(6);           \
+    default:                   \
+      return run(7);           \
   }
-template <class T> void map_clamp(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
+template <class T>
+void map_clamp(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
   if (n <= 0) return;
 #define LAMINA_RUN(s) clamp_run<T, s>(x, y, z, static_cast<T*>(out), n)
   LAMINA_EACH_STEPS(LAMINA_RUN)
 #undef LAMINA_RUN
 }
-template <class T> void map_where(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
+template <class T>
+void map_where(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
   const auto* x = static_cast<const std::uint8_t*>(a);
   const T *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
   if (n <= 0) return;
@@ -88,7 +109,8 @@ template <class T> void map_where(const void* a, const void* b, const void* c, v
 }
 #undef LAMINA_EACH_STEPS
 
-template <class T> void map_copy(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+template <class T>
+void map_copy(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
   const T* x = static_cast<const T*>(a);
   T* y = static_cast<T*>(out);
   if ((steps & 1) == 0) return fill_run(y, *x, n);
@@ -97,7 +119,8 @@ template <class T> void map_copy(const void* a, const void*, const void*, void* 
 }
 
 /// An operation on registers of floats.
-template <class Op> void map_register(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+template <class Op>
+void map_register(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
   const float* x = static_cast<const float*>(a);
   float* y = static_cast<float*>(out);
   constexpr long lanes = width<float>;
@@ -120,7 +143,8 @@ template <class Op> void map_register(const void* a, const void*, const void*, v
 
 /// An operation with a fast form for plain arguments and a slow one for the others, by tiles.
 inline constexpr long guarded_tile = 64;
-template <class Op> void map_guarded(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+template <class Op>
+void map_guarded(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
   const float* x = static_cast<const float*>(a);
   float* y = static_cast<float*>(out);
   if ((steps & 1) == 0) return fill_run(y, Op::plain(*x) ? Op::fast(*x) : Op::slow(*x), n);
@@ -138,7 +162,8 @@ template <class Op> void map_guarded(const void* a, const void*, const void*, vo
     LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) y[i + j] = value[j];
   }
 }
-template <class Op, unsigned Steps> LAMINA_INLINE void guarded_run(const float* x, const float* y, float* out, long n) {
+template <class Op, unsigned Steps>
+LAMINA_INLINE void guarded_run(const float* x, const float* y, float* out, long n) {
   const float x0 = *x, y0 = *y;
   for (long i = 0; i < n; i += guarded_tile) {
     float value[guarded_tile];
@@ -163,10 +188,14 @@ void map_guarded_binary(const void* a, const void* b, const void*, void* out, lo
   float* z = static_cast<float*>(out);
   if (n <= 0) return;
   switch (steps & 3) {
-    case 3: return guarded_run<Op, 3>(x, y, z, n);
-    case 2: return guarded_run<Op, 2>(x, y, z, n);
-    case 1: return guarded_run<Op, 1>(x, y, z, n);
-    default: return fill_run(z, Op::plain(*x, *y) ? Op::fast(*x, *y) : Op::slow(*x, *y), n);
+    case 3:
+      return guarded_run<Op, 3>(x, y, z, n);
+    case 2:
+      return guarded_run<Op, 2>(x, y, z, n);
+    case 1:
+      return guarded_run<Op, 1>(x, y, z, n);
+    default:
+      return fill_run(z, Op::plain(*x, *y) ? Op::fast(*x, *y) : Op::slow(*x, *y), n);
   }
 }
 

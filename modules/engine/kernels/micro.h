@@ -10,52 +10,75 @@ namespace micro {
 
 // --- any number ---------------------------------------------------------------------------------------------------
 struct negate {
-  template <class T> LAMINA_INLINE static T run(T x) {
-    if constexpr (is_float<T>) return -x;
-    else return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(x));
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
+    if constexpr (is_float<T>)
+      return -x;
+    else
+      return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(x));
   }
 };
 struct absolute {
-  template <class T> LAMINA_INLINE static T run(T x) {
-    if constexpr (same<T, float>) return __builtin_fabsf(x);
-    else if constexpr (same<T, double>) return __builtin_fabs(x);
-    else return x < T(0) ? negate::run(x) : x;
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
+    if constexpr (same<T, float>)
+      return __builtin_fabsf(x);
+    else if constexpr (same<T, double>)
+      return __builtin_fabs(x);
+    else
+      return x < T(0) ? negate::run(x) : x;
   }
 };
 /// -1, 0 or 1; zeros and NaN stay.
 struct sign {
-  template <class T> LAMINA_INLINE static T run(T x) { return x > T(0) ? T(1) : x < T(0) ? static_cast<T>(-1) : x; }
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
+    return x > T(0) ? T(1) : x < T(0) ? static_cast<T>(-1) : x;
+  }
 };
 struct add {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (is_float<T>) return x + y;
-    else return static_cast<T>(static_cast<wrapping<T>>(x) + static_cast<wrapping<T>>(y));
+  template <class T>
+  LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (is_float<T>)
+      return x + y;
+    else
+      return static_cast<T>(static_cast<wrapping<T>>(x) + static_cast<wrapping<T>>(y));
   }
 };
 struct subtract {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (is_float<T>) return x - y;
-    else return static_cast<T>(static_cast<wrapping<T>>(x) - static_cast<wrapping<T>>(y));
+  template <class T>
+  LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (is_float<T>)
+      return x - y;
+    else
+      return static_cast<T>(static_cast<wrapping<T>>(x) - static_cast<wrapping<T>>(y));
   }
 };
 struct multiply {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (is_float<T>) return x * y;
-    else return static_cast<T>(static_cast<wrapping<T>>(x) * static_cast<wrapping<T>>(y));
+  template <class T>
+  LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (is_float<T>)
+      return x * y;
+    else
+      return static_cast<T>(static_cast<wrapping<T>>(x) * static_cast<wrapping<T>>(y));
   }
 };
 struct square {
-  template <class T> LAMINA_INLINE static T run(T x) { return multiply::run(x, x); }
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
+    return multiply::run(x, x);
+  }
 };
 /// Integers: towards zero; 0 if y is 0; the smallest integer divided by -1 wraps.
 struct divide {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
+  template <class T>
+  LAMINA_INLINE static T run(T x, T y) {
     if constexpr (is_float<T>) {
       return x / y;
-    } else if constexpr (sizeof(T) <= 2) {                       // the float quotient truncates to the exact one
+    } else if constexpr (sizeof(T) <= 2) {  // the float quotient truncates to the exact one
       const float q = static_cast<float>(x) / static_cast<float>(y == 0 ? T(1) : y);
       return y == 0 ? T(0) : static_cast<T>(static_cast<std::int32_t>(q));
-    } else if constexpr (sizeof(T) == 4) {                       // likewise in double; 2^31 wraps through unsigned
+    } else if constexpr (sizeof(T) == 4) {  // likewise in double; 2^31 wraps through unsigned
       const bool opposite = y == T(-1);
       const double q = static_cast<double>(x) / static_cast<double>(y == 0 || opposite ? T(1) : y);
       const T whole = static_cast<T>(q);
@@ -66,33 +89,88 @@ struct divide {
   }
 };
 struct minimum {
-  template <class T> LAMINA_INLINE static T run(T x, T y) { return x < y || x != x ? x : y; }
+  template <class T>
+  LAMINA_INLINE static T run(T x, T y) {
+    return x < y || x != x ? x : y;
+  }
 };
 struct maximum {
-  template <class T> LAMINA_INLINE static T run(T x, T y) { return x > y || x != x ? x : y; }
+  template <class T>
+  LAMINA_INLINE static T run(T x, T y) {
+    return x > y || x != x ? x : y;
+  }
 };
 struct clamp {
-  template <class T> LAMINA_INLINE static T run(T x, T low, T high) {
+  template <class T>
+  LAMINA_INLINE static T run(T x, T low, T high) {
     const T raised = x < low ? low : x;
     return raised > high ? high : raised;
   }
 };
-struct equal { template <class T> LAMINA_INLINE static bool run(T x, T y) { return x == y; } };
-struct not_equal { template <class T> LAMINA_INLINE static bool run(T x, T y) { return x != y; } };
-struct less { template <class T> LAMINA_INLINE static bool run(T x, T y) { return x < y; } };
-struct less_equal { template <class T> LAMINA_INLINE static bool run(T x, T y) { return x <= y; } };
-struct greater { template <class T> LAMINA_INLINE static bool run(T x, T y) { return x > y; } };
-struct greater_equal { template <class T> LAMINA_INLINE static bool run(T x, T y) { return x >= y; } };
+struct equal {
+  template <class T>
+  LAMINA_INLINE static bool run(T x, T y) {
+    return x == y;
+  }
+};
+struct not_equal {
+  template <class T>
+  LAMINA_INLINE static bool run(T x, T y) {
+    return x != y;
+  }
+};
+struct less {
+  template <class T>
+  LAMINA_INLINE static bool run(T x, T y) {
+    return x < y;
+  }
+};
+struct less_equal {
+  template <class T>
+  LAMINA_INLINE static bool run(T x, T y) {
+    return x <= y;
+  }
+};
+struct greater {
+  template <class T>
+  LAMINA_INLINE static bool run(T x, T y) {
+    return x > y;
+  }
+};
+struct greater_equal {
+  template <class T>
+  LAMINA_INLINE static bool run(T x, T y) {
+    return x >= y;
+  }
+};
 
 // --- truth values as bytes ----------------------------------------------------------------------------------------
-struct logical_not { LAMINA_INLINE static bool run(std::uint8_t x) { return x == 0; } };
-struct logical_and { LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x & y) != 0; } };
-struct logical_or { LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x | y) != 0; } };
-struct logical_xor { LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x ^ y) != 0; } };
+struct logical_not {
+  LAMINA_INLINE static bool run(std::uint8_t x) { return x == 0; }
+};
+struct logical_and {
+  LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x & y) != 0; }
+};
+struct logical_or {
+  LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x | y) != 0; }
+};
+struct logical_xor {
+  LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x ^ y) != 0; }
+};
 
 // --- floats that the compiler vectorises --------------------------------------------------------------------------
-struct reciprocal { template <class T> LAMINA_INLINE static T run(T x) { return T(1) / x; } };
-struct relu { template <class T> LAMINA_INLINE static T run(T x) { return x <= T(0) ? T(0) : x; } };
+struct reciprocal {
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
+    return T(1) / x;
+  }
+};
+struct relu {
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
+    return x <= T(0) ? T(0) : x;
+  }
+};
 struct square_root {
   LAMINA_INLINE static float run(float x) { return __builtin_sqrtf(x); }
   LAMINA_INLINE static double run(double x) { return __builtin_sqrt(x); }
@@ -116,27 +194,42 @@ struct round {
 #endif
   }
 };
-template <class T> LAMINA_INLINE T with_sign_of(T magnitude, T sign) {
-  if constexpr (same<T, float>) return __builtin_copysignf(magnitude, sign);
-  else return __builtin_copysign(magnitude, sign);
+template <class T>
+LAMINA_INLINE T with_sign_of(T magnitude, T sign) {
+  if constexpr (same<T, float>)
+    return __builtin_copysignf(magnitude, sign);
+  else
+    return __builtin_copysign(magnitude, sign);
 }
 struct floor {
-  template <class T> LAMINA_INLINE static T run(T x) {
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
     const T nearest = round::run(x);
     return with_sign_of(nearest > x ? nearest - T(1) : nearest, x);
   }
 };
 struct ceil {
-  template <class T> LAMINA_INLINE static T run(T x) {
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
     const T nearest = round::run(x);
     return with_sign_of(nearest < x ? nearest + T(1) : nearest, x);
   }
 };
-struct arcsine_f32 { LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asin(static_cast<double>(x))); } };
-struct arccosine_f32 { LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acos(static_cast<double>(x))); } };
-struct arctangent_f32 { LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atan(static_cast<double>(x))); } };
-struct arsinh_f32 { LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asinh(static_cast<double>(x))); } };
-struct arcosh_f32 { LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acosh(static_cast<double>(x))); } };
+struct arcsine_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asin(static_cast<double>(x))); }
+};
+struct arccosine_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acos(static_cast<double>(x))); }
+};
+struct arctangent_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atan(static_cast<double>(x))); }
+};
+struct arsinh_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asinh(static_cast<double>(x))); }
+};
+struct arcosh_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acosh(static_cast<double>(x))); }
+};
 
 // --- floats that the compiler vectorises, with a slow form outside of a plain range --------------------------------
 struct sine_f32 {
@@ -164,26 +257,62 @@ struct power_f32 {
 };
 
 // --- single precision on registers --------------------------------------------------------------------------------
-struct exponential_f32 { LAMINA_INLINE static vf run(vf x) { return kernels::exp(x); } };
-struct logarithm_f32 { LAMINA_INLINE static vf run(vf x) { return kernels::log(x); } };
-struct tanh_f32 { LAMINA_INLINE static vf run(vf x) { return kernels::tanh(x); } };
-struct sigmoid_f32 { LAMINA_INLINE static vf run(vf x) { return kernels::sigmoid(x); } };
-struct erf_f32 { LAMINA_INLINE static vf run(vf x) { return kernels::erf(x); } };
+struct exponential_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::exp(x); }
+};
+struct logarithm_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::log(x); }
+};
+struct tanh_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::tanh(x); }
+};
+struct sigmoid_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::sigmoid(x); }
+};
+struct erf_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::erf(x); }
+};
 
 // --- double precision: the C library, element by element -----------------------------------------------------------
-struct exponential_f64 { LAMINA_INLINE static double run(double x) { return __builtin_exp(x); } };
-struct logarithm_f64 { LAMINA_INLINE static double run(double x) { return __builtin_log(x); } };
-struct sine_f64 { LAMINA_INLINE static double run(double x) { return __builtin_sin(x); } };
-struct cosine_f64 { LAMINA_INLINE static double run(double x) { return __builtin_cos(x); } };
-struct tangent_f64 { LAMINA_INLINE static double run(double x) { return __builtin_tan(x); } };
-struct arcsine_f64 { LAMINA_INLINE static double run(double x) { return __builtin_asin(x); } };
-struct arccosine_f64 { LAMINA_INLINE static double run(double x) { return __builtin_acos(x); } };
-struct arctangent_f64 { LAMINA_INLINE static double run(double x) { return __builtin_atan(x); } };
-struct tanh_f64 { LAMINA_INLINE static double run(double x) { return __builtin_tanh(x); } };
-struct arsinh_f64 { LAMINA_INLINE static double run(double x) { return __builtin_asinh(x); } };
-struct arcosh_f64 { LAMINA_INLINE static double run(double x) { return __builtin_acosh(x); } };
-struct erf_f64 { LAMINA_INLINE static double run(double x) { return __builtin_erf(x); } };
-struct power_f64 { LAMINA_INLINE static double run(double x, double y) { return __builtin_pow(x, y); } };
+struct exponential_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_exp(x); }
+};
+struct logarithm_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_log(x); }
+};
+struct sine_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_sin(x); }
+};
+struct cosine_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_cos(x); }
+};
+struct tangent_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_tan(x); }
+};
+struct arcsine_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_asin(x); }
+};
+struct arccosine_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_acos(x); }
+};
+struct arctangent_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_atan(x); }
+};
+struct tanh_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_tanh(x); }
+};
+struct arsinh_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_asinh(x); }
+};
+struct arcosh_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_acosh(x); }
+};
+struct erf_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_erf(x); }
+};
+struct power_f64 {
+  LAMINA_INLINE static double run(double x, double y) { return __builtin_pow(x, y); }
+};
 struct sigmoid_f64 {
   LAMINA_INLINE static double run(double x) {
     const double e = __builtin_exp(-__builtin_fabs(x));

@@ -8,9 +8,11 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-inline constexpr long block_count = 32;          // blocks made at a time
+inline constexpr long block_count = 32;  // blocks made at a time
 
-struct words { std::uint32_t w[4][block_count]; };
+struct words {
+  std::uint32_t w[4][block_count];
+};
 
 /// Blocks `first` .. `first + block_count - 1` of a fill.
 LAMINA_INLINE void philox(const random_args& a, long first, words& out) {
@@ -45,7 +47,8 @@ LAMINA_INLINE double unit(std::uint32_t first, std::uint32_t second) {
 }
 
 /// Runs make(words, block, out) by tiles of `per_block` elements a block and copies what is asked for.
-template <class T, int PerBlock, class Make> LAMINA_INLINE void tiles(const random_args& a, Make make) {
+template <class T, int PerBlock, class Make>
+LAMINA_INLINE void tiles(const random_args& a, Make make) {
   constexpr long tile = block_count * PerBlock;
   T* out = static_cast<T*>(a.out);
   words w;
@@ -67,7 +70,9 @@ LAMINA_INLINE float below(float high, float low) { return high > low ? __builtin
 LAMINA_INLINE double below(double high, double low) { return high > low ? __builtin_nextafter(high, low) : high; }
 
 /// Box-Muller on v, w in [0, 1): radius by v, angle by w.
-struct pair { double first, second; };
+struct pair {
+  double first, second;
+};
 LAMINA_INLINE pair box_muller(double v, double w) {
   const double radius = __builtin_sqrt(-2. * wide::log(1. - v));
   // quarter turns are taken off exactly
@@ -86,10 +91,10 @@ extern "C" {
 
 void LAMINA_KERNEL(uniform_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const random_args*>(args);
-  const float low = static_cast<float>(a.low), high = static_cast<float>(a.high), span = high - low, most = below(high, low);
+  const float low = static_cast<float>(a.low), high = static_cast<float>(a.high), span = high - low,
+              most = below(high, low);
   tiles<float, 4>(a, [=](const words& w, float* out) __attribute__((always_inline)) {
-    for (int b = 0; b < block_count; ++b)
-      LAMINA_UNROLL for (int k = 0; k < 4; ++k) {
+    for (int b = 0; b < block_count; ++b) LAMINA_UNROLL for (int k = 0; k < 4; ++k) {
         const float u = static_cast<float>(static_cast<std::int32_t>(w.w[k][b] >> 8)) * 0x1p-24f, y = low + span * u;
         out[4 * b + k] = y < most ? y : most;
       }
@@ -99,8 +104,7 @@ void LAMINA_KERNEL(uniform_f64)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const random_args*>(args);
   const double low = a.low, span = a.high - a.low, most = below(a.high, a.low);
   tiles<double, 2>(a, [=](const words& w, double* out) __attribute__((always_inline)) {
-    for (int b = 0; b < block_count; ++b)
-      LAMINA_UNROLL for (int k = 0; k < 2; ++k) {
+    for (int b = 0; b < block_count; ++b) LAMINA_UNROLL for (int k = 0; k < 2; ++k) {
         const double y = low + span * unit(w.w[2 * k][b], w.w[2 * k + 1][b]);
         out[2 * b + k] = y < most ? y : most;
       }
@@ -110,9 +114,9 @@ void LAMINA_KERNEL(normal_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const random_args*>(args);
   const double mean = a.low, deviation = a.high;
   tiles<float, 4>(a, [=](const words& w, float* out) __attribute__((always_inline)) {
-    for (int b = 0; b < block_count; ++b)
-      LAMINA_UNROLL for (int k = 0; k < 4; k += 2) {
-        const pair z = box_muller(static_cast<double>(w.w[k][b]) * 0x1p-32, static_cast<double>(w.w[k + 1][b]) * 0x1p-32);
+    for (int b = 0; b < block_count; ++b) LAMINA_UNROLL for (int k = 0; k < 4; k += 2) {
+        const pair z =
+            box_muller(static_cast<double>(w.w[k][b]) * 0x1p-32, static_cast<double>(w.w[k + 1][b]) * 0x1p-32);
         out[4 * b + k] = static_cast<float>(mean + deviation * z.first);
         out[4 * b + k + 1] = static_cast<float>(mean + deviation * z.second);
       }

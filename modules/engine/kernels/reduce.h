@@ -8,27 +8,45 @@ enum class reduce_op : std::int32_t { sum, mean, maximum, minimum, product, argm
 inline constexpr int reduce_op_count = 7;
 
 /// out[o, i] = op over l of in[o, l, i]; contiguous operands.  argmax and argmin write int64, the first of equals.
-/// Sums: length is cut in blocks of 4096, each summed in a fixed order, blocks added pairwise: bits depend on length and inner alone.
+/// Sums: length is cut in blocks of 4096, each summed in a fixed order, blocks added pairwise: bits depend on length
+/// and inner alone.
 struct reduce_args {
-  const void* in; void* out;
+  const void* in;
+  void* out;
   long outer, length, inner;
 };
-using reduce_table = kernel[reduce_op_count][element_count];   // null where it has no meaning; no scratch
+using reduce_table = kernel[reduce_op_count][element_count];  // null where it has no meaning; no scratch
 
 /// Softmax or log-softmax along `length` of [outer, length, inner].
-struct softmax_args { const void* in; void* out; long outer, length, inner; };
-/// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread); an index outside 0..length-1
-/// writes 0 and counts into *invalid.
-struct pick_args { const void* in; const std::int64_t* index; void* out; std::int64_t* invalid; long rows, length; };
+struct softmax_args {
+  const void* in;
+  void* out;
+  long outer, length, inner;
+};
+/// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread); an index outside
+/// 0..length-1 writes 0 and counts into *invalid.
+struct pick_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long rows, length;
+};
 
 /// Copies a box of up to 8 axes: strides in elements, 0 repeats. `size` is bytes per element (1, 2, 4, 8).
 struct copy_args {
-  const void* in; void* out;
+  const void* in;
+  void* out;
   long extent[8], in_stride[8], out_stride[8];
   std::int32_t axes, size;
 };
 /// Fills `n` elements of `size` bytes with `value` (its first bytes).
-struct fill_args { void* out; long n; std::int32_t size, pad; unsigned char value[8]; };
+struct fill_args {
+  void* out;
+  long n;
+  std::int32_t size, pad;
+  unsigned char value[8];
+};
 
 /// Philox 4x32-10.  The counter's four words are the block number, the site, and the step's low and high words; the key
 /// is the seed's low and high words.  Block number and site count modulo 2^32.
@@ -39,16 +57,16 @@ struct fill_args { void* out; long n; std::int32_t size, pad; unsigned char valu
 /// angle 2 pi w by the second; the pair takes cosine and sine.  v and w are u of the element itself, for f32 with all
 /// 32 bits of the word.
 struct random_args {
-  const std::int64_t* state;                 // {seed, step}
+  const std::int64_t* state;  // {seed, step}
   void* out;
-  long first, n;                             // elements first .. first + n - 1 of the whole fill; first % 4 == 0
+  long first, n;  // elements first .. first + n - 1 of the whole fill; first % 4 == 0
   std::int64_t site;
-  double low, high;                          // uniform: bounds; normal: mean, deviation
+  double low, high;  // uniform: bounds; normal: mean, deviation
 };
 
 struct reduce_functions {
   const reduce_table* reduce;
-  kernel softmax[2], log_softmax[2];         // [f32, f64]
+  kernel softmax[2], log_softmax[2];  // [f32, f64]
   kernel pick[2], spread[2];
   kernel copy, fill;
   kernel uniform[2], normal[2];

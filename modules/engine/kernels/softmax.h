@@ -20,12 +20,18 @@ LAMINA_INLINE void exp_run(float* x, long n) {
 LAMINA_INLINE void exp_run(double* x, long n) {
   for (long i = 0; i < n; ++i) x[i] = __builtin_exp(x[i]);
 }
-template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
+template <class T>
+LAMINA_INLINE T log_of(T x) {
+  return static_cast<T>(__builtin_log(static_cast<double>(x)));
+}
 
 /// One row of up to 64 bytes, in registers.
-template <bool Log> LAMINA_INLINE void short_row(const float* in, float* out, int n) {
+template <bool Log>
+LAMINA_INLINE void short_row(const float* in, float* out, int n) {
   constexpr int lanes = width<float>, parts = folds::wide_lanes<float> / lanes;
-  struct registers { raw<float, lanes> part[static_cast<std::size_t>(parts)]; };
+  struct registers {
+    raw<float, lanes> part[static_cast<std::size_t>(parts)];
+  };
   const auto x = folds::load_wide(in, n, -infinity);
   const auto larger = [](auto a, auto b) __attribute__((always_inline)) { return folds::maximum::run(a, b); };
   const auto added = [](auto a, auto b) __attribute__((always_inline)) { return a + b; };
@@ -33,18 +39,19 @@ template <bool Log> LAMINA_INLINE void short_row(const float* in, float* out, in
   const folds::wide_vector<float> none{};
   const auto shifted = inside ? x - fold::lanes<float, folds::wide_lanes<float>>(x, larger) : none;
   auto y = __builtin_bit_cast(registers, shifted);
-  LAMINA_UNROLL for (int i = 0; i < parts; ++i)
-    if (i * lanes < n) y.part[i] = to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
-    else y.part[i] = raw<float, lanes>{};
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i) if (i * lanes < n) y.part[i] =
+      to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
+  else y.part[i] = raw<float, lanes>{};
   const auto e = inside ? __builtin_bit_cast(folds::wide_vector<float>, y) : none;
   const float total = fold::lanes<float, folds::wide_lanes<float>>(e, added);
   y = __builtin_bit_cast(registers, Log ? shifted - log_of(total) : e * (1.f / total));
-  LAMINA_UNROLL for (int i = 0; i < parts; ++i)
-    if (i * lanes < n) store(out + i * lanes, from_raw<float>(y.part[i]), first<float>(n - i * lanes));
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i) if (i * lanes < n)
+      store(out + i * lanes, from_raw<float>(y.part[i]), first<float>(n - i * lanes));
 }
 
 /// One row; the exponentials go to `out` by pieces that stay in L1 for log-softmax, whole for softmax.
-template <class T, bool Log> LAMINA_INLINE void row(const T* in, T* out, long n) {
+template <class T, bool Log>
+LAMINA_INLINE void row(const T* in, T* out, long n) {
   if constexpr (same<T, float>)
     if (n <= folds::wide_lanes<float>) return short_row<Log>(in, out, static_cast<int>(n));
   const T top = folds::row<folds::maximum, T>(in, n);
@@ -69,9 +76,10 @@ template <class T, bool Log> LAMINA_INLINE void row(const T* in, T* out, long n)
 }
 
 /// `n` columns of a chunk, rows `stride` apart.
-template <class T, bool Log> LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n) {
+template <class T, bool Log>
+LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n) {
   constexpr auto chunk = static_cast<std::size_t>(folds::column_chunk<T>);
-  constexpr long group = 64;                     // rows added up before they join the total
+  constexpr long group = 64;  // rows added up before they join the total
   T top[chunk], total[chunk], part[chunk], e[chunk];
   folds::columns<folds::maximum, T>(in, length, stride, n, top);
   for (long j = 0; j < n; ++j) total[j] = part[j] = 0;
@@ -92,7 +100,8 @@ template <class T, bool Log> LAMINA_INLINE void columns(const T* in, T* out, lon
   }
 }
 
-template <class T, bool Log> LAMINA_INLINE void run(const softmax_args& a) {
+template <class T, bool Log>
+LAMINA_INLINE void run(const softmax_args& a) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   const long plane = a.length * a.inner;
@@ -103,7 +112,8 @@ template <class T, bool Log> LAMINA_INLINE void run(const softmax_args& a) {
       continue;
     }
     for (long c = 0; c < a.inner; c += folds::column_chunk<T>)
-      columns<T, Log>(in + c, out + c, a.length, a.inner, a.inner - c < folds::column_chunk<T> ? a.inner - c : folds::column_chunk<T>);
+      columns<T, Log>(in + c, out + c, a.length, a.inner,
+                      a.inner - c < folds::column_chunk<T> ? a.inner - c : folds::column_chunk<T>);
   }
 }
 

@@ -6,8 +6,8 @@
 #pragma once
 #include <limits>
 
-#include "vector_math_tables.h"
 #include "simd.h"
+#include "vector_math_tables.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -22,7 +22,8 @@ LAMINA_INLINE vi bits_of(vf x) { return bits_as<std::int32_t>(x); }
 LAMINA_INLINE vf float_of(vi x) { return bits_as<float>(x); }
 
 /// coefficients[0] + coefficients[1] x + ...
-template <int Count> LAMINA_INLINE vf horner(const float (&coefficients)[Count], vf x) {
+template <int Count>
+LAMINA_INLINE vf horner(const float (&coefficients)[Count], vf x) {
   vf sum(coefficients[Count - 1]);
   LAMINA_UNROLL for (int i = Count - 2; i >= 0; --i) sum = fma(sum, x, vf(coefficients[i]));
   return sum;
@@ -31,12 +32,15 @@ template <int Count> LAMINA_INLINE vf horner(const float (&coefficients)[Count],
 LAMINA_INLINE vf less_ln2(vf x, vf n) { return fma(n, vf(-ln2_low), fma(n, vf(-ln2_high), x)); }
 
 #if defined(__AVX512F__)
-LAMINA_INLINE vf lookup(const float (&table)[16], vi i) { return vf(_mm512_permutexvar_ps(i.data, _mm512_load_ps(table))); }
+LAMINA_INLINE vf lookup(const float (&table)[16], vi i) {
+  return vf(_mm512_permutexvar_ps(i.data, _mm512_load_ps(table)));
+}
 LAMINA_INLINE vf lookup(const float (&table)[32], vi i) {
   return vf(_mm512_permutex2var_ps(_mm512_load_ps(table), i.data, _mm512_load_ps(table + 16)));
 }
 /// One of 32 polynomials, by the size of a in [0, 15).
-template <int Rows> LAMINA_INLINE vf piecewise(const float (&pieces)[Rows][32], vf a) {
+template <int Rows>
+LAMINA_INLINE vf piecewise(const float (&pieces)[Rows][32], vf a) {
   const vi i = bits_of(a + vf(1.f)) >> 20;
   const vf y = a - lookup(pieces[0], i);
   vf sum = lookup(pieces[Rows - 1], i);
@@ -44,19 +48,22 @@ template <int Rows> LAMINA_INLINE vf piecewise(const float (&pieces)[Rows][32], 
   return sum;
 }
 #elif defined(__AVX2__)
-LAMINA_INLINE vf lookup(const float (&table)[8], vi i) { return vf(_mm256_permutevar8x32_ps(_mm256_load_ps(table), i.data)); }
+LAMINA_INLINE vf lookup(const float (&table)[8], vi i) {
+  return vf(_mm256_permutevar8x32_ps(_mm256_load_ps(table), i.data));
+}
 #endif
 
 /// 2^n for n within -126..127.
 LAMINA_INLINE vf power_of_two(vi n) { return float_of((n << 23) + vi(0x3f800000)); }
 
 /// e^x for x within [-110, 100] or NaN; `Normal` promises x within [-87, 88].
-template <bool Normal> LAMINA_INLINE vf exp_bounded(vf x) {
+template <bool Normal>
+LAMINA_INLINE vf exp_bounded(vf x) {
 #if defined(__AVX512F__)
   const vf magic(0x1.8p19f), t = fma(x, vf(log2_e), magic), n = t - magic, r = less_ln2(x, n);
   const vf base = lookup(exp2_sixteenths, bits_of(t));
   const vf p = fma(r * r, fma(r, vf(0.166667163372039794921875f), vf(0.500016152858734130859375f)), r);
-  return vf(_mm512_scalef_ps(fma(base, p, base).data, n.data));   // takes floor(n)
+  return vf(_mm512_scalef_ps(fma(base, p, base).data, n.data));  // takes floor(n)
 #elif defined(__AVX2__)
   const vf magic(0x1.8p20f), t = fma(x, vf(log2_e), magic), multiple = t - magic, r = less_ln2(x, multiple);
   const vi i = bits_of(t);
@@ -110,9 +117,9 @@ LAMINA_INLINE vf erf(vf x) {
   const vf y = xsimd::min(vf(1.f), piecewise(erf_pieces, a));
 #else
   // x + x p(x^2) for small x, else 1 - exp(log erfc)
-  constexpr float p[] = {0x1.06eba8p-3f,  -0x1.812744p-2f,  0x1.ce2e5cp-4f, -0x1.b815ccp-6f,
-                         0x1.55107p-8f, -0x1.acd92ap-11f, 0x1.65bfcp-14f};
-  constexpr float q[] = {-0x1.d97fcp0f,  -0x1.51c9bp1f,   -0x1.afab86p-1f,  -0x1.5494dap-5f, 0x1.4a38d2p-7f,
+  constexpr float p[] = {0x1.06eba8p-3f, -0x1.812744p-2f,  0x1.ce2e5cp-4f, -0x1.b815ccp-6f,
+                         0x1.55107p-8f,  -0x1.acd92ap-11f, 0x1.65bfcp-14f};
+  constexpr float q[] = {-0x1.d97fcp0f,   -0x1.51c9bp1f,   -0x1.afab86p-1f,  -0x1.5494dap-5f, 0x1.4a38d2p-7f,
                          -0x1.0d4af2p-9f, 0x1.5002aep-12f, -0x1.14fc84p-15f, 0x1.b90e7ap-20f};
   const vf low = fma(a, horner(p, a * a), a);
   const vf high = vf(1.f) - exp_bounded<true>(horner(q, a - vf(1.f)));
@@ -138,13 +145,13 @@ LAMINA_INLINE vf log(vf x) {
   const vi e = (b - vi(0x3f400000)) >> 23;
   const vf f = float_of(b - (e << 23)) - vf(1.f);
   const vf n = xsimd::to_float(e) - xsimd::select(tiny, vf(25.f), vf(0.f));
-  constexpr float c[] = {0.333333313465118408203125f,   -0.2500005066394805908203125f, 0.2000042498111724853515625f,
+  constexpr float c[] = {0.333333313465118408203125f,    -0.2500005066394805908203125f, 0.2000042498111724853515625f,
                          -0.16661651432514190673828125f, 0.14259462058544158935546875f, -0.1260866820812225341796875f,
                          0.117389298975467681884765625f, -9.875146299600601196289e-2f,  4.58654947578907012939453e-2f};
   const vf f2 = f * f;
   vf y = fma(f2 * f, horner(c, f), n * vf(ln2_low));
   y = fma(n, vf(ln2_high), f + fma(f2, vf(-.5f), y));
-  y = xsimd::select(x < vf(infinity), y, x);   // +inf and NaN stay
+  y = xsimd::select(x < vf(infinity), y, x);  // +inf and NaN stay
   const vf none = xsimd::select(x < vf(0.f), vf(std::numeric_limits<float>::quiet_NaN()), vf(-infinity));
   return xsimd::select(x <= vf(0.f), none, y);
 #endif
