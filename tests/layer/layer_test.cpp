@@ -12,22 +12,31 @@ using namespace lamina;
 namespace {
 
 // ---- what counts as a layer
-struct by_member { constexpr auto forward(auto&, const auto& x) const { return x; } };
-struct no_forward { int forwards = 0; };
+struct by_member {
+  constexpr auto forward(auto&, const auto& x) const { return x; }
+};
+struct no_forward {
+  int forwards = 0;
+};
 static_assert(Layer<by_member> && Layer<const by_member> && Layer<nn::linear> && Layer<nn::param_source>);
 static_assert(!Layer<no_forward> && !Layer<int> && !Layer<connection>);
 static_assert(detail::layer_kind(nn::linear{}) == "linear" && detail::layer_kind(by_member{}) == "by_member");
 static_assert(detail::layer_kind(nn::residual{nn::relu{}}) == "residual");
-static_assert(detail::layer_inputs(nn::relu{}).size() == 1 && detail::layer_inputs(nn::dot{})[1] == label("rhs") && detail::layer_inputs(nn::param_source{}).empty());
+static_assert(detail::layer_inputs(nn::relu{}).size() == 1 && detail::layer_inputs(nn::dot{})[1] == label("rhs") &&
+              detail::layer_inputs(nn::param_source{}).empty());
 static_assert(detail::layer_outputs(nn::dot{})[0] == label("output"));
 
 // ---- PyTorch's positional order
 static_assert(nn::linear{3, 4, false}.out == 4 && !nn::linear{3, 4, false}.bias);
-static_assert(nn::conv2d{1, 6, 5, 2, 1}.kernel == extent2d(5) && nn::conv2d{1, 6, 5, 2, 1}.stride == extent2d(2) && nn::conv2d{1, 6, 5, 2, 1}.padding == extent2d(1));
+static_assert(nn::conv2d{1, 6, 5, 2, 1}.kernel == extent2d(5) && nn::conv2d{1, 6, 5, 2, 1}.stride == extent2d(2) &&
+              nn::conv2d{1, 6, 5, 2, 1}.padding == extent2d(1));
 static_assert(nn::batch_norm2d{8, 1e-3, 0.2}.momentum == 0.2);
 
 // ---- shapes, for inference and training
-struct result { shape dims; text why; };
+struct result {
+  shape dims;
+  text why;
+};
 template <class L>
 constexpr result run(const L& layer, const shape& in, bool training = false) {
   result r;
@@ -40,33 +49,44 @@ constexpr result run(const L& layer, const shape& in, bool training = false) {
 }
 template <class L>
 constexpr bool gives(const L& layer, const shape& in, const shape& out) {
-  return run(layer, in).dims == out && run(layer, in, true).dims == out && run(layer, in).why.empty() && run(layer, in, true).why.empty();
+  return run(layer, in).dims == out && run(layer, in, true).dims == out && run(layer, in).why.empty() &&
+         run(layer, in, true).why.empty();
 }
 static_assert(gives(nn::linear{5, 3}, {"N", 5}, {"N", 3}) && gives(nn::linear{5, 3}, {"N", "T", 5}, {"N", "T", 3}));
 static_assert(gives(nn::conv2d{3, 6, 5}, {"N", 3, 28, 30}, {"N", 6, 24, 26}));
-static_assert(gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = 3, .stride = 2, .padding = 1, .groups = 4}, {2, 4, 8, 8}, {2, 8, 4, 4}));
-static_assert(gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = {1, 3}, .padding = {0, 1}, .dilation = 1}, {2, 4, 8, 8}, {2, 8, 8, 8}));
+static_assert(
+    gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = 3, .stride = 2, .padding = 1, .groups = 4},
+          {2, 4, 8, 8}, {2, 8, 4, 4}));
+static_assert(gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = {1, 3}, .padding = {0, 1}, .dilation = 1},
+                    {2, 4, 8, 8}, {2, 8, 8, 8}));
 static_assert(gives(nn::conv2d{3, 6, 5}, {dyn, 3, dyn, dyn}, {dyn, 6, dyn, dyn}));
-static_assert(gives(nn::max_pool2d{2}, {"N", 3, 7, 8}, {"N", 3, 3, 4}) && gives(nn::max_pool2d{3, 2, 1}, {1, 3, 8, 8}, {1, 3, 4, 4}));
+static_assert(gives(nn::max_pool2d{2}, {"N", 3, 7, 8}, {"N", 3, 3, 4}) &&
+              gives(nn::max_pool2d{3, 2, 1}, {1, 3, 8, 8}, {1, 3, 4, 4}));
 static_assert(gives(nn::avg_pool2d{2}, {"N", 3, 7, 8}, {"N", 3, 3, 4}));
 static_assert(gives(nn::global_avg_pool2d{}, {"N", 3, 7, 8}, {"N", 3, 1, 1}));
 static_assert(gives(nn::flatten{}, {"N", 16, 5, 5}, {"N", 400}) && gives(nn::flatten{2}, {2, 3, 4, 5}, {2, 3, 20}));
-static_assert(gives(nn::relu{}, {"N", 3}, {"N", 3}) && gives(nn::sigmoid{}, {3}, {3}) && gives(nn::tanh{}, {2, 3}, {2, 3}));
+static_assert(gives(nn::relu{}, {"N", 3}, {"N", 3}) && gives(nn::sigmoid{}, {3}, {3}) &&
+              gives(nn::tanh{}, {2, 3}, {2, 3}));
 static_assert(gives(nn::softmax{}, {"N", 3}, {"N", 3}) && gives(nn::log_softmax{.axis = 0}, {4, 3}, {4, 3}));
 static_assert(gives(nn::dropout{0.3}, {"N", 3}, {"N", 3}));
-static_assert(gives(nn::batch_norm2d{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) && gives(nn::batch_norm2d{.features = 3, .affine = false}, {2, 3, 4, 4}, {2, 3, 4, 4}));
+static_assert(gives(nn::batch_norm2d{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
+              gives(nn::batch_norm2d{.features = 3, .affine = false}, {2, 3, 4, 4}, {2, 3, 4, 4}));
 static_assert(gives(nn::residual{nn::linear{5, 5}}, {"N", 5}, {"N", 5}));
 
 template <class L>
-constexpr bool says(const L& layer, const shape& in, std::string_view words) { return run(layer, in).why.view() == words; }
+constexpr bool says(const L& layer, const shape& in, std::string_view words) {
+  return run(layer, in).why.view() == words;
+}
 static_assert(says(nn::linear{0, 3}, {2, 5}, "linear needs positive `in` and `out` but has 0 and 3"));
 static_assert(says(nn::linear{5, 3}, {5}, "linear expects rows of features, shape [N, 5], but is given [5]"));
-static_assert(says(nn::conv2d{.in_channels = 4, .out_channels = 6, .groups = 4}, {1, 4, 8, 8}, "conv2d: groups 4 does not divide 4 and 6 channels"));
+static_assert(says(nn::conv2d{.in_channels = 4, .out_channels = 6, .groups = 4}, {1, 4, 8, 8},
+                   "conv2d: groups 4 does not divide 4 and 6 channels"));
 static_assert(says(nn::conv2d{4, 6, 3, 0}, {1, 4, 8, 8}, "conv2d needs positive `kernel`, `stride` and `dilation`"));
 static_assert(says(nn::conv2d{4, 6}, {4, 8, 8}, "conv2d expects images [N, C, H, W] but is given [4x8x8]"));
 static_assert(says(nn::max_pool2d{0}, {1, 4, 8, 8}, "max_pool2d needs positive `kernel` and `stride`"));
 static_assert(says(nn::avg_pool2d{2}, {8, 8}, "avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
-static_assert(says(nn::global_avg_pool2d{}, {8, 8}, "global_avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
+static_assert(says(nn::global_avg_pool2d{}, {8, 8},
+                   "global_avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
 static_assert(says(nn::batch_norm2d{}, {1, 4, 8, 8}, "batch_norm2d needs positive `features` but has 0"));
 static_assert(says(nn::residual{nn::linear{5, 4}}, {2, 5}, "add: the shapes do not broadcast: [2x4] [2x5]"));
 
@@ -119,10 +139,12 @@ using strings = std::vector<std::string>;
 BOOST_AUTO_TEST_SUITE(layer)
 
 BOOST_AUTO_TEST_CASE(parameters_are_named_and_shaped_as_in_pytorch) {
-  BOOST_TEST(asks(nn::linear{5, 3}, {2, 5}, false) == (strings{"parameter weight[3x5]", "parameter bias[3]"}), boost::test_tools::per_element());
-  BOOST_TEST(asks(nn::linear{5, 3, false}, {2, 5}, false) == (strings{"parameter weight[3x5]"}), boost::test_tools::per_element());
-  BOOST_TEST(asks(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = {1, 3}, .groups = 2}, {2, 4, 8, 8}, false) ==
-                 (strings{"parameter weight[8x2x1x3]", "parameter bias[8]"}),
+  BOOST_TEST(asks(nn::linear{5, 3}, {2, 5}, false) == (strings{"parameter weight[3x5]", "parameter bias[3]"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(asks(nn::linear{5, 3, false}, {2, 5}, false) == (strings{"parameter weight[3x5]"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(asks(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = {1, 3}, .groups = 2}, {2, 4, 8, 8},
+                  false) == (strings{"parameter weight[8x2x1x3]", "parameter bias[8]"}),
              boost::test_tools::per_element());
 }
 
@@ -139,9 +161,11 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_start_within_one_over_the_root_of_fan_in
     BOOST_TEST(std::abs(start.a + 0.2) < 1e-9);
     BOOST_TEST(std::abs(start.b - 0.2) < 1e-9);
   }
-  for (auto& start : starts(nn::conv2d{.in_channels = 8, .out_channels = 2, .kernel = 5, .groups = 2}, {2, 8, 8, 8}))   // fan_in 4 * 5 * 5
+  for (auto& start : starts(nn::conv2d{.in_channels = 8, .out_channels = 2, .kernel = 5, .groups = 2},
+                            {2, 8, 8, 8}))  // fan_in 4 * 5 * 5
     BOOST_TEST(std::abs(start.b - 0.1) < 1e-9);
-  BOOST_TEST((starts(nn::batch_norm2d{3}, {2, 3, 4, 4}) == std::vector{initialiser::constant(1), initialiser::constant(0)}));
+  BOOST_TEST(
+      (starts(nn::batch_norm2d{3}, {2, 3, 4, 4}) == std::vector{initialiser::constant(1), initialiser::constant(0)}));
 }
 
 BOOST_AUTO_TEST_CASE(dropout_draws_only_while_training) {
@@ -152,7 +176,8 @@ BOOST_AUTO_TEST_CASE(dropout_draws_only_while_training) {
 
 BOOST_AUTO_TEST_CASE(batch_norm_reads_its_statistics_and_assigns_them_only_while_training) {
   strings inference{"state running_mean[3] 0", "state running_var[3] 1", "parameter weight[3]", "parameter bias[3]"};
-  strings training{"state running_mean[3] 0", "assign", "state running_var[3] 1", "assign", "parameter weight[3]", "parameter bias[3]"};
+  strings training{"state running_mean[3] 0", "assign",           "state running_var[3] 1", "assign",
+                   "parameter weight[3]",     "parameter bias[3]"};
   BOOST_TEST(asks(nn::batch_norm2d{3}, {2, 3, 4, 4}, false) == inference, boost::test_tools::per_element());
   BOOST_TEST(asks(nn::batch_norm2d{3}, {2, 3, 4, 4}, true) == training, boost::test_tools::per_element());
 }

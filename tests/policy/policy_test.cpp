@@ -10,19 +10,23 @@ import lamina;
 using namespace lamina;
 
 namespace user {
-struct dropout_rate { double p = 0.5; };   // a user's own policy: nothing to register
-}
+struct dropout_rate {
+  double p = 0.5;
+};  // a user's own policy: nothing to register
+}  // namespace user
 
 namespace {
 
 using set = policies<update(true), element<double>, sub<"dot">(update(false), user::dropout_rate(0.1))>;
 
 // ---- canonical form
-static_assert(std::is_same_v<set, policies<sub<"dot">(user::dropout_rate(0.1), update(false)), element<double>, update(true)>>);
+static_assert(
+    std::is_same_v<set, policies<sub<"dot">(user::dropout_rate(0.1), update(false)), element<double>, update(true)>>);
 static_assert(std::is_same_v<policies<update(false), update(false)>, policies<update(false)>>);
 static_assert(!std::is_same_v<policies<update(false)>, policies<update(true)>>);
 static_assert(!std::is_same_v<policies<element<float>>, policies<element<double>>>);
-static_assert(std::is_same_v<policies<sub<"a">(sub<"b">(update(false), feedback(true)))>, policies<sub<"a">(sub<"b">(feedback(true), update(false)))>>);
+static_assert(std::is_same_v<policies<sub<"a">(sub<"b">(update(false), feedback(true)))>,
+                             policies<sub<"a">(sub<"b">(feedback(true), update(false)))>>);
 static_assert(!std::is_same_v<policies<sub<"a">(update(false))>, policies<sub<"b">(update(false))>>);
 
 // ---- asking a set
@@ -43,14 +47,17 @@ static_assert(!deep::for_sublayer<"body">::get<update>().value);
 static_assert(deep::for_sublayer<"body">::for_sublayer<"first">::get<update>().value);
 static_assert(!deep::for_sublayer<"body">::for_sublayer<"second">::get<update>().value);
 static_assert(deep::for_sublayer<"body">::for_sublayer<"first">::get<feedback>().value);
-static_assert(deep::for_sublayer<"first">::get<update>().value);   // `first` at the top is not `body.first`
+static_assert(deep::for_sublayer<"first">::get<update>().value);  // `first` at the top is not `body.first`
 static_assert(!policies<sub<"a">(sub<"b">(update(false)))>::for_sublayer<"a">::has<update>);
 
 // ---- lookup by a path known as a value
 template <class Set>
-constexpr bool updates(std::initializer_list<label> path) { return Set::template value_at<update>(view<const label>(path)); }
+constexpr bool updates(std::initializer_list<label> path) {
+  return Set::template value_at<update>(view<const label>(path));
+}
 static_assert(updates<deep>({}) && !updates<deep>({"body"}) && updates<deep>({"body", "first"}));
-static_assert(!updates<deep>({"body", "second"}) && !updates<deep>({"body", "second", "x"}) && updates<deep>({"other", "first"}));
+static_assert(!updates<deep>({"body", "second"}) && !updates<deep>({"body", "second", "x"}) &&
+              updates<deep>({"other", "first"}));
 static_assert(updates<policies<>>({"a", "b"}));
 constexpr label dot_path[] = {"dot"};
 static_assert(set::at<user::dropout_rate>(view<const label>(dot_path)).p == 0.1);
@@ -78,9 +85,8 @@ BOOST_AUTO_TEST_CASE(a_path_made_at_run_time_finds_what_the_type_says) {
 
 BOOST_AUTO_TEST_CASE(sublayers_with_entries_of_their_own_are_listed) {
   std::string names;
-  policies<sub<"b">(update(false)), update(true), sub<"a">(feedback(true))>::each_sub([&](auto name, auto inner) {
-    names += std::string(name) + (inner.size == 1 ? "1 " : "? ");
-  });
+  policies<sub<"b">(update(false)), update(true), sub<"a">(feedback(true))>::each_sub(
+      [&](auto name, auto inner) { names += std::string(name) + (inner.size == 1 ? "1 " : "? "); });
   BOOST_TEST((names == "a1 b1 " || names == "b1 a1 "));
 }
 

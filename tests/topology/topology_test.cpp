@@ -12,42 +12,48 @@ using namespace lamina;
 namespace {
 
 // ---- chains
-constexpr auto lenet = sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5}, nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::flatten{}, sublayer<"fc1">(nn::linear{.in = 400, .out = 120}), nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{}, nn::linear{.in = 84, .out = 10});
+constexpr auto lenet =
+    sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{},
+               nn::max_pool2d{.kernel = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5}, nn::relu{},
+               nn::max_pool2d{.kernel = 2}, nn::flatten{}, sublayer<"fc1">(nn::linear{.in = 400, .out = 120}),
+               nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{}, nn::linear{.in = 84, .out = 10});
 static_assert(ValidTopology<lenet> && Layer<decltype(lenet)>);
-static_assert(lenet.size == 12 && lenet.names[0] == label("0") && lenet.names[7] == label("fc1") && lenet.names[11] == label("11"));
+static_assert(lenet.size == 12 && lenet.names[0] == label("0") && lenet.names[7] == label("fc1") &&
+              lenet.names[11] == label("11"));
 static_assert(no_error<shape_check<lenet, input<"N", 1, 28, 28>>>);
 static_assert(output_type_of<lenet, input<"N", 1, 28, 28>> == tensor_type{dtype::float32, {"N", 10}});
 static_assert(output_type_of<lenet, input<3, 1, 28, 28>> == tensor_type{dtype::float32, {3, 10}});
-static_assert(output_type_of<lenet, port_input<"input", double, dyn, 1, 28, 28>>.dims.rank == 0);   // double meets float parameters
+static_assert(output_type_of<lenet, port_input<"input", double, dyn, 1, 28, 28>>.dims.rank ==
+              0);  // double meets float parameters
 static_assert(!no_error<shape_check<lenet, input<"N", 1, 32, 32>>>);
 static_assert(no_error<typed_shape_check<lenet, dtype::float64, port_input<"input", double, "N", 1, 28, 28>>>);
-static_assert(typed_outputs_of<lenet, dtype::float64, input<"N", 1, 28, 28>>[0] == tensor_type{dtype::float64, {"N", 10}});
+static_assert(typed_outputs_of<lenet, dtype::float64, input<"N", 1, 28, 28>>[0] ==
+              tensor_type{dtype::float64, {"N", 10}});
 
 // ---- connections, in any order
-constexpr auto weight = topology(
-    sublayer<"param">(nn::param_source{.shape = {784, 10}}), sublayer<"dot">(nn::dot{}),
-    connect<"param.output", "dot.rhs">, connect<"input", "dot.lhs">, connect<"dot.output", "output">);
-constexpr auto weight_again = topology(
-    connect<"dot.output", "output">, connect<"input", "dot.lhs">, sublayer<"dot">(nn::dot{}), connect<"param.output", "dot.rhs">,
-    sublayer<"param">(nn::param_source{.shape = {784, 10}}));
+constexpr auto weight =
+    topology(sublayer<"param">(nn::param_source{.shape = {784, 10}}), sublayer<"dot">(nn::dot{}),
+             connect<"param.output", "dot.rhs">, connect<"input", "dot.lhs">, connect<"dot.output", "output">);
+constexpr auto weight_again =
+    topology(connect<"dot.output", "output">, connect<"input", "dot.lhs">, sublayer<"dot">(nn::dot{}),
+             connect<"param.output", "dot.rhs">, sublayer<"param">(nn::param_source{.shape = {784, 10}}));
 static_assert(ValidTopology<weight> && ValidTopology<weight_again>);
-static_assert(weight.wires.order[0] == 0 && weight_again.wires.order[0] == 1);   // param before dot
+static_assert(weight.wires.order[0] == 0 && weight_again.wires.order[0] == 1);  // param before dot
 static_assert(output_type_of<weight, input<"N", 784>>.dims == shape{"N", 10});
 static_assert(output_type_of<weight_again, input<"N", 784>>.dims == shape{"N", 10});
 
 // ---- several inputs and outputs, by name and by position
-constexpr auto two_ports = topology(
-    sublayer<"product">(nn::dot{}), sublayer<"act">(nn::relu{}),
-    connect<"a", "product.lhs">, connect<"b", "product.rhs">, connect<"product.output", "act.input">,
-    connect<"act.output", "activated">, connect<"product.output", "plain">, connect<"a", "same">);
+constexpr auto two_ports =
+    topology(sublayer<"product">(nn::dot{}), sublayer<"act">(nn::relu{}), connect<"a", "product.lhs">,
+             connect<"b", "product.rhs">, connect<"product.output", "act.input">, connect<"act.output", "activated">,
+             connect<"product.output", "plain">, connect<"a", "same">);
 static_assert(two_ports.inputs().size() == 2 && two_ports.inputs()[1] == label("b"));
-static_assert(two_ports.outputs().size() == 3 && two_ports.outputs()[0] == label("activated") && two_ports.outputs()[2] == label("same"));
+static_assert(two_ports.outputs().size() == 3 && two_ports.outputs()[0] == label("activated") &&
+              two_ports.outputs()[2] == label("same"));
 static_assert(output_type_of<two_ports, input<2, 3>, input<3, 5>>.dims == shape{2, 5});
 static_assert(output_types_of<two_ports, input<2, 3>, input<3, 5>>[2].dims == shape{2, 3});
-static_assert(output_type_of<two_ports, port_input<"b", float, 3, 5>, port_input<"a", float, 2, 3>>.dims == shape{2, 5});
+static_assert(output_type_of<two_ports, port_input<"b", float, 3, 5>, port_input<"a", float, 2, 3>>.dims ==
+              shape{2, 5});
 static_assert(output_type_of<two_ports, port_input<"b", float, 3, 5>, input<2, 3>>.dims == shape{2, 5});
 static_assert(input_ports<two_ports, port_input<"b", float, 3, 5>, input<2, 3>> == std::array<int, 2>{1, 0});
 static_assert(!no_error<shape_check<two_ports, input<2, 3>, input<4, 5>>>);
@@ -61,14 +67,15 @@ struct halves {
     return std::array<V, 2>{slice(x, {.start = 0, .stop = 2, .axis = 1}), slice(x, {.start = 2, .stop = 5, .axis = 1})};
   }
 };
-constexpr auto lower = topology(sublayer<"cut">(halves{}), connect<"input", "cut.input">, connect<"cut.low", "output">, discard<"cut.high">);
+constexpr auto lower = topology(sublayer<"cut">(halves{}), connect<"input", "cut.input">, connect<"cut.low", "output">,
+                                discard<"cut.high">);
 static_assert(ValidTopology<lower>);
 static_assert(output_type_of<lower, input<7, 5>>.dims == shape{7, 2});
 
 // ---- nesting: topologies in topologies, and layers made of layers by code
-constexpr auto nested = topology(
-    connect<"a.output", "b.input">, connect<"b.output", "output">, connect<"input", "a.input">,
-    sublayer<"b">(sequential(nn::tanh{}, nn::linear{.in = 10, .out = 3})), sublayer<"a">(weight));
+constexpr auto nested =
+    topology(connect<"a.output", "b.input">, connect<"b.output", "output">, connect<"input", "a.input">,
+             sublayer<"b">(sequential(nn::tanh{}, nn::linear{.in = 10, .out = 3})), sublayer<"a">(weight));
 static_assert(output_type_of<nested, input<"N", 784>>.dims == shape{"N", 3});
 
 struct two_convolutions {
@@ -76,7 +83,8 @@ struct two_convolutions {
   constexpr auto forward(auto& s, const auto& x) const { return relu(s("b", b, relu(s("a", a, x))) + x); }
 };
 constexpr nn::conv2d same{.in_channels = 4, .out_channels = 4, .kernel = 3, .padding = 1};
-constexpr auto by_code = sequential(two_convolutions{same, same}, sublayer<"block">(nn::residual{sequential(same, nn::batch_norm2d{4})}));
+constexpr auto by_code =
+    sequential(two_convolutions{same, same}, sublayer<"block">(nn::residual{sequential(same, nn::batch_norm2d{4})}));
 static_assert(output_type_of<by_code, input<"N", 4, 8, 8>>.dims == shape{"N", 4, 8, 8});
 
 // A family of topologies is a variable template; a layer that is no topology can be a whole model.
@@ -89,11 +97,14 @@ constexpr nn::linear alone{.in = 3, .out = 2};
 static_assert(ValidTopology<alone> && output_type_of<alone, input<"N", 3>>.dims == shape{"N", 2});
 
 // ---- policies
-static_assert(no_error<sub_policies_check<nested, policies<sub<"b">(sub<"1">(update(false))), sub<"a">(update(false))>>>);
+static_assert(
+    no_error<sub_policies_check<nested, policies<sub<"b">(sub<"1">(update(false))), sub<"a">(update(false))>>>);
 static_assert(!no_error<sub_policies_check<nested, policies<sub<"b">(sub<"2">(update(false)))>>>);
 
 // ---- the same walk at run time, over a scope that takes notes
-struct notes { std::vector<std::string> parameters; };
+struct notes {
+  std::vector<std::string> parameters;
+};
 struct note_scope {
   notes* book;
   text* why;
@@ -134,16 +145,20 @@ BOOST_AUTO_TEST_CASE(parameters_have_the_names_of_their_path) {
 BOOST_AUTO_TEST_CASE(unnamed_sublayers_are_named_by_position) {
   notes book;
   BOOST_TEST((run(lenet, {2, 1, 28, 28}, book) == shape{2, 10}));
-  std::vector<std::string> expected{"0.weight [6x1x5x5]", "0.bias [6]", "3.weight [16x6x5x5]", "3.bias [16]", "fc1.weight [120x400]", "fc1.bias [120]",
-                                    "9.weight [84x120]", "9.bias [84]", "11.weight [10x84]", "11.bias [10]"};
+  std::vector<std::string> expected{"0.weight [6x1x5x5]",   "0.bias [6]",     "3.weight [16x6x5x5]", "3.bias [16]",
+                                    "fc1.weight [120x400]", "fc1.bias [120]", "9.weight [84x120]",   "9.bias [84]",
+                                    "11.weight [10x84]",    "11.bias [10]"};
   BOOST_TEST(book.parameters == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(layers_made_by_code_name_their_parts) {
-  static constexpr auto blocks = sequential(two_convolutions{same, same}, sublayer<"block">(nn::residual{sequential(same)}));
+  static constexpr auto blocks =
+      sequential(two_convolutions{same, same}, sublayer<"block">(nn::residual{sequential(same)}));
   notes book;
   BOOST_TEST((run(blocks, {1, 4, 6, 6}, book) == shape{1, 4, 6, 6}));
-  std::vector<std::string> expected{"0.a.weight [4x4x3x3]", "0.a.bias [4]", "0.b.weight [4x4x3x3]", "0.b.bias [4]", "block.body.0.weight [4x4x3x3]", "block.body.0.bias [4]"};
+  std::vector<std::string> expected{"0.a.weight [4x4x3x3]",          "0.a.bias [4]",
+                                    "0.b.weight [4x4x3x3]",          "0.b.bias [4]",
+                                    "block.body.0.weight [4x4x3x3]", "block.body.0.bias [4]"};
   BOOST_TEST(book.parameters == expected, boost::test_tools::per_element());
 }
 

@@ -7,36 +7,54 @@ import lamina.std;
 namespace lamina {
 
 // ---- what a policy is -----------------------------------------------------------------------------------------------
-// Any structural type with a default value: the value a layer gets where nobody says anything. A policy is its own kind,
-// unless it names another type as `kind`: that is how policies that carry a type are one kind (`element<float>`,
+// Any structural type with a default value: the value a layer gets where nobody says anything. A policy is its own
+// kind, unless it names another type as `kind`: that is how policies that carry a type are one kind (`element<float>`,
 // `element<double>`).
 
 /// Whether parameters are trained; false freezes them.
-export struct update { bool value = true; };
+export struct update {
+  bool value = true;
+};
 /// Whether a backward pass hands on the gradients of its inputs.
-export struct feedback { bool value = false; };
+export struct feedback {
+  bool value = false;
+};
 
 /// The kind of `element<T>`; float where nothing is said.
-export struct element_kind { using type = float; };
+export struct element_kind {
+  using type = float;
+};
 template <class T>
-struct element_policy { using kind = element_kind; using type = T; };
+struct element_policy {
+  using kind = element_kind;
+  using type = T;
+};
 /// The element type of parameters and results.
 export template <class T>
 inline constexpr element_policy<T> element{};
 
 /// The kind of `compute<T>`; `void` where nothing is said: the element type itself.
-export struct compute_kind { using type = void; };
+export struct compute_kind {
+  using type = void;
+};
 template <class T>
-struct compute_policy { using kind = compute_kind; using type = T; };
+struct compute_policy {
+  using kind = compute_kind;
+  using type = T;
+};
 /// The type in which results are computed while parameters keep their element type (mixed precision).
 export template <class T>
 inline constexpr compute_policy<T> compute{};
 
 template <class P>
-struct kind_of { using type = P; };
+struct kind_of {
+  using type = P;
+};
 template <class P>
   requires requires { typename P::kind; }
-struct kind_of<P> { using type = typename P::kind; };
+struct kind_of<P> {
+  using type = typename P::kind;
+};
 
 // ---- policies of a sublayer -----------------------------------------------------------------------------------------
 
@@ -45,20 +63,28 @@ export template <fixed_string Name>
 struct sublayer_name_check {
   static consteval text message() {
     text t;
-    if (Name.empty()) t << "a sublayer's name is empty";
-    else if (Name.view().size() > label::limit) t << "the sublayer name `" << Name.view() << "` has " << Name.view().size() << " characters; the limit is " << label::limit;
-    else if (Name.view().find('.') != std::string_view::npos) t << "the sublayer name `" << Name.view() << "` contains a dot; a dot separates a sublayer from its port";
+    if (Name.empty())
+      t << "a sublayer's name is empty";
+    else if (Name.view().size() > label::limit)
+      t << "the sublayer name `" << Name.view() << "` has " << Name.view().size() << " characters; the limit is "
+        << label::limit;
+    else if (Name.view().find('.') != std::string_view::npos)
+      t << "the sublayer name `" << Name.view() << "` contains a dot; a dot separates a sublayer from its port";
     return t;
   }
 };
 
 // What `sub<"dot">(...)` returns: the values as written. The set below turns it into a `sub_set`, where order is gone.
 template <fixed_string Name, class... P>
-struct sub_values { pack<P...> held; };
+struct sub_values {
+  pack<P...> held;
+};
 template <fixed_string Name>
 struct sub_maker {
   template <class... P>
-  consteval sub_values<Name, P...> operator()(P... p) const { return {{{p}...}}; }
+  consteval sub_values<Name, P...> operator()(P... p) const {
+    return {{{p}...}};
+  }
 };
 /// Policies for one sublayer: `sub<"dot">(update(false))`, nested as deep as the topology.
 export template <fixed_string Name>
@@ -70,7 +96,11 @@ struct policy_set;
 template <fixed_string Name>
 struct sub_kind {};
 template <fixed_string Name, class Set>
-struct sub_set { using kind = sub_kind<Name>; using policies_of = Set; static constexpr auto name = Name; };
+struct sub_set {
+  using kind = sub_kind<Name>;
+  using policies_of = Set;
+  static constexpr auto name = Name;
+};
 template <class T>
 inline constexpr bool is_sub = false;
 template <fixed_string Name, class Set>
@@ -81,20 +111,28 @@ inline constexpr bool is_sub<sub_set<Name, Set>> = true;
 template <auto P>
 using policy_kind = typename kind_of<std::remove_cvref_t<decltype(P)>>::type;
 template <auto P>
-struct held { static constexpr auto value = P; };   // identity of a value as identity of a type
+struct held {
+  static constexpr auto value = P;
+};  // identity of a value as identity of a type
 
-// Row and table of a relation between all pairs; the kinds and values are compared as types, never by their printed names.
+// Row and table of a relation between all pairs; the kinds and values are compared as types, never by their printed
+// names.
 template <auto A, auto... B>
-consteval auto same_kinds() { return std::array<bool, sizeof...(B) + 1>{std::is_same_v<policy_kind<A>, policy_kind<B>>...}; }
+consteval auto same_kinds() {
+  return std::array<bool, sizeof...(B) + 1>{std::is_same_v<policy_kind<A>, policy_kind<B>>...};
+}
 template <auto A, auto... B>
-consteval auto same_values() { return std::array<bool, sizeof...(B) + 1>{std::is_same_v<held<A>, held<B>>...}; }
+consteval auto same_values() {
+  return std::array<bool, sizeof...(B) + 1>{std::is_same_v<held<A>, held<B>>...};
+}
 
 template <std::size_t N>
 struct choice {
   std::array<std::size_t, N> at{};
   std::size_t count = 0;
 };
-// First of each kind, sorted by the kind's name: which name comes first does not matter, only that it is always the same.
+// First of each kind, sorted by the kind's name: which name comes first does not matter, only that it is always the
+// same.
 template <auto... P>
 consteval auto canonical_order() {
   constexpr std::size_t n = sizeof...(P);
@@ -116,10 +154,14 @@ struct in_order {
   static constexpr auto order = canonical_order<P...>();
   static constexpr pack<std::remove_cvref_t<decltype(P)>...> all{{P}...};
   template <std::size_t... I>
-  static consteval auto set(std::index_sequence<I...>) { return policy_set<all.template get<order.at[I]>()...>{}; }
+  static consteval auto set(std::index_sequence<I...>) {
+    return policy_set<all.template get<order.at[I]>()...>{};
+  }
 };
 template <auto... P>
-consteval auto canonical() { return in_order<P...>::set(std::make_index_sequence<in_order<P...>::order.count>{}); }
+consteval auto canonical() {
+  return in_order<P...>::set(std::make_index_sequence<in_order<P...>::order.count>{});
+}
 
 template <class S, auto V>
 struct normal_sub;
@@ -128,12 +170,15 @@ template <auto P>
 consteval auto normal() {
   if constexpr (requires { typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type; })
     return typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type{};
-  else return P;
+  else
+    return P;
 }
 template <fixed_string Name, class... Q, auto V>
 struct normal_sub<sub_values<Name, Q...>, V> {
   template <std::size_t... I>
-  static consteval auto set(std::index_sequence<I...>) { return canonical<normal<V.held.template get<I>()>()...>(); }
+  static consteval auto set(std::index_sequence<I...>) {
+    return canonical<normal<V.held.template get<I>()>()...>();
+  }
   using type = sub_set<Name, decltype(set(std::index_sequence_for<Q...>{}))>;
 };
 
@@ -152,18 +197,25 @@ consteval text kind_name(std::string_view name) {
 template <auto P>
 consteval void spell_policy(text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
-  if constexpr (requires { typename T::kind; typename T::type; })
+  if constexpr (requires {
+                  typename T::kind;
+                  typename T::type;
+                })
     t << kind_name(type_name<typename T::kind>()) << "<" << type_name<typename T::type>() << ">";
   else if constexpr (requires { requires std::is_arithmetic_v<std::remove_cvref_t<decltype(P.value)>>; })
     t << without_scope(type_name<T>()) << "(" << P.value << ")";
   else {
-    std::string_view whole = type_name<held<P>>();   // `lamina::held<user::rate{0.5}>`
+    std::string_view whole = type_name<held<P>>();  // `lamina::held<user::rate{0.5}>`
     auto from = whole.find('<') + 1;
     t << without_scope(whole.substr(from, whole.size() - from - 1));
   }
 }
 template <auto P>
-consteval text spelled() { text t; spell_policy<P>(t); return t; }
+consteval text spelled() {
+  text t;
+  spell_policy<P>(t);
+  return t;
+}
 
 template <auto... P>
 struct policy_conflicts;
@@ -171,13 +223,16 @@ struct policy_conflicts;
 template <auto P>
 consteval void faults_within(std::size_t position, text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
-  if constexpr (!std::is_class_v<T>) t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>() << "`, which is no policy";
-  else if constexpr (requires { P.held; }) []<fixed_string Name, class... Q>(const sub_values<Name, Q...>&, text& out) {
-    text inner = []<std::size_t... I>(std::index_sequence<I...>) {
-      return policy_conflicts<P.held.template get<I>()...>::message();
-    }(std::index_sequence_for<Q...>{});
-    if (!inner.empty()) out << "sublayer `" << Name.view() << "`: " << inner;
-  }(P, t);
+  if constexpr (!std::is_class_v<T>)
+    t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>()
+      << "`, which is no policy";
+  else if constexpr (requires { P.held; })
+    []<fixed_string Name, class... Q>(const sub_values<Name, Q...>&, text& out) {
+      text inner = []<std::size_t... I>(std::index_sequence<I...>) {
+        return policy_conflicts<P.held.template get<I>()...>::message();
+      }(std::index_sequence_for<Q...>{});
+      if (!inner.empty()) out << "sublayer `" << Name.view() << "`: " << inner;
+    }(P, t);
 }
 template <auto... P>
 consteval bool first_conflict(std::size_t& first, std::size_t& second) {
@@ -185,7 +240,11 @@ consteval bool first_conflict(std::size_t& first, std::size_t& second) {
   std::array<bool, n + 1> kinds[n + 1] = {same_kinds<P, P...>()...}, values[n + 1] = {same_values<P, P...>()...};
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (kinds[i][j] && !values[i][j]) { first = j; second = i; return true; }
+      if (kinds[i][j] && !values[i][j]) {
+        first = j;
+        second = i;
+        return true;
+      }
   return false;
 }
 template <auto... P>
@@ -205,14 +264,17 @@ struct policy_conflicts {
     }
     std::string_view names[n + 1] = {type_name<policy_kind<P>>()...};
     text values[n + 1] = {spelled<P>()...};
-    return t << "policy `" << kind_name(names[i]) << "` is given two different values: `" << values[i] << "` and `" << values[j] << "`";
+    return t << "policy `" << kind_name(names[i]) << "` is given two different values: `" << values[i] << "` and `"
+             << values[j] << "`";
   }
 
  private:
   template <auto Q>
   static consteval std::string_view name_of_sub() {
-    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>) return std::remove_cvref_t<decltype(Q)>::name.view();
-    else return {};
+    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>)
+      return std::remove_cvref_t<decltype(Q)>::name.view();
+    else
+      return {};
   }
 };
 
@@ -238,15 +300,18 @@ struct policy_set {
   /// The stated policy of a kind, else the kind's default.
   template <class Kind>
   static consteval auto get() {
-    if constexpr (has<Kind>) return pick<Kind, P...>();
-    else return Kind{};
+    if constexpr (has<Kind>)
+      return pick<Kind, P...>();
+    else
+      return Kind{};
   }
 
   /// The set as a sublayer sees it: inherited, with the sublayer's own entry on top.
   template <fixed_string Name>
   using for_sublayer = typename descend<Name, P...>::type;
 
-  /// The policy of a kind for the sublayer at a path of names that is known only as a value, as `result(policy)` says it.
+  /// The policy of a kind for the sublayer at a path of names that is known only as a value, as `result(policy)` says
+  /// it.
   template <class Kind, class F>
   static constexpr auto at(view<const label> path, F result) {
     auto found = result(get<Kind>());
@@ -255,14 +320,20 @@ struct policy_set {
   }
   /// The policy of a kind that carries a value, for the sublayer at a path of names.
   template <class Kind>
-  static constexpr Kind at(view<const label> path) { return at<Kind>(path, [](Kind p) { return p; }); }
+  static constexpr Kind at(view<const label> path) {
+    return at<Kind>(path, [](Kind p) { return p; });
+  }
   /// The `value` of a policy for the sublayer at a path of names.
   template <class Kind>
-  static constexpr auto value_at(view<const label> path) { return at<Kind>(path, [](auto p) { return p.value; }); }
+  static constexpr auto value_at(view<const label> path) {
+    return at<Kind>(path, [](auto p) { return p.value; });
+  }
 
   /// Calls f(name, set) for each sublayer with an entry of its own.
   template <class F>
-  static constexpr void each_sub(F&& f) { (visit_sub<P>(f), ...); }
+  static constexpr void each_sub(F&& f) {
+    (visit_sub<P>(f), ...);
+  }
 
   // The steps of `at`, also called by the set of the parent.
   template <class Kind, class F, class R>
@@ -277,8 +348,10 @@ struct policy_set {
  private:
   template <class Kind, auto Q, auto... R>
   static consteval auto pick() {
-    if constexpr (std::is_same_v<policy_kind<Q>, Kind>) return Q;
-    else return pick<Kind, R...>();
+    if constexpr (std::is_same_v<policy_kind<Q>, Kind>)
+      return Q;
+    else
+      return pick<Kind, R...>();
   }
   template <auto Q, class F>
   static constexpr void visit_sub(F& f) {
@@ -289,7 +362,9 @@ struct policy_set {
 
 // The union of two sets; where both speak of one kind the left one wins.
 export template <auto... A, auto... B>
-consteval auto operator+(policy_set<A...>, policy_set<B...>) { return canonical<A..., B...>(); }
+consteval auto operator+(policy_set<A...>, policy_set<B...>) {
+  return canonical<A..., B...>();
+}
 
 // What a sublayer sees: its own entry first, then what the parent says for all of its sublayers.
 template <fixed_string Name, auto... P>
@@ -297,13 +372,17 @@ struct descend {
   template <auto Q>
   static consteval auto own_part() {
     using T = std::remove_cvref_t<decltype(Q)>;
-    if constexpr (std::is_same_v<typename kind_of<T>::type, sub_kind<Name>>) return typename T::policies_of{};
-    else return policy_set<>{};
+    if constexpr (std::is_same_v<typename kind_of<T>::type, sub_kind<Name>>)
+      return typename T::policies_of{};
+    else
+      return policy_set<>{};
   }
   template <auto Q>
   static consteval auto inherited_part() {
-    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>) return policy_set<>{};
-    else return policy_set<Q>{};
+    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>)
+      return policy_set<>{};
+    else
+      return policy_set<Q>{};
   }
   using type = decltype((policy_set<>{} + ... + own_part<P>()) + (policy_set<>{} + ... + inherited_part<P>()));
 };

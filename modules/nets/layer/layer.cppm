@@ -1,5 +1,5 @@
-// What a layer is, and how one is run: any copyable class with `forward`, which is called with a scope (where parameters,
-// states and nested layers are found by name) and one value per input port.
+// What a layer is, and how one is run: any copyable class with `forward`, which is called with a scope (where
+// parameters, states and nested layers are found by name) and one value per input port.
 export module lamina:layer;
 import :core;
 import :tensor;
@@ -11,7 +11,9 @@ namespace lamina {
 
 // `forward` is a template of its scope and values, so it cannot be called to see whether it is there: a class that
 // inherits the name twice cannot name it either.
-struct names_forward { int forward; };
+struct names_forward {
+  int forward;
+};
 template <class L>
 struct names_forward_twice : L, names_forward {};
 template <class L>
@@ -19,8 +21,8 @@ concept HasForward = std::is_class_v<L> && !__is_final(L) && !requires { &names_
 template <class L>
 concept HasForwardPorts = requires { L::has_forward_ports; };
 
-/// A layer: a class that can be copied, with `forward(scope, inputs...)`, or a topology. Optional members, with their defaults:
-/// `kind()` (the type's name), `inputs()` and `outputs()` (one port: `input`, `output`), `check(types, why)`.
+/// A layer: a class that can be copied, with `forward(scope, inputs...)`, or a topology. Optional members, with their
+/// defaults: `kind()` (the type's name), `inputs()` and `outputs()` (one port: `input`, `output`), `check(types, why)`.
 export template <class L>
 concept Layer = std::is_copy_constructible_v<L> && (HasForward<L> || HasForwardPorts<L>);
 
@@ -33,7 +35,8 @@ inline constexpr std::array<label, sizeof...(Name)> ports{label(Name.view())...}
 export namespace detail {
 template <Layer L>
 constexpr std::string_view layer_kind(const L& l) {
-  if constexpr (requires { l.kind(); }) return l.kind();
+  if constexpr (requires { l.kind(); })
+    return l.kind();
   else {
     constexpr std::string_view whole = type_name<L>(), name = whole.substr(0, whole.find('<'));
     constexpr auto colons = name.rfind("::");
@@ -42,13 +45,17 @@ constexpr std::string_view layer_kind(const L& l) {
 }
 template <Layer L>
 constexpr view<const label> layer_inputs(const L& l) {
-  if constexpr (requires { l.inputs(); }) return l.inputs();
-  else return ports<"input">;
+  if constexpr (requires { l.inputs(); })
+    return l.inputs();
+  else
+    return ports<"input">;
 }
 template <Layer L>
 constexpr view<const label> layer_outputs(const L& l) {
-  if constexpr (requires { l.outputs(); }) return l.outputs();
-  else return ports<"output">;
+  if constexpr (requires { l.outputs(); })
+    return l.outputs();
+  else
+    return ports<"output">;
 }
 
 /// What a layer's own check says about the types of its inputs; empty where it has none or is content.
@@ -60,13 +67,17 @@ constexpr void check_layer(const L& l, view<const tensor_type> in, text& why) {
 // Numbers of ports known from the type alone: those of `forward`'s parameters and results.
 template <class L>
 consteval std::size_t input_count() {
-  if constexpr (requires { L::inputs(); }) return L::inputs().size();
-  else return 1;
+  if constexpr (requires { L::inputs(); })
+    return L::inputs().size();
+  else
+    return 1;
 }
 template <class L>
 consteval std::size_t output_count() {
-  if constexpr (requires { L::outputs(); }) return L::outputs().size();
-  else return 1;
+  if constexpr (requires { L::outputs(); })
+    return L::outputs().size();
+  else
+    return 1;
 }
 
 /// Runs a layer in its own scope, from and to one value per port. A scope may look at the inputs first (`enter`) and
@@ -75,14 +86,17 @@ template <class S, Layer L, class V>
 constexpr void run_layer(S& scope, const L& l, view<const V> in, view<V> out) {
   if constexpr (requires { scope.enter(l, in); })
     if (!scope.enter(l, in)) return;
-  if constexpr (HasForwardPorts<L>) l.forward_ports(scope, in, out);
-  else [&]<std::size_t... I>(std::index_sequence<I...>) {
-    if constexpr (output_count<L>() == 1) out[0] = l.forward(scope, in[I]...);
-    else {
-      auto all = l.forward(scope, in[I]...);   // an array of one value per output port
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i];
-    }
-  }(std::make_index_sequence<input_count<L>()>{});
+  if constexpr (HasForwardPorts<L>)
+    l.forward_ports(scope, in, out);
+  else
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (output_count<L>() == 1)
+        out[0] = l.forward(scope, in[I]...);
+      else {
+        auto all = l.forward(scope, in[I]...);  // an array of one value per output port
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i];
+      }
+    }(std::make_index_sequence<input_count<L>()>{});
 }
 }  // namespace detail
 

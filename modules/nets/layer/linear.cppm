@@ -1,5 +1,5 @@
-// Layers with weights that multiply their input. Parameters are named and laid out as PyTorch has them, so that its files
-// load unmapped, and start as its do: uniform within 1 / sqrt(fan_in).
+// Layers with weights that multiply their input. Parameters are named and laid out as PyTorch has them, so that its
+// files load unmapped, and start as its do: uniform within 1 / sqrt(fan_in).
 export module lamina:layer.linear;
 import :core;
 import :op.elementwise;
@@ -21,19 +21,24 @@ export struct linear {
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (in < 1 || out < 1) why << "linear needs positive `in` and `out` but has " << in << " and " << out;
-    else if (s.rank < 2) why << "linear expects rows of features, shape [N, " << in << "], but is given " << s;
-    else if (!may_equal(s.back(), in)) why << "linear expects " << in << " input features but is given " << s.back() << ", shape " << s;
+    if (in < 1 || out < 1)
+      why << "linear needs positive `in` and `out` but has " << in << " and " << out;
+    else if (s.rank < 2)
+      why << "linear expects rows of features, shape [N, " << in << "], but is given " << s;
+    else if (!may_equal(s.back(), in))
+      why << "linear expects " << in << " input features but is given " << s.back() << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = lamina::matmul(x, s.parameter("weight", shape{out, in}, initialiser::kaiming_uniform(in)), {.transpose_b = true});
+    auto y = lamina::matmul(x, s.parameter("weight", shape{out, in}, initialiser::kaiming_uniform(in)),
+                            {.transpose_b = true});
     if (!bias) return y;
     return y + s.parameter("bias", shape{out}, initialiser::kaiming_uniform(in));
   }
 };
 
 /// Cross-correlation of images with `out_channels` filters.
-/// Shapes:  x [N, in_channels, H, W] -> [N, out_channels, OH, OW]; weight [out_channels, in_channels / groups, KH, KW], bias [out_channels].
+/// Shapes:  x [N, in_channels, H, W] -> [N, out_channels, OH, OW]; weight [out_channels, in_channels / groups, KH, KW],
+/// bias [out_channels].
 export struct conv2d {
   std::int64_t in_channels = 0, out_channels = 0;
   extent2d kernel = 3, stride = 1, padding = 0, dilation = 1;
@@ -42,20 +47,30 @@ export struct conv2d {
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (in_channels < 1 || out_channels < 1) why << "conv2d needs positive `in_channels` and `out_channels` but has " << in_channels << " and " << out_channels;
-    else if (groups < 1 || in_channels % groups || out_channels % groups) why << "conv2d: groups " << groups << " does not divide " << in_channels << " and " << out_channels << " channels";
-    else if (kernel.h < 1 || kernel.w < 1 || stride.h < 1 || stride.w < 1 || dilation.h < 1 || dilation.w < 1) why << "conv2d needs positive `kernel`, `stride` and `dilation`";
-    else if (s.rank != 4) why << "conv2d expects images [N, C, H, W] but is given " << s;
-    else if (!may_equal(s[1], in_channels)) why << "conv2d expects " << in_channels << " input channels but is given " << s[1] << ", shape " << s;
-    else if (window_positions(s[2], kernel.h, stride.h, padding.h, dilation.h) == dim(0) || window_positions(s[3], kernel.w, stride.w, padding.w, dilation.w) == dim(0))
+    if (in_channels < 1 || out_channels < 1)
+      why << "conv2d needs positive `in_channels` and `out_channels` but has " << in_channels << " and "
+          << out_channels;
+    else if (groups < 1 || in_channels % groups || out_channels % groups)
+      why << "conv2d: groups " << groups << " does not divide " << in_channels << " and " << out_channels
+          << " channels";
+    else if (kernel.h < 1 || kernel.w < 1 || stride.h < 1 || stride.w < 1 || dilation.h < 1 || dilation.w < 1)
+      why << "conv2d needs positive `kernel`, `stride` and `dilation`";
+    else if (s.rank != 4)
+      why << "conv2d expects images [N, C, H, W] but is given " << s;
+    else if (!may_equal(s[1], in_channels))
+      why << "conv2d expects " << in_channels << " input channels but is given " << s[1] << ", shape " << s;
+    else if (window_positions(s[2], kernel.h, stride.h, padding.h, dilation.h) == dim(0) ||
+             window_positions(s[3], kernel.w, stride.w, padding.w, dilation.w) == dim(0))
       why << "conv2d: the kernel " << kernel.h << "x" << kernel.w << " is larger than the padded map, shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t channels = in_channels / groups, fan_in = channels * kernel.h * kernel.w;
-    auto weight = s.parameter("weight", shape{out_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
+    auto weight =
+        s.parameter("weight", shape{out_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv2d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
     if (!bias) return y;
-    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1, 1});
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)),
+                               shape{out_channels, 1, 1});
   }
 };
 

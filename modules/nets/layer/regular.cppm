@@ -16,8 +16,10 @@ namespace lamina::nn {
 
 namespace detail {
 constexpr dtype element_of(const auto& x) {
-  if constexpr (requires { x.type.element; }) return x.type.element;
-  else return x.type().element;
+  if constexpr (requires { x.type.element; })
+    return x.type.element;
+  else
+    return x.type().element;
 }
 /// How many elements each channel of x [N, C, H, W] has, as a number of x's element type, shape [1].
 constexpr auto elements_per_channel(const auto& x) {
@@ -32,7 +34,8 @@ export struct dropout {
   double probability = 0.5;
 
   constexpr void check(view<const tensor_type>, text& why) const {
-    if (!(probability >= 0 && probability < 1)) why << "dropout needs a probability of at least 0 and below 1 but has " << probability;
+    if (!(probability >= 0 && probability < 1))
+      why << "dropout needs a probability of at least 0 and below 1 but has " << probability;
   }
   constexpr auto forward(auto& s, const auto& x) const {
     if (!s.training() || probability == 0) return x;
@@ -40,11 +43,10 @@ export struct dropout {
   }
 };
 
-/// Normalises each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch while
-/// training, by running ones after.
-/// Shapes:   x [N, features, H, W] -> the same; weight, bias, running_mean, running_var [features].
-/// Numerics: the batch is normalised by its biased variance; `running_var` takes the unbiased one, as PyTorch has it.
-/// Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
+/// Normalises each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch
+/// while training, by running ones after. Shapes:   x [N, features, H, W] -> the same; weight, bias, running_mean,
+/// running_var [features]. Numerics: the batch is normalised by its biased variance; `running_var` takes the unbiased
+/// one, as PyTorch has it. Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
 export struct batch_norm2d {
   std::int64_t features = 0;
   double epsilon = 1e-5, momentum = 0.1;
@@ -52,9 +54,12 @@ export struct batch_norm2d {
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (features < 1) why << "batch_norm2d needs positive `features` but has " << features;
-    else if (s.rank != 4) why << "batch_norm2d expects images [N, C, H, W] but is given " << s;
-    else if (!may_equal(s[1], features)) why << "batch_norm2d expects " << features << " channels but is given " << s[1] << ", shape " << s;
+    if (features < 1)
+      why << "batch_norm2d needs positive `features` but has " << features;
+    else if (s.rank != 4)
+      why << "batch_norm2d expects images [N, C, H, W] but is given " << s;
+    else if (!may_equal(s[1], features))
+      why << "batch_norm2d expects " << features << " channels but is given " << s[1] << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
     if (s.training()) return by_batch(s, x);

@@ -1,6 +1,6 @@
-// What a topology's names and connections mean: ordinary code over plain structs, run once per topology by the compiler.
-// Names are labels of three words and ports are views, because constant evaluation pays per array element; sentences are
-// made only when something is wrong.
+// What a topology's names and connections mean: ordinary code over plain structs, run once per topology by the
+// compiler. Names are labels of three words and ports are views, because constant evaluation pays per array element;
+// sentences are made only when something is wrong.
 export module lamina:topology.analysis;
 import :core;
 import lamina.std;
@@ -10,10 +10,14 @@ namespace lamina {
 // ---- connections ----------------------------------------------------------------------------------------------------
 
 /// One end of a connection: a port of a sublayer or, where `node` is empty, a port of the topology itself.
-export struct endpoint { label node, port; };
+export struct endpoint {
+  label node, port;
+};
 /// From an output of a sublayer (or an input of the topology) to an input of a sublayer (or an output of the topology).
 /// An empty `to` states that an output is not used.
-export struct connection { endpoint from, to; };
+export struct connection {
+  endpoint from, to;
+};
 
 // `sublayer.port` or `port`, each part 1 to 24 characters.
 consteval void check_endpoint(std::string_view spelled, text& t) {
@@ -21,7 +25,8 @@ consteval void check_endpoint(std::string_view spelled, text& t) {
   auto node = dot == std::string_view::npos ? std::string_view("x") : spelled.substr(0, dot);
   auto port = dot == std::string_view::npos ? spelled : spelled.substr(dot + 1);
   if (node.empty() || port.empty() || port.find('.') != std::string_view::npos)
-    t << "`" << spelled << "` is no end of a connection; write `sublayer.port`, or `port` for a port of the topology itself";
+    t << "`" << spelled
+      << "` is no end of a connection; write `sublayer.port`, or `port` for a port of the topology itself";
   else if (node.size() > label::limit || port.size() > label::limit)
     t << "`" << (node.size() > label::limit ? node : port) << "` is longer than " << label::limit << " characters";
 }
@@ -49,7 +54,8 @@ template <fixed_string From>
 struct discard_check {
   static consteval text message() {
     text t = connection_check<From>::message();
-    if (t.empty() && From.view().find('.') == std::string_view::npos) t << "discard: `" << From.view() << "` names no port of a sublayer; write `sublayer.port`";
+    if (t.empty() && From.view().find('.') == std::string_view::npos)
+      t << "discard: `" << From.view() << "` names no port of a sublayer; write `sublayer.port`";
     return t;
   }
 };
@@ -75,7 +81,8 @@ struct node_view {
   view<const label> in, out;
 };
 
-// Where the analysis writes; ports of all sublayers stand in flat arrays, `first_in` and `first_out` say where each begins.
+// Where the analysis writes; ports of all sublayers stand in flat arrays, `first_in` and `first_out` say where each
+// begins.
 struct wiring_view {
   view<int> order, first_in, first_out;
   view<source> feeds, result;
@@ -122,11 +129,11 @@ struct topology_analysis {
   text& why;
   int count;
   scratch<int> by_name;
-  scratch<source> fed;         // per input port of all sublayers
-  scratch<bool> used;          // per output port of all sublayers
-  scratch<int> waiting;        // per sublayer: inputs that come from sublayers not yet placed
-  scratch<int> head, next;     // connections by the sublayer they come from, as linked lists
-  scratch<int> target;         // per connection: the sublayer it leads to
+  scratch<source> fed;      // per input port of all sublayers
+  scratch<bool> used;       // per output port of all sublayers
+  scratch<int> waiting;     // per sublayer: inputs that come from sublayers not yet placed
+  scratch<int> head, next;  // connections by the sublayer they come from, as linked lists
+  scratch<int> target;      // per connection: the sublayer it leads to
 
   static consteval std::size_t ports(view<const node_view> nodes, bool in) {
     std::size_t n = 0;
@@ -134,8 +141,18 @@ struct topology_analysis {
     return n;
   }
   consteval topology_analysis(view<const node_view> n, view<const connection> e, wiring_view& o, text& w)
-      : nodes(n), edges(e), out(o), why(w), count(static_cast<int>(n.size())), by_name(n.size()), fed(ports(n, true)),
-        used(ports(n, false)), waiting(n.size()), head(n.size()), next(e.size()), target(e.size()) {
+      : nodes(n),
+        edges(e),
+        out(o),
+        why(w),
+        count(static_cast<int>(n.size())),
+        by_name(n.size()),
+        fed(ports(n, true)),
+        used(ports(n, false)),
+        waiting(n.size()),
+        head(n.size()),
+        next(e.size()),
+        target(e.size()) {
     int in = 0, results = 0;
     for (int i = 0; i < count; ++i) {
       out.first_in[at(i)] = in;
@@ -149,7 +166,10 @@ struct topology_analysis {
   consteval const node_view& node(int i) const { return nodes[at(i)]; }
 
   consteval bool names_differ() {
-    if (!count) { why << "a topology needs at least one sublayer"; return false; }
+    if (!count) {
+      why << "a topology needs at least one sublayer";
+      return false;
+    }
     for (int i = 0; i < count; ++i) by_name[i] = i;
     std::sort(by_name.data, by_name.data + count, [&](int a, int b) { return node(a).name < node(b).name; });
     for (int i = 1; i < count; ++i)
@@ -163,8 +183,10 @@ struct topology_analysis {
     int low = 0, high = count;
     while (low < high) {
       int middle = (low + high) / 2;
-      if (node(by_name[middle]).name < name) low = middle + 1;
-      else high = middle;
+      if (node(by_name[middle]).name < name)
+        low = middle + 1;
+      else
+        high = middle;
     }
     return low < count && node(by_name[low]).name == name ? by_name[low] : -1;
   }
@@ -176,12 +198,19 @@ struct topology_analysis {
       if (node(i).in.size() != 1 || node(i).out.size() != 1) {
         bool in = node(i).in.size() != 1;
         auto& ports = in ? node(i).in : node(i).out;
-        why << "sublayer `" << node(i).name << "` (" << node(i).kind << ") has " << ports.size() << (in ? " inputs" : " outputs");
-        if (!ports.empty()) { why << ":"; list_names(why, ports); }
+        why << "sublayer `" << node(i).name << "` (" << node(i).kind << ") has " << ports.size()
+            << (in ? " inputs" : " outputs");
+        if (!ports.empty()) {
+          why << ":";
+          list_names(why, ports);
+        }
         why << "; in sequential(...) each sublayer has one input and one output, anything else is a topology(...)";
         return false;
       }
-    for (int i = 0; i < count; ++i) { out.order[at(i)] = i; out.feeds[at(i)] = {i - 1, 0}; }
+    for (int i = 0; i < count; ++i) {
+      out.order[at(i)] = i;
+      out.feeds[at(i)] = {i - 1, 0};
+    }
     out.inputs[0] = label("input");
     out.outputs[0] = label("output");
     out.input_count = out.output_count = 1;
@@ -203,7 +232,8 @@ struct topology_analysis {
   consteval bool no_such_port(const connection& c, int i, const label& port, bool in) {
     auto& ports = in ? node(i).in : node(i).out;
     std::string_view side = in ? "input" : "output";
-    about(c) << "sublayer `" << node(i).name << "` (" << node(i).kind << ") has no " << side << " port `" << port << "`; its " << side << " ports are:";
+    about(c) << "sublayer `" << node(i).name << "` (" << node(i).kind << ") has no " << side << " port `" << port
+             << "`; its " << side << " ports are:";
     list_names(why, ports);
     return false;
   }
@@ -272,7 +302,8 @@ struct topology_analysis {
       if (!resolve_from(c, s)) return false;
       if (!c.to.node.empty()) {
         if (!feed_input(c, s, edge)) return false;
-      } else if (!c.to.port.empty() && !feed_output(c, s)) return false;
+      } else if (!c.to.port.empty() && !feed_output(c, s))
+        return false;
       ++edge;
     }
     return true;
@@ -281,7 +312,8 @@ struct topology_analysis {
   consteval bool sublayers_are_connected() {
     for (int i = 0; i < count; ++i) {
       bool any = false;
-      for (std::size_t p = 0; p < node(i).in.size(); ++p) any = any || fed[at(out.first_in[at(i)]) + p].node != source::nothing;
+      for (std::size_t p = 0; p < node(i).in.size(); ++p)
+        any = any || fed[at(out.first_in[at(i)]) + p].node != source::nothing;
       for (std::size_t p = 0; p < node(i).out.size(); ++p) any = any || used[at(out.first_out[at(i)]) + p];
       if (any) continue;
       why << "sublayer `" << node(i).name << "` (" << node(i).kind << ") is in no connection";
@@ -300,14 +332,16 @@ struct topology_analysis {
   }
   consteval bool outputs_are_used() {
     if (!out.output_count) {
-      why << "the topology has no output; connect a port to a name without a dot, as in `" << node(count - 1).name << ".";
+      why << "the topology has no output; connect a port to a name without a dot, as in `" << node(count - 1).name
+          << ".";
       why << (node(count - 1).out.empty() ? label("output") : node(count - 1).out[0]) << "` -> `output`";
       return false;
     }
     for (int i = 0; i < count; ++i)
       for (std::size_t p = 0; p < node(i).out.size(); ++p) {
         if (used[at(out.first_out[at(i)]) + p]) continue;
-        why << "output port `" << node(i).name << "." << node(i).out[p] << "` is not used; connect it, or say `discard` if it is meant";
+        why << "output port `" << node(i).name << "." << node(i).out[p]
+            << "` is not used; connect it, or say `discard` if it is meant";
         return false;
       }
     return true;
@@ -350,14 +384,17 @@ struct topology_analysis {
   }
 
   consteval bool graph() {
-    if (!names_differ() || !connections() || !sublayers_are_connected() || !inputs_are_fed() || !outputs_are_used() || !place()) return false;
+    if (!names_differ() || !connections() || !sublayers_are_connected() || !inputs_are_fed() || !outputs_are_used() ||
+        !place())
+      return false;
     for (std::size_t i = 0; i < fed.size; ++i) out.feeds[i] = fed[i];
     return true;
   }
 };
 
 /// Finds order, wiring and ports of a topology, or writes what is wrong with it.
-consteval bool analyse(view<const node_view> nodes, view<const connection> edges, bool chain, wiring_view& out, text& why) {
+consteval bool analyse(view<const node_view> nodes, view<const connection> edges, bool chain, wiring_view& out,
+                       text& why) {
   topology_analysis a(nodes, edges, out, why);
   return chain ? a.chain() : a.graph();
 }

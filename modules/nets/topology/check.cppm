@@ -1,5 +1,6 @@
-// What a model asks of a topology before it compiles: that its connections make sense, that the shapes fit through every
-// layer (the layers run over values that are only element type and shape), and that policies name sublayers that exist.
+// What a model asks of a topology before it compiles: that its connections make sense, that the shapes fit through
+// every layer (the layers run over values that are only element type and shape), and that policies name sublayers that
+// exist.
 export module lamina:topology.check;
 import :core;
 import :dtype;
@@ -19,14 +20,15 @@ namespace lamina {
 /// What the nested scopes of one walk share.
 export struct type_walk {
   text* why;
-  bool placed = false;       // the message already names the layer
+  bool placed = false;  // the message already names the layer
   std::int64_t sites = 0;
 };
 
 /// The scope in which layers run over types: parameters exist as their shapes, and the first misfit is put in words.
 export class type_scope {
  public:
-  constexpr type_scope(type_walk& walk, dtype element, bool training = false) : walk_(&walk), element_(element), training_(training) {}
+  constexpr type_scope(type_walk& walk, dtype element, bool training = false)
+      : walk_(&walk), element_(element), training_(training) {}
   constexpr type_scope nested(const label& name) const {
     type_scope s = *this;
     s.parent_ = this;
@@ -34,7 +36,9 @@ export class type_scope {
     return s;
   }
 
-  constexpr traced parameter(std::string_view, const shape& dims, const auto& /*initialiser*/) const { return made(element_, dims); }
+  constexpr traced parameter(std::string_view, const shape& dims, const auto& /*initialiser*/) const {
+    return made(element_, dims);
+  }
   constexpr traced state(std::string_view, const shape& dims, double) const { return made(element_, dims); }
   constexpr void assign(const traced&, const traced&) const {}
   constexpr bool training() const { return training_; }
@@ -52,8 +56,10 @@ export class type_scope {
       detail::run_layer(inner, layer, all, view<traced>(out));
       if (failed()) inner.explain(detail::layer_kind(layer), detail::layer_inputs(layer), all, {});
     }
-    if constexpr (results == 1) return out[0];
-    else return out;
+    if constexpr (results == 1)
+      return out[0];
+    else
+      return out;
   }
 
   // ---- what detail::run_layer and topologies ask
@@ -61,7 +67,8 @@ export class type_scope {
   constexpr bool enter(const L& layer, view<const traced> in) const {
     auto ports = detail::layer_inputs(layer);
     if (in.size() != ports.size()) {
-      *walk_->why << "it is called with " << in.size() << (in.size() == 1 ? " input" : " inputs") << " but has " << ports.size() << ":";
+      *walk_->why << "it is called with " << in.size() << (in.size() == 1 ? " input" : " inputs") << " but has "
+                  << ports.size() << ":";
       list_names(*walk_->why, ports);
       return false;
     }
@@ -72,7 +79,8 @@ export class type_scope {
   }
   constexpr bool failed() const { return !walk_->why->empty(); }
   /// Says in which layer the walk stopped, what its inputs were and who fed them; once, by the innermost layer.
-  constexpr void explain(std::string_view kind, view<const label> ports, view<const traced> in, view<const endpoint> fed_by) const {
+  constexpr void explain(std::string_view kind, view<const label> ports, view<const traced> in,
+                         view<const endpoint> fed_by) const {
     if (walk_->placed) return;
     walk_->placed = true;
     text t;
@@ -100,14 +108,21 @@ export class type_scope {
   }
   constexpr void spell_source(text& t, const endpoint& from) const {
     t << ", fed by " << (from.node.empty() ? "input `" : "`");
-    if (!from.node.empty() && parent_->parent_) { parent_->spell_path(t); t << "."; }
+    if (!from.node.empty() && parent_->parent_) {
+      parent_->spell_path(t);
+      t << ".";
+    }
     if (!from.node.empty()) t << from.node << ".";
     t << from.port << "`";
-    if (from.node.empty() && parent_->parent_) { t << " of `"; parent_->spell_path(t); t << "`"; }
+    if (from.node.empty() && parent_->parent_) {
+      t << " of `";
+      parent_->spell_path(t);
+      t << "`";
+    }
   }
 
   type_walk* walk_;
-  const type_scope* parent_ = nullptr;   // of the caller, which outlives this
+  const type_scope* parent_ = nullptr;  // of the caller, which outlives this
   label name_;
   dtype element_;
   bool training_;
@@ -119,7 +134,7 @@ export class type_scope {
 export template <dim... D>
 struct input {
   using element = float;
-  static constexpr bool has_element = false;   // the model's element type
+  static constexpr bool has_element = false;  // the model's element type
   static constexpr std::string_view port{};
   static constexpr shape pattern{D...};
 };
@@ -138,7 +153,10 @@ concept ModelInput = requires {
   { T::pattern } -> std::convertible_to<shape>;
 };
 
-struct input_view { std::string_view port; tensor_type type; };
+struct input_view {
+  std::string_view port;
+  tensor_type type;
+};
 constexpr void list_inputs(text& t, view<const label> ports) {
   t << (ports.size() == 1 ? "; its input is" : "; its inputs are");
   list_names(t, ports);
@@ -149,13 +167,20 @@ constexpr void match_inputs(view<const label> ports, view<const input_view> give
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (given[i].port.empty()) continue;
     int p = given[i].port.size() > label::limit ? -1 : index_of(ports, label(given[i].port));
-    if (p < 0) { why << "the model has no input `" << given[i].port << "`"; return list_inputs(why, ports); }
-    if (taken[p]) { why << "input `" << given[i].port << "` is given twice"; return; }
+    if (p < 0) {
+      why << "the model has no input `" << given[i].port << "`";
+      return list_inputs(why, ports);
+    }
+    if (taken[p]) {
+      why << "input `" << given[i].port << "` is given twice";
+      return;
+    }
     taken[p] = true;
     port_of[i] = p;
   }
   if (given.size() != ports.size()) {
-    why << "the model has " << ports.size() << (ports.size() == 1 ? " input" : " inputs") << " but " << given.size() << (given.size() == 1 ? " is" : " are") << " given";
+    why << "the model has " << ports.size() << (ports.size() == 1 ? " input" : " inputs") << " but " << given.size()
+        << (given.size() == 1 ? " is" : " are") << " given";
     return list_inputs(why, ports);
   }
   std::size_t next = 0;
@@ -175,10 +200,12 @@ concept ConstantTopology = requires { typename std::bool_constant<Topology.wires
 export template <const auto& Topology>
 struct structure_check {
   static consteval text message() {
-    if constexpr (!is_topology<std::remove_cvref_t<decltype(Topology)>>) return {};
+    if constexpr (!is_topology<std::remove_cvref_t<decltype(Topology)>>)
+      return {};
     else if constexpr (!ConstantTopology<Topology>)
       return text("the topology is a variable; declare it `inline constexpr`, or `static constexpr` in a function");
-    else return Topology.error();
+    else
+      return Topology.error();
   }
 };
 /// A layer whose names and connections make sense.
@@ -188,7 +215,8 @@ concept ValidTopology = no_error<structure_check<Topology>>;
 template <const auto& Topology, dtype Type, class... In>
 struct type_run {
   static constexpr std::size_t results = detail::layer_outputs(Topology).size();
-  static constexpr std::array<input_view, sizeof...(In)> given{input_view{In::port, {In::has_element ? dtype_of<typename In::element> : Type, In::pattern}}...};
+  static constexpr std::array<input_view, sizeof...(In)> given{
+      input_view{In::port, {In::has_element ? dtype_of<typename In::element> : Type, In::pattern}}...};
 
   static consteval std::array<int, sizeof...(In)> ports(text& why) {
     std::array<int, sizeof...(In)> port_of{};
@@ -210,7 +238,8 @@ struct type_run {
   }
 };
 
-/// The shapes through a whole topology with parameters of the given type: the layers run over types alone, for inference.
+/// The shapes through a whole topology with parameters of the given type: the layers run over types alone, for
+/// inference.
 export template <const auto& Topology, dtype Type, class... In>
 struct typed_shape_check {
   static consteval text message() {
@@ -225,10 +254,17 @@ using shape_check = typed_shape_check<Topology, dtype::float32, In...>;
 
 /// For each input, the port of the topology that it feeds.
 export template <const auto& Topology, class... In>
-inline constexpr auto input_ports = [] { text why; return type_run<Topology, dtype::float32, In...>::ports(why); }();
-/// Element types and shapes of a topology's outputs, in the order of its output ports, with parameters of the given type.
+inline constexpr auto input_ports = [] {
+  text why;
+  return type_run<Topology, dtype::float32, In...>::ports(why);
+}();
+/// Element types and shapes of a topology's outputs, in the order of its output ports, with parameters of the given
+/// type.
 export template <const auto& Topology, dtype Type, class... In>
-inline constexpr auto typed_outputs_of = [] { text why; return type_run<Topology, Type, In...>::run(why); }();
+inline constexpr auto typed_outputs_of = [] {
+  text why;
+  return type_run<Topology, Type, In...>::run(why);
+}();
 /// The same for float parameters.
 export template <const auto& Topology, class... In>
 inline constexpr auto output_types_of = typed_outputs_of<Topology, dtype::float32, In...>;
@@ -238,8 +274,8 @@ inline constexpr tensor_type output_type_of = output_types_of<Topology, In...>[0
 
 // ---- policies of sublayers ------------------------------------------------------------------------------------------
 
-// A set of policies against the names of a topology, and so on inwards; what a layer made by code names inside itself is
-// not known from outside.
+// A set of policies against the names of a topology, and so on inwards; what a layer made by code names inside itself
+// is not known from outside.
 template <class T, class Set>
 constexpr void check_sub_policies(const T& t, Set, std::string_view path, text& why) {
   Set::each_sub([&](std::string_view name, auto inner) {
@@ -263,7 +299,8 @@ export template <const auto& Topology, class Policies>
 struct sub_policies_check {
   static consteval text message() {
     text why;
-    if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>) check_sub_policies(Topology, Policies{}, {}, why);
+    if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>)
+      check_sub_policies(Topology, Policies{}, {}, why);
     return why;
   }
 };

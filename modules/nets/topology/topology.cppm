@@ -11,7 +11,10 @@ namespace lamina {
 // ---- named layers ---------------------------------------------------------------------------------------------------
 
 template <class L>
-struct named_layer { label name; L value; };
+struct named_layer {
+  label name;
+  L value;
+};
 template <class T>
 inline constexpr bool is_named_layer = false;
 template <class L>
@@ -21,15 +24,20 @@ template <fixed_string Name, class L>
 struct sublayer_check {
   static consteval text message() {
     text t = sublayer_name_check<Name>::message();
-    if (t.empty() && !Layer<L>) t << "sublayer `" << Name.view() << "` is given `" << type_name<L>() << "`, which is no layer: a layer is a class with a member `forward`";
+    if (t.empty() && !Layer<L>)
+      t << "sublayer `" << Name.view() << "` is given `" << type_name<L>()
+        << "`, which is no layer: a layer is a class with a member `forward`";
     return t;
   }
 };
-// Functions say `accepted<worded<...>()>`, which is what `no_error` says: the compiler prints the sentence a step earlier.
+// Functions say `accepted<worded<...>()>`, which is what `no_error` says: the compiler prints the sentence a step
+// earlier.
 /// A layer under a name: `sublayer<"dot">(nn::dot{})`. Parameters are found under it: `dot.weight`.
 export template <fixed_string Name, class L>
   requires accepted<worded<sublayer_check<Name, L>>()>
-constexpr named_layer<L> sublayer(L layer) { return {label(Name.view()), layer}; }
+constexpr named_layer<L> sublayer(L layer) {
+  return {label(Name.view()), layer};
+}
 
 // ---- the value ------------------------------------------------------------------------------------------------------
 
@@ -38,7 +46,7 @@ struct wiring {
   std::array<int, Layers> order{}, first_in{}, first_out{};
   std::array<source, Edges> feeds{}, result{};
   std::array<label, Edges> inputs{}, outputs{};
-  int input_count = 0, output_count = 0, values = 0;   // values: output ports of all sublayers
+  int input_count = 0, output_count = 0, values = 0;  // values: output ports of all sublayers
   bool ok = false;
 };
 
@@ -46,7 +54,7 @@ struct wiring {
 export template <class Layers, std::size_t Edges>
 struct topology_value {
   static constexpr std::size_t size = Layers::size;
-  static constexpr std::size_t edge_limit = Edges ? Edges : size + 1;   // without connections: a chain
+  static constexpr std::size_t edge_limit = Edges ? Edges : size + 1;  // without connections: a chain
   static constexpr bool has_forward_ports = true;
 
   Layers layers;
@@ -56,8 +64,12 @@ struct topology_value {
   wiring<size, edge_limit> wires{};
 
   static constexpr std::string_view kind() { return "topology"; }
-  constexpr view<const label> inputs() const { return {wires.inputs.data(), static_cast<std::size_t>(wires.input_count)}; }
-  constexpr view<const label> outputs() const { return {wires.outputs.data(), static_cast<std::size_t>(wires.output_count)}; }
+  constexpr view<const label> inputs() const {
+    return {wires.inputs.data(), static_cast<std::size_t>(wires.input_count)};
+  }
+  constexpr view<const label> outputs() const {
+    return {wires.outputs.data(), static_cast<std::size_t>(wires.output_count)};
+  }
 
   /// What is wrong with the names and connections, here or in a nested topology; empty where nothing is.
   consteval text error() const {
@@ -81,8 +93,13 @@ struct topology_value {
       if constexpr (requires { l.wires; }) nested_ok = nested_ok && l.wires.ok;
     });
     if (!nested_ok) return w;
-    wiring_view v{.order = w.order, .first_in = w.first_in, .first_out = w.first_out, .feeds = w.feeds, .result = w.result,
-                  .inputs = w.inputs, .outputs = w.outputs};
+    wiring_view v{.order = w.order,
+                  .first_in = w.first_in,
+                  .first_out = w.first_out,
+                  .feeds = w.feeds,
+                  .result = w.result,
+                  .inputs = w.inputs,
+                  .outputs = w.outputs};
     w.ok = analyse(nodes, edges, chain, v, why);
     w.input_count = v.input_count;
     w.output_count = v.output_count;
@@ -94,8 +111,9 @@ struct topology_value {
   constexpr void forward_ports(S& scope, view<const V> in, view<V> out) const {
     scratch<V> made(static_cast<std::size_t>(wires.values));
     for (int i : wires.order)
-      if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all(), i)) return;
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = value_of(wires.result[i], in, view<const V>(made.data, made.size));
+      if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all())) return;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = value_of(wires.result[i], in, view<const V>(made.data, made.size));
   }
 
  private:
@@ -115,14 +133,15 @@ struct topology_value {
 
   // One small function per layer; false where the scope says that the layer failed.
   template <class S, class V>
-  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>, int);
+  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>);
   template <std::size_t I, class S, class V>
-  static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made, int) {
+  static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made) {
     const auto& layer = t.layers.template get<I>();
     const auto ports = detail::layer_inputs(layer);
     const auto first = static_cast<std::size_t>(t.wires.first_in[I]);
     scratch<V> arguments(ports.size());
-    for (std::size_t p = 0; p < ports.size(); ++p) arguments[p] = t.value_of(t.wires.feeds[first + p], in, view<const V>(made.data(), made.size()));
+    for (std::size_t p = 0; p < ports.size(); ++p)
+      arguments[p] = t.value_of(t.wires.feeds[first + p], in, view<const V>(made.data(), made.size()));
     auto inner = scope.nested(t.names[I]);
     auto out = made.subview(static_cast<std::size_t>(t.wires.first_out[I]), detail::layer_outputs(layer).size());
     detail::run_layer(inner, layer, view<const V>(arguments.data, arguments.size), out);
@@ -130,7 +149,8 @@ struct topology_value {
       if (inner.failed()) {
         scratch<endpoint> fed_by(ports.size());
         for (std::size_t p = 0; p < ports.size(); ++p) fed_by[p] = t.name_of(t.wires.feeds[first + p]);
-        inner.explain(detail::layer_kind(layer), ports, view<const V>(arguments.data, arguments.size), view<const endpoint>(fed_by.data, fed_by.size));
+        inner.explain(detail::layer_kind(layer), ports, view<const V>(arguments.data, arguments.size),
+                      view<const endpoint>(fed_by.data, fed_by.size));
         return false;
       }
     return true;
@@ -152,10 +172,14 @@ inline constexpr bool is_topology<topology_value<Layers, Edges>> = true;
 enum class part : char { layer, named, edge, other };
 template <class T>
 consteval part part_of() {
-  if constexpr (is_named_layer<T>) return part::named;
-  else if constexpr (std::is_same_v<T, connection>) return part::edge;
-  else if constexpr (Layer<T>) return part::layer;
-  else return part::other;
+  if constexpr (is_named_layer<T>)
+    return part::named;
+  else if constexpr (std::is_same_v<T, connection>)
+    return part::edge;
+  else if constexpr (Layer<T>)
+    return part::layer;
+  else
+    return part::other;
 }
 template <class... A>
 struct topology_arguments_check {
@@ -215,12 +239,16 @@ consteval void take_edge(connection* to, std::size_t& n, const A& a) {
   if constexpr (std::is_same_v<A, connection>) to[n++] = a;
 }
 template <class T>
-struct layer_of { using type = T; };
+struct layer_of {
+  using type = T;
+};
 template <class L>
-struct layer_of<named_layer<L>> { using type = L; };
+struct layer_of<named_layer<L>> {
+  using type = L;
+};
 
-/// Layers and their connections, in any order: `topology(sublayer<"dot">(nn::dot{}), connect<"input", "dot.lhs">, ...)`.
-/// Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one.
+/// Layers and their connections, in any order: `topology(sublayer<"dot">(nn::dot{}), connect<"input", "dot.lhs">,
+/// ...)`. Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one.
 export template <class... A>
   requires accepted<worded<topology_arguments_check<A...>>()>
 consteval auto topology(A... parts) {
@@ -245,17 +273,22 @@ export template <class... A>
   requires accepted<worded<sequential_arguments_check<A...>>()>
 consteval auto sequential(A... parts) {
   auto value = [](const auto& a) -> const auto& {
-    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.value;
-    else return a;
+    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>)
+      return a.value;
+    else
+      return a;
   };
   std::size_t position = 0;
   auto name = [&](const auto& a) {
     text number;
     number << position++;
-    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.name;
-    else return label(number.view());
+    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>)
+      return a.name;
+    else
+      return label(number.view());
   };
-  topology_value<pack<typename layer_of<A>::type...>, 0> t{.layers = {{value(parts)}...}, .names = {name(parts)...}, .edges = {}, .chain = true};
+  topology_value<pack<typename layer_of<A>::type...>, 0> t{
+      .layers = {{value(parts)}...}, .names = {name(parts)...}, .edges = {}, .chain = true};
   text ignored;
   t.wires = t.analysed(ignored);
   return t;
