@@ -221,10 +221,12 @@ BOOST_AUTO_TEST_CASE(plain_on_random_windows) {
 }
 
 BOOST_AUTO_TEST_CASE(plain_on_layers_of_networks) {
-  for (window w : {window{1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}, window{6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1},
-                   window{24, 9, 11, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}, window{20, 12, 13, 20, 0, 0, 3, 3, 2, 2, 1, 1, 1, 1, 1},
-                   window{33, 7, 9, 18, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}, window{8, 15, 15, 8, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 8},
-                   window{12, 20, 20, 24, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2}, window{3, 33, 35, 7, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}}) {
+  for (window w :
+       {window{1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}, window{6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1},
+        window{24, 9, 11, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}, window{20, 12, 13, 20, 0, 0, 3, 3, 2, 2, 1, 1, 1, 1, 1},
+        window{33, 7, 9, 18, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}, window{8, 15, 15, 8, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 8},
+        window{12, 20, 20, 24, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2},
+        window{3, 33, 35, 7, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}}) {
     check_plain<float>(sized(w), 2, true, false);
     check_plain<double>(sized(w), 2, true, true);
   }
@@ -270,10 +272,13 @@ BOOST_AUTO_TEST_CASE(blocked_on_random_windows) {
 
 // Deep and wide enough that input channels and rows are taken in several blocks.
 BOOST_AUTO_TEST_CASE(blocked_in_blocks_of_channels_and_rows) {
-  check_blocked(sized({40 * lane_count(), 9, 9, 3 * lane_count(), 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, {false, true, true, true});
-  check_blocked(sized({16 * lane_count(), 20, 31, 2 * lane_count(), 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 1, {false, true, true, true});
+  check_blocked(sized({40 * lane_count(), 9, 9, 3 * lane_count(), 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1,
+                {false, true, true, true});
+  check_blocked(sized({16 * lane_count(), 20, 31, 2 * lane_count(), 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 1,
+                {false, true, true, true});
   check_blocked(sized({3, 120, 230, 2 * lane_count(), 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}), 1, {true, true, false, true});
-  check_blocked(sized({30 * lane_count(), 40, 41, 3 * lane_count(), 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}), 2, {false, true, true, false});
+  check_blocked(sized({30 * lane_count(), 40, 41, 3 * lane_count(), 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}), 2,
+                {false, true, true, false});
 }
 
 BOOST_AUTO_TEST_CASE(blocked_depthwise) {

@@ -22,7 +22,8 @@ inline window sized(window w) {
   return w;
 }
 inline bool fits(const window& w) {
-  return w.height + 2 * w.pad_h > w.dilation_h * (w.kernel_h - 1) && w.width + 2 * w.pad_w > w.dilation_w * (w.kernel_w - 1);
+  return w.height + 2 * w.pad_h > w.dilation_h * (w.kernel_h - 1) &&
+         w.width + 2 * w.pad_w > w.dilation_w * (w.kernel_w - 1);
 }
 
 inline std::string name(const window& w) {
@@ -72,7 +73,8 @@ template <class T>
 long mismatches(const T* actual, const sums<T>& expected, long extra_terms = 4) {
   long count = 0;
   for (std::size_t i = 0; i < expected.value.size(); ++i)
-    if (!kernel_test::close(actual[i], expected.value[i], expected.magnitude[i], expected.terms[i] + extra_terms)) ++count;
+    if (!kernel_test::close(actual[i], expected.value[i], expected.magnitude[i], expected.terms[i] + extra_terms))
+      ++count;
   return count;
 }
 

@@ -66,14 +66,16 @@ template <class T> struct maps {
         mean[at(here)] = sum / divisor;
         best_gradient[at(m * plane + where)] += gradient[at(here)];
         for (long i = p.top; i < p.bottom; ++i)
-          for (long j = p.left; j < p.right; ++j) mean_gradient[at(m * plane + i * w.width + j)] += gradient[at(here)] / divisor;
+          for (long j = p.left; j < p.right; ++j)
+            mean_gradient[at(m * plane + i * w.width + j)] += gradient[at(here)] / divisor;
       });
   }
 };
 
 template <class T> bool near(const buffer<T>& actual, const std::vector<double>& expected, double scale) {
   for (std::size_t i = 0; i < expected.size(); ++i)
-    if (!(std::abs(static_cast<double>(actual[i]) - expected[i]) <= scale * std::numeric_limits<T>::epsilon())) return false;
+    if (!(std::abs(static_cast<double>(actual[i]) - expected[i]) <= scale * std::numeric_limits<T>::epsilon()))
+      return false;
   return true;
 }
 

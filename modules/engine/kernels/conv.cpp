@@ -41,7 +41,8 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   }
   const bool planar = a->planar_in != 0;
   const long step = planar ? 1 : block, pixels = w.out_height * w.out_width;
-  const long in_count = planar ? w.channels : divide_up(w.channels, block), out_count = divide_up(w.out_channels, block);
+  const long in_count = planar ? w.channels : divide_up(w.channels, block),
+             out_count = divide_up(w.out_channels, block);
   const bool flat =
       w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 && w.pad_w == 0;
   const long reach = (w.out_width - 1) * w.stride_w + w.kernel_w - w.pad_w - w.width;   // columns beyond the right side
@@ -67,7 +68,8 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   const auto enter = [&](int at, long rows, bool at_edge) {
     const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
     for (int last = 0; last < 2; ++last)
-      if (rows > 0 && columns[last] > 0) a->tile[at + last] = tiles_of_blocked.at[mode][at_edge][columns[last] - 1][rows - 1];
+      if (rows > 0 && columns[last] > 0)
+        a->tile[at + last] = tiles_of_blocked.at[mode][at_edge][columns[last] - 1][rows - 1];
   };
   const auto enter_row = [&](int at, long count, bool at_edge) {
     if (count == 0) return;
@@ -120,7 +122,7 @@ std::size_t packed_bytes(const window* w, int planar_in) noexcept {
 template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
   constexpr int index = sizeof(T) == 4 ? 0 : 1;
   const gemm_functions& gemm = index == 0 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
-  plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at[index]);
+  plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at[index], tiles_of_correlation.at[index]);
   a->product_run = nullptr;
   if (a->decision[plain::method] == plain::by_tiles) return;
   gemm.prepare(&a->product);
@@ -130,6 +132,8 @@ template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
 
 template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, int role) noexcept {
   const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
+  if (a->decision[plain::method] == plain::by_tiles && role == plain::weight_grad)
+    return static_cast<std::size_t>(plain::correlation_bytes<T>(*a));
   if (a->decision[plain::method] == plain::by_tiles)
     return static_cast<std::size_t>(plain::tiles_bytes<T>(plain::sweep(a->w, static_cast<plain::role>(role))));
   const std::size_t full = gemm.scratch_bytes(&a->product), tail = gemm.scratch_bytes(&a->product_tail);
@@ -162,7 +166,8 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   if (a.decision[blocked::is_depthwise]) return run_depthwise(a, spare);
   const long in_blocks = blocked::divide_up(w.channels, blocked::block);
   const long in_image = (a.planar_in ? w.channels : in_blocks * blocked::block) * w.height * w.width;
-  const long out_image = blocked::divide_up(w.out_channels, blocked::block) * blocked::block * w.out_height * w.out_width;
+  const long out_image =
+      blocked::divide_up(w.out_channels, blocked::block) * blocked::block * w.out_height * w.out_width;
   for (long n = a.first; n < a.first + a.count; ++n)
     blocked::run_image(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr, a.out + n * out_image,
                        spare);

@@ -10,11 +10,12 @@ namespace lamina::kernels {
 struct window { long channels, height, width, out_channels, out_height, out_width;
                 long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups; };
 
-/// Plain layout, directly or through im2col and a matrix product, images [first, first + count) of N.  One struct for three kernels:
-///   forward:       out[n, o, y, x] = sum of weight[o, c, i, j] in[n, c, ...] (+ bias[o]), clamp
-///   input_grad:    out = gradient with respect to `in`; `in` holds the gradient of the result (weights are read)
-///   weight_grad:   out[o, c, i, j] += ... summed over the images of this call in order (out is overwritten, not added to);
-///                  `in` holds the forward input, `weight` the gradient of the result
+/// Plain layout, directly or through im2col and a matrix product, images [first, first + count) of N.  One struct for
+/// three kernels:
+///   forward:      out[n, o, y, x] = sum of weight[o, c, i, j] in[n, c, ...] (+ bias[o]), clamp
+///   input_grad:   out = gradient with respect to `in`; `in` holds the gradient of the result (weights are read)
+///   weight_grad:  out[o, c, i, j] = sum over the images of this call, in an order that depends on the window and `count`
+///                 alone (out is overwritten); `in` holds the forward input, `weight` the gradient of the result
 struct conv_plain_args {
   window w;
   long first, count;
@@ -29,22 +30,27 @@ struct conv_plain_functions {
   kernel forward, input_grad, weight_grad;
   /// Fills what is decided for the given role (0 forward, 1 input_grad, 2 weight_grad) from `w`.
   void (*prepare)(conv_plain_args* args, int role) noexcept;
+  /// Enough for this `count` and smaller ones, after `prepare`.
   std::size_t (*scratch_bytes)(const conv_plain_args* args, int role) noexcept;
 };
 
-/// Direct convolution over blocked buffers (inference).  `planar_in`: the input is plain (few channels); depthwise where
-/// groups == channels == out_channels.  Images [first, first + count).  Where `clamp`, low <= 0 unless out_channels is a
-/// multiple of the lanes: results beyond out_channels are zeros.
+/// Direct convolution over blocked buffers (inference).  `planar_in`: the input is plain (few channels); depthwise
+/// where groups == channels == out_channels.  Images [first, first + count).  Where `clamp`, low <= 0 <= high unless
+/// out_channels is a multiple of the lanes: results beyond out_channels are zeros.
 struct conv_blocked_args {
   window w;
   long first, count;
-  const float* in; const float* weight; const float* bias; const float* residual; float* out;   // weight: packed; bias padded to the block
+  const float* in;
+  const float* weight;                       // packed
+  const float* bias;                         // padded to the block with zeros; null: none
+  const float* residual;                     // laid out as `out`; null: none
+  float* out;
   float low, high; std::int32_t clamp, planar_in;
   void (*tile[12])(const void*) noexcept;    // decided by `prepare`
   long decision[16];                         // decided by `prepare`
 };
 struct conv_blocked_functions {
-  /// 1 if this window can be run here (groups == 1 or depthwise 3x3 pad 1 stride 1 or 2; dilation 1; any kernel, stride 1 or 2).
+  /// 1 if this window can be run here: groups == 1 or depthwise 3x3 pad 1; dilation 1, stride_w 1 or 2; any kernel.
   int (*supports)(const window* w, int planar_in) noexcept;
   void (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
@@ -58,10 +64,26 @@ struct conv_pack_args { window w; const float* weight; float* packed; std::int32
 struct reorder_args { const void* in; void* out; long images, channels, pixels; };
 
 /// Pooling over `images` maps of w.channels channels (plain) or channel blocks (blocked: w.channels counts channels).
-/// `index` (may be null): for each result the position y * width + x of its maximum in the input map, int32.
-struct pool_args { window w; long images; const void* in; void* out; std::int32_t* index; std::int32_t count_padding, pad; };
-/// out (gradient of the input, fully overwritten) from in (gradient of the result) and, for max, the index of the forward run.
-struct pool_grad_args { window w; long images; const void* in; const std::int32_t* index; void* out; std::int32_t count_padding, pad; };
+/// `index` (may be null): for each result the position y * width + x of its maximum in the input map, int32:
+/// the first of equal maxima, the last NaN, -1 for a window that lies in the padding altogether.
+struct pool_args {
+  window w;
+  long images;
+  const void* in;
+  void* out;
+  std::int32_t* index;
+  std::int32_t count_padding, pad;
+};
+/// out (gradient of the input, fully overwritten) from in (gradient of the result) and, for max, the index of the
+/// forward run.
+struct pool_grad_args {
+  window w;
+  long images;
+  const void* in;
+  const std::int32_t* index;
+  void* out;
+  std::int32_t count_padding, pad;
+};
 
 struct conv_functions {
   conv_plain_functions plain[2];             // [f32, f64]

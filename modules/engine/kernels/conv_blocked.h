@@ -176,7 +176,8 @@ template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
     depthwise_pixels<Stride, 1>(q, row, w, bias, -1, 1, q.width > 1 ? 3 : 2, at);
     const long end = (q.out_width - 1) * Stride + 2 > q.width ? q.out_width - 1 : q.out_width;
     long x = 1;
-    for (; x + pixels <= end; x += pixels) depthwise_pixels<Stride, pixels>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
+    for (; x + pixels <= end; x += pixels)
+      depthwise_pixels<Stride, pixels>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
     for (; x < end; ++x) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
     if (x < q.out_width) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 2, at + x);
   }
@@ -212,21 +213,24 @@ LAMINA_INLINE void copy_rows(const float* from, long blocks, long from_block, lo
   for (long b = 0; b < blocks; ++b) {
     for (long y = 0; y < rows; ++y) {
       __builtin_memset(to, 0, static_cast<std::size_t>(before) * sizeof(float));
-      __builtin_memcpy(to + before, from + b * from_block + y * from_row, static_cast<std::size_t>(inside) * sizeof(float));
+      __builtin_memcpy(to + before, from + b * from_block + y * from_row,
+                       static_cast<std::size_t>(inside) * sizeof(float));
       if (after > 0) __builtin_memset(to + before + inside, 0, static_cast<std::size_t>(after) * sizeof(float));
       to += to_pixels * step;
     }
   }
 }
 
-/// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (edge or short row) + last
-/// blocks].
-LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const float* residual, float* out, float* copy) {
+/// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (edge or short row) +
+/// last blocks].
+LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const float* residual, float* out,
+                             float* copy) {
   const window& w = a.w;
   const long* d = a.decision;
   const bool planar = a.planar_in != 0, flat = d[is_flat] != 0, edge = d[has_edge] != 0;
   const long step = planar ? 1 : block;
-  const long in_count = planar ? w.channels : divide_up(w.channels, block), out_count = divide_up(w.out_channels, block);
+  const long in_count = planar ? w.channels : divide_up(w.channels, block),
+             out_count = divide_up(w.out_channels, block);
   const long pixels = w.out_height * w.out_width;
   const long kernel_row = w.kernel_w * step * block;     // floats of weights of one kernel row
   tile_args q;

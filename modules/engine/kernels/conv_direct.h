@@ -55,6 +55,50 @@ template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile
   }
 }
 
+/// Largest tile of a correlation: output channels x taps, each a register of partial sums.
+#if defined(__AVX512F__)
+inline constexpr long most_outs = 4, most_taps = 6;
+#else
+inline constexpr long most_outs = 3, most_taps = 4;
+#endif
+
+/// Sums over images and pixels of gradient[o][pixel] * source[pixel + tap].
+template <class T> struct correlation_args {
+  const T* source;               // padded planes of the images at hand
+  const T* gradient;
+  long source_image, gradient_image, gradient_plane;
+  const long* tap;
+  const position* at;
+  long images, positions;
+  T* out;                        // [output channels][taps], added to
+  long out_row;
+};
+
+template <class T, int Outs, int Taps> LAMINA_INLINE void correlation(const correlation_args<T>& q) {
+  vec<T> sum[Outs][Taps];
+  LAMINA_UNROLL for (int i = 0; i < Outs; ++i)
+    LAMINA_UNROLL for (int j = 0; j < Taps; ++j) sum[i][j] = zero<T>();
+  long tap[Taps];
+  LAMINA_UNROLL for (int j = 0; j < Taps; ++j) tap[j] = q.tap[j];
+  const T* source = q.source;
+  const T* gradient = q.gradient;
+  for (long n = 0; n < q.images; ++n, source += q.source_image, gradient += q.gradient_image) {
+    LAMINA_NO_UNROLL for (long p = 0; p < q.positions; ++p) {
+      const position at = q.at[p];
+      const auto m = first<T>(static_cast<int>(at.lanes));
+      const T* from = source + at.source;
+      vec<T> g[Outs];
+      LAMINA_UNROLL for (int i = 0; i < Outs; ++i) g[i] = load(gradient + at.target + i * q.gradient_plane, m);
+      LAMINA_UNROLL for (int j = 0; j < Taps; ++j) {
+        const auto x = load(from + tap[j], m);
+        LAMINA_UNROLL for (int i = 0; i < Outs; ++i) sum[i][j] = fma<T>(g[i], x, sum[i][j]);
+      }
+    }
+  }
+  LAMINA_UNROLL for (int i = 0; i < Outs; ++i)
+    LAMINA_UNROLL for (int j = 0; j < Taps; ++j) q.out[i * q.out_row + j] += reduce_add<T>(sum[i][j]);
+}
+
 }  // namespace direct
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

@@ -42,7 +42,8 @@ LAMINA_INLINE void pack_weights(const window& w, bool planar, const float* from,
   const long taps = w.kernel_h * w.kernel_w, out_blocks = divide_up(w.out_channels, block);
   const bool grouped = w.groups > 1;
   const long channels = grouped ? 1 : w.channels;
-  const long in_blocks = grouped || planar ? channels : divide_up(channels, block), inner = grouped || planar ? 1 : block;
+  const long in_blocks = grouped || planar ? channels : divide_up(channels, block),
+             inner = grouped || planar ? 1 : block;
   for (long o = 0; o < out_blocks; ++o)
     for (long c = 0; c < in_blocks; ++c)
       for (long t = 0; t < taps; ++t)

@@ -60,6 +60,26 @@ LAMINA_DIRECT_TILES(LAMINA_DEFINE, f32)
 LAMINA_DIRECT_TILES(LAMINA_DEFINE, f64)
 #undef LAMINA_DEFINE
 
+// Tiles of the gradient of the weights: X(type, output channels, taps).
+#define LAMINA_TAPS_4(X, t, o) X(t, o, 1) X(t, o, 2) X(t, o, 3) X(t, o, 4)
+#if defined(__AVX512F__)
+#define LAMINA_TAPS(X, t, o) LAMINA_TAPS_4(X, t, o) X(t, o, 5) X(t, o, 6)
+#define LAMINA_CORRELATIONS(X, t) \
+  LAMINA_TAPS(X, t, 1) LAMINA_TAPS(X, t, 2) LAMINA_TAPS(X, t, 3) LAMINA_TAPS(X, t, 4)
+#else
+#define LAMINA_CORRELATIONS(X, t) LAMINA_TAPS_4(X, t, 1) LAMINA_TAPS_4(X, t, 2) LAMINA_TAPS_4(X, t, 3)
+#endif
+#define LAMINA_CORRELATION_NAME(t, o, k) LAMINA_KERNEL(conv_correlation_##t##_##o##_##k)
+#define LAMINA_DEFINE(t, o, k)                                                                 \
+  extern "C" void LAMINA_CORRELATION_NAME(t, o, k)(const void* q) noexcept {                   \
+    using element = lamina::kernels::direct::element_of::t;                                    \
+    using args = lamina::kernels::direct::correlation_args<element>;                           \
+    lamina::kernels::direct::correlation<element, o, k>(*static_cast<const args*>(q));         \
+  }
+LAMINA_CORRELATIONS(LAMINA_DEFINE, f32)
+LAMINA_CORRELATIONS(LAMINA_DEFINE, f64)
+#undef LAMINA_DEFINE
+
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
@@ -85,7 +105,19 @@ struct direct_tiles {
   }
 };
 
+/// [type][output channels - 1][taps - 1]
+struct correlation_tiles {
+  conv_tile at[2][4][6]{};
+  constexpr correlation_tiles() {
+#define LAMINA_ENTER(t, o, k) at[direct::element_index::t][o - 1][k - 1] = &LAMINA_CORRELATION_NAME(t, o, k);
+    LAMINA_CORRELATIONS(LAMINA_ENTER, f32)
+    LAMINA_CORRELATIONS(LAMINA_ENTER, f64)
+#undef LAMINA_ENTER
+  }
+};
+
 constexpr blocked_tiles tiles_of_blocked{};
+constexpr correlation_tiles tiles_of_correlation{};
 constexpr direct_tiles tiles_of_direct{};
 
 }  // namespace LAMINA_KERNEL_SET

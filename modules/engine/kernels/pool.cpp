@@ -224,7 +224,8 @@ template <class T> void max_any_grad(const pool_grad_args& a) {
 }
 
 LAMINA_INLINE long divisor(const span& rows, const span& columns, bool count_padding) {
-  const long count = count_padding ? rows.padded * columns.padded : (rows.end - rows.begin) * (columns.end - columns.begin);
+  const long count =
+      count_padding ? rows.padded * columns.padded : (rows.end - rows.begin) * (columns.end - columns.begin);
   return count > 0 ? count : 1;
 }
 
@@ -273,7 +274,8 @@ template <class T> void average_any_grad(const pool_grad_args& a) {
   }
 }
 
-/// Blocked maps: a register holds one pixel of a block of channels.  Four running results hide the latency of wide windows.
+/// Blocked maps: a register holds one pixel of a block of channels.  Four running results hide the latency of wide
+/// windows.
 template <class Begin, class Step, class End>
 LAMINA_INLINE void sweep_blocked(const pool_args& a, Begin begin, Step step, End end) {
   const window& w = a.w;

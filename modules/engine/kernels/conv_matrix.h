@@ -1,0 +1,155 @@
+// The moves of a convolution in the plain layout: padding written out, im2col, im2row, col2im.
+//
+// The padded copy of an image's planes, the im2col matrix and the rows are followed by a register of slack, since rows
+// are moved in whole registers whose excess the next row overwrites.
+#pragma once
+#include "conv_blocked.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace plain {
+
+using blocked::divide_up;
+using blocked::larger;
+using blocked::smaller;
+
+template <class T> constexpr long aligned(long count) {
+  return divide_up(count * static_cast<long>(sizeof(T)), 64) * 64;
+}
+
+/// Hands out parts of the scratch, each on its own cache lines.
+class scratch_parts {
+public:
+  explicit scratch_parts(void* scratch) : next_(static_cast<char*>(scratch)) {}
+  template <class T> T* take(long bytes) {
+    char* part = next_;
+    next_ += bytes;
+    return reinterpret_cast<T*>(part);
+  }
+
+private:
+  char* next_;
+};
+
+/// Planes with their padding written out.
+struct padded { long planes, height, width, top, left; };
+template <class T> constexpr long padded_bytes(const padded& p) {
+  return aligned<T>(p.planes * p.height * p.width + 2 * width<T>);
+}
+constexpr padded padded_input(const window& w) {
+  return {w.channels / w.groups, (w.out_height - 1) * w.stride_h + w.dilation_h * (w.kernel_h - 1) + 1,
+          (w.out_width - 1) * w.stride_w + w.dilation_w * (w.kernel_w - 1) + 1, w.pad_h, w.pad_w};
+}
+/// The gradient of the result, so padded that the input's gradient is a stride 1 convolution of it.
+constexpr padded padded_result(const window& w) {
+  return {w.out_channels / w.groups, w.height + w.dilation_h * (w.kernel_h - 1),
+          w.width + w.dilation_w * (w.kernel_w - 1), w.dilation_h * (w.kernel_h - 1) - w.pad_h,
+          w.dilation_w * (w.kernel_w - 1) - w.pad_w};
+}
+
+/// `count` zeros and up to a register more.
+template <class T> LAMINA_INLINE void clear(T* to, long count) {
+  for (long i = 0; i < count; i += width<T>) store<T>(to + i, zero<T>());
+}
+/// `count` elements; writes, and where `Exact` is false also reads, up to a register more.
+template <class T, bool Exact> LAMINA_INLINE void copy(const T* from, T* to, long count) {
+  long i = 0;
+  for (; i + width<T> <= count; i += width<T>) store<T>(to + i, load(from + i));
+  if (i < count) store<T>(to + i, Exact ? load(from + i, first<T>(static_cast<int>(count - i))) : load(from + i));
+}
+
+/// `count` elements of rows no longer than a register, in the narrowest moves that hold them: wide moves of a few
+/// elements cross cache lines most of the time.  Reads and writes up to a register more.
+template <class T> LAMINA_INLINE void copy_short(const T* from, T* to, long count) {
+  if (count * static_cast<long>(sizeof(T)) <= 16)
+    __builtin_memcpy(to, from, 16);
+  else if (count * static_cast<long>(sizeof(T)) <= 32)
+    __builtin_memcpy(to, from, 32);
+  else
+    copy<T, false>(from, to, count);
+}
+
+template <class T> void pad_planes(const T* from, long height, long row, const padded& p, T* to) {
+  const long inside = larger(0, smaller(row, p.width - p.left)), right = larger(0, p.width - p.left - inside);
+  for (long c = 0; c < p.planes; ++c) {
+    for (long y = 0; y < p.height; ++y, to += p.width) {
+      const long at = y - p.top;
+      if (at < 0 || at >= height || inside == 0) {
+        clear(to, p.width);
+      } else {
+        clear(to, p.left);
+        copy<T, true>(from + (c * height + at) * row, to + p.left, inside);
+        clear(to + p.left + inside, right);
+      }
+    }
+  }
+  clear(to, 2 * width<T>);
+}
+
+/// Columns of output rows [first, first + count): to[(c, i, j)][y][x].
+template <class T> void im2col(const window& w, const padded& p, const T* from, long first, long count, T* to) {
+  for (long c = 0; c < p.planes; ++c) {
+    for (long i = 0; i < w.kernel_h; ++i) {
+      for (long j = 0; j < w.kernel_w; ++j) {
+        const T* source = from + (c * p.height + first * w.stride_h + i * w.dilation_h) * p.width + j * w.dilation_w;
+        const long step = w.stride_h * p.width;
+        if (w.stride_w == 1) {
+          for (long y = 0; y < count; ++y, to += w.out_width, source += step) copy<T, false>(source, to, w.out_width);
+        } else {
+          for (long y = 0; y < count; ++y, to += w.out_width, source += step)
+            for (long x = 0; x < w.out_width; ++x) to[x] = source[x * w.stride_w];
+        }
+      }
+    }
+  }
+}
+
+/// Rows of output pixels of rows [first, first + count): to[y][x][(c, i, j)].
+template <class T> void im2row(const window& w, const padded& p, const T* from, long first, long count, T* to) {
+  for (long y = first; y < first + count; ++y) {
+    for (long x = 0; x < w.out_width; ++x) {
+      for (long c = 0; c < p.planes; ++c) {
+        const T* source = from + (c * p.height + y * w.stride_h) * p.width + x * w.stride_w;
+        for (long i = 0; i < w.kernel_h; ++i, to += w.kernel_w, source += w.dilation_h * p.width) {
+          if (w.dilation_w == 1) {
+            copy_short(source, to, w.kernel_w);
+          } else {
+            for (long j = 0; j < w.kernel_w; ++j) to[j] = source[j * w.dilation_w];
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Adds the columns of output rows [first, first + count) to the input pixels they came from.
+template <class T> void col2im(const window& w, const T* from, long first, long count, T* to) {
+  for (long c = 0; c < w.channels / w.groups; ++c, to += w.height * w.width) {
+    for (long i = 0; i < w.kernel_h; ++i) {
+      for (long j = 0; j < w.kernel_w; ++j) {
+        const long left = j * w.dilation_w - w.pad_w;      // input column of output column 0
+        const long begin = left >= 0 ? 0 : divide_up(-left, w.stride_w);
+        const long end = left >= w.width ? 0 : smaller(w.out_width, (w.width - 1 - left) / w.stride_w + 1);
+        for (long y = first; y < first + count; ++y, from += w.out_width) {
+          const long row = y * w.stride_h - w.pad_h + i * w.dilation_h;
+          if (row < 0 || row >= w.height) continue;
+          T* target = to + row * w.width + left;
+          long x = begin;
+          if (w.stride_w == 1) {
+            for (; x + width<T> <= end; x += width<T>) store<T>(target + x, load(target + x) + load(from + x));
+            if (x < end) {
+              const auto m = lamina::kernels::first<T>(static_cast<int>(end - x));
+              store<T>(target + x, load(target + x, m) + load(from + x, m), m);
+            }
+          } else {
+            for (; x < end; ++x) target[x * w.stride_w] += from[x];
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace plain
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
