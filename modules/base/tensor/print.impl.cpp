@@ -46,10 +46,12 @@ decimal shortest(T v) {
     auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific).ptr;
     return parse({buffer, static_cast<std::size_t>(end - buffer)});
   } else {
-    for (int precision = 0;; ++precision) {
-      std::snprintf(buffer, sizeof buffer, "%.*e", precision, static_cast<double>(static_cast<float>(v)));
-      if (precision == 8 || T(static_cast<float>(std::strtod(buffer, nullptr))).bits == v.bits) return parse(buffer);
-    }
+    double exact = static_cast<double>(static_cast<float>(v));
+    for (int precision = 0;; ++precision)
+      for (double near : {exact, exact * (1 + 0x1p-50)}) {   // the second rounds ties away from zero
+        std::snprintf(buffer, sizeof buffer, "%.*e", precision, near);
+        if (precision == 8 || T(static_cast<float>(std::strtod(buffer, nullptr))).bits == v.bits) return parse(buffer);
+      }
   }
 }
 
@@ -88,12 +90,14 @@ parts positional(T v, int decimals) {
   return p;
 }
 
+// With at least `least` decimals: beyond the shortest form they are those of the exact number.
 template <class T>
-parts scientific(T v, int decimals) {
+parts scientific(T v, int decimals, int least = 0) {
   decimal d = shortest(v);
-  if (static_cast<int>(d.digits.size()) - 1 > decimals) {
+  auto short_decimals = static_cast<int>(d.digits.size()) - 1;
+  if (short_decimals > decimals || short_decimals < least) {
     char buffer[64];
-    std::snprintf(buffer, sizeof buffer, "%.*e", decimals, wide(v));
+    std::snprintf(buffer, sizeof buffer, "%.*e", short_decimals > decimals ? decimals : least, wide(v));
     d = parse(buffer);
   }
   int exponent = d.digits == "0" ? 0 : d.point - 1;
@@ -103,6 +107,10 @@ parts scientific(T v, int decimals) {
   return p;
 }
 
+// Where numbers turn to exponents: sooner in a type of few digits.
+template <class T>
+constexpr double cutoff = std::same_as<T, double> ? 1e16 : std::same_as<T, float> ? 1e6 : std::same_as<T, float16> ? 1e3 : 1e2;
+
 std::string_view not_finite(double v) { return v != v ? "nan" : v < 0 ? "-inf" : "inf"; }
 
 /// A number on its own, as Python writes it.
@@ -110,7 +118,7 @@ template <class T>
 std::string alone(T v) {
   double w = wide(v), size = std::abs(w);
   if (!std::isfinite(w)) return std::string(not_finite(w));
-  if (size == 0 || (size >= 1e-4 && size < 1e16)) {
+  if (size == 0 || (size >= 1e-4 && size < cutoff<T>)) {
     auto p = positional(v, 1000);
     return p.whole + '.' + (p.fraction.empty() ? "0" : p.fraction);
   }
@@ -136,9 +144,11 @@ class column {
     smallest_ = std::min(smallest_, std::abs(w));
   }
   void settle() {
-    // A type of few digits turns to exponents sooner.
-    constexpr double cutoff = std::same_as<T, double> ? 1e8 : std::same_as<T, float> ? 1e6 : std::same_as<T, float16> ? 1e3 : 1e2;
-    exponents_ = largest_ >= cutoff || (largest_ > 0 && (smallest_ < 0.0001 || wide(T(ratio())) > 1000));
+    // NumPy compares in the element type.
+    constexpr bool is_double = std::same_as<T, double>;
+    double small = is_double ? 1e-4 : wide(T(1e-4f)), ratio = largest_ / smallest_;
+    if constexpr (!is_double) ratio = wide(T(static_cast<float>(largest_) / static_cast<float>(smallest_)));
+    exponents_ = largest_ >= std::min(cutoff<T>, 1e8) || (largest_ > 0 && (smallest_ < small || ratio > 1000));
     for (T v : values_) {
       auto p = exponents_ ? scientific(v, most_decimals) : positional(v, most_decimals);
       left_ = std::max(left_, p.whole.size());
@@ -155,7 +165,7 @@ class column {
       auto s = not_finite(w);
       return std::string(left_ + right_ + 1 - s.size(), ' ') + std::string(s);
     }
-    auto p = exponents_ ? scientific(v, most_decimals) : positional(v, most_decimals);
+    auto p = exponents_ ? scientific(v, most_decimals, static_cast<int>(fraction_)) : positional(v, most_decimals);
     std::string s(left_ - p.whole.size(), ' ');
     s += p.whole + '.' + p.fraction;
     s.append(fraction_ - p.fraction.size(), exponents_ ? '0' : ' ');
@@ -169,11 +179,6 @@ class column {
   }
 
  private:
-  // In the element type, as NumPy divides: a quotient beyond it is infinite.
-  auto ratio() const {
-    if constexpr (std::same_as<T, double>) return largest_ / smallest_;
-    else return static_cast<float>(largest_) / static_cast<float>(smallest_);
-  }
   std::vector<T> values_;
   double largest_ = 0, smallest_ = std::numeric_limits<double>::infinity();
   std::size_t left_ = 0, right_ = 0, fraction_ = 0, exponent_ = 0, others_ = 0;

@@ -318,7 +318,7 @@ class uniform_tensor {
   static constexpr lamina::shape pattern = Extents::pattern;
   uniform_tensor(T value, const lamina::shape& s) : value_(value), shape_(s) { detail::check_extents(pattern, s); }
   const lamina::shape& shape() const { return shape_; }
-  T value() const { return value_; }
+  const T& value() const { return value_; }
 
  private:
   T value_;
@@ -352,8 +352,8 @@ class one_hot_vector {
     }
   }
   const lamina::shape& shape() const { return shape_; }
-  std::int64_t position() const { return position_; }
-  T value() const { return value_; }
+  const std::int64_t& position() const { return position_; }
+  const T& value() const { return value_; }
 
  private:
   lamina::shape shape_;
