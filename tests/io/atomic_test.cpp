@@ -1,0 +1,164 @@
+// Files are replaced as a whole or not at all.
+#include <boost/test/unit_test.hpp>
+
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <thread>
+
+#include "files.h"
+
+import lamina;
+
+using namespace lamina;
+using test_files::says;
+namespace fs = std::filesystem;
+
+namespace {
+
+void write_words(const std::string& path, const std::string& words) {
+  write_file_atomically(path, [&](writer& w) { w.write(words.data(), words.size()); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(io_atomic)
+
+BOOST_AUTO_TEST_CASE(a_new_file_holds_what_was_written_and_nothing_stays_beside_it) {
+  test_files::folder dir;
+  std::string large(300'000, 'x');
+  write_file_atomically(dir / "a", [&](writer& w) {
+    w.write("begin", 5);
+    w.write(large.data(), large.size());
+    w.write("end", 3);
+    w.write(nullptr, 0);
+  });
+  BOOST_CHECK(test_files::read_raw(dir / "a") == "begin" + large + "end");
+  BOOST_CHECK_EQUAL(dir.count(), 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_old_file_is_seen_until_the_new_one_is_whole) {
+  test_files::folder dir;
+  write_words(dir / "a", "old");
+  write_file_atomically(dir / "a", [&](writer& w) {
+    std::string large(1 << 20, 'x');
+    w.write(large.data(), large.size());
+    BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old");
+  });
+  BOOST_CHECK_EQUAL(fs::file_size(dir / "a"), 1u << 20);
+}
+
+BOOST_AUTO_TEST_CASE(an_exception_leaves_the_old_file_and_no_other) {
+  test_files::folder dir;
+  write_words(dir / "a", "old");
+  auto failing = [](writer& w) {
+    w.write("half", 4);
+    throw std::runtime_error("no more");
+  };
+  BOOST_CHECK_THROW(write_file_atomically(dir / "a", failing), std::runtime_error);
+  BOOST_CHECK_THROW(write_file_atomically(dir / "b", failing), std::runtime_error);
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old");
+  BOOST_CHECK_EQUAL(dir.count(), 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_write_that_the_system_cuts_short_leaves_the_old_file) {
+  test_files::folder dir;
+  write_words(dir / "a", "old");
+  auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit small{100'000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  auto large = [](writer& w) {
+    std::string part(60'000, 'x');
+    for (int i = 0; i < 10; ++i) w.write(part.data(), part.size());
+  };
+  BOOST_CHECK_EXCEPTION(write_file_atomically(dir / "a", large), file_error, (says{{dir / "a", "File too large"}}));
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old");
+  BOOST_CHECK_EQUAL(dir.count(), 1);
+}
+
+BOOST_AUTO_TEST_CASE(permissions_of_the_old_file_are_kept_and_new_ones_follow_the_mask) {
+  test_files::folder dir;
+  auto mode = [&](const char* name) {
+    struct stat s{};
+    stat((dir / name).c_str(), &s);
+    return s.st_mode & 07777;
+  };
+  write_words(dir / "a", "old");
+  chmod((dir / "a").c_str(), 0640);
+  write_words(dir / "a", "new");
+  BOOST_CHECK_EQUAL(mode("a"), 0640u);
+  auto mask = umask(027);
+  write_words(dir / "b", "new");
+  umask(mask);
+  BOOST_CHECK_EQUAL(mode("b"), 0640u);
+}
+
+BOOST_AUTO_TEST_CASE(a_symbolic_link_is_followed_and_stays) {
+  test_files::folder dir;
+  fs::create_directory(dir / "sub");
+  write_words(dir / "sub/real", "old");
+  fs::create_symlink("sub/real", dir / "link");
+  fs::create_symlink("link", dir / "link2");
+  write_words(dir / "link2", "new");
+  BOOST_CHECK(fs::is_symlink(dir / "link") && fs::is_symlink(dir / "link2"));
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "sub/real"), "new");
+  fs::create_symlink("sub/later", dir / "dangling");
+  write_words(dir / "dangling", "new");
+  BOOST_CHECK(fs::is_symlink(dir / "dangling"));
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "sub/later"), "new");
+  fs::create_symlink("round", dir / "round");
+  BOOST_CHECK_EXCEPTION(write_words(dir / "round", "new"), file_error, (says{{dir / "round", "symbolic links"}}));
+}
+
+BOOST_AUTO_TEST_CASE(devices_and_pipes_are_written_in_place) {
+  auto is_device = [](const char* path) {
+    struct stat s{};
+    return stat(path, &s) == 0 && S_ISCHR(s.st_mode);
+  };
+  write_words("/dev/null", "gone");
+  BOOST_CHECK(is_device("/dev/null"));
+  BOOST_CHECK_EXCEPTION(write_words("/dev/full", "too much"), file_error, (says{{"/dev/full", "No space left on device"}}));
+  BOOST_CHECK(is_device("/dev/full"));
+
+  test_files::folder dir;
+  auto pipe = dir / "pipe";
+  BOOST_REQUIRE_EQUAL(mkfifo(pipe.c_str(), 0600), 0);
+  std::string received;
+  std::thread reader([&] { received = test_files::read_raw(pipe); });
+  write_words(pipe, "through");
+  reader.join();
+  BOOST_CHECK_EQUAL(received, "through");
+  BOOST_CHECK(fs::is_fifo(pipe));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_named_with_its_reason) {
+  test_files::folder dir;
+  BOOST_CHECK_EXCEPTION(write_words(dir / "", "x"), file_error, (says{{"a file name is expected"}}));
+  BOOST_CHECK_EXCEPTION(write_words(dir.path.string(), "x"), file_error, (says{{dir.path.string(), "Is a directory"}}));
+  BOOST_CHECK_EXCEPTION(write_words(dir / "none/a", "x"), file_error, (says{{dir / "none/a", "No such file or directory"}}));
+  write_words(dir / "a", "old");
+  BOOST_CHECK_EXCEPTION(write_words(dir / "a/b", "x"), file_error, (says{{"Not a directory"}}));
+}
+
+BOOST_AUTO_TEST_CASE(what_must_not_be_written_is_not) {
+  test_files::unprivileged user;
+  test_files::folder dir;
+  write_words(dir / "a", "old");
+  chmod((dir / "a").c_str(), 0400);
+  BOOST_CHECK_EXCEPTION(write_words(dir / "a", "x"), file_error, (says{{dir / "a", "Permission denied"}}));
+  chmod(dir.path.c_str(), 0500);
+  BOOST_CHECK_EXCEPTION(write_words(dir / "b", "x"), file_error, (says{{dir / "b", "Permission denied"}}));
+  chmod(dir.path.c_str(), 0700);
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old");
+  BOOST_CHECK_EQUAL(dir.count(), 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
