@@ -14,8 +14,8 @@ struct window { long channels, height, width, out_channels, out_height, out_widt
 /// three kernels:
 ///   forward:      out[n, o, y, x] = sum of weight[o, c, i, j] in[n, c, ...] (+ bias[o]), clamp
 ///   input_grad:   out = gradient with respect to `in`; `in` holds the gradient of the result (weights are read)
-///   weight_grad:  out[o, c, i, j] = sum over the images of this call, in an order that depends on the window and `count`
-///                 alone (out is overwritten); `in` holds the forward input, `weight` the gradient of the result
+///   weight_grad:  out[o, c, i, j] = sum over the images of this call, in an order that depends on the window and
+///                 `count` alone (out is overwritten); `in` holds the forward input, `weight` the result's gradient
 struct conv_plain_args {
   window w;
   long first, count;
