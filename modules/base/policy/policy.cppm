@@ -1,5 +1,6 @@
 // Policies: compile-time choices as values. A set of them is one type, whatever the order in which they are written, so
-// that two spellings of one choice never make two models; sublayers inherit what their parent says and may override it.
+// that two spellings of one policy_order never make two models; sublayers inherit what their parent says and may
+// override it.
 export module lamina:policy;
 import :core;
 import lamina.std;
@@ -79,6 +80,10 @@ template <fixed_string Name, class... P>
 struct sub_values {
   pack<P...> held;
 };
+template <class T>
+inline constexpr bool is_sub_values = false;
+template <fixed_string Name, class... P>
+inline constexpr bool is_sub_values<sub_values<Name, P...>> = true;
 template <fixed_string Name>
 struct sub_maker {
   template <class... P>
@@ -111,7 +116,7 @@ inline constexpr bool is_sub<sub_set<Name, Set>> = true;
 template <auto P>
 using policy_kind = typename kind_of<std::remove_cvref_t<decltype(P)>>::type;
 template <auto P>
-struct held {
+struct policy_identity {
   static constexpr auto value = P;
 };  // identity of a value as identity of a type
 
@@ -123,11 +128,11 @@ consteval auto same_kinds() {
 }
 template <auto A, auto... B>
 consteval auto same_values() {
-  return std::array<bool, sizeof...(B) + 1>{std::is_same_v<held<A>, held<B>>...};
+  return std::array<bool, sizeof...(B) + 1>{std::is_same_v<policy_identity<A>, policy_identity<B>>...};
 }
 
 template <std::size_t N>
-struct choice {
+struct policy_order {
   std::array<std::size_t, N> at{};
   std::size_t count = 0;
 };
@@ -138,7 +143,7 @@ consteval auto canonical_order() {
   constexpr std::size_t n = sizeof...(P);
   std::string_view names[n + 1] = {type_name<policy_kind<P>>()...};
   std::array<bool, n + 1> same[n + 1] = {same_kinds<P, P...>()...};
-  choice<n> o;
+  policy_order<n> o;
   for (std::size_t i = 0; i < n; ++i) {
     bool seen = false;
     for (std::size_t j = 0; j < o.count; ++j) seen = seen || same[i][o.at[j]];
@@ -150,7 +155,7 @@ consteval auto canonical_order() {
   return o;
 }
 template <auto... P>
-struct in_order {
+struct ordered_policies {
   static constexpr auto order = canonical_order<P...>();
   static constexpr pack<std::remove_cvref_t<decltype(P)>...> all{{P}...};
   template <std::size_t... I>
@@ -159,15 +164,15 @@ struct in_order {
   }
 };
 template <auto... P>
-consteval auto canonical() {
-  return in_order<P...>::set(std::make_index_sequence<in_order<P...>::order.count>{});
+consteval auto canonical_set() {
+  return ordered_policies<P...>::set(std::make_index_sequence<ordered_policies<P...>::order.count>{});
 }
 
 template <class S, auto V>
 struct normal_sub;
 // A policy without the traces of how it was written: the policies of a sublayer become a set, all others stay.
 template <auto P>
-consteval auto normal() {
+consteval auto normal_policy() {
   if constexpr (requires { typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type; })
     return typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type{};
   else
@@ -177,7 +182,7 @@ template <fixed_string Name, class... Q, auto V>
 struct normal_sub<sub_values<Name, Q...>, V> {
   template <std::size_t... I>
   static consteval auto set(std::index_sequence<I...>) {
-    return canonical<normal<V.held.template get<I>()>()...>();
+    return canonical_set<normal_policy<V.held.template get<I>()>()...>();
   }
   using type = sub_set<Name, decltype(set(std::index_sequence_for<Q...>{}))>;
 };
@@ -205,13 +210,13 @@ consteval void spell_policy(text& t) {
   else if constexpr (requires { requires std::is_arithmetic_v<std::remove_cvref_t<decltype(P.value)>>; })
     t << without_scope(type_name<T>()) << "(" << P.value << ")";
   else {
-    std::string_view whole = type_name<held<P>>();  // `lamina::held<user::rate{0.5}>`
+    std::string_view whole = type_name<policy_identity<P>>();  // `lamina::policy_identity<user::rate{0.5}>`
     auto from = whole.find('<') + 1;
     t << without_scope(whole.substr(from, whole.size() - from - 1));
   }
 }
 template <auto P>
-consteval text spelled() {
+consteval text spelled_policy() {
   text t;
   spell_policy<P>(t);
   return t;
@@ -226,7 +231,7 @@ consteval void faults_within(std::size_t position, text& t) {
   if constexpr (!std::is_class_v<T>)
     t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>()
       << "`, which is no policy";
-  else if constexpr (requires { P.held; })
+  else if constexpr (is_sub_values<T>)
     []<fixed_string Name, class... Q>(const sub_values<Name, Q...>&, text& out) {
       text inner = []<std::size_t... I>(std::index_sequence<I...>) {
         return policy_conflicts<P.held.template get<I>()...>::message();
@@ -256,14 +261,14 @@ struct policy_conflicts {
     ((t.empty() ? faults_within<P>(++position, t) : void()), ...);
     if (!t.empty()) return t;
     std::size_t i = 0, j = 0;
-    if (!first_conflict<normal<P>()...>(i, j)) return t;
-    bool subs[n + 1] = {is_sub<std::remove_cvref_t<decltype(normal<P>())>>...};
+    if (!first_conflict<normal_policy<P>()...>(i, j)) return t;
+    bool subs[n + 1] = {is_sub<std::remove_cvref_t<decltype(normal_policy<P>())>>...};
     if (subs[i]) {
-      std::string_view names[n + 1] = {name_of_sub<normal<P>()>()...};
+      std::string_view names[n + 1] = {name_of_sub<normal_policy<P>()>()...};
       return t << "the policies of sublayer `" << names[i] << "` are given twice; write them in one `sub`";
     }
     std::string_view names[n + 1] = {type_name<policy_kind<P>>()...};
-    text values[n + 1] = {spelled<P>()...};
+    text values[n + 1] = {spelled_policy<P>()...};
     return t << "policy `" << kind_name(names[i]) << "` is given two different values: `" << values[i] << "` and `"
              << values[j] << "`";
   }
@@ -281,12 +286,12 @@ struct policy_conflicts {
 /// A set of policies: `policies<update(true), element<double>, sub<"dot">(update(false))>`. Two orders name one type.
 export template <auto... P>
   requires no_error<policy_conflicts<P...>>
-using policies = decltype(canonical<normal<P>()...>());
+using policies = decltype(canonical_set<normal_policy<P>()...>());
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
 template <fixed_string Name, auto... P>
-struct descend;
+struct inherited_set;
 
 /// The canonical form of `policies<...>`, and how to ask it.
 export template <auto... P>
@@ -308,7 +313,7 @@ struct policy_set {
 
   /// The set as a sublayer sees it: inherited, with the sublayer's own entry on top.
   template <fixed_string Name>
-  using for_sublayer = typename descend<Name, P...>::type;
+  using for_sublayer = typename inherited_set<Name, P...>::type;
 
   /// The policy of a kind for the sublayer at a path of names that is known only as a value, as `result(policy)` says
   /// it.
@@ -363,12 +368,12 @@ struct policy_set {
 // The union of two sets; where both speak of one kind the left one wins.
 export template <auto... A, auto... B>
 consteval auto operator+(policy_set<A...>, policy_set<B...>) {
-  return canonical<A..., B...>();
+  return canonical_set<A..., B...>();
 }
 
 // What a sublayer sees: its own entry first, then what the parent says for all of its sublayers.
 template <fixed_string Name, auto... P>
-struct descend {
+struct inherited_set {
   template <auto Q>
   static consteval auto own_part() {
     using T = std::remove_cvref_t<decltype(Q)>;

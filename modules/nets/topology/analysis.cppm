@@ -93,13 +93,13 @@ struct wiring_view {
 
 // Memory for one constant evaluation: vector(n) is not usable there with libstdc++ 12.
 template <class T>
-struct scratch {
+struct work_array {
   T* data;
   std::size_t size;
-  constexpr explicit scratch(std::size_t n) : data(new T[n]{}), size(n) {}
-  constexpr ~scratch() { delete[] data; }
-  scratch(const scratch&) = delete;
-  scratch& operator=(const scratch&) = delete;
+  constexpr explicit work_array(std::size_t n) : data(new T[n]{}), size(n) {}
+  constexpr ~work_array() { delete[] data; }
+  work_array(const work_array&) = delete;
+  work_array& operator=(const work_array&) = delete;
   constexpr T& operator[](std::size_t i) { return data[i]; }
   constexpr T& operator[](int i) { return data[i]; }
   constexpr view<T> all() { return {data, size}; }
@@ -128,12 +128,12 @@ struct topology_analysis {
   wiring_view& out;
   text& why;
   int count;
-  scratch<int> by_name;
-  scratch<source> fed;      // per input port of all sublayers
-  scratch<bool> used;       // per output port of all sublayers
-  scratch<int> waiting;     // per sublayer: inputs that come from sublayers not yet placed
-  scratch<int> head, next;  // connections by the sublayer they come from, as linked lists
-  scratch<int> target;      // per connection: the sublayer it leads to
+  work_array<int> by_name;
+  work_array<source> fed;      // per input port of all sublayers
+  work_array<bool> used;       // per output port of all sublayers
+  work_array<int> waiting;     // per sublayer: inputs that come from sublayers not yet placed
+  work_array<int> head, next;  // connections by the sublayer they come from, as linked lists
+  work_array<int> target;      // per connection: the sublayer it leads to
 
   static consteval std::size_t ports(view<const node_view> nodes, bool in) {
     std::size_t n = 0;
@@ -348,7 +348,7 @@ struct topology_analysis {
   }
 
   consteval bool place() {
-    scratch<int> ready(at(count));
+    work_array<int> ready(at(count));
     int pending = 0, placed = 0;
     for (int i = count; i-- > 0;)
       if (!waiting[i]) ready[pending++] = i;
@@ -366,7 +366,7 @@ struct topology_analysis {
   consteval void name_cycle() {
     int i = 0, length = 0;
     while (!waiting[i]) ++i;
-    scratch<int> seen(at(count)), path(at(count));
+    work_array<int> seen(at(count)), path(at(count));
     while (!seen[i]) {
       path[length++] = i;
       seen[i] = length;

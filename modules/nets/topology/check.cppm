@@ -72,7 +72,7 @@ export class type_scope {
       list_names(*walk_->why, ports);
       return false;
     }
-    scratch<tensor_type> types(in.size());
+    work_array<tensor_type> types(in.size());
     for (std::size_t i = 0; i < in.size(); ++i) types[i] = in[i].type;
     detail::check_layer(layer, view<const tensor_type>(types.data, types.size), *walk_->why);
     return !failed();
@@ -163,7 +163,7 @@ constexpr void list_inputs(text& t, view<const label> ports) {
 }
 // Which port each given input feeds: by name where it has one, else the next that is free.
 constexpr void match_inputs(view<const label> ports, view<const input_view> given, view<int> port_of, text& why) {
-  scratch<bool> taken(ports.size());
+  work_array<bool> taken(ports.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (given[i].port.empty()) continue;
     int p = given[i].port.size() > label::limit ? -1 : index_of(ports, label(given[i].port));
@@ -227,7 +227,7 @@ struct type_run {
     std::array<tensor_type, results> types{};
     auto port_of = ports(why);
     if (!why.empty()) return types;
-    scratch<traced> in(sizeof...(In)), out(results);
+    work_array<traced> in(sizeof...(In)), out(results);
     for (std::size_t i = 0; i < sizeof...(In); ++i) in[port_of[i]] = traced{given[i].type, &why};
     type_walk walk{&why};
     type_scope scope(walk, Type);

@@ -42,7 +42,7 @@ constexpr named_layer<L> sublayer(L layer) {
 // ---- the value ------------------------------------------------------------------------------------------------------
 
 template <std::size_t Layers, std::size_t Edges>
-struct wiring {
+struct topology_wiring {
   std::array<int, Layers> order{}, first_in{}, first_out{};
   std::array<source, Edges> feeds{}, result{};
   std::array<label, Edges> inputs{}, outputs{};
@@ -61,7 +61,7 @@ struct topology_value {
   std::array<label, size> names;
   std::array<connection, Edges> edges;
   bool chain = false;
-  wiring<size, edge_limit> wires{};
+  topology_wiring<size, edge_limit> wires{};
 
   static constexpr std::string_view kind() { return "topology"; }
   constexpr view<const label> inputs() const {
@@ -83,8 +83,8 @@ struct topology_value {
     return t;
   }
   /// The wiring; its `ok` says whether it can be used.
-  consteval wiring<size, edge_limit> analysed(text& why) const {
-    wiring<size, edge_limit> w;
+  consteval topology_wiring<size, edge_limit> analysed(text& why) const {
+    topology_wiring<size, edge_limit> w;
     std::array<node_view, size> nodes{};
     bool nested_ok = true;
     layers.each([&](auto i, const auto& l) {
@@ -109,7 +109,7 @@ struct topology_value {
   /// Runs the layers in order over any kind of value: types at compile time, values of a program at run time.
   template <class S, class V>
   constexpr void forward_ports(S& scope, view<const V> in, view<V> out) const {
-    scratch<V> made(static_cast<std::size_t>(wires.values));
+    work_array<V> made(static_cast<std::size_t>(wires.values));
     for (int i : wires.order)
       if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all())) return;
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -139,7 +139,7 @@ struct topology_value {
     const auto& layer = t.layers.template get<I>();
     const auto ports = detail::layer_inputs(layer);
     const auto first = static_cast<std::size_t>(t.wires.first_in[I]);
-    scratch<V> arguments(ports.size());
+    work_array<V> arguments(ports.size());
     for (std::size_t p = 0; p < ports.size(); ++p)
       arguments[p] = t.value_of(t.wires.feeds[first + p], in, view<const V>(made.data(), made.size()));
     auto inner = scope.nested(t.names[I]);
@@ -147,7 +147,7 @@ struct topology_value {
     detail::run_layer(inner, layer, view<const V>(arguments.data, arguments.size), out);
     if constexpr (requires { inner.failed(); })
       if (inner.failed()) {
-        scratch<endpoint> fed_by(ports.size());
+        work_array<endpoint> fed_by(ports.size());
         for (std::size_t p = 0; p < ports.size(); ++p) fed_by[p] = t.name_of(t.wires.feeds[first + p]);
         inner.explain(detail::layer_kind(layer), ports, view<const V>(arguments.data, arguments.size),
                       view<const endpoint>(fed_by.data, fed_by.size));
@@ -169,30 +169,31 @@ inline constexpr bool is_topology<topology_value<Layers, Edges>> = true;
 // ---- how one is written ---------------------------------------------------------------------------------------------
 // No fold expressions and no constrained packs: both nest once per argument, and Clang stops at 256.
 
-enum class part : char { layer, named, edge, other };
+enum class argument_kind : char { layer, named, edge, other };
 template <class T>
-consteval part part_of() {
+consteval argument_kind kind_of_argument() {
   if constexpr (is_named_layer<T>)
-    return part::named;
+    return argument_kind::named;
   else if constexpr (std::is_same_v<T, connection>)
-    return part::edge;
+    return argument_kind::edge;
   else if constexpr (Layer<T>)
-    return part::layer;
+    return argument_kind::layer;
   else
-    return part::other;
+    return argument_kind::other;
 }
 template <class... A>
 struct topology_arguments_check {
   static consteval text message() {
-    part parts[] = {part_of<A>()..., part::other};
+    argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
     std::string_view names[] = {type_name<A>()..., {}};
     text t;
     std::size_t layers = 0;
     for (std::size_t i = 0; i < sizeof...(A); ++i) {
-      layers += parts[i] == part::named;
-      if (parts[i] == part::named || parts[i] == part::edge) continue;
+      layers += kinds[i] == argument_kind::named;
+      if (kinds[i] == argument_kind::named || kinds[i] == argument_kind::edge) continue;
       t << "argument " << i + 1 << " of topology(...) is `" << names[i] << "`";
-      if (parts[i] == part::layer) return t << ", a layer without a name; write it as a sublayer with its name";
+      if (kinds[i] == argument_kind::layer)
+        return t << ", a layer without a name; write it as a sublayer with its name";
       return t << "; it takes sublayers and connections only";
     }
     if (!layers) t << "topology(...) needs at least one sublayer";
@@ -202,14 +203,14 @@ struct topology_arguments_check {
 template <class... A>
 struct sequential_arguments_check {
   static consteval text message() {
-    part parts[] = {part_of<A>()..., part::other};
+    argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
     std::string_view names[] = {type_name<A>()..., {}};
     text t;
     if (!sizeof...(A)) t << "sequential(...) needs at least one layer";
     for (std::size_t i = 0; i < sizeof...(A); ++i) {
-      if (parts[i] == part::named || parts[i] == part::layer) continue;
+      if (kinds[i] == argument_kind::named || kinds[i] == argument_kind::layer) continue;
       t << "argument " << i + 1 << " of sequential(...) is `" << names[i] << "`; it takes layers and sublayers only";
-      if (parts[i] == part::edge) t << " and connects each to the next";
+      if (kinds[i] == argument_kind::edge) t << " and connects each to the next";
       break;
     }
     return t;
@@ -218,19 +219,19 @@ struct sequential_arguments_check {
 
 template <class... A>
 struct sorted_arguments {
-  static constexpr std::size_t count(part wanted) {
-    part parts[] = {part_of<A>()..., part::other};
+  static constexpr std::size_t count(argument_kind wanted) {
+    argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
     std::size_t n = 0;
-    for (std::size_t i = 0; i < sizeof...(A); ++i) n += parts[i] == wanted;
+    for (std::size_t i = 0; i < sizeof...(A); ++i) n += kinds[i] == wanted;
     return n;
   }
-  static constexpr std::size_t layers = count(part::named), edges = count(part::edge);
+  static constexpr std::size_t layers = count(argument_kind::named), edges = count(argument_kind::edge);
   static constexpr auto where = [] {
-    part parts[] = {part_of<A>()..., part::other};
+    argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
     std::array<std::size_t, layers> w{};
     std::size_t n = 0;
     for (std::size_t i = 0; i < sizeof...(A); ++i)
-      if (parts[i] == part::named) w[n++] = i;
+      if (kinds[i] == argument_kind::named) w[n++] = i;
     return w;
   }();
 };
