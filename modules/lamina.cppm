@@ -8,4 +8,31 @@ export import :dtype;        // element types
 export import :tensor;       // tensors and data without storage
 export import :random;       // random numbers that depend on their position alone
 export import :io;           // safetensors, idx, files replaced as a whole or not at all
+export import :program;      // the graph of operations that every door leads to
+export import :emission;     // how an operation becomes kernel calls
+export import :parameter;    // named states that outlive a run, and how they begin
+export import :op;           // how operations are defined and called
+export import :op.elementwise;
+export import :op.shape;
+export import :op.reduce;
+export import :op.linear;
+export import :op.nn;
+export import :op.loss;
+export import :op.random;
+export import :op.control;
+export import :expression;   // typed lazy expressions
+export import :gradient;     // the reverse walk
+export import :gradient.typed;
+export import :optimize;     // passes over a program
+export import :plan;         // a program made ready for concrete shapes
+export import :execute;      // running plans, evaluating expressions
+export import :layer;        // what a layer is
+export import :layer.activation;
+export import :layer.linear;
+export import :layer.pool;
+export import :layer.regular;
+export import :layer.combine;
+export import :topology.analysis;
+export import :topology;     // sequential, topology, connect
+export import :topology.check;   // worded compile errors for models
 export import :data;         // data sets of images

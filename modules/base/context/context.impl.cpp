@@ -79,6 +79,11 @@ std::size_t rounded(std::size_t bytes) {
 }  // namespace
 
 void* memory::allocate(std::size_t bytes) {
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) / 2) {   // rounding and counting must not overflow
+    text t;
+    t << "out of memory: " << bytes << " bytes requested";
+    detail::raise(error_kind::memory, t);
+  }
   std::size_t size = rounded(bytes);
   auto now = current_bytes.fetch_add(static_cast<std::int64_t>(size), std::memory_order_relaxed) + static_cast<std::int64_t>(size);
   if (auto most = byte_limit.load(std::memory_order_relaxed); most && now > most) {
@@ -242,8 +247,13 @@ void parallel_workers(int workers, const std::function<void(int)>& f) {
     }
   };
   std::vector<std::thread> threads;
-  for (int w = 1; w < workers; ++w) threads.emplace_back(guarded, w);
-  if (workers > 0) guarded(0);
+  try {
+    for (int w = 1; w < workers; ++w) threads.emplace_back(guarded, w);
+    if (workers > 0) guarded(0);
+  } catch (...) {   // the system has no more threads: those that run are waited for
+    std::lock_guard lock(mutex);
+    first = std::current_exception();
+  }
   for (auto& t : threads) t.join();
   if (first) std::rethrow_exception(first);
 }

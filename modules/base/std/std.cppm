@@ -91,7 +91,7 @@ using std::begin; using std::end; using std::data; using std::size; using std::e
 using std::dynamic_extent; using std::to_array; using std::erase_if; using std::erase; using std::next; using std::prev;
 using std::advance; using std::distance; using std::reverse_iterator;
 // algorithms
-using std::all_of; using std::any_of; using std::copy; using std::copy_n; using std::count; using std::count_if;
+using std::all_of; using std::binary_search; using std::any_of; using std::copy; using std::copy_n; using std::count; using std::count_if;
 using std::equal; using std::fill; using std::fill_n; using std::find; using std::find_if; using std::iota;
 using std::lexicographical_compare; using std::lower_bound; using std::max; using std::max_element; using std::min;
 using std::min_element; using std::none_of; using std::nth_element; using std::partial_sort; using std::remove_if;

@@ -100,7 +100,11 @@ class tensor {
   /// Zero elements of a fully static shape, or an empty tensor.
   tensor() {
     if constexpr (pattern.is_static()) allocate(pattern, true);
-    else { shape_.rank = rank; }
+    else {
+      shape_ = pattern;
+      for (int i = 0; i < rank; ++i)
+        if (!pattern[i].is_number()) shape_[i] = dim(0);
+    }
   }
   /// Zero elements; give every extent, or only those that are not static.
   template <std::integral... I>
@@ -151,11 +155,11 @@ class tensor {
   tensor_type type() const { return {dtype_of<T>, shape_}; }
 
   /// The elements, for reading.
-  view<const T> data() const { return {mutable_data_, static_cast<std::size_t>(size())}; }
+  view<const T> data() const { return view<const T>(mutable_data_, static_cast<std::size_t>(size())); }
   /// The elements, for writing. Errors: state_error while another tensor or expression shares the memory.
   view<T> writable() {
     if (!storage_.unique()) detail::write_while_shared(shape_);
-    return {mutable_data_, static_cast<std::size_t>(size())};
+    return view<T>(mutable_data_, static_cast<std::size_t>(size()));
   }
   /// Makes this the only handle of its memory, by a copy if it is shared.
   tensor& detach() {
@@ -172,6 +176,7 @@ class tensor {
   class reference {
    public:
     reference(tensor* t, std::int64_t at) : owner_(t), at_(at) {}
+    reference(const reference&) = default;
     operator T() const { return owner_->mutable_data_[at_]; }
     const reference& operator=(T v) const {
       if (!owner_->storage_.unique()) detail::write_while_shared(owner_->shape_);
@@ -397,7 +402,7 @@ export class any_tensor {
   template <Element T>
   view<const T> elements() const {
     check_type(dtype_of<T>);
-    return {reinterpret_cast<const T*>(data_), static_cast<std::size_t>(type_.dims.size())};
+    return view<const T>(reinterpret_cast<const T*>(data_), static_cast<std::size_t>(type_.dims.size()));
   }
   std::string print() const { return detail::print(data_, type_.element, type_.dims); }
 

@@ -8,9 +8,11 @@ import lamina.std;
 
 namespace lamina {
 
-storage::storage(std::size_t bytes) : block_(new block) {
-  block_->bytes = bytes;
-  block_->data = memory::allocate(bytes);
+storage::storage(std::size_t bytes) {
+  auto b = std::make_unique<block>();
+  b->bytes = bytes;
+  b->data = memory::allocate(bytes);
+  block_ = b.release();
 }
 
 storage storage::borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper) {

@@ -1,0 +1,263 @@
+// Running plans: the bound executor, a cache of plans, and the evaluation of typed expressions.
+export module lamina:execute;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :expression;
+import :gradient;
+import :op;
+import :optimize;
+import :parameter;
+import :plan;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// Makes the plan of a program for concrete input extents: passes, then planning.
+/// Errors: shape_error naming operation and shapes where they do not fit.
+export std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options = {});
+
+/// A plan bound to buffers. A run walks a flat array of {kernel, arguments}: on one thread it allocates nothing, takes no
+/// lock and makes no system call. Not for several threads at once; many executors share one plan.
+export class executor {
+ public:
+  /// `store` holds the plan's states by name; their memory is bound once. With a pool, steps of a stage run side by side.
+  executor(std::shared_ptr<const lamina::plan> plan, parameter_store* store, thread_pool* pool = nullptr);
+  ~executor();
+  executor(executor&&) noexcept;
+  executor& operator=(executor&&) noexcept;
+
+  /// The memory of input or output i; it must stay until the runs that use it are over.
+  inline void bind_input(std::size_t i, const void* data) { bind(input_at_[i], const_cast<void*>(data)); }
+  inline void bind_output(std::size_t i, void* data) { bind(output_at_[i], data); }
+  /// Runs the steps. Errors: value_error where a check fails (an index out of range); no state is assigned then.
+  void run();
+  /// Binds in order of inputs and outputs, and runs.
+  void run(view<const void* const> inputs, view<void* const> outputs);
+  const lamina::plan& plan() const { return *plan_; }
+  /// Bytes that belong to this executor alone: arena, scratch and bound arguments.
+  std::size_t bytes() const;
+  /// Calls to the function of each step take this long; empty until `profile` was called.
+  std::vector<double> profile(int runs);
+
+ private:
+  struct bound { step_function run; const void* arguments; };
+  struct range { std::uint32_t first = 0, count = 0; void* address = nullptr; };
+  void bind(std::int32_t buffer, void* address) {
+    if (buffer < 0) return;
+    auto& r = ranges_[static_cast<std::size_t>(buffer)];
+    if (r.address == address) return;
+    r.address = address;
+    const relocation* at = plan_->relocations().data() + r.first;
+    for (std::uint32_t i = 0; i < r.count; ++i) {
+      void* target = static_cast<std::byte*>(address) + at[i].offset;
+      std::memcpy(arguments_ + at[i].at, &target, sizeof target);
+    }
+  }
+  void pack();
+  void check() const;
+  void run_stages(std::size_t from, std::size_t to);
+  void run_parallel(std::size_t from, std::size_t to);
+
+  std::shared_ptr<const lamina::plan> plan_;
+  parameter_store* store_ = nullptr;
+  thread_pool* pool_ = nullptr;
+  storage memory_;                       // arguments, arena, scratch of each worker
+  std::byte *arguments_ = nullptr, *arena_ = nullptr, *scratch_ = nullptr;
+  std::vector<bound> steps_;
+  std::vector<range> ranges_;
+  std::vector<std::int32_t> input_at_, output_at_;
+  std::vector<parameter*> states_;
+  std::vector<packed_form*> packs_;
+};
+
+// ---- typed evaluation -----------------------------------------------------------------------------------------------
+
+/// Several tensors of different types; `auto [loss, gradient] = evaluate(...)` takes it apart in every program, also in
+/// one that includes no header.
+export template <class... T>
+struct results {
+  pack<T...> values;
+  template <std::size_t I>
+  const auto& get() const { return values.template get<I>(); }
+};
+
+namespace detail {
+
+/// What one type of expression has been made into: programs by alias pattern, plans by extents, executors at rest.
+class evaluation_site {
+ public:
+  static constexpr std::size_t most_leaves = 64;
+  struct call {
+    const leaf* leaves;
+    std::size_t leaf_count;
+    void* const* results;
+    std::size_t result_count;
+  };
+  evaluation_site();
+  ~evaluation_site();
+  evaluation_site(const evaluation_site&) = delete;
+  evaluation_site& operator=(const evaluation_site&) = delete;
+  /// Runs the expression; `lower` builds its program where this site has none for the pattern of the leaves.
+  void run(const call& c, bool cached, context& where, void (*lower)(program&, lowering&, const void*), const void* expression);
+
+ private:
+  struct prepared;
+  prepared* take(const call& c, context& where, void (*lower)(program&, lowering&, const void*), const void* expression, bool cached);
+  std::atomic<prepared*> ready_{nullptr};     // the one used last, at rest
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<prepared>> resting_;
+};
+
+template <class... E>
+void lower_all(program& p, lowering& l, const void* expressions) {
+  const auto& all = *static_cast<const std::tuple<const E&...>*>(expressions);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    int n = 0;
+    (p.output(std::string("output") + (n++ ? std::to_string(n) : std::string()), lamina::lower(std::get<I>(all), l)), ...);
+  }(std::index_sequence_for<E...>{});
+}
+template <class... E>
+struct site_of { evaluation_site site; };
+
+template <class... E>
+void run_expressions(context& where, void* const* results, const E&... e) {
+  leaf leaves[evaluation_site::most_leaves];
+  std::size_t n = 0;
+  bool fits = true;
+  auto take = [&](const leaf& x, std::string_view, const tensor_type&) {
+    if (n < evaluation_site::most_leaves) leaves[n++] = x;
+    else fits = false;
+  };
+  constexpr bool typed = !(has_run_time_structure<E> || ...);
+  if constexpr (typed) (visit_leaves(e, take), ...);
+  std::tuple<const E&...> all(e...);
+  evaluation_site::call c{leaves, n, results, sizeof...(E)};
+  where.template slot<site_of<E...>>().site.run(c, typed && fits, where, &lower_all<E...>, &all);
+}
+}  // namespace detail
+
+/// A typed lazy operand that can be evaluated.
+export template <class E>
+concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy>;
+
+template <class E>
+using evaluated = tensor<typename E::element_type, extents_for<E::pattern>>;
+
+/// Computes expressions together: common parts once. One gives a tensor, several `results`.
+/// An expression is lowered once per type; further calls find its plan by the pattern and extents of its operands.
+export template <Evaluable E>
+auto evaluate(const E& e, context& where = default_context()) {
+  auto r = evaluated<E>::uninitialised(e.shape());
+  void* const out[] = {r.writable().data()};
+  detail::run_expressions(where, out, e);
+  return r;
+}
+export template <Evaluable E1, Evaluable E2, Evaluable... E>
+auto evaluate(const E1& e1, const E2& e2, const E&... e) {
+  results<evaluated<E1>, evaluated<E2>, evaluated<E>...> r{
+      {{evaluated<E1>::uninitialised(e1.shape())}, {evaluated<E2>::uninitialised(e2.shape())}, {evaluated<E>::uninitialised(e.shape())}...}};
+  void* out[2 + sizeof...(E)];
+  r.values.each([&](auto i, const auto& t) { out[i] = const_cast<void*>(static_cast<const void*>(t.data().data())); });
+  detail::run_expressions(default_context(), out, e1, e2, e...);
+  return r;
+}
+/// Computes an expression into a tensor of its shape. Errors: shape_error, state_error if the tensor is shared.
+export template <Evaluable E, class X>
+void evaluate_into(tensor<typename E::element_type, X>& out, const E& e, context& where = default_context()) {
+  if (out.shape() != e.shape()) {
+    text t;
+    t << "evaluate_into: the result is " << e.shape() << " and the tensor " << out.shape();
+    detail::raise(error_kind::shape, t);
+  }
+  void* const to[] = {out.writable().data()};
+  detail::run_expressions(where, to, e);
+}
+/// The number of a rank-0 operand.
+export template <Evaluable E>
+  requires(E::pattern.rank == 0)
+auto item(const E& e) { return evaluate(e)(); }
+/// The number of a tensor of one element.
+export template <Element T, class X>
+  requires(X::rank > 0)
+T item(const tensor<T, X>& t) {
+  if (t.size() != 1) {
+    text w;
+    w << "item: a tensor of shape " << t.shape() << " is not one number";
+    detail::raise(error_kind::shape, w);
+  }
+  return t.data()[0];
+}
+
+/// A function of tensors, traced once per types: `auto f = formula([](auto x, auto w) { return tanh(matmul(x, w)); });`.
+export template <class F>
+class formula {
+ public:
+  explicit formula(F f) : f_(std::move(f)) {}
+  template <class... X>
+    requires(Symbolic<X> && ...)
+  auto operator()(const X&... x) const { return evaluate(f_(x...)); }
+  /// The last argument takes the result.
+  template <class First, class... Rest>
+    requires requires(const F& f, First& first, Rest&... rest) { requires !std::is_invocable_v<const F&, First&, Rest&...>; }
+  void operator()(First& first, Rest&... rest) const {
+    [&]<std::size_t... I>(std::tuple<First&, Rest&...> all, std::index_sequence<I...>) {
+      evaluate_into(std::get<sizeof...(Rest)>(all), f_(std::get<I>(all)...));
+    }(std::tuple<First&, Rest&...>(first, rest...), std::make_index_sequence<sizeof...(Rest)>{});
+  }
+
+ private:
+  F f_;
+};
+
+// ---- many results in one go -----------------------------------------------------------------------------------------
+
+/// A result of an eval_plan. Errors: state_error when it is read before the plan has run.
+export template <class Tensor>
+class handle {
+ public:
+  const Tensor& value() const {
+    if (!*result_) detail::raise(error_kind::state, "handle: the plan has not run, so there is no value yet");
+    return **result_;
+  }
+
+ private:
+  friend class eval_plan;
+  std::shared_ptr<std::optional<Tensor>> result_ = std::make_shared<std::optional<Tensor>>();
+};
+
+/// Expressions gathered and computed in one run; equal parts are computed once.
+export class eval_plan {
+ public:
+  explicit eval_plan(context& where = default_context()) : where_(&where) {}
+  template <Evaluable E>
+  auto add(const E& e) {
+    handle<evaluated<E>> h;
+    entries_.push_back({[e](lowering& l) { return lower(e, l); }, [e, result = h.result_]() -> void* {
+                          result->emplace(evaluated<E>::uninitialised(e.shape()));
+                          return (*result)->writable().data();
+                        }});
+    return h;
+  }
+  /// Computes everything that was added since the last run. An error leaves the entries in place.
+  void run();
+  /// Counters of the last run.
+  const pass_counters& counters() const { return counters_; }
+
+ private:
+  struct entry { std::function<value(lowering&)> lower; std::function<void*()> result; };
+  context* where_;
+  std::vector<entry> entries_;
+  pass_counters counters_;
+};
+
+}  // namespace lamina
+
+template <class... T>
+struct std::tuple_size<lamina::results<T...>> : std::integral_constant<std::size_t, sizeof...(T)> {};
+template <std::size_t I, class... T>
+struct std::tuple_element<I, lamina::results<T...>> { using type = const lamina::pick_type<I, T...>; };

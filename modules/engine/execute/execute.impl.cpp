@@ -1,0 +1,285 @@
+module lamina:execute.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :execute;
+import :expression;
+import :optimize;
+import :parameter;
+import :plan;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+// Runs a program without inputs once: how constants are folded.
+any_tensor compute_constant(const program& p) {
+  pass_counters unused;
+  auto shapes = specialised(p, {}, {.fold_constants = false, .simplify = false}, unused, nullptr);
+  auto made = std::make_shared<const plan>(shapes, target_isa(), pass_options{.fold_constants = false}, unused);
+  any_tensor result(made->output_types()[0]);
+  executor run(made, nullptr);
+  run.bind_output(0, result.mutable_data());
+  run.run();
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options) {
+  pass_counters counters;
+  auto concrete = specialised(p, inputs, options, counters, &compute_constant);
+  return std::make_shared<const plan>(concrete, set, options, counters);
+}
+
+// ---- executor -------------------------------------------------------------------------------------------------------
+
+executor::~executor() = default;
+executor::executor(executor&&) noexcept = default;
+executor& executor::operator=(executor&&) noexcept = default;
+
+executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store, thread_pool* pool) : plan_(std::move(p)), store_(store), pool_(pool) {
+  const auto& plan = *plan_;
+  auto rounded = [](std::size_t n) { return (n + 63) / 64 * 64; };
+  auto workers = static_cast<std::size_t>(pool ? pool->threads() : 1);
+  std::size_t arguments = rounded(plan.arguments().size()), arena = rounded(plan.arena_bytes()), scratch = plan.scratch_bytes();
+  memory_ = storage(arguments + arena + scratch * workers + 64);
+  arguments_ = static_cast<std::byte*>(memory_.data());
+  arena_ = arguments_ + arguments;
+  scratch_ = arena_ + arena;
+  if (!plan.arguments().empty()) std::memcpy(arguments_, plan.arguments().data(), plan.arguments().size());
+  for (const auto& s : plan.steps()) steps_.push_back({s.run, arguments_ + s.arguments});
+
+  ranges_.resize(plan.buffers().size());
+  for (std::uint32_t i = 0; i < plan.relocations().size(); ++i) {
+    auto& r = ranges_[static_cast<std::size_t>(plan.relocations()[i].buffer)];
+    if (r.count++ == 0) r.first = i;
+  }
+  input_at_.assign(plan.input_types().size(), -1);
+  output_at_.assign(plan.output_types().size(), -1);
+  for (const auto& name : plan.state_names()) {
+    parameter* s = store ? store->find(name) : nullptr;
+    if (!s) {
+      text t;
+      t << "state `" << name << "` is not in the parameter store";
+      detail::raise(error_kind::state, t);
+    }
+    states_.push_back(s);
+  }
+  packs_.resize(plan.packs().size());
+  for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
+    const auto& b = plan.buffers()[i];
+    auto at = static_cast<std::size_t>(b.index);
+    auto number = static_cast<std::int32_t>(i);
+    switch (b.kind) {
+      case buffer_kind::arena: bind(number, arena_ + b.offset); break;
+      case buffer_kind::constant: bind(number, const_cast<std::byte*>(plan.constants()[at].data())); break;
+      case buffer_kind::state: bind(number, states_[at]->mutable_data()); break;
+      case buffer_kind::input: input_at_[at] = number; break;
+      case buffer_kind::output: output_at_[at] = number; break;
+      case buffer_kind::packed: {
+        const auto& k = plan.packs()[at];
+        packs_[at] = &store->packed(store->index(plan.state_names()[static_cast<std::size_t>(k.state)]), k.format);
+        break;
+      }
+    }
+  }
+  pack();
+}
+
+// Brings stale packed forms up to date. Runs share them: this happens when an executor is made, or after an assignment.
+void executor::pack() {
+  for (std::size_t i = 0; i < packs_.size(); ++i) {
+    const auto& k = plan_->packs()[i];
+    auto& form = *packs_[i];
+    parameter& of = *states_[static_cast<std::size_t>(k.state)];
+    if (!form.memory) form.memory = storage(k.bytes);
+    bind(k.buffer, form.memory.data());
+    if (form.version == of.version()) continue;
+    for (std::uint32_t s = 0; s < k.steps.count; ++s) steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
+    form.version = of.version();
+  }
+}
+
+void executor::run_stages(std::size_t from, std::size_t to) {
+  if (from == to) return;
+  if (pool_ && pool_->threads() > 1) return run_parallel(from, to);
+  const auto& stages = plan_->stages();
+  const bound* step = steps_.data() + stages[from].first;
+  const bound* end = steps_.data() + stages[to - 1].first + stages[to - 1].count;
+  for (; step != end; ++step) step->run(step->arguments, scratch_);
+}
+
+void executor::run_parallel(std::size_t from, std::size_t to) {
+  struct job { const bound* first; std::byte* scratch; std::size_t scratch_bytes; };
+  for (std::size_t s = from; s < to; ++s) {
+    const auto& stage = plan_->stages()[s];
+    job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes()};
+    pool_->run(stage.count, [](void* state, std::size_t i, int worker) {
+      const job& at = *static_cast<const job*>(state);
+      at.first[i].run(at.first[i].arguments, at.scratch + static_cast<std::size_t>(worker) * at.scratch_bytes);
+    }, &j);
+  }
+}
+
+void executor::check() const {
+  for (const auto& c : plan_->checks()) {
+    std::int64_t count;
+    std::memcpy(&count, arena_ + c.offset, sizeof count);
+    if (count) {
+      text t;
+      t << c.message << " (" << count << " of them)";
+      detail::raise(error_kind::value, t);
+    }
+  }
+}
+
+void executor::run() {
+  for (std::size_t i = 0; i < packs_.size(); ++i)
+    if (packs_[i]->version != states_[static_cast<std::size_t>(plan_->packs()[i].state)]->version()) { pack(); break; }
+  for (const auto& c : plan_->checks()) std::memset(arena_ + c.offset, 0, 8);
+  run_stages(0, plan_->commit_stage());
+  check();
+  run_stages(plan_->commit_stage(), plan_->stages().size());
+  for (auto s : plan_->assigned_states()) states_[static_cast<std::size_t>(s)]->changed();
+}
+
+void executor::run(view<const void* const> inputs, view<void* const> outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) bind_input(i, inputs[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i) bind_output(i, outputs[i]);
+  run();
+}
+
+std::size_t executor::bytes() const {
+  return memory_.bytes() + steps_.size() * sizeof(bound) + ranges_.size() * sizeof(range);
+}
+
+std::vector<double> executor::profile(int runs) {
+  std::vector<double> seconds(plan_->cost().steps);
+  for (int r = 0; r < runs; ++r)
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      auto begin = std::chrono::steady_clock::now();
+      steps_[i].run(steps_[i].arguments, scratch_);
+      seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / runs;
+    }
+  return seconds;
+}
+
+// ---- typed evaluation -----------------------------------------------------------------------------------------------
+
+namespace detail {
+
+struct evaluation_site::prepared {
+  std::vector<std::int32_t> aliases;       // input of each leaf
+  std::vector<std::int64_t> extents;       // of all leaves, in order
+  std::vector<std::size_t> leaf_of_input;  // a leaf that is bound to each input
+  std::shared_ptr<program> source;
+  std::optional<executor> run;
+
+  bool matches(const call& c) const {
+    if (c.leaf_count != aliases.size()) return false;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < c.leaf_count; ++i) {
+      const auto& x = c.leaves[i];
+      if (x.extents)
+        for (int d = 0; d < x.extents->rank; ++d)
+          if (extents[at++] != x.extents->at(d)) return false;
+      // The same memory where the program has one input, different memory where it has two.
+      auto first = leaf_of_input[static_cast<std::size_t>(aliases[i])];
+      if (first != i) {
+        if (c.leaves[first].data != x.data) return false;
+      } else {
+        for (std::size_t k = 0; k < i; ++k)
+          if (c.leaves[k].data == x.data && x.extents && c.leaves[k].extents && c.leaves[k].uniform == x.uniform && may_merge(k, i)) return false;
+      }
+    }
+    return true;
+  }
+  std::vector<tensor_type> types;          // of the leaves
+  bool may_merge(std::size_t a, std::size_t b) const { return types[a] == types[b]; }
+};
+
+evaluation_site::evaluation_site() = default;
+evaluation_site::~evaluation_site() { delete ready_.load(); }
+
+evaluation_site::prepared* evaluation_site::take(const call& c, context& where, void (*lower)(program&, lowering&, const void*), const void* expression, bool cached) {
+  if (cached) {
+    std::lock_guard lock(mutex_);
+    for (auto& r : resting_)
+      if (r && r->matches(c)) {
+        auto* p = r.release();
+        std::erase_if(resting_, [](const auto& x) { return !x; });
+        return p;
+      }
+  }
+  auto p = std::make_unique<prepared>();
+  p->source = std::make_shared<program>();
+  lowering l(*p->source);
+  lower(*p->source, l, expression);
+  std::vector<shape> shapes;
+  for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
+  auto plan = make_plan(*p->source, shapes, where.isa());
+  p->run.emplace(plan, nullptr, where.threads() > 1 ? &where.pool() : nullptr);
+  if (cached) {
+    // Input numbers instead of node numbers.
+    for (auto node : l.aliases()) {
+      const auto& inputs = p->source->inputs();
+      p->aliases.push_back(static_cast<std::int32_t>(std::find(inputs.begin(), inputs.end(), node) - inputs.begin()));
+      p->types.push_back(p->source->at(node).results[0]);
+    }
+    p->leaf_of_input.assign(p->source->inputs().size(), 0);
+    for (std::size_t i = p->aliases.size(); i-- > 0;) p->leaf_of_input[static_cast<std::size_t>(p->aliases[i])] = i;
+    for (std::size_t i = 0; i < c.leaf_count; ++i)
+      if (c.leaves[i].extents)
+        for (int d = 0; d < c.leaves[i].extents->rank; ++d) p->extents.push_back(c.leaves[i].extents->at(d));
+  } else {
+    for (std::size_t i = 0; i < l.leaves().size(); ++i) p->run->bind_input(i, l.leaves()[i].data);
+  }
+  return p.release();
+}
+
+void evaluation_site::run(const call& c, bool cached, context& where, void (*lower)(program&, lowering&, const void*), const void* expression) {
+  prepared* p = cached ? ready_.exchange(nullptr, std::memory_order_acquire) : nullptr;
+  if (p && !p->matches(c)) {
+    std::lock_guard lock(mutex_);
+    resting_.emplace_back(p);
+    if (resting_.size() > 64) resting_.erase(resting_.begin());
+    p = nullptr;
+  }
+  if (!p) p = take(c, where, lower, expression, cached);
+  std::unique_ptr<prepared> held(p);
+  if (cached)
+    for (std::size_t i = 0; i < p->leaf_of_input.size(); ++i) p->run->bind_input(i, c.leaves[p->leaf_of_input[i]].data);
+  for (std::size_t i = 0; i < c.result_count; ++i) p->run->bind_output(i, c.results[i]);
+  p->run->run();
+  if (!cached) return;
+  if (prepared* other = ready_.exchange(held.release(), std::memory_order_release)) {
+    std::lock_guard lock(mutex_);
+    resting_.emplace_back(other);
+  }
+}
+
+}  // namespace detail
+
+void eval_plan::run() {
+  if (entries_.empty()) return;
+  program p;
+  lowering l(p);
+  for (const auto& e : entries_) p.output("result", e.lower(l));
+  std::vector<shape> shapes;
+  for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
+  auto plan = make_plan(p, shapes, where_->isa());
+  counters_ = plan->counters();
+  executor run(plan, nullptr, where_->threads() > 1 ? &where_->pool() : nullptr);
+  for (std::size_t i = 0; i < l.leaves().size(); ++i) run.bind_input(i, l.leaves()[i].data);
+  for (std::size_t i = 0; i < entries_.size(); ++i) run.bind_output(i, entries_[i].result());
+  run.run();
+  entries_.clear();
+}
+
+}  // namespace lamina

@@ -1,0 +1,348 @@
+// The typed lazy world: operand types, extents and operation are in the type of an expression; nothing is computed until
+// it is evaluated. An expression is lowered into a program.
+export module lamina:expression;
+import :core;
+import :dtype;
+import :op;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- leaves ---------------------------------------------------------------------------------------------------------
+
+/// A number in an expression: a leaf bound at run time, so that a changing number is no new program.
+export template <Element T>
+struct number {
+  using world = lazy;
+  using element_type = T;
+  static constexpr lamina::shape pattern{};
+  T value;
+  constexpr lamina::shape shape() const { return {}; }
+};
+
+/// A tensor under a name, with respect to which gradients can be taken.
+export template <fixed_string Name, class Tensor>
+struct variable {
+  using world = lazy;
+  using element_type = typename Tensor::element_type;
+  static constexpr lamina::shape pattern = Tensor::pattern;
+  Tensor value;
+  const lamina::shape& shape() const { return value.shape(); }
+};
+/// Names a tensor in an expression: `gradient<"w">(loss)` then refers to it.
+export template <fixed_string Name, Element T, class E>
+auto var(const tensor<T, E>& t) { return variable<Name, tensor<T, E>>{t}; }
+
+/// Attributes in the type.
+export template <auto Value>
+struct fixed_attributes {
+  static constexpr bool fixed = true;
+  static constexpr auto value = Value;
+};
+/// Attributes known only at run time.
+export template <class A>
+struct run_time_attributes {
+  static constexpr bool fixed = false;
+  A value;
+};
+
+template <dtype D>
+struct element_of_impl;
+template <> struct element_of_impl<dtype::float32> { using type = float; };
+template <> struct element_of_impl<dtype::float64> { using type = double; };
+template <> struct element_of_impl<dtype::float16> { using type = float16; };
+template <> struct element_of_impl<dtype::bfloat16> { using type = bfloat16; };
+template <> struct element_of_impl<dtype::int8> { using type = std::int8_t; };
+template <> struct element_of_impl<dtype::int16> { using type = std::int16_t; };
+template <> struct element_of_impl<dtype::int32> { using type = std::int32_t; };
+template <> struct element_of_impl<dtype::int64> { using type = std::int64_t; };
+template <> struct element_of_impl<dtype::uint8> { using type = std::uint8_t; };
+template <> struct element_of_impl<dtype::boolean> { using type = bool; };
+/// The C++ type of an element type.
+export template <dtype D>
+using element_of = typename element_of_impl<D>::type;
+
+// ---- what is known at compile time ----------------------------------------------------------------------------------
+
+namespace detail {
+template <class... X>
+consteval dtype number_type() {
+  dtype first = dtype::boolean;
+  auto look = [&]<class Y>(std::type_identity<Y>) {
+    if constexpr (Symbolic<Y>)
+      if (first == dtype::boolean) first = dtype_of<typename Y::element_type>;
+  };
+  (look(std::type_identity<X>{}), ...);
+  return first;
+}
+/// What an operand becomes: a tensor-like one stays, a number takes the element type of the tensors beside it.
+template <class Y, dtype D>
+struct lifted { using type = Y; };
+template <class Y, dtype D>
+  requires std::is_arithmetic_v<Y>
+struct lifted<Y, D> { using type = number<element_of<D>>; };
+
+template <class Y>
+consteval tensor_type type_of() { return {dtype_of<typename Y::element_type>, Y::pattern}; }
+
+template <class Op, class Attributes, class... X>
+consteval inference infer_static(const Attributes& a) {
+  const tensor_type in[] = {type_of<X>()...};
+  inference r;
+  Op::infer(a, view<const tensor_type>(in, sizeof...(X)), r);
+  return r;
+}
+/// With attributes unknown: only element types and the first two extents are looked at.
+template <class Op, class... X>
+consteval inference infer_loose() {
+  tensor_type in[] = {type_of<X>()...};
+  for (auto& t : in)
+    for (int i = 2; i < t.dims.rank; ++i) t.dims[i] = dyn;
+  inference r;
+  Op::infer(typename Op::attributes{}, view<const tensor_type>(in, sizeof...(X)), r);
+  if (r.why.empty()) {
+    const tensor_type full[] = {type_of<X>()...};
+    r.results[0].dims = Op::loose(view<const tensor_type>(full, sizeof...(X)));
+  }
+  return r;
+}
+template <class Op, class... X>
+consteval text worded(const inference& r) {
+  if (r.why.empty()) return {};
+  const tensor_type in[] = {type_of<X>()...};
+  return worded_misfit(Op::name, r.why, view<const tensor_type>(in, sizeof...(X)));
+}
+
+template <class Op, class... X>
+struct static_check {
+  static consteval text message() {
+    if constexpr (requires { Op::loose(view<const tensor_type>()); }) return worded<Op, X...>(infer_loose<Op, X...>());
+    else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
+  }
+};
+template <class Op, auto A, class... X>
+struct static_check_fixed {
+  static consteval text message() { return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A)); }
+};
+value lower_one_hot(const value& position, const value& number, const value& like);
+[[noreturn]] void misfit(std::string_view op, const text& why, view<const tensor_type> in);
+}  // namespace detail
+
+// ---- expressions ----------------------------------------------------------------------------------------------------
+
+/// An operation on operands, not yet computed.
+export template <class Op, class Attributes, class... X>
+struct expression {
+  using world = lazy;
+  using operation = Op;
+  static constexpr tensor_type type = [] {
+    if constexpr (Attributes::fixed)
+      return detail::infer_static<Op, typename Op::attributes, X...>(Attributes::value).results[0];
+    else return detail::infer_loose<Op, X...>().results[0];
+  }();
+  using element_type = element_of<type.element>;
+  static constexpr lamina::shape pattern = type.dims;
+
+  [[no_unique_address]] Attributes attributes;
+  pack<X...> operands;
+  lamina::shape run_time;       // exact, checked when the expression was made
+  constexpr const lamina::shape& shape() const { return run_time; }
+};
+
+struct lazy {
+  template <class X>
+  using bare = std::remove_cvref_t<X>;
+  template <dtype D, class X>
+  using lifted = typename detail::lifted<bare<X>, D>::type;
+  template <class Op, class... X>
+  using check = detail::static_check<Op, lifted<detail::number_type<bare<X>...>(), X>...>;
+  template <class Op, typename Op::attributes A, class... X>
+  using check_fixed = detail::static_check_fixed<Op, A, lifted<detail::number_type<bare<X>...>(), X>...>;
+
+  template <class Op, class... X>
+  static auto apply(const typename Op::attributes& a, X&&... x) {
+    constexpr dtype d = detail::number_type<bare<X>...>();
+    if constexpr (std::same_as<typename Op::attributes, no_attributes>)
+      return build<Op>(fixed_attributes<no_attributes{}>{}, lift<d>(std::forward<X>(x))...);
+    else return build<Op>(run_time_attributes<typename Op::attributes>{a}, lift<d>(std::forward<X>(x))...);
+  }
+  template <class Op, typename Op::attributes A, class... X>
+  static auto apply_fixed(X&&... x) {
+    constexpr dtype d = detail::number_type<bare<X>...>();
+    return build<Op>(fixed_attributes<A>{}, lift<d>(std::forward<X>(x))...);
+  }
+
+ private:
+  template <dtype D, class X>
+  static decltype(auto) lift(X&& x) {
+    if constexpr (std::is_arithmetic_v<bare<X>>) {
+      using T = element_of<D>;
+      if constexpr (std::is_class_v<T>) return number<T>{T(static_cast<float>(x))};
+      else return number<T>{static_cast<T>(x)};
+    } else return std::forward<X>(x);
+  }
+  template <class Op, class Attributes, class... X>
+  static auto build(const Attributes& a, X&&... x) {
+    using result = expression<Op, Attributes, bare<X>...>;
+    if constexpr (result::pattern.is_static()) {
+      return result{a, {{std::forward<X>(x)}...}, result::pattern};
+    } else {
+      const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
+      inference r;
+      Op::infer(a.value, view<const tensor_type>(in, sizeof...(X)), r);
+      if (!r.why.empty()) detail::misfit(Op::name, r.why, view<const tensor_type>(in, sizeof...(X)));
+      return result{a, {{std::forward<X>(x)}...}, r.results[0].dims};
+    }
+  }
+};
+
+// ---- lowering -------------------------------------------------------------------------------------------------------
+
+/// A leaf of an expression: where its elements are now.
+export struct leaf {
+  const void* data = nullptr;
+  const shape* extents = nullptr;    // null: rank 0
+  bool uniform = false;
+};
+
+/// Turns expressions into values of a program; one memory under one type is one input.
+export class lowering {
+ public:
+  explicit lowering(program& p) : program_(p) {}
+  program& owner() { return program_; }
+  /// The input of a leaf.
+  value input(std::string_view name, const leaf& x, const tensor_type& type);
+  /// The leaf of each input, in the order of the program's inputs.
+  const std::vector<leaf>& leaves() const { return leaves_; }
+  /// Which input each leaf became, in the order in which leaves were met.
+  const std::vector<std::int32_t>& aliases() const { return aliases_; }
+  /// The value of a shared node that was lowered before, or an empty one.
+  value known(const void* node) const;
+  void remember(const void* node, const value& v) { known_[node] = v; }
+
+ private:
+  struct seen { leaf at; tensor_type type; value v; };
+  program& program_;
+  std::vector<seen> seen_;
+  std::vector<leaf> leaves_;
+  std::vector<std::int32_t> aliases_;
+  std::map<const void*, value> known_;
+};
+
+/// Whether the structure of an expression is not all in its type.
+export template <class E>
+inline constexpr bool has_run_time_structure = requires { typename E::run_time_structure; };
+export template <class Op, class A, class... X>
+inline constexpr bool has_run_time_structure<expression<Op, A, X...>> = !A::fixed || (has_run_time_structure<X> || ...);
+
+template <fixed_string Name, class T>
+constexpr std::string_view variable_name(const variable<Name, T>&) { return Name.view(); }
+
+/// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them.
+export template <class E, class F>
+void visit_leaves(const E& e, F&& f) {
+  constexpr dtype element = dtype_of<typename E::element_type>;
+  constexpr tensor_type type{element, E::pattern};
+  if constexpr (requires { typename E::operation; }) {
+    e.operands.each([&](auto, const auto& x) { visit_leaves(x, f); });
+  } else if constexpr (requires { e.inner(); }) {          // an expression made from another one
+    visit_leaves(e.inner(), f);
+  } else if constexpr (requires { e.position(); }) {       // one_hot
+    f(leaf{&e.position(), nullptr, false}, "", tensor_type{dtype::int64, {}});
+    f(leaf{&e.value(), nullptr, false}, "", tensor_type{element, {}});
+    f(leaf{&e.value(), &e.shape(), true}, "", type);
+  } else if constexpr (requires { e.memory(); }) {         // tensor
+    f(leaf{e.data().data(), &e.shape(), false}, "", type);
+  } else if constexpr (requires { e.value.memory(); }) {   // variable
+    f(leaf{e.value.data().data(), &e.shape(), false}, variable_name(e), type);
+  } else if constexpr (requires { e.value(); }) {          // uniform
+    f(leaf{&e.value(), &e.shape(), true}, "", type);
+  } else {
+    f(leaf{&e.value, nullptr, false}, "", type);           // number
+  }
+}
+
+/// The value of an expression in a program.
+export template <class E>
+value lower(const E& e, lowering& l) {
+  if constexpr (requires { typename E::operation; }) {
+    using op = typename E::operation;
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const value inputs[] = {lower(e.operands.template get<I>(), l)...};
+      auto attributes = std::make_shared<const typename op::attributes>(e.attributes.value);
+      return value(&l.owner(), l.owner().add(record<op>, std::move(attributes), view<const value>(inputs, sizeof...(I))));
+    }(std::make_index_sequence<decltype(e.operands)::size>{});
+  } else if constexpr (requires { e.lower(l); }) {
+    return e.lower(l);
+  } else {
+    value parts[3];
+    std::size_t n = 0;
+    visit_leaves(e, [&](const leaf& x, std::string_view name, const tensor_type& t) { parts[n++] = l.input(name, x, t); });
+    if constexpr (requires { e.position(); }) return detail::lower_one_hot(parts[0], parts[1], parts[2]);
+    else return parts[0];
+  }
+}
+
+// ---- type erasure ---------------------------------------------------------------------------------------------------
+
+/// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
+/// common subexpressions and fusion work. Errors: state_error when an empty one is used.
+export template <Element T, int Rank>
+class dynamic {
+ public:
+  using world = lazy;
+  using element_type = T;
+  using run_time_structure = void;
+  static constexpr lamina::shape pattern = tensor_of_rank<T, Rank>::pattern;
+
+  dynamic() = default;
+  template <Symbolic E>
+    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy> && std::same_as<typename E::element_type, T> && E::pattern.rank == Rank)
+  dynamic(E e) : node_(std::make_shared<holder<E>>(std::move(e))) {}
+
+  const lamina::shape& shape() const { return held().shape(); }
+  bool is_empty() const { return !node_; }
+  /// The expression that was put in, or null if it has another type.
+  template <class E>
+  const E* try_cast() const {
+    return node_ && node_->tag() == &tag_of<E> ? &static_cast<const holder<E>&>(*node_).value : nullptr;
+  }
+  value lower(lowering& l) const {
+    const void* key = &held();
+    if (value v = l.known(key)) return v;
+    value v = node_->lower(l);
+    l.remember(key, v);
+    return v;
+  }
+
+ private:
+  template <class E>
+  static constexpr char tag_of = 0;
+  struct holder_base {
+    virtual ~holder_base() = default;
+    virtual const lamina::shape& shape() const = 0;
+    virtual value lower(lowering&) const = 0;
+    virtual const char* tag() const = 0;
+  };
+  template <class E>
+  struct holder final : holder_base {
+    explicit holder(E e) : value(std::move(e)) {}
+    const lamina::shape& shape() const override { return value.shape(); }
+    lamina::value lower(lowering& l) const override { return lamina::lower(value, l); }
+    const char* tag() const override { return &tag_of<E>; }
+    E value;
+  };
+  const holder_base& held() const {
+    if (!node_) detail::raise(error_kind::state, "dynamic: this one is empty");
+    return *node_;
+  }
+  std::shared_ptr<const holder_base> node_;
+};
+/// Any operand behind one type.
+export template <Symbolic E>
+auto make_dynamic(E e) { return dynamic<typename E::element_type, E::pattern.rank>(std::move(e)); }
+
+}  // namespace lamina

@@ -1,0 +1,41 @@
+module lamina:expression.impl;
+import :core;
+import :expression;
+import :op;
+import :op.loss;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+void detail::misfit(std::string_view op, const text& why, view<const tensor_type> in) {
+  bool mixed = false;
+  for (const auto& x : in) mixed = mixed || x.element != in[0].element;
+  raise(mixed ? error_kind::type : error_kind::shape, worded_misfit(op, why, in));
+}
+
+value detail::lower_one_hot(const value& position, const value& number, const value& like) {
+  return apply<op::one_hot_like>({}, position, number, like);
+}
+
+value lowering::input(std::string_view name, const leaf& x, const tensor_type& type) {
+  for (const auto& s : seen_)
+    if (s.at.data == x.data && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
+      aliases_.push_back(s.v.id().node);
+      return s.v;
+    }
+  value v = program_.input(name, type, x.uniform);
+  seen_.push_back({x, type, v});
+  leaves_.push_back(x);
+  aliases_.push_back(v.id().node);
+  return v;
+}
+
+value lowering::known(const void* node) const {
+  auto i = known_.find(node);
+  return i == known_.end() ? value() : i->second;
+}
+
+}  // namespace lamina

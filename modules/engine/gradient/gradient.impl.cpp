@@ -1,0 +1,76 @@
+module lamina:gradient.impl;
+import :core;
+import :dtype;
+import :gradient;
+import :op;
+import :op.elementwise;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+std::vector<value> gradients(program& p, view<const value> of, view<const value> start, view<const value> with_respect_to) {
+  const auto count = p.nodes().size();
+  // Which nodes lead to a wanted value: only through them gradients have to flow.
+  std::vector<char> leads(count);
+  for (const auto& w : with_respect_to) leads[static_cast<std::size_t>(w.id().node)] = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    const node& n = p.nodes()[i];
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && leads[static_cast<std::size_t>(n.inputs[k].node)]) leads[i] = 1;
+  }
+
+  std::map<value_id, value> arrived;   // sum of the gradients that have reached a value so far
+  auto arrive = [&](value_id at, const value& g) {
+    auto [found, fresh] = arrived.try_emplace(at, g);
+    if (!fresh) found->second = found->second + g;
+  };
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    value one = i < start.size() ? start[i] : value(broadcast_like(p.number(1.0, of[i].type().element), of[i]));
+    if (of[i].shape() == shape{} && i >= start.size()) one = p.number(1.0, of[i].type().element);
+    arrive(of[i].id(), one);
+  }
+
+  for (auto i = static_cast<std::int32_t>(count); i-- > 0;) {
+    if (!leads[static_cast<std::size_t>(i)] || p.at(i).kind != node_kind::operation) continue;
+    std::vector<value> gradient_of_results;
+    bool any = false;
+    for (std::size_t r = 0; r < p.at(i).results.size(); ++r) {
+      auto found = arrived.find({i, static_cast<std::int32_t>(r)});
+      gradient_of_results.push_back(found == arrived.end() ? value() : found->second);
+      any = any || found != arrived.end();
+    }
+    if (!any) continue;
+    const node n = p.at(i);   // a copy: rules add nodes
+    if (n.op->name == "stop_gradient") continue;
+    if (!n.op->gradient) {
+      text t;
+      if (!is_floating(n.results[0].element)) continue;
+      t << n.op->name << ": this operation has no gradient";
+      detail::raise(error_kind::value, t);
+    }
+    std::vector<value> inputs, results, out(n.inputs.size());
+    auto wanted = std::make_unique<bool[]>(n.inputs.size() + 1);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      inputs.emplace_back(&p, n.inputs[k]);
+      wanted[k] = leads[static_cast<std::size_t>(n.inputs[k].node)] && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && is_floating(inputs[k].type().element);
+    }
+    for (std::size_t r = 0; r < n.results.size(); ++r) results.emplace_back(&p, value_id{i, static_cast<std::int32_t>(r)});
+    gradient_call rule{p, n, inputs, results, gradient_of_results, view<const bool>(wanted.get(), n.inputs.size()), view<value>(out), &gradients};
+    n.op->gradient(rule);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (wanted[k] && out[k]) arrive(n.inputs[k], out[k]);
+  }
+
+  std::vector<value> result;
+  for (const auto& w : with_respect_to) {
+    auto found = arrived.find(w.id());
+    result.push_back(found != arrived.end() ? found->second : value(broadcast_like(p.number(0.0, w.type().element), w)));
+  }
+  return result;
+}
+
+}  // namespace lamina

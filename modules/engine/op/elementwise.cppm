@@ -1,0 +1,219 @@
+// Elementwise operations: one result element from the operand elements at the same (broadcast) position.
+export module lamina:op.elementwise;
+import :core;
+import :dtype;
+import :op;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// Which element types an elementwise operation takes.
+export enum class domain { real, numbers, logic, any };
+
+namespace detail {
+constexpr bool in_domain(dtype t, domain d) {
+  switch (d) {
+    case domain::real: return is_real(t);
+    case domain::numbers: return is_real(t) || is_integer(t);
+    case domain::logic: return t == dtype::boolean;
+    default: return true;
+  }
+}
+constexpr std::string_view domain_name(domain d) {
+  return d == domain::real ? "takes float32 or float64" : d == domain::logic ? "takes bool" : "takes numbers of float32, float64 or an integer type";
+}
+}  // namespace detail
+
+/// What the definitions of elementwise operations share.
+export template <fixed_string Name, int Operands, domain Domain, bool Predicate = false>
+struct elementwise {
+  static constexpr std::string_view name = Name.view();
+  static constexpr int operands = Operands;
+  using attributes = no_attributes;
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::same_elements(in, out)) return;
+    if (!detail::in_domain(in[0].element, Domain)) {
+      out.why << detail::domain_name(Domain);
+      return;
+    }
+    detail::infer_broadcast(in, Predicate ? dtype::boolean : in[0].element, out);
+  }
+  static double flops(const no_attributes&, view<const tensor_type>, view<const tensor_type> out) { return static_cast<double>(out[0].dims.size()); }
+};
+
+export struct cast_attributes {
+  dtype to = dtype::float32;
+  static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
+  bool operator==(const cast_attributes&) const = default;
+};
+
+namespace op {
+// Unary.
+export struct negate : elementwise<"negate", 1, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct abs : elementwise<"abs", 1, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct sign : elementwise<"sign", 1, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct square : elementwise<"square", 1, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct sqrt : elementwise<"sqrt", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct reciprocal : elementwise<"reciprocal", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct exp : elementwise<"exp", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct log : elementwise<"log", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct sin : elementwise<"sin", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct cos : elementwise<"cos", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct tan : elementwise<"tan", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct asin : elementwise<"asin", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct acos : elementwise<"acos", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct atan : elementwise<"atan", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct tanh : elementwise<"tanh", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct asinh : elementwise<"asinh", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct acosh : elementwise<"acosh", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct sigmoid : elementwise<"sigmoid", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct relu : elementwise<"relu", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct erf : elementwise<"erf", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct floor : elementwise<"floor", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct ceil : elementwise<"ceil", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct round : elementwise<"round", 1, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct logical_not : elementwise<"logical_not", 1, domain::logic> { static int map(); };
+// Binary.
+export struct add : elementwise<"add", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct subtract : elementwise<"subtract", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct multiply : elementwise<"multiply", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct divide : elementwise<"divide", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct minimum : elementwise<"minimum", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct maximum : elementwise<"maximum", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct pow : elementwise<"pow", 2, domain::real> { static int map(); static void gradient(gradient_call&); };
+export struct equal : elementwise<"equal", 2, domain::any, true> { static int map(); };
+export struct not_equal : elementwise<"not_equal", 2, domain::any, true> { static int map(); };
+export struct less : elementwise<"less", 2, domain::numbers, true> { static int map(); };
+export struct less_equal : elementwise<"less_equal", 2, domain::numbers, true> { static int map(); };
+export struct greater : elementwise<"greater", 2, domain::numbers, true> { static int map(); };
+export struct greater_equal : elementwise<"greater_equal", 2, domain::numbers, true> { static int map(); };
+export struct logical_and : elementwise<"logical_and", 2, domain::logic> { static int map(); };
+export struct logical_or : elementwise<"logical_or", 2, domain::logic> { static int map(); };
+export struct logical_xor : elementwise<"logical_xor", 2, domain::logic> { static int map(); };
+// Ternary.
+export struct clamp : elementwise<"clamp", 3, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct where {
+  static constexpr std::string_view name = "where";
+  static constexpr int operands = 3;
+  using attributes = no_attributes;
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    if (in[0].element != dtype::boolean) { out.why << "the condition is not bool"; return; }
+    if (in[1].element != in[2].element) { out.why << "the element types differ; cast one of them"; return; }
+    detail::infer_broadcast(in, in[1].element, out);
+  }
+  static int map();
+  static void gradient(gradient_call&);
+};
+
+export struct cast {
+  static constexpr std::string_view name = "cast";
+  static constexpr int operands = 1;
+  using attributes = cast_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { out.result(a.to, in[0].dims); }
+  static int map();
+  static void gradient(gradient_call&);
+};
+/// The operand, seen as a constant by the gradient.
+export struct stop_gradient {
+  static constexpr std::string_view name = "stop_gradient";
+  static constexpr int operands = 1, alias = 0;
+  using attributes = no_attributes;
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static int map();
+};
+}  // namespace op
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+
+/// -x.   Shapes: any.   Types: float and integer.
+export template <Symbolic X> requires Applicable<op::negate, X> constexpr auto operator-(X&& x) { return apply<op::negate>({}, std::forward<X>(x)); }
+/// |x|.   Shapes: any.   Types: float and integer.
+export template <Symbolic X> requires Applicable<op::abs, X> constexpr auto abs(X&& x) { return apply<op::abs>({}, std::forward<X>(x)); }
+/// -1, 0 or 1.   Shapes: any.   Numerics: NaN stays NaN.
+export template <Symbolic X> requires Applicable<op::sign, X> constexpr auto sign(X&& x) { return apply<op::sign>({}, std::forward<X>(x)); }
+/// x * x.
+export template <Symbolic X> requires Applicable<op::square, X> constexpr auto square(X&& x) { return apply<op::square>({}, std::forward<X>(x)); }
+/// Square root; NaN below zero.
+export template <Symbolic X> requires Applicable<op::sqrt, X> constexpr auto sqrt(X&& x) { return apply<op::sqrt>({}, std::forward<X>(x)); }
+/// 1 / x.
+export template <Symbolic X> requires Applicable<op::reciprocal, X> constexpr auto reciprocal(X&& x) { return apply<op::reciprocal>({}, std::forward<X>(x)); }
+/// e to the power of x.
+export template <Symbolic X> requires Applicable<op::exp, X> constexpr auto exp(X&& x) { return apply<op::exp>({}, std::forward<X>(x)); }
+/// Natural logarithm; -inf at zero, NaN below.
+export template <Symbolic X> requires Applicable<op::log, X> constexpr auto log(X&& x) { return apply<op::log>({}, std::forward<X>(x)); }
+/// Sine; x in radians.
+export template <Symbolic X> requires Applicable<op::sin, X> constexpr auto sin(X&& x) { return apply<op::sin>({}, std::forward<X>(x)); }
+/// Cosine; x in radians.
+export template <Symbolic X> requires Applicable<op::cos, X> constexpr auto cos(X&& x) { return apply<op::cos>({}, std::forward<X>(x)); }
+/// Tangent; x in radians.
+export template <Symbolic X> requires Applicable<op::tan, X> constexpr auto tan(X&& x) { return apply<op::tan>({}, std::forward<X>(x)); }
+/// Arc sine in radians; NaN outside [-1, 1].
+export template <Symbolic X> requires Applicable<op::asin, X> constexpr auto asin(X&& x) { return apply<op::asin>({}, std::forward<X>(x)); }
+/// Arc cosine in radians; NaN outside [-1, 1].
+export template <Symbolic X> requires Applicable<op::acos, X> constexpr auto acos(X&& x) { return apply<op::acos>({}, std::forward<X>(x)); }
+/// Arc tangent in radians.
+export template <Symbolic X> requires Applicable<op::atan, X> constexpr auto atan(X&& x) { return apply<op::atan>({}, std::forward<X>(x)); }
+/// Hyperbolic tangent.
+export template <Symbolic X> requires Applicable<op::tanh, X> constexpr auto tanh(X&& x) { return apply<op::tanh>({}, std::forward<X>(x)); }
+/// Inverse hyperbolic sine.
+export template <Symbolic X> requires Applicable<op::asinh, X> constexpr auto asinh(X&& x) { return apply<op::asinh>({}, std::forward<X>(x)); }
+/// Inverse hyperbolic cosine; NaN below 1.
+export template <Symbolic X> requires Applicable<op::acosh, X> constexpr auto acosh(X&& x) { return apply<op::acosh>({}, std::forward<X>(x)); }
+/// 1 / (1 + e^-x), right in both tails.
+export template <Symbolic X> requires Applicable<op::sigmoid, X> constexpr auto sigmoid(X&& x) { return apply<op::sigmoid>({}, std::forward<X>(x)); }
+/// max(x, 0); NaN stays NaN.
+export template <Symbolic X> requires Applicable<op::relu, X> constexpr auto relu(X&& x) { return apply<op::relu>({}, std::forward<X>(x)); }
+/// Error function.
+export template <Symbolic X> requires Applicable<op::erf, X> constexpr auto erf(X&& x) { return apply<op::erf>({}, std::forward<X>(x)); }
+/// Largest integer not above x.
+export template <Symbolic X> requires Applicable<op::floor, X> constexpr auto floor(X&& x) { return apply<op::floor>({}, std::forward<X>(x)); }
+/// Smallest integer not below x.
+export template <Symbolic X> requires Applicable<op::ceil, X> constexpr auto ceil(X&& x) { return apply<op::ceil>({}, std::forward<X>(x)); }
+/// Nearest integer, halves to even.
+export template <Symbolic X> requires Applicable<op::round, X> constexpr auto round(X&& x) { return apply<op::round>({}, std::forward<X>(x)); }
+/// The opposite of a bool.
+export template <Symbolic X> requires Applicable<op::logical_not, X> constexpr auto operator!(X&& x) { return apply<op::logical_not>({}, std::forward<X>(x)); }
+
+/// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error.
+export template <Operand A, Operand B> requires Applicable<op::add, A, B> constexpr auto operator+(A&& a, B&& b) { return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// Difference with broadcasting.
+export template <Operand A, Operand B> requires Applicable<op::subtract, A, B> constexpr auto operator-(A&& a, B&& b) { return apply<op::subtract>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// Elementwise product with broadcasting.
+export template <Operand A, Operand B> requires Applicable<op::multiply, A, B> constexpr auto operator*(A&& a, B&& b) { return apply<op::multiply>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// Quotient with broadcasting; integer division by zero gives 0.
+export template <Operand A, Operand B> requires Applicable<op::divide, A, B> constexpr auto operator/(A&& a, B&& b) { return apply<op::divide>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// The smaller of two; NaN if either is NaN.
+export template <Operand A, Operand B> requires Applicable<op::minimum, A, B> constexpr auto min(A&& a, B&& b) { return apply<op::minimum>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// The larger of two; NaN if either is NaN.
+export template <Operand A, Operand B> requires Applicable<op::maximum, A, B> constexpr auto max(A&& a, B&& b) { return apply<op::maximum>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// a to the power of b.
+export template <Operand A, Operand B> requires Applicable<op::pow, A, B> constexpr auto pow(A&& a, B&& b) { return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// Elementwise comparisons give bool tensors.
+export template <Operand A, Operand B> requires Applicable<op::equal, A, B> constexpr auto operator==(A&& a, B&& b) { return apply<op::equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires Applicable<op::not_equal, A, B> constexpr auto operator!=(A&& a, B&& b) { return apply<op::not_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires Applicable<op::less, A, B> constexpr auto operator<(A&& a, B&& b) { return apply<op::less>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires Applicable<op::less_equal, A, B> constexpr auto operator<=(A&& a, B&& b) { return apply<op::less_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires Applicable<op::greater, A, B> constexpr auto operator>(A&& a, B&& b) { return apply<op::greater>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires Applicable<op::greater_equal, A, B> constexpr auto operator>=(A&& a, B&& b) { return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+/// Both, either, or exactly one of two bools.
+export template <Symbolic A, Symbolic B> requires Applicable<op::logical_and, A, B> constexpr auto operator&&(A&& a, B&& b) { return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Symbolic A, Symbolic B> requires Applicable<op::logical_or, A, B> constexpr auto operator||(A&& a, B&& b) { return apply<op::logical_or>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Symbolic A, Symbolic B> requires Applicable<op::logical_xor, A, B> constexpr auto operator^(A&& a, B&& b) { return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b)); }
+
+/// x where the condition holds, else y; all three broadcast.
+export template <Symbolic C, Operand X, Operand Y> requires Applicable<op::where, C, X, Y>
+constexpr auto where(C&& condition, X&& x, Y&& y) { return apply<op::where>({}, std::forward<C>(condition), std::forward<X>(x), std::forward<Y>(y)); }
+/// x held between low and high; NaN stays NaN.
+export template <Symbolic X, Operand L, Operand H> requires Applicable<op::clamp, X, L, H>
+constexpr auto clamp(X&& x, L&& low, H&& high) { return apply<op::clamp>({}, std::forward<X>(x), std::forward<L>(low), std::forward<H>(high)); }
+/// The same numbers in another element type. Float to integer truncates towards zero and saturates; NaN gives 0.
+export template <Element T, Symbolic X>
+constexpr auto cast(X&& x) { return apply_fixed<op::cast, cast_attributes{dtype_of<T>}>(std::forward<X>(x)); }
+/// The operand, through which no gradient flows.
+export template <Symbolic X>
+constexpr auto stop_gradient(X&& x) { return apply<op::stop_gradient>({}, std::forward<X>(x)); }
+
+}  // namespace lamina

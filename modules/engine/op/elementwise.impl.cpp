@@ -1,0 +1,142 @@
+module;
+#include "../kernels/elementwise.h"
+module lamina:op.elementwise.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+using kernels::map_op;
+
+namespace {
+constexpr int code(map_op m) { return static_cast<int>(m); }
+}
+
+int negate::map() { return code(map_op::negate); }
+int abs::map() { return code(map_op::absolute); }
+int sign::map() { return code(map_op::sign); }
+int square::map() { return code(map_op::square); }
+int sqrt::map() { return code(map_op::square_root); }
+int reciprocal::map() { return code(map_op::reciprocal); }
+int exp::map() { return code(map_op::exponential); }
+int log::map() { return code(map_op::logarithm); }
+int sin::map() { return code(map_op::sine); }
+int cos::map() { return code(map_op::cosine); }
+int tan::map() { return code(map_op::tangent); }
+int asin::map() { return code(map_op::arcsine); }
+int acos::map() { return code(map_op::arccosine); }
+int atan::map() { return code(map_op::arctangent); }
+int tanh::map() { return code(map_op::hyperbolic_tangent); }
+int asinh::map() { return code(map_op::inverse_hyperbolic_sine); }
+int acosh::map() { return code(map_op::inverse_hyperbolic_cosine); }
+int sigmoid::map() { return code(map_op::sigmoid); }
+int relu::map() { return code(map_op::relu); }
+int erf::map() { return code(map_op::error_function); }
+int floor::map() { return code(map_op::floor); }
+int ceil::map() { return code(map_op::ceil); }
+int round::map() { return code(map_op::round); }
+int logical_not::map() { return code(map_op::logical_not); }
+int add::map() { return code(map_op::add); }
+int subtract::map() { return code(map_op::subtract); }
+int multiply::map() { return code(map_op::multiply); }
+int divide::map() { return code(map_op::divide); }
+int minimum::map() { return code(map_op::minimum); }
+int maximum::map() { return code(map_op::maximum); }
+int pow::map() { return code(map_op::power); }
+int equal::map() { return code(map_op::equal); }
+int not_equal::map() { return code(map_op::not_equal); }
+int less::map() { return code(map_op::less); }
+int less_equal::map() { return code(map_op::less_equal); }
+int greater::map() { return code(map_op::greater); }
+int greater_equal::map() { return code(map_op::greater_equal); }
+int logical_and::map() { return code(map_op::logical_and); }
+int logical_or::map() { return code(map_op::logical_or); }
+int logical_xor::map() { return code(map_op::logical_xor); }
+int clamp::map() { return code(map_op::clamp); }
+int where::map() { return code(map_op::where); }
+int cast::map() { return -1; }               // its function depends on two element types
+int stop_gradient::map() { return code(map_op::copy); }
+
+// Gradients: y is the result, x the operand, g the gradient of the result. Broadcast operands are summed back.
+
+void negate::gradient(gradient_call& c) { c(0, [&] { return -c.gradient(); }); }
+void abs::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sign(c(0)); }); }
+void sign::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
+void square::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c(0) * 2); }); }
+void sqrt::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (c.result() * 2); }); }
+void reciprocal::gradient(gradient_call& c) { c(0, [&] { return -(c.gradient() * lamina::square(c.result())); }); }
+void exp::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * c.result(); }); }
+void log::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / c(0); }); }
+void sin::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::cos(c(0)); }); }
+void cos::gradient(gradient_call& c) { c(0, [&] { return -(c.gradient() * lamina::sin(c(0))); }); }
+void tan::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (lamina::square(c.result()) + 1); }); }
+void asin::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / lamina::sqrt(1 - lamina::square(c(0))); }); }
+void acos::gradient(gradient_call& c) { c(0, [&] { return -(c.gradient() / lamina::sqrt(1 - lamina::square(c(0)))); }); }
+void atan::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (lamina::square(c(0)) + 1); }); }
+void tanh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (1 - lamina::square(c.result())); }); }
+void asinh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) + 1); }); }
+void acosh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) - 1); }); }
+void sigmoid::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c.result() * (1 - c.result())); }); }
+void relu::gradient(gradient_call& c) { c(0, [&] { return lamina::where(c.result() > 0, c.gradient(), 0); }); }
+void erf::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (lamina::exp(-lamina::square(c(0))) * 1.1283791670955126); }); }
+void floor::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
+void ceil::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
+void round::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
+
+void add::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
+  c(1, [&] { return lamina::sum_like(c.gradient(), c(1)); });
+}
+void subtract::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
+  c(1, [&] { return lamina::sum_like(-c.gradient(), c(1)); });
+}
+void multiply::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(c.gradient() * c(1), c(0)); });
+  c(1, [&] { return lamina::sum_like(c.gradient() * c(0), c(1)); });
+}
+void divide::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(c.gradient() / c(1), c(0)); });
+  c(1, [&] { return lamina::sum_like(-(c.gradient() * c.result() / c(1)), c(1)); });
+}
+// Where both operands are equal each gets half, as the derivative of a symmetric function.
+void minimum::gradient(gradient_call& c) {
+  auto share = [&](const value& mine, const value& other) {
+    return lamina::where(mine < other, c.gradient(), lamina::where(mine == other, c.gradient() * 0.5, 0));
+  };
+  c(0, [&] { return lamina::sum_like(share(c(0), c(1)), c(0)); });
+  c(1, [&] { return lamina::sum_like(share(c(1), c(0)), c(1)); });
+}
+void maximum::gradient(gradient_call& c) {
+  auto share = [&](const value& mine, const value& other) {
+    return lamina::where(mine > other, c.gradient(), lamina::where(mine == other, c.gradient() * 0.5, 0));
+  };
+  c(0, [&] { return lamina::sum_like(share(c(0), c(1)), c(0)); });
+  c(1, [&] { return lamina::sum_like(share(c(1), c(0)), c(1)); });
+}
+void pow::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(c.gradient() * (c(1) * lamina::pow(c(0), c(1) - 1)), c(0)); });
+  c(1, [&] { return lamina::sum_like(c.gradient() * (c.result() * lamina::log(c(0))), c(1)); });
+}
+void clamp::gradient(gradient_call& c) {
+  auto inside = [&] { return (c(0) >= c(1)) && (c(0) <= c(2)); };
+  c(0, [&] { return lamina::sum_like(lamina::where(inside(), c.gradient(), 0), c(0)); });
+  c(1, [&] { return lamina::sum_like(lamina::where(c(0) < c(1), c.gradient(), 0), c(1)); });
+  c(2, [&] { return lamina::sum_like(lamina::where(c(0) > c(2), c.gradient(), 0), c(2)); });
+}
+void where::gradient(gradient_call& c) {
+  c(1, [&] { return lamina::sum_like(lamina::where(c(0), c.gradient(), 0), c(1)); });
+  c(2, [&] { return lamina::sum_like(lamina::where(c(0), 0, c.gradient()), c(2)); });
+}
+void cast::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::cast>(cast_attributes{c(0).type().element}, c.gradient()); });
+}
+
+}  // namespace lamina::op

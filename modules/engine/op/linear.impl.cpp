@@ -1,0 +1,122 @@
+module;
+#include "../kernels/table.h"
+module lamina:op.linear.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.linear;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+void matmul::gradient(gradient_call& c) {
+  auto [ta, tb] = c.attributes<matmul_attributes>();
+  const value& g = c.gradient();
+  c(0, [&] {
+    value d = ta ? value(lamina::matmul(c(1), g, {tb, true})) : value(lamina::matmul(g, c(1), {false, !tb}));
+    return lamina::sum_like(d, c(0));
+  });
+  c(1, [&] {
+    value d = tb ? value(lamina::matmul(g, c(0), {true, ta})) : value(lamina::matmul(c(0), g, {!ta, false}));
+    return lamina::sum_like(d, c(1));
+  });
+}
+
+void matmul::emit(emission& e) {
+  const auto& at = e.attributes<matmul_attributes>();
+  const shape &a = e.in_type(0).dims, &b = e.in_type(1).dims, &c = e.out_type(0).dims;
+  dtype element = e.out_type(0).element;
+  auto size = static_cast<std::int64_t>(size_of(element));
+  const auto& gemm = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(element)];
+
+  kernels::gemm_args p{};
+  p.m = c.at(c.rank - 2);
+  p.n = c.at(c.rank - 1);
+  p.k = at.transpose_a ? a.at(a.rank - 2) : a.at(a.rank - 1);
+  p.a_row = at.transpose_a ? 1 : a.at(a.rank - 1);
+  p.a_column = at.transpose_a ? a.at(a.rank - 1) : 1;
+  p.b_row = at.transpose_b ? 1 : b.at(b.rank - 1);
+  p.b_column = at.transpose_b ? b.at(b.rank - 1) : 1;
+  p.c_row = p.n;
+  p.batch = 1;
+  std::int64_t a_step = a.size(a.rank - 2, a.rank), b_step = b.size(b.rank - 2, b.rank), c_step = p.m * p.n;
+  if (c.size() == 0) return;
+
+  // Leading axes that only A has are more rows of one product where its rows follow each other.
+  shape a_batch = a, b_batch = b, c_batch = c;
+  a_batch.rank -= 2;
+  b_batch.rank -= 2;
+  c_batch.rank -= 2;
+  std::int64_t batches = c_batch.size();
+  bool one_b = b_batch.size() == 1;
+  if (one_b && !at.transpose_a && a_batch.size() == batches) {
+    p.m *= batches;
+    batches = 1;
+  }
+
+  const auto& tail = e.epilogue();
+  p.clamp = tail.clamp;
+  p.low = tail.low;
+  p.high = tail.high;
+  p.residual_row = p.n;
+
+  buffer_ref packed;
+  if (one_b && p.m * batches < 4096)
+    packed = e.packed(1, 0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 | static_cast<unsigned>(e.isa()) << 8, gemm.packed_bytes(p.k, p.n), [&](buffer_ref from, buffer_ref to) {
+      kernels::gemm_prepack_args q{};
+      q.k = p.k;
+      q.n = p.n;
+      q.b_row = p.b_row;
+      q.b_column = p.b_column;
+      e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
+    });
+  p.prepacked = static_cast<bool>(packed);
+
+  auto product = [&](std::int64_t a_first, std::int64_t b_first, std::int64_t c_first) {
+    // Rows or, for few rows, columns are cut at tile boundaries, by size alone.
+    auto one = [&](kernels::gemm_args part, std::int64_t row, std::int64_t column) {
+      gemm.prepare(&part);
+      buffer_ref b_at = packed ? packed.at(column * p.k * size) : e.in(1).at((b_first + column * p.b_column) * size);
+      std::vector<address> where{{&part.a, e.in(0).at((a_first + row * p.a_row) * size)},
+                                 {&part.b, b_at},
+                                 {&part.c, e.out(0).at((c_first + row * p.c_row + column) * size)}};
+      if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
+      if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
+      e.add(gemm.run, &part, sizeof part, where, gemm.scratch_bytes(&part));
+    };
+    double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+    if (flops < 2e6) { one(p, 0, 0); return; }
+    if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
+      emission::cut(p.m, flops / static_cast<double>(p.m), [&](std::int64_t first, std::int64_t count) {
+        kernels::gemm_args part = p;
+        part.m = count;
+        one(part, first, 0);
+      }, 1e6, gemm.tile_rows);
+    else
+      emission::cut(p.n, flops / static_cast<double>(p.n), [&](std::int64_t first, std::int64_t count) {
+        kernels::gemm_args part = p;
+        part.n = count;
+        one(part, 0, first);
+      }, 1e6, gemm.panel_columns);
+  };
+
+  std::int64_t index[max_rank]{};
+  for (std::int64_t i = 0; i < batches; ++i) {
+    std::int64_t at_a = 0, at_b = 0;
+    for (int d = 0; d < c_batch.rank && batches > 1; ++d) {
+      int da = d - (c_batch.rank - a_batch.rank), db = d - (c_batch.rank - b_batch.rank);
+      if (da >= 0) at_a = at_a * a_batch.at(da) + (a_batch.at(da) == 1 ? 0 : index[d]);
+      if (db >= 0) at_b = at_b * b_batch.at(db) + (b_batch.at(db) == 1 ? 0 : index[d]);
+    }
+    product(at_a * a_step, at_b * b_step, i * c_step);
+    for (int d = c_batch.rank - 1; d >= 0 && ++index[d] == c_batch.at(d); --d) index[d] = 0;
+  }
+}
+
+}  // namespace lamina::op

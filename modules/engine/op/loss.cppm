@@ -1,0 +1,74 @@
+// What losses are made of: picking the entry of a class, and the losses themselves.
+export module lamina:op.loss;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace op {
+/// result[..] = x[.., index[..]] along the last axis.
+export struct pick {
+  static constexpr std::string_view name = "pick";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape &x = in[0].dims, &index = in[1].dims;
+    if (!is_real(in[0].element)) { out.why << detail::domain_name(domain::real); return; }
+    if (in[1].element != dtype::int64) { out.why << "the index is not int64"; return; }
+    shape rows = x;
+    if (x.rank < 1 || index.rank != x.rank - 1) { out.why << "the index must have the shape of the operand without its last axis"; return; }
+    --rows.rank;
+    if (!fits(rows, index)) { out.why << "the index must have the shape of the operand without its last axis"; return; }
+    for (int i = 0; i < rows.rank; ++i) rows[i] = better(rows[i], index[i]);
+    out.result(in[0].element, rows);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The adjoint of pick: zeros of the third operand's shape with the first operand at the picked places.
+export struct unpick {
+  static constexpr std::string_view name = "unpick";
+  static constexpr int operands = 3;
+  static constexpr unsigned shape_only = 4;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// A vector that is one number at one position: operands are the position, the number, and a shape.
+export struct one_hot_like {
+  static constexpr std::string_view name = "one_hot";
+  static constexpr int operands = 3;
+  static constexpr unsigned shape_only = 4;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[1].element, in[2].dims); }
+  static void emit(emission&);
+};
+}  // namespace op
+
+/// Entry index[..] of the last axis.   Shapes: x [..., C], index [...] int64 -> [...].
+/// Errors: value_error at run time for an index outside 0..C-1.
+export template <Symbolic X, Symbolic I>
+  requires Applicable<op::pick, X, I>
+constexpr auto pick(const X& x, const I& index) { return apply<op::pick>({}, x, index); }
+
+/// Negative log likelihood, averaged.   Shapes: log_probabilities [..., C], labels [...] int64 -> [].
+export template <Symbolic X, Symbolic L>
+constexpr auto nll(const X& log_probabilities, const L& labels) { return -reduce_mean(pick(log_probabilities, labels)); }
+/// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].
+export template <Symbolic X, Symbolic L>
+constexpr auto cross_entropy(const X& logits, const L& labels) { return nll(log_softmax(logits), labels); }
+/// Mean of squared differences.   Shapes: equal or broadcast -> [].
+export template <Symbolic A, Symbolic B>
+constexpr auto mse(const A& a, const B& b) { return reduce_mean(square(a - b)); }
+
+}  // namespace lamina

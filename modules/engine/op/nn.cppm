@@ -1,0 +1,185 @@
+// Convolution and pooling over images [N, C, H, W].
+export module lamina:op.nn;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// A number for height and width, or one for each.
+export struct extent2d {
+  std::int64_t h = 0, w = 0;
+  constexpr extent2d() = default;
+  constexpr extent2d(std::integral auto n) : h(static_cast<std::int64_t>(n)), w(h) {}
+  constexpr extent2d(std::int64_t height, std::int64_t width) : h(height), w(width) {}
+  constexpr bool operator==(const extent2d&) const = default;
+};
+
+export struct conv2d_attributes {
+  extent2d stride = 1, padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+  static constexpr void members(auto& a, auto&& f) {
+    f("stride_h", a.stride.h), f("stride_w", a.stride.w), f("padding_h", a.padding.h), f("padding_w", a.padding.w);
+    f("dilation_h", a.dilation.h), f("dilation_w", a.dilation.w), f("groups", a.groups);
+  }
+  bool operator==(const conv2d_attributes&) const = default;
+};
+export struct pool2d_attributes {
+  extent2d kernel = 2, stride = 0, padding = 0;      // stride 0: that of the kernel
+  bool count_padding = true;                         // of average pooling: padding counts in the divisor
+  static constexpr void members(auto& a, auto&& f) {
+    f("kernel_h", a.kernel.h), f("kernel_w", a.kernel.w), f("stride_h", a.stride.h), f("stride_w", a.stride.w);
+    f("padding_h", a.padding.h), f("padding_w", a.padding.w), f("count_padding", a.count_padding);
+  }
+  constexpr extent2d step() const { return {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w}; }
+  bool operator==(const pool2d_attributes&) const = default;
+};
+
+namespace detail {
+constexpr bool image_operand(const tensor_type& x, inference& out) {
+  if (!is_real(x.element)) { out.why << domain_name(domain::real); return false; }
+  if (x.dims.rank != 4) { out.why << "images [N, C, H, W] are expected"; return false; }
+  return true;
+}
+constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in, inference& out, bool index) {
+  if (!image_operand(in[0], out)) return;
+  const shape& x = in[0].dims;
+  extent2d step = a.step();
+  if (a.kernel.h < 1 || a.kernel.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) { out.why << "kernel and stride must be positive, padding not negative"; return; }
+  if (a.padding.h * 2 > a.kernel.h || a.padding.w * 2 > a.kernel.w) { out.why << "padding is more than half of the window"; return; }
+  shape s{x[0], x[1], window_positions(x[2], a.kernel.h, step.h, a.padding.h, 1), window_positions(x[3], a.kernel.w, step.w, a.padding.w, 1)};
+  if (s[2] == dim(0) || s[3] == dim(0)) { out.why << "the window " << a.kernel.h << "x" << a.kernel.w << " is larger than the map"; return; }
+  out.result(in[0].element, s);
+  if (index) out.result(dtype::int32, s);
+}
+constexpr shape any_image(view<const tensor_type>) { return {dyn, dyn, dyn, dyn}; }
+}  // namespace detail
+
+namespace op {
+export struct conv2d {
+  static constexpr std::string_view name = "conv2d";
+  static constexpr int operands = 2;
+  using attributes = conv2d_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::same_elements(in, out) || !detail::image_operand(in[0], out)) return;
+    const shape &x = in[0].dims, &w = in[1].dims;
+    if (w.rank != 4) { out.why << "weights [O, C / groups, H, W] are expected"; return; }
+    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 || a.padding.w < 0) {
+      out.why << "stride, dilation and groups must be positive, padding not negative";
+      return;
+    }
+    if (x[1].is_number() && w[1].is_number() && x.at(1) != w.at(1) * a.groups) {
+      out.why << "the weights expect " << w.at(1) * a.groups << " input channels";
+      return;
+    }
+    if (w[0].is_number() && w.at(0) % a.groups) { out.why << w.at(0) << " output channels do not divide into " << a.groups << " groups"; return; }
+    dim h = w[2].is_number() ? window_positions(x[2], w.at(2), a.stride.h, a.padding.h, a.dilation.h) : dim(dyn);
+    dim wide = w[3].is_number() ? window_positions(x[3], w.at(3), a.stride.w, a.padding.w, a.dilation.w) : dim(dyn);
+    if (h == dim(0) || wide == dim(0)) { out.why << "the kernel is larger than the padded map"; return; }
+    out.result(in[0].element, {x[0], w[0], h, wide});
+  }
+  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[1].dims[0], dyn, dyn}; }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Gradient of conv2d with respect to its input: operands are the result's gradient, the weights, and the input's shape.
+export struct conv2d_input_grad {
+  static constexpr std::string_view name = "conv2d_input_grad";
+  static constexpr int operands = 3;
+  static constexpr unsigned shape_only = 4;
+  using attributes = conv2d_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Gradient of conv2d with respect to its weights: operands are the result's gradient, the input, and the weights' shape.
+export struct conv2d_weight_grad {
+  static constexpr std::string_view name = "conv2d_weight_grad";
+  static constexpr int operands = 3;
+  static constexpr unsigned shape_only = 4;
+  using attributes = conv2d_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(out[0].dims.size(1, 4));
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Result 0: the maxima; result 1: where each stood in its map, int32.
+export struct max_pool2d {
+  static constexpr std::string_view name = "max_pool2d";
+  static constexpr int operands = 1, results = 2;
+  using attributes = pool2d_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, true); }
+  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
+  static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
+    return static_cast<double>(out[0].dims.size() * a.kernel.h * a.kernel.w);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct max_pool2d_grad {
+  static constexpr std::string_view name = "max_pool2d_grad";
+  static constexpr int operands = 3;
+  static constexpr unsigned shape_only = 4;
+  using attributes = pool2d_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  static void emit(emission&);
+};
+export struct avg_pool2d {
+  static constexpr std::string_view name = "avg_pool2d";
+  static constexpr int operands = 1;
+  using attributes = pool2d_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, false); }
+  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
+  static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
+    return static_cast<double>(out[0].dims.size() * a.kernel.h * a.kernel.w);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct avg_pool2d_grad {
+  static constexpr std::string_view name = "avg_pool2d_grad";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = pool2d_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+}  // namespace op
+
+/// Cross-correlation of images with filters.
+/// Shapes:  x [N, C, H, W], w [O, C / groups, KH, KW] -> [N, O, OH, OW] with OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1.
+/// Errors:  shape_error where channels do not fit or the kernel is larger than the padded map.
+export template <Symbolic X, Symbolic W>
+  requires Applicable<op::conv2d, X, W>
+constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}) { return apply<op::conv2d>(a, x, w); }
+/// Largest element of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins; NaN does.
+export template <Symbolic X>
+constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}) {
+  if constexpr (std::same_as<world_of<X>, lazy>) return apply<op::max_pool2d>(a, x);
+  else return apply<op::max_pool2d>(a, x)[0];
+}
+/// Mean of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].
+export template <Symbolic X>
+constexpr auto avg_pool2d(const X& x, pool2d_attributes a = {}) { return apply<op::avg_pool2d>(a, x); }
+/// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].
+export template <Symbolic X>
+constexpr auto global_avg_pool2d(const X& x) { return reduce_mean<axes(2, 3), true>(x); }
+
+}  // namespace lamina

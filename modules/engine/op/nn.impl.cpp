@@ -1,0 +1,246 @@
+module;
+#include "../kernels/table.h"
+module lamina:op.nn.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.nn;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+namespace {
+
+const kernels::conv_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).conv; }
+
+kernels::window window_of(const conv2d_attributes& a, const shape& x, const shape& w, const shape& y) {
+  return {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), a.stride.h, a.stride.w,
+          a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups};
+}
+kernels::window window_of(const pool2d_attributes& a, const shape& x, const shape& y) {
+  auto step = a.step();
+  return {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), a.kernel.h, a.kernel.w, step.h, step.w, a.padding.h, a.padding.w, 1, 1, 1};
+}
+
+// Bytes between the images of a buffer.
+std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layout form) {
+  std::int64_t channels = s.at(1), lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  if (form == layout::blocked) channels = (channels + lanes - 1) / lanes * lanes;
+  return channels * s.at(2) * s.at(3) * static_cast<std::int64_t>(size_of(element));
+}
+
+enum role { forward, input_grad, weight_grad };
+
+kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
+  kernels::conv_plain_args a{};
+  a.w = w;
+  a.product_run = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(e.out_type(0).element)]->run;
+  return a;
+}
+
+void emit_plain(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, role r, std::initializer_list<buffer_ref> operands) {
+  const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
+  auto run = r == forward ? f.forward : f.input_grad;
+  emission::cut(images, flops_per_image, [&](std::int64_t first, std::int64_t count) {
+    auto a = plain_args(e, w);
+    a.first = first;
+    a.count = count;
+    const auto& tail = e.epilogue();
+    a.clamp = tail.clamp;
+    a.low = tail.low;
+    a.high = tail.high;
+    f.prepare(&a, r);
+    std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
+    if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
+    e.add(run, &a, sizeof a, where, f.scratch_bytes(&a, r));
+  }, 3e6);
+}
+
+void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
+  const auto& f = functions(e).blocked;
+  bool planar = e.in(0).form == layout::plain;
+  std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  const auto& tail = e.epilogue();
+  auto make = [&](buffer_ref from, buffer_ref to) {
+    kernels::conv_pack_args p{};
+    p.w = w;
+    p.planar_in = planar;
+    e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
+  };
+  auto format = 0x63760000u | (planar ? 1u : 0u) | static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
+  buffer_ref weight = e.packed(1, format, f.packed_bytes(&w, planar), make);
+  if (!weight) {
+    weight = e.temporary(f.packed_bytes(&w, planar));
+    make(e.in(1), weight);
+    e.stage();
+  }
+  buffer_ref bias;
+  if (tail.bias) {
+    // The bias is read in whole blocks: channels beyond the last are zero.
+    std::int64_t padded = (w.out_channels + lanes - 1) / lanes * lanes;
+    bias = e.temporary(static_cast<std::size_t>(padded) * 4);
+    const auto& r = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
+    kernels::fill_args fill{};
+    fill.n = padded;
+    fill.size = 4;
+    if (padded != w.out_channels) {
+      e.step(r.fill, fill, {{&fill.out, bias}});
+      e.stage();
+    }
+    kernels::copy_args copy{};
+    copy.axes = 1;
+    copy.size = 4;
+    copy.extent[0] = w.out_channels;
+    copy.in_stride[0] = copy.out_stride[0] = 1;
+    e.step(r.copy, copy, {{&copy.in, e.operand(tail.bias)}, {&copy.out, bias}});
+    e.stage();
+  }
+  emission::cut(images, flops_per_image, [&](std::int64_t first, std::int64_t count) {
+    kernels::conv_blocked_args a{};
+    a.w = w;
+    a.first = first;
+    a.count = count;
+    a.planar_in = planar;
+    a.clamp = tail.clamp;
+    a.low = static_cast<float>(tail.low);
+    a.high = static_cast<float>(tail.high);
+    f.prepare(&a);
+    std::vector<address> where{{&a.in, e.in(0)}, {&a.weight, weight}, {&a.out, e.out(0)}};
+    if (bias) where.push_back({&a.bias, bias});
+    if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual)});
+    e.add(f.run, &a, sizeof a, where, f.scratch_bytes(&a));
+  }, 3e6);
+}
+
+}  // namespace
+
+void conv2d::emit(emission& e) {
+  const shape &x = e.in_type(0).dims, &weights = e.in_type(1).dims, &y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  auto w = window_of(e.attributes<conv2d_attributes>(), x, weights, y);
+  double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(weights.size(1, 4));
+  if (e.out(0).form == layout::blocked) emit_blocked(e, w, x.at(0), flops);
+  else emit_plain(e, w, x.at(0), flops, forward, {e.in(0), e.in(1)});
+}
+void conv2d::gradient(gradient_call& c) {
+  const auto& a = c.attributes<conv2d_attributes>();
+  c(0, [&] { return apply<op::conv2d_input_grad>(a, c.gradient(), c(1), c(0)); });
+  c(1, [&] { return apply<op::conv2d_weight_grad>(a, c.gradient(), c(0), c(1)); });
+}
+
+void conv2d_input_grad::emit(emission& e) {
+  const shape &g = e.in_type(0).dims, &weights = e.in_type(1).dims, &x = e.out_type(0).dims;
+  if (x.size() == 0) return;
+  emit_plain(e, window_of(e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
+             2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad, {e.in(0), e.in(1)});
+}
+void conv2d_input_grad::gradient(gradient_call& c) {
+  const auto& a = c.attributes<conv2d_attributes>();
+  c(0, [&] { return lamina::conv2d(c.gradient(), c(1), a); });
+  c(1, [&] { return apply<op::conv2d_weight_grad>(a, c(0), c.gradient(), c(1)); });
+}
+
+void conv2d_weight_grad::emit(emission& e) {
+  const shape &g = e.in_type(0).dims, &x = e.in_type(1).dims, &weights = e.out_type(0).dims;
+  dtype element = e.out_type(0).element;
+  const auto& f = functions(e).plain[static_cast<int>(element)];
+  auto w = window_of(e.attributes<conv2d_attributes>(), x, weights, g);
+  double flops = 2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4));
+  // Each run of images writes its own part; the parts are added in order.
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+  emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first, count); }, 3e6);
+  auto bytes = static_cast<std::int64_t>(e.out_type(0).bytes());
+  if (runs.empty() || g.size() == 0) {
+    kernels::fill_args fill{};
+    fill.n = weights.size();
+    fill.size = static_cast<std::int32_t>(size_of(element));
+    e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->fill, fill, {{&fill.out, e.out(0)}});
+    return;
+  }
+  buffer_ref parts = runs.size() == 1 ? e.out(0) : e.temporary(runs.size() * static_cast<std::size_t>(bytes));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto a = plain_args(e, w);
+    a.first = runs[i].first;
+    a.count = runs[i].second;
+    f.prepare(&a, weight_grad);
+    e.step(f.weight_grad, a, {{&a.in, e.in(1)}, {&a.weight, e.in(0)}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
+           f.scratch_bytes(&a, weight_grad));
+  }
+  if (runs.size() == 1) return;
+  e.stage();
+  kernels::reduce_args sum{};
+  sum.outer = 1;
+  sum.length = static_cast<long>(runs.size());
+  sum.inner = weights.size();
+  auto add = (*kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->reduce)[0][static_cast<int>(element)];
+  e.step(add, sum, {{&sum.in, parts}, {&sum.out, e.out(0)}});
+}
+void conv2d_weight_grad::gradient(gradient_call& c) {
+  const auto& a = c.attributes<conv2d_attributes>();
+  c(0, [&] { return lamina::conv2d(c(1), c.gradient(), a); });
+  c(1, [&] { return apply<op::conv2d_input_grad>(a, c(0), c.gradient(), c(1)); });
+}
+
+namespace {
+void emit_pool(emission& e, bool maximum) {
+  const shape &x = e.in_type(0).dims, &y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  const auto& at = e.attributes<pool2d_attributes>();
+  const auto& f = functions(e);
+  dtype element = e.in_type(0).element;
+  layout form = e.in(0).form;
+  auto run = form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
+                                     : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
+  bool index = maximum && e.used(1);
+  emission::cut(x.at(0), static_cast<double>(y.size(1, 4) * at.kernel.h * at.kernel.w), [&](std::int64_t first, std::int64_t count) {
+    kernels::pool_args a{};
+    a.w = window_of(at, x, y);
+    a.images = count;
+    a.count_padding = at.count_padding;
+    std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, x, element, form))},
+                               {&a.out, e.out(0).at(first * image_bytes(e, y, element, form))}};
+    if (index) where.push_back({&a.index, e.out(1).at(first * image_bytes(e, y, dtype::int32, layout::plain))});
+    e.add(run, &a, sizeof a, where, 0);
+  });
+}
+void emit_pool_grad(emission& e, bool maximum) {
+  const shape &g = e.in_type(0).dims, &x = e.out_type(0).dims;
+  if (x.size() == 0) return;
+  const auto& at = e.attributes<pool2d_attributes>();
+  dtype element = e.out_type(0).element;
+  auto run = (maximum ? functions(e).max_pool_grad : functions(e).average_pool_grad)[static_cast<int>(element)];
+  emission::cut(x.at(0), static_cast<double>(x.size(1, 4)), [&](std::int64_t first, std::int64_t count) {
+    kernels::pool_grad_args a{};
+    a.w = window_of(at, x, g);
+    a.images = count;
+    a.count_padding = at.count_padding;
+    std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, g, element, layout::plain))},
+                               {&a.out, e.out(0).at(first * image_bytes(e, x, element, layout::plain))}};
+    if (maximum) where.push_back({&a.index, e.in(1).at(first * image_bytes(e, g, dtype::int32, layout::plain))});
+    e.add(run, &a, sizeof a, where, 0);
+  });
+}
+}  // namespace
+
+void max_pool2d::emit(emission& e) { emit_pool(e, true); }
+void max_pool2d::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::max_pool2d_grad>(c.attributes<pool2d_attributes>(), c.gradient(), c.result(1), c(0)); });
+}
+void max_pool2d_grad::emit(emission& e) { emit_pool_grad(e, true); }
+
+void avg_pool2d::emit(emission& e) { emit_pool(e, false); }
+void avg_pool2d::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::avg_pool2d_grad>(c.attributes<pool2d_attributes>(), c.gradient(), c(0)); });
+}
+void avg_pool2d_grad::emit(emission& e) { emit_pool_grad(e, false); }
+void avg_pool2d_grad::gradient(gradient_call& c) { c(0, [&] { return lamina::avg_pool2d(c.gradient(), c.attributes<pool2d_attributes>()); }); }
+
+}  // namespace lamina::op

@@ -1,0 +1,271 @@
+// How operations are defined and called: one template per operation serves typed expressions, values of a program and
+// values that are only a type.
+export module lamina:op;
+import :core;
+import :dtype;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- attributes -----------------------------------------------------------------------------------------------------
+
+/// Attributes of an operation that has none.
+export struct no_attributes {
+  static constexpr void members(auto&, auto&&) {}
+  bool operator==(const no_attributes&) const = default;
+};
+
+namespace detail {
+constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15u + (h << 12) + (h >> 4);
+  h *= 0xff51afd7ed558ccdu;
+  return h ^ h >> 32;
+}
+template <class T>
+std::uint64_t hash_member(const T& v) {
+  if constexpr (std::same_as<T, shape>) {
+    std::uint64_t h = static_cast<std::uint64_t>(v.rank);
+    for (int i = 0; i < v.rank; ++i) h = mix(h, static_cast<std::uint64_t>(v[i].code));
+    return h;
+  } else if constexpr (std::same_as<T, axes>) {
+    std::uint64_t h = static_cast<std::uint64_t>(v.count);
+    for (int i = 0; i < v.count; ++i) h = mix(h, static_cast<std::uint64_t>(v[i]));
+    return h;
+  } else if constexpr (std::same_as<T, double>) return std::bit_cast<std::uint64_t>(v);
+  else return static_cast<std::uint64_t>(v);
+}
+template <class A>
+std::uint64_t hash_attributes(const void* p) {
+  std::uint64_t h = 17;
+  A::members(*static_cast<const A*>(p), [&](std::string_view, const auto& v) { h = mix(h, hash_member(v)); });
+  return h;
+}
+template <class A>
+bool equal_attributes(const void* a, const void* b) { return *static_cast<const A*>(a) == *static_cast<const A*>(b); }
+template <class A>
+void print_attributes(const void* p, text& t) {
+  bool first = true;
+  A::members(*static_cast<const A*>(p), [&](std::string_view name, const auto& v) {
+    t << (first ? "" : ", ") << name << "=" << v;
+    first = false;
+  });
+}
+template <class Op>
+void infer_record(const void* a, view<const tensor_type> in, inference& out) {
+  Op::infer(*static_cast<const typename Op::attributes*>(a), in, out);
+}
+template <class Op>
+double flops_record(const void* a, view<const tensor_type> in, view<const tensor_type> out) {
+  if constexpr (requires { Op::flops(*static_cast<const typename Op::attributes*>(a), in, out); })
+    return Op::flops(*static_cast<const typename Op::attributes*>(a), in, out);
+  else return 0;
+}
+template <class Op>
+consteval auto gradient_of_record() -> void (*)(gradient_call&) {
+  if constexpr (requires { &Op::gradient; }) return &Op::gradient;
+  else return nullptr;
+}
+template <class Op>
+consteval auto map_of_record() -> int (*)() {
+  if constexpr (requires { &Op::map; }) return &Op::map;
+  else return nullptr;
+}
+template <class Op>
+consteval auto emit_of_record() -> void (*)(emission&) {
+  if constexpr (requires { &Op::emit; }) return &Op::emit;
+  else return nullptr;
+}
+template <class Op>
+consteval unsigned shape_only_of() { if constexpr (requires { Op::shape_only; }) return Op::shape_only; else return 0; }
+template <class Op>
+consteval int alias_of() { if constexpr (requires { Op::alias; }) return Op::alias; else return -1; }
+template <class Op>
+consteval bool pure_of() { if constexpr (requires { Op::pure; }) return Op::pure; else return true; }
+}  // namespace detail
+
+/// What a definition must have: a name, the number of operands, attributes with a member list, a rule over types.
+export template <class Op>
+concept Operation = requires(const typename Op::attributes& a, view<const tensor_type> in, inference& out) {
+  { Op::name } -> std::convertible_to<std::string_view>;
+  { Op::operands } -> std::convertible_to<int>;
+  Op::infer(a, in, out);
+};
+
+/// The run-time record of an operation, made from its definition.
+export template <Operation Op>
+inline constexpr operation record{
+    Op::name, [] { if constexpr (requires { Op::version; }) return Op::version; else return 1; }(), Op::operands, detail::pure_of<Op>(),
+    detail::shape_only_of<Op>(), detail::alias_of<Op>(), requires { &Op::map; }, &detail::infer_record<Op>, detail::gradient_of_record<Op>(),
+    detail::emit_of_record<Op>(), detail::map_of_record<Op>(), &detail::hash_attributes<typename Op::attributes>,
+    &detail::equal_attributes<typename Op::attributes>, &detail::print_attributes<typename Op::attributes>, &detail::flops_record<Op>};
+
+// ---- worlds ---------------------------------------------------------------------------------------------------------
+
+template <class X>
+using bare = std::remove_cvref_t<X>;
+/// A tensor-like operand: it names its world, and the world knows how to apply an operation.
+export template <class X>
+concept Symbolic = requires { typename bare<X>::world; };
+/// A tensor-like operand or a number.
+export template <class X>
+concept Operand = Symbolic<X> || std::is_arithmetic_v<bare<X>>;
+
+template <class... X>
+struct common_world;
+template <class X, class... Y>
+struct common_world<X, Y...> : common_world<Y...> {};
+template <Symbolic X, class... Y>
+struct common_world<X, Y...> { using type = typename bare<X>::world; };
+export template <class... X>
+using world_of = typename common_world<X...>::type;
+
+/// Whether the world of the operands finds nothing wrong with applying Op; its message carries the reason.
+export template <class Op, class... X>
+concept Applicable = (Symbolic<X> || ...) && no_error<typename world_of<X...>::template check<Op, X...>>;
+
+/// Applies an operation in the world of its operands.
+export template <Operation Op, Operand... X>
+  requires Applicable<Op, X...>
+constexpr auto apply(const typename Op::attributes& attributes, X&&... x) {
+  return world_of<X...>::template apply<Op>(attributes, std::forward<X>(x)...);
+}
+/// The same with attributes that are part of the type: extents then follow at compile time.
+export template <Operation Op, typename Op::attributes Attributes, Operand... X>
+  requires no_error<typename world_of<X...>::template check_fixed<Op, Attributes, X...>>
+constexpr auto apply_fixed(X&&... x) {
+  return world_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
+}
+
+/// No message: the world checks when the node is made.
+export struct nothing_to_say { static consteval text message() { return {}; } };
+
+/// Values of a program.
+struct graph_world {
+  template <class Op, class... X>
+  using check = nothing_to_say;
+  template <class Op, typename Op::attributes A, class... X>
+  using check_fixed = nothing_to_say;
+  template <class Op, class... X>
+  static auto apply(const typename Op::attributes& attributes, const X&... x) {
+    program* owner = nullptr;
+    dtype element = dtype::float32;
+    auto look = [&](const auto& v) {
+      if constexpr (std::same_as<bare<decltype(v)>, value>)
+        if (!owner) { owner = &v.owner(); element = v.type().element; }
+    };
+    (look(x), ...);
+    // `where` and comparisons take their numbers in the type of the values beside them
+    auto prefer = [&](const auto& v) {
+      if constexpr (std::same_as<bare<decltype(v)>, value>)
+        if (element == dtype::boolean) element = v.type().element;
+    };
+    (prefer(x), ...);
+    auto lift = [&](const auto& v) -> value {
+      if constexpr (std::same_as<bare<decltype(v)>, value>) return v;
+      else if constexpr (std::is_integral_v<bare<decltype(v)>>) return owner->number(static_cast<std::int64_t>(v), element);
+      else return owner->number(static_cast<double>(v), element);
+    };
+    const value inputs[] = {lift(x)...};
+    value_id id = owner->add(record<Op>, std::make_shared<const typename Op::attributes>(attributes), view<const value>(inputs, sizeof...(X)));
+    return wrap<Op>(owner, id);
+  }
+  template <class Op, typename Op::attributes A, class... X>
+  static auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
+  template <class Op>
+  static auto wrap(program* owner, value_id id) {
+    if constexpr (requires { Op::results; }) {
+      std::array<value, Op::results> all;
+      for (int i = 0; i < Op::results; ++i) all[static_cast<std::size_t>(i)] = value(owner, {id.node, i});
+      return all;
+    } else return value(owner, id);
+  }
+};
+
+/// Adds an operation with a run-time number of operands to their program.
+export template <Operation Op>
+auto apply_all(const typename Op::attributes& attributes, view<const value> inputs) {
+  program& owner = inputs[0].owner();
+  return graph_world::wrap<Op>(&owner, owner.add(record<Op>, std::make_shared<const typename Op::attributes>(attributes), inputs));
+}
+
+/// A value that is only element type and shape: what layers run over at compile time to check a network.
+export struct type_world;
+export struct traced : operand_base {
+  using world = type_world;
+  tensor_type type;
+  text* why = nullptr;
+  constexpr traced() = default;
+  constexpr traced(const tensor_type& t, text* w) : type(t), why(w) {}
+  constexpr const lamina::shape& shape() const { return type.dims; }
+};
+struct type_world {
+  template <class Op, class... X>
+  using check = nothing_to_say;
+  template <class Op, typename Op::attributes A, class... X>
+  using check_fixed = nothing_to_say;
+  template <class Op, class... X>
+  static constexpr auto apply(const typename Op::attributes& attributes, const X&... x) {
+    text* why = nullptr;
+    dtype element = dtype::boolean;
+    auto look = [&](const auto& v) {
+      if constexpr (std::same_as<bare<decltype(v)>, traced>) {
+        why = v.why;
+        if (element == dtype::boolean) element = v.type.element;
+      }
+    };
+    (look(x), ...);
+    auto lift = [&](const auto& v) -> tensor_type {
+      if constexpr (std::same_as<bare<decltype(v)>, traced>) return v.type;
+      else return {element, {}};
+    };
+    const tensor_type in[] = {lift(x)...};
+    inference r;
+    if (why->empty()) {
+      Op::infer(attributes, view<const tensor_type>(in, sizeof...(X)), r);
+      if (!r.why.empty()) *why = worded_misfit(Op::name, r.why, view<const tensor_type>(in, sizeof...(X)));
+    }
+    if constexpr (requires { Op::results; }) {
+      std::array<traced, Op::results> all;
+      for (int i = 0; i < Op::results; ++i) all[static_cast<std::size_t>(i)] = {r.results[i], why};
+      return all;
+    } else return traced{r.results[0], why};
+  }
+  template <class Op, typename Op::attributes A, class... X>
+  static constexpr auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
+};
+
+// ---- rules that many operations share -------------------------------------------------------------------------------
+
+namespace detail {
+constexpr bool same_elements(view<const tensor_type> in, inference& out) {
+  for (const auto& x : in)
+    if (x.element != in[0].element) {
+      out.why << "the element types differ; cast one of them";
+      return false;
+    }
+  return true;
+}
+/// Broadcast of operands that have one element type; `element` is the result's.
+constexpr void infer_broadcast(view<const tensor_type> in, dtype element, inference& out) {
+  shape s = in[0].dims;
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    shape next;
+    if (!broadcast(s, in[i].dims, next)) {
+      out.why << "the shapes do not broadcast";
+      return;
+    }
+    s = next;
+  }
+  out.result(element, s);
+}
+/// A non-negative axis, or -1 where it is outside the rank.
+constexpr int normal_axis(int axis, int rank) {
+  if (axis < 0) axis += rank;
+  return axis >= 0 && axis < rank ? axis : -1;
+}
+}  // namespace detail
+
+}  // namespace lamina

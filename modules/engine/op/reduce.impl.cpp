@@ -1,0 +1,225 @@
+module;
+#include "../kernels/table.h"
+module lamina:op.reduce.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+const kernels::reduce_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce; }
+
+// One reduction of [outer, length, inner], cut along outer.
+void emit_axis(emission& e, kernels::reduce_op kind, buffer_ref in, buffer_ref out, dtype element, std::int64_t outer, std::int64_t length, std::int64_t inner) {
+  auto run = (*functions(e).reduce)[static_cast<int>(kind)][static_cast<int>(element)];
+  auto size = static_cast<std::int64_t>(size_of(element));
+  auto result_size = kind == kernels::reduce_op::argmax || kind == kernels::reduce_op::argmin ? 8 : size;
+  emission::cut(outer, static_cast<double>(length * inner), [&](std::int64_t first, std::int64_t count) {
+    kernels::reduce_args a{};
+    a.outer = count;
+    a.length = length;
+    a.inner = inner;
+    e.step(run, a, {{&a.in, in.at(first * length * inner * size)}, {&a.out, out.at(first * inner * result_size)}});
+  }, 200e3);
+}
+
+// Runs of neighbouring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
+struct axis_group { std::int64_t size; bool reduced; };
+std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
+  std::vector<axis_group> g;
+  for (int i = 0; i < s.rank; ++i) {
+    bool reduced = bits >> i & 1u;
+    if (s.at(i) == 1) continue;
+    if (!g.empty() && g.back().reduced == reduced) g.back().size *= s.at(i);
+    else g.push_back({s.at(i), reduced});
+  }
+  return g;
+}
+
+unsigned reduced_bits(emission& e, int kind) {
+  const shape& x = e.in_type(0).dims;
+  unsigned bits = 0;
+  if (kind >= 0) {
+    detail::reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
+    return bits;
+  }
+  const shape& to = e.out_type(0).dims;      // sum_like: what broadcasting `to` repeats
+  for (int i = 0; i < x.rank; ++i) {
+    int k = i - (x.rank - to.rank);
+    if (k < 0 || (to.at(k) == 1 && x.at(i) != 1)) bits |= 1u << i;
+  }
+  return bits;
+}
+
+}  // namespace
+
+void detail::emit_reduction(emission& e, int kind) {
+  using kernels::reduce_op;
+  auto op = kind < 0 ? reduce_op::sum : static_cast<reduce_op>(kind);
+  const shape& x = e.in_type(0).dims;
+  dtype element = e.in_type(0).element;
+  auto groups = groups_of(x, reduced_bits(e, kind));
+  bool any = false;
+  for (const auto& g : groups) any = any || g.reduced;
+  if (!any) groups.push_back({1, true});       // nothing to reduce: a copy
+  // The innermost run first; what remains is reduced in further passes over ever fewer elements.
+  buffer_ref from = e.in(0);
+  for (bool last = false; !last;) {
+    std::size_t at = groups.size();
+    while (!groups[at - 1].reduced) --at;
+    --at;
+    std::int64_t outer = 1, inner = 1, left = 0;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (i < at) outer *= groups[i].size;
+      if (i > at) inner *= groups[i].size;
+      left += groups[i].reduced;
+    }
+    last = left == 1;
+    std::int64_t length = groups[at].size;
+    buffer_ref to = last ? e.out(0) : e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(outer * inner, 1)) * size_of(element));
+    // A mean of several passes is the mean of means: every pass divides by its own length.
+    emit_axis(e, op, from, to, element, outer, length, inner);
+    if (!last) e.stage();
+    from = to;
+    std::vector<axis_group> next;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (i == at) continue;
+      if (!next.empty() && next.back().reduced == groups[i].reduced) next.back().size *= groups[i].size;
+      else next.push_back(groups[i]);
+    }
+    groups = std::move(next);
+  }
+}
+
+namespace op {
+
+namespace {
+// g under the shape that it would have with keepdim, so that it broadcasts against the operand.
+value spread_back(gradient_call& c, bool mean) {
+  const auto& a = c.attributes<reduce_attributes>();
+  return mean ? value(apply<op::spread_mean>(a, c.gradient(), c(0))) : value(apply<op::spread>(a, c.gradient(), c(0)));
+}
+// Where several elements share the extreme, the gradient is split between them.
+value share_of_extreme(gradient_call& c) {
+  const auto& a = c.attributes<reduce_attributes>();
+  auto hit = lamina::cast<float>(c(0) == apply<op::spread>(a, c.result(), c(0)));
+  value mask = c(0).type().element == dtype::float64 ? value(apply<op::cast>(cast_attributes{dtype::float64}, hit)) : value(hit);
+  auto count = apply<op::spread>(a, lamina::reduce_sum(mask, a), c(0));
+  return apply<op::spread>(a, c.gradient(), c(0)) * mask / count;
+}
+void emit_spread(emission& e, bool mean) {
+  const auto& at = e.attributes<reduce_attributes>();
+  const shape& to = e.out_type(0).dims;
+  unsigned bits = 0;
+  detail::reduced_axes(at, to.rank, bits);
+  dtype element = e.out_type(0).element;
+  kernels::copy_args a{};
+  a.axes = std::max(to.rank, 1);
+  a.size = static_cast<std::int32_t>(size_of(element));
+  a.extent[0] = 1;
+  std::int64_t out[max_rank]{}, step = 1, reduced = 1;
+  row_major_strides(to, out);
+  for (int i = to.rank - 1; i >= 0; --i) {
+    a.extent[i] = to.at(i);
+    a.out_stride[i] = out[i];
+    if (bits >> i & 1u) reduced *= to.at(i);
+    else { a.in_stride[i] = step; step *= to.at(i); }
+  }
+  buffer_ref from = e.in(0);
+  if (mean) {
+    // The few gradients are divided before they are repeated.
+    const auto& f = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).elementwise;
+    std::int64_t n = e.in_type(0).dims.size();
+    buffer_ref divisor = e.temporary(8), scaled = e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(n, 1)) * size_of(element));
+    kernels::fill_args fill{};
+    fill.n = 1;
+    fill.size = a.size;
+    if (element == dtype::float64) { auto d = static_cast<double>(reduced); std::memcpy(fill.value, &d, 8); }
+    else { auto d = static_cast<float>(reduced); std::memcpy(fill.value, &d, 4); }
+    e.step(functions(e).fill, fill, {{&fill.out, divisor}});
+    e.stage();
+    kernels::map_args divide{};
+    divide.run = (*f.maps)[static_cast<int>(kernels::map_op::divide)][static_cast<int>(element)];
+    divide.n = n;
+    divide.steps = 1;
+    e.step(f.map, divide, {{&divide.in[0], from}, {&divide.in[1], divisor}, {&divide.out, scaled}});
+    e.stage();
+    from = scaled;
+  }
+  e.step(functions(e).copy, a, {{&a.in, from}, {&a.out, e.out(0)}});
+}
+}  // namespace
+
+void reduce_sum::gradient(gradient_call& c) { c(0, [&] { return spread_back(c, false); }); }
+void reduce_sum::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::sum)); }
+void reduce_mean::gradient(gradient_call& c) { c(0, [&] { return spread_back(c, true); }); }
+void reduce_mean::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::mean)); }
+void reduce_max::gradient(gradient_call& c) { c(0, [&] { return share_of_extreme(c); }); }
+void reduce_max::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::maximum)); }
+void reduce_min::gradient(gradient_call& c) { c(0, [&] { return share_of_extreme(c); }); }
+void reduce_min::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::minimum)); }
+
+void spread::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(lamina::reduce_sum(c.gradient(), c.attributes<reduce_attributes>()), c(0)); });
+}
+void spread::emit(emission& e) { emit_spread(e, false); }
+void spread_mean::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(lamina::reduce_mean(c.gradient(), c.attributes<reduce_attributes>()), c(0)); });
+}
+void spread_mean::emit(emission& e) { emit_spread(e, true); }
+
+namespace {
+struct line { std::int64_t outer, length, inner; };
+line along(const shape& s, std::int64_t axis) {
+  int a = detail::normal_axis(static_cast<int>(axis), s.rank);
+  return {s.size(0, a), s.at(a), s.size(a + 1, s.rank)};
+}
+void emit_softmax(emission& e, const kernels::kernel (&run)[2]) {
+  auto [outer, length, inner] = along(e.in_type(0).dims, e.attributes<softmax_attributes>().axis);
+  auto size = static_cast<std::int64_t>(size_of(e.in_type(0).element));
+  emission::cut(outer, static_cast<double>(20 * length * inner), [&](std::int64_t first, std::int64_t count) {
+    kernels::softmax_args a{};
+    a.outer = count;
+    a.length = length;
+    a.inner = inner;
+    auto skip = first * length * inner * size;
+    e.step(run[static_cast<int>(e.in_type(0).element)], a, {{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}});
+  });
+}
+}  // namespace
+
+void argmax::emit(emission& e) {
+  auto [outer, length, inner] = along(e.in_type(0).dims, e.attributes<argmax_attributes>().axis);
+  emit_axis(e, kernels::reduce_op::argmax, e.in(0), e.out(0), e.in_type(0).element, outer, length, inner);
+}
+
+void softmax::gradient(gradient_call& c) {
+  c(0, [&] {
+    auto axis = static_cast<int>(c.attributes<softmax_attributes>().axis);
+    auto weighted = c.gradient() * c.result();
+    return weighted - c.result() * lamina::reduce_sum(weighted, {.axes = axes(axis), .keepdim = true});
+  });
+}
+void softmax::emit(emission& e) { emit_softmax(e, functions(e).softmax); }
+void log_softmax::gradient(gradient_call& c) {
+  c(0, [&] {
+    auto axis = static_cast<int>(c.attributes<softmax_attributes>().axis);
+    return c.gradient() - lamina::exp(c.result()) * lamina::reduce_sum(c.gradient(), {.axes = axes(axis), .keepdim = true});
+  });
+}
+void log_softmax::emit(emission& e) { emit_softmax(e, functions(e).log_softmax); }
+
+}  // namespace op
+
+}  // namespace lamina

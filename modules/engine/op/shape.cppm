@@ -1,0 +1,298 @@
+// Operations that move elements without changing them: reshape, permute, slice, concat, broadcast and their adjoints.
+export module lamina:op.shape;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+export struct reshape_attributes {
+  shape to;
+  static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
+  bool operator==(const reshape_attributes&) const = default;
+};
+export struct flatten_attributes {
+  std::int64_t from = 1;
+  static constexpr void members(auto& a, auto&& f) { f("from", a.from); }
+  bool operator==(const flatten_attributes&) const = default;
+};
+export struct permute_attributes {
+  axes order;
+  static constexpr void members(auto& a, auto&& f) { f("order", a.order); }
+  bool operator==(const permute_attributes&) const = default;
+};
+/// Elements [start, stop) of one axis; negative positions count from the end, stop beyond the end is the end.
+export struct slice_attributes {
+  std::int64_t start = 0, stop = std::numeric_limits<std::int64_t>::max(), axis = 0, step = 1;
+  static constexpr void members(auto& a, auto&& f) { f("start", a.start), f("stop", a.stop), f("axis", a.axis), f("step", a.step); }
+  bool operator==(const slice_attributes&) const = default;
+};
+export struct axis_attributes {
+  std::int64_t axis = 0;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
+  bool operator==(const axis_attributes&) const = default;
+};
+export struct concat_part_attributes {
+  std::int64_t axis = 0, part = 0;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("part", a.part); }
+  bool operator==(const concat_part_attributes&) const = default;
+};
+
+namespace detail {
+/// First position and count of a slice of an axis of known size.
+struct slice_range { std::int64_t first, count; };
+constexpr slice_range resolve(const slice_attributes& a, std::int64_t size) {
+  auto inside = [&](std::int64_t p) { return p < 0 ? (p + size < 0 ? 0 : p + size) : p > size ? size : p; };
+  std::int64_t first = inside(a.start), last = inside(a.stop);
+  return {first, last <= first ? 0 : (last - first + a.step - 1) / a.step};
+}
+constexpr void infer_reshape(const shape& from, const shape& to, dtype element, inference& out) {
+  int unknown = -1;
+  std::int64_t known = 1;
+  for (int i = 0; i < to.rank; ++i) {
+    if (to[i].is_number()) known *= to.at(i);
+    else if (to[i] == dim(dyn) && unknown < 0) unknown = i;
+    else if (!to[i].is_name()) { out.why << "only one extent can be inferred, not those of " << to; return; }
+  }
+  shape s = to;
+  if (from.is_static()) {
+    std::int64_t n = from.size();
+    if (unknown >= 0) {
+      if (known == 0 || n % known != 0) { out.why << n << " elements do not divide into " << to; return; }
+      s[unknown] = dim(n / known);
+    } else if (to.is_static() && n != known) { out.why << n << " elements do not make " << to; return; }
+  }
+  out.result(element, s);
+}
+}  // namespace detail
+
+namespace op {
+export struct reshape {
+  static constexpr std::string_view name = "reshape";
+  static constexpr int operands = 1, alias = 0;
+  using attributes = reshape_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    detail::infer_reshape(in[0].dims, a.to, in[0].element, out);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The first operand under the second one's shape; only the shape of the second is read.
+export struct reshape_like {
+  static constexpr std::string_view name = "reshape_like";
+  static constexpr int operands = 2, alias = 0;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape &from = in[0].dims, &to = in[1].dims;
+    if (from.is_static() && to.is_static() && from.size() != to.size()) { out.why << from.size() << " elements do not make " << to; return; }
+    out.result(in[0].element, to);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct flatten {
+  static constexpr std::string_view name = "flatten";
+  static constexpr int operands = 1, alias = 0;
+  using attributes = flatten_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    auto from = static_cast<int>(a.from < 0 ? a.from + s.rank : a.from);
+    if (from < 0 || from > s.rank) { out.why << "axis " << a.from << " is outside the rank"; return; }
+    shape r;
+    dim rest = 1;
+    for (int i = 0; i < s.rank; ++i) {
+      if (i < from) r.push_back(s[i]);
+      else rest = rest.is_number() && s[i].is_number() ? dim(rest.code * s.at(i)) : dim(dyn);
+    }
+    r.push_back(rest);
+    out.result(in[0].element, r);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct permute {
+  static constexpr std::string_view name = "permute";
+  static constexpr int operands = 1;
+  using attributes = permute_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    if (a.order.count != s.rank) { out.why << "the order " << a.order << " does not name every axis once"; return; }
+    unsigned seen = 0;
+    shape r;
+    for (int i = 0; i < s.rank; ++i) {
+      int axis = detail::normal_axis(a.order[i], s.rank);
+      if (axis < 0 || seen >> axis & 1u) { out.why << "the order " << a.order << " does not name every axis once"; return; }
+      seen |= 1u << axis;
+      r.push_back(s[axis]);
+    }
+    out.result(in[0].element, r);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct slice {
+  static constexpr std::string_view name = "slice";
+  static constexpr int operands = 1;
+  using attributes = slice_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    shape s = in[0].dims;
+    int axis = detail::normal_axis(static_cast<int>(a.axis), s.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (a.step < 1) { out.why << "a step of " << a.step << " is not positive"; return; }
+    s[axis] = s[axis].is_number() ? dim(detail::resolve(a, s.at(axis)).count) : dim(dyn);
+    out.result(in[0].element, s);
+  }
+  static constexpr shape loose(view<const tensor_type> in) {
+    shape s = in[0].dims;
+    for (int i = 0; i < s.rank; ++i) s[i] = dyn;
+    return s;
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Zeros of the second operand's shape with the first operand where `slice` would take it from.
+export struct unslice {
+  static constexpr std::string_view name = "unslice";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = slice_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct concat {
+  static constexpr std::string_view name = "concat";
+  static constexpr int operands = -1;
+  using attributes = axis_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::same_elements(in, out)) return;
+    shape s = in[0].dims;
+    int axis = detail::normal_axis(static_cast<int>(a.axis), s.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    for (std::size_t i = 1; i < in.size(); ++i) {
+      const shape& o = in[i].dims;
+      if (o.rank != s.rank) { out.why << "the ranks differ"; return; }
+      for (int d = 0; d < s.rank; ++d) {
+        if (d == axis) s[d] = s[d].is_number() && o[d].is_number() ? dim(s.at(d) + o.at(d)) : dim(dyn);
+        else if (!may_equal(s[d], o[d])) { out.why << "the sizes differ on axis " << d << ", not only on " << axis; return; }
+        else s[d] = better(s[d], o[d]);
+      }
+    }
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The part of the first operand that came from operand 1 + part of a concatenation; only shapes of the others are read.
+export struct concat_part {
+  static constexpr std::string_view name = "concat_part";
+  static constexpr int operands = -1;
+  static constexpr unsigned shape_only = ~1u;
+  using attributes = concat_part_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[static_cast<std::size_t>(1 + a.part)].dims);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The first operand repeated to the shape of the second, whose shape alone is read.
+export struct broadcast_like {
+  static constexpr std::string_view name = "broadcast_like";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    shape s;
+    if (!broadcast(in[0].dims, in[1].dims, s) || !fits(s, in[1].dims)) { out.why << "the first shape does not broadcast to the second"; return; }
+    out.result(in[0].element, in[1].dims);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The first operand summed over what broadcasting repeated, to the shape of the second, whose shape alone is read.
+export struct sum_like {
+  static constexpr std::string_view name = "sum_like";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    shape s;
+    if (!broadcast(in[1].dims, in[0].dims, s) || !fits(s, in[0].dims)) { out.why << "the second shape does not broadcast to the first"; return; }
+    out.result(in[0].element, in[1].dims);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The extents of the operand as int64; folded when the plan is made.
+export struct shape_of {
+  static constexpr std::string_view name = "shape_of";
+  static constexpr int operands = 1;
+  static constexpr unsigned shape_only = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(dtype::int64, shape{dim(in[0].dims.rank)}); }
+  static void emit(emission&);
+};
+}  // namespace op
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+
+/// The same elements under another shape; one extent may be `dyn` and is then inferred.   Cost: none, a view.
+/// Errors: shape_error where the counts differ.
+export template <Symbolic X>
+  requires(!std::same_as<world_of<X>, lazy>)
+constexpr auto reshape(const X& x, const shape& to) { return apply<op::reshape>(reshape_attributes{to}, x); }
+/// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
+export template <class To, Symbolic X>
+  requires requires { To::pattern; }
+constexpr auto reshape(const X& x) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
+/// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
+export template <Symbolic X>
+constexpr auto flatten(const X& x, flatten_attributes a = {}) {
+  if constexpr (std::same_as<world_of<X>, lazy>) return apply_fixed<op::flatten, flatten_attributes{}>(x);
+  else return apply<op::flatten>(a, x);
+}
+/// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`.
+export template <int... Order, Symbolic X>
+  requires(sizeof...(Order) > 0)
+constexpr auto permute(const X& x) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
+export template <Symbolic X>
+  requires(!std::same_as<world_of<X>, lazy>)
+constexpr auto permute(const X& x, axes order) { return apply<op::permute>(permute_attributes{order}, x); }
+/// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
+export template <Symbolic X>
+constexpr auto transpose(const X& x) { return permute<1, 0>(x); }
+/// Positions start, start + step, ... below stop of one axis.
+export template <Symbolic X>
+constexpr auto slice(const X& x, slice_attributes a) { return apply<op::slice>(a, x); }
+/// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
+export template <int Axis = 0, Symbolic... X>
+  requires(sizeof...(X) > 0)
+constexpr auto concat(const X&... x) { return apply_fixed<op::concat, axis_attributes{Axis}>(x...); }
+/// x repeated to the shape of `like`.
+export template <Symbolic X, Symbolic Like>
+  requires Applicable<op::broadcast_like, X, Like>
+constexpr auto broadcast_like(const X& x, const Like& like) { return apply<op::broadcast_like>({}, x, like); }
+/// x summed over what broadcasting `like` to its shape would repeat.
+export template <Symbolic X, Symbolic Like>
+  requires Applicable<op::sum_like, X, Like>
+constexpr auto sum_like(const X& x, const Like& like) {
+  if constexpr (std::same_as<world_of<X>, graph_world>)
+    if (x.shape() == like.shape()) return x;
+  if constexpr (std::same_as<world_of<X>, graph_world>) return value(apply<op::sum_like>({}, x, like));
+  else return apply<op::sum_like>({}, x, like);
+}
+/// x under the shape of `like`.
+export template <Symbolic X, Symbolic Like>
+  requires Applicable<op::reshape_like, X, Like>
+constexpr auto reshape_like(const X& x, const Like& like) { return apply<op::reshape_like>({}, x, like); }
+/// The extents of x as an int64 vector.
+export template <Symbolic X>
+constexpr auto shape_of(const X& x) { return apply<op::shape_of>({}, x); }
+
+}  // namespace lamina

@@ -1,0 +1,254 @@
+module lamina:optimize.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.control;
+import :op.elementwise;
+import :op.linear;
+import :op.reduce;
+import :op.shape;
+import :optimize;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+bool is(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
+
+const node& node_of(const value& v) { return v.owner().at(v.id()); }
+value operand(const node& n, std::size_t i, program& p) { return {&p, n.inputs[i]}; }
+
+/// The number that every element of a constant is.
+std::optional<double> constant_number(const value& v) {
+  const node& n = node_of(v);
+  if (n.kind != node_kind::constant || n.results[0].dims.size() < 1) return {};
+  return with_type(n.results[0].element, [&]<class T>() -> std::optional<double> {
+    auto all = n.constant.elements<T>();
+    double first = static_cast<double>(all[0]);
+    for (const auto& x : all)
+      if (!(static_cast<double>(x) == first)) return {};
+    return first;
+  });
+}
+
+// ---- rules: each gives the value that stands for the operation, or an empty one --------------------------------------
+
+using rule = value (*)(const node& n, view<const value> in, program& p);
+
+value identity_number(const node& n, view<const value> in, program&) {
+  if (in.size() != 2 || n.results.size() != 1) return {};
+  auto neutral = [&](std::size_t at, double wanted) {
+    auto c = constant_number(in[at]);
+    return c && *c == wanted && in[1 - at].type() == n.results[0];
+  };
+  if (is(n, "add")) {
+    if (neutral(1, 0)) return in[0];
+    if (neutral(0, 0)) return in[1];
+  }
+  if (is(n, "subtract") && neutral(1, 0)) return in[0];
+  if (is(n, "multiply")) {
+    if (neutral(1, 1)) return in[0];
+    if (neutral(0, 1)) return in[1];
+  }
+  if ((is(n, "divide") || is(n, "pow")) && neutral(1, 1)) return in[0];
+  return {};
+}
+
+value same_shape(const node& n, view<const value> in, program&) {
+  bool moves = is(n, "sum_like") || is(n, "broadcast_like") || is(n, "reshape_like") || is(n, "reshape") || is(n, "flatten") || is(n, "cast");
+  return moves && in[0].type() == n.results[0] ? in[0] : value();
+}
+
+value stopped_gradient(const node& n, view<const value> in, program&) { return is(n, "stop_gradient") ? in[0] : value(); }
+
+value double_inverse(const node& n, view<const value> in, program& p) {
+  if (!(is(n, "negate") || is(n, "reciprocal") || is(n, "logical_not"))) return {};
+  const node& inner = node_of(in[0]);
+  return is(inner, n.op->name) ? operand(inner, 0, p) : value();
+}
+
+value log_of(const node& n, view<const value> in, program& p) {
+  if (!is(n, "log")) return {};
+  const node& inner = node_of(in[0]);
+  if (is(inner, "exp")) return operand(inner, 0, p);
+  if (is(inner, "softmax")) return log_softmax(operand(inner, 0, p), *static_cast<const softmax_attributes*>(inner.attributes.get()));
+  return {};
+}
+
+value composed_permutation(const node& n, view<const value> in, program& p) {
+  if (!is(n, "permute")) return {};
+  const auto& outer = static_cast<const permute_attributes*>(n.attributes.get())->order;
+  axes order = outer;
+  bool identity = true;
+  const node& inner = node_of(in[0]);
+  bool composed = is(inner, "permute");
+  for (int i = 0; i < outer.count; ++i) {
+    int axis = detail::normal_axis(outer[i], outer.count);
+    if (composed) axis = detail::normal_axis(static_cast<const permute_attributes*>(inner.attributes.get())->order[axis], outer.count);
+    order.values[i] = axis;
+    identity = identity && axis == i;
+  }
+  value from = composed ? operand(inner, 0, p) : in[0];
+  if (identity) return from;
+  return composed ? permute(from, order) : value();
+}
+
+value composed_reshape(const node& n, view<const value> in, program& p) {
+  if (!(is(n, "reshape") || is(n, "flatten") || is(n, "reshape_like"))) return {};
+  const node& inner = node_of(in[0]);
+  if (is(inner, "reshape") || is(inner, "flatten") || is(inner, "reshape_like")) {
+    value from = operand(inner, 0, p);
+    return from.type() == n.results[0] ? from : reshape(from, n.results[0].dims);
+  }
+  // One spelling for all: a reshape to known extents.
+  return is(n, "reshape") && static_cast<const reshape_attributes*>(n.attributes.get())->to == n.results[0].dims ? value() : reshape(in[0], n.results[0].dims);
+}
+
+value transposed_operand(const node& n, view<const value> in, program& p) {
+  if (!is(n, "matmul")) return {};
+  auto swaps_last = [&](const value& v) {
+    const node& t = node_of(v);
+    if (!is(t, "permute")) return false;
+    const auto& order = static_cast<const permute_attributes*>(t.attributes.get())->order;
+    int rank = order.count;
+    for (int i = 0; i < rank; ++i) {
+      int wanted = i == rank - 2 ? rank - 1 : i == rank - 1 ? rank - 2 : i;
+      if (detail::normal_axis(order[i], rank) != wanted) return false;
+    }
+    return true;
+  };
+  auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
+  bool a = swaps_last(in[0]), b = swaps_last(in[1]);
+  if (!a && !b) return {};
+  return matmul(a ? operand(node_of(in[0]), 0, p) : in[0], b ? operand(node_of(in[1]), 0, p) : in[1], {at.transpose_a != a, at.transpose_b != b});
+}
+
+value known_shape(const node& n, view<const value> in, program& p) {
+  if (!is(n, "shape_of")) return {};
+  const shape& s = in[0].shape();
+  any_tensor t(tensor_type{dtype::int64, shape{dim(s.rank)}});
+  for (int i = 0; i < s.rank; ++i) reinterpret_cast<std::int64_t*>(t.mutable_data())[i] = s.at(i);
+  return p.constant(std::move(t));
+}
+
+constexpr rule rules[] = {identity_number, same_shape, stopped_gradient, double_inverse, log_of, composed_permutation, composed_reshape, transposed_operand};
+
+constexpr std::int64_t most_folded = 1 << 16;   // elements of a constant that folding may make
+
+}  // namespace
+
+program specialised(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
+                    const constant_evaluator& evaluate) {
+  program r;
+  r.path = p.path;
+  std::vector<std::vector<value>> made(p.nodes().size());
+  auto needed = p.reachable();
+  std::size_t next_input = 0;
+  std::map<std::int64_t, std::int64_t> names;   // what each named dimension is
+
+  auto add = [&](const node& n, view<const value> in, auto& self) -> std::vector<value> {
+    if (!n.subprograms.empty()) {
+      // A call's nodes take its place, under their own shapes.
+      ++counters.inlined_calls;
+      const program& sub = *n.subprograms[0];
+      std::vector<std::vector<value>> inner(sub.nodes().size());
+      auto reached = sub.reachable();
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < sub.nodes().size(); ++i) {
+        const node& m = sub.nodes()[i];
+        if (m.kind == node_kind::input) inner[i] = {in[next++]};
+        else if (!reached[i]) continue;
+        else if (m.kind == node_kind::constant) inner[i] = {r.constant(m.constant)};
+        else {
+          std::vector<value> operands;
+          for (auto v : m.inputs) operands.push_back(inner[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+          inner[i] = self(m, operands, self);
+        }
+      }
+      std::vector<value> results;
+      for (const auto& o : sub.outputs()) results.push_back(inner[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
+      return results;
+    }
+    auto before = r.nodes().size();
+    value_id id = r.add(*n.op, n.attributes, in);
+    if (r.nodes().size() == before) ++counters.common;
+    const node copy = r.at(id);
+    if (value v = known_shape(copy, in, r)) { ++counters.folded; return {v}; }
+    bool constant = copy.op->pure && !in.empty() && copy.results.size() == 1;
+    for (std::size_t k = 0; k < in.size(); ++k)
+      constant = constant && (node_of(in[k]).kind == node_kind::constant || copy.op->shape_only >> (k < 31 ? k : 31) & 1u);
+    if (options.fold_constants && constant && evaluate && copy.results[0].dims.size() <= most_folded) {
+      program alone;
+      std::vector<value> operands;
+      for (const auto& v : in) {
+        const node& c = node_of(v);
+        operands.push_back(alone.constant(c.kind == node_kind::constant ? c.constant : any_tensor(c.results[0])));
+      }
+      value_id at = alone.add(*copy.op, copy.attributes, operands);
+      alone.output("folded", value(&alone, at));
+      ++counters.folded;
+      return {r.constant(evaluate(alone))};
+    }
+    if (options.simplify)
+      for (auto rewrite : rules)
+        if (value v = rewrite(copy, in, r)) {
+          ++counters.simplified;
+          return {v};
+        }
+    std::vector<value> results;
+    for (std::size_t k = 0; k < copy.results.size(); ++k) results.emplace_back(&r, value_id{id.node, static_cast<std::int32_t>(k)});
+    return results;
+  };
+
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
+    const node& n = p.nodes()[i];
+    switch (n.kind) {
+      case node_kind::input: {
+        tensor_type t = n.results[0];
+        if (next_input >= inputs.size()) detail::raise(error_kind::value, "a program is planned with fewer input shapes than it has inputs");
+        const shape& given = inputs[next_input++];
+        if (!fits(t.dims, given)) {
+          text w;
+          w << "input `" << n.name << "` is " << t.dims << " and is given " << given;
+          detail::raise(error_kind::shape, w);
+        }
+        for (int d = 0; d < given.rank; ++d) {
+          if (!t.dims[d].is_name()) continue;
+          auto [known, fresh] = names.try_emplace(t.dims[d].code, given.at(d));
+          if (!fresh && known->second != given.at(d)) {
+            text w;
+            w << "input `" << n.name << "`: dimension `" << t.dims[d] << "` is " << given.at(d) << " here and " << known->second << " in another input";
+            detail::raise(error_kind::shape, w);
+          }
+        }
+        t.dims = given;
+        made[i] = {r.input(n.name, t, n.uniform)};
+        break;
+      }
+      case node_kind::state:
+        if (needed[i]) made[i] = {r.state(n.name, n.results[0])};
+        break;
+      case node_kind::constant:
+        if (needed[i]) made[i] = {r.constant(n.constant)};
+        break;
+      case node_kind::operation: {
+        if (!needed[i]) break;
+        std::vector<value> in;
+        for (auto v : n.inputs) in.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+        made[i] = add(n, in, add);
+        break;
+      }
+    }
+  }
+  auto moved = [&](value_id v) { return made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+  for (const auto& o : p.outputs()) r.output(o.name, moved(o.value));
+  for (const auto& a : p.assignments()) r.assign(made[static_cast<std::size_t>(a.state)][0], moved(a.value));
+  counters.nodes = static_cast<std::int64_t>(r.nodes().size());
+  return r;
+}
+
+}  // namespace lamina

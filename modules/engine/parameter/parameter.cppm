@@ -1,0 +1,116 @@
+// Named states that outlive a run: parameters, optimiser slots, running statistics, generators; with versions, so that
+// packed forms know when they are stale, and initialisers whose bits do not depend on threads.
+export module lamina:parameter;
+import :core;
+import :dtype;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// How a parameter begins.
+export struct initialiser {
+  enum class kind : std::int32_t { constant, uniform, normal };
+  kind how = kind::constant;
+  double a = 0, b = 0;          // constant: value; uniform: low, high; normal: mean, deviation
+
+  static constexpr initialiser constant(double v) { return {kind::constant, v, 0}; }
+  static constexpr initialiser uniform(double low, double high) { return {kind::uniform, low, high}; }
+  static constexpr initialiser normal(double mean, double deviation) { return {kind::normal, mean, deviation}; }
+  /// He et al., "Delving Deep into Rectifiers" (2015): U(-g sqrt(3 / fan_in), g sqrt(3 / fan_in)). PyTorch's default for
+  /// linear and convolution layers has gain sqrt(1 / 3): U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
+  static constexpr initialiser kaiming_uniform(std::int64_t fan_in, double gain = 0.57735026918962576) {
+    double limit = gain * root(3.0 / static_cast<double>(fan_in));
+    return uniform(-limit, limit);
+  }
+  static constexpr initialiser kaiming_normal(std::int64_t fan_in, double gain = 1.4142135623730951) {
+    return normal(0, gain * root(1.0 / static_cast<double>(fan_in)));
+  }
+  /// Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010).
+  static constexpr initialiser xavier_uniform(std::int64_t fan_in, std::int64_t fan_out) {
+    double limit = root(6.0 / static_cast<double>(fan_in + fan_out));
+    return uniform(-limit, limit);
+  }
+  static constexpr initialiser xavier_normal(std::int64_t fan_in, std::int64_t fan_out) {
+    return normal(0, root(2.0 / static_cast<double>(fan_in + fan_out)));
+  }
+  constexpr bool operator==(const initialiser&) const = default;
+
+ private:
+  static constexpr double root(double v) {
+    if (!(v > 0)) return 0;
+    double r = v < 1 ? 1 : v;
+    for (int i = 0; i < 64; ++i) r = 0.5 * (r + v / r);
+    return r;
+  }
+};
+
+/// What a state is for.
+export enum class state_role : std::uint8_t { parameter, statistic, optimiser, generator };
+
+/// A named state.
+export class parameter {
+ public:
+  parameter(std::string name, any_tensor value, state_role role, bool trainable)
+      : name_(std::move(name)), value_(std::move(value)), role_(role), trainable_(trainable) {}
+  const std::string& name() const { return name_; }
+  const any_tensor& value() const { return value_; }
+  const lamina::shape& shape() const { return value_.shape(); }
+  state_role role() const { return role_; }
+  /// Whether training changes it.
+  bool trainable() const { return trainable_; }
+  void trainable(bool on) { trainable_ = on; }
+  /// Counts the assignments; packed forms of an older version are stale.
+  std::uint64_t version() const { return version_; }
+  void changed() { ++version_; }
+  std::byte* mutable_data() { return value_.mutable_data(); }
+  /// Takes other elements of the same type. Errors: shape_error, type_error.
+  void assign(const any_tensor& v);
+
+ private:
+  std::string name_;
+  any_tensor value_;
+  state_role role_;
+  bool trainable_;
+  std::uint64_t version_ = 1;
+};
+
+/// Packed forms of parameters, kept once for all plans that read them.
+export struct packed_form {
+  std::uint64_t format = 0, version = 0;
+  storage memory;
+};
+
+/// Parameters by name, in the order of their declaration. Copies are deep.
+export class parameter_store {
+ public:
+  parameter_store() = default;
+  parameter_store(const parameter_store& o);
+  parameter_store(parameter_store&&) = default;
+  parameter_store& operator=(const parameter_store& o) { return *this = parameter_store(o); }
+  parameter_store& operator=(parameter_store&&) = default;
+
+  /// The parameter of a name, or null.
+  parameter* find(std::string_view name);
+  const parameter* find(std::string_view name) const;
+  parameter& add(std::string name, any_tensor value, state_role role, bool trainable = true);
+  /// Makes and initialises a parameter; bits depend on seed and name alone.
+  parameter& make(std::string name, const tensor_type& type, const initialiser& how, std::int64_t seed, state_role role, bool trainable = true);
+  std::size_t size() const { return all_.size(); }
+  parameter& operator[](std::size_t i) { return *all_[i]; }
+  const parameter& operator[](std::size_t i) const { return *all_[i]; }
+  /// Bytes of all values.
+  std::size_t bytes() const;
+  /// The packed form of a parameter in a format; `memory` is empty until somebody fills it.
+  packed_form& packed(std::size_t parameter, std::uint64_t format);
+  std::size_t index(std::string_view name) const;
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+ private:
+  std::vector<std::unique_ptr<parameter>> all_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;
+  std::map<std::pair<std::size_t, std::uint64_t>, std::unique_ptr<packed_form>> packed_;
+};
+
+}  // namespace lamina

@@ -1,0 +1,93 @@
+module lamina:parameter.impl;
+import :core;
+import :dtype;
+import :parameter;
+import :random;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+void parameter::assign(const any_tensor& v) {
+  if (v.type() != value_.type()) {
+    text t;
+    t << "parameter `" << name_ << "` is " << value_.type() << " and is given " << v.type();
+    detail::raise(v.element() == value_.element() ? error_kind::shape : error_kind::type, t);
+  }
+  std::memcpy(value_.mutable_data(), v.data(), v.bytes());
+  changed();
+}
+
+parameter_store::parameter_store(const parameter_store& o) {
+  for (const auto& p : o.all_) add(p->name(), p->value().copy(), p->role(), p->trainable());
+}
+
+parameter* parameter_store::find(std::string_view name) {
+  auto i = by_name_.find(name);
+  return i == by_name_.end() ? nullptr : all_[i->second].get();
+}
+const parameter* parameter_store::find(std::string_view name) const {
+  auto i = by_name_.find(name);
+  return i == by_name_.end() ? nullptr : all_[i->second].get();
+}
+std::size_t parameter_store::index(std::string_view name) const {
+  auto i = by_name_.find(name);
+  return i == by_name_.end() ? none : i->second;
+}
+
+parameter& parameter_store::add(std::string name, any_tensor value, state_role role, bool trainable) {
+  if (find(name)) {
+    text t;
+    t << "parameter `" << name << "` exists already";
+    detail::raise(error_kind::value, t);
+  }
+  by_name_[name] = all_.size();
+  all_.push_back(std::make_unique<parameter>(std::move(name), std::move(value), role, trainable));
+  return *all_.back();
+}
+
+parameter& parameter_store::make(std::string name, const tensor_type& type, const initialiser& how, std::int64_t seed, state_role role, bool trainable) {
+  if (!type.dims.is_static()) {
+    text t;
+    t << "parameter `" << name << "` has a shape that is not known: " << type.dims;
+    detail::raise(error_kind::shape, t);
+  }
+  any_tensor value(type);
+  // The stream of a parameter is chosen by its name, so adding another one changes no bits.
+  std::uint64_t site = 1469598103934665603u;
+  for (char c : name) site = (site ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  philox stream(seed, static_cast<std::int64_t>(site & 0x7fffffffu));
+  with_type(type.element, [&]<class T>() {
+    if constexpr (!std::same_as<T, bool>) {
+      auto* out = reinterpret_cast<T*>(value.mutable_data());
+      auto n = static_cast<std::uint64_t>(type.dims.size());
+      auto as = [](double v) { if constexpr (std::is_class_v<T>) return T(static_cast<float>(v)); else return static_cast<T>(v); };
+      for (std::uint64_t i = 0; i < n; ++i) {
+        switch (how.how) {
+          case initialiser::kind::constant: out[i] = as(how.a); break;
+          case initialiser::kind::uniform: out[i] = as(how.a + (how.b - how.a) * stream.uniform<double>(i)); break;
+          case initialiser::kind::normal: out[i] = as(how.a + how.b * stream.normal<double>(i)); break;
+        }
+      }
+    }
+  });
+  return add(std::move(name), std::move(value), role, trainable);
+}
+
+std::size_t parameter_store::bytes() const {
+  std::size_t n = 0;
+  for (const auto& p : all_) n += p->value().bytes();
+  return n;
+}
+
+packed_form& parameter_store::packed(std::size_t parameter, std::uint64_t format) {
+  auto& p = packed_[{parameter, format}];
+  if (!p) {
+    p = std::make_unique<packed_form>();
+    p->format = format;
+  }
+  return *p;
+}
+
+}  // namespace lamina

@@ -1,0 +1,114 @@
+// A program made ready to run for concrete shapes: layout, order, memory offsets and kernel calls. A plan is immutable,
+// holds no data address, and is shared by all who run it.
+export module lamina:plan;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :optimize;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+export enum class buffer_kind : std::uint8_t { arena, input, output, state, constant, packed };
+
+/// Memory that a plan refers to: part of the arena, or something that is bound from outside.
+export struct plan_buffer {
+  buffer_kind kind = buffer_kind::arena;
+  std::int32_t index = 0;         // which input, output, state, constant or packed form
+  std::int64_t offset = 0;        // in the arena
+  std::size_t bytes = 0;
+};
+/// A kernel and where its arguments begin.
+export struct plan_step { step_function run; std::uint32_t arguments; };
+/// Steps [first, first + count) that do not depend on each other.
+export struct plan_stage { std::uint32_t first, count; };
+/// An address to be written into the arguments.
+export struct relocation { std::uint32_t at; std::int32_t buffer; std::int64_t offset; };
+/// A packed form of a state that the plan reads, and the steps that make it.
+export struct plan_pack { std::int32_t state; std::uint64_t format; std::size_t bytes; std::int32_t buffer; plan_stage steps; };
+/// A counter that must be zero when the states are about to be assigned.
+export struct plan_check { std::int64_t offset; std::string message; };
+
+/// One line of `explain()`: an operation, or a group of them that runs in one pass.
+export struct plan_line {
+  std::string what;
+  tensor_type result;
+  layout form;
+  double flops;
+  std::size_t bytes;
+  std::uint32_t steps;
+};
+
+/// What a plan does, without running it.
+export struct plan_cost {
+  double flops = 0;
+  std::size_t bytes = 0;          // read and written
+  std::size_t arena = 0;          // of activations
+  std::size_t live_peak = 0;      // most bytes alive at once: the lower bound of the arena
+  std::size_t scratch = 0, packed = 0;
+  std::size_t steps = 0, stages = 0, reorders = 0;
+};
+
+export class plan {
+ public:
+  /// Makes the plan of a program whose shapes are all numbers (see `specialised`).
+  plan(const program& p, isa set, const pass_options& options, pass_counters counters);
+
+  const std::vector<plan_buffer>& buffers() const { return buffers_; }
+  const std::vector<plan_step>& steps() const { return steps_; }
+  const std::vector<plan_stage>& stages() const { return stages_; }
+  const std::vector<relocation>& relocations() const { return relocations_; }
+  const std::vector<std::byte>& arguments() const { return arguments_; }
+  const std::vector<any_tensor>& constants() const { return constants_; }
+  const std::vector<plan_pack>& packs() const { return packs_; }
+  const std::vector<plan_check>& checks() const { return checks_; }
+  /// The stage before which the checks are read; stages from here on assign states.
+  std::size_t commit_stage() const { return commit_stage_; }
+  std::size_t arena_bytes() const { return arena_bytes_; }
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+  const std::vector<tensor_type>& input_types() const { return input_types_; }
+  const std::vector<tensor_type>& output_types() const { return output_types_; }
+  const std::vector<std::string>& output_names() const { return output_names_; }
+  const std::vector<std::string>& state_names() const { return state_names_; }
+  const std::vector<tensor_type>& state_types() const { return state_types_; }
+  /// Which states a run assigns.
+  const std::vector<std::int32_t>& assigned_states() const { return assigned_; }
+
+  lamina::isa isa() const { return isa_; }
+  const pass_counters& counters() const { return counters_; }
+  const plan_cost& cost() const { return cost_; }
+  const std::vector<plan_line>& lines() const { return lines_; }
+  /// A table: operations in order with result, layout, flops and bytes; reorders; memory.
+  std::string explain() const;
+
+ private:
+  friend class planner;
+  std::vector<plan_buffer> buffers_;
+  std::vector<plan_step> steps_;
+  std::vector<plan_stage> stages_;
+  std::vector<relocation> relocations_;
+  std::vector<std::byte> arguments_;
+  std::vector<any_tensor> constants_;
+  std::vector<plan_pack> packs_;
+  std::vector<plan_check> checks_;
+  std::vector<tensor_type> input_types_, output_types_, state_types_;
+  std::vector<std::string> output_names_, state_names_;
+  std::vector<std::int32_t> assigned_;
+  std::vector<plan_line> lines_;
+  std::size_t commit_stage_ = 0, arena_bytes_ = 0, scratch_bytes_ = 0;
+  lamina::isa isa_;
+  pass_counters counters_;
+  plan_cost cost_;
+};
+
+/// Offsets for blocks that live over ranges of time: no two that live at once overlap. The best of several orders.
+export struct memory_block { std::size_t bytes; std::int32_t first, last; std::int64_t offset; };
+/// Sets the offsets and returns the bytes that are needed; `live_peak` gets the lower bound.
+export std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_peak);
+
+}  // namespace lamina

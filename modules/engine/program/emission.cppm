@@ -1,0 +1,94 @@
+// How a node becomes kernel calls: what an operation's `emit` sees of the plan that is being made.
+export module lamina:emission;
+import :context;
+import :core;
+import :dtype;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// How a buffer's elements lie in memory.
+export enum class layout : std::uint8_t {
+  plain,      ///< row-major
+  blocked,    ///< [N, ceil(C / lanes), H, W, lanes], zeros in the channels beyond C
+  uniform,    ///< one element stands for all
+};
+
+/// A place in a buffer of the plan; addresses follow when the plan is bound.
+export struct buffer_ref {
+  std::int32_t buffer = -1;
+  std::int64_t offset = 0;     // bytes
+  layout form = layout::plain;
+  explicit operator bool() const { return buffer >= 0; }
+  buffer_ref at(std::int64_t bytes) const { return {buffer, offset + bytes, form}; }
+};
+
+/// A field of an argument struct that is to hold an address.
+export struct address {
+  const void* field;
+  buffer_ref to;
+};
+
+export using step_function = void (*)(const void* arguments, void* scratch) noexcept;
+
+/// The epilogue that later nodes left to a matrix product or convolution.
+export struct epilogue {
+  value_id bias, residual;     // node -1: none
+  bool clamp = false;
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+};
+
+/// One node's view of the plan being made. Steps of one stage do not depend on each other and may run at the same time;
+/// work is cut into steps by its size alone.
+export class emission {
+ public:
+  virtual const node& of() const = 0;
+  virtual const tensor_type& in_type(std::size_t i) const = 0;
+  virtual const tensor_type& out_type(std::size_t i) const = 0;
+  virtual buffer_ref in(std::size_t i) = 0;
+  virtual buffer_ref out(std::size_t i) = 0;
+  /// Whether anybody reads result i.
+  virtual bool used(std::size_t i) const = 0;
+  virtual lamina::isa isa() const = 0;
+  /// What follows in the same pass over the result.
+  virtual const lamina::epilogue& epilogue() const = 0;
+  /// The buffer of a value that the epilogue names.
+  virtual buffer_ref operand(value_id v) = 0;
+  virtual const tensor_type& operand_type(value_id v) const = 0;
+  /// Memory that lives while this node runs.
+  virtual buffer_ref temporary(std::size_t bytes) = 0;
+  /// A counter of int64 that is zero before a run; a run in which it is not zero afterwards fails with `message`, and
+  /// no state is assigned.
+  virtual buffer_ref status(std::string_view message) = 0;
+  /// The packed form of operand i, kept with its parameter: `make` is called if the plan does not know the format yet.
+  /// Empty where the operand is not a state or the plan does not pack.
+  virtual buffer_ref packed(std::size_t i, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;
+  /// Ends the current stage: steps added after this one run after all before it.
+  virtual void stage() = 0;
+  virtual void add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) = 0;
+
+  template <class A>
+  const A& attributes() const { return *static_cast<const A*>(of().attributes.get()); }
+  template <class Arguments>
+  void step(step_function run, const Arguments& a, std::initializer_list<address> addresses, std::size_t scratch = 0) {
+    add(run, &a, sizeof a, {addresses.begin(), addresses.size()}, scratch);
+  }
+  /// Cuts `items` into runs of about `grain` cost units and calls f(first, count) for each. Depends on sizes alone.
+  template <class F>
+  static void cut(std::int64_t items, double cost_per_item, F f, double grain = 400e3, std::int64_t unit = 1) {
+    if (items <= 0) return;
+    auto parts = static_cast<std::int64_t>(static_cast<double>(items) * cost_per_item / grain);
+    parts = std::clamp<std::int64_t>(parts, 1, std::min<std::int64_t>(16, (items + unit - 1) / unit));
+    std::int64_t each = (items + parts - 1) / parts;
+    each = (each + unit - 1) / unit * unit;
+    for (std::int64_t first = 0; first < items; first += each) f(first, std::min(each, items - first));
+  }
+
+ protected:
+  ~emission() = default;
+};
+
+}  // namespace lamina

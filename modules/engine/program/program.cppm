@@ -1,0 +1,191 @@
+// The one program that every door leads to: inputs, states, constants and operations as a directed graph of nodes, each
+// with one or more results; outputs and assignments of states as its roots.
+export module lamina:program;
+import :context;
+import :core;
+import :dtype;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+export class program;
+export class emission;        // how a node becomes kernel calls, in :emission
+export struct gradient_call;  // how a node passes its gradient on
+
+/// One result of one node.
+export struct value_id {
+  std::int32_t node = -1, result = 0;
+  constexpr bool operator==(const value_id&) const = default;
+  constexpr auto operator<=>(const value_id&) const = default;
+  constexpr explicit operator bool() const { return node >= 0; }
+};
+
+/// What an operation's rule finds: the types of its results, or the reason why there are none.
+export struct inference {
+  static constexpr int most_results = 4;
+  tensor_type results[most_results];
+  int count = 0;
+  text why;
+  constexpr void result(dtype element, const shape& dims) { results[count++] = {element, dims}; }
+};
+
+/// The run-time record of an operation: everything the rooms below need to know of it.
+export struct operation {
+  std::string_view name;
+  int version;
+  int operands;                       // -1: any number
+  bool pure;                          // equal calls are one node
+  unsigned shape_only;                // bit i: only the shape of operand i is read
+  int alias;                          // the result may be a view of this operand; -1: never
+  bool layout_free;                   // elementwise: runs in whatever layout its operands have
+  void (*infer)(const void* attributes, view<const tensor_type> in, inference& out);
+  void (*gradient)(gradient_call&);   // null: not differentiable
+  void (*emit)(emission&);
+  int (*map)();                       // the kernel's micro-operation of an elementwise operation, or null
+  std::uint64_t (*hash)(const void* attributes);
+  bool (*equal)(const void* a, const void* b);
+  void (*print)(const void* attributes, text& t);
+  double (*flops)(const void* attributes, view<const tensor_type> in, view<const tensor_type> out);
+};
+
+export enum class node_kind : std::uint8_t { input, state, constant, operation };
+
+export struct node {
+  node_kind kind = node_kind::operation;
+  const lamina::operation* op = nullptr;
+  std::shared_ptr<const void> attributes;
+  std::vector<value_id> inputs;
+  std::vector<tensor_type> results;
+  std::string name;                             // of an input or a state
+  any_tensor constant;
+  std::vector<std::shared_ptr<const program>> subprograms;
+  std::uint64_t hash = 0;                       // of structure: names of operations, attributes, edges, types
+  bool uniform = false;                         // an input whose memory holds one element for all
+};
+
+export struct program_output { std::string name; value_id value; };
+export struct assignment { std::int32_t state; value_id value; };   // state: node of the state
+
+/// 128 bits over operation names, attributes, edges and types: equal programs, equal ids.
+export struct program_id {
+  std::uint64_t words[2]{};
+  bool operator==(const program_id&) const = default;
+};
+
+/// A value while a program is being built; the run-time world of operations.
+export struct graph_world;
+export class value : public operand_base {
+ public:
+  using world = graph_world;
+  value() = default;
+  value(program* owner, value_id id) : owner_(owner), id_(id) {}
+  const tensor_type& type() const;
+  const lamina::shape& shape() const { return type().dims; }
+  program& owner() const { return *owner_; }
+  value_id id() const { return id_; }
+  explicit operator bool() const { return owner_ != nullptr; }
+  bool same(const value& o) const { return owner_ == o.owner_ && id_ == o.id_; }
+
+ private:
+  program* owner_ = nullptr;
+  value_id id_;
+};
+
+/// Nodes are only added; operands stand before their users.
+export class program {
+ public:
+  program() = default;
+  program(const program&) = delete;
+  program& operator=(const program&) = delete;
+  program(program&&) = default;
+  program& operator=(program&&) = default;
+
+  value input(std::string_view name, const tensor_type& type, bool uniform = false);
+  /// The state of a name; asked for twice it is the same. Errors: shape_error if the types differ.
+  value state(std::string_view name, const tensor_type& type);
+  value constant(any_tensor data);
+  /// A number as a rank-0 constant.
+  value number(double v, dtype element);
+  value number(std::int64_t v, dtype element);
+  /// Adds an operation, or finds the equal one. Errors: shape_error, type_error naming operation and operand types.
+  value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
+               std::vector<std::shared_ptr<const program>> subprograms = {});
+  void output(std::string_view name, const value& v);
+  /// Gives a state its value for the next run; once per state. Errors: state_error, shape_error.
+  void assign(const value& state, const value& v);
+
+  const std::vector<node>& nodes() const { return nodes_; }
+  const node& at(value_id v) const { return nodes_[static_cast<std::size_t>(v.node)]; }
+  const node& at(std::int32_t n) const { return nodes_[static_cast<std::size_t>(n)]; }
+  const tensor_type& type(value_id v) const { return at(v).results[static_cast<std::size_t>(v.result)]; }
+  const std::vector<std::int32_t>& inputs() const { return inputs_; }
+  const std::vector<std::int32_t>& states() const { return states_; }
+  const std::vector<program_output>& outputs() const { return outputs_; }
+  const std::vector<assignment>& assignments() const { return assignments_; }
+  /// The node of a state, or -1.
+  std::int32_t find_state(std::string_view name) const;
+  /// The node of an input, or -1.
+  std::int32_t find_input(std::string_view name) const;
+
+  /// Which nodes the roots reach.
+  std::vector<char> reachable() const;
+  program_id id() const;
+  /// A listing, one line a node, numbered in the order in which the roots reach them.
+  std::string dump() const;
+  std::string to_dot() const;
+  std::string to_json() const;
+
+  /// Path of the layer being traced; errors begin with it.
+  std::string path;
+  /// Randomness: each call site has its own number, so that two never merge.
+  std::int64_t next_site() { return sites_++; }
+  /// Moves a value's program into this one as a copy of the reachable part, with inputs replaced; used by `call` and passes.
+  std::vector<value> inlined(const program& sub, view<const value> arguments);
+
+ private:
+  value_id push(node n);
+  std::vector<node> nodes_;
+  std::vector<std::int32_t> inputs_, states_;
+  std::vector<program_output> outputs_;
+  std::vector<assignment> assignments_;
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known_;
+  std::int64_t sites_ = 0;
+};
+
+/// The call of a gradient rule: the gradients of the results, the node's operands and results, and what is wanted.
+export struct gradient_call {
+  program& owner;
+  const node& of;
+  view<const value> inputs, results, gradients;   // gradients: an empty value where a result has none
+  view<const bool> wanted;
+  view<value> out;                                // to be filled where wanted
+  std::vector<value> (*reverse)(program&, view<const value> of, view<const value> start, view<const value> with_respect_to) = nullptr;
+
+  template <class A>
+  const A& attributes() const { return *static_cast<const A*>(of.attributes.get()); }
+  const value& operator()(std::size_t i) const { return inputs[i]; }
+  const value& result(std::size_t i = 0) const { return results[i]; }
+  const value& gradient(std::size_t i = 0) const { return gradients[i]; }
+  /// Sets the gradient of operand i if it is wanted; `rule` is called only then.
+  template <class F>
+  void operator()(std::size_t i, F rule) {
+    if (wanted[i]) out[i] = rule();
+  }
+};
+
+/// The words of a misfit: "matmul: the inner sizes differ: [2x3] [4x5]".
+export constexpr text worded_misfit(std::string_view op, const text& why, view<const tensor_type> in) {
+  text t;
+  t << op << ": " << why << ":";
+  bool mixed = false;
+  for (const auto& x : in) mixed = mixed || x.element != in[0].element;
+  for (const auto& x : in) {
+    if (mixed) t << " " << x;
+    else t << " " << x.dims;
+  }
+  return t;
+}
+
+}  // namespace lamina

@@ -1,0 +1,428 @@
+module lamina:program.impl;
+import :core;
+import :dtype;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15u + (h << 12) + (h >> 4);
+  h *= 0xff51afd7ed558ccdu;
+  return h ^ h >> 32;
+}
+
+std::uint64_t hash_bytes(std::uint64_t h, const void* data, std::size_t n) {
+  auto* p = static_cast<const unsigned char*>(data);
+  for (; n >= 8; n -= 8, p += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, p, 8);
+    h = mix(h, word);
+  }
+  std::uint64_t last = n;
+  for (std::size_t i = 0; i < n; ++i) last = last << 8 | p[i];
+  return mix(h, last);
+}
+std::uint64_t hash_text(std::uint64_t h, std::string_view s) { return hash_bytes(h, s.data(), s.size()); }
+
+std::uint64_t hash_type(std::uint64_t h, const tensor_type& t) {
+  h = mix(h, static_cast<std::uint64_t>(t.element));
+  for (int i = 0; i < t.dims.rank; ++i) h = mix(h, static_cast<std::uint64_t>(t.dims[i].code));
+  return mix(h, static_cast<std::uint64_t>(t.dims.rank));
+}
+
+// The hash of a node from those of its operands; `place` is the number of an input among the inputs.
+std::uint64_t hash_node(const node& n, std::uint64_t seed, std::int64_t place, const std::function<std::uint64_t(std::int32_t)>& operand) {
+  std::uint64_t h = mix(seed, static_cast<std::uint64_t>(n.kind));
+  switch (n.kind) {
+    case node_kind::input: h = mix(mix(h, static_cast<std::uint64_t>(place)), n.uniform); break;
+    case node_kind::state: h = hash_text(h, n.name); break;
+    case node_kind::constant: h = hash_bytes(h, n.constant.data(), n.constant.bytes()); break;
+    case node_kind::operation:
+      h = mix(hash_text(h, n.op->name), n.op->hash(n.attributes.get()));
+      for (auto v : n.inputs) h = mix(mix(h, operand(v.node)), static_cast<std::uint64_t>(v.result));
+      for (const auto& s : n.subprograms) h = mix(mix(h, s->id().words[0]), s->id().words[1]);
+      break;
+  }
+  if (n.kind != node_kind::operation) h = hash_type(h, n.results[0]);
+  return h;
+}
+
+bool same_node(const node& a, const node& b) {
+  if (a.kind != b.kind || a.results.size() != b.results.size()) return false;
+  if (a.kind == node_kind::constant) {
+    return a.results[0] == b.results[0] && std::memcmp(a.constant.data(), b.constant.data(), a.constant.bytes()) == 0;
+  }
+  return a.op == b.op && a.inputs == b.inputs && a.subprograms == b.subprograms && a.op->equal(a.attributes.get(), b.attributes.get());
+}
+
+}  // namespace
+
+const tensor_type& value::type() const { return owner_->type(id_); }
+
+value_id program::push(node n) {
+  nodes_.push_back(std::move(n));
+  return {static_cast<std::int32_t>(nodes_.size()) - 1, 0};
+}
+
+value program::input(std::string_view name, const tensor_type& type, bool uniform) {
+  node n;
+  n.kind = node_kind::input;
+  n.name = name;
+  n.results = {type};
+  n.uniform = uniform;
+  n.hash = hash_node(n, 1, static_cast<std::int64_t>(inputs_.size()), nullptr);
+  auto id = push(std::move(n));
+  inputs_.push_back(id.node);
+  return {this, id};
+}
+
+std::int32_t program::find_state(std::string_view name) const {
+  for (auto s : states_)
+    if (at(s).name == name) return s;
+  return -1;
+}
+std::int32_t program::find_input(std::string_view name) const {
+  for (auto s : inputs_)
+    if (at(s).name == name) return s;
+  return -1;
+}
+
+value program::state(std::string_view name, const tensor_type& type) {
+  if (auto known = find_state(name); known >= 0) {
+    if (at(known).results[0] != type) {
+      text t;
+      t << "state `" << name << "` is " << at(known).results[0] << " and is asked for as " << type;
+      detail::raise(error_kind::shape, t);
+    }
+    return {this, {known, 0}};
+  }
+  node n;
+  n.kind = node_kind::state;
+  n.name = name;
+  n.results = {type};
+  n.hash = hash_node(n, 1, 0, nullptr);
+  auto id = push(std::move(n));
+  states_.push_back(id.node);
+  return {this, id};
+}
+
+value program::constant(any_tensor data) {
+  node n;
+  n.kind = node_kind::constant;
+  n.results = {data.type()};
+  n.constant = std::move(data);
+  n.hash = hash_node(n, 1, 0, nullptr);
+  for (auto known : known_[n.hash])
+    if (same_node(at(known), n)) return {this, {known, 0}};
+  auto hash = n.hash;
+  auto id = push(std::move(n));
+  known_[hash].push_back(id.node);
+  return {this, id};
+}
+
+value program::number(double v, dtype element) {
+  any_tensor t(tensor_type{element, {}});
+  with_type(element, [&]<class T>() {
+    T x;
+    if constexpr (std::is_class_v<T>) x = T(static_cast<float>(v));
+    else x = static_cast<T>(v);
+    std::memcpy(t.mutable_data(), &x, sizeof x);
+  });
+  return constant(std::move(t));
+}
+value program::number(std::int64_t v, dtype element) {
+  any_tensor t(tensor_type{element, {}});
+  with_type(element, [&]<class T>() {
+    T x;
+    if constexpr (std::is_class_v<T>) x = T(static_cast<float>(v));
+    else x = static_cast<T>(v);
+    std::memcpy(t.mutable_data(), &x, sizeof x);
+  });
+  return constant(std::move(t));
+}
+
+value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
+                      std::vector<std::shared_ptr<const program>> subprograms) {
+  node n;
+  n.op = &op;
+  n.attributes = std::move(attributes);
+  std::vector<tensor_type> in;
+  for (const auto& v : inputs) {
+    if (&v.owner() != this) {
+      text t;
+      if (!path.empty()) t << path << ": ";
+      t << op.name << ": an operand belongs to another program";
+      detail::raise(error_kind::state, t);
+    }
+    n.inputs.push_back(v.id());
+    in.push_back(v.type());
+  }
+  if (!subprograms.empty()) {
+    for (const auto& o : subprograms[0]->outputs()) n.results.push_back(subprograms[0]->type(o.value));
+  } else {
+    inference found;
+    op.infer(n.attributes.get(), in, found);
+    if (!found.why.empty()) {
+      text t;
+      if (!path.empty()) t << path << ": ";
+      t << worded_misfit(op.name, found.why, in);
+      bool mixed = false;
+      for (const auto& x : in) mixed = mixed || x.element != in[0].element;
+      detail::raise(mixed ? error_kind::type : error_kind::shape, t);
+    }
+    for (int i = 0; i < found.count; ++i) n.results.push_back(found.results[i]);
+  }
+  n.subprograms = std::move(subprograms);
+  n.hash = hash_node(n, 1, 0, [&](std::int32_t i) { return at(i).hash; });
+  if (op.pure)
+    for (auto known : known_[n.hash])
+      if (same_node(at(known), n)) return {known, 0};
+  auto hash = n.hash;
+  auto id = push(std::move(n));
+  if (op.pure) known_[hash].push_back(id.node);
+  return id;
+}
+
+void program::output(std::string_view name, const value& v) { outputs_.push_back({std::string(name), v.id()}); }
+
+void program::assign(const value& state, const value& v) {
+  const node& s = at(state.id());
+  text t;
+  if (s.kind != node_kind::state) {
+    t << "assign: the target is no state";
+    detail::raise(error_kind::state, t);
+  }
+  for (const auto& a : assignments_)
+    if (a.state == state.id().node) {
+      t << "state `" << s.name << "` is assigned twice in one run";
+      detail::raise(error_kind::state, t);
+    }
+  if (s.results[0].element != v.type().element || !fits(s.results[0].dims, v.type().dims)) {
+    t << "state `" << s.name << "` is " << s.results[0] << " and is assigned " << v.type();
+    detail::raise(error_kind::shape, t);
+  }
+  assignments_.push_back({state.id().node, v.id()});
+}
+
+std::vector<char> program::reachable() const {
+  std::vector<char> needed(nodes_.size());
+  for (const auto& o : outputs_) needed[static_cast<std::size_t>(o.value.node)] = 1;
+  for (const auto& a : assignments_) needed[static_cast<std::size_t>(a.value.node)] = needed[static_cast<std::size_t>(a.state)] = 1;
+  for (auto i = nodes_.size(); i-- > 0;)
+    if (needed[i])
+      for (auto v : nodes_[i].inputs) needed[static_cast<std::size_t>(v.node)] = 1;
+  return needed;
+}
+
+program_id program::id() const {
+  program_id id;
+  auto needed = reachable();
+  for (std::size_t w = 0; w < 2; ++w) {
+    std::vector<std::uint64_t> h(nodes_.size());
+    std::int64_t place = 0;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      std::int64_t mine = nodes_[i].kind == node_kind::input ? place++ : 0;
+      if (needed[i]) h[i] = hash_node(nodes_[i], 77 + 1000 * w, mine, [&](std::int32_t n) { return h[static_cast<std::size_t>(n)]; });
+    }
+    std::uint64_t all = mix(w, inputs_.size());
+    for (const auto& o : outputs_) all = mix(mix(all, h[static_cast<std::size_t>(o.value.node)]), static_cast<std::uint64_t>(o.value.result));
+    for (const auto& a : assignments_)
+      all = mix(mix(mix(all, h[static_cast<std::size_t>(a.state)]), h[static_cast<std::size_t>(a.value.node)]), static_cast<std::uint64_t>(a.value.result));
+    id.words[w] = all;
+  }
+  return id;
+}
+
+std::vector<value> program::inlined(const program& sub, view<const value> arguments) {
+  std::vector<value_id> at_first(sub.nodes_.size());
+  auto needed = sub.reachable();
+  std::size_t next_input = 0;
+  for (std::size_t i = 0; i < sub.nodes_.size(); ++i) {
+    const node& n = sub.nodes_[i];
+    if (n.kind == node_kind::input) {
+      if (next_input >= arguments.size()) detail::raise(error_kind::value, "call: fewer operands than the subprogram has inputs");
+      at_first[i] = arguments[next_input++].id();
+      continue;
+    }
+    if (!needed[i]) continue;
+    if (n.kind == node_kind::constant) at_first[i] = constant(n.constant).id();
+    else if (n.kind == node_kind::state) at_first[i] = state(n.name, n.results[0]).id();
+    else {
+      std::vector<value> in;
+      for (auto v : n.inputs) {
+        auto base = at_first[static_cast<std::size_t>(v.node)];
+        in.emplace_back(this, value_id{base.node, base.result + v.result});
+      }
+      at_first[i] = add(*n.op, n.attributes, in, n.subprograms);
+    }
+  }
+  std::vector<value> results;
+  for (const auto& o : sub.outputs_) {
+    auto base = at_first[static_cast<std::size_t>(o.value.node)];
+    results.emplace_back(this, value_id{base.node, base.result + o.value.result});
+  }
+  return results;
+}
+
+// ---- listings -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Numbers nodes in the order in which the roots reach them, operands first.
+struct numbering {
+  const program& p;
+  std::vector<std::int32_t> number, order;
+
+  explicit numbering(const program& from) : p(from), number(from.nodes().size(), -1) {
+    for (const auto& o : p.outputs()) visit(o.value.node);
+    for (const auto& a : p.assignments()) { visit(a.state); visit(a.value.node); }
+  }
+  void visit(std::int32_t root) {
+    std::vector<std::pair<std::int32_t, std::size_t>> stack{{root, 0}};
+    while (!stack.empty()) {
+      auto [n, next] = stack.back();
+      if (number[static_cast<std::size_t>(n)] >= 0) { stack.pop_back(); continue; }
+      const node& at = p.at(n);
+      if (next < at.inputs.size()) {
+        ++stack.back().second;
+        auto operand = at.inputs[next].node;
+        if (number[static_cast<std::size_t>(operand)] < 0) stack.emplace_back(operand, 0);
+        continue;
+      }
+      number[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(order.size());
+      order.push_back(n);
+      stack.pop_back();
+    }
+  }
+  text& spell(text& t, value_id v) const {
+    t << "%" << number[static_cast<std::size_t>(v.node)];
+    if (v.result) t << "." << v.result;
+    return t;
+  }
+  text& attributes(text& t, const node& n) const {
+    text a;
+    n.op->print(n.attributes.get(), a);
+    if (!a.empty()) t << " {" << a << "}";
+    return t;
+  }
+};
+
+std::string short_constant(const any_tensor& c) {
+  return c.shape().size() <= 8 ? c.print() : "...";
+}
+
+void quoted(text& t, std::string_view s) {
+  t << '"';
+  for (char c : s) {
+    if (c == '"' || c == '\\') t << '\\';
+    if (c == '\n') t << "\\n";
+    else t << c;
+  }
+  t << '"';
+}
+
+}  // namespace
+
+std::string program::dump() const {
+  numbering numbers(*this);
+  text t;
+  for (auto i : numbers.order) {
+    const node& n = at(i);
+    numbers.spell(t, {i, 0}) << " = ";
+    switch (n.kind) {
+      case node_kind::input: t << "input `" << n.name << "`" << (n.uniform ? " uniform" : ""); break;
+      case node_kind::state: t << "state `" << n.name << "`"; break;
+      case node_kind::constant: t << "constant " << short_constant(n.constant); break;
+      case node_kind::operation:
+        t << n.op->name << "(";
+        for (std::size_t k = 0; k < n.inputs.size(); ++k) numbers.spell(t << (k ? ", " : ""), n.inputs[k]);
+        numbers.attributes(t << ")", n);
+        break;
+    }
+    t << " :";
+    for (const auto& r : n.results) t << " " << r;
+    t << "\n";
+  }
+  for (const auto& o : outputs_) numbers.spell(t << "output `" << o.name << "` ", o.value) << "\n";
+  for (const auto& a : assignments_) numbers.spell(numbers.spell(t << "assign ", {a.state, 0}) << " = ", a.value) << "\n";
+  return t.string();
+}
+
+std::string program::to_dot() const {
+  numbering numbers(*this);
+  text t;
+  t << "digraph program {\n  node [shape=box, fontname=\"monospace\"];\n";
+  for (auto i : numbers.order) {
+    const node& n = at(i);
+    text title;
+    if (n.kind == node_kind::operation) title << n.op->name;
+    else title << (n.kind == node_kind::input ? "input " : n.kind == node_kind::state ? "state " : "constant ") << n.name;
+    title << "\n" << n.results[0];
+    t << "  n" << numbers.number[static_cast<std::size_t>(i)] << " [label=";
+    quoted(t, title.view());
+    t << (n.kind == node_kind::operation ? "" : ", style=filled, fillcolor=lightgrey") << "];\n";
+    for (auto v : n.inputs)
+      t << "  n" << numbers.number[static_cast<std::size_t>(v.node)] << " -> n" << numbers.number[static_cast<std::size_t>(i)] << ";\n";
+  }
+  for (const auto& o : outputs_) {
+    t << "  ";
+    quoted(t, "output " + o.name);
+    t << " [style=filled, fillcolor=lightgrey];\n  n" << numbers.number[static_cast<std::size_t>(o.value.node)] << " -> ";
+    quoted(t, "output " + o.name);
+    t << ";\n";
+  }
+  t << "}\n";
+  return t.string();
+}
+
+std::string program::to_json() const {
+  numbering numbers(*this);
+  text t;
+  t << "{\"nodes\": [";
+  bool first = true;
+  for (auto i : numbers.order) {
+    const node& n = at(i);
+    t << (first ? "\n" : ",\n") << "  {\"id\": " << numbers.number[static_cast<std::size_t>(i)] << ", \"kind\": ";
+    first = false;
+    constexpr std::string_view kinds[] = {"input", "state", "constant", "operation"};
+    quoted(t, kinds[static_cast<std::size_t>(n.kind)]);
+    t << ", \"name\": ";
+    quoted(t, n.kind == node_kind::operation ? n.op->name : std::string_view(n.name));
+    if (n.kind == node_kind::operation) {
+      text a;
+      n.op->print(n.attributes.get(), a);
+      t << ", \"attributes\": ";
+      quoted(t, a.view());
+    }
+    t << ", \"inputs\": [";
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      t << (k ? ", [" : "[") << numbers.number[static_cast<std::size_t>(n.inputs[k].node)] << ", " << n.inputs[k].result << "]";
+    t << "], \"results\": [";
+    for (std::size_t k = 0; k < n.results.size(); ++k) {
+      text r;
+      r << n.results[k];
+      t << (k ? ", " : "");
+      quoted(t, r.view());
+    }
+    t << "]}";
+  }
+  t << "\n], \"outputs\": [";
+  for (std::size_t k = 0; k < outputs_.size(); ++k) {
+    t << (k ? ", [" : "[");
+    quoted(t, outputs_[k].name);
+    t << ", " << numbers.number[static_cast<std::size_t>(outputs_[k].value.node)] << ", " << outputs_[k].value.result << "]";
+  }
+  t << "], \"assignments\": [";
+  for (std::size_t k = 0; k < assignments_.size(); ++k)
+    t << (k ? ", [" : "[") << numbers.number[static_cast<std::size_t>(assignments_[k].state)] << ", "
+      << numbers.number[static_cast<std::size_t>(assignments_[k].value.node)] << ", " << assignments_[k].value.result << "]";
+  t << "]}\n";
+  return t.string();
+}
+
+}  // namespace lamina
