@@ -30,6 +30,7 @@ struct folder {
 };
 
 inline void write_raw(const std::string& path, std::string_view bytes) {
+  std::filesystem::remove(path);   // some file systems sync a file that is truncated and written again
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 inline std::string read_raw(const std::string& path) {

@@ -61,7 +61,7 @@ void check_extents(const shape& pattern, const shape& got) {
   for (int i = 0; i < got.rank; ++i) {
     if (got.at(i) < 0) {
       text t;
-      t << "tensor: extent " << i << " is negative in " << got;
+      t << "tensor: extent " << i << " is to be 0 or more, and is " << got.at(i);
       raise(error_kind::shape, t);
     }
     if (got.at(i) > 0 && __builtin_mul_overflow(largest, got.at(i), &largest)) {

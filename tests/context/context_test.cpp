@@ -1,0 +1,88 @@
+// Contexts: their threads, and one slot per type whichever thread asks first.
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+import lamina;
+
+using namespace lamina;
+
+namespace {
+
+struct counted {
+  static inline std::atomic<int> made{0}, alive{0};
+  int value = 0;
+  counted() { ++made; ++alive; }
+  ~counted() { --alive; }
+};
+template <int N>
+struct numbered { int value = N; };
+
+template <int... N>
+bool all_there(context& c, std::integer_sequence<int, N...>) { return ((c.slot<numbered<N>>().value == N) && ...); }
+
+// An entry that must still be there when one made later goes.
+struct first_made { int value = 7; };
+struct second_made {
+  first_made* first = nullptr;
+  static inline int seen = 0;
+  ~second_made() { if (first) seen = first->value; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(contexts)
+
+BOOST_AUTO_TEST_CASE(a_slot_is_made_once_and_goes_with_its_context) {
+  {
+    context a, b;
+    a.slot<counted>().value = 5;
+    BOOST_CHECK_EQUAL(a.slot<counted>().value, 5);
+    BOOST_CHECK_EQUAL(b.slot<counted>().value, 0);
+    BOOST_CHECK_EQUAL(counted::alive, 2);
+  }
+  BOOST_CHECK_EQUAL(counted::alive, 0);
+}
+
+BOOST_AUTO_TEST_CASE(threads_that_race_for_a_slot_get_the_same) {
+  for (int again = 0; again < 50; ++again) {
+    context c;
+    int before = counted::made;
+    std::vector<counted*> got(4);
+    parallel_workers(4, [&](int w) { got[static_cast<std::size_t>(w)] = &c.slot<counted>(); });
+    BOOST_CHECK_EQUAL(std::set<counted*>(got.begin(), got.end()).size(), 1u);
+    BOOST_CHECK_EQUAL(counted::made - before, 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(types_have_slots_of_their_own) {
+  context c;
+  BOOST_CHECK(all_there(c, std::make_integer_sequence<int, 60>{}));
+  BOOST_CHECK(all_there(c, std::make_integer_sequence<int, 60>{}));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_made_later_goes_first) {
+  {
+    context c;
+    auto& first = c.slot<first_made>();
+    c.slot<second_made>().first = &first;
+  }
+  BOOST_CHECK_EQUAL(second_made::seen, 7);
+}
+
+BOOST_AUTO_TEST_CASE(threads_are_as_asked) {
+  context two(2, isa::sse2), all(0, isa::sse2);
+  BOOST_CHECK_EQUAL(two.threads(), 2);
+  BOOST_CHECK_EQUAL(two.pool().threads(), 2);
+  BOOST_CHECK_EQUAL(all.threads(), available_cores());
+  BOOST_CHECK_GE(available_cores(), 1);
+  BOOST_CHECK_EQUAL(default_context().threads(), 1);
+  BOOST_CHECK(&default_context() == &default_context());
+  BOOST_CHECK(two.isa() == isa::sse2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,36 @@
+// The instruction set that LAMINA_ISA chooses; the test runs once for each that the machine has.
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+#include <string>
+
+import lamina;
+
+using namespace lamina;
+
+BOOST_AUTO_TEST_SUITE(target)
+
+BOOST_AUTO_TEST_CASE(the_environment_forces_a_set) {
+  const char* forced = std::getenv("LAMINA_ISA");
+  if (forced && *forced) BOOST_CHECK_EQUAL(std::string(name_of(target_isa())), forced);
+  BOOST_CHECK(machine_has(target_isa()));
+  BOOST_CHECK(default_context().isa() == target_isa());
+}
+
+BOOST_AUTO_TEST_CASE(without_it_the_best_set_is_taken) {
+  const char* forced = std::getenv("LAMINA_ISA");
+  if (forced && *forced) return;
+  for (isa set : {isa::sse2, isa::avx2, isa::avx512})
+    if (machine_has(set)) BOOST_CHECK(set <= target_isa());
+}
+
+BOOST_AUTO_TEST_CASE(a_set_that_the_machine_lacks_is_refused_by_name) {
+  for (isa set : {isa::avx2, isa::avx512}) {
+    if (machine_has(set)) continue;
+    std::string wanted = "this machine has no " + std::string(name_of(set));
+    BOOST_CHECK_EXCEPTION(context(1, set), value_error, [&](const error& e) { return std::string(e.what()).find(wanted) != std::string::npos; });
+  }
+  BOOST_CHECK(machine_has(isa::sse2));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
