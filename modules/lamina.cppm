@@ -35,4 +35,6 @@ export import :layer.combine;
 export import :topology.analysis;
 export import :topology;     // sequential, topology, connect
 export import :topology.check;   // worded compile errors for models
+export import :model;        // a topology with its parameters
+export import :reference;    // one set of weights, many threads
 export import :data;         // data sets of images

@@ -79,7 +79,7 @@ std::size_t rounded(std::size_t bytes) {
 }  // namespace
 
 void* memory::allocate(std::size_t bytes) {
-  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) / 2) {   // rounding and counting must not overflow
+  if (bytes >> 47) {   // more than an address space holds: rounding and counting need not think of overflow
     text t;
     t << "out of memory: " << bytes << " bytes requested";
     detail::raise(error_kind::memory, t);

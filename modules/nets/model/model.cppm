@@ -1,0 +1,355 @@
+// A model: a topology with its parameters. Its layers are traced once into a program; each input shape has a plan.
+export module lamina:model;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :execute;
+import :io;
+import :layer;
+import :op;
+import :optimize;
+import :parameter;
+import :plan;
+import :policy;
+import :program;
+import :shape;
+import :tensor;
+import :topology;
+import :topology.analysis;
+import :topology.check;
+import lamina.std;
+
+namespace lamina {
+
+// ---- tracing --------------------------------------------------------------------------------------------------------
+
+/// What the nested scopes of one trace share.
+export struct trace_walk {
+  program& into;
+  parameter_store& store;
+  std::int64_t seed = 0;
+  dtype element = dtype::float32;
+  bool training = false;
+  bool random = false;                                    // the generator was asked for
+  bool (*trainable)(view<const label> path) = nullptr;
+};
+
+/// The scope in which layers run over values of a program: parameters are states found by their path.
+export class trace_scope {
+ public:
+  explicit trace_scope(trace_walk& walk) : walk_(&walk) {}
+  trace_scope nested(const label& name) const {
+    trace_scope s = *this;
+    s.path_.push_back(name);
+    return s;
+  }
+
+  value parameter(std::string_view name, const shape& dims, const initialiser& how) const;
+  value state(std::string_view name, const shape& dims, double initial) const;
+  void assign(const value& state, const value& v) const;
+  bool training() const { return walk_->training; }
+  value random_state() const;
+  std::int64_t next_site() const { return walk_->into.next_site(); }
+  template <Layer L, std::same_as<value>... V>
+  auto operator()(std::string_view name, const L& layer, const V&... in) const {
+    const value inputs[] = {in..., value()};
+    auto inner = nested(label(name));
+    std::array<value, detail::output_count<L>()> out;
+    detail::run_layer(inner, layer, view<const value>(inputs, sizeof...(V)), view<value>(out));
+    if constexpr (detail::output_count<L>() == 1) return out[0];
+    else return out;
+  }
+  /// Called before each layer: errors then begin with its path.
+  template <Layer L>
+  bool enter(const L& layer, view<const value> in) const {
+    text why;
+    std::vector<tensor_type> types;
+    for (const auto& v : in) types.push_back(v.type());
+    walk_->into.path = where(detail::layer_kind(layer));
+    detail::check_layer(layer, view<const tensor_type>(types), why);
+    if (!why.empty()) refuse(why);
+    return true;
+  }
+  bool failed() const { return false; }
+  void explain(auto&&...) const {}
+
+ private:
+  std::string full(std::string_view name) const;
+  std::string where(std::string_view kind) const;
+  [[noreturn]] void refuse(const text& why) const;
+  trace_walk* walk_;
+  std::vector<label> path_;
+};
+
+/// The name of the generator's state.
+export inline constexpr std::string_view generator_name = "generator";
+
+// ---- the part of a model that is no template ------------------------------------------------------------------------
+
+export struct model_input {
+  std::string name;
+  tensor_type type;
+};
+/// What a model type is made of, seen at run time.
+export struct model_definition {
+  std::vector<model_input> inputs;
+  std::vector<model_input> outputs;
+  dtype element = dtype::float32;
+  void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
+  bool (*trainable)(view<const label> path) = nullptr;
+};
+
+/// How a model is made and run.
+export struct model_options {
+  std::int64_t seed = 0;
+  int threads = 1;
+  pass_options passes{};
+};
+
+/// Traces a definition into a program with the definition's inputs; outputs are not yet roots.
+export std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs);
+
+/// Executors of one program for the input shapes met so far; the latest are kept.
+export class plan_runner {
+ public:
+  plan_runner() = default;
+  plan_runner(std::shared_ptr<const program> p, parameter_store* store, std::shared_ptr<context> where, pass_options passes, std::mutex* shared = nullptr)
+      : program_(std::move(p)), store_(store), where_(std::move(where)), passes_(passes), shared_(shared) {}
+  /// The executor for these input extents, made if need be.
+  executor& at(view<const shape> inputs);
+  const program& source() const { return *program_; }
+  std::size_t bytes() const;
+
+ private:
+  struct entry { std::vector<shape> shapes; std::unique_ptr<executor> run; };
+  static constexpr std::size_t most_plans = 16;
+  std::shared_ptr<const program> program_;
+  parameter_store* store_ = nullptr;
+  std::shared_ptr<context> where_;
+  pass_options passes_;
+  std::mutex* shared_ = nullptr;        // guards the store's packed forms where several runners share it
+  std::vector<entry> entries_;          // the one used last comes first
+};
+
+/// Parameters, programs and plans of a model.
+export class model_core {
+ public:
+  model_core(model_definition d, const model_options& o);
+  model_core(const model_core& o);
+  model_core(model_core&&) noexcept;
+  model_core& operator=(model_core&&) noexcept;
+  ~model_core();
+
+  const model_definition& definition() const { return definition_; }
+  const model_options& options() const { return options_; }
+  parameter_store& parameters() { return *store_; }
+  const parameter_store& parameters() const { return *store_; }
+  /// The program of inference.
+  const program& inference() const { return *inference_; }
+  std::shared_ptr<const program> inference_program() const { return inference_; }
+  std::shared_ptr<context> where() const { return where_; }
+  void threads(int n);
+  executor& at(view<const shape> inputs) { return runner_.at(inputs); }
+  std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
+  std::unique_ptr<parameter_store> take_parameters() { return std::move(store_); }
+
+ private:
+  model_definition definition_;
+  model_options options_;
+  std::unique_ptr<parameter_store> store_;
+  std::shared_ptr<context> where_;
+  std::shared_ptr<const program> inference_;
+  plan_runner runner_;
+};
+
+/// Writes parameters and running statistics as safetensors, as a whole or not at all. Errors: file_error.
+export void save_parameters(const parameter_store& store, const std::string& path, const std::map<std::string, std::string>& metadata = {});
+/// Takes parameters and running statistics from a file; every one must be there with its shape and type, and nothing is
+/// changed if one is not. Errors: file_error naming file, parameter and expectation.
+export void load_parameters(parameter_store& store, const std::string& path);
+
+// ---- the model ------------------------------------------------------------------------------------------------------
+
+template <class T>
+inline constexpr bool is_policy_set = requires { typename T::template for_sublayer<"x">; };
+
+// The inputs and the policies of a model's arguments: policies come last, if at all.
+template <class... Rest>
+struct model_arguments;
+template <class Inputs, class... Rest>
+struct model_arguments_from;
+template <class... In>
+struct input_list {};
+template <class... In>
+struct model_arguments_from<input_list<In...>> { using inputs = input_list<In...>; using policy_set = policies<>; };
+template <class... In, class P>
+  requires is_policy_set<P>
+struct model_arguments_from<input_list<In...>, P> { using inputs = input_list<In...>; using policy_set = P; };
+template <class... In, class Next, class... Rest>
+  requires(!is_policy_set<Next>)
+struct model_arguments_from<input_list<In...>, Next, Rest...> : model_arguments_from<input_list<In..., Next>, Rest...> {};
+template <class... Rest>
+struct model_arguments : model_arguments_from<input_list<>, Rest...> {};
+
+template <class P>
+using element_of_policies = typename decltype(P::template get<element_kind>())::type;
+
+template <const auto& Topology, class Inputs, class P>
+struct model_traits;
+template <const auto& Topology, class... In, class P>
+struct model_traits<Topology, input_list<In...>, P> {
+  static constexpr dtype element = dtype_of<element_of_policies<P>>;
+  using element_type = element_of_policies<P>;
+  static constexpr std::size_t inputs = sizeof...(In);
+  static constexpr auto outputs = typed_outputs_of<Topology, element, In...>;
+  static constexpr shape patterns[] = {In::pattern...};
+  using shape_message = typed_shape_check<Topology, element, In...>;
+
+  static void trace(trace_scope& scope, view<const value> in, view<value> out) {
+    value ordered[sizeof...(In) + 1];
+    constexpr auto port_of = input_ports<Topology, In...>;
+    for (std::size_t i = 0; i < sizeof...(In); ++i) ordered[port_of[i]] = in[i];
+    detail::run_layer(scope, Topology, view<const value>(ordered, sizeof...(In)), out);
+  }
+  static bool trainable(view<const label> path) { return P::template value_at<update>(path); }
+  static model_definition definition() {
+    model_definition d;
+    auto ports = detail::layer_inputs(Topology);
+    std::size_t i = 0;
+    constexpr auto port_of = input_ports<Topology, In...>;
+    (d.inputs.push_back({ports[static_cast<std::size_t>(port_of[i++])].string(), {In::has_element ? dtype_of<typename In::element> : element, In::pattern}}), ...);
+    auto names = detail::layer_outputs(Topology);
+    for (std::size_t o = 0; o < outputs.size(); ++o) d.outputs.push_back({names[o].string(), outputs[o]});
+    d.element = element;
+    d.trace = &trace;
+    d.trainable = &trainable;
+    return d;
+  }
+};
+
+template <const auto& Topology, class... Rest>
+using traits_of = model_traits<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>;
+template <const auto& Topology, class... Rest>
+struct model_shape_check {
+  static consteval text message() {
+    if constexpr (ValidTopology<Topology>) return traits_of<Topology, Rest...>::shape_message::message();
+    else return {};
+  }
+};
+template <const auto& Topology, class... Rest>
+using model_policies_check = sub_policies_check<Topology, typename model_arguments<Rest...>::policy_set>;
+
+namespace detail {
+/// The extents of a call's operand under an input's pattern; a missing leading dimension is 1.
+inline shape call_extents(const shape& pattern, const shape& given) {
+  if (given.rank + 1 != pattern.rank) return given;
+  shape s{1};
+  for (int i = 0; i < given.rank; ++i) s.push_back(given[i]);
+  return s;
+}
+constexpr bool call_fits(const shape& pattern, const shape& given) {
+  if (given.rank == pattern.rank) return fits(pattern, given);
+  if (given.rank + 1 != pattern.rank || pattern.rank == 0 || pattern[0].is_number()) return false;
+  for (int i = 0; i < given.rank; ++i)
+    if (!may_equal(pattern[i + 1], given[i])) return false;
+  return true;
+}
+template <std::size_t I, class Traits, class X>
+struct call_check {
+  static consteval text message() {
+    text t;
+    if (!call_fits(Traits::patterns[I], X::pattern)) t << "input " << I << " of the model is " << Traits::patterns[I] << " and is given " << X::pattern;
+    return t;
+  }
+};
+template <class Traits, class Sequence, class... X>
+inline constexpr bool calls_with = false;
+template <class Traits, std::size_t... I, class... X>
+  requires(no_error<call_check<I, Traits, X>> && ...)
+inline constexpr bool calls_with<Traits, std::index_sequence<I...>, X...> = true;
+
+template <class Traits, class First>
+consteval shape call_result() {
+  shape s = Traits::outputs[0].dims;
+  if (First::pattern.rank == Traits::patterns[0].rank) return s;
+  shape inner;
+  for (int i = 1; i < s.rank; ++i) inner.push_back(s[i]);
+  return inner;
+}
+
+/// Runs an executor on typed tensors; shared by models and reference models.
+template <class Traits, class Runner, class First, class... X>
+auto run_model(Runner&& at, const First& first, const X&... x) {
+  using result = tensor<typename Traits::element_type, extents_for<call_result<Traits, First>()>>;
+  std::size_t i = 0;
+  const shape extents[] = {call_extents(Traits::patterns[0], first.shape()), (++i, call_extents(Traits::patterns[i], x.shape()))...};
+  executor& run = at(view<const shape>(extents, 1 + sizeof...(X)));
+  shape s = run.plan().output_types()[0].dims;
+  if constexpr (result::rank < Traits::outputs[0].dims.rank) {
+    shape inner;
+    for (int d = 1; d < s.rank; ++d) inner.push_back(s[d]);
+    s = inner;
+  }
+  auto out = result::uninitialised(s);
+  run.bind_input(0, first.data().data());
+  i = 0;
+  (run.bind_input(++i, x.data().data()), ...);
+  run.bind_output(0, out.writable().data());
+  run.run();
+  return out;
+}
+}  // namespace detail
+
+/// A topology with parameters: `model<lenet, input<"N", 1, 28, 28>> net({.seed = 42}); auto logits = net(images);`.
+/// Policies come last: `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(update(false))>>`.
+/// Shapes are checked through the whole net at compile time. One thread at a time may use a model; see `reference_factory`.
+export template <const auto& Topology, class... Rest>
+  requires no_error<structure_check<Topology>> && no_error<model_shape_check<Topology, Rest...>> && no_error<model_policies_check<Topology, Rest...>>
+class model {
+ public:
+  using traits = traits_of<Topology, Rest...>;
+  using element_type = typename traits::element_type;
+
+  explicit model(const model_options& o = {}) : core_(traits::definition(), o) {}
+
+  /// Inference. A missing leading dimension is 1 and is missing in the result.
+  /// Errors: shape_error for extents that do not fit.
+  template <class... X>
+    requires(sizeof...(X) == traits::inputs && detail::calls_with<traits, std::index_sequence_for<X...>, X...>)
+  auto operator()(const X&... x) {
+    return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, x...);
+  }
+  /// Runs on the caller's memory: one input, one output.
+  template <class X, class Y>
+  void run(const X& in, Y& out) {
+    const shape s[] = {in.shape()};
+    executor& e = core_.at(view<const shape>(s, 1));
+    if (out.shape() != e.plan().output_types()[0].dims) {
+      text t;
+      t << "run: the result is " << e.plan().output_types()[0].dims << " and the tensor " << out.shape();
+      detail::raise(error_kind::shape, t);
+    }
+    e.bind_input(0, in.data().data());
+    e.bind_output(0, out.writable().data());
+    e.run();
+  }
+  parameter_store& parameters() { return core_.parameters(); }
+  const parameter_store& parameters() const { return core_.parameters(); }
+  model_core& core() { return core_; }
+  const model_core& core() const { return core_; }
+  /// What a run for these input extents does: operations, layouts, flops, bytes, memory.
+  std::string explain(std::initializer_list<shape> inputs) const { return core_.plan_for({inputs.begin(), inputs.size()})->explain(); }
+
+ private:
+  model_core core_;
+};
+
+/// Saves a model's parameters and running statistics as safetensors. Errors: file_error.
+export template <const auto& Topology, class... Rest>
+void save(const model<Topology, Rest...>& net, const std::string& path) { save_parameters(net.parameters(), path); }
+/// Loads a model's parameters and running statistics. Errors: file_error.
+export template <const auto& Topology, class... Rest>
+void load(model<Topology, Rest...>& net, const std::string& path) { load_parameters(net.parameters(), path); }
+
+}  // namespace lamina

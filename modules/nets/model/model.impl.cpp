@@ -1,0 +1,172 @@
+module lamina:model.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :execute;
+import :io;
+import :model;
+import :op;
+import :op.elementwise;
+import :optimize;
+import :parameter;
+import :plan;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- tracing --------------------------------------------------------------------------------------------------------
+
+std::string trace_scope::full(std::string_view name) const {
+  std::string s;
+  for (const auto& l : path_) s += l.string() + ".";
+  return s += name;
+}
+std::string trace_scope::where(std::string_view kind) const {
+  std::string s;
+  for (const auto& l : path_) s += (s.empty() ? "" : ".") + l.string();
+  return s.empty() ? std::string(kind) : "sublayer `" + s + "` (" + std::string(kind) + ")";
+}
+void trace_scope::refuse(const text& why) const { detail::raise(error_kind::shape, walk_->into.path + ": " + why.string()); }
+
+value trace_scope::parameter(std::string_view name, const shape& dims, const initialiser& how) const {
+  auto path = full(name);
+  tensor_type type{walk_->element, dims};
+  if (!walk_->store.find(path)) {
+    auto names = path_;
+    names.push_back(label(name));
+    walk_->store.make(path, type, how, walk_->seed, state_role::parameter, !walk_->trainable || walk_->trainable(names));
+  }
+  return walk_->into.state(path, type);
+}
+value trace_scope::state(std::string_view name, const shape& dims, double initial) const {
+  auto path = full(name);
+  tensor_type type{walk_->element, dims};
+  if (!walk_->store.find(path)) walk_->store.make(path, type, initialiser::constant(initial), walk_->seed, state_role::statistic, false);
+  return walk_->into.state(path, type);
+}
+void trace_scope::assign(const value& state, const value& v) const {
+  if (walk_->training) walk_->into.assign(state, v);
+}
+value trace_scope::random_state() const {
+  tensor_type type{dtype::int64, shape{2}};
+  if (!walk_->store.find(generator_name)) {
+    any_tensor state(type);
+    std::memcpy(state.mutable_data(), &walk_->seed, sizeof walk_->seed);
+    walk_->store.add(std::string(generator_name), state, state_role::generator, false);
+  }
+  walk_->random = true;
+  return walk_->into.state(generator_name, type);
+}
+
+std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs) {
+  trace_walk walk{into, store, seed, d.element, training, false, d.trainable};
+  trace_scope scope(walk);
+  std::vector<value> out(d.outputs.size());
+  d.trace(scope, inputs, view<value>(out));
+  into.path.clear();
+  if (walk.random) {
+    // The generator moves on by one step a run.
+    any_tensor one(tensor_type{dtype::int64, shape{2}});
+    const std::int64_t step[] = {0, 1};
+    std::memcpy(one.mutable_data(), step, sizeof step);
+    value state = into.state(generator_name, {dtype::int64, shape{2}});
+    into.assign(state, state + into.constant(one));
+  }
+  return out;
+}
+
+// ---- plans by shape -------------------------------------------------------------------------------------------------
+
+executor& plan_runner::at(view<const shape> inputs) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const auto& known = entries_[i].shapes;
+    bool same = known.size() == inputs.size();
+    for (std::size_t k = 0; same && k < inputs.size(); ++k) same = known[k] == inputs[k];
+    if (!same) continue;
+    if (i) std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i), entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return *entries_.front().run;
+  }
+  auto made = make_plan(*program_, inputs, where_->isa(), passes_);
+  std::unique_lock<std::mutex> lock;
+  if (shared_) lock = std::unique_lock(*shared_);
+  auto run = std::make_unique<executor>(std::move(made), store_, where_->threads() > 1 ? &where_->pool() : nullptr);
+  if (entries_.size() == most_plans) entries_.pop_back();
+  entries_.insert(entries_.begin(), entry{{inputs.begin(), inputs.end()}, std::move(run)});
+  return *entries_.front().run;
+}
+
+std::size_t plan_runner::bytes() const {
+  std::size_t n = 0;
+  for (const auto& e : entries_) n += e.run->bytes();
+  return n;
+}
+
+// ---- model ----------------------------------------------------------------------------------------------------------
+
+namespace {
+std::shared_ptr<const program> inference_of(const model_definition& d, parameter_store& store, std::int64_t seed) {
+  auto p = std::make_shared<program>();
+  std::vector<value> inputs;
+  for (const auto& i : d.inputs) inputs.push_back(p->input(i.name, i.type));
+  auto outputs = trace(d, *p, store, seed, false, inputs);
+  for (std::size_t o = 0; o < outputs.size(); ++o) p->output(d.outputs[o].name, outputs[o]);
+  return p;
+}
+}  // namespace
+
+model_core::model_core(model_definition d, const model_options& o)
+    : definition_(std::move(d)), options_(o), store_(std::make_unique<parameter_store>()), where_(std::make_shared<context>(o.threads, target_isa())) {
+  inference_ = inference_of(definition_, *store_, o.seed);
+  runner_ = plan_runner(inference_, store_.get(), where_, options_.passes);
+}
+model_core::model_core(const model_core& o)
+    : definition_(o.definition_), options_(o.options_), store_(std::make_unique<parameter_store>(*o.store_)), where_(o.where_), inference_(o.inference_),
+      runner_(inference_, store_.get(), where_, options_.passes) {}
+model_core::model_core(model_core&&) noexcept = default;
+model_core& model_core::operator=(model_core&&) noexcept = default;
+model_core::~model_core() = default;
+
+void model_core::threads(int n) {
+  options_.threads = n;
+  where_ = std::make_shared<context>(n, where_->isa());
+  runner_ = plan_runner(inference_, store_.get(), where_, options_.passes);
+}
+
+std::shared_ptr<const plan> model_core::plan_for(view<const shape> inputs) const { return make_plan(*inference_, inputs, where_->isa(), options_.passes); }
+
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+void save_parameters(const parameter_store& store, const std::string& path, const std::map<std::string, std::string>& metadata) {
+  std::vector<named_tensor> all;
+  for (std::size_t i = 0; i < store.size(); ++i)
+    if (store[i].role() == state_role::parameter || store[i].role() == state_role::statistic) all.push_back({store[i].name(), store[i].value()});
+  write_safetensors(path, view<const named_tensor>(all.data(), all.size()), metadata);
+}
+
+void load_parameters(parameter_store& store, const std::string& path) {
+  auto file = read_safetensors(path);
+  std::vector<std::pair<parameter*, const any_tensor*>> found;
+  auto fail = [&](const std::string& name, auto&&... words) {
+    text t;
+    t << path << ": parameter `" << name << "` ";
+    ((t << words), ...);
+    detail::raise(error_kind::file, t);
+  };
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    parameter& p = store[i];
+    if (p.role() != state_role::parameter && p.role() != state_role::statistic) continue;
+    const any_tensor* v = file.find(p.name());
+    if (!v) fail(p.name(), "is missing");
+    if (v->type() != p.value().type()) fail(p.name(), "is ", v->type(), " and the model expects ", p.value().type());
+    found.emplace_back(&p, v);
+  }
+  for (const auto& t : file.tensors)
+    if (!store.find(t.name)) fail(t.name, "is in the file, but the model has none of this name");
+  for (auto& [p, v] : found) p->assign(*v);
+}
+
+}  // namespace lamina

@@ -1,0 +1,84 @@
+// Reference models: many executors over one set of weights, one for each thread that serves.
+export module lamina:reference;
+import :context;
+import :core;
+import :execute;
+import :model;
+import :parameter;
+import :program;
+import :shape;
+import :tensor;
+import :topology.check;
+import lamina.std;
+
+namespace lamina {
+
+/// How a factory prepares its network.
+export struct reference_options {
+  /// Keeps nothing that inference does not need. Dropout and identities are gone in any case.
+  bool optimize = false;
+};
+
+/// Weights and packed forms that all reference models of a factory share; lives until the last of them ends.
+export class reference_core {
+ public:
+  explicit reference_core(model_core&& origin);
+  const model_definition& definition() const { return definition_; }
+  plan_runner runner();
+  /// Bytes of the shared weights.
+  std::size_t bytes() const { return store_->bytes(); }
+
+ private:
+  model_definition definition_;
+  pass_options passes_;
+  std::unique_ptr<parameter_store> store_;
+  std::shared_ptr<const program> inference_;
+  std::shared_ptr<context> where_;
+  std::mutex packing_;
+};
+
+/// A network that can be run and nothing else: it shares its weights and packed weights, and owns its arena. Each thread
+/// has its own. It has no member that trains, changes, saves or adds.
+export template <class Traits>
+class reference_model {
+ public:
+  explicit reference_model(std::shared_ptr<reference_core> core) : core_(std::move(core)), runner_(core_->runner()) {}
+  template <class... X>
+    requires(sizeof...(X) == Traits::inputs && detail::calls_with<Traits, std::index_sequence_for<X...>, X...>)
+  auto operator()(const X&... x) {
+    return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return runner_.at(s); }, x...);
+  }
+  /// Bytes that this reference model has for itself.
+  std::size_t bytes() const { return runner_.bytes(); }
+
+ private:
+  std::shared_ptr<reference_core> core_;
+  plan_runner runner_;
+};
+
+/// Makes reference models, from any number of threads at once.
+export template <const auto& Topology, class... Rest>
+class reference_factory {
+ public:
+  using model_type = model<Topology, Rest...>;
+  using traits = typename model_type::traits;
+
+  /// From a copy of a model, which stays as it is.
+  explicit reference_factory(const model_type& origin, reference_options = {}) : core_(std::make_shared<reference_core>(model_core(origin.core()))) {}
+  /// From a model that is given away.
+  explicit reference_factory(model_type&& origin, reference_options = {}) : core_(std::make_shared<reference_core>(std::move(origin.core()))) {}
+  /// From saved parameters. Errors: file_error.
+  static reference_factory from_file(const std::string& path, reference_options o = {}) {
+    model_type net;
+    load(net, path);
+    return reference_factory(std::move(net), o);
+  }
+  reference_model<traits> create() const { return reference_model<traits>(core_); }
+  /// Bytes of the weights that all reference models share.
+  std::size_t shared_bytes() const { return core_->bytes(); }
+
+ private:
+  std::shared_ptr<reference_core> core_;
+};
+
+}  // namespace lamina
