@@ -12,35 +12,43 @@ export struct random_state {
 };
 
 /// Philox 4x32-10: a stream of random numbers that is a function of seed, site, step and position.
-/// Key: (seed low, seed high).  Counter: (block low, block high, site low, step low), where element e is word e % 4 of
-/// block e / 4.  The kernels draw the same words.
+/// Key: (seed low, seed high).  Counter: (block, site, step low, step high); block and site count modulo 2^32.
+/// float: element e takes word e % 4 of block e / 4.  double: words 2 (e % 2) and 2 (e % 2) + 1 of block e / 2.
+/// The kernels of random fills draw the same words and make the same uniform numbers of them.
 /// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
 export class philox {
  public:
   using words = std::array<std::uint32_t, 4>;
 
   explicit constexpr philox(std::int64_t seed, std::int64_t site = 0, std::int64_t step = 0)
-      : key_{low(seed), high(seed)}, site_(low(site)), step_(low(step)) {}
+      : key_{low(seed), high(seed)}, stream_{low(site), low(step), high(step)} {}
   explicit constexpr philox(random_state state, std::int64_t site) : philox(state.seed, site, state.step) {}
 
   /// The four words of a block.
   constexpr words block(std::uint64_t index) const {
-    return mix({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), site_, step_}, key_[0], key_[1]);
+    return mix({low(index), stream_[0], stream_[1], stream_[2]}, key_[0], key_[1]);
   }
-  constexpr std::uint32_t word(std::uint64_t element) const { return block(element / 4)[element % 4]; }
   /// 64 random bits: words 0 and 1 of a block of their own.
   constexpr std::uint64_t bits(std::uint64_t index) const {
     auto w = block(index);
     return static_cast<std::uint64_t>(w[1]) << 32 | w[0];
   }
-  /// A number in [0, 1): the upper 24 bits of the element's word for float, all 32 for double.
+  /// A number in [0, 1): the upper 24 bits of the element's word for float, 53 bits of both words for double.
   template <std::floating_point T = float>
-  constexpr T uniform(std::uint64_t element) const { return unit<T>(word(element)); }
-  /// A number of the standard normal distribution.  Elements 2 k and 2 k + 1 of a block come from its words u, v there:
-  /// r = sqrt(-2 log((u + 1) / 2^32)), a = 2 pi v / 2^32: r cos(a), r sin(a).
-  /// Numerics: in double with the C library's functions, so the kernels agree within their error, not in bits.
+  constexpr T uniform(std::uint64_t element) const {
+    if constexpr (std::same_as<T, float>) return static_cast<float>(block(element / 4)[element % 4] >> 8) * 0x1p-24f;
+    else return unit(block(element / 2), element % 2);
+  }
+  /// A number of the standard normal distribution by Box and Muller: elements 2 k and 2 k + 1 are r cos(a) and r sin(a)
+  /// with r = sqrt(-2 log(1 - v)), a = 2 pi w; v and w are what `uniform` makes of them, for float with all 32 bits.
+  /// Numerics: in double with the C library's functions, so the kernels agree within their error, not in every bit.
   template <std::floating_point T = float>
-  T normal(std::uint64_t element) const { return static_cast<T>(gauss(element)); }
+  T normal(std::uint64_t element) const {
+    auto pair = element / 2 * 2;
+    if constexpr (std::same_as<T, double>) return gauss(uniform<double>(pair), uniform<double>(pair + 1), element % 2);
+    auto w = block(element / 4);
+    return static_cast<T>(gauss(static_cast<double>(w[pair % 4]) * 0x1p-32, static_cast<double>(w[pair % 4 + 1]) * 0x1p-32, element % 2));
+  }
 
   /// Ten rounds over a counter with a key.
   static constexpr words mix(words c, std::uint32_t k0, std::uint32_t k1) {
@@ -58,15 +66,13 @@ export class philox {
   static constexpr std::uint32_t low(T v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v)); }
   template <class T>
   static constexpr std::uint32_t high(T v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v) >> 32); }
-  template <class T>
-  static constexpr T unit(std::uint32_t w) {
-    if constexpr (std::same_as<T, float>) return static_cast<float>(w >> 8) * 0x1p-24f;
-    else return static_cast<T>(w) * static_cast<T>(0x1p-32);
+  static constexpr double unit(const words& w, std::uint64_t half) {
+    return static_cast<double>(static_cast<std::uint64_t>(w[2 * half]) << 21 | w[2 * half + 1] >> 11) * 0x1p-53;
   }
-  double gauss(std::uint64_t element) const;
+  static double gauss(double v, double w, bool second);
 
   std::uint32_t key_[2];
-  std::uint32_t site_, step_;
+  std::uint32_t stream_[3];
 };
 
 /// The site of streams that shuffle; operations number theirs from 0.

@@ -5,12 +5,9 @@ import lamina.std;
 
 namespace lamina {
 
-double philox::gauss(std::uint64_t element) const {
-  auto w = block(element / 4);
-  auto pair = element % 4 / 2 * 2;
-  double radius = std::sqrt(-2 * std::log((static_cast<double>(w[pair]) + 1) * 0x1p-32));
-  double angle = 6.283185307179586476925 * (static_cast<double>(w[pair + 1]) * 0x1p-32);
-  return element % 2 ? radius * std::sin(angle) : radius * std::cos(angle);
+double philox::gauss(double v, double w, bool second) {
+  double radius = std::sqrt(-2 * std::log(1 - v)), angle = 6.283185307179586476925 * w;
+  return radius * (second ? std::sin(angle) : std::cos(angle));
 }
 
 namespace {
