@@ -38,3 +38,5 @@ export import :topology.check;   // worded compile errors for models
 export import :model;        // a topology with its parameters
 export import :reference;    // one set of weights, many threads
 export import :data;         // data sets of images
+export import :train.optim;   // losses, optimisers, schedules
+export import :train;        // fit, observers, checkpoints

@@ -111,7 +111,7 @@ using std::abort; using std::exit; using std::free; using std::getenv; using std
 using std::memchr; using std::memcmp; using std::memcpy; using std::memmove; using std::memset; using std::strcmp;
 using std::strlen; using std::strerror; using std::snprintf; using std::printf; using std::fprintf; using std::fputs;
 using std::fflush; using std::FILE; using std::fopen; using std::fclose; using std::fread; using std::fwrite; using std::fputc;
-using std::strtol; using std::strtoll; using std::strtod; using std::strtoull; using std::atoi; using std::strncmp;
+using std::strtol; using std::strchr; using std::strtoll; using std::strtod; using std::strtoull; using std::atoi; using std::strncmp;
 // threads
 using std::atomic; using std::atomic_flag; using std::atomic_thread_fence; using std::call_once; using std::condition_variable;
 using std::lock_guard; using std::memory_order; using std::memory_order_acq_rel; using std::memory_order_acquire;

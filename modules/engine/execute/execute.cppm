@@ -180,7 +180,7 @@ void evaluate_into(tensor<typename E::element_type, X>& out, const E& e, context
 /// The number of a rank-0 operand.
 export template <Evaluable E>
   requires(E::pattern.rank == 0)
-auto item(const E& e) { return evaluate(e)(); }
+typename E::element_type item(const E& e) { return evaluate(e).data()[0]; }
 /// The number of a tensor of one element.
 export template <Element T, class X>
   requires(X::rank > 0)

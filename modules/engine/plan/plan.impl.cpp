@@ -327,10 +327,8 @@ class planner final : public emission {
         if (u.root || u.nodes.size() != 1) break;
         auto next = u.nodes[0];
         const node& c = p_.at(next);
-        if (c.results[0] != n.results[0] || form({next, 0}) != form(it.result)) {
-          // An addition of a plain bias leaves a blocked result blocked.
-          if (!(blocked && is(c, "add") && c.results[0] == n.results[0])) break;
-        }
+        // What joins a blocked convolution becomes blocked with it.
+        if (c.results[0] != n.results[0] || (!blocked && form({next, 0}) != form(it.result))) break;
         if (is(c, "add")) {
           value_id other = c.inputs[0] == it.result ? c.inputs[1] : c.inputs[0];
           if (other == it.result) break;
@@ -378,7 +376,7 @@ class planner final : public emission {
   }
 
   // ---- elementwise chains ----
-  struct group { std::vector<std::int32_t> nodes; std::set<value_id> operands; shape dims; layout form; };
+  struct group { std::vector<std::int32_t> nodes; std::set<value_id> operands; shape dims; layout form; std::size_t results; };
   void group_elementwise() {
     group_of_.assign(p_.nodes().size(), nobody);
     for (auto i = static_cast<std::int32_t>(p_.nodes().size()); i-- > 0;) {
@@ -397,17 +395,18 @@ class planner final : public emission {
         auto operands = g.operands;
         operands.erase(v);
         for (auto in : n.inputs) operands.insert(in);
-        bool fits_in = g.dims == n.results[0].dims && g.form == form(v) && g.nodes.size() < 28 && operands.size() < 11;
+        bool fits_in = g.dims == n.results[0].dims && g.form == form(v) && g.nodes.size() < kernels::chain_steps && operands.size() + g.results + u.root <= kernels::chain_operands;
         if (fits_in) {
           g.nodes.push_back(i);
           g.operands = std::move(operands);
+          g.results += u.root;
           group_of_[static_cast<std::size_t>(i)] = into;
           ++plan_.counters_.fused_elementwise;
           continue;
         }
       }
       group_of_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(groups_.size());
-      groups_.push_back({{i}, {n.inputs.begin(), n.inputs.end()}, n.results[0].dims, form(v)});
+      groups_.push_back({{i}, {n.inputs.begin(), n.inputs.end()}, n.results[0].dims, form(v), 1});
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       auto& nodes = groups_[g].nodes;
@@ -418,7 +417,7 @@ class planner final : public emission {
         for (std::size_t k = 0; k + 1 < all.size(); ++k) {
           group_of_[static_cast<std::size_t>(all[k])] = static_cast<std::int32_t>(groups_.size());
           const node& n = p_.at(all[k]);
-          groups_.push_back({{all[k]}, {n.inputs.begin(), n.inputs.end()}, n.results[0].dims, form({all[k], 0})});
+          groups_.push_back({{all[k]}, {n.inputs.begin(), n.inputs.end()}, n.results[0].dims, form({all[k], 0}), 1});
         }
       }
     }

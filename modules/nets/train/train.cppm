@@ -1,0 +1,109 @@
+// Training: batches, epochs, validation, observers and checkpoints.
+export module lamina:train;
+import :core;
+import :data;
+import :dtype;
+import :model;
+import :parameter;
+import :program;
+import :shape;
+import :tensor;
+import :topology.check;
+import :train.optim;
+import lamina.std;
+
+namespace lamina {
+
+/// Where training stands; what observers are told after every batch and at the end of every epoch.
+export struct training_progress {
+  std::int64_t epoch = 0, epochs = 0;           // epoch counts from 1
+  std::int64_t batch = 0, batches = 0;          // of this epoch
+  double loss = 0, accuracy = 0;                // mean over this epoch so far; accuracy 0..1
+  double learning_rate = 0;
+  double images_per_second = 0, seconds = 0, seconds_left = 0;
+  bool epoch_ended = false;
+  std::optional<double> validation_loss, validation_accuracy;   // at the end of an epoch, where there is validation data
+};
+/// Looks at the progress; false ends training after this batch.
+export using observer = std::function<bool(const training_progress&)>;
+
+/// Several observers as one; training ends when any of them says so.
+export observer observers(std::vector<observer> all);
+/// On a terminal a bar with rate, loss, accuracy and time left; elsewhere one plain line per epoch. Writes to stdout.
+export observer progress_bar();
+
+export struct epoch_report {
+  std::int64_t epoch = 0;
+  double loss = 0, accuracy = 0, learning_rate = 0, seconds = 0, images_per_second = 0;
+  std::optional<double> validation_loss, validation_accuracy;
+};
+export struct training_report {
+  std::vector<epoch_report> epochs;
+  double seconds = 0;             // of training and validation
+  double images_per_second = 0;   // of training alone
+  bool stopped = false;           // an observer ended it
+};
+
+/// How to train. Members stand in the order in which they are mostly given.
+export struct fit_options {
+  std::int64_t epochs = 1, batch = 64;
+  optim::schedule schedule = optim::constant{};
+  std::optional<image_dataset> validation{};
+  lamina::observer observer{};
+  std::int64_t seed = 0;          // of the order of examples
+  int threads = 0;                // 0: those of the model
+  std::string checkpoint{};       // written at the end of every epoch, and when an observer ends training
+  bool resume = false;            // continue from the checkpoint if it exists
+};
+
+/// Loss and accuracy over a data set.
+export struct evaluation { double loss = 0, accuracy = 0; };
+
+/// The part of training that is no template.
+export class trainer {
+ public:
+  using loss_rule = std::function<value(const value& output, const value& labels)>;
+  using step_rule = std::function<value(update_scope&, const value& w, const value& g)>;
+  trainer(model_core& net, loss_rule loss, step_rule step, double rate);
+  ~trainer();
+  training_report fit(const image_dataset& data, const fit_options& o);
+  /// Loss and accuracy without training.
+  evaluation evaluate(const image_dataset& data, std::int64_t batch, int threads);
+  /// The program of one training step.
+  const program& step_program() const;
+  /// The plan of a training step for a batch.
+  std::string explain(std::int64_t batch) const;
+
+ private:
+  struct implementation;
+  std::unique_ptr<implementation> impl_;
+};
+
+namespace detail {
+template <class Loss>
+trainer::loss_rule loss_rule_of(const Loss& loss) { return [loss](const value& output, const value& labels) { return value(loss(output, labels)); }; }
+template <class O>
+trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); }; }
+}  // namespace detail
+
+/// Trains a model that classifies images. The order of examples depends on seed and epoch alone; the last, smaller batch
+/// counts too; results have the same bits for any number of threads.
+/// Errors: shape_error where data and model do not fit; value_error for a label outside the classes; file_error.
+export template <const auto& Topology, class... Rest, class Loss, Optimiser O>
+training_report fit(model<Topology, Rest...>& net, const image_dataset& data, const Loss& loss, const O& optimiser, const fit_options& options = {}) {
+  return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
+}
+
+/// Mean loss and accuracy of a model over a data set.
+export template <const auto& Topology, class... Rest, class Loss>
+evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const Loss& loss, std::int64_t batch = 256) {
+  return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
+}
+
+/// Everything that training needs to go on: parameters, statistics, optimiser slots, generator, position.
+export struct checkpoint_position { std::int64_t epoch = 0, batch = 0, step = 0, seed = 0; };
+export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);
+/// Errors: file_error; nothing is changed then.
+export checkpoint_position load_checkpoint(parameter_store& store, const std::string& path);
+
+}  // namespace lamina
