@@ -43,37 +43,77 @@ isa target_isa() {
 
 namespace {
 
-std::atomic<std::int64_t> current_bytes, peak_bytes, allocation_count, cached_bytes, byte_limit;
+std::atomic<std::int64_t> current_bytes, peak_bytes, byte_limit;
 
-// Sizes up to 1 MiB are rounded to powers of two and kept per thread, at most 4 MiB a class in all.
-constexpr std::size_t smallest = 64, largest = std::size_t(1) << 20;
-constexpr int classes = 15;
-constexpr int class_of(std::size_t bytes) { return static_cast<int>(std::countr_zero(std::bit_ceil(bytes < smallest ? smallest : bytes))) - 6; }
-constexpr std::size_t class_bytes(int c) { return smallest << c; }
+// Sizes up to 1 MiB are rounded up to one of four steps a doubling and kept per thread, at most 4 MiB a class.
+constexpr std::size_t largest = std::size_t(1) << 20;
+constexpr int classes = 52;
+struct size_class { int index; std::size_t bytes; };
+constexpr size_class class_of(std::size_t bytes) {
+  if (bytes <= 512) {
+    int steps = bytes == 0 ? 1 : static_cast<int>((bytes + 63) / 64);
+    return {steps - 1, static_cast<std::size_t>(steps) * 64};
+  }
+  int width = static_cast<int>(std::bit_width(bytes - 1));
+  std::size_t step = std::size_t(1) << (width - 3), steps = (bytes + step - 1) / step;
+  return {8 + (width - 10) * 4 + static_cast<int>(steps) - 5, steps * step};
+}
+
+// Written by its own thread alone, read by whoever asks for the counters.
+class thread_counter {
+ public:
+  void add(std::int64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+  std::int64_t read() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> value_{0};
+};
+
+struct thread_cache;
+struct cache_registry {
+  std::mutex mutex;
+  std::vector<thread_cache*> caches;
+  std::int64_t allocations = 0;          // of threads that have ended
+};
+cache_registry& registry() {
+  static auto* r = new cache_registry;   // outlives every thread
+  return *r;
+}
 
 struct thread_cache {
   struct item { item* next; };
   item* heads[classes]{};
   std::size_t held[classes]{};
+  thread_counter allocations, cached;
   bool alive = true;
 
-  ~thread_cache() { trim(); alive = false; }
+  thread_cache() {
+    std::lock_guard lock(registry().mutex);
+    registry().caches.push_back(this);
+  }
+  ~thread_cache() {
+    trim();
+    alive = false;
+    std::lock_guard lock(registry().mutex);
+    registry().allocations += allocations.read();
+    std::erase(registry().caches, this);
+  }
   void trim() noexcept {
     for (int c = 0; c < classes; ++c) {
       while (item* i = heads[c]) {
         heads[c] = i->next;
         std::free(i);
-        cached_bytes.fetch_sub(static_cast<std::int64_t>(class_bytes(c)), std::memory_order_relaxed);
       }
       held[c] = 0;
     }
+    cached.add(-cached.read());
   }
 };
 thread_local thread_cache cache;
 
-std::size_t rounded(std::size_t bytes) {
-  if (bytes <= largest) return class_bytes(class_of(bytes));
-  return (bytes + 63) / 64 * 64;
+size_class rounded(std::size_t bytes) {
+  if (bytes <= largest) return class_of(bytes);
+  return {-1, (bytes + 63) / 64 * 64};
 }
 
 }  // namespace
@@ -84,7 +124,7 @@ void* memory::allocate(std::size_t bytes) {
     t << "out of memory: " << bytes << " bytes requested";
     detail::raise(error_kind::memory, t);
   }
-  std::size_t size = rounded(bytes);
+  auto [kind, size] = rounded(bytes);
   auto now = current_bytes.fetch_add(static_cast<std::int64_t>(size), std::memory_order_relaxed) + static_cast<std::int64_t>(size);
   if (auto most = byte_limit.load(std::memory_order_relaxed); most && now > most) {
     current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
@@ -92,50 +132,51 @@ void* memory::allocate(std::size_t bytes) {
     t << "out of memory: " << bytes << " bytes requested, " << now - static_cast<std::int64_t>(size) << " in use, limit " << most;
     detail::raise(error_kind::memory, t);
   }
-  auto count = [now] {
-    for (auto peak = peak_bytes.load(std::memory_order_relaxed); now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {}
-    allocation_count.fetch_add(1, std::memory_order_relaxed);
-  };
-  if (size <= largest && cache.alive) {
-    int c = class_of(size);
-    if (auto* i = cache.heads[c]) {
-      cache.heads[c] = i->next;
-      --cache.held[c];
-      cached_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
-      count();
-      return i;
-    }
-  }
-  void* p = std::aligned_alloc(64, size);
-  if (!p) {
+  thread_cache& mine = cache;
+  void* p = nullptr;
+  if (kind >= 0 && mine.alive && mine.heads[kind]) {
+    auto* i = mine.heads[kind];
+    mine.heads[kind] = i->next;
+    --mine.held[kind];
+    mine.cached.add(-static_cast<std::int64_t>(size));
+    p = i;
+  } else if (p = std::aligned_alloc(64, size); !p) {
     current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
     text t;
     t << "out of memory: the system refused " << bytes << " bytes";
     detail::raise(error_kind::memory, t);
   }
-  count();
+  for (auto peak = peak_bytes.load(std::memory_order_relaxed); now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {}
+  mine.allocations.add(1);
   return p;
 }
 
 void memory::release(void* p, std::size_t bytes) noexcept {
   if (!p) return;
-  std::size_t size = rounded(bytes);
+  auto [kind, size] = rounded(bytes);
   current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
-  if (size <= largest && cache.alive) {
-    int c = class_of(size);
-    if (cache.held[c] * size < (std::size_t(4) << 20)) {
-      auto* i = static_cast<thread_cache::item*>(p);
-      i->next = cache.heads[c];
-      cache.heads[c] = i;
-      ++cache.held[c];
-      cached_bytes.fetch_add(static_cast<std::int64_t>(size), std::memory_order_relaxed);
-      return;
-    }
+  thread_cache& mine = cache;
+  if (kind >= 0 && mine.alive && mine.held[kind] * size < (std::size_t(4) << 20)) {
+    auto* i = static_cast<thread_cache::item*>(p);
+    i->next = mine.heads[kind];
+    mine.heads[kind] = i;
+    ++mine.held[kind];
+    mine.cached.add(static_cast<std::int64_t>(size));
+    return;
   }
   std::free(p);
 }
 
-memory_counters memory::counters() noexcept { return {current_bytes, peak_bytes, allocation_count, cached_bytes}; }
+memory_counters memory::counters() noexcept {
+  memory_counters c{current_bytes, peak_bytes, 0, 0};
+  std::lock_guard lock(registry().mutex);
+  c.allocations = registry().allocations;
+  for (auto* t : registry().caches) {
+    c.allocations += t->allocations.read();
+    c.cached += t->cached.read();
+  }
+  return c;
+}
 void memory::reset_peak() noexcept { peak_bytes = current_bytes.load(); }
 void memory::limit(std::int64_t bytes) noexcept { byte_limit = bytes; }
 void memory::trim() noexcept { cache.trim(); }

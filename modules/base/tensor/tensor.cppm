@@ -42,7 +42,8 @@ export class storage {
   storage(storage&& o) noexcept : block_(std::exchange(o.block_, nullptr)) {}
   storage& operator=(storage o) noexcept { std::swap(block_, o.block_); return *this; }
   ~storage() {
-    if (block_ && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(block_);
+    // The only handle needs no locked instruction to know it.
+    if (block_ && (block_->references.load(std::memory_order_acquire) == 1 || block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)) destroy(block_);
   }
 
   inline void* data() const { return block_ ? block_->data : nullptr; }
@@ -60,6 +61,8 @@ export class storage {
     bool borrowed = false;
     std::shared_ptr<void> keeper;
   };
+  static constexpr std::size_t header = 64;
+  static_assert(sizeof(block) <= header);
   static void destroy(block* b) noexcept;
   block* block_ = nullptr;
 };

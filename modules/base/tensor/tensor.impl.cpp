@@ -8,16 +8,17 @@ import lamina.std;
 
 namespace lamina {
 
+// The block stands in front of its elements, in one piece of memory.
 storage::storage(std::size_t bytes) {
-  auto b = std::make_unique<block>();
-  b->bytes = bytes;
-  b->data = memory::allocate(bytes);
-  block_ = b.release();
+  if (bytes > std::numeric_limits<std::size_t>::max() - header) detail::raise(error_kind::memory, "out of memory: the size of a tensor overflows");
+  void* memory = memory::allocate(header + bytes);
+  block_ = new (memory) block;
+  block_->bytes = bytes;
+  block_->data = static_cast<std::byte*>(memory) + header;
 }
 
 storage storage::borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper) {
-  storage s;
-  s.block_ = new block;
+  storage s(0);
   s.block_->data = data;
   s.block_->bytes = bytes;
   s.block_->borrowed = true;
@@ -26,8 +27,9 @@ storage storage::borrowed(void* data, std::size_t bytes, std::shared_ptr<void> k
 }
 
 void storage::destroy(block* b) noexcept {
-  if (!b->borrowed) memory::release(b->data, b->bytes);
-  delete b;
+  std::size_t bytes = header + (b->borrowed ? 0 : b->bytes);
+  b->~block();
+  memory::release(b, bytes);
 }
 
 any_tensor::any_tensor(const tensor_type& type) : storage_(type.bytes()), type_(type), data_(static_cast<std::byte*>(storage_.data())) {

@@ -73,6 +73,7 @@ export class executor {
   std::vector<std::int32_t> input_at_, output_at_;
   std::vector<parameter*> states_;
   std::vector<packed_form*> packs_;
+  std::size_t plain_ = 0;                // number of steps where a run is nothing but steps
 };
 
 // ---- typed evaluation -----------------------------------------------------------------------------------------------

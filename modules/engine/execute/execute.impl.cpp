@@ -90,6 +90,7 @@ executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store
     }
   }
   pack();
+  if ((!pool || pool->threads() == 1) && packs_.empty() && plan.checks().empty() && plan.assigned_states().empty()) plain_ = plan.cost().steps;
 }
 
 // Brings stale packed forms up to date. Runs share them: this happens when an executor is made, or after an assignment.
@@ -140,6 +141,11 @@ void executor::check() const {
 }
 
 void executor::run() {
+  if (plain_) {
+    // The hot path: nothing to pack, check or assign, one thread.
+    for (const bound *step = steps_.data(), *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
+    return;
+  }
   for (std::size_t i = 0; i < packs_.size(); ++i)
     if (packs_[i]->version != states_[static_cast<std::size_t>(plan_->packs()[i].state)]->version()) { pack(); break; }
   for (const auto& c : plan_->checks()) std::memset(arena_ + c.offset, 0, 8);

@@ -23,6 +23,11 @@ struct number {
   constexpr lamina::shape shape() const { return {}; }
 };
 
+template <class X>
+inline constexpr bool is_number = false;
+template <Element T>
+inline constexpr bool is_number<number<T>> = true;
+
 /// A tensor under a name, with respect to which gradients can be taken.
 export template <fixed_string Name, class Tensor>
 struct variable {
@@ -176,6 +181,21 @@ struct lazy {
   }
 
  private:
+  // The shape that all operands but numbers have, or null: then the rule decides.
+  template <class... X>
+  static const lamina::shape* common_shape(const X&... x) {
+    const lamina::shape* found = nullptr;
+    bool same = true;
+    auto look = [&]<class Y>(const Y& y) {
+      if constexpr (!is_number<Y>) {
+        const lamina::shape& s = y.shape();
+        if (!found) found = &s;
+        else same = same && *found == s;
+      }
+    };
+    (look(x), ...);
+    return same ? found : nullptr;
+  }
   template <dtype D, class X>
   static decltype(auto) lift(X&& x) {
     if constexpr (std::is_arithmetic_v<bare<X>>) {
@@ -190,6 +210,11 @@ struct lazy {
     if constexpr (result::pattern.is_static()) {
       return result{a, {{std::forward<X>(x)}...}, result::pattern};
     } else {
+      if constexpr (requires { Op::broadcasts; })
+        if (const lamina::shape* same = common_shape(x...)) {
+          lamina::shape s = *same;
+          return result{a, {{std::forward<X>(x)}...}, s};
+        }
       const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
       inference r;
       Op::infer(a.value, view<const tensor_type>(in, sizeof...(X)), r);

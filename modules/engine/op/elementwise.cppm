@@ -33,6 +33,7 @@ struct elementwise {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = Operands;
   using attributes = no_attributes;
+  static constexpr bool broadcasts = true;      // operands of one shape give that shape
   static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out)) return;
     if (!detail::in_domain(in[0].element, Domain)) {

@@ -797,24 +797,34 @@ class planner final : public emission {
     if (extent.empty()) { extent.push_back(1); axis_of.push_back(-1); }
     auto stride = [&](const chain_slot& s, std::size_t axis) { return axis_of[axis] < 0 ? std::int64_t(0) : s.stride[axis_of[axis]]; };
 
-    bool flat = extent.size() == 1;
-    if (nodes.size() == 1 && flat) {
-      const node& n = p_.at(nodes[0]);
-      emission::cut(extent[0], 8, [&](std::int64_t first, std::int64_t count) {
-        kernels::map_args a{};
-        a.run = function_of(n);
-        a.n = count;
-        std::vector<address> where;
-        for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-          const auto& s = slots[slot_of(n.inputs[k], false)];
-          auto moves = stride(s, 0) != 0;
-          a.steps |= static_cast<unsigned>(moves) << k;
-          where.push_back({&a.in[k], s.at.at(moves ? first * s.size : 0)});
-        }
-        const auto& o = slots[slot_of({nodes[0], 0}, true)];
-        where.push_back({&a.out, o.at.at(first * o.size)});
-        add(table_.elementwise->map, &a, sizeof a, where, 0);
-      }, 400e3, 64);
+    // What fits in one tile needs no chain: each operation is a call, and what stays inside lives in the arena.
+    if (extent.size() == 1 && (nodes.size() == 1 || extent[0] <= kernels::chain_tile)) {
+      for (auto m : nodes) {
+        const node& n = p_.at(m);
+        auto place_of = [&](value_id v, bool written) -> std::pair<buffer_ref, std::int64_t> {
+          for (std::size_t i = slots.size(); i-- > 0;)
+            if (slots[i].v == v && (written || !slots[i].written || std::binary_search(nodes.begin(), nodes.end(), v.node))) return {slots[i].at, stride(slots[i], 0)};
+          chain_slot s{v, temporary(static_cast<std::size_t>(extent[0]) * size_of(p_.type(v).element)), {}, static_cast<std::int64_t>(size_of(p_.type(v).element)), true};
+          if (axis_of[0] >= 0) s.stride[axis_of[0]] = 1;
+          slots.push_back(s);
+          return {s.at, 1};
+        };
+        auto run = function_of(n);
+        emission::cut(extent[0], 8, [&](std::int64_t first, std::int64_t count) {
+          kernels::map_args a{};
+          a.run = run;
+          a.n = count;
+          std::vector<address> where;
+          for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+            auto [at, moves] = place_of(n.inputs[k], false);
+            a.steps |= static_cast<unsigned>(moves != 0) << k;
+            where.push_back({&a.in[k], at.at(moves ? first * static_cast<std::int64_t>(size_of(p_.type(n.inputs[k]).element)) : 0)});
+          }
+          where.push_back({&a.out, place_of({m, 0}, true).first.at(first * static_cast<std::int64_t>(size_of(n.results[0].element)))});
+          add(table_.elementwise->map, &a, sizeof a, where, 0);
+        }, 400e3, 64);
+        stage();
+      }
       return;
     }
 
