@@ -1,0 +1,4 @@
+// What a program pays for the import alone.
+import lamina;
+
+int main() {}

@@ -1,0 +1,73 @@
+// Our convolution over channel-blocked buffers with packed weights, as a plan lays it out.
+#include "conv.h"
+
+#include <memory>
+
+#include "table.h"
+
+namespace bench::conv {
+namespace {
+
+namespace k = ::lamina::kernels;
+
+k::window window_of(const problem& p) {
+  k::window w{};
+  w.channels = p.channels, w.height = p.size, w.width = p.size;
+  w.out_channels = p.out_channels, w.out_height = p.out_size(), w.out_width = p.out_size();
+  w.kernel_h = p.kernel, w.kernel_w = p.kernel, w.stride_h = p.stride, w.stride_w = p.stride;
+  w.pad_h = p.padding, w.pad_w = p.padding, w.dilation_h = 1, w.dilation_w = 1, w.groups = p.groups;
+  return w;
+}
+
+long floats(std::size_t bytes) { return static_cast<long>(bytes / sizeof(float)) + 1; }
+
+struct state {
+  buffer in, weight, bias, out, scratch;
+  k::conv_blocked_args args;
+};
+
+}  // namespace
+
+library lamina() {
+  const auto bind = [](const problem& p) -> bound {
+    const k::conv_functions& conv = *k::kernels_of(program_isa).conv;
+    constexpr long block = k::lanes(program_isa);
+    const long pixels = p.out_size() * p.out_size();
+    const auto rounded = [](long channels) { return (channels + block - 1) / block * block; };
+    const int planar = p.groups == 1 && p.channels < block ? 1 : 0;
+
+    k::conv_blocked_args args{};
+    args.w = window_of(p);
+    args.count = 1;
+    args.high = __builtin_inff(), args.clamp = 1, args.planar_in = planar;
+    if (!conv.blocked.supports(&args.w, planar)) {
+      std::fprintf(stderr, "a convolution is not supported\n");
+      std::exit(1);
+    }
+    conv.blocked.prepare(&args);
+    const auto s = std::make_shared<state>(
+        state{buffer((planar ? p.channels : rounded(p.channels)) * p.size * p.size),
+              buffer(floats(conv.blocked.packed_bytes(&args.w, planar))), buffer(rounded(p.out_channels)),
+              buffer(rounded(p.out_channels) * pixels), buffer(floats(conv.blocked.scratch_bytes(&args))), args});
+    if (planar) {
+      std::copy_n(p.in, p.channels * p.size * p.size, s->in.data());
+    } else {
+      const k::reorder_args reorder{p.in, s->in.data(), 1, p.channels, p.size * p.size};
+      conv.to_blocked(&reorder, s->scratch.data());
+    }
+    const k::conv_pack_args pack{args.w, p.weight, s->weight.data(), planar, 0};
+    conv.blocked.pack(&pack, s->scratch.data());
+    std::fill_n(s->bias.data(), s->bias.size(), 0.f);
+    std::copy_n(p.bias, p.out_channels, s->bias.data());
+    s->args.in = s->in.data(), s->args.weight = s->weight.data(), s->args.bias = s->bias.data();
+    s->args.out = s->out.data();
+    return {[run = conv.blocked.run, s] { run(&s->args, s->scratch.data()); },
+            [&conv, s, p, pixels](float* plain) {
+              const k::reorder_args reorder{s->out.data(), plain, 1, p.out_channels, pixels};
+              conv.from_blocked(&reorder, s->scratch.data());
+            }};
+  };
+  return {"lamina", "", program_isa_name, bind};
+}
+
+}  // namespace bench::conv

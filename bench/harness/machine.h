@@ -1,0 +1,66 @@
+// The machine under the benchmarks: one pinned core, the instruction set of this program, the FMA probe.
+#pragma once
+#include <sched.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "kernels.h"
+
+namespace bench {
+
+// Each program is compiled once per instruction set; everything in it, peers' templates too, is of that set.
+#if defined(__AVX512F__)
+inline constexpr auto program_isa = lamina::kernels::isa::avx512;
+inline constexpr const char* program_isa_name = "avx512";
+#else
+inline constexpr auto program_isa = lamina::kernels::isa::avx2;
+inline constexpr const char* program_isa_name = "avx2";
+#endif
+
+/// Pins the calling thread to a core; whatever a peer starts inherits it.
+inline void pin(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(core), &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) {
+    std::fprintf(stderr, "core %d cannot be used\n", core);
+    std::exit(2);
+  }
+}
+
+/// Runs independent chains of fused multiply-adds; returns the seconds.
+double fma_probe() noexcept;
+/// Floating-point operations of one probe.
+extern const double fma_probe_flops;
+
+/// Memory that a contender may read or write: aligned to cache lines, filled with numbers in [-0.5, 0.5).
+class buffer {
+ public:
+  explicit buffer(long count) : data_(allocate(static_cast<std::size_t>(count))), count_(count) {
+    unsigned state = 1;
+    for (long i = 0; i < count; ++i) {
+      state = state * 1664525u + 1013904223u;
+      data_.get()[i] = static_cast<float>(state >> 8) * 0x1p-24f - 0.5f;
+    }
+  }
+  float* data() const { return data_.get(); }
+  long size() const { return count_; }
+  float& operator[](long i) const { return data_.get()[i]; }
+
+ private:
+  struct release {
+    void operator()(float* p) const { std::free(p); }
+  };
+  static float* allocate(std::size_t count) {
+    auto* p = static_cast<float*>(std::aligned_alloc(64, (count * sizeof(float) + 127) / 64 * 64));
+    if (!p) std::abort();
+    return p;
+  }
+  std::unique_ptr<float, release> data_;
+  long count_;
+};
+
+}  // namespace bench

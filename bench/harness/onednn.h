@@ -1,0 +1,65 @@
+// oneDNN 2 and 3 behind one spelling, and what it says about itself.
+#pragma once
+#if LAMINA_BENCH_ONEDNN
+#include <dnnl.hpp>
+#endif
+#include <string>
+
+namespace bench::onednn {
+
+#if LAMINA_BENCH_ONEDNN
+inline std::string version() {
+  const dnnl::version_t& v = *dnnl::version();
+  return std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
+}
+
+/// The widest set it may use, as DNNL_MAX_CPU_ISA left it.
+inline std::string isa() {
+  const auto set = dnnl::get_effective_cpu_isa();
+  if (set == dnnl::cpu_isa::sse41) return "sse4.1";
+  if (set == dnnl::cpu_isa::avx) return "avx";
+  if (set == dnnl::cpu_isa::avx2) return "avx2";
+  if (set == dnnl::cpu_isa::avx2_vnni) return "avx2 vnni";
+  if (set == dnnl::cpu_isa::avx512_core) return "avx512 core";
+  return "above avx512 core";
+}
+
+inline dnnl::primitive_attr with_relu() {
+  dnnl::post_ops operations;
+#if DNNL_VERSION_MAJOR >= 3
+  operations.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+#else
+  operations.append_eltwise(1.f, dnnl::algorithm::eltwise_relu, 0, 0);
+#endif
+  dnnl::primitive_attr attributes;
+  attributes.set_post_ops(operations);
+  return attributes;
+}
+
+inline dnnl::convolution_forward::primitive_desc convolution(const dnnl::engine& engine, const dnnl::memory::desc& in,
+                                                             const dnnl::memory::desc& weight,
+                                                             const dnnl::memory::desc& bias,
+                                                             const dnnl::memory::desc& out,
+                                                             const dnnl::memory::dims& stride,
+                                                             const dnnl::memory::dims& padding) {
+  constexpr auto kind = dnnl::prop_kind::forward_inference;
+  constexpr auto algorithm = dnnl::algorithm::convolution_auto;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, kind, algorithm, in, weight, bias, out, stride, padding, padding, with_relu()};
+#else
+  return {{kind, algorithm, in, weight, bias, out, stride, padding, padding}, with_relu(), engine};
+#endif
+}
+
+inline dnnl::eltwise_forward::primitive_desc elementwise(const dnnl::engine& engine, dnnl::algorithm algorithm,
+                                                         const dnnl::memory::desc& layout) {
+  constexpr auto kind = dnnl::prop_kind::forward_inference;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, kind, algorithm, layout, layout, 0.f, 0.f};
+#else
+  return {{kind, algorithm, layout, 0.f, 0.f}, engine};
+#endif
+}
+#endif
+
+}  // namespace bench::onednn

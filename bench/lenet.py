@@ -1,0 +1,53 @@
+"""Problem 11: training LeNet, lamina and dlib turn by turn, each in a process of its own on the same cores."""
+import json
+import os
+import pathlib
+import subprocess
+
+DATA = "/usr/share/datasets/fashion-mnist"
+ROUNDS = 3
+STEPS = {64: 300, 128: 150}
+
+
+def rate(run, program, batch, threads, out):
+    """Images per second of one turn, or None."""
+    cores = [run.core] if threads == 1 else sorted(os.sched_getaffinity(0))[:threads]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": str(threads), "DLIB_NUM_THREADS": str(threads)}
+    command = [str(program), str(out), DATA, str(batch), str(STEPS[batch]), str(threads)]
+    done = subprocess.run(command, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    return json.loads(out.read_text()) if done.returncode == 0 else None
+
+
+def run(run):
+    ours, dlib = run.program("bench_lenet_lamina"), run.program("bench_lenet_dlib")
+    out = pathlib.Path(run.folder.name) / "lenet.json"
+    rows = []
+    if not ours:
+        print("bench_lenet_lamina is not built")
+        return rows
+    for threads in (1, 2):
+        if threads > len(os.sched_getaffinity(0)):
+            continue
+        for batch in STEPS:
+            mine, theirs = [], []
+            for _ in range(ROUNDS):
+                for program, results in ((ours, mine), (dlib, theirs)):
+                    result = rate(run, program, batch, threads, out) if program else None
+                    if result:
+                        results.append(result)
+            if not mine:
+                continue
+
+            def best(results):
+                return max(r["images_per_second"] for r in results) if results else None
+
+            value, peer = best(mine), best(theirs)
+            row = {"problem": "11 LeNet training", "shape": f"Fashion-MNIST, Adam, batch {batch}", "threads": threads,
+                   "isa": mine[0]["isa"], "unit": "images/s", "ours": value,
+                   "peers": [{"name": "dlib", "version": theirs[0]["version"] if theirs else "absent", "isa": None,
+                              "value": peer, "median": None}],
+                   "ratio": value / peer if peer else None, "floor": "ratio >= 2.0", "goal": None,
+                   "details": {"note": f"best of {ROUNDS} turns"}}
+            print(f"batch {batch}, {threads} threads: lamina {value:.0f} images/s, dlib {peer or 0:.0f}", flush=True)
+            rows.append(row)
+    return rows

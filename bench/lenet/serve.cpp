@@ -1,0 +1,13 @@
+// Serves a saved LeNet and cannot train: the smaller program of problem 22.
+import lamina;
+using namespace lamina;
+#include "lenet.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const auto test = datasets::fashion_mnist(part::test);
+  auto ref = reference_factory<lenet, input<"N", 1, 28, 28>>::from_file(argv[1], {.optimize = true}).create();
+  long hits = 0;
+  for (auto [image, label] : test) hits += item(argmax(ref(image))) == label;
+  return hits > 8000 ? 0 : 1;
+}

@@ -1,0 +1,26 @@
+// Eigen's array functions, compiled for the set of this program.
+#if LAMINA_BENCH_EIGEN
+#include <Eigen/Core>
+#endif
+
+#include "math.h"
+
+namespace bench::math {
+
+library eigen() {
+#if LAMINA_BENCH_EIGEN
+  using in_array = Eigen::Map<const Eigen::ArrayXf>;
+  using out_array = Eigen::Map<Eigen::ArrayXf>;
+  const auto find = [](const std::string& name) -> function {
+    if (name == "exp") return [](const float* in, float* out, long n) { out_array(out, n) = in_array(in, n).exp(); };
+    return [](const float* in, float* out, long n) { out_array(out, n) = in_array(in, n).tanh(); };
+  };
+  const std::string version = std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION) + "." +
+                              std::to_string(EIGEN_MINOR_VERSION);
+  return {"Eigen", version, program_isa_name, find};
+#else
+  return {"Eigen", "", "", {}};
+#endif
+}
+
+}  // namespace bench::math

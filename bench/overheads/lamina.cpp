@@ -1,0 +1,87 @@
+// Our small calls.
+#include "small_calls.h"
+
+import lamina;
+
+namespace {
+
+using namespace lamina;
+
+template <int Layers> consteval auto repeated() {
+  return []<auto... I>(std::index_sequence<I...>) {
+    return sequential(((void)I, nn::linear{.in = 4, .out = 4})...);
+  }(std::make_index_sequence<Layers>());
+}
+inline constexpr int small_layers = 32;
+inline constexpr auto deep = repeated<small_layers>();
+
+matrix<float>& left() {
+  static matrix<float> a{{1, 2, 3, 4}, {5, 6, 7, 8}, {1, 2, 3, 4}, {5, 6, 7, 8}};
+  return a;
+}
+matrix<float>& right() {
+  static matrix<float> b{{4, 3, 2, 1}, {8, 7, 6, 5}, {4, 3, 2, 1}, {8, 7, 6, 5}};
+  return b;
+}
+
+struct bound_network {
+  model<deep, input<"N", 4>> net{{.seed = 1}};
+  matrix<float> in{{1, 2, 3, 4}}, out{{0, 0, 0, 0}};
+  executor* run = nullptr;
+  bound_network() {
+    const shape extents[] = {in.shape()};
+    run = &net.core().at(view<const shape>(extents, 1));
+    run->bind_input(0, in.data().data());
+    run->bind_output(0, out.writable().data());
+  }
+};
+/// The kernels of a plan on memory of their own, as a program written by hand would call them.
+struct hand_bound {
+  explicit hand_bound(const plan& p) : arguments(p.arguments().size() + 64), scratch(p.scratch_bytes() + 64) {
+    std::memcpy(arguments.data(), p.arguments().data(), p.arguments().size());
+    for (const plan_buffer& b : p.buffers()) {
+      memory.emplace_back(b.bytes + 64);
+      std::memset(memory.back().data(), 0, memory.back().bytes());
+    }
+    for (const relocation& r : p.relocations()) {
+      const void* address = static_cast<std::byte*>(memory[static_cast<std::size_t>(r.buffer)].data()) + r.offset;
+      std::memcpy(static_cast<std::byte*>(arguments.data()) + r.at, &address, sizeof address);
+    }
+    for (const plan_step& s : p.steps()) steps.push_back(s);
+    while (steps.size() < small_layers) steps.push_back(steps.back());
+  }
+  template <std::size_t... I> void call(std::index_sequence<I...>) {
+    (steps[I].run(static_cast<std::byte*>(arguments.data()) + steps[I].arguments, scratch.data()), ...);
+  }
+  storage arguments, scratch;
+  std::vector<storage> memory;
+  std::vector<plan_step> steps;
+};
+bound_network& network() {
+  static bound_network n;
+  return n;
+}
+
+}  // namespace
+
+namespace bench::overheads {
+
+void evaluate_small() {
+  const auto r = evaluate(left() * right() + left());
+  __asm__ volatile("" ::"r"(r.data().data()) : "memory");
+}
+
+void formula_small() {
+  static const auto f = formula([](const auto& x, const auto& w) { return x * w + x; });
+  static matrix<float> out(4, 4);
+  f(left(), right(), out);
+}
+
+void run_small_steps() { network().run->run(); }
+long small_steps() { return static_cast<long>(network().run->plan().steps().size()); }
+void call_small_kernels() {
+  static hand_bound kernels(network().run->plan());
+  kernels.call(std::make_index_sequence<small_layers>());
+}
+
+}  // namespace bench::overheads

@@ -1,0 +1,69 @@
+// Problem 20: what small calls cost beside their computation.
+#if LAMINA_BENCH_EIGEN
+#include <Eigen/Core>
+#endif
+
+#include "arguments.h"
+#include "measure.h"
+#include "small_calls.h"
+
+namespace {
+
+using namespace bench;
+
+contender eigen() {
+#if LAMINA_BENCH_EIGEN
+  const Eigen::MatrixXf a = Eigen::MatrixXf::Random(4, 4), b = Eigen::MatrixXf::Random(4, 4);
+  const std::string version = std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION) + "." +
+                              std::to_string(EIGEN_MINOR_VERSION);
+  return {"Eigen", version, "", [a, b] {
+            const Eigen::MatrixXf r = (a.array() * b.array() + a.array()).matrix();
+            __asm__ volatile("" ::"r"(r.data()) : "memory");
+          }};
+#else
+  return {"Eigen", "", "", {}};
+#endif
+}
+
+row measured(const std::string& shape, const call& run, const std::vector<contender>& peers, const char* floor,
+             const char* goal) {
+  row r;
+  r.problem = "20 overheads";
+  r.shape = shape;
+  r.unit = "ns";
+  r.floor = floor;
+  r.goal = goal;
+  sampling often;
+  often.pairs = 25;
+  measure(r, run, peers, 1e-9, often);
+  return r;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const arguments a = parse(argc, argv);
+  report all;
+  all.add(measured("evaluate(a * b + a), 4x4, seen before", overheads::evaluate_small, {eigen()}, "ours <= 100",
+                   "ours <= 60"));
+  all.add(measured("f(x, w, out) of a formula, 4x4", overheads::formula_small, {}, "ours <= 30", "ours <= 15"));
+
+  const double steps = static_cast<double>(overheads::small_steps());
+  const contender by_hand{"the kernels alone", "lamina", "", overheads::call_small_kernels};
+  row whole = measured("a bound run per step, with its kernel", overheads::run_small_steps, {by_hand}, "", "");
+  for (auto* value : {&whole.ours, &whole.median, &whole.peers[0].value, &whole.peers[0].median}) *value = **value / steps;
+  whole.probe.reset();
+  row net = whole;
+  net.shape = "a bound run per step, beside its kernel";
+  net.ours = std::max(0.0, *whole.ours - *whole.peers[0].value);
+  net.median.reset();
+  net.ratio.reset();
+  net.peers.clear();
+  net.floor = "ours <= 10";
+  net.goal = "ours <= 5";
+  net.note = "the difference to the same kernels called by hand";
+  all.add(std::move(whole));
+  all.add(std::move(net));
+  for (const row& r : all.rows()) show(r);
+  all.write(a.out);
+}

@@ -1,0 +1,16 @@
+// The small calls of problem 20 behind plain functions: the harness needs no module, and our side no standard header.
+#pragma once
+
+namespace bench::overheads {
+
+/// r = evaluate(a * b + a), 4x4; the result is new each time.
+void evaluate_small();
+/// f(x, w, out) of a formula of the same expression.
+void formula_small();
+/// One run of a bound network of 32 small layers; its steps.
+void run_small_steps();
+long small_steps();
+/// The same kernels with arguments of the same form, called one after the other without the executor.
+void call_small_kernels();
+
+}  // namespace bench::overheads

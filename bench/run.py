@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks of a build tree and merges their rows into bench/report/.
+
+usage: bench/run.py [--build build/bench] [--problem N]... [--exhaustive] [--core N]
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+
+import report
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# What holds each library to one instruction set.  BLIS 0.9 takes numbers: 0 skx, 3 haswell.
+HELD_TO = {
+    "avx512": {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "0", "DNNL_MAX_CPU_ISA": "AVX512_CORE", "LAMINA_ISA": "avx512"},
+    "avx2": {"OPENBLAS_CORETYPE": "Haswell", "BLIS_ARCH_TYPE": "3", "DNNL_MAX_CPU_ISA": "AVX2", "LAMINA_ISA": "avx2"},
+}
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "DLIB_NUM_THREADS")}
+
+
+def cpu_field(name):
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith(name):
+            return line.split(":", 1)[1].strip()
+    return ""
+
+
+def usable_sets():
+    flags = set(cpu_field("flags").split())
+    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+    return [s for s, needed in (("avx512", wide), ("avx2", {"avx2", "fma"})) if needed <= flags]
+
+
+def describe_machine():
+    name = cpu_field("model name")
+    system = platform.freedesktop_os_release().get("PRETTY_NAME", "") if hasattr(platform, "freedesktop_os_release") else ""
+    return f"{name}, {os.cpu_count()} cores, {'/'.join(usable_sets())}; {system}"
+
+
+class Run:
+    def __init__(self, options):
+        self.build = pathlib.Path(options.build).resolve()
+        self.core = options.core
+        self.exhaustive = options.exhaustive
+        self.folder = tempfile.TemporaryDirectory()
+
+    def program(self, name):
+        path = self.build / "bench" / name
+        return path if path.exists() else None
+
+    def rows(self, command, environment):
+        """Runs a program that takes --out and returns what it wrote."""
+        out = pathlib.Path(self.folder.name) / "rows.json"
+        out.unlink(missing_ok=True)
+        done = subprocess.run([*map(str, command), "--out", str(out), "--core", str(self.core)],
+                              env={**os.environ, **ONE_THREAD, **environment})
+        if done.returncode != 0 or not out.exists():
+            print(f"{command[0]} failed with status {done.returncode}", file=sys.stderr)
+            return None
+        return json.loads(out.read_text())
+
+    def kernel(self, name, sets, arguments=()):
+        """A kernel program on each instruction set that this machine has."""
+        rows = []
+        for one in sets:
+            program = self.program(f"bench_{name}_{one}")
+            if one not in usable_sets() or not program:
+                print(f"bench_{name}_{one} does not run here", file=sys.stderr)
+                continue
+            rows += self.rows([program, "--shapes", HERE / "shapes" / f"{name}.txt", *arguments], HELD_TO[one]) or []
+        return rows
+
+
+def problems():
+    """What runs for each number."""
+    import lenet, sizes, steady
+    return {
+        1: lambda run: run.kernel("sgemm", ["avx512"]),
+        2: lambda run: run.kernel("sgemm", ["avx2"]),
+        5: lambda run: run.kernel("conv", ["avx512", "avx2"]),
+        6: lambda run: run.kernel("chain", ["avx512", "avx2"]),
+        7: lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else []),
+        11: lenet.run,
+        17: sizes.compile_time,
+        20: steady.overheads,
+        22: sizes.program_size,
+        28: steady.steady_state,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the benchmarks and writes bench/report/.")
+    parser.add_argument("--build", default=HERE.parent / "build" / "bench", help="the build tree (default: build/bench)")
+    parser.add_argument("--problem", type=int, action="append", help="only this problem of the report; may be repeated")
+    parser.add_argument("--exhaustive", action="store_true", help="look for errors over all 2^32 floats (some minutes)")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
+    parser.add_argument("--report", default=HERE / "report", help="where to write (default: bench/report)")
+    options = parser.parse_args()
+
+    known = problems()
+    unknown = sorted(set(options.problem or []) - set(known))
+    if unknown:
+        parser.error(f"no problem {unknown[0]}; there are {', '.join(map(str, known))}")
+    run, folder = Run(options), pathlib.Path(options.report)
+    details = folder / "details.json"
+    rows = json.loads(details.read_text())["rows"] if details.exists() else []
+    failed = False
+    for number in options.problem or known:
+        print(f"== problem {number}", flush=True)
+        new = known[number](run)
+        failed |= not new
+        if new:
+            rows = [row for row in rows if report.number_of(row) != number] + new
+        report.write(folder, describe_machine(), datetime.date.today().isoformat(), rows)
+    missed = [f"{r['problem']}, {r['shape']}" for r in rows if report.meets(r, r["floor"]) is False]
+    print(f"written to {folder}; floors missed: {len(missed)}")
+    for line in missed:
+        print(f"  {line}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+// Problems 1 and 2: sgemm against the libraries of this machine, all on one instruction set.
+#include "sgemm.h"
+
+#include <cmath>
+
+#include "arguments.h"
+
+namespace {
+
+using namespace bench;
+
+/// Leaves if a peer computes something else: its time would mean nothing.
+void check(const sgemm::library& peer, const call& run, const buffer& theirs, const buffer& ours, long k) {
+  for (long i = 0; i < theirs.size(); ++i) theirs[i] = 0;
+  run();
+  const double tolerance = 4e-7 * static_cast<double>(k) + 1e-6;
+  for (long i = 0; i < theirs.size(); ++i)
+    if (!(std::fabs(static_cast<double>(theirs[i]) - static_cast<double>(ours[i])) <= tolerance)) {
+      std::fprintf(stderr, "%s differs from lamina at %ld\n", peer.name.c_str(), i);
+      std::exit(1);
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const arguments a = parse(argc, argv);
+  const bool wide = program_isa == lamina::kernels::isa::avx512;
+  const std::string problem = wide ? "1 sgemm avx512" : "2 sgemm avx2";
+  const sgemm::library ours = sgemm::lamina();
+  const std::vector<sgemm::library> peers = {sgemm::onednn(), sgemm::openblas(), sgemm::blis(), sgemm::eigen()};
+
+  report all;
+  std::vector<row> large;
+  for (const std::string& line : lines_of(a.shapes)) {
+    long m = 0, n = 0, k = 0;
+    std::istringstream(line) >> m >> n >> k;
+    const buffer x(m * k), y(k * n), z(m * n), peer_z(m * n);
+    const call run = ours.bind({m, n, k, x.data(), y.data(), z.data()});
+    run();
+    std::vector<contender> contenders;
+    for (const sgemm::library& peer : peers) {
+      contenders.push_back({peer.name, peer.version, peer.isa, {}});
+      if (!peer.bind) continue;
+      contenders.back().run = peer.bind({m, n, k, x.data(), y.data(), peer_z.data()});
+      check(peer, contenders.back().run, peer_z, z, k);
+    }
+    row r;
+    r.problem = problem;
+    r.shape = std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
+    r.isa = program_isa_name;
+    r.unit = "us";
+    r.share = 2.0 * static_cast<double>(m * n * k);
+    measure(r, run, contenders, 1e-6);
+    show(r);
+    if (m >= 256) large.push_back(r);
+    all.add(std::move(r));
+  }
+  row mean = geomean(all.rows(), "geomean");
+  mean.floor = "ratio >= 0.97";
+  mean.goal = "ratio >= 1.02";
+  show(mean);
+  all.add(std::move(mean));
+  if (wide) {
+    row share;
+    share.problem = problem + ", least share of the FMA peak";
+    share.shape = "n >= 256";
+    share.isa = program_isa_name;
+    share.unit = "%";
+    share.ours = 100.0;
+    for (const row& r : large) share.ours = std::min(*share.ours, 100 * r.share.value_or(0));
+    share.floor = "ours >= 92";
+    show(share);
+    all.add(std::move(share));
+  }
+  all.write(a.out);
+}

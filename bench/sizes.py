@@ -1,0 +1,116 @@
+"""Problems 17 and 22: how long programs take to compile, and how large they are."""
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+EIGEN = pathlib.Path("/usr/include/eigen3")
+TIMES = 5
+
+
+def row(problem, shape, unit, ours, peers=(), floor=None, goal=None, note=None, threads=1):
+    values = [p["value"] for p in peers if p["value"]]
+    return {"problem": problem, "shape": shape, "threads": threads, "isa": None, "unit": unit, "ours": ours,
+            "peers": list(peers), "ratio": min(values) / ours if values and ours else None, "floor": floor, "goal": goal,
+            "details": {"note": note}}
+
+
+def peer(name, version, value):
+    return {"name": name, "version": version if value is not None else "absent", "isa": None, "value": value, "median": None}
+
+
+def timed(command, folder, times=TIMES):
+    """The least seconds of several runs of a command, and its largest memory in MB; None where it fails."""
+    best, memory = None, 0
+    for _ in range(times):
+        begin = time.perf_counter()
+        child = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = status
+        if status != 0:
+            return None, None
+        seconds = time.perf_counter() - begin
+        best = seconds if best is None else min(best, seconds)
+        memory = max(memory, usage.ru_maxrss / 1024)
+    return best, memory
+
+
+def compile_commands(build):
+    path = build / "compile_commands.json"
+    return {pathlib.Path(entry["file"]).name: entry for entry in json.loads(path.read_text())
+            if "/bench/" in entry["file"]} if path.exists() else {}
+
+
+def compiled(commands, source, times=TIMES):
+    entry = commands.get(source)
+    if not entry:
+        return None, None
+    return timed(shlex.split(entry["command"]), entry["directory"], times)
+
+
+def compile_time(run):
+    commands = compile_commands(run.build)
+    compiler = shlex.split(next(iter(commands.values()))["command"])[0] if commands else "clang++-19"
+    rows = []
+
+    eigen = None
+    version = ""
+    with tempfile.TemporaryDirectory() as folder:
+        if EIGEN.exists():
+            source = pathlib.Path(folder) / "include.cpp"
+            source.write_text("#include <Eigen/Dense>\nint main() {}\n")
+            eigen, _ = timed([compiler, "-std=c++20", "-O3", "-isystem", str(EIGEN), "-c", str(source), "-o", os.devnull], folder)
+            macros = (EIGEN / "Eigen/src/Core/util/Macros.h").read_text().splitlines()
+            version = ".".join(line.split()[2] for line in macros if line.startswith(
+                ("#define EIGEN_WORLD_VERSION", "#define EIGEN_MAJOR_VERSION", "#define EIGEN_MINOR_VERSION")))
+    empty, _ = compiled(commands, "empty_import.cpp")
+    if empty:
+        rows.append(row("17 compile time", "a program that imports lamina and does nothing; Eigen/Dense included", "s", empty,
+                        [peer("Eigen", version, eigen)], "ours <= 0.10", "ours <= 0.05"))
+    lenet, memory = compiled(commands, "train_and_serve.cpp", 3)
+    dlib, _ = compiled(commands, "dlib_lenet.cpp", 1)
+    if lenet:
+        rows.append(row("17 compile time", "a program that trains and serves LeNet", "s", lenet,
+                        [peer("dlib", "19.24", dlib)], "ours <= 2.0", "ours <= 1.0", "dlib's program trains only"))
+        rows.append(row("17 compile time", "memory of that compilation", "MB", memory, (), "ours <= 500"))
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = HERE.parent
+        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", f"-DCMAKE_TOOLCHAIN_FILE={root}/cmake/clang.cmake",
+                     "-DCMAKE_BUILD_TYPE=Release", "-DLAMINA_TESTS=OFF", "-DLAMINA_SAMPLES=OFF", "-DLAMINA_TOOL=OFF"]
+        done = subprocess.run(configure, stdout=subprocess.DEVNULL)
+        if done.returncode == 0:
+            cores = sorted(os.sched_getaffinity(0))[:2]
+            begin = time.perf_counter()
+            done = subprocess.run(["cmake", "--build", folder, "--target", "lamina", "--parallel", "2"],
+                                  stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+            if done.returncode == 0:
+                rows.append(row("17 compile time", "clean build of the library", "s", time.perf_counter() - begin, (),
+                                "ours <= 240", "ours <= 120", None, len(cores)))
+    for one in rows:
+        print(f"{one['shape']}: {one['ours']:.3f} {one['unit']}", flush=True)
+    return rows
+
+
+def program_size(run):
+    rows = []
+    limits = {"train_and_serve": ("a program that trains and serves LeNet", "ours <= 4", "ours <= 2"),
+              "serve": ("a program that only serves LeNet", "ours <= 2", "ours <= 1")}
+    strip = next((tool for tool in ("strip", "llvm-strip-19", "llvm-strip") if shutil.which(tool)), None)
+    for name, (shape, floor, goal) in limits.items():
+        program = run.program(f"bench_{name}")
+        if not program or not strip:
+            print(f"bench_{name} is not built, or there is no strip")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            small = pathlib.Path(folder) / name
+            subprocess.run([strip, "-o", str(small), str(program)], check=True)
+            size = small.stat().st_size / 2**20
+        rows.append(row("22 program size", shape + ", stripped", "MiB", size, (), floor, goal))
+        print(f"{shape}: {size:.2f} MiB", flush=True)
+    return rows
