@@ -91,6 +91,7 @@ consteval auto worded() {
   if constexpr (n != 0) {
     auto t = Check::message();
     for (std::size_t i = 0; i < n; ++i) f.chars[i] = t.chars[i];
+    f.chars[n] = '\0';   // written, not left as it was: else Clang prints lengths of 8, 16, 32, 64 as numbers
   }
   return f;
 }
@@ -272,11 +273,11 @@ struct unknown_key {
   }
 };
 
-template <fixed_string... Keys>
+template <class... E>
 struct repeated_key {
   static consteval text message() {
-    std::string_view names[] = {Keys.view()..., {}};
-    for (std::size_t i = 0; i < sizeof...(Keys); ++i)
+    std::string_view names[] = {E::name.view()..., {}};
+    for (std::size_t i = 0; i < sizeof...(E); ++i)
       for (std::size_t j = 0; j < i; ++j)
         if (names[i] == names[j]) {
           text t;
@@ -287,30 +288,36 @@ struct repeated_key {
   }
 };
 
-/// A few values by name, each of its own type, without a heap.
+/// A few values by name, each of its own type, without a heap: `dict(key<"lhs"> = a, key<"rhs"> = b)`.
 export template <class... E>
-struct dict;
+struct dict {
+  static_assert(accepted<worded<repeated_key<E...>>()>);
+  static constexpr std::size_t size = sizeof...(E);
+  pack<E...> entries;
 
-template <fixed_string... Keys, class... T>
-  requires no_error<repeated_key<Keys...>>
-struct dict<entry<Keys, T>...> : entry<Keys, T>... {
-  constexpr dict(entry<Keys, T>... e) : entry<Keys, T>(std::move(e))... {}
-  static constexpr std::size_t size = sizeof...(Keys);
+  constexpr dict(E... e) : entries{{std::move(e)}...} {}
   template <fixed_string Key>
-  static constexpr bool contains = ((Key.view() == Keys.view()) || ...);
+  static constexpr bool contains = ((Key.view() == E::name.view()) || ...);
 
   template <fixed_string Key>
-    requires no_error<unknown_key<Key, Keys...>>
-  constexpr const auto& operator[](key_type<Key>) const { return find<Key>(*this); }
+    requires accepted<worded<unknown_key<Key, E::name...>>()>
+  constexpr const auto& operator[](key_type<Key>) const { return entries.template get<place<Key>()>().value; }
   template <fixed_string Key>
-    requires no_error<unknown_key<Key, Keys...>>
-  constexpr const auto& get() const { return find<Key>(*this); }
+    requires accepted<worded<unknown_key<Key, E::name...>>()>
+  constexpr const auto& get() const { return entries.template get<place<Key>()>().value; }
   template <class F>
-  constexpr void each(F&& f) const { (f(Keys.view(), static_cast<const entry<Keys, T>&>(*this).value), ...); }
+  constexpr void each(F&& f) const {
+    entries.each([&](auto, const auto& e) { f(e.name.view(), e.value); });
+  }
 
  private:
-  template <fixed_string K, class U>
-  static constexpr const U& find(const entry<K, U>& e) { return e.value; }
+  template <fixed_string Key>
+  static consteval std::size_t place() {
+    std::string_view names[] = {E::name.view()..., {}};
+    std::size_t i = 0;
+    while (names[i] != Key.view()) ++i;
+    return i;
+  }
 };
 export template <class... E>
 dict(E...) -> dict<E...>;

@@ -53,14 +53,16 @@ export struct matmul {
 /// Matrix product over the last two axes; leading axes broadcast.
 /// Shapes:  a [..., M, K], b [..., K, N] -> [..., M, N]; an operand marked as transposed has its last two axes exchanged.
 /// Numerics: one fused multiply-add chain per block of at most 768 of K.   Errors: shape_error where the inner sizes differ.
+/// Transposition is in the type (`matmul<false, true>(x, w)`) or an attribute.
+export template <bool TransposeA = false, bool TransposeB = false, Symbolic A, Symbolic B>
+  requires ApplicableFixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>
+constexpr auto matmul(A&& a, B&& b) {
+  return apply_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}>(std::forward<A>(a), std::forward<B>(b));
+}
 export template <Symbolic A, Symbolic B>
   requires(!std::same_as<world_of<A, B>, lazy>)
-constexpr auto matmul(A&& a, B&& b, matmul_attributes at) { return apply<op::matmul>(at, std::forward<A>(a), std::forward<B>(b)); }
-export template <Symbolic A, Symbolic B>
-  requires Applicable<op::matmul, A, B>
-constexpr auto matmul(A&& a, B&& b) { return apply_fixed<op::matmul, matmul_attributes{}>(std::forward<A>(a), std::forward<B>(b)); }
-/// Matrix product with the transposition of an operand in the type: `matmul<false, true>(x, w)`.
-export template <bool TransposeA, bool TransposeB, Symbolic A, Symbolic B>
-constexpr auto matmul(A&& a, B&& b) { return apply_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}>(std::forward<A>(a), std::forward<B>(b)); }
+constexpr auto matmul(A&& a, B&& b, matmul_attributes at) {
+  return apply<op::matmul>(at, std::forward<A>(a), std::forward<B>(b));
+}
 
 }  // namespace lamina

@@ -124,7 +124,12 @@ using world_of = typename common_world<X...>::type;
 
 /// Whether the world of the operands finds nothing wrong with applying Op; its message carries the reason.
 export template <class Op, class... X>
-concept Applicable = (Symbolic<X> || ...) && no_error<typename world_of<X...>::template check<Op, X...>>;
+concept Applicable = (Symbolic<X> || ...) && accepted<worded<typename world_of<X...>::template check<Op, X...>>()>;
+
+/// The same with attributes that are part of the type.
+export template <class Op, auto Attributes, class... X>
+concept ApplicableFixed =
+    (Symbolic<X> || ...) && accepted<worded<typename world_of<X...>::template check_fixed<Op, Attributes, X...>>()>;
 
 /// Applies an operation in the world of its operands.
 export template <Operation Op, Operand... X>
@@ -134,7 +139,7 @@ constexpr auto apply(const typename Op::attributes& attributes, X&&... x) {
 }
 /// The same with attributes that are part of the type: extents then follow at compile time.
 export template <Operation Op, typename Op::attributes Attributes, Operand... X>
-  requires no_error<typename world_of<X...>::template check_fixed<Op, Attributes, X...>>
+  requires ApplicableFixed<Op, Attributes, X...>
 constexpr auto apply_fixed(X&&... x) {
   return world_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
 }

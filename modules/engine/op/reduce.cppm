@@ -119,32 +119,31 @@ export struct log_softmax : softmax_definition<"log_softmax"> { static void grad
 
 // ---- spellings: all axes, axes in the type (`reduce_sum<axes(0), true>(x)`), or run-time attributes ------------------
 
-namespace detail {
-template <class Op, Symbolic X>
-constexpr auto reduce(const X& x, const reduce_attributes& a) { return apply<Op>(a, x); }
-}
-
 /// Sum over axes.   Shapes: reduced axes vanish, or stay as 1 with keepdim.
 /// Numerics: summed in a fixed order that depends on the lengths alone.   Errors: shape_error for an axis outside the rank.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_sum(const X& x) { return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires(!std::same_as<world_of<X>, lazy>)
 constexpr auto reduce_sum(const X& x, reduce_attributes a) { return apply<op::reduce_sum>(a, x); }
 /// Mean over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_mean(const X& x) { return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires(!std::same_as<world_of<X>, lazy>)
 constexpr auto reduce_mean(const X& x, reduce_attributes a) { return apply<op::reduce_mean>(a, x); }
 /// Largest element over axes; the gradient is shared by equal ones.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_max(const X& x) { return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires(!std::same_as<world_of<X>, lazy>)
 constexpr auto reduce_max(const X& x, reduce_attributes a) { return apply<op::reduce_max>(a, x); }
 /// Smallest element over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_min(const X& x) { return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires(!std::same_as<world_of<X>, lazy>)

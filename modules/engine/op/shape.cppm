@@ -249,7 +249,7 @@ export template <Symbolic X>
 constexpr auto reshape(const X& x, const shape& to) { return apply<op::reshape>(reshape_attributes{to}, x); }
 /// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
 export template <class To, Symbolic X>
-  requires requires { To::pattern; }
+  requires ApplicableFixed<op::reshape, reshape_attributes{To::pattern}, X>
 constexpr auto reshape(const X& x) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
 /// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
 export template <Symbolic X>
@@ -259,7 +259,7 @@ constexpr auto flatten(const X& x, flatten_attributes a = {}) {
 }
 /// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`.
 export template <int... Order, Symbolic X>
-  requires(sizeof...(Order) > 0)
+  requires ApplicableFixed<op::permute, permute_attributes{axes(Order...)}, X>
 constexpr auto permute(const X& x) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
 export template <Symbolic X>
   requires(!std::same_as<world_of<X>, lazy>)
@@ -272,7 +272,7 @@ export template <Symbolic X>
 constexpr auto slice(const X& x, slice_attributes a) { return apply<op::slice>(a, x); }
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
 export template <int Axis = 0, Symbolic... X>
-  requires(sizeof...(X) > 0)
+  requires ApplicableFixed<op::concat, axis_attributes{Axis}, X...>
 constexpr auto concat(const X&... x) { return apply_fixed<op::concat, axis_attributes{Axis}>(x...); }
 /// x repeated to the shape of `like`.
 export template <Symbolic X, Symbolic Like>

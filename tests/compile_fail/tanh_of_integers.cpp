@@ -1,0 +1,11 @@
+// expect: tanh: takes float32 or float64: [3x4]
+import lamina;
+using namespace lamina;
+
+void use() {
+#ifdef BAD
+  auto y = tanh(matrix<int, 3, 4>());
+#else
+  auto y = tanh(cast<float>(matrix<int, 3, 4>()));
+#endif
+}
