@@ -76,7 +76,7 @@ using std::tuple_size; using std::tuple_size_v; using std::get; using std::make_
 using std::optional; using std::nullopt; using std::nullopt_t; using std::variant; using std::visit;
 using std::holds_alternative; using std::get_if; using std::monostate; using std::function; using std::hash;
 using std::less; using std::equal_to; using std::plus; using std::greater; using std::reference_wrapper; using std::ref;
-using std::invoke; using std::bit_cast; using std::bit_width; using std::bit_ceil; using std::popcount; using std::countr_zero; using std::endian;
+using std::invoke; using std::bit_cast; using std::bit_floor; using std::bit_width; using std::bit_ceil; using std::popcount; using std::countr_zero; using std::endian;
 using std::source_location; using std::forward_as_tuple; using std::piecewise_construct;
 // memory
 using std::addressof; using std::align_val_t; using std::bad_alloc; using std::construct_at; using std::default_delete;

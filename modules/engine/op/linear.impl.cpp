@@ -68,7 +68,7 @@ void matmul::emit(emission& e) {
 
   buffer_ref packed;
   if (one_b && p.m * batches < 4096)
-    packed = e.packed(1, 0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 | static_cast<unsigned>(e.isa()) << 8, gemm.packed_bytes(p.k, p.n), [&](buffer_ref from, buffer_ref to) {
+    packed = e.packed(e.of().inputs[1], 0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 | static_cast<unsigned>(e.isa()) << 8, gemm.packed_bytes(p.k, p.n), [&](buffer_ref from, buffer_ref to) {
       kernels::gemm_prepack_args q{};
       q.k = p.k;
       q.n = p.n;

@@ -76,32 +76,37 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
     e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
   };
   auto format = 0x63760000u | (planar ? 1u : 0u) | static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
-  buffer_ref weight = e.packed(1, format, f.packed_bytes(&w, planar), make);
+  buffer_ref weight = e.packed(e.of().inputs[1], format, f.packed_bytes(&w, planar), make);
   if (!weight) {
     weight = e.temporary(f.packed_bytes(&w, planar));
     make(e.in(1), weight);
     e.stage();
   }
+  // The bias is read in whole blocks: channels beyond the last are zero.
   buffer_ref bias;
-  if (tail.bias) {
-    // The bias is read in whole blocks: channels beyond the last are zero.
-    std::int64_t padded = (w.out_channels + lanes - 1) / lanes * lanes;
-    bias = e.temporary(static_cast<std::size_t>(padded) * 4);
+  std::int64_t padded = (w.out_channels + lanes - 1) / lanes * lanes;
+  if (tail.bias && padded == w.out_channels) bias = e.operand(tail.bias);
+  else if (tail.bias) {
     const auto& r = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
-    kernels::fill_args fill{};
-    fill.n = padded;
-    fill.size = 4;
-    if (padded != w.out_channels) {
-      e.step(r.fill, fill, {{&fill.out, bias}});
+    auto pad = [&](buffer_ref from, buffer_ref to) {
+      kernels::fill_args fill{};
+      fill.n = padded - w.out_channels;
+      fill.size = 4;
+      e.step(r.fill, fill, {{&fill.out, to.at(w.out_channels * 4)}});
+      kernels::copy_args copy{};
+      copy.axes = 1;
+      copy.size = 4;
+      copy.extent[0] = w.out_channels;
+      copy.in_stride[0] = copy.out_stride[0] = 1;
+      e.step(r.copy, copy, {{&copy.in, from}, {&copy.out, to}});
+    };
+    auto bytes = static_cast<std::size_t>(padded) * 4;
+    bias = e.packed(tail.bias, 0x62730000u | static_cast<unsigned>(e.isa()) << 8, bytes, pad);
+    if (!bias) {
+      bias = e.temporary(bytes);
+      pad(e.operand(tail.bias), bias);
       e.stage();
     }
-    kernels::copy_args copy{};
-    copy.axes = 1;
-    copy.size = 4;
-    copy.extent[0] = w.out_channels;
-    copy.in_stride[0] = copy.out_stride[0] = 1;
-    e.step(r.copy, copy, {{&copy.in, e.operand(tail.bias)}, {&copy.out, bias}});
-    e.stage();
   }
   emission::cut(images, flops_per_image, [&](std::int64_t first, std::int64_t count) {
     kernels::conv_blocked_args a{};
@@ -200,7 +205,7 @@ void emit_pool(emission& e, bool maximum) {
   auto run = form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
                                      : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
   bool index = maximum && e.used(1);
-  emission::cut(x.at(0), static_cast<double>(y.size(1, 4) * at.kernel.h * at.kernel.w), [&](std::int64_t first, std::int64_t count) {
+  emission::cut(x.at(0), static_cast<double>(4 * y.size(1, 4) * at.kernel.h * at.kernel.w), [&](std::int64_t first, std::int64_t count) {
     kernels::pool_args a{};
     a.w = window_of(at, x, y);
     a.images = count;
@@ -217,7 +222,7 @@ void emit_pool_grad(emission& e, bool maximum) {
   const auto& at = e.attributes<pool2d_attributes>();
   dtype element = e.out_type(0).element;
   auto run = (maximum ? functions(e).max_pool_grad : functions(e).average_pool_grad)[static_cast<int>(element)];
-  emission::cut(x.at(0), static_cast<double>(x.size(1, 4)), [&](std::int64_t first, std::int64_t count) {
+  emission::cut(x.at(0), static_cast<double>(4 * x.size(1, 4)), [&](std::int64_t first, std::int64_t count) {
     kernels::pool_grad_args a{};
     a.w = window_of(at, x, g);
     a.images = count;

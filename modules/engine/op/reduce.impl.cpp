@@ -31,7 +31,7 @@ void emit_axis(emission& e, kernels::reduce_op kind, buffer_ref in, buffer_ref o
     a.length = length;
     a.inner = inner;
     e.step(run, a, {{&a.in, in.at(first * length * inner * size)}, {&a.out, out.at(first * inner * result_size)}});
-  }, 200e3);
+  }, 100e3);
 }
 
 // Runs of neighbouring axes that are all reduced, or all kept: [kept, reduced, kept, ...].

@@ -124,11 +124,10 @@ class planner final : public emission {
     plan_.checks_.push_back({at, std::string(message)});
     return {status_, at, layout::plain};
   }
-  buffer_ref packed(std::size_t i, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) override {
-    value_id v = of().inputs[i];
-    const node& n = p_.at(v);
-    if (training_ || n.kind != node_kind::state) return {};
-    auto state = state_index(v.node);
+  buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) override {
+    value_id base = base_of(v);
+    if (training_ || p_.at(base).kind != node_kind::state || p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
+    auto state = state_index(base.node);
     for (const auto& k : plan_.packs_)
       if (k.state == state && k.format == format) return {k.buffer, 0, layout::plain};
     auto b = external(buffer_kind::packed, static_cast<std::int32_t>(plan_.packs_.size()), bytes);

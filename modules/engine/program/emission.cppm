@@ -63,9 +63,9 @@ export class emission {
   /// A counter of int64 that is zero before a run; a run in which it is not zero afterwards fails with `message`, and
   /// no state is assigned.
   virtual buffer_ref status(std::string_view message) = 0;
-  /// The packed form of operand i, kept with its parameter: `make` is called if the plan does not know the format yet.
-  /// Empty where the operand is not a state or the plan does not pack.
-  virtual buffer_ref packed(std::size_t i, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;
+  /// The packed form of a value that is a state or a view of one, kept with its parameter: `make` is called if the plan does not know the format yet.
+  /// Empty where the value is no state or the plan does not pack.
+  virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;
   /// Ends the current stage: steps added after this one run after all before it.
   virtual void stage() = 0;
   virtual void add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) = 0;
@@ -76,12 +76,14 @@ export class emission {
   void step(step_function run, const Arguments& a, std::initializer_list<address> addresses, std::size_t scratch = 0) {
     add(run, &a, sizeof a, {addresses.begin(), addresses.size()}, scratch);
   }
-  /// Cuts `items` into runs of about `grain` cost units and calls f(first, count) for each. Depends on sizes alone.
+  /// Cuts `items` into 1, 2, 4, 8 or 16 runs of at least `grain` cost units and calls f(first, count) for each: powers of
+  /// two, so that any usual number of threads gets equal shares. Depends on sizes alone.
   template <class F>
   static void cut(std::int64_t items, double cost_per_item, F f, double grain = 400e3, std::int64_t unit = 1) {
     if (items <= 0) return;
     auto parts = static_cast<std::int64_t>(static_cast<double>(items) * cost_per_item / grain);
     parts = std::clamp<std::int64_t>(parts, 1, std::min<std::int64_t>(16, (items + unit - 1) / unit));
+    parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(parts)));
     std::int64_t each = (items + parts - 1) / parts;
     each = (each + unit - 1) / unit * unit;
     for (std::int64_t first = 0; first < items; first += each) f(first, std::min(each, items - first));
