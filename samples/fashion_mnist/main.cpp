@@ -1,0 +1,140 @@
+// Trains LeNet on Fashion-MNIST, saves it, opens the file again, and serves it with one and with two workers.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "interrupt.h"
+#include "learning_curve.h"
+#include "mistakes.h"
+#include "options.h"
+#include "output.h"
+#include "probe.h"
+#include "report.h"
+import lamina;
+
+using namespace lamina;
+
+inline constexpr auto lenet = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5},              nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::flatten{}, nn::linear{.in = 400, .out = 120}, nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{},
+    nn::linear{.in = 84, .out = 10});
+using image_input = input<"N", 1, 28, 28>;
+using factory_type = reference_factory<lenet, image_input>;
+
+struct stopwatch {
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
+};
+
+struct served {
+  std::vector<std::int64_t> classes;
+  std::size_t bytes_per_reference = 0;
+  double images_per_s = 0;
+};
+
+// Classifies a data set: every worker has a reference model of its own and takes its share of the images.
+served serve(const factory_type& factory, const image_dataset& data, int workers) {
+  served all{std::vector<std::int64_t>(static_cast<std::size_t>(data.size()))};
+  stopwatch watch;
+  parallel_workers(workers, [&](int worker) {
+    auto ref = factory.create();
+    auto at = static_cast<std::size_t>(worker);
+    for (auto [image, label] : shard(data, worker, workers)) {
+      all.classes[at] = item(argmax(ref(image)));
+      at += static_cast<std::size_t>(workers);
+    }
+    if (worker == 0) all.bytes_per_reference = ref.bytes();
+  });
+  all.images_per_s = static_cast<double>(data.size()) / watch.seconds();
+  return all;
+}
+
+std::vector<mistake> mistakes_of(const factory_type& factory, const image_dataset& data, const served& result) {
+  auto ref = factory.create();
+  const auto pixels = static_cast<std::size_t>(data.image_shape().size());
+  std::vector<mistake> all;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const auto predicted = result.classes[static_cast<std::size_t>(i)];
+    if (predicted == data.label(i)) continue;
+    const auto probability = evaluate(softmax(ref(data.image(i))));
+    all.push_back({i, data.label(i), predicted, probability(predicted),
+                   {data.bytes().data().data() + static_cast<std::size_t>(i) * pixels, pixels}});
+  }
+  return all;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  write_file_atomically(path, [&](writer& file) { file.write(text); });
+}
+
+int run(const options& o) {
+  const stopwatch watch;
+  const std::string weights = o.out + "/lenet.safetensors", checkpoint = o.out + "/checkpoint.safetensors";
+  prepare_output(o.out, {"lenet.safetensors", "checkpoint.safetensors", "learning_curve.svg", "mistakes.svg", "report.json"});
+
+  // Train.
+  auto train = datasets::fashion_mnist(part::train, o.data), test = datasets::fashion_mnist(part::test, o.data);
+  model<lenet, image_input> net({.seed = o.seed, .threads = o.threads});
+  interrupt_guard interrupt;
+  auto training = fit(net, train, loss::cross_entropy{}, optim::adam{.lr = o.lr},
+                      {.epochs = o.epochs, .batch = o.batch, .schedule = optim::one_cycle{}, .validation = test,
+                       .observer = observers({progress_bar(), [&](const auto&) { return !interrupt.raised(); }}),
+                       .seed = o.seed, .checkpoint = checkpoint, .resume = o.resume});
+  save(net, weights);
+  if (training.stopped) {
+    std::cout << "\ninterrupted; the weights so far are in " << weights << ", and --resume goes on from here\n";
+    return 130;
+  }
+  std::filesystem::remove(checkpoint);
+
+  // Serve what the file holds. One worker, two workers and the probe take turns, so that whatever else the machine does
+  // disturbs all of them alike; the best of three turns counts.
+  auto factory = factory_type::from_file(weights, {.optimize = true});
+  run_figures figures{.train_images_per_s = training.images_per_second, .shared_bytes = factory.shared_bytes(),
+                      .seed = o.seed, .epochs = o.epochs, .images = test.size(), .threads = o.threads};
+  served result;
+  for (int turn = 0; turn < 3; ++turn)
+    for (int workers : {1, 2}) {
+      result = serve(factory, test, workers);
+      auto& best = figures.serve_images_per_s[workers - 1];
+      best = std::max(best, result.images_per_s);
+      auto& peak = figures.fma_rate[workers - 1];
+      peak = std::max(peak, fma_rate(workers));
+    }
+
+  // Tell.
+  auto mistakes = mistakes_of(factory, test, result);
+  const std::vector<std::int64_t> truth(test.labels().begin(), test.labels().end());
+  figures.bytes_per_reference = result.bytes_per_reference;
+  figures.test_accuracy = 1 - static_cast<double>(mistakes.size()) / static_cast<double>(test.size());
+  figures.confused = most_confused(truth, result.classes, 5);
+  std::vector<epoch_point> curve;
+  for (const auto& e : training.epochs)
+    curve.push_back({e.epoch, e.loss, e.accuracy, e.validation_loss.value_or(0), e.validation_accuracy.value_or(0)});
+  write_text(o.out + "/learning_curve.svg", learning_curve(curve, o));
+  write_text(o.out + "/mistakes.svg", mistake_sheet(worst(mistakes, 40), mistakes.size(), 28, test.class_names()));
+  figures.seconds = watch.seconds();
+  write_text(o.out + "/report.json", json(figures));
+  std::cout << table(figures, test.class_names()) << "\nwritten to " << o.out
+            << ": lenet.safetensors learning_curve.svg mistakes.svg report.json\n";
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  const options o = parse_options(argc, argv);
+  try {
+    const int status = run(o);
+    if (!std::cout.flush() || std::ferror(stdout)) throw std::runtime_error("the standard output cannot be written");
+    return status;
+  } catch (const std::exception& e) {
+    std::cerr << "error: " << e.what() << '\n';
+    return 2;
+  }
+}

@@ -1,0 +1,37 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+import lamina;
+
+options parse_options(int argc, char** argv) {
+  options o{.data = std::string(lamina::datasets::fashion_mnist_directory)};
+  CLI::App app("Trains LeNet on Fashion-MNIST, saves it, opens the file again and serves it.", "fashion_mnist");
+  auto positive = [](const std::string& s) -> std::string {
+    double x = 0;
+    const bool good = CLI::detail::lexical_cast(s, x) && std::isfinite(x) && x > 0;
+    return good ? "" : "`" + s + "` is no positive number";
+  };
+  app.add_option("--epochs", o.epochs, "How often training sees every image")->check(CLI::Range(1, 100000));
+  app.add_option("--batch", o.batch, "Images of one training step")->check(CLI::Range(1, 60000));
+  app.add_option("--lr", o.lr, "Highest learning rate of the one-cycle schedule")->check(positive);
+  app.add_option("--seed", o.seed, "Of the first weights and the order of images")->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", o.threads, "Threads that train; 0 takes all cores")->check(CLI::Range(0, 1024));
+  app.add_option("--data", o.data, "Directory of the four idx files, plain or .gz");
+  app.add_option("--out", o.out, "Directory for the results");
+  app.add_flag("--resume", o.resume, "Go on where an interrupted run into the same directory stopped");
+  for (auto* option : app.get_options([](CLI::Option* x) { return x->get_items_expected_max() > 0; }))
+    option->capture_default_str();
+  try {
+    app.parse(argc, argv);
+    if (o.out.empty()) throw CLI::ValidationError("--out", "the name of a directory is expected");
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) std::exit(app.exit(e));
+    std::cerr << "error: " << e.what() << " (--help lists the options)\n";
+    std::exit(2);
+  }
+  if (o.threads == 0) o.threads = lamina::available_cores();
+  return o;
+}

@@ -1,0 +1,88 @@
+#include "report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+std::vector<confusion> most_confused(const std::vector<std::int64_t>& truth, const std::vector<std::int64_t>& predicted,
+                                     std::size_t most) {
+  std::map<std::int64_t, std::int64_t> of_class;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> wrong;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    ++of_class[truth[i]];
+    if (truth[i] != predicted[i]) ++wrong[{truth[i], predicted[i]}];
+  }
+  std::vector<confusion> all;
+  for (const auto& [pair, count] : wrong) all.push_back({pair.first, pair.second, count, of_class[pair.first]});
+  std::sort(all.begin(), all.end(), [](const confusion& a, const confusion& b) {
+    return std::tie(b.count, a.truth, a.taken_for) < std::tie(a.count, b.truth, b.taken_for);
+  });
+  if (all.size() > most) all.resize(most);
+  return all;
+}
+
+namespace {
+
+std::string fixed(double x, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, x);
+  return text;
+}
+// 1234567 as 1,234,567.
+std::string grouped(double x) {
+  std::string s = fixed(x, 0);
+  for (auto at = static_cast<std::ptrdiff_t>(s.size()) - 3; at > (s[0] == '-' ? 1 : 0); at -= 3)
+    s.insert(static_cast<std::size_t>(at), ",");
+  return s;
+}
+double ratio(const double (&rates)[2]) { return rates[0] > 0 ? rates[1] / rates[0] : 0; }
+
+void line(std::ostream& out, std::string name, const std::string& value) {
+  name.resize(24, ' ');
+  out << "  " << name << value << '\n';
+}
+
+}  // namespace
+
+std::string table(const run_figures& f, const std::vector<std::string>& class_names) {
+  auto name = [&](std::int64_t c) { return class_names[static_cast<std::size_t>(c)]; };
+  const double served = ratio(f.serve_images_per_s), possible = ratio(f.fma_rate);
+  std::ostringstream out;
+  out << "\nLeNet on Fashion-MNIST: " << f.epochs << (f.epochs == 1 ? " epoch, " : " epochs, ") << f.threads
+      << (f.threads == 1 ? " thread, " : " threads, ") << "seed " << f.seed << "\n\n";
+  line(out, "test accuracy", fixed(100 * f.test_accuracy, 2) + " % of " + grouped(static_cast<double>(f.images)) +
+                                 " images, after the last epoch");
+  std::string head = "most confused";
+  for (const auto& c : f.confused) {
+    line(out, std::exchange(head, ""), name(c.truth) + " taken for " + name(c.taken_for) + ": " +
+                                           std::to_string(c.count) + " of " + std::to_string(c.of));
+  }
+  line(out, "training", grouped(f.train_images_per_s) + " images/s");
+  line(out, "serving, 1 worker", grouped(f.serve_images_per_s[0]) + " images/s");
+  line(out, "serving, 2 workers",
+       grouped(f.serve_images_per_s[1]) + " images/s, " + fixed(served, 2) + " times as many");
+  line(out, "FMA probe, 1 and 2", fixed(f.fma_rate[0], 1) + " and " + fixed(f.fma_rate[1], 1) + " G/s, " +
+                                      fixed(possible, 2) + " times as many; serving reaches " +
+                                      fixed(possible > 0 ? served / possible : 0, 2) + " of that");
+  line(out, "memory", grouped(static_cast<double>(f.bytes_per_reference)) + " bytes for each reference model, " +
+                          grouped(static_cast<double>(f.shared_bytes)) + " bytes of weights shared by all");
+  line(out, "whole run", fixed(f.seconds, 1) + " s");
+  return out.str();
+}
+
+std::string json(const run_figures& f) {
+  const nlohmann::ordered_json report = {
+      {"test_accuracy", f.test_accuracy},
+      {"train_images_per_s", f.train_images_per_s},
+      {"serve_images_per_s_1", f.serve_images_per_s[0]},
+      {"serve_images_per_s_2", f.serve_images_per_s[1]},
+      {"bytes_per_reference", f.bytes_per_reference},
+      {"seconds", f.seconds},
+      {"seed", f.seed},
+  };
+  return report.dump(2) + "\n";
+}

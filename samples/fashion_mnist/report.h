@@ -1,0 +1,30 @@
+// The figures of a run: as a table for people and as JSON for programs.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// How often images of one class were taken for another.
+struct confusion {
+  std::int64_t truth = 0, taken_for = 0, count = 0, of = 0;  // of: all images of the class
+};
+
+/// Pairs of classes by the number of images that were confused, the most first.
+std::vector<confusion> most_confused(const std::vector<std::int64_t>& truth, const std::vector<std::int64_t>& predicted,
+                                     std::size_t most);
+
+struct run_figures {
+  double test_accuracy = 0;
+  double train_images_per_s = 0;
+  double serve_images_per_s[2] = {};  // with one worker, with two
+  double fma_rate[2] = {};            // of the same cores, 1e9/s
+  std::size_t bytes_per_reference = 0, shared_bytes = 0;
+  double seconds = 0;
+  std::int64_t seed = 0, epochs = 0, images = 0;
+  int threads = 0;
+  std::vector<confusion> confused{};
+};
+
+std::string table(const run_figures& f, const std::vector<std::string>& class_names);
+std::string json(const run_figures& f);
