@@ -211,7 +211,18 @@ struct evaluation_site::prepared {
 };
 
 evaluation_site::evaluation_site() = default;
-evaluation_site::~evaluation_site() { delete ready_.load(); }
+evaluation_site::~evaluation_site() {
+  for (auto& p : places_) delete p.ready.load();
+}
+
+namespace {
+// Numbers threads in the order in which they come.
+std::size_t thread_number() {
+  static std::atomic<std::size_t> next{0};
+  thread_local const std::size_t mine = next.fetch_add(1);
+  return mine;
+}
+}  // namespace
 
 evaluation_site::prepared* evaluation_site::take(const call& c, context& where, void (*lower)(program&, lowering&, const void*), const void* expression, bool cached) {
   if (cached) {
@@ -250,7 +261,8 @@ evaluation_site::prepared* evaluation_site::take(const call& c, context& where, 
 }
 
 void evaluation_site::run(const call& c, bool cached, context& where, void (*lower)(program&, lowering&, const void*), const void* expression) {
-  prepared* p = cached ? ready_.exchange(nullptr, std::memory_order_acquire) : nullptr;
+  auto& ready = places_[thread_number() % places].ready;
+  prepared* p = cached ? ready.exchange(nullptr, std::memory_order_acquire) : nullptr;
   if (p && !p->matches(c)) {
     std::lock_guard lock(mutex_);
     resting_.emplace_back(p);
@@ -264,7 +276,7 @@ void evaluation_site::run(const call& c, bool cached, context& where, void (*low
   for (std::size_t i = 0; i < c.result_count; ++i) p->run->bind_output(i, c.results[i]);
   p->run->run();
   if (!cached) return;
-  if (prepared* other = ready_.exchange(held.release(), std::memory_order_release)) {
+  if (prepared* other = ready.exchange(held.release(), std::memory_order_acq_rel)) {
     std::lock_guard lock(mutex_);
     resting_.emplace_back(other);
   }
