@@ -1,0 +1,17 @@
+// One checked gradient. Include it after gradient_check.h and Boost.Test.
+#pragma once
+
+namespace engine_test {
+
+inline void check(std::string_view name, const std::vector<array>& in, const builder& build) {
+  std::string shapes;
+  for (const auto& a : in) shapes += " " + a.shape().string();
+  auto report = check_gradient(in, build);
+  BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, name << shapes << ": error " << report.worst << ", " << report.where);
+}
+inline array real(const lamina::shape& s, int seed, double low = -2, double high = 2) {
+  return random_array(lamina::dtype::float64, s, seed, low, high);
+}
+using values = std::vector<lamina::value>;
+
+}  // namespace engine_test

@@ -1,0 +1,152 @@
+// Gradients of elementwise operations against central differences, over shapes with broadcast, size 1 and size 0.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+#include "gradient_check.h"
+
+#include "check.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+const std::vector<shape> shapes{{}, {1}, {7}, {0}, {2, 3}, {3, 1, 4}, {2, 0, 3}, {1, 130}};
+const std::vector<std::pair<shape, shape>> pairs{
+    {{}, {}}, {{5}, {5}}, {{2, 3}, {3}}, {{3}, {2, 3}}, {{2, 3}, {}}, {{}, {2, 3}}, {{4, 1}, {1, 5}}, {{2, 1, 3}, {4, 1}},
+    {{1}, {3}}, {{0}, {1}}, {{1}, {0}}, {{2, 0}, {2, 1}}, {{2, 1, 2, 1, 2}, {1, 3, 1, 2, 1}}, {{1, 1}, {3}}};
+
+struct unary {
+  const char* name;
+  double low, high;
+  value (*run)(const value&);
+};
+// Domains keep clear of kinks, poles and ends.
+const unary smooth[] = {
+    {"negate", -2, 2, [](const value& x) -> value { return -x; }},
+    {"square", -2, 2, [](const value& x) -> value { return square(x); }},
+    {"sqrt", 0.5, 3, [](const value& x) -> value { return sqrt(x); }},
+    {"reciprocal", 0.5, 3, [](const value& x) -> value { return reciprocal(x); }},
+    {"exp", -3, 2, [](const value& x) -> value { return exp(x); }},
+    {"log", 0.5, 3, [](const value& x) -> value { return log(x); }},
+    {"sin", -4, 4, [](const value& x) -> value { return sin(x); }},
+    {"cos", -4, 4, [](const value& x) -> value { return cos(x); }},
+    {"tan", -1, 1, [](const value& x) -> value { return tan(x); }},
+    {"asin", -0.8, 0.8, [](const value& x) -> value { return asin(x); }},
+    {"acos", -0.8, 0.8, [](const value& x) -> value { return acos(x); }},
+    {"atan", -3, 3, [](const value& x) -> value { return atan(x); }},
+    {"tanh", -3, 3, [](const value& x) -> value { return tanh(x); }},
+    {"asinh", -3, 3, [](const value& x) -> value { return asinh(x); }},
+    {"acosh", 1.5, 4, [](const value& x) -> value { return acosh(x); }},
+    {"sigmoid", -5, 5, [](const value& x) -> value { return sigmoid(x); }},
+    {"erf", -2, 2, [](const value& x) -> value { return erf(x); }},
+    {"cast", -2, 2, [](const value& x) -> value { return cast<double>(x); }},
+};
+const unary kinked[] = {
+    {"abs", 0, 0, [](const value& x) -> value { return abs(x); }},
+    {"sign", 0, 0, [](const value& x) -> value { return sign(x); }},
+    {"relu", 0, 0, [](const value& x) -> value { return relu(x); }},
+    {"floor", 0, 0, [](const value& x) -> value { return floor(x); }},
+    {"ceil", 0, 0, [](const value& x) -> value { return ceil(x); }},
+    {"round", 0, 0, [](const value& x) -> value { return round(x); }},
+};
+
+struct binary {
+  const char* name;
+  double low_a, high_a, low_b, high_b;
+  value (*run)(const value&, const value&);
+};
+const binary smooth_pairs[] = {
+    {"add", -2, 2, -2, 2, [](const value& a, const value& b) -> value { return a + b; }},
+    {"subtract", -2, 2, -2, 2, [](const value& a, const value& b) -> value { return a - b; }},
+    {"multiply", -2, 2, -2, 2, [](const value& a, const value& b) -> value { return a * b; }},
+    {"divide", -2, 2, 0.5, 2, [](const value& a, const value& b) -> value { return a / b; }},
+    {"pow", 0.5, 2, -2, 3, [](const value& a, const value& b) -> value { return pow(a, b); }},
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(gradient_of_elementwise)
+
+BOOST_AUTO_TEST_CASE(unary_operations) {
+  for (const auto& u : smooth)
+    for (const auto& s : shapes)
+      check(u.name, {random_array(dtype::float64, s, 1, u.low, u.high)}, [&](const auto& x) { return std::vector{u.run(x[0])}; });
+}
+
+BOOST_AUTO_TEST_CASE(unary_operations_with_kinks) {
+  for (const auto& u : kinked)
+    for (const auto& s : shapes) check(u.name, {distinct_array(s, 2)}, [&](const auto& x) { return std::vector{u.run(x[0])}; });
+}
+
+BOOST_AUTO_TEST_CASE(binary_operations) {
+  for (const auto& b : smooth_pairs)
+    for (const auto& [s, t] : pairs)
+      check(b.name, {random_array(dtype::float64, s, 3, b.low_a, b.high_a), random_array(dtype::float64, t, 4, b.low_b, b.high_b)},
+            [&](const auto& x) { return std::vector{b.run(x[0], x[1])}; });
+}
+
+BOOST_AUTO_TEST_CASE(minimum_and_maximum) {
+  for (const auto& [s, t] : pairs) {
+    check("min", {distinct_array(s, 5), distinct_array(t, 6, 0.01)}, [](const auto& x) { return std::vector<value>{min(x[0], x[1])}; });
+    check("max", {distinct_array(s, 5), distinct_array(t, 6, 0.01)}, [](const auto& x) { return std::vector<value>{max(x[0], x[1])}; });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(equal_operands_share_the_gradient) {
+  for (bool maximum : {false, true}) {
+    graph g;
+    array same = random_array(dtype::float64, {3}, 1);
+    value a = g.input(same), b = g.input(same);
+    for (const auto& v : gradients(reduce_sum(maximum ? value(max(a, b)) : value(min(a, b))), std::vector{a, b})) g.output(v);
+    for (const auto& r : g.run()) BOOST_TEST(r.values == (std::vector{0.5, 0.5, 0.5}), boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_operand_used_twice) {
+  for (const auto& s : shapes)
+    check("x x + x", {random_array(dtype::float64, s, 7)}, [](const auto& x) { return std::vector<value>{x[0] * x[0] + x[0] / (square(x[0]) + 1)}; });
+}
+
+BOOST_AUTO_TEST_CASE(numbers_beside_values) {
+  for (const auto& s : shapes)
+    check("numbers", {random_array(dtype::float64, s, 8, 0.5, 2)},
+          [](const auto& x) { return std::vector<value>{2 * x[0] + 1, 3 / x[0], 1.5 - x[0], pow(x[0], 3), pow(2.0, x[0]), min(x[0], 100), max(-100.0, x[0])}; });
+}
+
+BOOST_AUTO_TEST_CASE(where_passes_to_the_chosen_side) {
+  const shape conditions[] = {{2, 3}, {3}, {2, 1}, {}, {1, 1}};
+  for (const auto& c : conditions)
+    for (const auto& [s, t] : {std::pair<shape, shape>{{2, 3}, {2, 3}}, {{3}, {2, 1}}, {{}, {2, 3}}, {{2, 3}, {}}, {{1, 3}, {2, 3}}})
+      check("where", {random_array(dtype::boolean, c, 9), random_array(dtype::float64, s, 10), random_array(dtype::float64, t, 11)},
+            [](const auto& x) { return std::vector<value>{where(x[0], x[1], x[2])}; });
+  check("where of nothing", {random_array(dtype::boolean, {0}, 9), random_array(dtype::float64, {0}, 10), random_array(dtype::float64, {1}, 11)},
+        [](const auto& x) { return std::vector<value>{where(x[0], x[1], x[2])}; });
+}
+
+BOOST_AUTO_TEST_CASE(clamp_passes_inside_its_bounds) {
+  for (const auto& [s, t] : {std::pair<shape, shape>{{2, 3}, {2, 3}}, {{40}, {}}, {{2, 3}, {3}}, {{3}, {2, 1}}, {{0}, {1}}, {{1}, {4}}})
+    check("clamp", {distinct_array(s, 12), random_array(dtype::float64, t, 13, -0.101, -0.091), random_array(dtype::float64, t, 14, 0.091, 0.101)},
+          [](const auto& x) { return std::vector<value>{clamp(x[0], x[1], x[2])}; });
+}
+
+BOOST_AUTO_TEST_CASE(broadcast_and_sum) {
+  for (const auto& [from, to] : {std::pair<shape, shape>{{}, {2, 3}}, {{3}, {2, 3}}, {{2, 1}, {2, 3}}, {{1, 1}, {4, 2}}, {{1}, {0}}, {{2, 3}, {2, 3}},
+                                 {{1, 3, 1}, {2, 3, 4}}, {{3, 1}, {2, 3, 4}}}) {
+    check("broadcast_like", {random_array(dtype::float64, from, 15), random_array(dtype::float64, to, 16)},
+          [](const auto& x) { return std::vector<value>{broadcast_like(x[0], x[1]) * x[1]}; });
+    check("sum_like", {random_array(dtype::float64, to, 15), random_array(dtype::float64, from, 16)},
+          [](const auto& x) { return std::vector<value>{sum_like(x[0], x[1]) * x[1]}; });
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

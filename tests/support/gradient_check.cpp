@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+#include "gradient_check.h"
+
+namespace engine_test {
+
+using namespace lamina;
+
+namespace {
+
+array in_float(const array& a) {
+  array b = a;
+  if (b.type.element == dtype::float64) b.type.element = dtype::float32;
+  return b;
+}
+
+// Inputs, and the weighted sum of the results as a number.
+struct weighted {
+  graph g;
+  std::vector<value> inputs, floating;
+  value loss;
+
+  weighted(const std::vector<array>& in, const builder& build) {
+    for (const auto& a : in) {
+      inputs.push_back(g.input(a));
+      if (is_floating(a.type.element)) floating.push_back(inputs.back());
+    }
+    int seed = 900;
+    for (const auto& v : build(inputs)) {
+      if (!is_floating(v.type().element)) continue;
+      value part = reduce_sum(v * g.p.constant(to_tensor(random_array(v.type().element, v.shape(), seed++, 0.5, 1.5))));
+      loss = loss ? value(loss + part) : part;
+    }
+  }
+};
+
+std::vector<array> analytic(const std::vector<array>& in, const builder& build, const pass_options& options) {
+  weighted w(in, build);
+  for (const auto& v : gradients(w.loss, w.floating)) w.g.output(v);
+  return w.g.run(options);
+}
+
+// The loss of one plan for ever other inputs.
+class differences {
+ public:
+  differences(const std::vector<array>& in, const builder& build) : loss_(in, build) {
+    loss_.g.output(loss_.loss);
+    run_.emplace(loss_.g.make(), nullptr);
+    for (const auto& a : in) memory_.push_back(to_tensor(a));
+    for (std::size_t i = 0; i < memory_.size(); ++i) run_->bind_input(i, memory_[i].data());
+    run_->bind_output(0, &result_);
+  }
+  // Five points: the error is of fourth order.
+  double at(std::size_t input, std::size_t element) {
+    auto* x = reinterpret_cast<double*>(memory_[input].mutable_data()) + element;
+    const double middle = *x, h = 2e-4;
+    auto loss = [&](double v) {
+      *x = v;
+      run_->run();
+      return result_;
+    };
+    double near = loss(middle + h) - loss(middle - h), far = loss(middle + 2 * h) - loss(middle - 2 * h);
+    *x = middle;
+    return (8 * near - far) / (12 * h);
+  }
+
+ private:
+  weighted loss_;
+  std::optional<executor> run_;
+  std::vector<any_tensor> memory_;
+  double result_ = 0;
+};
+
+double error_of(double analytic, double numeric) {
+  double e = std::abs(analytic - numeric) / std::max({std::abs(analytic), std::abs(numeric), 1e-2});
+  return std::isnan(e) ? std::numeric_limits<double>::infinity() : e;
+}
+
+}  // namespace
+
+gradient_report check_gradient(const std::vector<array>& in, const builder& build) {
+  gradient_report report;
+  auto with_passes = analytic(in, build, {}), without = analytic(in, build, no_passes);
+  std::vector<array> narrow;
+  for (const auto& a : in) narrow.push_back(in_float(a));
+  auto in_float32 = analytic(narrow, build, {});
+  differences numeric(in, build);
+  std::size_t k = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!is_floating(in[i].type.element)) continue;
+    for (const auto* g : {&with_passes[k], &without[k]})
+      if (g->type != in[i].type) return {std::numeric_limits<double>::infinity(), "type of gradient " + std::to_string(i)};
+    double largest = 1;
+    for (double v : without[k].values) largest = std::max(largest, std::abs(v));
+    for (std::size_t e = 0; e < in[i].values.size(); ++e) {
+      double n = numeric.at(i, e);
+      double worst = std::max(error_of(with_passes[k].values[e], n), error_of(without[k].values[e], n));
+      worst = std::max(worst, std::abs(in_float32[k].values[e] - n) / largest / 2e-3 * gradient_tolerance);
+      if (worst > report.worst)
+        report = {worst, "input " + std::to_string(i) + ", element " + std::to_string(e) + ": " +
+                             std::to_string(with_passes[k].values[e]) + " with passes, " + std::to_string(without[k].values[e]) +
+                             " without, " + std::to_string(in_float32[k].values[e]) + " in float32, " + std::to_string(n) +
+                             " by differences"};
+    }
+    ++k;
+  }
+  return report;
+}
+
+array distinct_array(const shape& dims, int seed, double offset) {
+  array a{{dtype::float64, dims}, std::vector<double>(static_cast<std::size_t>(dims.size()))};
+  auto n = dims.size();
+  auto order = permutation(n, seed, 0);
+  for (std::int64_t i = 0; i < n; ++i)
+    a.values[static_cast<std::size_t>(i)] = 0.02 * static_cast<double>(order[static_cast<std::size_t>(i)] - n / 2) + 0.005 + offset;
+  return a;
+}
+
+}  // namespace engine_test

@@ -1,0 +1,23 @@
+// Gradients of a program against central differences. Include it after graph.h.
+#pragma once
+
+namespace engine_test {
+
+/// The largest error of an analytic gradient against central differences in float64, and where it is. The error of an
+/// element is relative to the larger of both, and to 0.01 below that.
+struct gradient_report {
+  double worst = 0;
+  std::string where;
+};
+inline constexpr double gradient_tolerance = 1e-6;
+
+/// Differentiates the sum of all results of `build`, each element times a fixed random weight, with respect to every
+/// float64 input: with all passes, with none, and in float32 (to 2e-3, reported as 1e-6 where it is just met).
+/// Inputs must stay 1e-3 away from kinks.
+gradient_report check_gradient(const std::vector<array>& in, const builder& build);
+
+/// Distinct numbers, at least 0.02 apart and 0.005 away from 0, in an order that depends on the seed; `offset` shifts
+/// them so that two arrays of offsets 0 and 0.01 have no number in common.
+array distinct_array(const lamina::shape& dims, int seed, double offset = 0);
+
+}  // namespace engine_test

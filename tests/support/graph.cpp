@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+namespace engine_test {
+
+using namespace lamina;
+
+array array_of(dtype element, const shape& dims, std::vector<double> values) { return {{element, dims}, std::move(values)}; }
+
+array random_array(dtype element, const shape& dims, int seed, double low, double high) {
+  philox stream(seed, 3);
+  array a{{element, dims}, std::vector<double>(static_cast<std::size_t>(dims.size()))};
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    double v = low + (high - low) * stream.uniform<double>(i);
+    if (element == dtype::boolean) v = v > (low + high) / 2;
+    else if (is_integer(element)) v = std::floor(v);
+    else if (element == dtype::float32) v = static_cast<double>(static_cast<float>(v));
+    a.values[i] = v;
+  }
+  return a;
+}
+
+any_tensor to_tensor(const array& a) {
+  any_tensor t(a.type);
+  with_type(a.type.element, [&]<class T>() {
+    auto* out = reinterpret_cast<T*>(t.mutable_data());
+    for (std::size_t i = 0; i < a.values.size(); ++i) {
+      if constexpr (std::is_class_v<T>) out[i] = T(static_cast<float>(a.values[i]));
+      else out[i] = static_cast<T>(a.values[i]);
+    }
+  });
+  return t;
+}
+
+array from_tensor(const any_tensor& t) {
+  array a{t.type(), {}};
+  with_type(a.type.element, [&]<class T>() {
+    for (T v : t.elements<T>()) {
+      if constexpr (std::is_class_v<T>) a.values.push_back(static_cast<double>(static_cast<float>(v)));
+      else a.values.push_back(static_cast<double>(v));
+    }
+  });
+  return a;
+}
+
+bool same_bits(const array& a, const array& b) {
+  return a.type == b.type && std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), [](double x, double y) {
+           return std::isnan(x) ? std::isnan(y) : std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+         });
+}
+
+double distance(const array& a, const array& b) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  if (a.shape() != b.shape()) return infinite;
+  double worst = 0;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    double x = a.values[i], y = b.values[i];
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    double d = std::abs(x - y) / std::max({1.0, std::abs(x), std::abs(y)});
+    worst = std::isnan(d) ? infinite : std::max(worst, d);
+  }
+  return worst;
+}
+
+value graph::input(const array& a, std::string_view name) {
+  data.push_back(a);
+  return p.input(name, a.type);
+}
+
+value graph::state(std::string_view name, const array& a) {
+  store.add(std::string(name), to_tensor(a), state_role::parameter);
+  return p.state(name, a.type);
+}
+
+std::shared_ptr<const plan> graph::make(const pass_options& options) const {
+  std::vector<shape> shapes;
+  for (const auto& a : data) shapes.push_back(a.shape());
+  return make_plan(p, shapes, target_isa(), options);
+}
+
+std::vector<array> graph::run(const pass_options& options, int threads) {
+  plan = make(options);
+  thread_pool pool(threads);
+  executor e(plan, &store, threads > 1 ? &pool : nullptr);
+  std::vector<any_tensor> in, out;
+  for (const auto& a : data) in.push_back(to_tensor(a));
+  for (const auto& t : plan->output_types()) {
+    out.emplace_back(t);
+    if (t.bytes()) std::memset(out.back().mutable_data(), 0xa5, t.bytes());      // what is not written shows
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) e.bind_input(i, in[i].data());
+  for (std::size_t i = 0; i < out.size(); ++i) e.bind_output(i, out[i].mutable_data());
+  e.run();
+  std::vector<array> results;
+  for (const auto& t : out) results.push_back(from_tensor(t));
+  return results;
+}
+
+array graph::now(std::string_view state) const { return from_tensor(store.find(state)->value()); }
+
+std::vector<array> results_of(const std::vector<array>& in, const builder& build, const pass_options& options) {
+  graph g;
+  std::vector<value> inputs;
+  for (const auto& a : in) inputs.push_back(g.input(a));
+  for (const auto& v : build(inputs)) g.output(v);
+  return g.run(options);
+}
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+}  // namespace engine_test

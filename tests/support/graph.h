@@ -1,0 +1,56 @@
+// Small programs for tests: inputs and states with their data, built, planned and run in a line. Elements are held as
+// double whatever their type. Include it after `import lamina;` and <functional>, <memory>, <string>, <vector>.
+#pragma once
+
+namespace engine_test {
+
+/// A tensor of any element type with its elements as numbers.
+struct array {
+  lamina::tensor_type type;
+  std::vector<double> values;
+  const lamina::shape& shape() const { return type.dims; }
+};
+
+array array_of(lamina::dtype element, const lamina::shape& dims, std::vector<double> values);
+/// Numbers in [low, high) that depend on the seed and the position alone; whole numbers for integers, 0 or 1 for bool.
+array random_array(lamina::dtype element, const lamina::shape& dims, int seed, double low = -2, double high = 2);
+lamina::any_tensor to_tensor(const array& a);
+array from_tensor(const lamina::any_tensor& t);
+
+/// Equal types and equal bits, where every NaN counts as the same.
+bool same_bits(const array& a, const array& b);
+/// Largest |a - b| / max(1, |a|, |b|); infinite where shapes or NaNs differ.
+double distance(const array& a, const array& b);
+
+/// Every pass off.
+inline constexpr lamina::pass_options no_passes{false, false, false, false, false, false};
+
+class graph {
+ public:
+  lamina::program p;
+  lamina::parameter_store store;
+  std::shared_ptr<const lamina::plan> plan;   // of the last run
+
+  lamina::value input(const array& a, std::string_view name = "x");
+  lamina::value state(std::string_view name, const array& a);
+  void output(const lamina::value& v) { p.output("y", v); }
+  std::shared_ptr<const lamina::plan> make(const lamina::pass_options& options = {}) const;
+  /// Plans and runs once, from the data as given; states keep what the run assigns. The store may be another one.
+  std::vector<array> run(const lamina::pass_options& options = {}, int threads = 1);
+  array now(std::string_view state) const;
+  std::vector<array> data;                    // of the inputs
+};
+
+using builder = std::function<std::vector<lamina::value>(const std::vector<lamina::value>&)>;
+
+/// Runs a program over inputs and gives its results.
+std::vector<array> results_of(const std::vector<array>& in, const builder& build, const lamina::pass_options& options = {});
+inline array result_of(const std::vector<array>& in, const std::function<lamina::value(const std::vector<lamina::value>&)>& build,
+                       const lamina::pass_options& options = {}) {
+  return results_of(in, [&](const std::vector<lamina::value>& v) { return std::vector<lamina::value>{build(v)}; }, options)[0];
+}
+
+/// The message of the error that f raises, or "" if it raises none.
+std::string message_of(const std::function<void()>& f);
+
+}  // namespace engine_test
