@@ -1,0 +1,270 @@
+// Order and memory: which item runs when, where each result lives, what leaves the plan.
+module;
+#include "../kernels/table.h"
+module lamina:plan.arrange.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.nn;
+import :op.shape;
+import :optimize;
+import :plan;
+import :planner;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+void planner::schedule() {
+  std::vector<std::int32_t> late;
+  for (const auto& a : p_.assignments()) late.push_back(a.value.node);
+  for (const auto& o : p_.outputs()) visit(o.value.node);
+  // Everything that the assigned values need comes before the first of them: assignments run last.
+  for (auto n : late)
+    for (auto d : dependencies_of_item(n))
+      if (std::find(late.begin(), late.end(), d.node) == late.end()) visit(d.node);
+  for (auto n : late) visit(n);
+}
+
+std::vector<value_id> planner::dependencies_of_item(std::int32_t n) const {
+  std::vector<value_id> d;
+  const node& at = p_.at(n);
+  if (at.kind != node_kind::operation) return d;
+  auto take = [&](std::int32_t member) {
+    const node& m = p_.at(member);
+    for (std::size_t k = 0; k < m.inputs.size(); ++k)
+      if (!shape_only(m, k)) d.push_back(m.inputs[k]);
+  };
+  auto owner = absorbed_[static_cast<std::size_t>(n)] != nobody ? absorbed_[static_cast<std::size_t>(n)] : n;
+  if (auto it = absorbing_.find(owner); it != absorbing_.end()) {
+    take(owner);
+    if (it->second.tail.bias) d.push_back(it->second.tail.bias);
+    if (it->second.tail.residual) d.push_back(it->second.tail.residual);
+  } else if (auto g = group_of_[static_cast<std::size_t>(n)]; g != nobody) {
+    for (auto m : groups_[static_cast<std::size_t>(g)].nodes) take(m);
+    std::erase_if(d, [&](value_id v) { return group_of_[static_cast<std::size_t>(v.node)] == g; });
+  } else take(n);
+  return d;
+}
+
+void planner::visit(std::int32_t root) {
+  std::vector<std::int32_t> stack{root};
+  while (!stack.empty()) {
+    auto n = stack.back();
+    const node& at = p_.at(n);
+    if (at.kind != node_kind::operation || item_of_[static_cast<std::size_t>(n)] != nobody) { stack.pop_back(); continue; }
+    bool ready = true;
+    for (auto d : dependencies_of_item(n))
+      if (p_.at(d).kind == node_kind::operation && item_of_[static_cast<std::size_t>(d.node)] == nobody) { stack.push_back(d.node); ready = false; }
+    if (!ready) continue;
+    stack.pop_back();
+    append(n);
+  }
+}
+
+void planner::append(std::int32_t n) {
+  item it;
+  auto owner = absorbed_[static_cast<std::size_t>(n)] != nobody ? absorbed_[static_cast<std::size_t>(n)] : n;
+  if (auto found = absorbing_.find(owner); found != absorbing_.end()) {
+    it = found->second;
+    it.wanted = wanted_by(p_.at(owner));
+    reorder_operands(p_.at(owner), it.wanted);
+    if (it.tail.bias) reorder(it.tail.bias, layout::plain);
+    if (it.tail.residual) reorder(it.tail.residual, form(it.result));
+  } else if (auto g = group_of_[static_cast<std::size_t>(n)]; g != nobody) {
+    it.what = item::kind::chain;
+    it.nodes = groups_[static_cast<std::size_t>(g)].nodes;
+    it.result = {it.nodes.back(), 0};
+    for (auto m : it.nodes) reorder_operands(p_.at(m), wanted_by(p_.at(m)));
+  } else {
+    it.nodes = {n};
+    it.result = {n, 0};
+    it.wanted = wanted_by(p_.at(n));
+    reorder_operands(p_.at(n), it.wanted);
+  }
+  auto index = static_cast<std::int32_t>(items_.size());
+  for (auto m : it.nodes) item_of_[static_cast<std::size_t>(m)] = index;
+  items_.push_back(std::move(it));
+}
+
+void planner::reorder_operands(const node& n, const std::vector<layout>& wanted) {
+  for (std::size_t k = 0; k < n.inputs.size(); ++k)
+    if (!shape_only(n, k)) reorder(n.inputs[k], wanted[k]);
+}
+
+void planner::reorder(value_id v, layout to) {
+  if (form(v) == to || converted_.contains({v, to})) return;
+  if (form(v) == layout::blocked && (to == layout::uniform)) return;
+  item it;
+  it.what = item::kind::reorder;
+  it.result = v;
+  it.to = to;
+  converted_[{v, to}] = nobody;
+  items_.push_back(std::move(it));
+}
+
+std::int32_t planner::new_block(std::size_t bytes) {
+  virtual_.push_back({buffer_kind::arena, 0, bytes});
+  return static_cast<std::int32_t>(virtual_.size()) - 1;
+}
+
+std::int32_t planner::external(buffer_kind kind, std::int32_t index, std::size_t bytes) {
+  for (std::size_t i = 0; i < virtual_.size(); ++i)
+    if (virtual_[i].kind == kind && virtual_[i].index == index && kind != buffer_kind::arena) return static_cast<std::int32_t>(i);
+  virtual_.push_back({kind, index, bytes});
+  return static_cast<std::int32_t>(virtual_.size()) - 1;
+}
+
+void planner::touch(std::int32_t b) {
+  auto& block = virtual_[static_cast<std::size_t>(root_block(b))];
+  if (block.first < 0) block.first = now_;
+  block.last = std::max(block.last, now_);
+}
+
+std::int32_t planner::root_block(std::int32_t b) const {
+  while (virtual_[static_cast<std::size_t>(b)].same_as >= 0) b = virtual_[static_cast<std::size_t>(b)].same_as;
+  return b;
+}
+
+std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) const {
+  const node& n = p_.at(v);
+  if (n.kind != node_kind::operation || group_of_[static_cast<std::size_t>(v.node)] != nobody || absorbed_[static_cast<std::size_t>(v.node)] != nobody) return {};
+  if (n.op->alias >= 0) {
+    value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];
+    return form(of) == layout::uniform ? std::nullopt : std::optional(std::pair{of, std::int64_t(0)});
+  }
+  if (is(n, "slice")) {
+    const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
+    const shape& s = p_.type(n.inputs[0]).dims;
+    int axis = detail::normal_axis(static_cast<int>(a.axis), s.rank);
+    if (a.step == 1 && s.size(0, axis) == 1 && form(n.inputs[0]) == layout::plain)
+      return std::pair{n.inputs[0], detail::resolve(a, s.at(axis)).first * s.size(axis + 1, s.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
+  }
+  return {};
+}
+
+buffer_ref planner::home(value_id v) {
+  if (auto view = viewed(v)) {
+    auto base = read(view->first, layout::plain);
+    return base.at(view->second);
+  }
+  if (auto h = home_.find(v); h != home_.end()) return {h->second, 0, form(v)};
+  const node& n = p_.at(v);
+  std::int32_t b;
+  if (n.kind == node_kind::input) {
+    const auto& all = p_.inputs();
+    b = external(buffer_kind::input, static_cast<std::int32_t>(std::find(all.begin(), all.end(), v.node) - all.begin()), bytes_of(v, form(v)));
+  } else if (n.kind == node_kind::state) {
+    b = external(buffer_kind::state, state_index(v.node), bytes_of(v, layout::plain));
+  } else if (n.kind == node_kind::constant) {
+    b = external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), bytes_of(v, layout::plain));
+    plan_.constants_.push_back(n.constant);
+  } else {
+    b = new_block(bytes_of(v, form(v)));
+  }
+  home_[v] = b;
+  return {b, 0, form(v)};
+}
+
+buffer_ref planner::read(value_id v, layout wanted) {
+  buffer_ref r;
+  if (wanted != form(v)) {
+    auto c = converted_.find({v, wanted});
+    if (c != converted_.end() && c->second >= 0) r = {c->second, 0, wanted};
+    else r = home(v);
+  } else r = home(v);
+  touch(r.buffer);
+  return r;
+}
+
+buffer_ref planner::write(value_id v) {
+  auto r = home(v);
+  touch(r.buffer);
+  return r;
+}
+
+void planner::place_roots() {
+  for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
+    value_id v = p_.outputs()[o].value;
+    while (auto view = viewed(v)) {
+      if (view->second != 0 || bytes_of(view->first, form(view->first)) != bytes_of(v, layout::plain)) break;
+      v = view->first;
+    }
+    if (p_.at(v).kind == node_kind::operation && !viewed(v) && !home_.contains(v) && form(v) == layout::plain) {
+      home_[v] = external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain));
+      if (v == p_.outputs()[o].value || viewed(p_.outputs()[o].value)) placed_outputs_.insert(o);
+    }
+  }
+  for (const auto& a : p_.assignments()) {
+    plan_.assigned_.push_back(state_index(a.state));
+    if (p_.at(a.value).kind != node_kind::operation || viewed(a.value) || home_.contains(a.value) || form(a.value) != layout::plain) continue;
+    auto mine = item_of_[static_cast<std::size_t>(a.value.node)];
+    bool safe = true;
+    for (std::size_t i = 0; i < items_.size() && safe; ++i) safe = static_cast<std::int32_t>(i) < mine || !reads_state(items_[i], a.state, static_cast<std::int32_t>(i) == mine, p_.type(a.value).dims);
+    if (!safe) continue;
+    home_[a.value] = external(buffer_kind::state, state_index(a.state), bytes_of(a.value, layout::plain));
+    placed_assignments_.insert(a.state);
+    commit_item_ = std::min(commit_item_, mine);
+  }
+}
+
+value_id planner::base_of(value_id v) const {
+  while (auto view = viewed(v)) v = view->first;
+  return v;
+}
+
+bool planner::reads_state(const item& it, std::int32_t state, bool replaces, const shape& dims) const {
+  auto harmful = [&](value_id v) { return base_of(v).node == state && !(replaces && it.what == item::kind::chain && p_.type(v).dims == dims && v.node == state); };
+  if (it.what == item::kind::reorder) return harmful(it.result);
+  for (auto m : it.nodes) {
+    const node& n = p_.at(m);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (!shape_only(n, k) && harmful(n.inputs[k])) return true;
+  }
+  return (it.tail.bias && harmful(it.tail.bias)) || (it.tail.residual && harmful(it.tail.residual));
+}
+
+void planner::finish() {
+  if (status_ >= 0) {
+    auto& s = virtual_[static_cast<std::size_t>(status_)];
+    s.bytes = plan_.checks_.size() * 8;
+    s.last = now_ + 1;
+  }
+  std::vector<memory_block> blocks;
+  std::vector<std::size_t> owner;
+  for (std::size_t i = 0; i < virtual_.size(); ++i) {
+    auto& b = virtual_[i];
+    if (b.kind != buffer_kind::arena || b.same_as >= 0 || b.first < 0) continue;
+    blocks.push_back({b.bytes, b.first, b.last, 0});
+    owner.push_back(i);
+  }
+  plan_.arena_bytes_ = place_blocks({blocks.data(), blocks.size()}, plan_.cost_.live_peak);
+  std::vector<std::int64_t> offset(virtual_.size());
+  for (std::size_t k = 0; k < blocks.size(); ++k) offset[owner[k]] = blocks[k].offset;
+  for (std::size_t i = 0; i < virtual_.size(); ++i) {
+    const auto& b = virtual_[i];
+    plan_.buffers_.push_back({b.kind, b.index, offset[static_cast<std::size_t>(root_block(static_cast<std::int32_t>(i)))], b.bytes});
+  }
+  if (status_ >= 0)
+    for (auto& c : plan_.checks_) c.offset += offset[static_cast<std::size_t>(status_)];
+  plan_.steps_ = std::move(pending_);
+  for (auto& k : plan_.packs_) {
+    k.steps.first += static_cast<std::uint32_t>(plan_.steps_.size());
+    plan_.cost_.packed += k.bytes;
+  }
+  plan_.steps_.insert(plan_.steps_.end(), pack_steps_.begin(), pack_steps_.end());
+  plan_.scratch_bytes_ = (plan_.scratch_bytes_ + 63) / 64 * 64;
+  plan_.cost_.arena = plan_.arena_bytes_;
+  plan_.cost_.scratch = plan_.scratch_bytes_;
+  plan_.cost_.steps = plan_.steps_.size() - pack_steps_.size();
+  plan_.cost_.stages = plan_.stages_.size();
+  // Addresses of one buffer stand together, so that binding one is one run over its addresses.
+  std::stable_sort(plan_.relocations_.begin(), plan_.relocations_.end(), [](const relocation& a, const relocation& b) { return a.buffer < b.buffer; });
+}
+
+}  // namespace lamina

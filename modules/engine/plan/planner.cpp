@@ -1,0 +1,173 @@
+// The planner's class: what it knows of a program while it makes its plan. Its work is in choose, arrange and emit.
+module;
+#include "../kernels/table.h"
+module lamina:planner;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.nn;
+import :op.shape;
+import :optimize;
+import :plan;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+inline bool is(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
+
+/// Makes one plan: looks at the program, decides, orders, and lets the operations emit their steps.
+class planner final : public emission {
+ public:
+  planner(plan& result, const program& from, lamina::isa set, const pass_options& options)
+      : plan_(result), p_(from), isa_(set), options_(options), table_(kernels::kernels_of(static_cast<kernels::isa>(set))) {}
+
+  void run();
+
+  // ---- emission ----
+  const node& of() const override { return p_.at(current_->nodes[0]); }
+  const tensor_type& in_type(std::size_t i) const override { return p_.type(of().inputs[i]); }
+  const tensor_type& out_type(std::size_t i) const override { return of().results[i]; }
+  buffer_ref in(std::size_t i) override { return read(of().inputs[i], current_->wanted[i]); }
+  buffer_ref out(std::size_t i) override;
+  bool used(std::size_t i) const override;
+  lamina::isa isa() const override { return isa_; }
+  const lamina::epilogue& epilogue() const override { return current_->tail; }
+  buffer_ref operand(value_id v) override { return read(v, v == current_->tail.residual ? form(current_->result) : layout::plain); }
+  const tensor_type& operand_type(value_id v) const override { return p_.type(v); }
+  buffer_ref temporary(std::size_t bytes) override;
+  buffer_ref status(std::string_view message) override;
+  buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) override;
+  void stage() override;
+  void add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) override;
+
+ private:
+  // What is scheduled as one: an operation with its epilogue, a chain of elementwise operations, or a change of layout.
+  struct item {
+    enum class kind { operation, chain, reorder } what = kind::operation;
+    std::vector<std::int32_t> nodes;      // the operation first, then what its epilogue absorbed; or the chain's nodes
+    value_id result;
+    std::vector<layout> wanted;           // of the operands
+    lamina::epilogue tail;
+    layout to = layout::plain;            // of a reorder
+  };
+  struct use_list { std::vector<std::int32_t> nodes; bool root = false; };
+  // Memory before it has an offset: lives over the items that touch it.
+  struct block { buffer_kind kind; std::int32_t index; std::size_t bytes; std::int32_t first = -1, last = -1; std::int32_t same_as = -1; };
+
+  static constexpr std::int32_t nobody = -1;
+
+  // ---- uses ----
+  void look();
+  static bool shape_only(const node& n, std::size_t k) { return n.op->shape_only >> (k < 31 ? k : 31) & 1u; }
+  std::int32_t state_index(std::int32_t node) const;
+  bool elementwise(std::int32_t i) const;
+
+  // ---- layouts ----
+  layout form(value_id v) const;
+  std::int64_t lanes() const { return kernels::lanes(static_cast<kernels::isa>(isa_)); }
+  std::size_t bytes_of(value_id v, layout f) const;
+  // Operations that give 0 for zeros keep the padding channels of a blocked buffer zero.
+  static bool keeps_zero(const node& n);
+  void choose_layouts();
+  bool mixes_number(const node& n) const;
+  // A convolution of few channels reads its plain input directly.
+  bool takes_planar(const node& conv) const;
+  std::vector<layout> wanted_by(const node& n) const;
+
+  // ---- epilogues ----
+  const use_list& uses(value_id v) const;
+  std::optional<double> number_of(value_id v) const;
+  bool is_bias(value_id v, const node& target) const;
+  void absorb_epilogues();
+  // Whether a value can be ready before node `n`: it does not depend on it.
+  bool before(std::int32_t v, std::int32_t n) const;
+  // A bias may have stopped the blocked layout at the addition; with it absorbed, what follows can be blocked too.
+  void rederive_layouts();
+
+  // ---- elementwise chains ----
+  struct group { std::vector<std::int32_t> nodes; std::set<value_id> operands; shape dims; layout form; std::size_t results; };
+  void group_elementwise();
+  bool stays_inside(std::int32_t i, const std::vector<std::int32_t>& nodes) const;
+  int most_temporaries(const std::vector<std::int32_t>& nodes) const;
+
+  // ---- order ----
+  void schedule();
+  std::vector<value_id> dependencies_of_item(std::int32_t n) const;
+  void visit(std::int32_t root);
+  void append(std::int32_t n);
+  void reorder_operands(const node& n, const std::vector<layout>& wanted);
+  void reorder(value_id v, layout to);
+
+  // ---- memory ----
+  std::int32_t new_block(std::size_t bytes);
+  std::int32_t external(buffer_kind kind, std::int32_t index, std::size_t bytes);
+  void touch(std::int32_t b);
+  std::int32_t root_block(std::int32_t b) const;
+  // A result that is only another view of an operand: the operand and the bytes between them.
+  std::optional<std::pair<value_id, std::int64_t>> viewed(value_id v) const;
+  buffer_ref home(value_id v);
+  buffer_ref read(value_id v, layout wanted);
+  buffer_ref write(value_id v);
+
+  // Results that leave the plan are written where they belong: an output into the caller's memory, an assigned value
+  // into its state if nobody reads the old value afterwards.
+  void place_roots();
+  value_id base_of(value_id v) const;
+  // Whether an item reads a state's old value; an elementwise reader that itself replaces it does no harm.
+  bool reads_state(const item& it, std::int32_t state, bool replaces, const shape& dims) const;
+
+  // ---- steps ----
+  void emit_items();
+  static constexpr std::int32_t never = std::numeric_limits<std::int32_t>::max();
+
+  void record(std::size_t steps);
+
+  void emit_reorder();
+
+  kernels::map_function function_of(const node& n) const;
+
+  // An operand or result of a chain, with its strides over the iteration space in elements.
+  struct chain_slot { value_id v; buffer_ref at; std::int64_t stride[max_rank]; std::int64_t size; bool written; };
+
+  void emit_chain();
+  // A result may overwrite an operand of the same size and shape that nobody reads afterwards.
+  void reuse_operand(value_id result, const std::vector<chain_slot>& slots);
+  bool last_read_here(value_id v) const;
+
+  void copy_whole(value_id v, buffer_ref to);
+  void emit_copies();
+
+  void finish();
+
+  plan& plan_;
+  const program& p_;
+  lamina::isa isa_;
+  const pass_options& options_;
+  const kernels::table& table_;
+  bool training_ = false, packing_ = false;
+  std::vector<char> needed_;
+  std::map<value_id, use_list> uses_;
+  std::map<value_id, layout> form_;
+  std::vector<std::int32_t> absorbed_, group_of_, item_of_;
+  std::map<std::int32_t, item> absorbing_;
+  std::vector<group> groups_;
+  std::vector<item> items_;
+  std::map<std::pair<value_id, layout>, std::int32_t> converted_;
+  std::vector<block> virtual_;
+  std::map<value_id, std::int32_t> home_;
+  std::set<std::int32_t> reused_;
+  std::set<std::size_t> placed_outputs_;
+  std::set<std::int32_t> placed_assignments_;
+  std::vector<plan_step> pending_, pack_steps_;
+  std::size_t stage_first_ = 0;
+  std::int32_t now_ = 0, commit_item_ = never, status_ = -1;
+  item* current_ = nullptr;
+};
+
+}  // namespace lamina
