@@ -203,7 +203,8 @@ struct model_traits<Topology, input_list<In...>, P> {
   using element_type = element_of_policies<P>;
   static constexpr std::size_t inputs = sizeof...(In);
   static constexpr auto outputs = typed_outputs_of<Topology, element, In...>;
-  static constexpr shape patterns[] = {In::pattern...};
+  static constexpr shape patterns[sizeof...(In)] = {In::pattern...};
+  static constexpr dtype elements[sizeof...(In)] = {(In::has_element ? dtype_of<typename In::element> : element)...};
   using shape_message = typed_shape_check<Topology, element, In...>;
 
   static void trace(trace_scope& scope, view<const value> in, view<value> out) {
@@ -258,8 +259,10 @@ constexpr bool call_fits(const shape& pattern, const shape& given) {
 template <std::size_t I, class Traits, class X>
 struct call_check {
   static consteval text message() {
+    constexpr tensor_type wanted{Traits::elements[I], Traits::patterns[I]}, given{dtype_of<typename X::element_type>, X::pattern};
     text t;
-    if (!call_fits(Traits::patterns[I], X::pattern)) t << "input " << I << " of the model is " << Traits::patterns[I] << " and is given " << X::pattern;
+    if (wanted.element != given.element) t << "input " << I << " of the model is " << wanted << " and is given " << given;
+    else if (!call_fits(wanted.dims, given.dims)) t << "input " << I << " of the model is " << wanted.dims << " and is given " << given.dims;
     return t;
   }
 };
@@ -268,6 +271,10 @@ inline constexpr bool calls_with = false;
 template <class Traits, std::size_t... I, class... X>
   requires(no_error<call_check<I, Traits, X>> && ...)
 inline constexpr bool calls_with<Traits, std::index_sequence<I...>, X...> = true;
+
+/// Elements that stand in memory; expressions are evaluated first.
+template <class X>
+concept InMemory = requires(const X& x) { typename X::element_type; x.data().data(); };
 
 template <class Traits, class First>
 consteval shape call_result() {
@@ -315,13 +322,15 @@ class model {
 
   /// Inference. A missing leading dimension is 1 and is missing in the result.
   /// Errors: shape_error for extents that do not fit.
-  template <class... X>
+  template <detail::InMemory... X>
     requires(sizeof...(X) == traits::inputs && detail::calls_with<traits, std::index_sequence_for<X...>, X...>)
   auto operator()(const X&... x) {
     return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, x...);
   }
-  /// Runs on the caller's memory: one input, one output.
-  template <class X, class Y>
+  /// Runs on the caller's memory: one input, one output, all dimensions given. Errors: shape_error, state_error if `out` is shared.
+  template <detail::InMemory X, detail::InMemory Y>
+    requires(traits::inputs == 1 && traits::outputs.size() == 1 && dtype_of<typename X::element_type> == traits::elements[0] &&
+             dtype_of<typename Y::element_type> == traits::outputs[0].element)
   void run(const X& in, Y& out) {
     const shape s[] = {in.shape()};
     executor& e = core_.at(view<const shape>(s, 1));

@@ -43,7 +43,7 @@ export template <class Traits>
 class reference_model {
  public:
   explicit reference_model(std::shared_ptr<reference_core> core) : core_(std::move(core)), runner_(core_->runner()) {}
-  template <class... X>
+  template <detail::InMemory... X>
     requires(sizeof...(X) == Traits::inputs && detail::calls_with<Traits, std::index_sequence_for<X...>, X...>)
   auto operator()(const X&... x) {
     return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return runner_.at(s); }, x...);

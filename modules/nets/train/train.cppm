@@ -88,7 +88,8 @@ trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const 
 
 /// Trains a model that classifies images. The order of examples depends on seed and epoch alone; the last, smaller batch
 /// counts too; results have the same bits for any number of threads.
-/// Errors: shape_error where data and model do not fit; value_error for a label outside the classes; file_error.
+/// Errors: shape_error where data and model do not fit; value_error for a label outside the classes, for a loss that is not
+/// finite, and for a checkpoint of another seed or of other batches; file_error.
 export template <const auto& Topology, class... Rest, class Loss, Optimiser O>
 training_report fit(model<Topology, Rest...>& net, const image_dataset& data, const Loss& loss, const O& optimiser, const fit_options& options = {}) {
   return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);

@@ -67,7 +67,7 @@ struct trainer::implementation {
     }
     if (weights.empty()) detail::raise(error_kind::state, "fit: no parameter of the model is trainable");
     auto g = gradients(l, view<const value>(weights));
-    value rate = p->input("learning rate", {dtype::float32, {}});
+    value rate = p->input("learning rate", {d.element, {}});
     if (!store.find(step_name)) store.make(std::string(step_name), {dtype::float32, {}}, initialiser::constant(0), 0, state_role::optimiser, false);
     value count = p->state(step_name, {dtype::float32, {}});
     value next = count + 1;
@@ -116,18 +116,18 @@ struct trainer::implementation {
   const void* loaded() const { return net.definition().element == dtype::float64 ? static_cast<const void*>(images.data()) : pixels.data(); }
 
   struct batch_result { double loss; std::int64_t hits; };
-  batch_result run_batch(plan_runner& plans, const image_dataset& data, view<const std::int64_t> indices, float rate, bool training) {
+  batch_result run_batch(plan_runner& plans, const image_dataset& data, view<const std::int64_t> indices, double rate, bool training) {
     load(data, indices);
     auto n = static_cast<std::int64_t>(indices.size());
     const shape shapes[] = {batch_shape(n, data), shape{dim(n)}, shape{}};
     executor& e = plans.at({shapes, training ? 3u : 2u});
     double loss64 = 0;
-    float loss32 = 0;
+    float loss32 = 0, rate32 = static_cast<float>(rate);
     std::int64_t hits = 0;
     bool wide = net.definition().element == dtype::float64;
     e.bind_input(0, loaded());
     e.bind_input(1, labels.data());
-    if (training) e.bind_input(2, &rate);
+    if (training) e.bind_input(2, wide ? static_cast<const void*>(&rate) : &rate32);
     e.bind_output(0, wide ? static_cast<void*>(&loss64) : &loss32);
     e.bind_output(1, &hits);
     e.run();
@@ -153,6 +153,7 @@ std::string trainer::explain(std::int64_t batch) const {
 
 evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int threads) {
   auto& at = *impl_;
+  if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
   plan_runner plans(at.check_program, &at.net.parameters(), at.where, at.net.options().passes);
   evaluation r;
@@ -171,11 +172,78 @@ evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int 
   return r;
 }
 
+// ---- checkpoints ----------------------------------------------------------------------------------------------------
+
+void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path) {
+  std::vector<named_tensor> all;
+  for (std::size_t i = 0; i < store.size(); ++i) all.push_back({store[i].name(), store[i].value()});
+  write_safetensors(path, view<const named_tensor>(all.data(), all.size()),
+                    {{"format", "lamina checkpoint 1"}, {"epoch", std::to_string(at.epoch)}, {"batch", std::to_string(at.batch)},
+                     {"step", std::to_string(at.step)}, {"seed", std::to_string(at.seed)}});
+}
+
+namespace {
+
+// A checkpoint that fits a store; the store does not change before `take`.
+struct checkpoint {
+  safetensors_file file;
+  checkpoint_position at;
+  std::vector<std::pair<parameter*, const any_tensor*>> found;
+  void take() const {
+    for (auto& [p, v] : found) p->assign(*v);
+  }
+};
+
+checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
+  checkpoint c{read_safetensors(path), {}, {}};
+  const auto& file = c.file;
+  auto fail = [&](std::string_view field, std::string_view words) {
+    text t;
+    t << path << ": " << field << " " << words;
+    detail::raise(error_kind::file, t);
+  };
+  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1") fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
+  auto number = [&](const char* name) {
+    auto f = file.metadata.find(name);
+    char* end = nullptr;
+    std::int64_t v = f == file.metadata.end() ? -1 : static_cast<std::int64_t>(std::strtoll(f->second.c_str(), &end, 10));
+    if (f == file.metadata.end() || f->second.empty() || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
+    return v;
+  };
+  auto& at = c.at = {number("epoch"), number("batch"), number("step"), number("seed")};
+  constexpr std::int64_t most = std::int64_t(1) << 31;
+  if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0) fail("the position", "is negative or beyond all bounds");
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    const any_tensor* v = file.find(store[i].name());
+    if (!v) fail("state `" + store[i].name() + "`", "is missing");
+    if (v->type() != store[i].value().type()) {
+      text w;
+      w << "is " << v->type() << " and the model expects " << store[i].value().type();
+      fail("state `" + store[i].name() + "`", w.view());
+    }
+    c.found.emplace_back(&store[i], v);
+  }
+  for (const auto& t : file.tensors)
+    if (!store.find(t.name)) fail("state `" + t.name + "`", "is in the file, but not in the model");
+  return c;
+}
+
+}  // namespace
+
+checkpoint_position load_checkpoint(parameter_store& store, const std::string& path) {
+  auto found = read_checkpoint(store, path);
+  found.take();
+  return found.at;
+}
+
+// ---- training -------------------------------------------------------------------------------------------------------
+
 training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   auto& at = *impl_;
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   at.batch_shape(1, data);
+  if (o.validation) at.batch_shape(1, *o.validation);
   if (o.threads > 0 && o.threads != at.where->threads()) at.where = std::make_shared<context>(o.threads, at.where->isa());
   plan_runner plans(at.train_program, &at.net.parameters(), at.where, at.net.options().passes);
   plan_runner checks(at.check_program, &at.net.parameters(), at.where, at.net.options().passes);
@@ -183,12 +251,16 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   const std::int64_t batches = (data.size() + o.batch - 1) / o.batch, steps = batches * o.epochs;
   checkpoint_position position{0, 0, 0, o.seed};
   if (o.resume && !o.checkpoint.empty() && std::filesystem::exists(o.checkpoint)) {
-    position = load_checkpoint(at.net.parameters(), o.checkpoint);
-    if (position.seed != o.seed) {
-      text t;
+    auto found = read_checkpoint(at.net.parameters(), o.checkpoint);
+    position = found.at;
+    text t;
+    if (position.seed != o.seed)
       t << o.checkpoint << ": was written with seed " << position.seed << " and training goes on with seed " << o.seed;
-      detail::raise(error_kind::value, t);
-    }
+    else if (position.batch >= batches || position.step != position.epoch * batches + position.batch)
+      t << o.checkpoint << ": stands at batch " << position.batch << " of epoch " << position.epoch + 1 << " after " << position.step
+        << " batches, which is no place in epochs of " << batches << " batches";
+    if (!t.empty()) detail::raise(error_kind::value, t);
+    found.take();
   }
   auto begin = std::chrono::steady_clock::now();
   training_report report;
@@ -207,7 +279,7 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     for (std::int64_t b = first_batch; b < batches && !report.stopped; ++b) {
       std::int64_t first = b * o.batch, n = std::min(o.batch, data.size() - first);
       now.learning_rate = o.schedule(at.base_rate, epoch * batches + b, steps);
-      auto r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, static_cast<float>(now.learning_rate), true);
+      auto r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, now.learning_rate, true);
       loss += r.loss * static_cast<double>(n);
       hits += r.hits;
       seen += n;
@@ -269,50 +341,6 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   report.seconds = seconds_since(begin);
   report.images_per_second = training_seconds > 0 ? static_cast<double>(trained) / training_seconds : 0;
   return report;
-}
-
-// ---- checkpoints ----------------------------------------------------------------------------------------------------
-
-void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path) {
-  std::vector<named_tensor> all;
-  for (std::size_t i = 0; i < store.size(); ++i) all.push_back({store[i].name(), store[i].value()});
-  write_safetensors(path, view<const named_tensor>(all.data(), all.size()),
-                    {{"format", "lamina checkpoint 1"}, {"epoch", std::to_string(at.epoch)}, {"batch", std::to_string(at.batch)},
-                     {"step", std::to_string(at.step)}, {"seed", std::to_string(at.seed)}});
-}
-
-checkpoint_position load_checkpoint(parameter_store& store, const std::string& path) {
-  auto file = read_safetensors(path);
-  auto fail = [&](std::string_view field, std::string_view words) {
-    text t;
-    t << path << ": " << field << " " << words;
-    detail::raise(error_kind::file, t);
-  };
-  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1") fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
-  auto number = [&](const char* name) {
-    auto f = file.metadata.find(name);
-    char* end = nullptr;
-    std::int64_t v = f == file.metadata.end() ? -1 : static_cast<std::int64_t>(std::strtoll(f->second.c_str(), &end, 10));
-    if (f == file.metadata.end() || f->second.empty() || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
-    return v;
-  };
-  checkpoint_position at{number("epoch"), number("batch"), number("step"), number("seed")};
-  if (at.epoch < 0 || at.batch < 0 || at.step < 0) fail("the position", "is negative");
-  std::vector<std::pair<parameter*, const any_tensor*>> found;
-  for (std::size_t i = 0; i < store.size(); ++i) {
-    const any_tensor* v = file.find(store[i].name());
-    if (!v) fail("state `" + store[i].name() + "`", "is missing");
-    if (v->type() != store[i].value().type()) {
-      text w;
-      w << "is " << v->type() << " and the model expects " << store[i].value().type();
-      fail("state `" + store[i].name() + "`", w.view());
-    }
-    found.emplace_back(&store[i], v);
-  }
-  for (const auto& t : file.tensors)
-    if (!store.find(t.name)) fail("state `" + t.name + "`", "is in the file, but not in the model");
-  for (auto& [p, v] : found) p->assign(*v);
-  return at;
 }
 
 }  // namespace lamina
