@@ -1,4 +1,5 @@
 """Problem 11: training LeNet, lamina and dlib turn by turn, each in a process of its own on the same cores."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -12,7 +13,8 @@ STEPS = {64: 300, 128: 150}
 def rate(run, program, batch, threads, out):
     """Images per second of one turn, or None."""
     cores = [run.core] if threads == 1 else sorted(os.sched_getaffinity(0))[:threads]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": str(threads), "DLIB_NUM_THREADS": str(threads)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": str(threads),
+                   "DLIB_NUM_THREADS": str(threads)}
     command = [str(program), str(out), DATA, str(batch), str(STEPS[batch]), str(threads)]
     done = subprocess.run(command, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, cores))
     return json.loads(out.read_text()) if done.returncode == 0 else None
@@ -22,6 +24,8 @@ def run(run):
     ours, dlib = run.program("bench_lenet_lamina"), run.program("bench_lenet_dlib")
     out = pathlib.Path(run.folder.name) / "lenet.json"
     rows = []
+    absent = [] if importlib.util.find_spec("torch") else [
+        {"name": "PyTorch", "version": "absent", "isa": None, "value": None, "median": None}]
     if not ours:
         print("bench_lenet_lamina is not built")
         return rows
@@ -45,7 +49,7 @@ def run(run):
             row = {"problem": "11 LeNet training", "shape": f"Fashion-MNIST, Adam, batch {batch}", "threads": threads,
                    "isa": mine[0]["isa"], "unit": "images/s", "ours": value,
                    "peers": [{"name": "dlib", "version": theirs[0]["version"] if theirs else "absent", "isa": None,
-                              "value": peer, "median": None}],
+                              "value": peer, "median": None}] + absent,
                    "ratio": value / peer if peer else None, "floor": "ratio >= 2.0", "goal": None,
                    "details": {"note": f"best of {ROUNDS} turns"}}
             print(f"batch {batch}, {threads} threads: lamina {value:.0f} images/s, dlib {peer or 0:.0f}", flush=True)

@@ -20,7 +20,8 @@ def meets(row, sentence):
     if not match or row[match[1]] is None:
         return None
     left, right = row[match[1]], float(match[3])
-    return {">=": left >= right, "<=": left <= right, ">": left > right, "<": left < right, "=": left == right}[match[2]]
+    return {">=": left >= right, "<=": left <= right, ">": left > right, "<": left < right,
+            "=": left == right}[match[2]]
 
 
 def short(value):
@@ -48,8 +49,9 @@ def verdict(row):
 
 def markdown(machine, date, rows):
     lines = [f"# Benchmarks, {date}", "", machine, "",
-             "Written by `./bootstrap bench`; `../README.md` says how to read it.  Times are the least of many, medians in "
-             "brackets; ratio = best peer / ours (for rates ours / best peer), so that more than 1 means: ours is better.", ""]
+             "Written by `./bootstrap bench`; `../README.md` says how to read it.  Times are the least of many, "
+             "medians in brackets; ratio = best peer / ours (for rates ours / best peer): above 1 ours is better.",
+             ""]
     problem = None
     for row in rows:
         if row["problem"] != problem:
@@ -59,7 +61,8 @@ def markdown(machine, date, rows):
             chosen = [f"{p['name']} {p['version']}" + (f" ({p['isa']})" if p["isa"] else "") for p in row["peers"]]
             if chosen:
                 lines += ["Peers: " + ", ".join(chosen) + ".", ""]
-            lines.append("| shape | unit | ours | " + "".join(f"{name} | " for name in peers) + "ratio | of FMA peak | probe times | floor, goal |")
+            lines.append("| shape | unit | ours | " + "".join(f"{name} | " for name in peers) +
+                         "ratio | of FMA peak | probe times | floor, goal |")
             lines.append("|---|---|" + "---|" * (len(peers) + 5))
         details = row.get("details") or {}
 

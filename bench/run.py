@@ -19,8 +19,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # What holds each library to one instruction set.  BLIS 0.9 takes numbers: 0 skx, 3 haswell.
 HELD_TO = {
-    "avx512": {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "0", "DNNL_MAX_CPU_ISA": "AVX512_CORE", "LAMINA_ISA": "avx512"},
-    "avx2": {"OPENBLAS_CORETYPE": "Haswell", "BLIS_ARCH_TYPE": "3", "DNNL_MAX_CPU_ISA": "AVX2", "LAMINA_ISA": "avx2"},
+    "avx512": {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "0", "DNNL_MAX_CPU_ISA": "AVX512_CORE"},
+    "avx2": {"OPENBLAS_CORETYPE": "Haswell", "BLIS_ARCH_TYPE": "3", "DNNL_MAX_CPU_ISA": "AVX2"},
 }
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "DLIB_NUM_THREADS")}
 
@@ -39,8 +39,7 @@ def usable_sets():
 
 
 def describe_machine():
-    name = cpu_field("model name")
-    system = platform.freedesktop_os_release().get("PRETTY_NAME", "") if hasattr(platform, "freedesktop_os_release") else ""
+    name, system = cpu_field("model name"), platform.freedesktop_os_release().get("PRETTY_NAME", "")
     return f"{name}, {os.cpu_count()} cores, {'/'.join(usable_sets())}; {system}"
 
 
@@ -97,7 +96,8 @@ def problems():
 
 def main():
     parser = argparse.ArgumentParser(description="Runs the benchmarks and writes bench/report/.")
-    parser.add_argument("--build", default=HERE.parent / "build" / "bench", help="the build tree (default: build/bench)")
+    parser.add_argument("--build", default=HERE.parent / "build" / "bench",
+                        help="the build tree (default: build/bench)")
     parser.add_argument("--problem", type=int, action="append", help="only this problem of the report; may be repeated")
     parser.add_argument("--exhaustive", action="store_true", help="look for errors over all 2^32 floats (some minutes)")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")

@@ -30,9 +30,9 @@ bound bind(const problem& p) {
   const memory::dims weight = grouped ? memory::dims{p.groups, outs, ins, p.kernel, p.kernel}
                                       : memory::dims{p.out_channels, ins, p.kernel, p.kernel};
   const auto s = std::make_shared<state>();
-  const auto chosen = bench::onednn::convolution(s->engine, {in, f32, any}, {weight, f32, any},
-                                                 {bias, f32, memory::format_tag::x}, {out, f32, any},
-                                                 {p.stride, p.stride}, {p.padding, p.padding});
+  const auto chosen =
+      bench::onednn::convolution(s->engine, {in, f32, any}, {weight, f32, any}, {bias, f32, memory::format_tag::x},
+                                 {out, f32, any}, {p.stride, p.stride}, {p.padding, p.padding});
   s->primitive = dnnl::convolution_forward(chosen);
   const auto reorder = [&s](const memory::dims& dims, memory::format_tag tag, const float* plain, memory& to) {
     memory from({dims, memory::data_type::f32, tag}, s->engine, const_cast<float*>(plain));
@@ -46,7 +46,8 @@ bound bind(const problem& p) {
   reorder(in, memory::format_tag::nchw, p.in, s->in);
   reorder(weight, grouped ? memory::format_tag::goihw : memory::format_tag::oihw, p.weight, s->weight);
   reorder(bias, memory::format_tag::x, p.bias, s->bias);
-  s->arguments = {{DNNL_ARG_SRC, s->in}, {DNNL_ARG_WEIGHTS, s->weight}, {DNNL_ARG_BIAS, s->bias}, {DNNL_ARG_DST, s->out}};
+  s->arguments = {
+      {DNNL_ARG_SRC, s->in}, {DNNL_ARG_WEIGHTS, s->weight}, {DNNL_ARG_BIAS, s->bias}, {DNNL_ARG_DST, s->out}};
   return {[s] {
             s->primitive.execute(s->stream, s->arguments);
             s->stream.wait();

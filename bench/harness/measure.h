@@ -33,7 +33,7 @@ struct comparison {
   std::vector<pairing> pairs;  // one per peer
   double probe = 0;            // the fastest probe, seconds
   int rejected = 0;
-  bool quiet = true;           // false: too few pairs were accepted, so that all were taken
+  bool quiet = true;  // false: too few pairs were accepted, so that all were taken
 };
 
 inline double seconds_of(const call& run, long count) {
@@ -70,8 +70,8 @@ inline comparison compare(const call& ours, const std::vector<call>& peers, cons
     const long peer_calls = calls_per_sample(peer, how.sample_seconds);
     const double cost = seconds_of(ours, 1) * static_cast<double>(our_calls) +
                         seconds_of(peer, 1) * static_cast<double>(peer_calls) + 2 * fma_probe();
-    const auto wanted =
-        static_cast<std::size_t>(std::clamp(static_cast<int>(how.budget_seconds / cost), std::min(5, how.pairs), how.pairs));
+    const auto wanted = static_cast<std::size_t>(
+        std::clamp(static_cast<int>(how.budget_seconds / cost), std::min(5, how.pairs), how.pairs));
     std::vector<double> accepted[2], all[2];
     for (std::size_t attempt = 0; attempt < 3 * wanted && accepted[0].size() < wanted; ++attempt) {
       double seconds[2];
@@ -128,7 +128,8 @@ inline void measure(row& r, const call& ours, const std::vector<contender>& peer
     }
     r.peers.push_back(std::move(out));
   }
-  if (r.share) r.share = *r.share / best->ours.best / (fma_probe_flops / c.probe);  // it came in as a count of operations
+  if (r.share)
+    r.share = *r.share / best->ours.best / (fma_probe_flops / c.probe);  // it came in as a count of operations
 }
 
 /// The geometric means of rows of one problem: times, and the ratio of each row to its own best peer.

@@ -16,11 +16,11 @@ namespace {
 using image = dlib::matrix<unsigned char>;
 template <long Filters, long Padding, class Subnet>
 using convolution = dlib::add_layer<dlib::con_<Filters, 5, 5, 1, 1, Padding, Padding>, Subnet>;
-template <class Subnet> using pool = dlib::max_pool<2, 2, 2, 2, Subnet>;
+template <class Subnet>
+using pool = dlib::max_pool<2, 2, 2, 2, Subnet>;
 
 using features = pool<dlib::relu<convolution<16, 0, pool<dlib::relu<convolution<6, 2, dlib::input<image>>>>>>>;
-using lenet = dlib::loss_multiclass_log<
-    dlib::fc<10, dlib::relu<dlib::fc<84, dlib::relu<dlib::fc<120, features>>>>>>;
+using lenet = dlib::loss_multiclass_log<dlib::fc<10, dlib::relu<dlib::fc<84, dlib::relu<dlib::fc<120, features>>>>>>;
 
 }  // namespace
 
@@ -48,15 +48,17 @@ int main(int argc, char** argv) {
   trainer.set_iterations_without_progress_threshold(1000000);
   trainer.set_mini_batch_size(batch);
   const auto train = [&](std::size_t count) {
-    for (std::size_t s = 0; s < count; ++s) trainer.train_one_step(images[s % images.size()], labels[s % images.size()]);
+    for (std::size_t s = 0; s < count; ++s)
+      trainer.train_one_step(images[s % images.size()], labels[s % images.size()]);
     trainer.get_net(dlib::force_flush_to_disk::no);  // waits for the training thread
   };
   train(warm_up);
   const auto begin = std::chrono::steady_clock::now();
   train(steps);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-  bench::write_json(argv[1], {{"name", "dlib"},
-                              {"version", std::to_string(DLIB_MAJOR_VERSION) + "." + std::to_string(DLIB_MINOR_VERSION)},
-                              {"images_per_second", static_cast<double>(batch * steps) / spent.count()},
-                              {"loss", trainer.get_average_loss()}});
+  bench::write_json(argv[1],
+                    {{"name", "dlib"},
+                     {"version", std::to_string(DLIB_MAJOR_VERSION) + "." + std::to_string(DLIB_MINOR_VERSION)},
+                     {"images_per_second", static_cast<double>(batch * steps) / spent.count()},
+                     {"loss", trainer.get_average_loss()}});
 }

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   std::FILE* out = std::fopen(argv[1], "w");
   if (!out) return 2;
   std::fprintf(out, "{\"name\": \"lamina\", \"isa\": \"%s\", \"images_per_second\": %.1f, \"loss\": %.4f}\n",
-               std::string(lamina::name_of(lamina::target_isa())).c_str(), static_cast<double>(batch * steps) / seconds, loss);
+               std::string(lamina::name_of(lamina::target_isa())).c_str(), static_cast<double>(batch * steps) / seconds,
+               loss);
   return std::fclose(out) == 0 ? 0 : 2;
 }

@@ -32,7 +32,8 @@ double finite(float x) { return std::isinf(x) ? std::copysign(0x1p128, x) : stat
 
 }  // namespace
 
-std::vector<double> largest_errors(const std::string& name, const std::vector<function>& functions, std::uint64_t step) {
+std::vector<double> largest_errors(const std::string& name, const std::vector<function>& functions,
+                                   std::uint64_t step) {
   constexpr long block = 4096;
   const auto exact = name == "exp" ? exact_exp : exact_tanh;
   std::vector<double> largest(functions.size()), right(block), unit(block);

@@ -25,7 +25,8 @@ inline void store(float* p, vector x) { _mm256_storeu_ps(p, x); }
 constexpr auto exp_1 = Sleef_expf8_u10avx2, tanh_1 = Sleef_tanhf8_u10avx2, tanh_35 = Sleef_tanhf8_u35avx2;
 #endif
 
-template <auto F> void over(const float* in, float* out, long n) {
+template <auto F>
+void over(const float* in, float* out, long n) {
   for (long i = 0; i < n; i += lanes) store(out + i, F(load(in + i)));
 }
 
@@ -35,7 +36,9 @@ const std::string version = std::to_string(SLEEF_VERSION_MAJOR) + "." + std::to_
 }  // namespace
 
 library sleef_1() {
-  const auto find = [](const std::string& name) { return name == "exp" ? function(&over<exp_1>) : function(&over<tanh_1>); };
+  const auto find = [](const std::string& name) {
+    return name == "exp" ? function(&over<exp_1>) : function(&over<tanh_1>);
+  };
   return {"SLEEF u10", version, program_isa_name, find};
 }
 library sleef_35() {

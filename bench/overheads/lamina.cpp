@@ -1,4 +1,9 @@
 // Our small calls.
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
 #include "small_calls.h"
 
 import lamina;
@@ -7,7 +12,8 @@ namespace {
 
 using namespace lamina;
 
-template <int Layers> consteval auto repeated() {
+template <int Layers>
+consteval auto repeated() {
   return []<auto... I>(std::index_sequence<I...>) {
     return sequential(((void)I, nn::linear{.in = 4, .out = 4})...);
   }(std::make_index_sequence<Layers>());
@@ -50,7 +56,8 @@ struct hand_bound {
     for (const plan_step& s : p.steps()) steps.push_back(s);
     while (steps.size() < small_layers) steps.push_back(steps.back());
   }
-  template <std::size_t... I> void call(std::index_sequence<I...>) {
+  template <std::size_t... I>
+  void call(std::index_sequence<I...>) {
     (steps[I].run(static_cast<std::byte*>(arguments.data()) + steps[I].arguments, scratch.data()), ...);
   }
   storage arguments, scratch;

@@ -51,7 +51,8 @@ int main(int argc, char** argv) {
   const double steps = static_cast<double>(overheads::small_steps());
   const contender by_hand{"the kernels alone", "lamina", "", overheads::call_small_kernels};
   row whole = measured("a bound run per step, with its kernel", overheads::run_small_steps, {by_hand}, "", "");
-  for (auto* value : {&whole.ours, &whole.median, &whole.peers[0].value, &whole.peers[0].median}) *value = **value / steps;
+  for (auto* value : {&whole.ours, &whole.median, &whole.peers[0].value, &whole.peers[0].median})
+    *value = **value / steps;
   whole.probe.reset();
   row net = whole;
   net.shape = "a bound run per step, beside its kernel";

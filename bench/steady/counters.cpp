@@ -33,7 +33,10 @@ void note_allocation() {
   if (counting) ++shared->allocations;
 }
 
-template <class Function> Function* next(const char* name) { return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name)); }
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
 
 }  // namespace
 
@@ -74,7 +77,7 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) {
 namespace bench::steady {
 
 void begin() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_system_call;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &action, nullptr);

@@ -57,7 +57,8 @@ void add_counts(report& all, const std::string& what, const steady::counts& c, l
 struct spread {
   double median, high, worst;  // ticks of the clock; the two others as multiples of the median
 };
-template <class Run> spread spread_of(long runs, Run run) {
+template <class Run>
+spread spread_of(long runs, Run run) {
   std::vector<unsigned> ticks(static_cast<std::size_t>(runs));
   for (unsigned& t : ticks) {
     const unsigned long long begin = __rdtsc();
@@ -75,7 +76,8 @@ int main(int argc, char** argv) {
   const arguments a = parse(argc, argv);
   const steady::counts example = steady::counted(count_examples);
   if (example.allocations != 10 || example.locks != 10 || example.system_calls != 10) {
-    std::fprintf(stderr, "counting fails: %ld %ld %ld of 10\n", example.allocations, example.locks, example.system_calls);
+    std::fprintf(stderr, "counting fails: %ld %ld %ld of 10\n", example.allocations, example.locks,
+                 example.system_calls);
     return 1;
   }
   report all;
