@@ -47,7 +47,7 @@ std::string draw(const panel& p, const std::vector<std::int64_t>& epochs, const 
   std::string s = svg::text(p.left, p.top - 16, p.title, {.size = 14, .bold = true});
   for (double v = y.low; v < y.high + y.step / 2; v += y.step) {
     s += svg::line(p.left, at_y(v), p.left + p.width, at_y(v), svg::rule);
-    s += svg::text(p.left - 8, at_y(v) + 4, svg::number(v, y.digits) + std::string(p.unit),
+    s += svg::text(p.left - 8, at_y(v) + 4, svg::fixed(v, y.digits) + std::string(p.unit),
                    {.fill = svg::faint, .anchor = "end"});
   }
   const auto stride = std::max<std::int64_t>(1, (epochs.back() - epochs.front() + 9) / 10);
@@ -78,7 +78,7 @@ std::string draw(const panel& p, const std::vector<std::int64_t>& epochs, const 
          "\" stroke-width=\"2\" stroke-linejoin=\"round\"/>\n<g fill=\"" + std::string(c.colour) + "\">" + dots + "</g>\n";
     const double x = at_x(last) + 12;
     s += svg::text(x, labels[k] - 2, c.name, {.fill = c.colour});
-    s += svg::text(x, labels[k] + 12, svg::number(c.values.back(), p.label_digits) + std::string(p.unit),
+    s += svg::text(x, labels[k] + 12, svg::fixed(c.values.back(), p.label_digits) + std::string(p.unit),
                    {.fill = c.colour, .bold = true});
   }
   return s;

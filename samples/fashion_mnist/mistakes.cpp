@@ -44,7 +44,7 @@ std::string picture(std::span<const std::uint8_t> pixels, std::int64_t side) {
 
 std::string mistake_sheet(const std::vector<mistake>& shown, std::size_t all, std::int64_t side,
                           const std::vector<std::string>& class_names) {
-  constexpr int columns = 8, cell_width = 124, cell_height = 156, margin = 40, head = 92;
+  constexpr int columns = 8, cell_width = 138, cell_height = 156, margin = 40, head = 92;
   constexpr double picture_size = 96;
   constexpr std::string_view red = "#b91c1c";
   const int rows = (static_cast<int>(shown.size()) + columns - 1) / columns;
@@ -64,7 +64,7 @@ std::string mistake_sheet(const std::vector<mistake>& shown, std::size_t all, st
     s += "<rect x=\"-0.5\" y=\"-0.5\" width=\"97\" height=\"97\" fill=\"#ffffff\" stroke=\"" + std::string(svg::rule) + "\"/>\n";
     s += "<g transform=\"scale(" + svg::number(picture_size / static_cast<double>(side), 6) +
          ")\" fill=\"none\" shape-rendering=\"crispEdges\">\n" + picture(m.pixels, side) + "</g>\n";
-    s += svg::text(0, 113, name(m.predicted) + " " + svg::number(100 * m.probability, 1) + " %", {.fill = red, .bold = true});
+    s += svg::text(0, 113, name(m.predicted) + " " + svg::fixed(100 * m.probability, 1) + " %", {.fill = red, .bold = true});
     s += svg::text(0, 129, "is: " + name(m.truth));
     s += "</g>\n";
   }

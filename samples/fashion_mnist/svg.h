@@ -8,10 +8,14 @@ namespace svg {
 
 inline constexpr std::string_view ink = "#1f2937", faint = "#6b7280", rule = "#e5e7eb";
 
-inline std::string number(double x, int digits = 1) {
+inline std::string fixed(double x, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, x);
-  std::string s = text;
+  return text;
+}
+/// Without zeros at the end.
+inline std::string number(double x, int digits = 1) {
+  std::string s = fixed(x, digits);
   if (s.find('.') != s.npos) {
     while (s.back() == '0') s.pop_back();
     if (s.back() == '.') s.pop_back();
