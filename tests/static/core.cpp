@@ -54,6 +54,5 @@ static_assert(!HasKey<pair_of, "output">);
 template <fixed_string A, fixed_string B>
 concept DictOf = requires { sizeof(dict<entry<A, int>, entry<B, int>>); };
 static_assert(DictOf<"a", "b">);
-static_assert(!DictOf<"a", "a">);
 
 }  // namespace
