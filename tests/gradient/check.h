@@ -3,10 +3,10 @@
 
 namespace engine_test {
 
-inline void check(std::string_view name, const std::vector<array>& in, const builder& build) {
+inline void check(std::string_view name, const std::vector<array>& in, const builder& build, bool also_float32 = true) {
   std::string shapes;
   for (const auto& a : in) shapes += " " + a.shape().string();
-  auto report = check_gradient(in, build);
+  auto report = check_gradient(in, build, also_float32);
   BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, name << shapes << ": error " << report.worst << ", " << report.where);
 }
 inline array real(const lamina::shape& s, int seed, double low = -2, double high = 2) {

@@ -1,0 +1,204 @@
+// Rewritings of programs: each rule with its counter, with its switch off, and with equal results.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+array real(const shape& s, int seed, double low = -2, double high = 2) { return random_array(dtype::float32, s, seed, low, high); }
+
+std::size_t lines_with(const plan& p, std::string_view word) {
+  std::size_t n = 0;
+  for (const auto& l : p.lines()) n += l.what.find(word) != std::string::npos;
+  return n;
+}
+
+// A graph over one input, its results with a set of passes, and the plan.
+struct outcome {
+  array result;
+  std::shared_ptr<const lamina::plan> plan;
+};
+outcome outcome_of(const array& in, const std::function<value(const value&)>& build, const pass_options& options) {
+  graph g;
+  g.output(build(g.input(in)));
+  auto r = g.run(options)[0];
+  return {r, g.plan};
+}
+
+// A rule applies where it is on, not where it is off, and changes no result beyond `tolerance`.
+void rule(const char* name, const array& in, const std::function<value(const value&)>& build, std::string_view gone, double tolerance = 0) {
+  BOOST_TEST_CONTEXT(name) {
+    auto on = outcome_of(in, build, {}), off = outcome_of(in, build, {.fold_constants = false, .simplify = false});
+    BOOST_CHECK_GE(on.plan->counters().simplified, 1);
+    BOOST_CHECK_EQUAL(off.plan->counters().simplified, 0);
+    BOOST_CHECK_LE(distance(on.result, off.result), tolerance);
+    if (!gone.empty()) BOOST_CHECK_LT(lines_with(*on.plan, gone), lines_with(*off.plan, gone));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(passes)
+
+BOOST_AUTO_TEST_CASE(neutral_numbers) {
+  const array x = real({3, 4}, 1);
+  rule("x + 0", x, [](const value& v) -> value { return exp(v + 0); }, "add");
+  rule("0 + x", x, [](const value& v) -> value { return exp(0 + v); }, "add");
+  rule("x - 0", x, [](const value& v) -> value { return exp(v - 0); }, "subtract");
+  rule("x * 1", x, [](const value& v) -> value { return exp(v * 1); }, "multiply");
+  rule("1 * x", x, [](const value& v) -> value { return exp(1 * v); }, "multiply");
+  rule("x / 1", x, [](const value& v) -> value { return exp(v / 1); }, "divide");
+  rule("x ^ 1", x, [](const value& v) -> value { return exp(pow(v, 1)); }, "pow");
+  auto ones = to_tensor(array_of(dtype::float32, {4}, {1, 1, 1, 1}));
+  rule("x * ones", x, [&](const value& v) -> value { return exp(v * v.owner().constant(ones)); }, "multiply");
+}
+
+BOOST_AUTO_TEST_CASE(numbers_that_are_not_neutral_stay) {
+  const array x = real({3, 1}, 1);
+  auto plain = [&](const std::function<value(const value&)>& f) { return outcome_of(x, f, {}).plan->counters().simplified; };
+  BOOST_TEST(plain([](const value& v) -> value { return 0 - v; }) == 0);
+  BOOST_TEST(plain([](const value& v) -> value { return 1 / v; }) == 0);
+  BOOST_TEST(plain([](const value& v) -> value { return v * 0; }) == 0);       // 0 * infinity is no 0
+  BOOST_TEST(plain([](const value& v) -> value { return pow(1, v); }) == 0);
+  auto wide = to_tensor(array_of(dtype::float32, {1, 2}, {0, 0}));              // broadcasts: a copy is left
+  auto r = outcome_of(x, [&](const value& v) -> value { return v + v.owner().constant(wide); }, {});
+  BOOST_TEST((r.result.shape() == shape{3, 2}));
+  BOOST_TEST(r.result.values[1] == x.values[0]);
+  auto mixed = to_tensor(array_of(dtype::float32, {2}, {1, 2}));
+  BOOST_TEST(outcome_of(x, [&](const value& v) -> value { return v * v.owner().constant(mixed); }, {}).plan->counters().simplified == 0);
+}
+
+BOOST_AUTO_TEST_CASE(inverses_and_logarithms) {
+  rule("-(-x)", real({5}, 1), [](const value& v) -> value { return exp(-(-v)); }, "negate");
+  rule("1/(1/x)", real({5}, 1, 0.5, 2), [](const value& v) -> value { return exp(reciprocal(reciprocal(v))); }, "reciprocal", 1e-6);
+  rule("!!b", random_array(dtype::boolean, {9}, 1), [](const value& v) -> value { return !!v; }, "logical_not");
+  rule("log exp", real({5}, 1), [](const value& v) -> value { return sin(log(exp(v))); }, "log", 1e-6);
+  rule("log softmax", real({4, 5}, 1), [](const value& v) -> value { return log(softmax(v)); }, "", 1e-6);
+  rule("log softmax along 0", real({4, 5}, 1), [](const value& v) -> value { return log(softmax(v, {.axis = 0})); }, "", 1e-6);
+  auto far = outcome_of(array_of(dtype::float32, {2}, {0, 1000}), [](const value& v) -> value { return log(softmax(v)); }, {});
+  BOOST_TEST(far.result.values[0] == -1000);
+  rule("stop_gradient", real({4, 5}, 1), [](const value& v) -> value { return exp(stop_gradient(v)); }, "");
+}
+
+BOOST_AUTO_TEST_CASE(moves_of_elements) {
+  const array x = real({2, 3, 4}, 1);
+  rule("permutation there and back", x, [](const value& v) -> value { return permute(permute(v, axes(2, 0, 1)), axes(1, 2, 0)); }, "permute");
+  rule("two permutations", x, [](const value& v) -> value { return exp(permute(permute(v, axes(2, 0, 1)), axes(-1, 0, 1))); }, "permute");
+  rule("identity", x, [](const value& v) -> value { return exp(permute(v, axes(0, 1, 2))); }, "permute");
+  rule("reshapes", x, [](const value& v) -> value { return exp(reshape(reshape(v, {6, 4}), {3, 8})); }, "");
+  rule("flatten of reshape", x, [](const value& v) -> value { return exp(flatten(reshape(v, {4, 3, 2}))); }, "");
+  rule("reshape to itself", x, [](const value& v) -> value { return exp(reshape(v, {2, dyn, 4})); }, "");
+  rule("broadcast to itself", x, [](const value& v) -> value { return exp(broadcast_like(v, v * 2)); }, "broadcast_like");
+  rule("cast to itself", x, [](const value& v) -> value { return exp(cast<float>(v)); }, "cast");
+}
+
+BOOST_AUTO_TEST_CASE(transposition_joins_the_product) {
+  const array x = real({3, 4}, 1);
+  rule("x^T x", x, [](const value& v) -> value { return matmul(transpose(v), v); }, "permute", 1e-6);
+  rule("x x^T", x, [](const value& v) -> value { return matmul(v, transpose(v)); }, "permute", 1e-6);
+  rule("transposed already", x, [](const value& v) -> value { return matmul(transpose(v), v, {true, true}); }, "permute", 1e-6);
+  const array batch = real({2, 3, 4}, 1);
+  rule("batch", batch, [](const value& v) -> value { return matmul(v, permute(v, axes(0, 2, 1))); }, "permute", 1e-6);
+  auto other = outcome_of(real({3, 3, 3}, 1), [](const value& v) -> value { return matmul(v, permute(v, axes(1, 0, 2))); }, {});
+  BOOST_TEST(other.plan->counters().simplified == 0);                           // not the last two axes
+}
+
+BOOST_AUTO_TEST_CASE(constants_fold) {
+  auto build = [](const value& v) -> value { return v * exp(v.owner().number(2.0, dtype::float32) + 1) + reduce_sum(v.owner().constant(to_tensor(real({5, 5}, 3)))); };
+  auto on = outcome_of(real({4}, 1), build, {}), off = outcome_of(real({4}, 1), build, {.fold_constants = false});
+  BOOST_TEST(on.plan->counters().folded == 3);
+  BOOST_TEST(off.plan->counters().folded == 0);
+  BOOST_TEST(distance(on.result, off.result) < 1e-6);
+  BOOST_TEST(lines_with(*on.plan, "exp") == 0u);
+  BOOST_TEST(lines_with(*on.plan, "reduce_sum") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(large_and_random_results_are_not_folded) {
+  auto large = outcome_of(real({1}, 1), [](const value& v) -> value {
+    return reduce_sum(broadcast_like(v.owner().number(1.0, dtype::float32), v.owner().constant(any_tensor(tensor_type{dtype::float32, {300, 300}})))) + v;
+  }, {});
+  BOOST_TEST(large.result.values[0] == 90000 + real({1}, 1).values[0], boost::test_tools::tolerance(1e-5));
+  BOOST_TEST(lines_with(*large.plan, "reduce_sum") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(shapes_fold_when_planned) {
+  graph g;
+  g.data = {real({6, 4}, 1)};
+  value x = g.p.input("x", {dtype::float32, {"N", dyn}});
+  g.output(shape_of(x) * 2);
+  auto r = g.run();
+  BOOST_TEST((r[0].type == tensor_type{dtype::int64, {2}}));
+  BOOST_TEST(r[0].values == (std::vector<double>{12, 8}), boost::test_tools::per_element());
+  BOOST_TEST(g.plan->counters().folded >= 1);
+}
+
+BOOST_AUTO_TEST_CASE(common_parts_are_one) {
+  graph g;
+  value x = g.input(real({3, 4}, 1));
+  BOOST_TEST((value(exp(x)).same(exp(x))));
+  BOOST_TEST((value(x + 1).same(x + 1)));
+  BOOST_TEST(!(value(x + 1).same(x + 2)));
+  BOOST_TEST(!(value(reduce_sum<axes(0)>(x)).same(reduce_sum<axes(1)>(x))));
+  value y = matmul(x, transpose(x)), z = matmul(x, reshape(permute(x, axes(1, 0)), {4, 3}));   // equal once simplified
+  g.output(y * z);
+  g.run();
+  BOOST_TEST(g.plan->counters().common >= 1);
+  BOOST_TEST(lines_with(*g.plan, "matmul") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(random_operations_of_two_sites_never_merge) {
+  graph g;
+  value s = g.input(array_of(dtype::int64, {2}, {1, 1})), x = g.input(real({50}, 1));
+  value a = random_uniform(s, x, {.site = g.p.next_site()}), b = random_uniform(s, x, {.site = g.p.next_site()});
+  g.output(a);
+  g.output(b);
+  g.output(random_uniform(s, x, {.site = 0}));
+  auto r = g.run();
+  BOOST_TEST(!same_bits(r[0], r[1]));
+  BOOST_TEST(same_bits(r[0], r[2]));
+}
+
+BOOST_AUTO_TEST_CASE(calls_are_inlined) {
+  auto sub = std::make_shared<program>();
+  value a = sub->input("a", {dtype::float32, {dyn}});
+  sub->output("y", value(exp(a) + 1));
+  graph g;
+  g.data = {real({5}, 1)};
+  value x = g.p.input("x", {dtype::float32, {dyn}});
+  g.output(call(sub, {&x, 1})[0] * (exp(x) + 1));
+  auto r = g.run();
+  BOOST_TEST(g.plan->counters().inlined_calls == 1);
+  BOOST_TEST(g.plan->counters().common >= 1);          // with the same operations outside
+  BOOST_TEST(lines_with(*g.plan, "call") == 0u);
+  auto direct = result_of({real({5}, 1)}, [](const auto& v) -> value { return (exp(v[0]) + 1) * (exp(v[0]) + 1); });
+  BOOST_TEST(same_bits(r[0], direct));
+}
+
+BOOST_AUTO_TEST_CASE(calls_are_checked) {
+  auto sub = std::make_shared<program>();
+  value a = sub->input("a", {dtype::float32, {3}});
+  sub->output("y", a);
+  auto stateful = std::make_shared<program>();
+  value s = stateful->input("s", {dtype::float32, {3}});
+  stateful->output("y", s + stateful->state("w", {dtype::float32, {3}}));
+  graph g;
+  value x = g.input(real({4}, 1));
+  value two[] = {x, x};
+  BOOST_TEST(message_of([&] { call(sub, {&x, 1}); }) == "call: operand 0 is float32[4], and the subprogram takes float32[3]");
+  BOOST_TEST(message_of([&] { call(sub, two); }) == "call: the subprogram takes 1 operands and is given 2");
+  BOOST_TEST(message_of([&] { call(sub, {}); }) == "call: a subprogram takes at least one operand");
+  BOOST_TEST(message_of([&] { call(stateful, {&x, 1}); }) == "call: a subprogram has no states of its own");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
