@@ -26,12 +26,24 @@ inline constexpr auto lenet = sequential(
     nn::flatten{}, nn::linear{.in = 400, .out = 120}, nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{},
     nn::linear{.in = 84, .out = 10});
 using image_input = input<"N", 1, 28, 28>;
-using factory_type = reference_factory<lenet, image_input>;
+using lenet_model = model<lenet, image_input>;
+using lenet_factory = reference_factory<lenet, image_input>;
 
 struct stopwatch {
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
 };
+
+// Trains until the epochs are over or somebody presses Ctrl-C.
+training_report learn(lenet_model& net, const image_dataset& train, const image_dataset& test, const options& o,
+                      const std::string& checkpoint) {
+  interrupt_guard interrupt;
+  auto go_on = [&](const training_progress&) { return !interrupt.raised(); };
+  return fit(net, train, loss::cross_entropy{}, optim::adam{.lr = o.lr},
+             {.epochs = o.epochs, .batch = o.batch, .schedule = optim::one_cycle{}, .validation = test,
+              .observer = observers({progress_bar(), go_on}), .seed = o.seed, .checkpoint = checkpoint,
+              .resume = o.resume});
+}
 
 struct served {
   std::vector<std::int64_t> classes;
@@ -40,9 +52,9 @@ struct served {
 };
 
 // Classifies a data set: every worker has a reference model of its own and takes its share of the images.
-served serve(const factory_type& factory, const image_dataset& data, int workers) {
+served serve(const lenet_factory& factory, const image_dataset& data, int workers) {
   served all{std::vector<std::int64_t>(static_cast<std::size_t>(data.size()))};
-  stopwatch watch;
+  const stopwatch watch;
   parallel_workers(workers, [&](int worker) {
     auto ref = factory.create();
     auto at = static_cast<std::size_t>(worker);
@@ -56,16 +68,33 @@ served serve(const factory_type& factory, const image_dataset& data, int workers
   return all;
 }
 
-std::vector<mistake> mistakes_of(const factory_type& factory, const image_dataset& data, const served& result) {
+// One worker, two workers and the probe take turns, so that whatever else the machine does disturbs all of them alike;
+// the best of three turns counts.
+served measure(const lenet_factory& factory, const image_dataset& data, run_figures& figures) {
+  served last;
+  for (int turn = 0; turn < 3; ++turn)
+    for (int workers : {1, 2}) {
+      last = serve(factory, data, workers);
+      auto& served_best = figures.serve_images_per_s[workers - 1];
+      auto& probe_best = figures.fma_rate[workers - 1];
+      served_best = std::max(served_best, last.images_per_s);
+      probe_best = std::max(probe_best, fma_rate(workers));
+    }
+  figures.bytes_per_reference = last.bytes_per_reference;
+  return last;
+}
+
+std::vector<mistake> mistakes_of(const lenet_factory& factory, const image_dataset& data, const served& result) {
   auto ref = factory.create();
   const auto pixels = static_cast<std::size_t>(data.image_shape().size());
   std::vector<mistake> all;
   for (std::int64_t i = 0; i < data.size(); ++i) {
-    const auto predicted = result.classes[static_cast<std::size_t>(i)];
+    const auto at = static_cast<std::size_t>(i);
+    const auto predicted = result.classes[at];
     if (predicted == data.label(i)) continue;
-    const auto probability = evaluate(softmax(ref(data.image(i))));
-    all.push_back({i, data.label(i), predicted, probability(predicted),
-                   {data.bytes().data().data() + static_cast<std::size_t>(i) * pixels, pixels}});
+    const auto probabilities = evaluate(softmax(ref(data.image(i))));
+    all.push_back({.index = i, .truth = data.label(i), .predicted = predicted, .probability = probabilities(predicted),
+                   .pixels = {data.bytes().data().data() + at * pixels, pixels}});
   }
   return all;
 }
@@ -76,17 +105,14 @@ void write_text(const std::string& path, const std::string& text) {
 
 int run(const options& o) {
   const stopwatch watch;
-  const std::string weights = o.out + "/lenet.safetensors", checkpoint = o.out + "/checkpoint.safetensors";
-  prepare_output(o.out, {"lenet.safetensors", "checkpoint.safetensors", "learning_curve.svg", "mistakes.svg", "report.json"});
+  const std::string weights = o.out + "/lenet.safetensors", checkpoint = o.out + "/checkpoint.safetensors",
+                    curve = o.out + "/learning_curve.svg", sheet = o.out + "/mistakes.svg",
+                    report = o.out + "/report.json";
+  prepare_output(o.out, {weights, checkpoint, curve, sheet, report});
 
-  // Train.
   auto train = datasets::fashion_mnist(part::train, o.data), test = datasets::fashion_mnist(part::test, o.data);
-  model<lenet, image_input> net({.seed = o.seed, .threads = o.threads});
-  interrupt_guard interrupt;
-  auto training = fit(net, train, loss::cross_entropy{}, optim::adam{.lr = o.lr},
-                      {.epochs = o.epochs, .batch = o.batch, .schedule = optim::one_cycle{}, .validation = test,
-                       .observer = observers({progress_bar(), [&](const auto&) { return !interrupt.raised(); }}),
-                       .seed = o.seed, .checkpoint = checkpoint, .resume = o.resume});
+  lenet_model net({.seed = o.seed, .threads = o.threads});
+  auto training = learn(net, train, test, o, checkpoint);
   save(net, weights);
   if (training.stopped) {
     std::cout << "\ninterrupted; the weights so far are in " << weights << ", and --resume goes on from here\n";
@@ -94,34 +120,22 @@ int run(const options& o) {
   }
   std::filesystem::remove(checkpoint);
 
-  // Serve what the file holds. One worker, two workers and the probe take turns, so that whatever else the machine does
-  // disturbs all of them alike; the best of three turns counts.
-  auto factory = factory_type::from_file(weights, {.optimize = true});
+  auto factory = lenet_factory::from_file(weights, {.optimize = true});
   run_figures figures{.train_images_per_s = training.images_per_second, .shared_bytes = factory.shared_bytes(),
                       .seed = o.seed, .epochs = o.epochs, .images = test.size(), .threads = o.threads};
-  served result;
-  for (int turn = 0; turn < 3; ++turn)
-    for (int workers : {1, 2}) {
-      result = serve(factory, test, workers);
-      auto& best = figures.serve_images_per_s[workers - 1];
-      best = std::max(best, result.images_per_s);
-      auto& peak = figures.fma_rate[workers - 1];
-      peak = std::max(peak, fma_rate(workers));
-    }
+  auto result = measure(factory, test, figures);
 
-  // Tell.
   auto mistakes = mistakes_of(factory, test, result);
   const std::vector<std::int64_t> truth(test.labels().begin(), test.labels().end());
-  figures.bytes_per_reference = result.bytes_per_reference;
   figures.test_accuracy = 1 - static_cast<double>(mistakes.size()) / static_cast<double>(test.size());
   figures.confused = most_confused(truth, result.classes, 5);
-  std::vector<epoch_point> curve;
+  std::vector<epoch_point> points;
   for (const auto& e : training.epochs)
-    curve.push_back({e.epoch, e.loss, e.accuracy, e.validation_loss.value_or(0), e.validation_accuracy.value_or(0)});
-  write_text(o.out + "/learning_curve.svg", learning_curve(curve, o));
-  write_text(o.out + "/mistakes.svg", mistake_sheet(worst(mistakes, 40), mistakes.size(), 28, test.class_names()));
+    points.push_back({e.epoch, e.loss, e.accuracy, e.validation_loss.value_or(0), e.validation_accuracy.value_or(0)});
+  write_text(curve, learning_curve(points, o));
+  write_text(sheet, mistake_sheet(worst(mistakes, 40), mistakes.size(), 28, test.class_names()));
   figures.seconds = watch.seconds();
-  write_text(o.out + "/report.json", json(figures));
+  write_text(report, json(figures));
   std::cout << table(figures, test.class_names()) << "\nwritten to " << o.out
             << ": lenet.safetensors learning_curve.svg mistakes.svg report.json\n";
   return 0;

@@ -50,7 +50,7 @@ std::string mistake_sheet(const std::vector<mistake>& shown, std::size_t all, st
   const int rows = (static_cast<int>(shown.size()) + columns - 1) / columns;
   auto name = [&](std::int64_t c) { return class_names[static_cast<std::size_t>(c)]; };
 
-  std::string s = svg::begin(2 * margin + columns * cell_width - (cell_width - 96), head + rows * cell_height + 16, "Worst mistakes");
+  std::string s = svg::begin(2 * margin + columns * cell_width, head + rows * cell_height + 16, "Worst mistakes");
   s += svg::text(margin, 38, "The worst mistakes on Fashion-MNIST", {.size = 20, .bold = true});
   s += svg::text(margin, 60, std::to_string(shown.size()) + " of " + std::to_string(all) +
                      " mistakes on the test images, the most confident first. Red: what LeNet took the image for, and "
@@ -61,10 +61,12 @@ std::string mistake_sheet(const std::vector<mistake>& shown, std::size_t all, st
     const int x = margin + static_cast<int>(i % columns) * cell_width;
     const int y = head + static_cast<int>(i / columns) * cell_height;
     s += "<g transform=\"translate(" + std::to_string(x) + " " + std::to_string(y) + ")\">\n";
-    s += "<rect x=\"-0.5\" y=\"-0.5\" width=\"97\" height=\"97\" fill=\"#ffffff\" stroke=\"" + std::string(svg::rule) + "\"/>\n";
+    s += "<rect x=\"-0.5\" y=\"-0.5\" width=\"97\" height=\"97\" fill=\"#ffffff\" stroke=\"" +
+         std::string(svg::rule) + "\"/>\n";
     s += "<g transform=\"scale(" + svg::number(picture_size / static_cast<double>(side), 6) +
          ")\" fill=\"none\" shape-rendering=\"crispEdges\">\n" + picture(m.pixels, side) + "</g>\n";
-    s += svg::text(0, 113, name(m.predicted) + " " + svg::fixed(100 * m.probability, 1) + " %", {.fill = red, .bold = true});
+    s += svg::text(0, 113, name(m.predicted) + " " + svg::fixed(100 * m.probability, 1) + " %",
+                   {.fill = red, .bold = true});
     s += svg::text(0, 129, "is: " + name(m.truth));
     s += "</g>\n";
   }

@@ -10,8 +10,9 @@ options parse_options(int argc, char** argv) {
   options o{.data = std::string(lamina::datasets::fashion_mnist_directory)};
   CLI::App app("Trains LeNet on Fashion-MNIST, saves it, opens the file again and serves it.", "fashion_mnist");
   auto positive = [](const std::string& s) -> std::string {
-    double x = 0;
-    const bool good = CLI::detail::lexical_cast(s, x) && std::isfinite(x) && x > 0;
+    char* end = nullptr;
+    const double x = std::strtod(s.c_str(), &end);
+    const bool good = end != s.c_str() && !*end && std::isfinite(x) && x > 0;
     return good ? "" : "`" + s + "` is no positive number";
   };
   app.add_option("--epochs", o.epochs, "How often training sees every image")->check(CLI::Range(1, 100000));

@@ -19,9 +19,7 @@ void prepare_output(const std::string& directory, const std::vector<std::string>
   if (why) refuse(directory, "cannot be made a directory", why);
   if (access(directory.c_str(), W_OK | X_OK) != 0)
     refuse(directory, "cannot be written into", {errno, std::generic_category()});
-  for (const auto& name : files) {
-    const std::string path = directory + "/" + name;
-    if (std::filesystem::is_directory(path, why))
-      refuse(path, "cannot be written", std::make_error_code(std::errc::is_a_directory));
-  }
+  for (const auto& file : files)
+    if (std::filesystem::is_directory(file, why))
+      refuse(file, "cannot be written", std::make_error_code(std::errc::is_a_directory));
 }

@@ -88,8 +88,8 @@ int main() {
   show("residual, in double, stem frozen", frozen, frozen(random_tensor<tensor_of_rank<double, 4>>({1, 3, 8, 8}, 5)));
 
   // Ports by name, in the order of the model's own arguments; dimensions of one name must agree.
-  model<scores, port_input<"keys", float, 8, "T">, port_input<"question", float, "N", 12>, port_input<"bias", float, "T">>
-      named({.seed = 42});
+  model<scores, port_input<"keys", float, 8, "T">, port_input<"question", float, "N", 12>,
+        port_input<"bias", float, "T">> named({.seed = 42});
   auto keys = random_tensor<matrix<float>>({8, 6}, 6), question = random_tensor<matrix<float>>({2, 12}, 7);
   show("scores", named, named(keys, question, random_tensor<lamina::vector<float>>({6}, 8)));
   try {

@@ -1,5 +1,5 @@
-// Writes a small data set in the form of Fashion-MNIST: make_data DIRECTORY TRAIN TEST. Each class is a bright square in
-// a place of its own among noise, so that a net learns it within seconds.
+// Writes a small data set in the form of Fashion-MNIST: make_data DIRECTORY TRAIN TEST. Each class is a bright block
+// in a place of its own among noise, so that a net learns it within seconds.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -24,14 +24,16 @@ void put_number(std::ofstream& file, std::uint32_t n) {
 }
 
 bool write_part(const std::string& prefix, int count, std::uint32_t seed) {
-  std::ofstream images(prefix + "-images-idx3-ubyte", std::ios::binary), labels(prefix + "-labels-idx1-ubyte", std::ios::binary);
+  std::ofstream images(prefix + "-images-idx3-ubyte", std::ios::binary);
+  std::ofstream labels(prefix + "-labels-idx1-ubyte", std::ios::binary);
   put_number(images, 0x00000803);
   for (int n : {count, side, side}) put_number(images, static_cast<std::uint32_t>(n));
   put_number(labels, 0x00000801);
   put_number(labels, static_cast<std::uint32_t>(count));
   noise random{seed};
   for (int i = 0; i < count; ++i) {
-    const int label = random.below(10), left = 1 + 5 * (label % 5) + random.below(3), top = 3 + 12 * (label / 5) + random.below(3);
+    const int label = random.below(10);
+    const int left = 1 + 5 * (label % 5) + random.below(3), top = 3 + 12 * (label / 5) + random.below(3);
     labels.put(static_cast<char>(label));
     for (int y = 0; y < side; ++y)
       for (int x = 0; x < side; ++x) {
@@ -46,7 +48,8 @@ bool write_part(const std::string& prefix, int count, std::uint32_t seed) {
 
 int main(int argc, char** argv) {
   const std::string directory = argc == 4 ? argv[1] : "";
-  if (argc == 4 && write_part(directory + "/train", std::atoi(argv[2]), 1) && write_part(directory + "/t10k", std::atoi(argv[3]), 2))
+  if (argc == 4 && write_part(directory + "/train", std::atoi(argv[2]), 1) &&
+      write_part(directory + "/t10k", std::atoi(argv[3]), 2))
     return 0;
   std::cerr << "usage: make_data DIRECTORY TRAIN TEST, and the directory is to be writable\n";
   return 2;
