@@ -56,7 +56,9 @@ export class trace_scope {
     const value inputs[] = {in..., value()};
     auto inner = nested(label(name));
     std::array<value, detail::output_count<L>()> out;
+    auto path = walk_->into.path;
     detail::run_layer(inner, layer, view<const value>(inputs, sizeof...(V)), view<value>(out));
+    walk_->into.path = std::move(path);    // what follows is the caller's own
     if constexpr (detail::output_count<L>() == 1) return out[0];
     else return out;
   }
@@ -118,6 +120,8 @@ export class plan_runner {
       : program_(std::move(p)), store_(store), where_(std::move(where)), passes_(passes), shared_(shared) {}
   /// The executor for these input extents, made if need be.
   executor& at(view<const shape> inputs);
+  /// The same for a program of this definition: where extents do not fit, the error names the layer.
+  executor& at(view<const shape> inputs, const model_definition& d);
   const program& source() const { return *program_; }
   std::size_t bytes() const;
 
@@ -138,6 +142,7 @@ export class model_core {
   model_core(model_definition d, const model_options& o);
   model_core(const model_core& o);
   model_core(model_core&&) noexcept;
+  model_core& operator=(const model_core& o) { return *this = model_core(o); }
   model_core& operator=(model_core&&) noexcept;
   ~model_core();
 
@@ -150,7 +155,7 @@ export class model_core {
   std::shared_ptr<const program> inference_program() const { return inference_; }
   std::shared_ptr<context> where() const { return where_; }
   void threads(int n);
-  executor& at(view<const shape> inputs) { return runner_.at(inputs); }
+  executor& at(view<const shape> inputs) { return runner_.at(inputs, definition_); }
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
   std::unique_ptr<parameter_store> take_parameters() { return std::move(store_); }
 

@@ -99,6 +99,20 @@ executor& plan_runner::at(view<const shape> inputs) {
   return *entries_.front().run;
 }
 
+executor& plan_runner::at(view<const shape> inputs, const model_definition& d) {
+  try {
+    return at(inputs);
+  } catch (const shape_error& e) {
+    if (std::string_view(e.what()).starts_with("input `")) throw;
+  }
+  // The program has no layers any more: they are walked again with these extents, and the one that misfits says so.
+  program again;
+  std::vector<value> in;
+  for (std::size_t i = 0; i < d.inputs.size(); ++i) in.push_back(again.input(d.inputs[i].name, {d.inputs[i].type.element, inputs[i]}));
+  trace(d, again, *store_, 0, false, in);
+  return at(inputs);
+}
+
 std::size_t plan_runner::bytes() const {
   std::size_t n = 0;
   for (const auto& e : entries_) n += e.run->bytes();

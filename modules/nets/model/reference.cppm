@@ -46,7 +46,7 @@ class reference_model {
   template <detail::InMemory... X>
     requires(sizeof...(X) == Traits::inputs && detail::calls_with<Traits, std::index_sequence_for<X...>, X...>)
   auto operator()(const X&... x) {
-    return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return runner_.at(s); }, x...);
+    return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return runner_.at(s, core_->definition()); }, x...);
   }
   /// Bytes that this reference model has for itself.
   std::size_t bytes() const { return runner_.bytes(); }
