@@ -1,0 +1,105 @@
+// Calls of a model: what compiles, and what a run says about shapes that are known only then.
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+namespace {
+
+constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in = 4, .out = 8}), nn::tanh{},
+                                       sublayer<"head">(nn::linear{.in = 8, .out = 3}));
+using net_type = model<perceptron, input<"N", 4>>;
+constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">,
+                                     connect<"b", "product.rhs">, connect<"product.output", "output">);
+using pair_type = model<two_inputs, input<"M", "K">, input<"K", "N">>;
+constexpr auto block = sequential(sublayer<"first">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{.in = 6, .out = 2}))));
+
+// A layer by code: its own operation misfits, after a layer that it calls.
+struct mixture {
+  constexpr auto forward(auto& s, const auto& x) const { return s("source", nn::param_source{.shape = {1, 4}}) + s("act", nn::relu{}, x); }
+};
+constexpr auto beside = sequential(sublayer<"mixed">(mixture{}));
+
+// Shapes known at compile time are checked then; so are element types, which memory cannot tell.
+static_assert(std::invocable<net_type&, tensor<float, extents<2, 4>>> && std::invocable<net_type&, tensor<float, extents<dyn, 4>>> &&
+              std::invocable<net_type&, tensor<float, extents<dyn, dyn>>> && std::invocable<net_type&, vector<float, 4>>);
+static_assert(!std::invocable<net_type&, tensor<float, extents<2, 5>>> && !std::invocable<net_type&, tensor<float, extents<2, 2, 4>>> &&
+              !std::invocable<net_type&, vector<float, 5>> && !std::invocable<net_type&, scalar<float>>);
+static_assert(!std::invocable<net_type&, tensor<double, extents<2, 4>>> && !std::invocable<net_type&, tensor<std::int32_t, extents<2, 4>>>);
+static_assert(!std::invocable<net_type&> && !std::invocable<net_type&, matrix<float>, matrix<float>>);
+static_assert(!std::invocable<net_type&, decltype(zeros<float>(2, 4))> && !std::invocable<net_type&, int>);
+static_assert(std::invocable<pair_type&, matrix<float>, matrix<float>> && !std::invocable<pair_type&, matrix<float>>);
+static_assert(!std::invocable<model<perceptron, input<2, 4>>&, vector<float, 4>>);   // no dimension of any size to leave out
+
+template <class Net, class X, class Y>
+concept RunsInto = requires(Net& n, const X& x, Y& y) { n.run(x, y); };
+static_assert(RunsInto<net_type, matrix<float>, matrix<float>> && !RunsInto<net_type, matrix<double>, matrix<float>> &&
+              !RunsInto<net_type, matrix<float>, matrix<double>> && !RunsInto<pair_type, matrix<float>, matrix<float>>);
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(calls)
+
+BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
+  net_type net;
+  auto said = error_of([&] { net(matrix<float>(2, 5)); });
+  BOOST_TEST(holds(said, "shape_error: input `input` is [Nx4] and is given [2x5]"));
+  said = error_of([&] { net(tensor<float, extents<dyn>>(3)); });
+  BOOST_TEST(holds(said, "shape_error: input `input` is [Nx4] and is given [1x3]"));
+  // The model is as good as new.
+  BOOST_TEST((net(matrix<float>(2, 4)).shape() == shape{2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(extents_that_meet_within_the_net) {
+  model<block, input<"N", "K">> net;
+  constexpr auto words = "shape_error: sublayer `first.fc` (linear): linear expects 6 input features but is given 5, shape [2x5]";
+  BOOST_TEST(holds(error_of([&] { net(matrix<float>(2, 5)); }), words));
+  reference_factory<block, input<"N", "K">> factory(net);
+  auto reference = factory.create();
+  BOOST_TEST(holds(error_of([&] { reference(matrix<float>(2, 5)); }), words));
+  BOOST_TEST((net(matrix<float>(2, 6)).shape() == shape{2, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(extents_that_meet_in_an_operation) {
+  model<beside, input<"N", "K">> net;
+  auto said = error_of([&] { net(matrix<float>(2, 5)); });
+  BOOST_TEST(holds(said, "shape_error: sublayer `mixed` (mixture): add"));
+  BOOST_TEST(holds(said, "[1x4]"));
+  BOOST_TEST(holds(said, "[2x5]"));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_is_one_extent) {
+  pair_type net;
+  auto said = error_of([&] { net(matrix<float>(2, 3), matrix<float>(4, 5)); });
+  BOOST_TEST(holds(said, "shape_error: input `b`: dimension `K` is 4 here and 3 in another input"));
+}
+
+BOOST_AUTO_TEST_CASE(results_in_the_callers_memory) {
+  net_type net;
+  auto x = random_tensor<matrix<float>>({5, 4}, 1);
+  auto y = net(x);
+  matrix<float> out(5, 3), wrong(5, 4);
+  net.run(x, out);
+  BOOST_TEST(same_bits(out, y));
+  auto said = error_of([&] { net.run(x, wrong); });
+  BOOST_TEST(holds(said, "shape_error: run: the result is [5x3] and the tensor [5x4]"));
+  std::vector<float> mine(15);
+  auto borrowed = borrow(mine.data(), {5, 3});
+  net.run(x, borrowed);
+  BOOST_TEST(std::memcmp(mine.data(), y.data().data(), sizeof(float) * 15) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_batch_gives_an_empty_result) {
+  net_type net;
+  BOOST_TEST((net(matrix<float>(0, 4)).shape() == shape{0, 3}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

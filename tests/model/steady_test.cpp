@@ -1,0 +1,82 @@
+// A run of a model that has run before does nothing but compute: no allocation, no lock, no system call.
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include "steady_state.h"
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+BOOST_AUTO_TEST_SUITE(steady_states, *boost::unit_test::enable_if<steady_state::observed>())
+
+BOOST_AUTO_TEST_CASE(the_observer_sees_what_is_there) {
+  std::mutex mutex;
+  int* volatile kept = nullptr;
+  auto made = steady_state::count([&] { kept = new int(1); });
+  delete kept;
+  BOOST_TEST(made.allocations == 1);
+  BOOST_TEST(steady_state::count([&] { std::lock_guard lock(mutex); }).locks == 1);
+  BOOST_TEST(steady_state::makes_no_system_call([] {}));
+  BOOST_TEST(!steady_state::makes_no_system_call([] { (void)::getppid(); }));
+  BOOST_TEST(!steady_state::makes_no_system_call([&] { kept = static_cast<int*>(std::malloc(std::size_t(64) << 20)); }));
+}
+
+BOOST_AUTO_TEST_CASE(inference) {
+  model<lenet, input<"N", 1, 28, 28>> net({.seed = 1});
+  auto one = random_tensor<images>({1, 1, 28, 28}, 1), many = random_tensor<images>({64, 1, 28, 28}, 1);
+  tensor<float, extents<dyn, 10>> small(1, 10), large(64, 10);
+  auto run = [&] {
+    for (int i = 0; i < 3; ++i) {
+      net.run(one, small);
+      net.run(many, large);
+    }
+  };
+  run();
+  BOOST_TEST((steady_state::count(run) == steady_state::counts{}));
+  BOOST_TEST(steady_state::makes_no_system_call(run));
+}
+
+BOOST_AUTO_TEST_CASE(a_training_step) {
+  model<lenet, input<"N", 1, 28, 28>> net({.seed = 1});
+  optim::adam adam;
+  trainer train(
+      net.core(), [](const value& y, const value& labels) { return loss::cross_entropy{}(y, labels); },
+      [&](update_scope& s, const value& w, const value& g) { return adam.step(s, w, g); }, adam.lr);
+  plan_runner plans({std::shared_ptr<const program>(), &train.step_program()}, &net.parameters(), net.core().where(), {});
+  auto x = random_tensor<images>({64, 1, 28, 28}, 1);
+  std::vector<std::int64_t> labels(64);
+  for (std::size_t i = 0; i < 64; ++i) labels[i] = static_cast<std::int64_t>(i % 10);
+  float rate = 1e-3f, mean = 0;
+  std::int64_t hits = 0;
+  const shape extents[] = {x.shape(), shape{64}, shape{}};
+  auto run = [&] {
+    for (int i = 0; i < 3; ++i) {
+      executor& e = plans.at({extents, 3});
+      e.bind_input(0, x.data().data());
+      e.bind_input(1, labels.data());
+      e.bind_input(2, &rate);
+      e.bind_output(0, &mean);
+      e.bind_output(1, &hits);
+      e.run();
+    }
+  };
+  run();
+  const float before = mean;
+  BOOST_TEST((steady_state::count(run) == steady_state::counts{}));
+  BOOST_TEST(mean < before);     // and it did train
+  BOOST_TEST(steady_state::makes_no_system_call(run));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

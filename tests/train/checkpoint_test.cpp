@@ -1,0 +1,177 @@
+// Checkpoints: training that was interrupted goes on with the bits of one that was not.
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "files.h"
+
+import lamina;
+
+#include "nets.h"
+
+#include "nets_of_squares.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+namespace {
+
+constexpr std::int64_t batches = 5;     // of 8, the last one of 4
+image_dataset data() { return squares(36, 1); }
+
+fit_options options(const std::string& checkpoint, bool resume = false) {
+  return {.epochs = 4, .batch = 8, .schedule = optim::one_cycle{}, .seed = 3, .checkpoint = checkpoint, .resume = resume};
+}
+template <class Net>
+training_report train(Net& net, const fit_options& o) { return fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, o); }
+
+// Trains until `stop` batches are done.
+template <class Net>
+void interrupted(Net& net, const std::string& checkpoint, std::int64_t stop, int threads = 0) {
+  auto o = options(checkpoint);
+  o.threads = threads;
+  o.observer = [&, n = std::int64_t(0)](const training_progress& p) mutable { return p.epoch_ended || ++n < stop; };
+  BOOST_TEST(train(net, o).stopped);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(checkpoints)
+
+BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
+  auto check = [](auto whole, auto fresh) {
+    test_files::folder dir;
+    train(whole, options({}));
+    // Within the first epoch, at its last batch, after the first batch of a later one, before the very last batch.
+    for (std::int64_t stop : {std::int64_t(2), batches, 2 * batches + 1, 4 * batches - 1}) {
+      const auto file = dir / std::to_string(stop);
+      auto first = fresh, second = fresh;
+      interrupted(first, file, stop, stop % 2 ? 2 : 1);
+      BOOST_TEST(!same_bits(first.parameters(), whole.parameters()));
+      auto report = train(second, options(file, true));
+      BOOST_TEST(!report.stopped);
+      BOOST_TEST(report.epochs.front().epoch == stop / batches + 1);
+      BOOST_TEST(same_bits(second.parameters(), whole.parameters()), "stopped after " << stop << " batches");
+    }
+  };
+  check(regular_model({.seed = 1}), regular_model({.seed = 1}));
+  using wide = model<regular_net, input<"N", 1, 6, 6>, policies<element<double>>>;
+  check(wide({.seed = 1}), wide({.seed = 1}));
+}
+
+BOOST_AUTO_TEST_CASE(stopped_at_the_end_of_an_epoch) {
+  test_files::folder dir;
+  regular_model whole({.seed = 1}), first({.seed = 1}), second({.seed = 7});   // a checkpoint brings all states
+  train(whole, options({}));
+  auto o = options(dir / "checkpoint");
+  o.observer = [](const training_progress& p) { return !(p.epoch_ended && p.epoch == 2); };
+  auto report = train(first, o);
+  BOOST_TEST(report.stopped);
+  BOOST_TEST(report.epochs.size() == 2u);
+  report = train(second, options(dir / "checkpoint", true));
+  BOOST_TEST(report.epochs.size() == 2u);
+  BOOST_TEST(same_bits(second.parameters(), whole.parameters()));
+}
+
+BOOST_AUTO_TEST_CASE(stopped_twice) {
+  test_files::folder dir;
+  regular_model whole({.seed = 1}), net({.seed = 1});
+  train(whole, options({}));
+  interrupted(net, dir / "checkpoint", 3);
+  auto o = options(dir / "checkpoint", true);
+  o.observer = [n = 0](const training_progress& p) mutable { return p.epoch_ended || ++n < 4; };
+  regular_model again({.seed = 1}), last({.seed = 1});
+  train(again, o);
+  train(last, options(dir / "checkpoint", true));
+  BOOST_TEST(same_bits(last.parameters(), whole.parameters()));
+}
+
+BOOST_AUTO_TEST_CASE(no_checkpoint_yet_and_nothing_left_to_do) {
+  test_files::folder dir;
+  regular_model whole({.seed = 1}), net({.seed = 1}), after({.seed = 1});
+  train(whole, options({}));
+  train(net, options(dir / "checkpoint", true));
+  BOOST_TEST(same_bits(net.parameters(), whole.parameters()));
+  BOOST_TEST(dir.count() == 1);     // and no temporary file
+  auto report = train(after, options(dir / "checkpoint", true));
+  BOOST_TEST(report.epochs.empty());
+  BOOST_TEST(same_bits(after.parameters(), whole.parameters()));
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
+  test_files::folder dir;
+  regular_model source({.seed = 1}), net({.seed = 2});
+  interrupted(source, dir / "good", 7);
+  fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});     // its states are all there
+  auto before = net;
+  auto refuses = [&](const std::string& name, const std::string& words, fit_options o = options({}, true)) {
+    o.checkpoint = dir / name;
+    auto said = error_of([&] { train(net, o); });
+    BOOST_TEST(holds(said, dir / name));
+    BOOST_TEST(holds(said, words));
+    BOOST_TEST(same_bits(net.parameters(), before.parameters()), name);
+  };
+  const auto bytes = test_files::read_raw(dir / "good");
+  for (std::size_t n : {std::size_t(0), std::size_t(5), std::size_t(60), bytes.size() / 2, bytes.size() - 1}) {
+    test_files::write_raw(dir / "truncated", std::string_view(bytes).substr(0, n));
+    refuses("truncated", "file_error: ");
+  }
+  auto good = read_safetensors(dir / "good");
+  auto changed = [&](const std::string& name, const char* key, const char* words) {
+    auto m = good.metadata;
+    if (words) m[key] = words;
+    else m.erase(key);
+    write_safetensors(dir / name, {good.tensors.data(), good.tensors.size()}, m);
+  };
+  changed("plain", "format", nullptr);
+  refuses("plain", "file_error: " + (dir / "plain") + ": metadata `format` is not `lamina checkpoint 1`, so this is no checkpoint");
+  changed("lost", "step", nullptr);
+  refuses("lost", "metadata `step` is missing or no number");
+  changed("odd", "batch", "2x");
+  refuses("odd", "metadata `batch` is missing or no number");
+  changed("negative", "epoch", "-1");
+  refuses("negative", "the position is negative");
+  changed("endless", "epoch", "99999999999999999999");
+  refuses("endless", "beyond all bounds");
+  changed("astray", "batch", "3");
+  refuses("astray", "value_error: " + (dir / "astray") + ": stands at batch 3 of epoch 2 after 7 batches, which is no place in epochs of 5 batches");
+  refuses("good", "which is no place in epochs of 9 batches", {.epochs = 4, .batch = 4, .seed = 3, .resume = true});
+  refuses("good", "was written with seed 3 and training goes on with seed 4", {.epochs = 4, .batch = 8, .seed = 4, .resume = true});
+
+  auto tensors = good.tensors;
+  std::erase_if(tensors, [](const auto& t) { return t.name == "generator"; });
+  write_safetensors(dir / "fewer", {tensors.data(), tensors.size()}, good.metadata);
+  refuses("fewer", "state `generator` is missing");
+  tensors = good.tensors;
+  tensors.push_back({"surplus", any_tensor(tensor_type{dtype::float32, shape{2}})});
+  write_safetensors(dir / "more", {tensors.data(), tensors.size()}, good.metadata);
+  refuses("more", "state `surplus` is in the file, but not in the model");
+  tensors = good.tensors;
+  for (auto& t : tensors)
+    if (t.name == "optimiser.conv.bias.first") t.value = any_tensor(tensor_type{dtype::float32, shape{5}});
+  write_safetensors(dir / "shaped", {tensors.data(), tensors.size()}, good.metadata);
+  refuses("shaped", "state `optimiser.conv.bias.first` is ");
+
+  // Where it cannot be written, the error says so.
+  auto o = options(dir / "absent/checkpoint");
+  regular_model other({.seed = 1});
+  BOOST_TEST(holds(error_of([&] { train(other, o); }), "file_error: "));
+}
+
+BOOST_AUTO_TEST_CASE(by_hand) {
+  test_files::folder dir;
+  regular_model a({.seed = 1}), b({.seed = 2});
+  save_checkpoint(a.parameters(), {2, 3, 13, -5}, dir / "checkpoint");
+  auto at = load_checkpoint(b.parameters(), dir / "checkpoint");
+  BOOST_TEST(at.epoch == 2);
+  BOOST_TEST(at.batch == 3);
+  BOOST_TEST(at.step == 13);
+  BOOST_TEST(at.seed == -5);
+  BOOST_TEST(same_bits(a.parameters(), b.parameters()));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

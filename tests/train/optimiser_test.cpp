@@ -1,0 +1,149 @@
+// Optimisers against their formulas in double, step by step, and the tables of the schedules.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+namespace {
+
+// One parameter w, of which the program takes the gradient as an input.
+template <class T>
+class stepper {
+ public:
+  template <class O>
+  stepper(const O& o, const std::vector<double>& w) : n_(static_cast<std::int64_t>(w.size())) {
+    const tensor_type type{dtype_of<T>, shape{n_}}, number{dtype_of<T>, {}};
+    auto p = std::make_shared<program>();
+    any_tensor start(type);
+    for (std::size_t i = 0; i < w.size(); ++i) reinterpret_cast<T*>(start.mutable_data())[i] = static_cast<T>(w[i]);
+    store.add("w", start, state_role::parameter);
+    value weight = p->state("w", type), g = p->input("g", type), rate = p->input("rate", number), step = p->input("step", number);
+    update_scope scope(*p, store, "w", rate, step);
+    p->assign(weight, o.step(scope, weight, g));
+    const shape extents[] = {shape{n_}, shape{}, shape{}};
+    run_ = std::make_unique<executor>(make_plan(*p, {extents, 3}, target_isa()), &store);
+  }
+  std::vector<double> operator()(const std::vector<double>& g, double rate) {
+    std::vector<T> narrow(g.begin(), g.end());
+    T r = static_cast<T>(rate), t = static_cast<T>(++steps_);
+    run_->bind_input(0, narrow.data());
+    run_->bind_input(1, &r);
+    run_->bind_input(2, &t);
+    run_->run();
+    auto now = store.find("w")->value().elements<T>();
+    return {now.begin(), now.end()};
+  }
+  parameter_store store;
+
+ private:
+  std::int64_t n_;
+  std::int64_t steps_ = 0;
+  std::unique_ptr<executor> run_;
+};
+
+// The same in plain loops: `formula` changes w[i] given g[i], the slots a[i] and b[i], the rate and the step.
+using formula_type = std::function<void(double& w, double g, double& a, double& b, double rate, int t)>;
+
+template <class O>
+void follows(const O& o, const formula_type& formula) {
+  std::vector<double> w{0.5, -1.25, 2, 0, 3e-3, -7, 1}, a(7, 0), b(7, 0), g(7);
+  stepper<double> wide(o, w);
+  stepper<float> narrow(o, w);
+  philox stream(11, 0);
+  for (int t = 1; t <= 12; ++t) {
+    const double rate = o.lr * (1 + 0.25 * (t % 3));
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      g[i] = 2 * stream.uniform<double>(static_cast<std::uint64_t>(t) * 100 + i) - 1;
+      if (t == 3) g[i] = 0;
+      formula(w[i], g[i], a[i], b[i], rate, t);
+    }
+    auto in_double = wide(g, rate), in_float = narrow(g, rate);
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      BOOST_TEST(std::abs(in_double[i] - w[i]) <= 1e-13 * (1 + std::abs(w[i])), "step " << t << ", element " << i << ": " << in_double[i] << ", and the formula gives " << w[i]);
+      BOOST_TEST(std::abs(in_float[i] - w[i]) <= 5e-5 * (1 + std::abs(w[i])), "step " << t << ", element " << i << " in float: " << in_float[i] << ", and the formula gives " << w[i]);
+    }
+  }
+}
+
+formula_type sgd_formula(double momentum, double decay, bool nesterov) {
+  return [=](double& w, double g, double& m, double&, double rate, int) {
+    g += decay * w;
+    m = momentum * m + g;
+    w -= rate * (nesterov ? g + momentum * m : m);
+  };
+}
+formula_type adam_formula(double beta1, double beta2, double epsilon, double l2, double decoupled) {
+  return [=](double& w, double g, double& m, double& v, double rate, int t) {
+    g += l2 * w;
+    w -= rate * decoupled * w;
+    m = beta1 * m + (1 - beta1) * g;
+    v = beta2 * v + (1 - beta2) * g * g;
+    w -= rate * (m / (1 - std::pow(beta1, t))) / (std::sqrt(v / (1 - std::pow(beta2, t))) + epsilon);
+  };
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(optimisers)
+
+BOOST_AUTO_TEST_CASE(sgd) {
+  follows(optim::sgd{.lr = 0.1}, sgd_formula(0, 0, false));
+  follows(optim::sgd{.lr = 0.1, .momentum = 0.9}, sgd_formula(0.9, 0, false));
+  follows(optim::sgd{.lr = 0.1, .momentum = 0.9, .nesterov = true}, sgd_formula(0.9, 0, true));
+  follows(optim::sgd{.lr = 0.05, .weight_decay = 0.01}, sgd_formula(0, 0.01, false));
+  follows(optim::sgd{.lr = 0.05, .momentum = 0.8, .weight_decay = 0.02, .nesterov = true}, sgd_formula(0.8, 0.02, true));
+}
+
+BOOST_AUTO_TEST_CASE(adam) {
+  follows(optim::adam{.lr = 0.01}, adam_formula(0.9, 0.999, 1e-8, 0, 0));
+  follows(optim::adam{.lr = 0.01, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3}, adam_formula(0.8, 0.95, 1e-3, 0, 0));
+  follows(optim::adam{.lr = 0.01, .weight_decay = 0.1}, adam_formula(0.9, 0.999, 1e-8, 0.1, 0));
+}
+
+BOOST_AUTO_TEST_CASE(adamw) {
+  follows(optim::adamw{.lr = 0.01}, adam_formula(0.9, 0.999, 1e-8, 0, 0.01));
+  follows(optim::adamw{.lr = 0.01, .epsilon = 1e-4, .weight_decay = 0.3}, adam_formula(0.9, 0.999, 1e-4, 0, 0.3));
+}
+
+BOOST_AUTO_TEST_CASE(slots_have_names_and_roles) {
+  auto names = [](const parameter_store& s) {
+    std::string all;
+    for (std::size_t i = 1; i < s.size(); ++i) {
+      BOOST_TEST((s[i].role() == state_role::optimiser));
+      all += s[i].name() + " ";
+    }
+    return all;
+  };
+  BOOST_TEST(names(stepper<float>(optim::sgd{}, {1}).store).empty());
+  BOOST_TEST(names(stepper<float>(optim::sgd{.momentum = 0.9}, {1}).store) == "optimiser.w.momentum ");
+  BOOST_TEST(names(stepper<float>(optim::adam{}, {1}).store) == "optimiser.w.first optimiser.w.second ");
+}
+
+BOOST_AUTO_TEST_CASE(schedules) {
+  BOOST_TEST(optim::constant{}(0.3, 7, 10) == 0.3);
+
+  // PyTorch's OneCycleLR(max_lr = 0.1, total_steps = 10): a cosine from 0.004 to 0.1 at step 2, one to 4e-7 at step 9.
+  const double one_cycle[] = {0.004, 0.052, 0.1, 0.0950484632, 0.0811745654, 0.0611262022, 0.0388741978, 0.0188258346, 0.0049519368, 4e-7};
+  for (int i = 0; i < 10; ++i) BOOST_TEST(std::abs(optim::one_cycle{}(0.1, i, 10) - one_cycle[i]) < 1e-10, "one_cycle at " << i << ": " << optim::one_cycle{}(0.1, i, 10));
+  BOOST_TEST(std::abs(optim::one_cycle{.warm_up = 0.5}(1, 0, 100) - 0.04) < 1e-15);
+  BOOST_TEST(optim::one_cycle{.warm_up = 0.5}(1, 49, 100) == 1.0);
+  for (std::int64_t steps : {1, 2, 3}) BOOST_TEST(std::isfinite(optim::one_cycle{}(0.1, steps - 1, steps)));
+
+  const double pi = 3.141592653589793;
+  for (int i = 0; i < 8; ++i) BOOST_TEST(std::abs(optim::cosine{}(0.2, i, 8) - 0.1 * (1 + std::cos(pi * i / 8))) < 1e-15);
+  optim::cosine warm{.warm_up = 4, .floor = 0.1};
+  for (int i = 0; i < 4; ++i) BOOST_TEST(std::abs(warm(0.2, i, 12) - 0.05 * (i + 1)) < 1e-15);
+  for (int i = 4; i < 12; ++i) BOOST_TEST(std::abs(warm(0.2, i, 12) - (0.02 + 0.09 * (1 + std::cos(pi * (i - 4) / 8)))) < 1e-15);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
