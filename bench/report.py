@@ -85,6 +85,8 @@ COLOURS = ("#1b6ca8", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#8f8f8f")
 
 def chart(problem, rows):
     """Bars of each contender's speed as a multiple of the best peer's, one group per shape; longer is faster."""
+    if rows[0]["unit"] == "ULP":
+        return None
     names = ["lamina"] + [p["name"] for p in rows[0]["peers"]]
     bar, gap, left, width, top = 11, 12, 260, 460, 58
     groups = []
