@@ -69,6 +69,11 @@ executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store
       t << "state `" << name << "` is not in the parameter store";
       detail::raise(error_kind::state, t);
     }
+    if (const auto& wanted = plan.state_types()[states_.size()]; s->value().type() != wanted) {
+      text t;
+      t << "state `" << name << "` is " << wanted << " in the plan and " << s->value().type() << " in the parameter store";
+      detail::raise(s->value().element() == wanted.element ? error_kind::shape : error_kind::type, t);
+    }
     states_.push_back(s);
   }
   packs_.resize(plan.packs().size());

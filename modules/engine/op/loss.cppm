@@ -18,6 +18,7 @@ namespace op {
 /// result[..] = x[.., index[..]] along the last axis.
 export struct pick {
   static constexpr std::string_view name = "pick";
+  static constexpr bool may_fail = true;
   static constexpr int operands = 2;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
@@ -37,6 +38,7 @@ export struct pick {
 /// The adjoint of pick: zeros of the third operand's shape with the first operand at the picked places.
 export struct unpick {
   static constexpr std::string_view name = "unpick";
+  static constexpr bool may_fail = true;
   static constexpr int operands = 3;
   static constexpr unsigned shape_only = 4;
   using attributes = no_attributes;
@@ -47,6 +49,7 @@ export struct unpick {
 /// A vector that is one number at one position: operands are the position, the number, and a shape.
 export struct one_hot_like {
   static constexpr std::string_view name = "one_hot";
+  static constexpr bool may_fail = true;
   static constexpr int operands = 3;
   static constexpr unsigned shape_only = 4;
   using attributes = no_attributes;

@@ -83,6 +83,8 @@ consteval unsigned shape_only_of() { if constexpr (requires { Op::shape_only; })
 template <class Op>
 consteval int alias_of() { if constexpr (requires { Op::alias; }) return Op::alias; else return -1; }
 template <class Op>
+consteval bool may_fail_of() { if constexpr (requires { Op::may_fail; }) return Op::may_fail; else return false; }
+template <class Op>
 consteval bool pure_of() { if constexpr (requires { Op::pure; }) return Op::pure; else return true; }
 }  // namespace detail
 
@@ -100,7 +102,8 @@ inline constexpr operation record{
     Op::name, [] { if constexpr (requires { Op::version; }) return Op::version; else return 1; }(), Op::operands, detail::pure_of<Op>(),
     detail::shape_only_of<Op>(), detail::alias_of<Op>(), requires { &Op::map; }, &detail::infer_record<Op>, detail::gradient_of_record<Op>(),
     detail::emit_of_record<Op>(), detail::map_of_record<Op>(), &detail::hash_attributes<typename Op::attributes>,
-    &detail::equal_attributes<typename Op::attributes>, &detail::print_attributes<typename Op::attributes>, &detail::flops_record<Op>};
+    &detail::equal_attributes<typename Op::attributes>, &detail::print_attributes<typename Op::attributes>, &detail::flops_record<Op>,
+    detail::may_fail_of<Op>()};
 
 // ---- worlds ---------------------------------------------------------------------------------------------------------
 

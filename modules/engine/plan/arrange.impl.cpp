@@ -204,8 +204,14 @@ void planner::place_roots() {
     plan_.assigned_.push_back(state_index(a.state));
     if (p_.at(a.value).kind != node_kind::operation || viewed(a.value) || home_.contains(a.value) || form(a.value) != layout::plain) continue;
     auto mine = item_of_[static_cast<std::size_t>(a.value.node)];
+    // From here on nobody may read the old value, and no run may fail.
     bool safe = true;
-    for (std::size_t i = 0; i < items_.size() && safe; ++i) safe = static_cast<std::int32_t>(i) < mine || !reads_state(items_[i], a.state, static_cast<std::int32_t>(i) == mine, p_.type(a.value).dims);
+    for (auto i = static_cast<std::size_t>(mine); i < items_.size() && safe; ++i) {
+      bool replaces = static_cast<std::int32_t>(i) == mine;
+      safe = !reads_state(items_[i], a.state, replaces ? a.value : value_id()) && (replaces || !may_fail(items_[i]));
+    }
+    for (const auto& o : p_.outputs()) safe = safe && base_of(o.value).node != a.state;
+    for (const auto& other : p_.assignments()) safe = safe && base_of(other.value).node != a.state;
     if (!safe) continue;
     home_[a.value] = external(buffer_kind::state, state_index(a.state), bytes_of(a.value, layout::plain));
     placed_assignments_.insert(a.state);
@@ -218,15 +224,26 @@ value_id planner::base_of(value_id v) const {
   return v;
 }
 
-bool planner::reads_state(const item& it, std::int32_t state, bool replaces, const shape& dims) const {
-  auto harmful = [&](value_id v) { return base_of(v).node == state && !(replaces && it.what == item::kind::chain && p_.type(v).dims == dims && v.node == state); };
-  if (it.what == item::kind::reorder) return harmful(it.result);
+bool planner::reads_state(const item& it, std::int32_t state, value_id replaced_by) const {
+  auto reads = [&](value_id v) { return base_of(v).node == state; };
+  if (it.what == item::kind::reorder) return reads(it.result);
   for (auto m : it.nodes) {
     const node& n = p_.at(m);
-    for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (!shape_only(n, k) && harmful(n.inputs[k])) return true;
+    bool before_write = replaced_by && it.what == item::kind::chain && m <= replaced_by.node;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      value_id v = n.inputs[k];
+      bool in_step = before_write && v.node == state && p_.type(v).dims == p_.type(replaced_by).dims;
+      if (!shape_only(n, k) && reads(v) && !in_step) return true;
+    }
   }
-  return (it.tail.bias && harmful(it.tail.bias)) || (it.tail.residual && harmful(it.tail.residual));
+  return (it.tail.bias && reads(it.tail.bias)) || (it.tail.residual && reads(it.tail.residual));
+}
+
+bool planner::may_fail(const item& it) const {
+  if (it.what == item::kind::reorder) return false;
+  for (auto m : it.nodes)
+    if (p_.at(m).op->may_fail) return true;
+  return false;
 }
 
 void planner::finish() {

@@ -159,7 +159,7 @@ void planner::emit_reorder() {
     kernels::copy_args a{};
     a.axes = 1;
     a.size = static_cast<std::int32_t>(size_of(p_.type(v).element));
-    a.extent[0] = s.size();
+    a.extent[0] = static_cast<std::int64_t>(bytes_of(v, current_->to)) / a.size;      // of a blocked image, padding too
     a.out_stride[0] = 1;
     if (s.size()) step(table_.reduce->copy, a, {{&a.in, from}, {&a.out, to}});
     return;
@@ -347,7 +347,7 @@ void planner::reuse_operand(value_id result, const std::vector<chain_slot>& slot
   if (!options_.reuse_memory || home_.contains(result)) return;
   for (const auto& s : slots) {
     if (s.written || viewed(s.v) || p_.at(s.v).kind != node_kind::operation || form(s.v) != form(result)) continue;
-    if (p_.type(s.v) != p_.type(result) || uses(s.v).root || !last_read_here(s.v)) continue;
+    if (p_.type(s.v) != p_.type(result) || uses(s.v).root || !last_read_here(s.v, result.node)) continue;
     auto h = home_.find(s.v);
     if (h == home_.end() || virtual_[static_cast<std::size_t>(h->second)].kind != buffer_kind::arena || reused_.contains(h->second)) continue;
     reused_.insert(h->second);
@@ -358,16 +358,16 @@ void planner::reuse_operand(value_id result, const std::vector<chain_slot>& slot
   }
 }
 
-bool planner::last_read_here(value_id v) const {
+bool planner::last_read_here(value_id v, std::int32_t until) const {
   for (auto c : uses(v).nodes) {
+    if (c > until && item_of_[static_cast<std::size_t>(c)] == now_ - 1) return false;
     if (item_of_[static_cast<std::size_t>(c)] > now_ - 1 || item_of_[static_cast<std::size_t>(c)] == nobody) return false;
     if (viewed({c, 0})) return false;
   }
   return !converted_.contains({v, layout::plain}) && !converted_.contains({v, layout::blocked});
 }
 
-void planner::copy_whole(value_id v, buffer_ref to) {
-  auto from = read(v, layout::plain);
+void planner::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
   kernels::copy_args a{};
   a.axes = 1;
   a.size = static_cast<std::int32_t>(size_of(p_.type(v).element));
@@ -397,14 +397,27 @@ void planner::emit_copies() {
       record(1);
     }
     ++now_;
-    copy_whole(v, {external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain)), 0, layout::plain});
+    copy_whole(v, read(v, layout::plain), {external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain)), 0, layout::plain});
+  }
+  // What takes the old value of a state that gets a new one, too, is set aside first.
+  std::map<std::int32_t, std::int32_t> aside;
+  for (const auto& a : p_.assignments()) {
+    auto from = base_of(a.value).node;
+    auto assigned = [&](const assignment& other) { return other.state == from; };
+    if (placed_assignments_.contains(a.state) || from == a.state || std::none_of(p_.assignments().begin(), p_.assignments().end(), assigned)) continue;
+    ++now_;
+    auto b = aside[a.state] = new_block(p_.type(a.value).bytes());
+    touch(b);
+    copy_whole(a.value, read(a.value, layout::plain), {b, 0, layout::plain});
   }
   stage();
   for (const auto& a : p_.assignments()) {
-    if (placed_assignments_.contains(a.state)) continue;
+    if (placed_assignments_.contains(a.state) || base_of(a.value).node == a.state) continue;
     if (commit_item_ == never) { plan_.commit_stage_ = plan_.stages_.size(); commit_item_ = 0; }
     ++now_;
-    copy_whole(a.value, home({a.state, 0}));
+    auto kept = aside.find(a.state);
+    if (kept != aside.end()) touch(kept->second);
+    copy_whole(a.value, kept != aside.end() ? buffer_ref{kept->second, 0, layout::plain} : read(a.value, layout::plain), home({a.state, 0}));
   }
   stage();
   current_ = nullptr;

@@ -119,8 +119,9 @@ class planner final : public emission {
   // into its state if nobody reads the old value afterwards.
   void place_roots();
   value_id base_of(value_id v) const;
-  // Whether an item reads a state's old value; an elementwise reader that itself replaces it does no harm.
-  bool reads_state(const item& it, std::int32_t state, bool replaces, const shape& dims) const;
+  // Whether an item reads a state's old value; in the chain that replaces it, reading up to the step that does is no harm.
+  bool reads_state(const item& it, std::int32_t state, value_id replaced_by) const;
+  bool may_fail(const item& it) const;
 
   // ---- steps ----
   void emit_items();
@@ -138,9 +139,10 @@ class planner final : public emission {
   void emit_chain();
   // A result may overwrite an operand of the same size and shape that nobody reads afterwards.
   void reuse_operand(value_id result, const std::vector<chain_slot>& slots);
-  bool last_read_here(value_id v) const;
+  // Whether the current item, up to its node `until`, is the last to read a value.
+  bool last_read_here(value_id v, std::int32_t until) const;
 
-  void copy_whole(value_id v, buffer_ref to);
+  void copy_whole(value_id v, buffer_ref from, buffer_ref to);
   void emit_copies();
 
   void finish();

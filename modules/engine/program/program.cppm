@@ -48,6 +48,7 @@ export struct operation {
   bool (*equal)(const void* a, const void* b);
   void (*print)(const void* attributes, text& t);
   double (*flops)(const void* attributes, view<const tensor_type> in, view<const tensor_type> out);
+  bool may_fail;                      // a run may find its operands wrong: an index out of range
 };
 
 export enum class node_kind : std::uint8_t { input, state, constant, operation };

@@ -1,0 +1,342 @@
+// States: read as they were, assigned last, in place or not; outputs of every kind; failing checks.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+using numbers = std::vector<double>;
+array row(numbers v) { return array_of(dtype::float32, {dim(v.size())}, std::move(v)); }
+
+// The same program with passes and memory reuse on and off: outputs and states must agree bit for bit.
+struct outcome {
+  std::vector<array> outputs;
+  std::vector<array> states;
+};
+outcome both(const std::function<void(graph&)>& build, const std::vector<std::string>& states) {
+  auto once = [&](const pass_options& o) {
+    graph g;
+    build(g);
+    outcome r{g.run(o), {}};
+    for (const auto& s : states) r.states.push_back(g.now(s));
+    return r;
+  };
+  auto a = once({}), b = once(no_passes);
+  for (std::size_t i = 0; i < a.outputs.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a.outputs[i], b.outputs[i]), "output " << i);
+  for (std::size_t i = 0; i < a.states.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a.states[i], b.states[i]), "state " << i);
+  return a;
+}
+#define EQUAL_NUMBERS(a, ...) BOOST_TEST((a).values == (numbers{__VA_ARGS__}), boost::test_tools::per_element())
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(states)
+
+BOOST_AUTO_TEST_CASE(an_assignment_takes_the_old_memory) {
+  graph g;
+  value w = g.state("w", row({1, 2, 3})), d = g.input(row({1, 1, 1}));
+  g.p.assign(w, w - d * 0.5);
+  auto before = g.store.find("w")->value().data();
+  auto version = g.store.find("w")->version();
+  g.run();
+  EQUAL_NUMBERS(g.now("w"), 0.5, 1.5, 2.5);
+  BOOST_TEST(g.store.find("w")->value().data() == before);
+  BOOST_TEST(g.store.find("w")->version() == version + 1);
+  BOOST_TEST(g.plan->cost().steps <= 2u);
+  g.run();
+  EQUAL_NUMBERS(g.now("w"), 0, 1, 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_is_read_as_it_was) {
+  auto r = both([](graph& g) {
+    value w = g.state("w", row({1, 2, 3})), x = g.input(row({5, 5, 5}));
+    value next = w * 2;
+    g.p.assign(w, next);
+    g.output(w);                 // the old value
+    g.output(next);
+    g.output(next + w);          // old and new in one chain
+    g.output(reduce_sum(w * x));
+    g.output(reshape(w, {3, 1}));
+    g.output(slice(w, {.start = 1}));
+  }, {"w"});
+  EQUAL_NUMBERS(r.states[0], 2, 4, 6);
+  EQUAL_NUMBERS(r.outputs[0], 1, 2, 3);
+  EQUAL_NUMBERS(r.outputs[1], 2, 4, 6);
+  EQUAL_NUMBERS(r.outputs[2], 3, 6, 9);
+  EQUAL_NUMBERS(r.outputs[3], 30);
+  EQUAL_NUMBERS(r.outputs[4], 1, 2, 3);
+  EQUAL_NUMBERS(r.outputs[5], 2, 3);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_old_value_as_output) {
+  auto r = both([](graph& g) {
+    value w = g.state("w", row({1, 2, 3}));
+    g.p.assign(w, w + 1);
+    g.output(w);
+  }, {"w"});
+  EQUAL_NUMBERS(r.states[0], 2, 3, 4);
+  EQUAL_NUMBERS(r.outputs[0], 1, 2, 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_view_of_the_old_value_as_output) {
+  auto r = both([](graph& g) {
+    value w = g.state("w", row({1, 2, 3, 4}));
+    g.p.assign(w, w + 1);
+    g.output(reshape(w, {2, 2}));
+  }, {"w"});
+  EQUAL_NUMBERS(r.outputs[0], 1, 2, 3, 4);
+}
+
+BOOST_AUTO_TEST_CASE(new_and_old_value_in_one_chain) {
+  auto r = both([](graph& g) {
+    value w = g.state("w", row({1, 2, 3}));
+    value next = w * 2;
+    g.p.assign(w, next);
+    g.output(tanh(next) + w);
+  }, {"w"});
+  EQUAL_NUMBERS(r.states[0], 2, 4, 6);
+  BOOST_TEST(r.outputs[0].values[0] == 1.9640275800758169, boost::test_tools::tolerance(1e-6));
+}
+
+BOOST_AUTO_TEST_CASE(states_exchanged) {
+  auto r = both([](graph& g) {
+    value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4}));
+    g.p.assign(a, b);
+    g.p.assign(b, a);
+  }, {"a", "b"});
+  EQUAL_NUMBERS(r.states[0], 3, 4);
+  EQUAL_NUMBERS(r.states[1], 1, 2);
+}
+
+BOOST_AUTO_TEST_CASE(states_in_a_ring) {
+  auto r = both([](graph& g) {
+    value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4})), c = g.state("c", row({5, 6}));
+    g.p.assign(a, b);
+    g.p.assign(b, c + 1);
+    g.p.assign(c, a);
+  }, {"a", "b", "c"});
+  EQUAL_NUMBERS(r.states[0], 3, 4);
+  EQUAL_NUMBERS(r.states[1], 6, 7);
+  EQUAL_NUMBERS(r.states[2], 1, 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_takes_the_old_value_of_one_updated_in_place) {
+  auto r = both([](graph& g) {
+    value now = g.state("now", row({1, 2})), last = g.state("last", row({0, 0}));
+    g.p.assign(now, now * 10);
+    g.p.assign(last, now);
+  }, {"now", "last"});
+  EQUAL_NUMBERS(r.states[0], 10, 20);
+  EQUAL_NUMBERS(r.states[1], 1, 2);
+}
+
+BOOST_AUTO_TEST_CASE(assignments_of_views) {
+  auto r = both([](graph& g) {
+    value a = g.state("a", array_of(dtype::float32, {2, 2}, {1, 2, 3, 4})), b = g.state("b", array_of(dtype::float32, {4}, {5, 6, 7, 8}));
+    value c = g.state("c", row({0, 0}));
+    g.p.assign(a, reshape(b, {2, 2}));
+    g.p.assign(b, flatten(a, {.from = 0}));
+    g.p.assign(c, slice(b, {.start = 2}));
+  }, {"a", "b", "c"});
+  EQUAL_NUMBERS(r.states[0], 5, 6, 7, 8);
+  EQUAL_NUMBERS(r.states[1], 1, 2, 3, 4);
+  EQUAL_NUMBERS(r.states[2], 7, 8);
+}
+
+BOOST_AUTO_TEST_CASE(a_shift_register) {
+  auto r = both([](graph& g) {
+    value s = g.state("s", row({1, 2, 3, 4})), x = g.input(row({9}));
+    g.p.assign(s, concat<0>(slice(s, {.start = 1}), x));
+  }, {"s"});
+  EQUAL_NUMBERS(r.states[0], 2, 3, 4, 9);
+}
+
+BOOST_AUTO_TEST_CASE(products_of_the_state_with_itself) {
+  auto r = both([](graph& g) {
+    value w = g.state("w", array_of(dtype::float32, {2, 2}, {1, 1, 0, 1}));
+    g.p.assign(w, matmul(w, w));
+    g.output(transpose(w));
+  }, {"w"});
+  EQUAL_NUMBERS(r.states[0], 1, 2, 0, 1);
+  EQUAL_NUMBERS(r.outputs[0], 1, 0, 1, 1);
+}
+
+BOOST_AUTO_TEST_CASE(broadcast_reads_of_the_own_state) {
+  auto r = both([](graph& g) {
+    value w = g.state("w", array_of(dtype::float32, {2, 2}, {1, 2, 3, 4}));
+    g.p.assign(w, w - transpose(w) * 2 + reduce_sum<axes(0)>(w));
+  }, {"w"});
+  EQUAL_NUMBERS(r.states[0], 3, 2, 3, 2);
+}
+
+BOOST_AUTO_TEST_CASE(momentum) {
+  auto r = both([](graph& g) {
+    value w = g.state("w", row({1, 2})), v = g.state("v", row({1, 0})), t = g.state("t", array_of(dtype::int64, {}, {4})), d = g.input(row({2, 4}));
+    value next = v * 0.5 + d;
+    g.p.assign(v, next);
+    g.p.assign(w, w - next * 0.1);
+    g.p.assign(t, t + 1);
+    g.output(reduce_sum(w));
+    g.output(t);
+  }, {"w", "v", "t"});
+  EQUAL_NUMBERS(r.states[1], 2.5, 4);
+  EQUAL_NUMBERS(r.states[2], 5);
+  BOOST_TEST(r.states[0].values[0] == 0.75);
+  EQUAL_NUMBERS(r.outputs[0], 3);
+  EQUAL_NUMBERS(r.outputs[1], 4);
+}
+
+BOOST_AUTO_TEST_CASE(one_value_for_two_states_and_an_output) {
+  auto r = both([](graph& g) {
+    value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4})), x = g.input(row({7, 8}));
+    value y = sin(x) * 0 + x;
+    g.p.assign(a, y);
+    g.p.assign(b, y);
+    g.output(y);
+    g.output(a + b);
+  }, {"a", "b"});
+  EQUAL_NUMBERS(r.states[0], 7, 8);
+  EQUAL_NUMBERS(r.states[1], 7, 8);
+  EQUAL_NUMBERS(r.outputs[1], 4, 6);
+}
+
+BOOST_AUTO_TEST_CASE(an_assigned_value_is_used_again) {
+  auto r = both([](graph& g) {
+    value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4}));
+    value y = a + 1, z = matmul(reshape(y, {1, 2}), reshape(y * y, {2, 1}));
+    g.p.assign(a, y);
+    g.p.assign(b, b * reshape(z, {1}));
+    g.output(reduce_sum(a * b));
+  }, {"a", "b"});
+  EQUAL_NUMBERS(r.states[0], 2, 3);
+  EQUAL_NUMBERS(r.states[1], 105, 140);
+  EQUAL_NUMBERS(r.outputs[0], 11);
+}
+
+BOOST_AUTO_TEST_CASE(assignments_of_an_input_and_a_constant) {
+  auto r = both([](graph& g) {
+    value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4})), x = g.input(row({7, 8}));
+    g.p.assign(a, x);
+    g.p.assign(b, g.p.constant(to_tensor(row({5, 6}))));
+    g.output(a);
+  }, {"a", "b"});
+  EQUAL_NUMBERS(r.states[0], 7, 8);
+  EQUAL_NUMBERS(r.states[1], 5, 6);
+  EQUAL_NUMBERS(r.outputs[0], 1, 2);
+}
+
+BOOST_AUTO_TEST_CASE(outputs_of_every_kind) {
+  auto r = both([](graph& g) {
+    value x = g.input(array_of(dtype::float32, {2, 2}, {1, 2, 3, 4})), s = g.state("s", row({9}));
+    value y = x * 2;
+    g.output(x);
+    g.output(s);
+    g.output(y);
+    g.output(y);
+    g.output(reshape(y, {4}));
+    g.output(slice(y, {.start = 1}));
+    g.output(g.p.number(2.5, dtype::float32));
+    g.output(reshape(x, {4, 1}));
+    g.output(transpose(y));
+    auto both_results = apply<op::max_pool2d>(pool2d_attributes{}, reshape(x, {1, 1, 2, 2}));
+    g.output(both_results[1]);
+  }, {"s"});
+  EQUAL_NUMBERS(r.outputs[0], 1, 2, 3, 4);
+  EQUAL_NUMBERS(r.outputs[1], 9);
+  EQUAL_NUMBERS(r.outputs[3], 2, 4, 6, 8);
+  EQUAL_NUMBERS(r.outputs[4], 2, 4, 6, 8);
+  EQUAL_NUMBERS(r.outputs[5], 6, 8);
+  EQUAL_NUMBERS(r.outputs[6], 2.5);
+  EQUAL_NUMBERS(r.outputs[7], 1, 2, 3, 4);
+  EQUAL_NUMBERS(r.outputs[8], 2, 6, 4, 8);
+  EQUAL_NUMBERS(r.outputs[9], 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_slice_alone_as_output) {
+  auto r = both([](graph& g) {
+    value y = exp(g.input(row({0, 0, 0, 0}))) * g.input(row({1, 2, 3, 4}));
+    g.output(slice(y, {.start = 1, .stop = 3}));
+    g.output(slice(reshape(y, {2, 2}), {.stop = 1}));
+  }, {});
+  EQUAL_NUMBERS(r.outputs[0], 2, 3);
+  EQUAL_NUMBERS(r.outputs[1], 1, 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(failing_runs)
+
+namespace {
+// A step that fails for a label outside 0..2: loss from `from`, which may be the new weights.
+void training_step(graph& g, bool loss_of_new) {
+  value w = g.state("w", array_of(dtype::float32, {2, 3}, {1, 2, 3, 4, 5, 6})), n = g.state("n", array_of(dtype::int64, {}, {0})), mean = g.state("mean", row({0}));
+  value labels = g.input(array_of(dtype::int64, {2}, {0, 1}), "labels");
+  value next = w * 0.5;
+  value loss = cross_entropy(loss_of_new ? next : w, labels);
+  g.p.assign(w, next);
+  g.p.assign(n, n + 1);
+  g.p.assign(mean, reshape(loss, {1}));
+  g.output(loss);
+}
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
+  for (bool of_new : {false, true})
+    for (const auto& options : {pass_options{}, no_passes})
+      BOOST_TEST_CONTEXT(of_new << options.simplify) {
+        graph g;
+        training_step(g, of_new);
+        auto plan = g.make(options);
+        executor e(plan, &g.store);
+        const std::int64_t bad[] = {0, 3}, good[] = {0, 2};
+        float loss = -1;
+        e.bind_output(0, &loss);
+        e.bind_input(0, bad);
+        BOOST_TEST(message_of([&] { e.run(); }) == "pick: an index is outside 0..2 (1 of them)");
+        EQUAL_NUMBERS(g.now("w"), 1, 2, 3, 4, 5, 6);
+        EQUAL_NUMBERS(g.now("n"), 0);
+        EQUAL_NUMBERS(g.now("mean"), 0);
+        e.bind_input(0, good);
+        e.run();
+        EQUAL_NUMBERS(g.now("w"), 0.5, 1, 1.5, 2, 2.5, 3);
+        EQUAL_NUMBERS(g.now("n"), 1);
+        BOOST_TEST(g.now("mean").values[0] == static_cast<double>(loss));
+        BOOST_TEST(loss > 0);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(misuse_is_worded) {
+  graph g;
+  value w = g.state("w", row({1, 2})), x = g.input(row({1, 2, 3}));
+  BOOST_TEST(message_of([&] { g.p.assign(x, x); }) == "assign: the target is no state");
+  BOOST_TEST(message_of([&] { g.p.assign(w, x); }) == "state `w` is float32[2] and is assigned float32[3]");
+  g.p.assign(w, w * 2);
+  BOOST_TEST(message_of([&] { g.p.assign(w, w); }) == "state `w` is assigned twice in one run");
+  BOOST_TEST(message_of([&] { g.p.state("w", {dtype::float64, {2}}); }) == "state `w` is float32[2] and is asked for as float64[2]");
+  parameter_store empty;
+  BOOST_TEST(message_of([&] { executor(g.make(), &empty); }) == "state `w` is not in the parameter store");
+  BOOST_TEST(message_of([&] { executor(g.make(), nullptr); }) == "state `w` is not in the parameter store");
+}
+
+BOOST_AUTO_TEST_CASE(a_store_with_another_shape_is_refused) {
+  graph g;
+  value w = g.state("w", row({1, 2}));
+  g.output(w * 2);
+  auto plan = g.make();
+  parameter_store other;
+  other.add("w", to_tensor(row({1})), state_role::parameter);
+  BOOST_TEST(message_of([&] { executor(plan, &other); }) == "state `w` is float32[2] in the plan and float32[1] in the parameter store");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
