@@ -8,7 +8,7 @@ import lamina.std;
 
 namespace lamina {
 
-// The block stands in front of its elements, in one piece of memory.
+// The block of owned memory stands in front of its elements, in one piece; that of borrowed memory stands alone.
 storage::storage(std::size_t bytes) {
   if (bytes > std::numeric_limits<std::size_t>::max() - header) detail::raise(error_kind::memory, "out of memory: the size of a tensor overflows");
   void* memory = memory::allocate(header + bytes);
@@ -18,7 +18,8 @@ storage::storage(std::size_t bytes) {
 }
 
 storage storage::borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper) {
-  storage s(0);
+  storage s;
+  s.block_ = new block;
   s.block_->data = data;
   s.block_->bytes = bytes;
   s.block_->borrowed = true;
@@ -27,7 +28,11 @@ storage storage::borrowed(void* data, std::size_t bytes, std::shared_ptr<void> k
 }
 
 void storage::destroy(block* b) noexcept {
-  std::size_t bytes = header + (b->borrowed ? 0 : b->bytes);
+  if (b->borrowed) {
+    delete b;
+    return;
+  }
+  std::size_t bytes = header + b->bytes;
   b->~block();
   memory::release(b, bytes);
 }
