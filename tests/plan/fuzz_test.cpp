@@ -1,0 +1,125 @@
+// Random programs with all passes against none.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+struct numbers {
+  philox stream;
+  std::uint64_t at = 0;
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(stream.bits(at++) % n); }
+};
+
+// Grows a program over float32 values of few small shapes. `products` lets it use operations that passes may sum in
+// another order.
+void grow(graph& g, int seed, bool products) {
+  numbers draw{philox(seed, 11)};
+  const shape dims[] = {{}, {5}, {1, 5}, {4, 1}, {4, 5}, {5, 4}, {3, 4, 5}, {4, 4}, {1}, {64, 5}};
+  std::vector<value> all;
+  for (int i = 0; i < 4; ++i) all.push_back(g.input(random_array(dtype::float32, dims[draw.below(10)], seed * 10 + i, -1, 1)));
+  std::vector<value> states;
+  for (int i = 0; i < 2; ++i) {
+    states.push_back(g.state(i ? "b" : "a", random_array(dtype::float32, {4, 5}, seed * 10 + 5 + i, -1, 1)));
+    all.push_back(states.back());
+  }
+  auto any = [&]() -> const value& { return all[draw.below(3) ? all.size() - 1 - draw.below(std::min<std::size_t>(all.size(), 6)) : draw.below(all.size())]; };
+  auto fits_in = [](const value& a, const value& b) { shape s; return broadcast(a.shape(), b.shape(), s); };
+  std::size_t steps = 5 + draw.below(40);
+  for (std::size_t i = 0; i < steps; ++i) {
+    const value x = any(), y = any();
+    const shape& s = x.shape();
+    switch (draw.below(products ? 24 : 20)) {
+      case 0: all.push_back(tanh(x)); break;
+      case 1: all.push_back(sin(x)); break;
+      case 2: all.push_back(-x); break;
+      case 3: all.push_back(relu(x)); break;
+      case 4: all.push_back(x * 0.5); break;
+      case 5: all.push_back(x + 0); break;
+      case 6: case 7: case 8: if (fits_in(x, y)) all.push_back(tanh(x + y)); break;
+      case 9: case 10: if (fits_in(x, y)) all.push_back(x * y); break;
+      case 11: if (fits_in(x, y)) all.push_back(where(x > y, x, y * 0.25)); break;
+      case 12: if (fits_in(x, y)) all.push_back(min(x, y)); break;
+      case 13: if (s.rank) all.push_back(reduce_max(x, {.axes = axes(static_cast<int>(draw.below(static_cast<std::size_t>(s.rank)))), .keepdim = draw.below(2) == 0})); break;
+      case 14: all.push_back(reshape(x, shape{dyn})); break;
+      case 15: if (s.rank == 2) all.push_back(transpose(x)); break;
+      case 16: if (s.rank && s.at(0) > 1) all.push_back(slice(x, {.start = 1})); break;
+      case 17: if (s.rank == 1 && s.at(0) % 5 == 0) all.push_back(reshape(x, shape{dyn, 5})); break;
+      case 18: if (s.rank == 2 && s.at(1) > 2) all.push_back(slice(x, {.start = 1, .axis = 1, .step = 2})); break;
+      case 19: if (s.rank == 2 && y.shape().rank == 2 && s.at(1) == y.shape().at(1)) all.push_back(concat<0>(x, y)); break;
+      case 20: case 21: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5)); break;
+      case 22: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0] && fits_in(x, y)) all.push_back(relu(matmul(x, y) + reduce_mean<axes(0)>(y))); break;
+      case 23: if (s.rank) all.push_back(softmax(x)); break;
+    }
+    if (all.back().shape().size() > 5000) all.pop_back();
+  }
+  std::size_t outputs = 1 + draw.below(4);
+  for (std::size_t i = 0; i < outputs; ++i) g.output(any());
+  for (const auto& s : states)
+    if (draw.below(3))
+      for (std::size_t i = all.size(); i-- > 0;)
+        if (all[i].shape() == s.shape() && draw.below(2)) { g.p.assign(s, all[i]); break; }
+}
+
+struct outcome { std::vector<array> results; };
+outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
+  graph g;
+  grow(g, seed, products);
+  outcome r{g.run(o, threads)};
+  r.results.push_back(g.now("a"));
+  r.results.push_back(g.now("b"));
+  return r;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(random_programs)
+
+BOOST_AUTO_TEST_CASE(elementwise_programs_agree_bit_for_bit) {
+  // x + 0 stands for x, which is the same but for -0: distance 0 rather than equal bits.
+  for (int seed = 0; seed < 1500; ++seed) {
+    auto a = run(seed, false, {}), b = run(seed, false, no_passes);
+    for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) == 0, "seed " << seed << ", result " << i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(programs_with_sums_agree) {
+  for (int seed = 5000; seed < 6500; ++seed) {
+    auto a = run(seed, true, {}), b = run(seed, true, no_passes);
+    for (std::size_t i = 0; i < a.results.size(); ++i)
+      BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) < 1e-4, "seed " << seed << ", result " << i << ": " << distance(a.results[i], b.results[i]));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
+  for (int seed = 7000; seed < 7200; ++seed) {
+    auto a = run(seed, true, {}), b = run(seed, true, {}, 3);
+    for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(each_switch_alone) {
+  for (int seed = 8000; seed < 8300; ++seed) {
+    auto whole = run(seed, true, {});
+    for (int off = 0; off < 6; ++off) {
+      pass_options o;
+      bool* const switches[] = {&o.fold_constants, &o.simplify, &o.fuse_elementwise, &o.fuse_epilogues, &o.blocked_layout, &o.reuse_memory};
+      *switches[off] = false;
+      auto part = run(seed, true, o);
+      for (std::size_t i = 0; i < part.results.size(); ++i)
+        BOOST_REQUIRE_MESSAGE(distance(part.results[i], whole.results[i]) < 1e-4, "seed " << seed << ", switch " << off << ", result " << i);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

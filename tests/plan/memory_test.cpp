@@ -1,0 +1,163 @@
+// Offsets in the arena, views without copies, results in the memory of their operands.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+array real(const shape& s, int seed) { return random_array(dtype::float32, s, seed); }
+
+struct numbers {
+  philox stream;
+  std::uint64_t at = 0;
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(stream.bits(at++) % static_cast<std::uint64_t>(n)); }
+};
+
+// Every byte that two blocks share while both live, by trying all pairs.
+bool overlap(const std::vector<memory_block>& blocks) {
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k) {
+      const auto &a = blocks[i], &b = blocks[k];
+      bool same_time = a.first <= b.last && b.first <= a.last;
+      bool same_place = a.offset < b.offset + static_cast<std::int64_t>(b.bytes) && b.offset < a.offset + static_cast<std::int64_t>(a.bytes);
+      if (same_time && same_place) return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(memory_of_plans)
+
+BOOST_AUTO_TEST_CASE(blocks_that_live_at_once_never_overlap) {
+  double waste = 0;
+  for (int round = 0; round < 2000; ++round) {
+    numbers draw{philox(round, 5)};
+    std::vector<memory_block> blocks(static_cast<std::size_t>(1 + draw.below(40)));
+    for (auto& b : blocks) {
+      b.bytes = static_cast<std::size_t>(draw.below(6) ? draw.below(5000) : 64 * draw.below(9));
+      b.first = static_cast<std::int32_t>(draw.below(30));
+      b.last = b.first + static_cast<std::int32_t>(draw.below(draw.below(4) ? 4 : 30));
+      b.offset = -1;
+    }
+    std::size_t peak = 0, bytes = place_blocks({blocks.data(), blocks.size()}, peak);
+    BOOST_REQUIRE_MESSAGE(!overlap(blocks), "round " << round);
+    for (const auto& b : blocks) {
+      BOOST_REQUIRE_GE(b.offset, 0);
+      BOOST_REQUIRE_EQUAL(b.offset % 64, 0);
+      BOOST_REQUIRE_LE(static_cast<std::size_t>(b.offset) + b.bytes, bytes);
+    }
+    BOOST_REQUIRE_GE(bytes, peak);
+    waste += peak ? static_cast<double>(bytes) / static_cast<double>(peak) : 1;
+  }
+  BOOST_TEST(waste / 2000 < 1.1);
+}
+
+BOOST_AUTO_TEST_CASE(the_verifier_finds_an_overlap) {
+  std::vector<memory_block> blocks{{100, 0, 2, 0}, {100, 2, 3, 64}};
+  BOOST_TEST(overlap(blocks));
+  blocks[1].first = 3;
+  BOOST_TEST(!overlap(blocks));
+}
+
+BOOST_AUTO_TEST_CASE(no_blocks) {
+  std::size_t peak = 7;
+  BOOST_TEST(place_blocks({}, peak) == 0u);
+  BOOST_TEST(peak == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(views_are_not_copied) {
+  graph g;
+  value x = g.input(real({8, 6}, 1));
+  value y = matmul(x, transpose(x));
+  value part = slice(reshape(y, {4, 16}), {.start = 1, .stop = 3});
+  g.output(matmul(part, reshape(y, {16, 4})));
+  g.run();
+  for (const auto& l : g.plan->lines()) BOOST_TEST(l.what == "matmul");
+  BOOST_TEST(g.plan->cost().steps == 2u);
+  BOOST_TEST(g.plan->cost().arena == 256u);
+}
+
+BOOST_AUTO_TEST_CASE(a_slice_of_an_inner_axis_is_copied) {
+  graph g;
+  value x = g.input(real({8, 6}, 1));
+  g.output(matmul(slice(x, {.start = 1, .stop = 4, .axis = 1}), slice(x, {.stop = 3})));
+  g.run();
+  BOOST_TEST(g.plan->cost().steps == 2u);
+  BOOST_TEST(g.plan->lines()[0].what == "slice");
+}
+
+BOOST_AUTO_TEST_CASE(chains_overwrite_what_nobody_reads_again) {
+  auto arena = [](bool reuse) {
+    graph g;
+    value x = g.input(real({64, 64}, 1)), h = tanh(matmul(x, x)) * 0.5;
+    g.output(matmul(h, h));
+    g.run({.reuse_memory = reuse});
+    return g.plan->arena_bytes();
+  };
+  BOOST_TEST(arena(true) == 64 * 64 * 4u);
+  BOOST_TEST(arena(false) == 2 * 64 * 64 * 4u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_read_again_is_not_overwritten) {
+  auto run = [](bool reuse) {
+    graph g;
+    value x = g.input(real({32, 32}, 1)), s = g.state("s", real({32, 32}, 2));
+    value y = matmul(x, x), twice = y * 2;                  // read by the chain after it was assigned, and by the product
+    g.p.assign(s, twice);
+    g.output(twice + y);
+    g.output(matmul(twice, s));
+    g.output(reshape(y, {16, 64}));
+    value z = matmul(x, y), v = slice(z, {.start = 3}), w = z * 3;
+    g.output(matmul(w, x));
+    g.output(matmul(v, x));
+    g.output(exp(z) * z);
+    auto r = g.run({.reuse_memory = reuse});
+    r.push_back(g.now("s"));
+    return r;
+  };
+  auto a = run(true), b = run(false);
+  for (std::size_t i = 0; i < a.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a[i], b[i]), i);
+}
+
+BOOST_AUTO_TEST_CASE(a_result_is_written_where_it_belongs) {
+  graph g;
+  value x = g.input(real({16, 16}, 1));
+  value y = matmul(x, x);
+  g.output(reshape(y, {256}));
+  g.output(y);
+  g.run();
+  BOOST_TEST(g.plan->cost().arena == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(explain_adds_up) {
+  graph g;
+  value x = g.input(real({4, 8}, 1)), w = g.state("w", real({8, 2}, 2));
+  g.output(tanh(matmul(x, w)));
+  g.run();
+  const auto& c = g.plan->cost();
+  BOOST_TEST(c.flops == 2.0 * 4 * 8 * 2 + 4 * 2);
+  double flops = 0;
+  std::size_t bytes = 0, steps = 0;
+  for (const auto& l : g.plan->lines()) flops += l.flops, bytes += l.bytes, steps += l.steps;
+  BOOST_TEST(c.flops == flops);
+  BOOST_TEST(c.bytes == bytes);
+  BOOST_TEST(c.steps == steps);
+  BOOST_TEST(bytes == (4 * 8 + 8 * 2 + 4 * 2 + 4 * 2 + 4 * 2) * 4u);
+  auto text = g.plan->explain();
+  for (auto word : {"plan for ", "operation", "matmul", "tanh", "float32[4x2]", "plain", "total: 136 flops, 288 bytes moved", "memory: arena ", "live peak", "rewritten: "})
+    BOOST_CHECK_MESSAGE(text.find(word) != std::string::npos, word << " in\n" << text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
