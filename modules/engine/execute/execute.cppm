@@ -78,14 +78,20 @@ export class executor {
 
 // ---- typed evaluation -----------------------------------------------------------------------------------------------
 
-/// Several tensors of different types; `auto [loss, gradient] = evaluate(...)` takes it apart in every program, also in
-/// one that includes no header.
+/// Several tensors of different types; `auto [loss, gradient] = evaluate(...)` takes it apart. Plain structs up to six,
+/// so that this works in a program that includes no header.
 export template <class... T>
-struct results {
-  pack<T...> values;
-  template <std::size_t I>
-  const auto& get() const { return values.template get<I>(); }
-};
+struct results;
+template <class A, class B>
+struct results<A, B> { A first; B second; };
+template <class A, class B, class C>
+struct results<A, B, C> { A first; B second; C third; };
+template <class A, class B, class C, class D>
+struct results<A, B, C, D> { A first; B second; C third; D fourth; };
+template <class A, class B, class C, class D, class E>
+struct results<A, B, C, D, E> { A first; B second; C third; D fourth; E fifth; };
+template <class A, class B, class C, class D, class E, class F>
+struct results<A, B, C, D, E, F> { A first; B second; C third; D fourth; E fifth; F sixth; };
 
 namespace detail {
 
@@ -162,11 +168,16 @@ auto evaluate(const E& e, context& where = default_context()) {
   return r;
 }
 export template <Evaluable E1, Evaluable E2, Evaluable... E>
+  requires(sizeof...(E) <= 4)
 auto evaluate(const E1& e1, const E2& e2, const E&... e) {
-  results<evaluated<E1>, evaluated<E2>, evaluated<E>...> r{
-      {{evaluated<E1>::uninitialised(e1.shape())}, {evaluated<E2>::uninitialised(e2.shape())}, {evaluated<E>::uninitialised(e.shape())}...}};
   void* out[2 + sizeof...(E)];
-  r.values.each([&](auto i, const auto& t) { out[i] = const_cast<void*>(static_cast<const void*>(t.data().data())); });
+  std::size_t n = 0;
+  auto place = [&]<class X>(const X& e) {
+    auto t = evaluated<X>::uninitialised(e.shape());
+    out[n++] = t.writable().data();
+    return t;
+  };
+  results<evaluated<E1>, evaluated<E2>, evaluated<E>...> r{place(e1), place(e2), place(e)...};
   detail::run_expressions(default_context(), out, e1, e2, e...);
   return r;
 }
@@ -260,8 +271,3 @@ export class eval_plan {
 };
 
 }  // namespace lamina
-
-template <class... T>
-struct std::tuple_size<lamina::results<T...>> : std::integral_constant<std::size_t, sizeof...(T)> {};
-template <std::size_t I, class... T>
-struct std::tuple_element<I, lamina::results<T...>> { using type = const lamina::pick_type<I, T...>; };

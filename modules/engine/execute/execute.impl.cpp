@@ -212,7 +212,11 @@ struct evaluation_site::prepared {
     return true;
   }
   std::vector<tensor_type> types;          // of the leaves
-  bool may_merge(std::size_t a, std::size_t b) const { return types[a] == types[b]; }
+  std::vector<std::string> names;
+  // As lowering merges: one memory under one type is one input, unless two names keep it apart.
+  bool may_merge(std::size_t a, std::size_t b) const {
+    return types[a] == types[b] && (names[a].empty() || names[b].empty() || names[a] == names[b]);
+  }
 };
 
 evaluation_site::evaluation_site() = default;
@@ -248,6 +252,7 @@ evaluation_site::prepared* evaluation_site::take(const call& c, context& where, 
   auto plan = make_plan(*p->source, shapes, where.isa());
   p->run.emplace(plan, nullptr, where.threads() > 1 ? &where.pool() : nullptr);
   if (cached) {
+    p->names = l.names();
     // Input numbers instead of node numbers.
     for (auto node : l.aliases()) {
       const auto& inputs = p->source->inputs();

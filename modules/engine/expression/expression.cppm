@@ -244,16 +244,19 @@ export class lowering {
   const std::vector<leaf>& leaves() const { return leaves_; }
   /// Which input each leaf became, in the order in which leaves were met.
   const std::vector<std::int32_t>& aliases() const { return aliases_; }
+  /// The name under which each leaf was met, in the same order.
+  const std::vector<std::string>& names() const { return names_; }
   /// The value of a shared node that was lowered before, or an empty one.
   value known(const void* node) const;
   void remember(const void* node, const value& v) { known_[node] = v; }
 
  private:
-  struct seen { leaf at; tensor_type type; value v; };
+  struct seen { leaf at; tensor_type type; value v; std::string name; };
   program& program_;
   std::vector<seen> seen_;
   std::vector<leaf> leaves_;
   std::vector<std::int32_t> aliases_;
+  std::vector<std::string> names_;
   std::map<const void*, value> known_;
 };
 

@@ -21,13 +21,18 @@ value detail::lower_one_hot(const value& position, const value& number, const va
 }
 
 value lowering::input(std::string_view name, const leaf& x, const tensor_type& type) {
-  for (const auto& s : seen_)
-    if (s.at.data == x.data && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
+  names_.emplace_back(name);
+  for (auto& s : seen_)
+    if ((s.name.empty() || name.empty() || s.name == name) && s.at.data == x.data && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
+      if (s.name.empty() && !name.empty()) {      // met without its name before
+        s.name = name;
+        program_.name_input(s.v.id().node, name);
+      }
       aliases_.push_back(s.v.id().node);
       return s.v;
     }
   value v = program_.input(name, type, x.uniform);
-  seen_.push_back({x, type, v});
+  seen_.push_back({x, type, v, std::string(name)});
   leaves_.push_back(x);
   aliases_.push_back(v.id().node);
   return v;

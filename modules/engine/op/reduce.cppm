@@ -93,6 +93,7 @@ export struct argmax {
   static constexpr int operands = 1;
   using attributes = argmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::in_domain(in[0].element, domain::numbers)) { out.why << detail::domain_name(domain::numbers); return; }
     int axis = detail::normal_axis(static_cast<int>(a.axis), in[0].dims.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     out.result(dtype::int64, detail::reduced_shape(in[0].dims, 1u << axis, a.keepdim));

@@ -104,6 +104,8 @@ export class program {
   program& operator=(program&&) = default;
 
   value input(std::string_view name, const tensor_type& type, bool uniform = false);
+  /// Gives an input its name; names are no part of a program's id.
+  void name_input(std::int32_t input, std::string_view name) { nodes_[static_cast<std::size_t>(input)].name = name; }
   /// The state of a name; asked for twice it is the same. Errors: shape_error if the types differ.
   value state(std::string_view name, const tensor_type& type);
   value constant(any_tensor data);

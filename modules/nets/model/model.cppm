@@ -5,6 +5,7 @@ import :core;
 import :dtype;
 import :emission;
 import :execute;
+import :expression;
 import :io;
 import :layer;
 import :op;
@@ -261,55 +262,67 @@ constexpr bool call_fits(const shape& pattern, const shape& given) {
     if (!may_equal(pattern[i + 1], given[i])) return false;
   return true;
 }
-template <std::size_t I, class Traits, class X>
+template <class Traits, class... X>
 struct call_check {
   static consteval text message() {
-    constexpr tensor_type wanted{Traits::elements[I], Traits::patterns[I]}, given{dtype_of<typename X::element_type>, X::pattern};
+    const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}...};
     text t;
-    if (wanted.element != given.element) t << "input " << I << " of the model is " << wanted << " and is given " << given;
-    else if (!call_fits(wanted.dims, given.dims)) t << "input " << I << " of the model is " << wanted.dims << " and is given " << given.dims;
+    for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
+      const tensor_type wanted{Traits::elements[i], Traits::patterns[i]};
+      if (wanted.element != given[i].element) t << "input " << i << " of the model is " << wanted << " and is given " << given[i];
+      else if (!call_fits(wanted.dims, given[i].dims)) t << "input " << i << " of the model is " << wanted.dims << " and is given " << given[i].dims;
+    }
     return t;
   }
 };
-template <class Traits, class Sequence, class... X>
-inline constexpr bool calls_with = false;
-template <class Traits, std::size_t... I, class... X>
-  requires(no_error<call_check<I, Traits, X>> && ...)
-inline constexpr bool calls_with<Traits, std::index_sequence<I...>, X...> = true;
 
 /// Elements that stand in memory; expressions are evaluated first.
 template <class X>
 concept InMemory = requires(const X& x) { typename X::element_type; x.data().data(); };
 
+/// Whether a call leaves out the leading dimension; its results then lack it too.
 template <class Traits, class First>
+inline constexpr bool leaves_out_leading = First::pattern.rank != Traits::patterns[0].rank;
+template <class Traits, class First, std::size_t Output>
 consteval shape call_result() {
-  shape s = Traits::outputs[0].dims;
-  if (First::pattern.rank == Traits::patterns[0].rank) return s;
+  const shape& s = Traits::outputs[Output].dims;
+  if (!leaves_out_leading<Traits, First>) return s;
   shape inner;
   for (int i = 1; i < s.rank; ++i) inner.push_back(s[i]);
   return inner;
 }
 
-/// Runs an executor on typed tensors; shared by models and reference models.
+/// Runs an executor on typed tensors; shared by models and reference models. Several outputs come as `results`.
 template <class Traits, class Runner, class First, class... X>
 auto run_model(Runner&& at, const First& first, const X&... x) {
-  using result = tensor<typename Traits::element_type, extents_for<call_result<Traits, First>()>>;
   std::size_t i = 0;
   const shape extents[] = {call_extents(Traits::patterns[0], first.shape()), (++i, call_extents(Traits::patterns[i], x.shape()))...};
   executor& run = at(view<const shape>(extents, 1 + sizeof...(X)));
-  shape s = run.plan().output_types()[0].dims;
-  if constexpr (result::rank < Traits::outputs[0].dims.rank) {
-    shape inner;
-    for (int d = 1; d < s.rank; ++d) inner.push_back(s[d]);
-    s = inner;
-  }
-  auto out = result::uninitialised(s);
   run.bind_input(0, first.data().data());
   i = 0;
   (run.bind_input(++i, x.data().data()), ...);
-  run.bind_output(0, out.writable().data());
-  run.run();
-  return out;
+  auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
+    shape s = run.plan().output_types()[O].dims;
+    if constexpr (leaves_out_leading<Traits, First>) {
+      shape inner;
+      for (int d = 1; d < s.rank; ++d) inner.push_back(s[d]);
+      s = inner;
+    }
+    auto out = tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>::uninitialised(s);
+    run.bind_output(O, out.writable().data());
+    return out;
+  };
+  if constexpr (Traits::outputs.size() == 1) {
+    auto out = output(std::integral_constant<std::size_t, 0>{});
+    run.run();
+    return out;
+  } else {
+    return [&]<std::size_t... O>(std::index_sequence<O...>) {
+      results<decltype(output(std::integral_constant<std::size_t, O>{}))...> all{output(std::integral_constant<std::size_t, O>{})...};
+      run.run();
+      return all;
+    }(std::make_index_sequence<Traits::outputs.size()>{});
+  }
 }
 }  // namespace detail
 
@@ -328,7 +341,7 @@ class model {
   /// Inference. A missing leading dimension is 1 and is missing in the result.
   /// Errors: shape_error for extents that do not fit.
   template <detail::InMemory... X>
-    requires(sizeof...(X) == traits::inputs && detail::calls_with<traits, std::index_sequence_for<X...>, X...>)
+    requires(sizeof...(X) == traits::inputs) && accepted<worded<detail::call_check<traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, x...);
   }
