@@ -25,6 +25,7 @@ array random_array(dtype element, const shape& dims, int seed, double low, doubl
     double v = low + (high - low) * stream.uniform<double>(i);
     if (element == dtype::boolean) v = v > (low + high) / 2;
     else if (is_integer(element)) v = std::floor(v);
+    else if (element == dtype::float16 || element == dtype::bfloat16) v = std::round(v * 2) / 2;
     else if (element == dtype::float32) v = static_cast<double>(static_cast<float>(v));
     a.values[i] = v;
   }

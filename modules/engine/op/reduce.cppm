@@ -96,6 +96,7 @@ export struct argmax {
     if (!detail::in_domain(in[0].element, domain::numbers)) { out.why << detail::domain_name(domain::numbers); return; }
     int axis = detail::normal_axis(static_cast<int>(a.axis), in[0].dims.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (in[0].dims[axis] == dim(0)) { out.why << "axis " << a.axis << " has no elements"; return; }
     out.result(dtype::int64, detail::reduced_shape(in[0].dims, 1u << axis, a.keepdim));
   }
   static void emit(emission&);

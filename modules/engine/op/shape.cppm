@@ -49,13 +49,14 @@ struct slice_range { std::int64_t first, count; };
 constexpr slice_range resolve(const slice_attributes& a, std::int64_t size) {
   auto inside = [&](std::int64_t p) { return p < 0 ? (p + size < 0 ? 0 : p + size) : p > size ? size : p; };
   std::int64_t first = inside(a.start), last = inside(a.stop);
-  return {first, last <= first ? 0 : (last - first + a.step - 1) / a.step};
+  return {first, last <= first ? 0 : (last - first - 1) / a.step + 1};
 }
 constexpr void infer_reshape(const shape& from, const shape& to, dtype element, inference& out) {
   int unknown = -1;
   std::int64_t known = 1;
+  bool fits = true;            // the product in 64 bits
   for (int i = 0; i < to.rank; ++i) {
-    if (to[i].is_number()) known *= to.at(i);
+    if (to[i].is_number()) fits = !__builtin_mul_overflow(known, to.at(i), &known) && fits;
     else if (to[i] == dim(dyn) && unknown < 0) unknown = i;
     else if (!to[i].is_name()) { out.why << "only one extent can be inferred, not those of " << to; return; }
   }
@@ -63,9 +64,9 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
   if (from.is_static()) {
     std::int64_t n = from.size();
     if (unknown >= 0) {
-      if (known == 0 || n % known != 0) { out.why << n << " elements do not divide into " << to; return; }
+      if (!fits || known == 0 || n % known != 0) { out.why << n << " elements do not divide into " << to; return; }
       s[unknown] = dim(n / known);
-    } else if (to.is_static() && n != known) { out.why << n << " elements do not make " << to; return; }
+    } else if (to.is_static() && (!fits || n != known)) { out.why << n << " elements do not make " << to; return; }
   }
   out.result(element, s);
 }

@@ -1,0 +1,203 @@
+// Elementwise operations against plain loops in double, with broadcasting, rank 0 and size 0.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), missing = std::numeric_limits<double>::quiet_NaN();
+
+// Element of an operand that stands at a position of the result.
+double at(const array& a, const shape& whole, std::int64_t position) {
+  std::int64_t offset = 0, stride = 1;
+  for (int i = whole.rank - 1; i >= 0; --i) {
+    std::int64_t index = position % whole.at(i);
+    position /= whole.at(i);
+    int k = i - (whole.rank - a.shape().rank);
+    if (k < 0) continue;
+    if (a.shape().at(k) != 1) offset += index * stride;
+    stride *= a.shape().at(k);
+  }
+  return a.values[static_cast<std::size_t>(offset)];
+}
+
+using reference = std::function<double(const double*)>;
+array expected(const std::vector<array>& in, dtype element, const reference& f) {
+  shape whole = in[0].shape();
+  for (const auto& a : in) {
+    shape next;
+    BOOST_REQUIRE(broadcast(whole, a.shape(), next));
+    whole = next;
+  }
+  array r{{element, whole}, {}};
+  for (std::int64_t p = 0; p < whole.size(); ++p) {
+    double x[3] = {};
+    for (std::size_t i = 0; i < in.size(); ++i) x[i] = at(in[i], whole, p);
+    double y = f(x);
+    r.values.push_back(element == dtype::float32 ? static_cast<double>(static_cast<float>(y)) : y);
+  }
+  return r;
+}
+void compare(const char* name, const std::vector<array>& in, dtype element, const std::function<value(const std::vector<value>&)>& run, const reference& f, double tolerance) {
+  array got = result_of(in, run), want = expected(in, element, f);
+  BOOST_CHECK_MESSAGE((got.type == want.type), name << ": " << got.shape().string());
+  BOOST_CHECK_MESSAGE(distance(got, want) <= tolerance, name << " of " << in[0].shape().string() << ": " << distance(got, want));
+}
+
+struct unary {
+  const char* name;
+  double low, high;
+  value (*run)(const value&);
+  double (*want)(double);
+};
+const unary all_unary[] = {
+    {"negate", -9, 9, [](const value& x) -> value { return -x; }, [](double x) { return -x; }},
+    {"abs", -9, 9, [](const value& x) -> value { return abs(x); }, [](double x) { return std::abs(x); }},
+    {"sign", -9, 9, [](const value& x) -> value { return sign(x); }, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }},
+    {"square", -9, 9, [](const value& x) -> value { return square(x); }, [](double x) { return x * x; }},
+    {"sqrt", 0, 99, [](const value& x) -> value { return sqrt(x); }, [](double x) { return std::sqrt(x); }},
+    {"reciprocal", 0.1, 9, [](const value& x) -> value { return reciprocal(x); }, [](double x) { return 1 / x; }},
+    {"exp", -20, 20, [](const value& x) -> value { return exp(x); }, [](double x) { return std::exp(x); }},
+    {"log", 0.001, 99, [](const value& x) -> value { return log(x); }, [](double x) { return std::log(x); }},
+    {"sin", -50, 50, [](const value& x) -> value { return sin(x); }, [](double x) { return std::sin(x); }},
+    {"cos", -50, 50, [](const value& x) -> value { return cos(x); }, [](double x) { return std::cos(x); }},
+    {"tan", -1.5, 1.5, [](const value& x) -> value { return tan(x); }, [](double x) { return std::tan(x); }},
+    {"asin", -1, 1, [](const value& x) -> value { return asin(x); }, [](double x) { return std::asin(x); }},
+    {"acos", -1, 1, [](const value& x) -> value { return acos(x); }, [](double x) { return std::acos(x); }},
+    {"atan", -9, 9, [](const value& x) -> value { return atan(x); }, [](double x) { return std::atan(x); }},
+    {"tanh", -9, 9, [](const value& x) -> value { return tanh(x); }, [](double x) { return std::tanh(x); }},
+    {"asinh", -9, 9, [](const value& x) -> value { return asinh(x); }, [](double x) { return std::asinh(x); }},
+    {"acosh", 1, 9, [](const value& x) -> value { return acosh(x); }, [](double x) { return std::acosh(x); }},
+    {"sigmoid", -40, 40, [](const value& x) -> value { return sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {"relu", -9, 9, [](const value& x) -> value { return relu(x); }, [](double x) { return x > 0 ? x : 0; }},
+    {"erf", -4, 4, [](const value& x) -> value { return erf(x); }, [](double x) { return std::erf(x); }},
+    {"floor", -9, 9, [](const value& x) -> value { return floor(x); }, [](double x) { return std::floor(x); }},
+    {"ceil", -9, 9, [](const value& x) -> value { return ceil(x); }, [](double x) { return std::ceil(x); }},
+    {"round", -9, 9, [](const value& x) -> value { return round(x); }, [](double x) { return std::nearbyint(x); }},
+};
+
+struct binary {
+  const char* name;
+  value (*run)(const value&, const value&);
+  double (*want)(double, double);
+};
+const binary arithmetic[] = {
+    {"add", [](const value& a, const value& b) -> value { return a + b; }, [](double a, double b) { return a + b; }},
+    {"subtract", [](const value& a, const value& b) -> value { return a - b; }, [](double a, double b) { return a - b; }},
+    {"multiply", [](const value& a, const value& b) -> value { return a * b; }, [](double a, double b) { return a * b; }},
+    {"min", [](const value& a, const value& b) -> value { return min(a, b); }, [](double a, double b) { return std::min(a, b); }},
+    {"max", [](const value& a, const value& b) -> value { return max(a, b); }, [](double a, double b) { return std::max(a, b); }},
+};
+const binary comparisons[] = {
+    {"==", [](const value& a, const value& b) -> value { return a == b; }, [](double a, double b) { return double(a == b); }},
+    {"!=", [](const value& a, const value& b) -> value { return a != b; }, [](double a, double b) { return double(a != b); }},
+    {"<", [](const value& a, const value& b) -> value { return a < b; }, [](double a, double b) { return double(a < b); }},
+    {"<=", [](const value& a, const value& b) -> value { return a <= b; }, [](double a, double b) { return double(a <= b); }},
+    {">", [](const value& a, const value& b) -> value { return a > b; }, [](double a, double b) { return double(a > b); }},
+    {">=", [](const value& a, const value& b) -> value { return a >= b; }, [](double a, double b) { return double(a >= b); }},
+};
+const std::vector<std::pair<shape, shape>> pairs{{{}, {}}, {{7}, {7}}, {{2, 3}, {3}}, {{3}, {2, 3}}, {{2, 3}, {}}, {{4, 1}, {1, 5}}, {{2, 1, 3}, {4, 1}}, {{0}, {1}},
+                                                 {{2, 0}, {}}, {{2, 1, 2, 1, 2}, {3, 1, 2, 1}}, {{600}, {1}}, {{3, 200}, {200}}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(elementwise_operations)
+
+BOOST_AUTO_TEST_CASE(unary_operations) {
+  for (const auto& u : all_unary)
+    for (const auto& s : {shape{}, shape{1}, shape{77}, shape{0}, shape{3, 5}, shape{2, 0, 3}, shape{1500}}) {
+      auto run = [&](const auto& x) { return u.run(x[0]); };
+      auto want = [&](const double* x) { return u.want(x[0]); };
+      compare(u.name, {random_array(dtype::float32, s, 1, u.low, u.high)}, dtype::float32, run, want, 4e-7);
+      compare(u.name, {random_array(dtype::float64, s, 1, u.low, u.high)}, dtype::float64, run, want, 2e-15);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(binary_operations_of_every_number_type) {
+  for (auto element : {dtype::float32, dtype::float64, dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8})
+    for (const auto& [s, t] : pairs) {
+      const double low = element == dtype::uint8 ? 5 : -9, high = 11;
+      std::vector<array> in{random_array(element, s, 1, low, high), random_array(element, t, 2, element == dtype::uint8 ? 0 : low, element == dtype::uint8 ? 5 : high)};
+      for (const auto& b : arithmetic)
+        compare(b.name, in, element, [&](const auto& x) { return b.run(x[0], x[1]); }, [&](const double* x) { return b.want(x[0], x[1]); }, 0);
+      for (const auto& b : comparisons)
+        compare(b.name, in, dtype::boolean, [&](const auto& x) { return b.run(x[0], x[1]); }, [&](const double* x) { return b.want(x[0], x[1]); }, 0);
+      for (auto& v : in[1].values) v = v == 0 ? 1 : v;
+      compare("divide", in, element, [](const auto& x) { return value(x[0] / x[1]); },
+              [&](const double* x) { return is_integer(element) ? std::trunc(x[0] / x[1]) : x[0] / x[1]; }, 0);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(powers) {
+  for (auto element : {dtype::float32, dtype::float64})
+    for (const auto& [s, t] : pairs)
+      compare("pow", {random_array(element, s, 1, 0.1, 5), random_array(element, t, 2, -4, 4)}, element,
+              [](const auto& x) { return value(pow(x[0], x[1])); }, [](const double* x) { return std::pow(x[0], x[1]); }, element == dtype::float32 ? 1e-6 : 1e-14);
+  auto special = result_of({array_of(dtype::float64, {6}, {0, -2, -2, 2, 0, -8}), array_of(dtype::float64, {6}, {0, 3, 2, -1, 2, 0.5})}, [](const auto& x) { return value(pow(x[0], x[1])); });
+  BOOST_TEST(std::equal(special.values.begin(), special.values.end() - 1, std::vector<double>{1, -8, 4, 0.5, 0}.begin()));
+  BOOST_TEST(std::isnan(special.values[5]));
+}
+
+BOOST_AUTO_TEST_CASE(choice_and_bounds) {
+  for (const auto& [s, t] : pairs)
+    for (auto element : {dtype::float32, dtype::float64, dtype::int32, dtype::int64, dtype::uint8}) {
+      compare("where", {random_array(dtype::boolean, s, 1), random_array(element, t, 2, 0, 9), random_array(element, {}, 3, 0, 9)}, element,
+              [](const auto& x) { return value(where(x[0], x[1], x[2])); }, [](const double* x) { return x[0] != 0 ? x[1] : x[2]; }, 0);
+      compare("clamp", {random_array(element, s, 1, 0, 20), random_array(element, t, 2, 3, 6), random_array(element, {}, 3, 9, 12)}, element,
+              [](const auto& x) { return value(clamp(x[0], x[1], x[2])); }, [](const double* x) { return std::min(std::max(x[0], x[1]), x[2]); }, 0);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(logic) {
+  for (const auto& [s, t] : pairs) {
+    const std::vector<array> in{random_array(dtype::boolean, s, 1), random_array(dtype::boolean, t, 2)};
+    compare("&&", in, dtype::boolean, [](const auto& x) { return value(x[0] && x[1]); }, [](const double* x) { return double(x[0] != 0 && x[1] != 0); }, 0);
+    compare("||", in, dtype::boolean, [](const auto& x) { return value(x[0] || x[1]); }, [](const double* x) { return double(x[0] != 0 || x[1] != 0); }, 0);
+    compare("^", in, dtype::boolean, [](const auto& x) { return value(x[0] ^ x[1]); }, [](const double* x) { return double(x[0] != x[1]); }, 0);
+    compare("==", in, dtype::boolean, [](const auto& x) { return value(x[0] == x[1]); }, [](const double* x) { return double(x[0] == x[1]); }, 0);
+    compare("!", {in[0]}, dtype::boolean, [](const auto& x) { return value(!x[0]); }, [](const double* x) { return double(x[0] == 0); }, 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(not_a_number) {
+  for (auto element : {dtype::float32, dtype::float64}) {
+    const std::vector<array> in{array_of(element, {4}, {missing, 1, missing, infinity}), array_of(element, {4}, {1, missing, missing, infinity})};
+    const std::vector<std::vector<double>> want{{0, 0, 0, 1}, {1, 1, 1, 0}, {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 0}, {0, 0, 0, 1}};
+    for (std::size_t i = 0; i < 6; ++i)
+      BOOST_TEST(result_of(in, [&](const auto& x) { return comparisons[i].run(x[0], x[1]); }).values == want[i], boost::test_tools::per_element());
+    for (const auto& r : results_of(in, [](const auto& x) { return std::vector<value>{min(x[0], x[1]), max(x[0], x[1]), clamp(x[0], -1, 1), relu(x[0])}; }))
+      BOOST_TEST(std::isnan(r.values[0]));
+    auto outside = results_of({array_of(element, {3}, {-1, 2, 1e30})}, [](const auto& x) { return std::vector<value>{sqrt(x[0]), log(x[0]), asin(x[0]), acosh(x[0])}; });
+    BOOST_TEST(std::isnan(outside[0].values[0]));
+    BOOST_TEST(std::isnan(outside[1].values[0]));
+    BOOST_TEST(std::isnan(outside[2].values[1]));
+    BOOST_TEST(std::isnan(outside[3].values[0]));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tails) {
+  auto r = results_of({array_of(dtype::float32, {4}, {-1000, -100, 100, 1000})}, [](const auto& x) { return std::vector<value>{exp(x[0]), sigmoid(x[0]), tanh(x[0])}; });
+  BOOST_TEST(r[0].values[0] == 0);
+  BOOST_TEST(r[0].values[3] == infinity);
+  BOOST_TEST(r[1].values[0] == 0);
+  BOOST_TEST(r[1].values[1] == 3.7835058e-44, boost::test_tools::tolerance(0.05));
+  BOOST_TEST(r[1].values[3] == 1);
+  BOOST_TEST(r[2].values[0] == -1);
+  auto halves = result_of({array_of(dtype::float64, {6}, {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5})}, [](const auto& x) { return value(round(x[0])); });
+  BOOST_TEST(halves.values == (std::vector<double>{-2, -2, -0.0, 0, 2, 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,128 @@
+// Convolution and pooling against plain loops.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+double pixel(const array& x, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+  const shape& s = x.shape();
+  return x.values[static_cast<std::size_t>(((n * s.at(1) + c) * s.at(2) + h) * s.at(3) + w)];
+}
+bool inside(const array& x, std::int64_t h, std::int64_t w) { return h >= 0 && w >= 0 && h < x.shape().at(2) && w < x.shape().at(3); }
+
+void convolution(const shape& xs, const shape& ws, const conv2d_attributes& a) {
+  for (auto element : {dtype::float32, dtype::float64}) {
+    array x = random_array(element, xs, 1, -1, 1), w = random_array(element, ws, 2, -1, 1);
+    auto got = result_of({x, w}, [&](const auto& v) { return value(conv2d(v[0], v[1], a)); });
+    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.dilation.h * (ws.at(2) - 1) - 1) / a.stride.h + 1;
+    std::int64_t ow = (xs.at(3) + 2 * a.padding.w - a.dilation.w * (ws.at(3) - 1) - 1) / a.stride.w + 1;
+    array want{{element, {xs[0], ws[0], oh, ow}}, {}};
+    for (std::int64_t n = 0; n < xs.at(0); ++n)
+      for (std::int64_t o = 0; o < ws.at(0); ++o)
+        for (std::int64_t i = 0; i < oh; ++i)
+          for (std::int64_t j = 0; j < ow; ++j) {
+            double sum = 0;
+            std::int64_t group = o / (ws.at(0) / a.groups);
+            for (std::int64_t c = 0; c < ws.at(1); ++c)
+              for (std::int64_t p = 0; p < ws.at(2); ++p)
+                for (std::int64_t q = 0; q < ws.at(3); ++q) {
+                  std::int64_t h = i * a.stride.h - a.padding.h + p * a.dilation.h, v = j * a.stride.w - a.padding.w + q * a.dilation.w;
+                  if (inside(x, h, v)) sum += pixel(x, n, group * ws.at(1) + c, h, v) * pixel(w, o, c, p, q);
+                }
+            want.values.push_back(sum);
+          }
+    BOOST_CHECK_MESSAGE((got.type == want.type) && distance(got, want) < (element == dtype::float32 ? 1e-5 : 1e-13), xs.string() << ws.string() << ": " << distance(got, want));
+  }
+}
+
+void pool(const shape& xs, const pool2d_attributes& a) {
+  for (auto element : {dtype::float32, dtype::float64}) {
+    array x = random_array(element, xs, 1, -1, 1);
+    auto r = results_of({x}, [&](const auto& v) {
+      auto both = apply<op::max_pool2d>(a, v[0]);
+      return std::vector<value>{max_pool2d(v[0], a), avg_pool2d(v[0], a), both[1]};
+    });
+    auto step = a.step();
+    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.kernel.h) / step.h + 1, ow = (xs.at(3) + 2 * a.padding.w - a.kernel.w) / step.w + 1;
+    array most{{element, {xs[0], xs[1], oh, ow}}, {}}, mean = most, where{{dtype::int32, most.shape()}, {}};
+    for (std::int64_t n = 0; n < xs.at(0); ++n)
+      for (std::int64_t c = 0; c < xs.at(1); ++c)
+        for (std::int64_t i = 0; i < oh; ++i)
+          for (std::int64_t j = 0; j < ow; ++j) {
+            double best = -std::numeric_limits<double>::infinity(), sum = 0, count = 0, at = 0;
+            for (std::int64_t p = 0; p < a.kernel.h; ++p)
+              for (std::int64_t q = 0; q < a.kernel.w; ++q) {
+                std::int64_t h = i * step.h - a.padding.h + p, w = j * step.w - a.padding.w + q;
+                if (!inside(x, h, w)) continue;
+                double v = pixel(x, n, c, h, w);
+                if (v > best) { best = v; at = static_cast<double>(h * xs.at(3) + w); }
+                sum += v;
+                ++count;
+              }
+            most.values.push_back(best);
+            mean.values.push_back(sum / (a.count_padding ? static_cast<double>(a.kernel.h * a.kernel.w) : count));
+            where.values.push_back(at);
+          }
+    BOOST_CHECK_MESSAGE(same_bits(r[0], most), "max of " << xs.string());
+    BOOST_CHECK_MESSAGE(distance(r[1], mean) < 1e-6, "average of " << xs.string() << " " << distance(r[1], mean));
+    BOOST_CHECK_MESSAGE(same_bits(r[2], where), "positions of " << xs.string());
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(images)
+
+BOOST_AUTO_TEST_CASE(convolutions) {
+  convolution({1, 1, 3, 3}, {1, 1, 3, 3}, {});
+  convolution({2, 3, 9, 8}, {5, 3, 3, 2}, {});
+  convolution({2, 16, 7, 7}, {16, 16, 1, 1}, {});
+  convolution({1, 17, 10, 9}, {33, 17, 3, 3}, {.padding = 1});
+  convolution({2, 3, 11, 10}, {8, 3, 3, 5}, {.stride = {2, 3}, .padding = {1, 2}});
+  convolution({2, 4, 12, 12}, {6, 4, 3, 3}, {.dilation = 3});
+  convolution({2, 6, 9, 9}, {9, 2, 3, 3}, {.stride = 2, .padding = 2, .dilation = 2, .groups = 3});
+  convolution({1, 32, 6, 6}, {32, 1, 3, 3}, {.padding = 1, .groups = 32});
+  convolution({1, 1, 28, 28}, {6, 1, 5, 5}, {.padding = 2});
+  convolution({0, 2, 5, 5}, {3, 2, 3, 3}, {});
+}
+
+BOOST_AUTO_TEST_CASE(pools) {
+  for (const auto& s : {shape{1, 1, 4, 4}, shape{2, 3, 9, 7}, shape{1, 17, 8, 8}, shape{0, 2, 4, 4}}) {
+    pool(s, {});
+    pool(s, {.kernel = 3, .stride = 1});
+    pool(s, {.kernel = 3, .stride = 2, .padding = 1});
+    pool(s, {.kernel = 3, .stride = 2, .padding = 1, .count_padding = false});
+    pool(s, {.kernel = {2, 4}, .stride = {1, 2}, .padding = {0, 2}});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_pool_over_nan_gives_nan) {
+  array x = array_of(dtype::float32, {1, 1, 2, 2}, {1, std::numeric_limits<double>::quiet_NaN(), 3, 4});
+  BOOST_TEST(std::isnan(result_of({x}, [](const auto& v) { return value(max_pool2d(v[0])); }).values[0]));
+}
+
+BOOST_AUTO_TEST_CASE(an_image_of_one_number) {
+  // A filled image has no storage; where blocks are wanted it is laid out first.
+  for (std::int64_t channels : {3, 20}) {
+    tensor_of_rank<float, 4> w(20, static_cast<int>(channels), 3, 3);
+    for (auto& v : w.writable()) v = 0.5f;
+    auto y = evaluate(conv2d(filled(2.0f, 1, static_cast<int>(channels), 6, 6), w));
+    BOOST_TEST((y.shape() == shape{1, 20, 4, 4}));
+    for (float v : y.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(9 * channels));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
