@@ -85,6 +85,7 @@ struct thread_cache {
   item* heads[classes]{};
   std::size_t held[classes]{};
   thread_counter allocations, cached;
+  thread_counter pending;                // of small blocks: not yet in `current_bytes`
   bool alive = true;
 
   thread_cache() {
@@ -95,6 +96,7 @@ struct thread_cache {
     trim();
     alive = false;
     std::lock_guard lock(registry().mutex);
+    current_bytes.fetch_add(pending.read(), std::memory_order_relaxed);
     registry().allocations += allocations.read();
     std::erase(registry().caches, this);
   }
@@ -116,6 +118,27 @@ size_class rounded(std::size_t bytes) {
   return {-1, (bytes + 63) / 64 * 64};
 }
 
+// Counts bytes in or out; false, and nothing counted, where they would cross the limit. Small blocks are gathered by their
+// thread and counted together, unless there is a limit to keep, so that they cost no locked instruction; the peak may
+// then miss up to 64 KiB a thread.
+constexpr std::int64_t small_block = 4096, gathered = 65536;
+bool count_bytes(thread_cache& mine, std::int64_t change) {
+  auto most = byte_limit.load(std::memory_order_relaxed);
+  auto all = change;
+  if (mine.alive) {
+    all += mine.pending.read();
+    if (!most && change <= small_block && change >= -small_block && all <= gathered && all >= -gathered) {
+      mine.pending.add(change);
+      return true;
+    }
+    mine.pending.add(change - all);
+  }
+  auto now = current_bytes.fetch_add(all, std::memory_order_relaxed) + all;
+  if (!most || change <= 0 || now <= most) return true;
+  current_bytes.fetch_sub(change, std::memory_order_relaxed);
+  return false;
+}
+
 }  // namespace
 
 void* memory::allocate(std::size_t bytes) {
@@ -125,27 +148,27 @@ void* memory::allocate(std::size_t bytes) {
     detail::raise(error_kind::memory, t);
   }
   auto [kind, size] = rounded(bytes);
-  auto now = current_bytes.fetch_add(static_cast<std::int64_t>(size), std::memory_order_relaxed) + static_cast<std::int64_t>(size);
-  if (auto most = byte_limit.load(std::memory_order_relaxed); most && now > most) {
-    current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+  auto change = static_cast<std::int64_t>(size);
+  thread_cache& mine = cache;
+  if (!count_bytes(mine, change)) {
     text t;
-    t << "out of memory: " << bytes << " bytes requested, " << now - static_cast<std::int64_t>(size) << " in use, limit " << most;
+    t << "out of memory: " << bytes << " bytes requested, " << current_bytes.load() << " in use, limit " << byte_limit.load();
     detail::raise(error_kind::memory, t);
   }
-  thread_cache& mine = cache;
-  void* p = nullptr;
+  void* p;
   if (kind >= 0 && mine.alive && mine.heads[kind]) {
     auto* i = mine.heads[kind];
     mine.heads[kind] = i->next;
     --mine.held[kind];
-    mine.cached.add(-static_cast<std::int64_t>(size));
+    mine.cached.add(-change);
     p = i;
   } else if (p = std::aligned_alloc(64, size); !p) {
-    current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+    count_bytes(mine, -change);
     text t;
     t << "out of memory: the system refused " << bytes << " bytes";
     detail::raise(error_kind::memory, t);
   }
+  auto now = current_bytes.load(std::memory_order_relaxed);
   for (auto peak = peak_bytes.load(std::memory_order_relaxed); now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {}
   mine.allocations.add(1);
   return p;
@@ -154,8 +177,8 @@ void* memory::allocate(std::size_t bytes) {
 void memory::release(void* p, std::size_t bytes) noexcept {
   if (!p) return;
   auto [kind, size] = rounded(bytes);
-  current_bytes.fetch_sub(static_cast<std::int64_t>(size), std::memory_order_relaxed);
   thread_cache& mine = cache;
+  count_bytes(mine, -static_cast<std::int64_t>(size));
   if (kind >= 0 && mine.alive && mine.held[kind] * size < (std::size_t(4) << 20)) {
     auto* i = static_cast<thread_cache::item*>(p);
     i->next = mine.heads[kind];
@@ -174,10 +197,12 @@ memory_counters memory::counters() noexcept {
   for (auto* t : registry().caches) {
     c.allocations += t->allocations.read();
     c.cached += t->cached.read();
+    c.current += t->pending.read();
   }
+  c.peak = std::max(c.peak, c.current);
   return c;
 }
-void memory::reset_peak() noexcept { peak_bytes = current_bytes.load(); }
+void memory::reset_peak() noexcept { peak_bytes = counters().current; }
 void memory::limit(std::int64_t bytes) noexcept { byte_limit = bytes; }
 void memory::trim() noexcept { cache.trim(); }
 

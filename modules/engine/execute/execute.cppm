@@ -115,9 +115,9 @@ class evaluation_site {
  private:
   struct prepared;
   prepared* take(const call& c, context& where, void (*lower)(program&, lowering&, const void*), const void* expression, bool cached);
-  // The one that a thread used last, at rest; threads are spread so that they seldom meet.
-  static constexpr std::size_t places = 8;
-  struct alignas(64) place { std::atomic<prepared*> ready{nullptr}; };
+  // The one that each of the first threads used last, at rest; a place is touched by its thread alone.
+  static constexpr std::size_t places = 16;
+  struct alignas(64) place { prepared* ready = nullptr; };
   place places_[places];
   std::mutex mutex_;
   std::vector<std::unique_ptr<prepared>> resting_;

@@ -221,16 +221,35 @@ struct evaluation_site::prepared {
 
 evaluation_site::evaluation_site() = default;
 evaluation_site::~evaluation_site() {
-  for (auto& p : places_) delete p.ready.load();
+  for (auto& p : places_) delete p.ready;
 }
 
 namespace {
-// Numbers threads in the order in which they come.
-std::size_t thread_number() {
-  static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t mine = next.fetch_add(1);
-  return mine;
-}
+// The lowest number that no living thread has. It goes from a thread that has ended to a new one under a mutex, so what
+// the first wrote in its places the second may read.
+class thread_number {
+ public:
+  thread_number() {
+    std::lock_guard lock(mutex());
+    auto& all = used();
+    while (mine_ < all.size() && all[mine_]) ++mine_;
+    if (mine_ == all.size()) all.push_back(true);
+    else all[mine_] = true;
+  }
+  ~thread_number() {
+    std::lock_guard lock(mutex());
+    used()[mine_] = false;
+  }
+  static std::size_t get() {
+    thread_local const thread_number number;
+    return number.mine_;
+  }
+
+ private:
+  static std::mutex& mutex() { static auto* m = new std::mutex; return *m; }
+  static std::vector<bool>& used() { static auto* v = new std::vector<bool>; return *v; }
+  std::size_t mine_ = 0;
+};
 }  // namespace
 
 evaluation_site::prepared* evaluation_site::take(const call& c, context& where, void (*lower)(program&, lowering&, const void*), const void* expression, bool cached) {
@@ -271,25 +290,22 @@ evaluation_site::prepared* evaluation_site::take(const call& c, context& where, 
 }
 
 void evaluation_site::run(const call& c, bool cached, context& where, void (*lower)(program&, lowering&, const void*), const void* expression) {
-  auto& ready = places_[thread_number() % places].ready;
-  prepared* p = cached ? ready.exchange(nullptr, std::memory_order_acquire) : nullptr;
-  if (p && !p->matches(c)) {
+  const std::size_t number = cached ? thread_number::get() : places;
+  place* mine = number < places ? &places_[number] : nullptr;
+  std::unique_ptr<prepared> p(mine ? std::exchange(mine->ready, nullptr) : nullptr);
+  auto rest = [&](std::unique_ptr<prepared> r) {
     std::lock_guard lock(mutex_);
-    resting_.emplace_back(p);
+    resting_.push_back(std::move(r));
     if (resting_.size() > 64) resting_.erase(resting_.begin());
-    p = nullptr;
-  }
-  if (!p) p = take(c, where, lower, expression, cached);
-  std::unique_ptr<prepared> held(p);
+  };
+  if (p && !p->matches(c)) rest(std::move(p));
+  if (!p) p.reset(take(c, where, lower, expression, cached));
   if (cached)
     for (std::size_t i = 0; i < p->leaf_of_input.size(); ++i) p->run->bind_input(i, c.leaves[p->leaf_of_input[i]].data);
   for (std::size_t i = 0; i < c.result_count; ++i) p->run->bind_output(i, c.results[i]);
   p->run->run();
-  if (!cached) return;
-  if (prepared* other = ready.exchange(held.release(), std::memory_order_acq_rel)) {
-    std::lock_guard lock(mutex_);
-    resting_.emplace_back(other);
-  }
+  if (mine) mine->ready = p.release();
+  else if (cached) rest(std::move(p));
 }
 
 }  // namespace detail
