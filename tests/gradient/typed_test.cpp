@@ -1,0 +1,107 @@
+// Gradients of typed expressions against those of programs.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+template <class T>
+matrix<T> filled_matrix(std::int64_t rows, std::int64_t columns, int seed) {
+  return to_tensor(random_array(dtype_of<T>, {rows, columns}, seed)).template as<T, extents<dyn, dyn>>();
+}
+template <class T>
+vector<T> filled_vector(std::int64_t n, int seed) {
+  return to_tensor(random_array(dtype_of<T>, {n}, seed)).template as<T, extents<dyn>>();
+}
+
+// What the program world finds for the same function.
+std::vector<array> by_program(const std::vector<array>& in, const std::function<value(const std::vector<value>&)>& loss) {
+  return results_of(in, [&](const std::vector<value>& x) { return gradients(loss(x), x); });
+}
+template <class T>
+void equal(const T& typed, const array& want) { BOOST_TEST(distance(from_tensor(any_tensor(typed)), want) == 0); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(typed_gradients)
+
+BOOST_AUTO_TEST_CASE(a_layer) {
+  for (const auto& [m, k, n] : {std::tuple{4, 5, 3}, {1, 1, 1}, {2, 7, 1}, {0, 3, 2}, {9, 2, 17}}) {
+    auto x = filled_matrix<double>(m, k, 1), w = filled_matrix<double>(k, n, 2);
+    auto b = filled_vector<double>(n, 3);
+    auto loss = reduce_sum(square(tanh(matmul(var<"x">(x), var<"w">(w)) + var<"b">(b))));
+    auto want = by_program({from_tensor(x), from_tensor(w), from_tensor(b)}, [](const auto& v) -> value { return reduce_sum(square(tanh(matmul(v[0], v[1]) + v[2]))); });
+    equal(evaluate(gradient<"x">(loss)), want[0]);
+    equal(evaluate(gradient<"w">(loss)), want[1]);
+    equal(evaluate(gradient<"b">(loss)), want[2]);
+    auto [l, dw, db] = evaluate(loss, gradient<"w">(loss), gradient<"b">(loss));
+    equal(dw, want[1]);
+    equal(db, want[2]);
+    BOOST_TEST(l() == item(loss));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_classifier) {
+  auto x = filled_matrix<float>(6, 4, 1), w = filled_matrix<float>(4, 3, 2);
+  vector<std::int64_t> labels{0, 2, 1, 1, 0, 2};
+  auto loss = cross_entropy(matmul(x, var<"w">(w)), labels);
+  auto want = by_program({from_tensor(x), from_tensor(w), from_tensor(labels)}, [](const auto& v) { return value(cross_entropy(matmul(v[0], v[1]), v[2])); });
+  equal(evaluate(gradient<"w">(loss)), want[1]);
+}
+
+BOOST_AUTO_TEST_CASE(elementwise_of_any_shape) {
+  for (std::int64_t n : {0, 1, 2, 100, 1000}) {
+    auto x = filled_vector<double>(n, 1), y = filled_vector<double>(n, 2);
+    auto loss = exp(var<"x">(x) * y) + 2 / (1 + square(var<"x">(x)));        // no scalar: its sum
+    auto want = by_program({from_tensor(x), from_tensor(y)}, [](const auto& v) -> value { return exp(v[0] * v[1]) + 2 / (1 + square(v[0])); });
+    equal(evaluate(gradient<"x">(loss)), want[0]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_seen_with_and_without_its_name) {
+  auto x = filled_vector<double>(4, 1);
+  auto loss = reduce_sum(x * var<"x">(x));
+  auto g = evaluate(gradient<"x">(loss));                                    // one memory is one variable
+  for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(g(i) == 2 * x(i));
+}
+
+BOOST_AUTO_TEST_CASE(two_names_for_one_memory) {
+  auto x = filled_vector<double>(4, 1);
+  auto loss = reduce_sum(var<"a">(x) * square(var<"b">(x)));
+  for (int round = 0; round < 3; ++round) {
+    auto [a, b] = evaluate(gradient<"a">(loss), gradient<"b">(loss));
+    for (std::int64_t i = 0; i < 4; ++i) {
+      BOOST_TEST(a(i) == x(i) * x(i));
+      BOOST_TEST(b(i) == x(i) * 2 * x(i));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(second_order_through_names) {
+  auto x = filled_vector<double>(5, 1);
+  auto loss = reduce_sum(sin(var<"x">(x)));
+  auto second = evaluate(gradient<"x">(reduce_sum(gradient<"x">(loss))));
+  auto want = evaluate(-sin(x));
+  for (std::int64_t i = 0; i < 5; ++i) BOOST_TEST(second(i) == want(i), boost::test_tools::tolerance(1e-14));
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_is_an_operand) {
+  auto x = filled_vector<double>(5, 1);
+  auto loss = reduce_sum(square(var<"x">(x)));
+  double rate = 0.25;
+  auto stepped = evaluate(x - rate * gradient<"x">(loss));
+  for (std::int64_t i = 0; i < 5; ++i) BOOST_TEST(stepped(i) == 0.5 * x(i), boost::test_tools::tolerance(1e-14));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
