@@ -69,9 +69,11 @@ std::size_t planner::bytes_of(value_id v, layout f) const {
   return tensor_type{t.element, s}.bytes();
 }
 
-bool planner::keeps_zero(const node& n) {
-  for (std::string_view name : {"add", "subtract", "multiply", "relu", "tanh", "negate", "abs", "sign", "square", "sqrt", "minimum", "maximum", "asinh", "erf"})
+bool planner::keeps_zero(const node& n) const {
+  for (std::string_view name : {"multiply", "relu", "tanh", "negate", "abs", "sign", "square", "sqrt", "asinh", "erf"})
     if (is(n, name)) return true;
+  for (std::string_view name : {"add", "subtract", "minimum", "maximum"})      // of two zeros, not of a zero and a number
+    if (is(n, name)) return !mixes_number(n);
   return false;
 }
 
@@ -100,7 +102,7 @@ void planner::choose_layouts() {
         all = all && (same || number);
         any = any || same;
       }
-      if (all && any && (n.results[0].dims.at(1) % lanes() == 0 || keeps_zero(n)) && !(is(n, "add") && mixes_number(n)) && !(is(n, "subtract") && mixes_number(n)))
+      if (all && any && (n.results[0].dims.at(1) % lanes() == 0 || keeps_zero(n)))
         form_[v] = layout::blocked;
     }
   }

@@ -73,7 +73,7 @@ class planner final : public emission {
   std::int64_t lanes() const { return kernels::lanes(static_cast<kernels::isa>(isa_)); }
   std::size_t bytes_of(value_id v, layout f) const;
   // Operations that give 0 for zeros keep the padding channels of a blocked buffer zero.
-  static bool keeps_zero(const node& n);
+  bool keeps_zero(const node& n) const;
   void choose_layouts();
   bool mixes_number(const node& n) const;
   // A convolution of few channels reads its plain input directly.
