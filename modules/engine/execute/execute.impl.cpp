@@ -206,7 +206,7 @@ struct evaluation_site::prepared {
         if (c.leaves[first].data != x.data) return false;
       } else {
         for (std::size_t k = 0; k < i; ++k)
-          if (c.leaves[k].data == x.data && x.extents && c.leaves[k].extents && c.leaves[k].uniform == x.uniform && may_merge(k, i)) return false;
+          if (c.leaves[k].data == x.data && x.extents && c.leaves[k].extents && *c.leaves[k].extents == *x.extents && c.leaves[k].uniform == x.uniform && may_merge(k, i)) return false;
       }
     }
     return true;

@@ -320,7 +320,11 @@ void quoted(text& t, std::string_view s) {
   t << '"';
   for (char c : s) {
     if (c == '"' || c == '\\') t << '\\';
+    constexpr std::string_view digits = "0123456789abcdef";
+    auto code = static_cast<unsigned char>(c);
     if (c == '\n') t << "\\n";
+    else if (c == '\t') t << "\\t";
+    else if (code < 32) t << "\\u00" << digits[code >> 4] << digits[code & 15];
     else t << c;
   }
   t << '"';

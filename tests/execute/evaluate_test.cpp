@@ -1,0 +1,246 @@
+// Evaluation of typed expressions: one plan per alias pattern and extents, however the operands come.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+template <class T>
+bool equal(const T& t, const std::vector<double>& v) {
+  std::vector<double> mine(t.data().begin(), t.data().end());
+  return mine == v;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(evaluation)
+
+BOOST_AUTO_TEST_CASE(aliases_alternate) {
+  vector<float> a{1, 2, 3}, b{10, 20, 30};
+  auto f = [](const auto& x, const auto& y) { return evaluate(x * y + x); };
+  for (int round = 0; round < 3; ++round) {
+    BOOST_TEST(equal(f(a, b), {11, 42, 93}));
+    BOOST_TEST(equal(f(a, a), {2, 6, 12}));
+    BOOST_TEST(equal(f(b, a), {20, 60, 120}));
+    vector<float> c = a;                                   // shares memory
+    BOOST_TEST(equal(f(a, c), {2, 6, 12}));
+    c.detach();
+    BOOST_TEST(equal(f(a, c), {2, 6, 12}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(extents_alternate) {
+  auto f = [](std::int64_t m, std::int64_t n, float v) {
+    matrix<float> x(m, n);
+    for (auto& e : x.writable()) e = v;
+    auto y = evaluate(reduce_sum<axes(1)>(x * 2 + 1));
+    BOOST_TEST((y.shape() == shape{dim(m)}));
+    for (float e : y.data()) BOOST_REQUIRE_EQUAL(e, static_cast<float>(n) * (v * 2 + 1));
+  };
+  for (int round = 0; round < 3; ++round)
+    for (std::int64_t n : {1, 5, 0, 700, 5}) f(n + 1, n, static_cast<float>(round + n));
+  for (std::int64_t n = 1; n < 100; ++n) f(2, n, 1);       // more plans than are kept
+  for (std::int64_t n = 1; n < 100; ++n) f(2, n, 2);
+}
+
+BOOST_AUTO_TEST_CASE(same_memory_under_two_extents) {
+  matrix<float> x{{1, 2}, {3, 4}, {5, 6}};
+  for (int round = 0; round < 3; ++round) {
+    auto top = x.rows(0, 1);
+    BOOST_TEST(equal(evaluate(x + top), {2, 4, 4, 6, 6, 8}));
+    auto last = x.rows(2, 3);
+    BOOST_TEST(equal(evaluate(x + last), {6, 8, 8, 10, 10, 12}));
+    auto all = x.rows(0, 3);
+    BOOST_TEST(equal(evaluate(x + all), {2, 4, 6, 8, 10, 12}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(numbers_change_without_a_new_plan) {
+  context where(1, target_isa());
+  vector<float> x{1, 2};
+  auto step = [&](float rate) { return evaluate(x - rate * x, where); };
+  BOOST_TEST(equal(step(0.5f), {0.5, 1}));
+  auto before = memory::counters().allocations;
+  auto y = step(0.25f);
+  auto made = memory::counters().allocations - before;     // the result alone
+  BOOST_TEST(made == 1);
+  BOOST_TEST(equal(y, {0.75, 1.5}));
+}
+
+BOOST_AUTO_TEST_CASE(data_without_storage) {
+  vector<float> x{1, 2, 3};
+  BOOST_TEST(equal(evaluate(x + one_hot<float>(3, 1)), {1, 3, 3}));
+  BOOST_TEST(equal(evaluate(x + one_hot<float>(3, 2, 5)), {1, 2, 8}));
+  BOOST_TEST(equal(evaluate(one_hot<double>(4, 0) * 2), {2, 0, 0, 0}));
+  BOOST_TEST(equal(evaluate(x * filled(2.0f, 3) + zeros<float>(2, 1)), {2, 4, 6, 2, 4, 6}));
+  BOOST_TEST(equal(evaluate(filled(3.0f, 2, 2)), {3, 3, 3, 3}));
+  BOOST_TEST(equal(evaluate(zeros<float, extents<3>>()), {0, 0, 0}));
+  BOOST_TEST(equal(evaluate(reduce_sum(filled(0.5f, 100))), {50}));
+  BOOST_TEST(equal(evaluate(matmul(filled(1.0f, 2, 3), filled(2.0f, 3, 2))), {6, 6, 6, 6}));
+  BOOST_TEST(equal(evaluate(concat<0>(filled(1.0f, 2), x)), {1, 1, 1, 2, 3}));
+  BOOST_TEST(equal(evaluate(reshape<extents<2, 2>>(filled(7.0f, 4)) + 1), {8, 8, 8, 8}));
+  BOOST_TEST(equal(evaluate(x), {1, 2, 3}));
+  for (std::int64_t at = 0; at < 3; ++at) BOOST_TEST(evaluate(x * one_hot<float>(3, at))(at) == x(at));   // a changing position
+}
+
+BOOST_AUTO_TEST_CASE(static_and_named_extents) {
+  tensor<float, extents<2, 3>> m{{1, 2, 3}, {4, 5, 6}};
+  tensor<float, extents<3>> v{1, 1, 1};
+  auto y = evaluate(m + v);
+  static_assert(std::same_as<decltype(y), tensor<float, extents<2, 3>>>);
+  BOOST_TEST(y(1, 2) == 7);
+  tensor<float, extents<"N", 3>> n(5);
+  auto z = evaluate(n + v);
+  BOOST_TEST((z.shape() == shape{5, 3}));
+  static_assert(std::same_as<decltype(evaluate(reduce_sum(m))), scalar<float>>);
+}
+
+BOOST_AUTO_TEST_CASE(run_time_misfits) {
+  vector<float> a(3), b(4);
+  BOOST_TEST(message_of([&] { evaluate(a + b); }) == "add: the shapes do not broadcast: [3] [4]");
+  matrix<float> x(2, 3), w(4, 5);
+  BOOST_TEST(message_of([&] { evaluate(matmul(x, w)); }) == "matmul: the inner sizes differ: [2x3] [4x5]");
+  vector<float> out(2);
+  BOOST_TEST(message_of([&] { evaluate_into(out, a * 2); }) == "evaluate_into: the result is [3] and the tensor [2]");
+  BOOST_TEST(message_of([&] { (void)item(a); }) == "item: a tensor of shape [3] is not one number");
+}
+
+BOOST_AUTO_TEST_CASE(a_label_out_of_range_is_an_error_and_the_next_run_works) {
+  matrix<float> x{{1, 2}, {3, 4}};
+  vector<std::int64_t> good{1, 0}, bad{2, -1};
+  auto loss = [&](const vector<std::int64_t>& l) { return evaluate(pick(x, l)); };
+  BOOST_TEST(equal(loss(good), {2, 3}));
+  BOOST_TEST(message_of([&] { loss(bad); }) == "pick: an index is outside 0..1 (2 of them)");
+  BOOST_CHECK_THROW(loss(bad), value_error);
+  BOOST_TEST(equal(loss(good), {2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(several_results) {
+  vector<float> x{1, 2, 3};
+  auto [sum, twice, index] = evaluate(reduce_sum(x), x * 2, argmax(x));
+  BOOST_TEST(sum() == 6);
+  BOOST_TEST(equal(twice, {2, 4, 6}));
+  BOOST_TEST(index() == 2);
+  auto [a, b] = evaluate(x, x);
+  BOOST_TEST(equal(a, {1, 2, 3}));
+  BOOST_TEST(equal(b, {1, 2, 3}));
+  BOOST_TEST(a.data().data() != b.data().data());
+}
+
+BOOST_AUTO_TEST_CASE(dynamic_operands) {
+  vector<float> x{1, 2, 3};
+  dynamic<float, 1> d = x;
+  BOOST_TEST((d.try_cast<vector<float>>() != nullptr));
+  BOOST_TEST((d.try_cast<tensor<float, extents<3>>>() == nullptr));
+  for (int i = 0; i < 200; ++i) d = d * 1.0f + x;
+  BOOST_TEST(equal(evaluate(d), {201, 402, 603}));
+  auto shared = make_dynamic(exp(x) - exp(x) + x);
+  BOOST_TEST(equal(evaluate(shared * shared + shared), {2, 6, 12}));
+  dynamic<float, 1> empty;
+  BOOST_TEST(empty.is_empty());
+  BOOST_TEST(message_of([&] { (void)empty.shape(); }) == "dynamic: this one is empty");
+  dynamic<float, 1> choice = zeros<float>(3);
+  BOOST_TEST(equal(evaluate(choice + x), {1, 2, 3}));
+  choice = one_hot<float>(3, 0);
+  BOOST_TEST(equal(evaluate(choice + x), {2, 2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(fused_through_dynamic) {
+  vector<float> x{0.5f, -1, 2};
+  dynamic<float, 1> d = make_dynamic(tanh(x));
+  eval_plan p;
+  auto h = p.add(d * 2 + 1);
+  p.run();
+  BOOST_TEST(p.counters().fused_elementwise == 2);
+  auto direct = evaluate(tanh(x) * 2 + 1);
+  for (std::int64_t i = 0; i < 3; ++i) BOOST_TEST(h.value()(i) == direct(i));
+}
+
+BOOST_AUTO_TEST_CASE(formulas) {
+  auto f = formula([](auto x, auto y) { return x * y + 1; });
+  vector<float> a{1, 2}, b{3, 4}, out(2);
+  BOOST_TEST(equal(f(a, b), {4, 9}));
+  BOOST_TEST(equal(f(a, a), {2, 5}));
+  f(a, b, out);
+  BOOST_TEST(equal(out, {4, 9}));
+  const void* memory = out.data().data();
+  f(b, b, out);
+  BOOST_TEST(equal(out, {10, 17}));
+  BOOST_TEST(out.data().data() == memory);
+  vector<float> shared = out;
+  BOOST_CHECK_THROW(f(a, b, out), state_error);
+  f(a, out, shared.detach());
+  BOOST_TEST(equal(shared, {11, 35}));
+  auto g = formula([](auto x) { return sqrt(reduce_sum(square(x))); });
+  vector<double> three{3, 4};
+  BOOST_TEST(g(three)() == 5);
+}
+
+BOOST_AUTO_TEST_CASE(plans_of_many_results) {
+  vector<float> x{1, 2, 3};
+  eval_plan p;
+  auto a = p.add(exp(x) * 2), b = p.add(exp(x) + 1);
+  auto c = p.add(reduce_sum(x));
+  BOOST_TEST(message_of([&] { a.value(); }) == "handle: the plan has not run, so there is no value yet");
+  p.run();
+  BOOST_TEST(c.value()() == 6);
+  auto direct = evaluate(exp(x) * 2);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    BOOST_TEST(a.value()(i) == direct(i));
+    BOOST_TEST(b.value()(i) == direct(i) / 2 + 1, boost::test_tools::tolerance(1e-6f));
+  }
+  auto later = p.add(x + 1);
+  BOOST_CHECK_THROW(later.value(), state_error);
+  p.run();
+  BOOST_TEST(equal(later.value(), {2, 3, 4}));
+  BOOST_TEST(c.value()() == 6);                            // an earlier run's result stays
+  p.run();                                                 // nothing to do
+}
+
+BOOST_AUTO_TEST_CASE(borrowed_memory) {
+  std::vector<float> mine{1, 2, 3, 4, 5, 6};
+  auto x = borrow(mine.data(), {2, 3});
+  BOOST_TEST(equal(evaluate(x * 2), {2, 4, 6, 8, 10, 12}));
+  mine[0] = 100;
+  BOOST_TEST(evaluate(x * 2)(0, 0) == 200);
+  std::vector<float> result(6);
+  auto out = borrow(std::span(result), {2, 3});
+  evaluate_into(out, x + 1);
+  BOOST_TEST(result[5] == 7);
+  BOOST_TEST(message_of([&] { borrow(std::span(result), {2, 4}); }) == "borrow: a span of 6 elements cannot hold [2x4]");
+  auto unaligned = borrow(mine.data() + 1, {5});
+  BOOST_TEST(evaluate(reduce_sum(unaligned))() == 20);
+}
+
+BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
+  matrix<float> x = to_tensor(random_array(dtype::float32, {300, 500}, 1)).as<float, extents<dyn, dyn>>();
+  matrix<float> w = to_tensor(random_array(dtype::float32, {500, 400}, 2)).as<float, extents<dyn, dyn>>();
+  auto run = [&](int threads) {
+    context where(threads, target_isa());
+    return from_tensor(evaluate(reduce_sum<axes(0)>(tanh(matmul(x, w)) * 0.5f + exp(matmul(x, w) * 0.01f)), where));
+  };
+  auto one = run(1);
+  for (int threads : {2, 3, 4}) BOOST_TEST(same_bits(run(threads), one));
+}
+
+BOOST_AUTO_TEST_CASE(more_leaves_than_a_site_counts) {
+  vector<float> x{1, 2};
+  dynamic<float, 1> sum = x;
+  std::vector<vector<float>> many;
+  for (int i = 0; i < 100; ++i) many.push_back({1, 1});
+  for (const auto& v : many) sum = sum + v;
+  BOOST_TEST(equal(evaluate(sum), {101, 102}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

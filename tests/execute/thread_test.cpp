@@ -1,0 +1,136 @@
+// Many threads that evaluate the same types of expressions at once, with operands that they share.
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+constexpr int threads = 8;
+
+void together(const std::function<void(int)>& f) {
+  std::atomic<int> waiting{threads};
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      --waiting;
+      while (waiting > 0) std::this_thread::yield();
+      f(t);
+    });
+  for (auto& t : all) t.join();
+}
+matrix<float> table(std::int64_t rows, std::int64_t columns, int seed) {
+  return to_tensor(random_array(dtype::float32, {rows, columns}, seed)).as<float, extents<dyn, dyn>>();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(threads_at_once)
+
+BOOST_AUTO_TEST_CASE(one_expression_type_in_the_default_context) {
+  auto x = table(17, 9, 1), w = table(9, 5, 2);
+  std::vector<array> wanted;
+  for (int v = 0; v < 4; ++v) wanted.push_back(from_tensor(evaluate(tanh(matmul(x, w)) * static_cast<float>(v))));
+  std::atomic<int> wrong{0};
+  together([&](int t) {
+    for (int i = 0; i < 60; ++i) {
+      int v = (t + i) % 4;
+      if (!same_bits(from_tensor(evaluate(tanh(matmul(x, w)) * static_cast<float>(v))), wanted[static_cast<std::size_t>(v)])) ++wrong;
+    }
+  });
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_CASE(aliases_and_extents_that_differ_by_thread) {
+  std::atomic<int> wrong{0};
+  auto shared = table(4, 4, 3);
+  together([&](int t) {
+    for (int i = 0; i < 40; ++i) {
+      std::int64_t n = 1 + (t * 7 + i) % 5;
+      matrix<float> a(n, 4);
+      for (auto& v : a.writable()) v = static_cast<float>(t + i);
+      auto y = i % 2 ? evaluate(a * a + a) : evaluate(a * slice(shared, {.stop = 1}) + a);
+      for (std::int64_t r = 0; r < n; ++r)
+        for (std::int64_t c = 0; c < 4; ++c) {
+          float v = static_cast<float>(t + i), want = i % 2 ? v * v + v : v * shared(0, c) + v;
+          if (std::abs(y(r, c) - want) > 1e-4f) ++wrong;
+        }
+    }
+  });
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_context_of_several_threads_shared_by_many) {
+  context where(3, target_isa());
+  auto x = table(120, 200, 1), w = table(200, 150, 2);
+  auto wanted = from_tensor(evaluate(tanh(matmul(x, w)), where));
+  std::atomic<int> wrong{0};
+  together([&](int) {
+    for (int i = 0; i < 4; ++i)
+      if (!same_bits(from_tensor(evaluate(tanh(matmul(x, w)), where)), wanted)) ++wrong;
+  });
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_CASE(executors_that_share_a_plan) {
+  graph g;
+  value x = g.input(random_array(dtype::float32, {8, 8}, 1));
+  g.output(softmax(matmul(x, x)));
+  auto wanted = g.run()[0];
+  auto plan = g.plan;
+  auto in = to_tensor(g.data[0]);
+  std::atomic<int> wrong{0};
+  together([&](int) {
+    executor e(plan, nullptr);
+    any_tensor out(plan->output_types()[0]);
+    e.bind_input(0, in.data());
+    e.bind_output(0, out.mutable_data());
+    for (int i = 0; i < 20; ++i) e.run();
+    if (!same_bits(from_tensor(out), wanted)) ++wrong;
+  });
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_CASE(plans_made_at_once) {
+  graph g;
+  value x = g.input(random_array(dtype::float32, {6, 4}, 1));
+  g.output(gradients(reduce_sum(tanh(matmul(x, transpose(x)))), {&x, 1})[0]);
+  auto wanted = g.run()[0];
+  std::atomic<int> wrong{0};
+  together([&](int) {
+    auto p = g.make();
+    if (p->cost().steps != g.plan->cost().steps || p->arena_bytes() != g.plan->arena_bytes()) ++wrong;
+  });
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_CASE(errors_in_some_threads) {
+  matrix<float> x{{1, 2}, {3, 4}};
+  std::atomic<int> wrong{0};
+  together([&](int t) {
+    vector<std::int64_t> labels{t % 2, t % 3 == 2 ? 5 : 1};
+    for (int i = 0; i < 20; ++i) {
+      bool failed = false;
+      try {
+        if (evaluate(pick(x, labels))(1) != 4) ++wrong;
+      } catch (const value_error&) {
+        failed = true;
+      }
+      if (failed != (t % 3 == 2)) ++wrong;
+    }
+  });
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
