@@ -23,7 +23,8 @@ import lamina;
 #include "graph.h"
 
 namespace {
-thread_local std::size_t allocations = 0, locks = 0;
+// Volatile: the compiler knows that malloc changes no variable of ours.
+thread_local volatile std::size_t allocations = 0, locks = 0;
 }
 
 extern "C" {
@@ -32,11 +33,11 @@ void* __real_calloc(std::size_t n, std::size_t size);
 void* __real_realloc(void* p, std::size_t n);
 void* __real_aligned_alloc(std::size_t alignment, std::size_t n);
 int __real_pthread_mutex_lock(pthread_mutex_t* m);
-void* __wrap_malloc(std::size_t n) { return ++allocations, __real_malloc(n); }
-void* __wrap_calloc(std::size_t n, std::size_t size) { return ++allocations, __real_calloc(n, size); }
-void* __wrap_realloc(void* p, std::size_t n) { return ++allocations, __real_realloc(p, n); }
-void* __wrap_aligned_alloc(std::size_t alignment, std::size_t n) { return ++allocations, __real_aligned_alloc(alignment, n); }
-int __wrap_pthread_mutex_lock(pthread_mutex_t* m) { return ++locks, __real_pthread_mutex_lock(m); }
+void* __wrap_malloc(std::size_t n) { return allocations = allocations + 1, __real_malloc(n); }
+void* __wrap_calloc(std::size_t n, std::size_t size) { return allocations = allocations + 1, __real_calloc(n, size); }
+void* __wrap_realloc(void* p, std::size_t n) { return allocations = allocations + 1, __real_realloc(p, n); }
+void* __wrap_aligned_alloc(std::size_t alignment, std::size_t n) { return allocations = allocations + 1, __real_aligned_alloc(alignment, n); }
+int __wrap_pthread_mutex_lock(pthread_mutex_t* m) { return locks = locks + 1, __real_pthread_mutex_lock(m); }
 }
 void* operator new(std::size_t n) {
   void* p = std::malloc(n ? n : 1);      // counted by the wrapper
@@ -115,7 +116,7 @@ int forbidden_calls(const std::function<void()>& work) {
 BOOST_AUTO_TEST_SUITE(steady_state)
 
 BOOST_AUTO_TEST_CASE(the_counters_count) {
-  auto a = allocations, l = locks;
+  std::size_t a = allocations, l = locks;
   void* volatile p = ::operator new(3);      // volatile: it could be left out
   auto counted = allocations - a;
   BOOST_TEST(counted == 1u);
@@ -134,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_bound_run_allocates_nothing_and_locks_nothing) {
       bound b;
       make(b);
       auto ours = memory::counters().allocations;
-      auto a = allocations, l = locks;
+      std::size_t a = allocations, l = locks;
       for (int i = 0; i < 100; ++i) b.run->run();
       auto allocated = allocations - a, locked = locks - l;
       BOOST_TEST(allocated == 0u);
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(binding_other_memory_allocates_nothing) {
   bound b;
   mlp(b);
   any_tensor other(b.memory[0].type());
-  auto a = allocations;
+  std::size_t a = allocations;
   for (int i = 0; i < 100; ++i) {
     b.run->bind_input(0, i % 2 ? other.data() : b.memory[0].data());
     b.run->run();
@@ -177,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_evaluation_into_memory_allocates_nothing) {
   float scale = 1;
   auto run = [&] { evaluate_into(out, tanh(matmul(x, w) + b) * scale); };
   run();
-  auto a = allocations, l = locks;
+  std::size_t a = allocations, l = locks;
   for (int i = 0; i < 100; ++i, scale += 1) run();
   auto allocated = allocations - a, locked = locks - l;
   BOOST_TEST(allocated == 0u);
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_table_beside_the_table_are_planned_once) {
   matrix<float> x{{1, 2}, {3, 4}}, out(2, 2);
   auto top = x.rows(0, 1);                                         // the memory of x under other extents
   evaluate_into(out, x + top);
-  auto a = allocations;
+  std::size_t a = allocations;
   evaluate_into(out, x + top);
   auto allocated = allocations - a;
   BOOST_TEST(allocated == 0u);
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_table_beside_the_table_are_planned_once) {
 BOOST_AUTO_TEST_CASE(an_expression_computes_and_allocates_nothing_until_it_is_evaluated) {
   matrix<float> x(100, 100);
   auto ours = memory::counters().allocations;
-  auto a = allocations;
+  std::size_t a = allocations;
   auto e = tanh(matmul(x, x) + x * 2) - zeros<float>(100, 100);
   auto allocated = allocations - a;
   BOOST_TEST(allocated == 0u);
