@@ -265,8 +265,12 @@ constexpr bool call_fits(const shape& pattern, const shape& given) {
 template <class Traits, class... X>
 struct call_check {
   static consteval text message() {
-    const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}...};
+    const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
     text t;
+    if (sizeof...(X) != Traits::inputs) {
+      t << "the model has " << Traits::inputs << " inputs and is given " << sizeof...(X);
+      return t;
+    }
     for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
       const tensor_type wanted{Traits::elements[i], Traits::patterns[i]};
       if (wanted.element != given[i].element) t << "input " << i << " of the model is " << wanted << " and is given " << given[i];
@@ -341,7 +345,7 @@ class model {
   /// Inference. A missing leading dimension is 1 and is missing in the result.
   /// Errors: shape_error for extents that do not fit.
   template <detail::InMemory... X>
-    requires(sizeof...(X) == traits::inputs) && accepted<worded<detail::call_check<traits, X...>>()>
+    requires accepted<worded<detail::call_check<traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, x...);
   }

@@ -44,7 +44,7 @@ class reference_model {
  public:
   explicit reference_model(std::shared_ptr<reference_core> core) : core_(std::move(core)), runner_(core_->runner()) {}
   template <detail::InMemory... X>
-    requires(sizeof...(X) == Traits::inputs) && accepted<worded<detail::call_check<Traits, X...>>()>
+    requires accepted<worded<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return runner_.at(s, core_->definition()); }, x...);
   }
