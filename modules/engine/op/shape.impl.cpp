@@ -82,7 +82,7 @@ box slice_box(const slice_attributes& at, const shape& whole, const shape& part)
   row_major_strides(whole, b.in_stride);
   row_major_strides(part, b.out_stride);
   b.in_first = detail::resolve(at, whole.at(axis)).first * b.in_stride[axis];
-  b.in_stride[axis] *= at.step;
+  if (part.at(axis) > 1) b.in_stride[axis] *= at.step;      // a step beyond the axis is never taken
   return b;
 }
 box reversed(box b) {

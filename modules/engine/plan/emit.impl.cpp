@@ -399,6 +399,7 @@ void planner::emit_copies() {
     ++now_;
     copy_whole(v, read(v, layout::plain), {external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain)), 0, layout::plain});
   }
+  stage();
   // What takes the old value of a state that gets a new one, too, is set aside first.
   std::map<std::int32_t, std::int32_t> aside;
   for (const auto& a : p_.assignments()) {
