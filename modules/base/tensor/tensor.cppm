@@ -150,7 +150,7 @@ class tensor {
   tensor(const tensor<T, Other>& o) : tensor(o.memory(), o.shape(), o.offset()) {}
 
   /// Memory for results: not cleared.
-  static tensor uninitialised(const lamina::shape& s) { tensor t{no_memory{}}; t.allocate(s, false); return t; }
+  static tensor uninitialised(const lamina::shape& s) { return tensor(not_cleared{}, s); }
 
   const lamina::shape& shape() const { return shape_; }
   std::int64_t extent(int axis) const { return shape_.at(axis); }
@@ -227,8 +227,9 @@ class tensor {
   }
 
  private:
-  struct no_memory {};
-  explicit tensor(no_memory) {}
+  struct not_cleared {};
+  tensor(not_cleared, const lamina::shape& s)
+      : storage_(static_cast<std::size_t>(s.size()) * sizeof(T)), mutable_data_(static_cast<T*>(storage_.data())), shape_(s) {}
   static constexpr lamina::shape inner_pattern() {
     lamina::shape s;
     for (int a = 1; a < rank; ++a) s.push_back(pattern[a]);

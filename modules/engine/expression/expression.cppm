@@ -211,10 +211,8 @@ struct lazy {
       return result{a, {{std::forward<X>(x)}...}, result::pattern};
     } else {
       if constexpr (requires { Op::broadcasts; })
-        if (const lamina::shape* same = common_shape(x...)) {
-          lamina::shape s = *same;
-          return result{a, {{std::forward<X>(x)}...}, s};
-        }
+        if (const lamina::shape* same = common_shape(x...))
+          return result{a, {{std::forward<X>(x)}...}, *same};      // an operand that is moved from keeps its shape
       const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
       inference r;
       Op::infer(a.value, view<const tensor_type>(in, sizeof...(X)), r);
