@@ -65,20 +65,20 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   d[row_group] = divide_up(d[row_count], divide_up(d[row_count], most_rows));
 
   const int mode = (planar ? 2 : 0) + (w.stride_w == 2 ? 1 : 0);
-  const auto enter = [&](int at, long rows, bool at_edge) {
+  const auto enter = [&](int at, long rows) {
     const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
     for (int last = 0; last < 2; ++last)
       if (rows > 0 && columns[last] > 0)
-        a->tile[at + last] = tiles_of_blocked.at[mode][at_edge][columns[last] - 1][rows - 1];
+        a->tile[at + last] = tiles_of_blocked.at[mode][columns[last] - 1][rows - 1];
   };
-  const auto enter_row = [&](int at, long count, bool at_edge) {
+  const auto enter_row = [&](int at, long count) {
     if (count == 0) return;
     const long tiles = divide_up(count, d[tile_rows]);
-    enter(at, count / tiles, at_edge);
-    if (count % tiles) enter(at + 2, count / tiles + 1, at_edge);
+    enter(at, count / tiles);
+    if (count % tiles) enter(at + 2, count / tiles + 1);
   };
-  enter_row(0, d[row_pixels], false);
-  enter_row(4, flat ? pixels % d[row_pixels] : d[row_pixels], edge);
+  enter_row(0, d[row_pixels]);
+  if (flat) enter_row(4, pixels % d[row_pixels]);
 }
 
 std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
@@ -120,9 +120,8 @@ std::size_t packed_bytes(const window* w, int planar_in) noexcept {
 }
 
 template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
-  constexpr int index = sizeof(T) == 4 ? 0 : 1;
-  const gemm_functions& gemm = index == 0 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
-  plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at[index], tiles_of_correlation.at[index]);
+  const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
+  plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at, tiles_of_correlation.at);
   a->product_run = nullptr;
   if (a->decision[plain::method] == plain::by_tiles) return;
   gemm.prepare(&a->product);
@@ -130,12 +129,14 @@ template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
   a->product_run = gemm.run;
 }
 
-template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, int role) noexcept {
+template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[maybe_unused]] int role) noexcept {
   const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
-  if (a->decision[plain::method] == plain::by_tiles && role == plain::weight_grad)
-    return static_cast<std::size_t>(plain::correlation_bytes<T>(*a));
-  if (a->decision[plain::method] == plain::by_tiles)
-    return static_cast<std::size_t>(plain::tiles_bytes<T>(plain::sweep(a->w, static_cast<plain::role>(role))));
+  if constexpr (plain::has_tiles<T>) {
+    if (a->decision[plain::method] == plain::by_tiles && role == plain::weight_grad)
+      return static_cast<std::size_t>(plain::correlation_bytes<T>(*a));
+    if (a->decision[plain::method] == plain::by_tiles)
+      return static_cast<std::size_t>(plain::tiles_bytes<T>(plain::sweep(a->w, static_cast<plain::role>(role))));
+  }
   const std::size_t full = gemm.scratch_bytes(&a->product), tail = gemm.scratch_bytes(&a->product_tail);
   return static_cast<std::size_t>(plain::matrix_bytes<T>(*a)) + (full > tail ? full : tail);
 }

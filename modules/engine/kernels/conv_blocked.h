@@ -3,7 +3,7 @@
 // A tile is `Rows` pixels of one output row by `Columns` blocks of output channels.  Its sum runs over input blocks,
 // kernel rows that lie inside the map, and the contiguous steps of one kernel row (taps x channels), since input and
 // weights are both contiguous there.  Rows of padding are skipped, never stored; columns of padding are skipped by the
-// edge instance (3 taps, padding 1) or come from a padded copy of the input rows at hand.
+// tile (3 taps, padding 1) or come from a padded copy of the input rows at hand.
 #pragma once
 #include "conv.h"
 #include "simd.h"
@@ -13,6 +13,7 @@ inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
 inline constexpr long block = width<float>;
+inline constexpr float infinite = __builtin_inff();
 
 /// Largest tiles: `wide_rows` x 2 blocks, and `narrow_rows` x 3 blocks for narrow maps.
 #if defined(__AVX512F__)
@@ -61,38 +62,34 @@ LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], const floa
     accumulate_step<First, Last, Step>(sum, in, weight, weight_column);
 }
 
+/// Adds what the tile held before and the epilogue, and stores.  Bias and clamp are not branched around: tiles are many,
+/// and neutral values cost less than code.
 template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, vec<float> (&sum)[Rows][Columns]) {
-  if (q.accumulate) {
+  const float* const added[2] = {q.accumulate ? q.out : nullptr, q.last ? q.residual : nullptr};
+  LAMINA_NO_UNROLL for (const float* from : added) {
+    if (!from) continue;
     LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(q.out + j * q.out_column + i * block);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(from + j * q.out_column + i * block);
   }
-  if (q.last) {
-    if (q.bias) {
-      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
-        const auto b = load(q.bias + j * block);
-        LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += b;
-      }
-    }
-    if (q.residual) {
-      LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-        LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(q.residual + j * q.out_column + i * block);
-    }
-    if (q.clamp) {
-      const vec<float> low(q.low), high(q.high);
-      LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-        LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = clamp<float>(sum[i][j], low, high);
-    }
+  const bool clamps = q.last && q.clamp;
+  const vec<float> low(clamps ? q.low : -infinite), high(clamps ? q.high : infinite);
+  LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
+    const auto bias = q.last && q.bias ? load(q.bias + j * block) : zero<float>();
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+      store<float>(q.out + j * q.out_column + i * block, clamp<float>(sum[i][j] + bias, low, high));
   }
-  LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) store<float>(q.out + j * q.out_column + i * block, sum[i][j]);
 }
 
 /// Floats between neighbouring pixels: blocked stride 1, blocked stride 2, planar stride 1, planar stride 2.
 constexpr int pixel_step(int mode) { return mode == 0 ? block : mode == 1 ? 2 * block : mode == 2 ? 1 : 2; }
 
-template <int Mode, bool Edge, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
+/// A first (last) pixel that misses its first (last) tap leaves that tap to the other pixels.
+template <int Mode, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   constexpr int step = pixel_step(Mode);
-  const long blocks = q.blocks, rows = q.rows, steps = q.steps, weight_column = q.weight_column;
+  constexpr bool planar = Mode >= 2;
+  const bool left = !planar && q.left, right = !planar && q.right;
+  const long blocks = q.blocks, rows = q.rows, weight_column = q.weight_column;
+  const long steps = q.steps - (left ? block : 0) - (right ? block : 0);
   const long in_row = q.in_row, weight_row = q.weight_row;
   const long next_in = q.in_block - rows * in_row, next_weight = q.weight_block - rows * weight_row;
   const float* in_at = q.in;
@@ -104,19 +101,9 @@ template <int Mode, bool Edge, int Columns, int Rows> LAMINA_INLINE void tile(co
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
       const float* in = in_at;
       const float* weight = weight_at;
-      if constexpr (Edge) {
-        if (q.left)
-          accumulate_steps<1, Rows, step>(sum, in, weight, weight_column, block);
-        else
-          accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, block);
-        accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, block);
-        if (q.right)
-          accumulate_steps<0, Rows - 1, step>(sum, in, weight, weight_column, block);
-        else
-          accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, block);
-      } else {
-        accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, steps);
-      }
+      if (left) accumulate_steps<1, Rows, step>(sum, in, weight, weight_column, block);
+      accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, steps);
+      if (right) accumulate_steps<0, Rows - 1, step>(sum, in, weight, weight_column, block);
     }
   }
   finish<Rows, Columns>(q, sum);
@@ -221,8 +208,8 @@ LAMINA_INLINE void copy_rows(const float* from, long blocks, long from_block, lo
   }
 }
 
-/// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (edge or short row) +
-/// last blocks].
+/// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (short row) + last
+/// blocks].
 LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const float* residual, float* out,
                              float* copy) {
   const window& w = a.w;
@@ -285,7 +272,7 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
             const long at = (o * pixels + y * d[row_pixels] + x) * block;
             q.out = out + at;
             q.residual = residual ? residual + at : nullptr;
-            a.tile[(size > base ? 2 : 0) + (short_row || q.left || q.right ? 4 : 0) + (last_blocks ? 1 : 0)](&q);
+            a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)](&q);
             x += size;
           }
         }

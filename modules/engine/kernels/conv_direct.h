@@ -9,9 +9,6 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace direct {
 
-struct element_of { using f32 = float; using f64 = double; };
-namespace element_index { inline constexpr int f32 = 0, f64 = 1; }
-
 /// One register of results: where its pixels lie and how many of its lanes are results.
 struct position { long source, target; long row; long lanes; };
 
@@ -44,12 +41,11 @@ template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = fma<T>(w, x[j], sum[i][j]);
     }
   }
-  const vec<T> low(q.low), high(q.high);
+  const vec<T> low(q.clamp ? q.low : -T(blocked::infinite)), high(q.clamp ? q.high : T(blocked::infinite));
   LAMINA_UNROLL for (int i = 0; i < Channels; ++i) {
     const auto b = q.bias ? broadcast(q.bias + i) : zero<T>();
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
-      auto y = sum[i][j] + b;
-      if (q.clamp) y = clamp<T>(y, low, high);
+      const auto y = clamp<T>(sum[i][j] + b, low, high);
       store<T>(q.out + i * q.out_plane + q.at[j].target, y, first<T>(static_cast<int>(q.at[j].lanes)));
     }
   }
@@ -95,8 +91,12 @@ template <class T, int Outs, int Taps> LAMINA_INLINE void correlation(const corr
       }
     }
   }
+  // once for all images: through memory, by code that is not repeated
+  alignas(64) T lanes[Outs * Taps][static_cast<std::size_t>(width<T>)];
   LAMINA_UNROLL for (int i = 0; i < Outs; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Taps; ++j) q.out[i * q.out_row + j] += reduce_add<T>(sum[i][j]);
+    LAMINA_UNROLL for (int j = 0; j < Taps; ++j) store<T>(lanes[i * Taps + j], sum[i][j]);
+  LAMINA_NO_UNROLL for (int i = 0; i < Outs; ++i)
+    LAMINA_NO_UNROLL for (int j = 0; j < Taps; ++j) q.out[i * q.out_row + j] += reduce_add<T>(load(lanes[i * Taps + j]));
 }
 
 }  // namespace direct

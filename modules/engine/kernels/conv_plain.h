@@ -131,6 +131,9 @@ template <class T> bool prefers_correlation(const window& w) {
   return sums < product + moved;
 }
 
+/// Double precision is for checks and small fits: it takes the product.
+template <class T> inline constexpr bool has_tiles = sizeof(T) == 4;
+
 using tile_function = void (*const)(const void*) noexcept;
 
 template <class T>
@@ -141,7 +144,7 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
   for (auto& d : a.decision) d = 0;
   for (auto& t : a.tile) t = nullptr;
   a.decision[method] = pointwise ? by_product : by_columns;
-  if (!pointwise && unit_stride && r != weight_grad) {
+  if (has_tiles<T> && !pointwise && unit_stride && r != weight_grad) {
     const sweep s(w, r);
     const long positions = s.positions<T>(), largest = divide_up(s.channels, divide_up(s.channels, 6));
     const long limit = (largest <= 2 ? 2 : 1) * (width<float> == 16 ? 4 : 2);
@@ -158,7 +161,7 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
       return;
     }
   }
-  if (!pointwise && w.stride_w == 1 && r == weight_grad && prefers_correlation<T>(w)) {
+  if (has_tiles<T> && !pointwise && w.stride_w == 1 && r == weight_grad && prefers_correlation<T>(w)) {
     const sizes s(w);
     const long out_parts = divide_up(s.outs, direct::most_outs), tap_parts = divide_up(s.taps, direct::most_taps);
     const long outs = s.outs / out_parts, taps = s.taps / tap_parts;
@@ -181,12 +184,10 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
 
 template <class T> LAMINA_INLINE void run(const void* args, void* scratch, role r) {
   const auto& a = *static_cast<const conv_plain_args*>(args);
-  if (a.decision[method] == by_tiles && r != weight_grad)
-    run_tiles<T>(a, r, scratch);
-  else if (a.decision[method] == by_tiles)
-    run_correlation<T>(a, scratch);
-  else
-    run_products<T>(a, r, scratch);
+  if constexpr (has_tiles<T>) {
+    if (a.decision[method] == by_tiles) return r == weight_grad ? run_correlation<T>(a, scratch) : run_tiles<T>(a, r, scratch);
+  }
+  run_products<T>(a, r, scratch);
 }
 
 }  // namespace plain
