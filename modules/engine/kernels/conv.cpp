@@ -64,12 +64,11 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   const long most_rows = smaller(larger(input_bytes / bytes_of_row, 1), d[row_count]);
   d[row_group] = divide_up(d[row_count], divide_up(d[row_count], most_rows));
 
-  const int mode = (planar ? 2 : 0) + (w.stride_w == 2 ? 1 : 0);
   const auto enter = [&](int at, long rows) {
     const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
     for (int last = 0; last < 2; ++last)
       if (rows > 0 && columns[last] > 0)
-        a->tile[at + last] = tiles_of_blocked.at[mode][columns[last] - 1][rows - 1];
+        a->tile[at + last] = tiles_of_blocked.at[columns[last] - 1][rows - 1];
   };
   const auto enter_row = [&](int at, long count) {
     if (count == 0) return;

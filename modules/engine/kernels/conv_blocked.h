@@ -36,59 +36,61 @@ struct tile_args {
   long blocks, in_block, weight_block;     // input blocks and their strides
   long rows, in_row, weight_row;           // kernel rows and their strides
   long steps;                              // contiguous steps of one kernel row
+  long pixel;                              // floats between neighbouring pixels of the tile
   long weight_column, out_column;          // strides of output blocks
   float low, high;
   bool accumulate, last, clamp;            // add to `out`; finish with bias, residual, clamp
   bool left, right;                        // the first (last) pixel misses its first (last) tap
 };
 
-/// One input channel (or tap) of the pixels [First, Last) of a tile.
-template <int First, int Last, int Step, int Rows, int Columns>
-LAMINA_INLINE void accumulate_step(vec<float> (&sum)[Rows][Columns], const float* in, const float* weight,
-                                   long weight_column) {
-  vec<float> w[Columns];
-  LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = load(weight + j * weight_column);
-  LAMINA_UNROLL for (int i = First; i < Last; ++i) {
-    const auto x = broadcast(in + i * Step);
-    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = fma<float>(x, w[j], sum[i][j]);
-  }
-}
-
-/// `steps` contiguous steps.
-template <int First, int Last, int Step, int Rows, int Columns>
+/// `steps` contiguous input channels (or taps) of the pixels [First, Last) of a tile.  Pixels lie `pixel` floats apart;
+/// one pointer serves three of them, by the addressing modes of the machine.
+template <int First, int Last, int Rows, int Columns>
 LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], const float*& in, const float*& weight,
-                                    long weight_column, long steps) {
-  LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, ++in, weight += block)
-    accumulate_step<First, Last, Step>(sum, in, weight, weight_column);
+                                    long pixel, long weight_column, long steps) {
+  constexpr int pointers = (Rows + 2) / 3;
+  const float* at[pointers];
+  LAMINA_UNROLL for (int g = 0; g < pointers; ++g) at[g] = in + 3 * g * pixel;
+  LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, weight += block) {
+    vec<float> w[Columns];
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = load(weight + j * weight_column);
+    LAMINA_UNROLL for (int i = First; i < Last; ++i) {
+      const auto x = broadcast(at[i / 3] + i % 3 * pixel);
+      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = fma<float>(x, w[j], sum[i][j]);
+    }
+    LAMINA_UNROLL for (int g = 0; g < pointers; ++g) {
+      ++at[g];
+      asm("" : "+r"(at[g]));  // or the compiler keeps a pointer for each pixel, most of them in memory
+    }
+  }
+  in += steps;
 }
 
 /// Adds what the tile held before and the epilogue, and stores.  Bias and clamp are not branched around: tiles are many,
 /// and neutral values cost less than code.
 template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, vec<float> (&sum)[Rows][Columns]) {
-  const float* const added[2] = {q.accumulate ? q.out : nullptr, q.last ? q.residual : nullptr};
+  float* const out = q.out;
+  const long out_column = q.out_column;
+  const float* const bias_at = q.last ? q.bias : nullptr;
+  const float* const added[2] = {q.accumulate ? out : nullptr, q.last ? q.residual : nullptr};
   LAMINA_NO_UNROLL for (const float* from : added) {
     if (!from) continue;
     LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(from + j * q.out_column + i * block);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(from + j * out_column + i * block);
   }
   const bool clamps = q.last && q.clamp;
   const vec<float> low(clamps ? q.low : -infinite), high(clamps ? q.high : infinite);
   LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
-    const auto bias = q.last && q.bias ? load(q.bias + j * block) : zero<float>();
+    const auto bias = bias_at ? load(bias_at + j * block) : zero<float>();
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-      store<float>(q.out + j * q.out_column + i * block, clamp<float>(sum[i][j] + bias, low, high));
+      store<float>(out + j * out_column + i * block, clamp<float>(sum[i][j] + bias, low, high));
   }
 }
 
-/// Floats between neighbouring pixels: blocked stride 1, blocked stride 2, planar stride 1, planar stride 2.
-constexpr int pixel_step(int mode) { return mode == 0 ? block : mode == 1 ? 2 * block : mode == 2 ? 1 : 2; }
-
 /// A first (last) pixel that misses its first (last) tap leaves that tap to the other pixels.
-template <int Mode, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
-  constexpr int step = pixel_step(Mode);
-  constexpr bool planar = Mode >= 2;
-  const bool left = !planar && q.left, right = !planar && q.right;
-  const long blocks = q.blocks, rows = q.rows, weight_column = q.weight_column;
+template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
+  const bool left = q.left, right = q.right;
+  const long blocks = q.blocks, rows = q.rows, pixel = q.pixel, weight_column = q.weight_column;
   const long steps = q.steps - (left ? block : 0) - (right ? block : 0);
   const long in_row = q.in_row, weight_row = q.weight_row;
   const long next_in = q.in_block - rows * in_row, next_weight = q.weight_block - rows * weight_row;
@@ -101,9 +103,9 @@ template <int Mode, int Columns, int Rows> LAMINA_INLINE void tile(const tile_ar
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
       const float* in = in_at;
       const float* weight = weight_at;
-      if (left) accumulate_steps<1, Rows, step>(sum, in, weight, weight_column, block);
-      accumulate_steps<0, Rows, step>(sum, in, weight, weight_column, steps);
-      if (right) accumulate_steps<0, Rows - 1, step>(sum, in, weight, weight_column, block);
+      if (left) accumulate_steps<1, Rows>(sum, in, weight, pixel, weight_column, block);
+      accumulate_steps<0, Rows>(sum, in, weight, pixel, weight_column, steps);
+      if (right) accumulate_steps<0, Rows - 1>(sum, in, weight, pixel, weight_column, block);
     }
   }
   finish<Rows, Columns>(q, sum);
@@ -222,6 +224,7 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
   const long kernel_row = w.kernel_w * step * block;     // floats of weights of one kernel row
   tile_args q;
   q.steps = w.kernel_w * step;
+  q.pixel = w.stride_w * step;
   q.weight_row = kernel_row;
   q.weight_block = w.kernel_h * kernel_row;
   q.weight_column = in_count * q.weight_block;

@@ -4,12 +4,11 @@
 #include "conv_blocked.h"
 #include "conv_direct.h"
 
-#define LAMINA_ROWS_3(X, m, c) X(m, c, 1) X(m, c, 2) X(m, c, 3)
-#define LAMINA_ROWS_4(X, m, c) LAMINA_ROWS_3(X, m, c) X(m, c, 4)
-#define LAMINA_ROWS_6(X, m, c) LAMINA_ROWS_4(X, m, c) X(m, c, 5) X(m, c, 6)
-#define LAMINA_ROWS_9(X, m, c) LAMINA_ROWS_6(X, m, c) X(m, c, 7) X(m, c, 8) X(m, c, 9)
-#define LAMINA_ROWS_14(X, m, c) \
-  LAMINA_ROWS_9(X, m, c) X(m, c, 10) X(m, c, 11) X(m, c, 12) X(m, c, 13) X(m, c, 14)
+#define LAMINA_ROWS_3(X, c) X(c, 1) X(c, 2) X(c, 3)
+#define LAMINA_ROWS_4(X, c) LAMINA_ROWS_3(X, c) X(c, 4)
+#define LAMINA_ROWS_6(X, c) LAMINA_ROWS_4(X, c) X(c, 5) X(c, 6)
+#define LAMINA_ROWS_9(X, c) LAMINA_ROWS_6(X, c) X(c, 7) X(c, 8) X(c, 9)
+#define LAMINA_ROWS_14(X, c) LAMINA_ROWS_9(X, c) X(c, 10) X(c, 11) X(c, 12) X(c, 13) X(c, 14)
 #if defined(__AVX512F__)
 #define LAMINA_ROWS_WIDE LAMINA_ROWS_14
 #define LAMINA_ROWS_NARROW LAMINA_ROWS_9
@@ -20,13 +19,12 @@
 #define LAMINA_ROWS_WIDE LAMINA_ROWS_6
 #define LAMINA_ROWS_NARROW LAMINA_ROWS_3
 #endif
-#define LAMINA_TILES(X, m) LAMINA_ROWS_WIDE(X, m, 1) LAMINA_ROWS_WIDE(X, m, 2) LAMINA_ROWS_NARROW(X, m, 3)
-#define LAMINA_ALL_TILES(X) LAMINA_TILES(X, 0) LAMINA_TILES(X, 1) LAMINA_TILES(X, 2) LAMINA_TILES(X, 3)
+#define LAMINA_ALL_TILES(X) LAMINA_ROWS_WIDE(X, 1) LAMINA_ROWS_WIDE(X, 2) LAMINA_ROWS_NARROW(X, 3)
 
-#define LAMINA_TILE_NAME(m, c, r) LAMINA_KERNEL(conv_tile_##m##_##c##_##r)
-#define LAMINA_DEFINE(m, c, r)                                                                               \
-  extern "C" void LAMINA_TILE_NAME(m, c, r)(const void* q) noexcept {                                        \
-    lamina::kernels::blocked::tile<m, c, r>(*static_cast<const lamina::kernels::blocked::tile_args*>(q));    \
+#define LAMINA_TILE_NAME(c, r) LAMINA_KERNEL(conv_tile_##c##_##r)
+#define LAMINA_DEFINE(c, r)                                                                                \
+  extern "C" void LAMINA_TILE_NAME(c, r)(const void* q) noexcept {                                         \
+    lamina::kernels::blocked::tile<c, r>(*static_cast<const lamina::kernels::blocked::tile_args*>(q));     \
   }
 LAMINA_ALL_TILES(LAMINA_DEFINE)
 #undef LAMINA_DEFINE
@@ -78,9 +76,9 @@ inline namespace LAMINA_KERNEL_SET {
 using conv_tile = void (*)(const void*) noexcept;
 
 struct blocked_tiles {
-  conv_tile at[4][3][blocked::wide_rows]{};
+  conv_tile at[3][blocked::wide_rows]{};
   constexpr blocked_tiles() {
-#define LAMINA_ENTER(m, c, r) at[m][c - 1][r - 1] = &LAMINA_TILE_NAME(m, c, r);
+#define LAMINA_ENTER(c, r) at[c - 1][r - 1] = &LAMINA_TILE_NAME(c, r);
     LAMINA_ALL_TILES(LAMINA_ENTER)
 #undef LAMINA_ENTER
   }
