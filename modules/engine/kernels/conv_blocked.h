@@ -43,14 +43,13 @@ struct tile_args {
   bool left, right;                        // the first (last) pixel misses its first (last) tap
 };
 
-/// `steps` contiguous input channels (or taps) of the pixels [First, Last) of a tile.  Pixels lie `pixel` floats apart;
-/// one pointer serves three of them, by the addressing modes of the machine.
+/// Pointers to the first of every three pixels of a tile: the others are reached by the machine's addressing modes.
+template <int Rows> using pixel_pointers = const float* [(Rows + 2) / 3];
+
+/// `steps` contiguous input channels (or taps) of the pixels [First, Last) of a tile, which lie `pixel` floats apart.
 template <int First, int Last, int Rows, int Columns>
-LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], const float*& in, const float*& weight,
+LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_pointers<Rows>& at, const float*& weight,
                                     long pixel, long weight_column, long steps) {
-  constexpr int pointers = (Rows + 2) / 3;
-  const float* at[pointers];
-  LAMINA_UNROLL for (int g = 0; g < pointers; ++g) at[g] = in + 3 * g * pixel;
   LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, weight += block) {
     vec<float> w[Columns];
     LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = load(weight + j * weight_column);
@@ -58,12 +57,11 @@ LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], const floa
       const auto x = broadcast(at[i / 3] + i % 3 * pixel);
       LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = fma<float>(x, w[j], sum[i][j]);
     }
-    LAMINA_UNROLL for (int g = 0; g < pointers; ++g) {
+    LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) {
       ++at[g];
       asm("" : "+r"(at[g]));  // or the compiler keeps a pointer for each pixel, most of them in memory
     }
   }
-  in += steps;
 }
 
 /// Adds what the tile held before and the epilogue, and stores.  Bias and clamp are not branched around: tiles are many,
@@ -101,7 +99,8 @@ template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
     LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = zero<float>();
   for (long b = 0; b < blocks; ++b, in_at += next_in, weight_at += next_weight) {
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
-      const float* in = in_at;
+      pixel_pointers<Rows> in;
+      LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = in_at + 3 * g * pixel;
       const float* weight = weight_at;
       if (left) accumulate_steps<1, Rows>(sum, in, weight, pixel, weight_column, block);
       accumulate_steps<0, Rows>(sum, in, weight, pixel, weight_column, steps);
