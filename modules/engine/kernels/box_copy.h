@@ -60,11 +60,9 @@ LAMINA_INLINE void copy_row(const Word* in, Word* out, axis a) {
     __builtin_memcpy(out, in, static_cast<std::size_t>(a.extent) * sizeof(Word));
   } else if (a.in == 0 && a.out == 1) {
     const Word value = *in;
-    for (long i = 0; i < a.extent; ++i) out[i] = value;
-  } else if (a.out == 1) {
-    for (long i = 0; i < a.extent; ++i) out[i] = in[i * a.in];
+    LAMINA_NO_UNROLL for (long i = 0; i < a.extent; ++i) out[i] = value;
   } else {
-    for (long i = 0; i < a.extent; ++i) out[i * a.out] = in[i * a.in];
+    LAMINA_SMALL for (long i = 0; i < a.extent; ++i) out[i * a.out] = in[i * a.in];
   }
 }
 
@@ -85,8 +83,8 @@ LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, l
             store(reinterpret_cast<number*>(out + (j + k) * out_stride + i), r[k]);
       }
   } else {
-    for (int j = 0; j < side; ++j)
-      for (int i = 0; i < side; ++i) out[j * out_stride + i] = in[i * in_stride + j];
+    LAMINA_SMALL for (int j = 0; j < side; ++j)
+      LAMINA_SMALL for (int i = 0; i < side; ++i) out[j * out_stride + i] = in[i * in_stride + j];
   }
 }
 /// A block of squares by way of L1, written past the caches: for outputs that no cache would hold anyway.
@@ -129,9 +127,9 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
     }
   if (stream) _mm_sfence();
   for (long c = 0; c < whole_columns; ++c)
-    for (long i = whole_rows; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
+    LAMINA_SMALL for (long i = whole_rows; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
   for (long c = whole_columns; c < columns; ++c)
-    for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
+    LAMINA_SMALL for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
 }
 
 template <class Word>
@@ -184,7 +182,7 @@ LAMINA_INLINE void fill(const fill_args& a) {
   Word value;
   __builtin_memcpy(&value, a.value, sizeof value);
   Word* out = static_cast<Word*>(a.out);
-  for (long i = 0; i < a.n; ++i) out[i] = value;
+  LAMINA_NO_UNROLL for (long i = 0; i < a.n; ++i) out[i] = value;
 }
 
 }  // namespace boxes

@@ -78,16 +78,16 @@ void LAMINA_KERNEL(normal_f32)(const void* args, void* scratch) noexcept;
 void LAMINA_KERNEL(normal_f64)(const void* args, void* scratch) noexcept;
 
 void LAMINA_KERNEL(softmax_f32)(const void* args, void*) noexcept {
-  soft::run<float, false>(*static_cast<const softmax_args*>(args));
+  soft::run<float>(*static_cast<const softmax_args*>(args), false);
 }
 void LAMINA_KERNEL(softmax_f64)(const void* args, void*) noexcept {
-  soft::run<double, false>(*static_cast<const softmax_args*>(args));
+  soft::run<double>(*static_cast<const softmax_args*>(args), false);
 }
 void LAMINA_KERNEL(log_softmax_f32)(const void* args, void*) noexcept {
-  soft::run<float, true>(*static_cast<const softmax_args*>(args));
+  soft::run<float>(*static_cast<const softmax_args*>(args), true);
 }
 void LAMINA_KERNEL(log_softmax_f64)(const void* args, void*) noexcept {
-  soft::run<double, true>(*static_cast<const softmax_args*>(args));
+  soft::run<double>(*static_cast<const softmax_args*>(args), true);
 }
 void LAMINA_KERNEL(pick_f32)(const void* args, void*) noexcept { pick<float>(*static_cast<const pick_args*>(args)); }
 void LAMINA_KERNEL(pick_f64)(const void* args, void*) noexcept { pick<double>(*static_cast<const pick_args*>(args)); }

@@ -8,17 +8,15 @@ inline namespace LAMINA_KERNEL_SET {
 namespace soft {
 
 /// x[i] = e^x[i].
-LAMINA_INLINE void exp_run(float* x, long n) {
+LAMINA_APART void exp_run(float* x, long n) {
   constexpr long lanes = width<float>;
-  long i = 0;
-  for (; i + lanes <= n; i += lanes) store(x + i, kernels::exp(load(x + i)));
-  if (i < n) {
-    const int count = static_cast<int>(n - i);
-    store(x + i, kernels::exp(load(x + i, first<float>(count))), first<float>(count));
+  LAMINA_NO_UNROLL for (long i = 0; i < n; i += lanes) {
+    const auto m = first<float>(static_cast<int>(n - i < lanes ? n - i : lanes));
+    store(x + i, kernels::exp(load(x + i, m)), m);
   }
 }
-LAMINA_INLINE void exp_run(double* x, long n) {
-  for (long i = 0; i < n; ++i) x[i] = __builtin_exp(x[i]);
+LAMINA_APART void exp_run(double* x, long n) {
+  LAMINA_SMALL for (long i = 0; i < n; ++i) x[i] = __builtin_exp(x[i]);
 }
 template <class T>
 LAMINA_INLINE T log_of(T x) {
@@ -26,8 +24,7 @@ LAMINA_INLINE T log_of(T x) {
 }
 
 /// One row of up to 64 bytes, in registers.
-template <bool Log>
-LAMINA_INLINE void short_row(const float* in, float* out, int n) {
+LAMINA_INLINE void short_row(const float* in, float* out, int n, bool log) {
   constexpr int lanes = width<float>, parts = folds::wide_lanes<float> / lanes;
   struct registers {
     raw<float, lanes> part[static_cast<std::size_t>(parts)];
@@ -44,76 +41,79 @@ LAMINA_INLINE void short_row(const float* in, float* out, int n) {
   else y.part[i] = raw<float, lanes>{};
   const auto e = inside ? __builtin_bit_cast(folds::wide_vector<float>, y) : none;
   const float total = fold::lanes<float, folds::wide_lanes<float>>(e, added);
-  y = __builtin_bit_cast(registers, Log ? shifted - log_of(total) : e * (1.f / total));
+  y = __builtin_bit_cast(registers, log ? shifted - log_of(total) : e * (1.f / total));
   LAMINA_UNROLL for (int i = 0; i < parts; ++i) if (i * lanes < n)
       store(out + i * lanes, from_raw<float>(y.part[i]), first<float>(n - i * lanes));
 }
 
 /// One row; the exponentials go to `out` by pieces that stay in L1 for log-softmax, whole for softmax.
-template <class T, bool Log>
-LAMINA_INLINE void row(const T* in, T* out, long n) {
+template <class T>
+LAMINA_INLINE void row(const T* in, T* out, long n, bool log) {
   if constexpr (same<T, float>)
-    if (n <= folds::wide_lanes<float>) return short_row<Log>(in, out, static_cast<int>(n));
+    if (n <= folds::wide_lanes<float>) return short_row(in, out, static_cast<int>(n), log);
+  constexpr long piece = 512;
+  T e[piece];
   const T top = folds::row<folds::maximum, T>(in, n);
-  if constexpr (!Log) {
-    LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] = in[i] - top;
-    exp_run(out, n);
-    const T scale = T(1) / folds::row<folds::sum, T>(out, n);
-    LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] *= scale;
-  } else {
-    constexpr long piece = 512;
-    T total = 0;
-    for (long p = 0; p < n; p += piece) {
-      T e[piece];
-      const long count = n - p < piece ? n - p : piece;
-      for (long i = 0; i < count; ++i) e[i] = in[p + i] - top;
-      exp_run(e, count);
-      total += folds::row<folds::sum, T>(e, count);
-    }
+  const long most = log ? piece : n;
+  T total = 0;
+  for (long p = 0; p < n; p += most) {
+    T* const to = log ? e : out;
+    const long count = n - p < most ? n - p : most;
+    LAMINA_VECTORS for (long i = 0; i < count; ++i) to[i] = in[p + i] - top;
+    exp_run(to, count);
+    total += folds::row<folds::sum, T>(to, count);
+  }
+  if (log) {
     const T shift = log_of(total);
-    LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] = (in[i] - top) - shift;
+    LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] = (in[i] - top) - shift;
+  } else {
+    const T scale = T(1) / total;
+    LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] *= scale;
   }
 }
 
 /// `n` columns of a chunk, rows `stride` apart.
-template <class T, bool Log>
-LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n) {
+template <class T>
+LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n, bool log) {
   constexpr auto chunk = static_cast<std::size_t>(folds::column_chunk<T>);
   constexpr long group = 64;  // rows added up before they join the total
   T top[chunk], total[chunk], part[chunk], e[chunk];
   folds::columns<folds::maximum, T>(in, length, stride, n, top);
   for (long j = 0; j < n; ++j) total[j] = part[j] = 0;
   for (long l = 0; l < length; ++l) {
-    T* to = Log ? e : out + l * stride;
+    T* to = log ? e : out + l * stride;
     const T* from = in + l * stride;
-    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) to[j] = from[j] - top[j];
+    LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] = from[j] - top[j];
     exp_run(to, n);
-    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) part[j] += to[j];
+    LAMINA_VECTORS for (long j = 0; j < n; ++j) part[j] += to[j];
     if (l % group == group - 1 || l == length - 1)
-      for (long j = 0; j < n; ++j) total[j] += part[j], part[j] = 0;
+      LAMINA_SMALL for (long j = 0; j < n; ++j) total[j] += part[j], part[j] = 0;
   }
-  for (long j = 0; j < n; ++j) total[j] = Log ? log_of(total[j]) : T(1) / total[j];
+  LAMINA_SMALL for (long j = 0; j < n; ++j) total[j] = log ? log_of(total[j]) : T(1) / total[j];
   for (long l = 0; l < length; ++l) {
     const T* from = in + l * stride;
     T* to = out + l * stride;
-    LAMINA_INDEPENDENT for (long j = 0; j < n; ++j) to[j] = Log ? (from[j] - top[j]) - total[j] : to[j] * total[j];
+    if (log)
+      LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] = (from[j] - top[j]) - total[j];
+    else
+      LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] *= total[j];
   }
 }
 
-template <class T, bool Log>
-LAMINA_INLINE void run(const softmax_args& a) {
+template <class T>
+LAMINA_APART void run(const softmax_args& a, bool log) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   const long plane = a.length * a.inner;
   if (a.length <= 0) return;
   for (long o = 0; o < a.outer; ++o, in += plane, out += plane) {
     if (a.inner == 1) {
-      row<T, Log>(in, out, a.length);
+      row(in, out, a.length, log);
       continue;
     }
     for (long c = 0; c < a.inner; c += folds::column_chunk<T>)
-      columns<T, Log>(in + c, out + c, a.length, a.inner,
-                      a.inner - c < folds::column_chunk<T> ? a.inner - c : folds::column_chunk<T>);
+      columns(in + c, out + c, a.length, a.inner,
+              a.inner - c < folds::column_chunk<T> ? a.inner - c : folds::column_chunk<T>, log);
   }
 }
 

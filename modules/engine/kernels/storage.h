@@ -8,6 +8,13 @@
 /// Before a loop whose iterations are independent even if the output is the address of an input.
 #define LAMINA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
 
+/// The same, one register at a time: for loops that are seldom hot.
+#define LAMINA_VECTORS _Pragma("clang loop vectorize(assume_safety) interleave(disable) unroll(disable)")
+/// Before a loop that need not be fast.
+#define LAMINA_SMALL _Pragma("clang loop vectorize(disable) interleave(disable) unroll(disable)")
+/// A function that several share, each instance once.
+#define LAMINA_APART __attribute__((noinline)) inline
+
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
