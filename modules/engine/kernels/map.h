@@ -21,14 +21,34 @@ template <class T>
 using stored_as = decltype(stored(T()));
 
 template <class T>
-LAMINA_INLINE void fill_run(T* out, T value, long n) {
-  for (long i = 0; i < n; ++i) out[i] = value;
+LAMINA_APART void fill_run(T* out, T value, long n) {
+  LAMINA_NO_UNROLL for (long i = 0; i < n; ++i) out[i] = value;
 }
+
+/// An operand of integers: it advances by 0 or 1, so that one small loop serves every pattern; integers are seldom hot.
+template <class T>
+struct stepped {
+  const T* at;
+  long step;
+  T held;  // what repeats; the output may lie over it
+  LAMINA_INLINE stepped(const void* p, unsigned advances)
+      : at(static_cast<const T*>(p)), step(advances != 0 ? 1 : 0), held(*at) {
+    if (step == 0) at = &held;
+  }
+  stepped(const stepped&) = delete;
+  LAMINA_INLINE T operator[](long i) const { return at[i * step]; }
+};
 
 template <class Op, class T>
 void map_unary(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
   const T* x = static_cast<const T*>(a);
   auto* y = static_cast<stored_as<decltype(Op::run(*x))>*>(out);
+  if constexpr (!is_float<T>) {
+    if (n <= 0) return;
+    const stepped<T> from(a, steps & 1);
+    LAMINA_SMALL for (long i = 0; i < n; ++i) y[i] = stored(Op::run(from[i]));
+    return;
+  }
   if ((steps & 1) == 0) return fill_run(y, stored(Op::run(*x)), n);
   LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) y[i] = stored(Op::run(x[i]));
 }
@@ -44,6 +64,11 @@ void map_binary(const void* a, const void* b, const void*, void* out, long n, un
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
   auto* z = static_cast<stored_as<decltype(Op::run(*x, *y))>*>(out);
   if (n <= 0) return;
+  if constexpr (!is_float<T>) {
+    const stepped<T> left(a, steps & 1), right(b, steps & 2);
+    LAMINA_SMALL for (long i = 0; i < n; ++i) z[i] = stored(Op::run(left[i], right[i]));
+    return;
+  }
   switch (steps & 3) {
     case 3:
       return binary_run<Op, T, 3>(x, y, z, n);
@@ -61,15 +86,6 @@ LAMINA_INLINE void clamp_run(const T* x, const T* y, const T* z, T* out, long n)
   const T x0 = *x, y0 = *y, z0 = *z;
   LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] =
       micro::clamp::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0, (Steps & 4) != 0 ? z[i] : z0);
-}
-template <class T, unsigned Steps>
-LAMINA_INLINE void where_run(const std::uint8_t* x, const T* y, const T* z, T* out, long n) {
-  const std::uint8_t x0 = *x;
-  const T y0 = *y, z0 = *z;
-  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) {
-    const T yes = (Steps & 2) != 0 ? y[i] : y0, no = (Steps & 4) != 0 ? z[i] : z0;
-    out[i] = ((Steps & 1) != 0 ? x[i] : x0) != 0 ? yes : no;
-  }
 }
 #define LAMINA_EACH_STEPS(run) \
   switch (steps & 7) {         \
@@ -94,20 +110,42 @@ template <class T>
 void map_clamp(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
   if (n <= 0) return;
+  if constexpr (!is_float<T>) {
+    const stepped<T> value(a, steps & 1), low(b, steps & 2), high(c, steps & 4);
+    T* to = static_cast<T*>(out);
+    LAMINA_SMALL for (long i = 0; i < n; ++i) to[i] = micro::clamp::run(value[i], low[i], high[i]);
+    return;
+  }
 #define LAMINA_RUN(s) clamp_run<T, s>(x, y, z, static_cast<T*>(out), n)
   LAMINA_EACH_STEPS(LAMINA_RUN)
 #undef LAMINA_RUN
 }
+#undef LAMINA_EACH_STEPS
+
+/// A choice with an advancing condition; of words as wide as floats, whole registers at a time.
+template <class T, unsigned Steps>
+LAMINA_INLINE void where_run(const std::uint8_t* x, const T* y, const T* z, T* out, long n) {
+  const T y0 = *y, z0 = *z;
+  LAMINA_VECTORS for (long i = 0; i < n; ++i) {
+    const T yes = (Steps & 2) != 0 ? y[i] : y0, no = (Steps & 4) != 0 ? z[i] : z0;
+    out[i] = x[i] != 0 ? yes : no;
+  }
+}
 template <class T>
 void map_where(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
-  const auto* x = static_cast<const std::uint8_t*>(a);
-  const T *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
+  T* to = static_cast<T*>(out);
   if (n <= 0) return;
-#define LAMINA_RUN(s) where_run<T, s>(x, y, z, static_cast<T*>(out), n)
-  LAMINA_EACH_STEPS(LAMINA_RUN)
-#undef LAMINA_RUN
+  if constexpr (sizeof(T) >= 4) {
+    const auto* x = static_cast<const std::uint8_t*>(a);
+    const T *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
+    if ((steps & 7) == 7) return where_run<T, 7>(x, y, z, to, n);
+    if ((steps & 7) == 5) return where_run<T, 5>(x, y, z, to, n);
+    if ((steps & 7) == 3) return where_run<T, 3>(x, y, z, to, n);
+  }
+  const stepped<std::uint8_t> condition(a, steps & 1);
+  const stepped<T> yes(b, steps & 2), no(c, steps & 4);
+  LAMINA_SMALL for (long i = 0; i < n; ++i) to[i] = condition[i] != 0 ? yes[i] : no[i];
 }
-#undef LAMINA_EACH_STEPS
 
 template <class T>
 void map_copy(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
@@ -199,12 +237,28 @@ void map_guarded_binary(const void* a, const void* b, const void*, void* out, lo
   }
 }
 
+/// Conversions that data and weights go through: whole registers at a time.
+template <class To, class From>
+inline constexpr bool converts_often =
+    (same<To, float> && !same<From, float>) || (same<From, float> && !same<To, float> && !same<To, truth> &&
+                                                sizeof(To) != 1);
 template <class To, class From>
 void map_cast(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
-  const From* x = static_cast<const From*>(a);
-  To* y = static_cast<To*>(out);
-  if ((steps & 1) == 0) return fill_run(y, convert<To>(*x), n);
-  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
+  if constexpr (same<From, truth>) {
+    return map_cast<To, std::uint8_t>(a, nullptr, nullptr, out, n, steps);
+  } else {
+    To* y = static_cast<To*>(out);
+    if (n <= 0) return;
+    if constexpr (converts_often<To, From>) {
+      const From* x = static_cast<const From*>(a);
+      if ((steps & 1) != 0) {
+        LAMINA_VECTORS for (long i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
+        return;
+      }
+    }
+    const stepped<From> x(a, steps & 1);
+    LAMINA_SMALL for (long i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
+  }
 }
 
 }  // namespace LAMINA_KERNEL_SET
