@@ -162,8 +162,9 @@ struct topology_analysis {
       head[i] = -1;
     }
   }
-  static consteval std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  consteval const node_view& node(int i) const { return nodes[at(i)]; }
+  // constexpr, not consteval: the sort below calls them from functions of the standard library, which must be able to.
+  static constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  constexpr const node_view& node(int i) const { return nodes[at(i)]; }
 
   consteval bool names_differ() {
     if (!count) {
