@@ -200,40 +200,28 @@ void map_guarded(const void* a, const void*, const void*, void* out, long n, uns
     LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) y[i + j] = value[j];
   }
 }
-template <class Op, unsigned Steps>
-LAMINA_INLINE void guarded_run(const float* x, const float* y, float* out, long n) {
-  const float x0 = *x, y0 = *y;
-  for (long i = 0; i < n; i += guarded_tile) {
-    float value[guarded_tile];
-    const long count = n - i < guarded_tile ? n - i : guarded_tile;
-    unsigned odd = 0;
-    LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) {
-      const float p = (Steps & 1) != 0 ? x[i + j] : x0, q = (Steps & 2) != 0 ? y[i + j] : y0;
-      value[j] = Op::fast(p, q);
-      odd |= Op::plain(p, q) ? 0u : 1u;
-    }
-    if (odd != 0)
-      for (long j = 0; j < count; ++j) {
-        const float p = (Steps & 1) != 0 ? x[i + j] : x0, q = (Steps & 2) != 0 ? y[i + j] : y0;
-        if (!Op::plain(p, q)) value[j] = Op::slow(p, q);
-      }
-    LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) out[i + j] = value[j];
-  }
-}
+/// The same for two operands; one that repeats is laid out as a tile.
 template <class Op>
 void map_guarded_binary(const void* a, const void* b, const void*, void* out, long n, unsigned steps) noexcept {
   const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
   float* z = static_cast<float*>(out);
   if (n <= 0) return;
-  switch (steps & 3) {
-    case 3:
-      return guarded_run<Op, 3>(x, y, z, n);
-    case 2:
-      return guarded_run<Op, 2>(x, y, z, n);
-    case 1:
-      return guarded_run<Op, 1>(x, y, z, n);
-    default:
-      return fill_run(z, Op::plain(*x, *y) ? Op::fast(*x, *y) : Op::slow(*x, *y), n);
+  const long steps_x = steps & 1, steps_y = steps >> 1 & 1, most = n < guarded_tile ? n : guarded_tile;
+  float repeated[guarded_tile], value[guarded_tile];
+  if (steps_x == 0 && steps_y == 0) return fill_run(z, Op::plain(*x, *y) ? Op::fast(*x, *y) : Op::slow(*x, *y), n);
+  if (steps_x == 0 || steps_y == 0) fill_run(repeated, steps_x == 0 ? *x : *y, most);
+  for (long i = 0; i < n; i += guarded_tile) {
+    const float *p = steps_x != 0 ? x + i : repeated, *q = steps_y != 0 ? y + i : repeated;
+    const long count = n - i < guarded_tile ? n - i : guarded_tile;
+    unsigned odd = 0;
+    LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) {
+      value[j] = Op::fast(p[j], q[j]);
+      odd |= Op::plain(p[j], q[j]) ? 0u : 1u;
+    }
+    if (odd != 0)
+      for (long j = 0; j < count; ++j)
+        if (!Op::plain(p[j], q[j])) value[j] = Op::slow(p[j], q[j]);
+    __builtin_memcpy(z + i, value, static_cast<std::size_t>(count) * sizeof(float));
   }
 }
 
