@@ -25,7 +25,7 @@ struct library {
   std::function<call(int operations, const operands&)> bind;
 };
 
-library fused();    // ours: one pass in tiles
+library fused();    // ours: one pass
 library unfused();  // the same operations, each a pass over memory
 library eigen();
 

@@ -1,9 +1,10 @@
-// Our chains: one pass over memory in tiles, and the same operations one after the other.
+// Our chains: one pass over memory, built as the planner builds it, and the same operations one after the other.
 #include "chain.h"
 
 #include <memory>
 
 #include "table.h"
+#include "weave.h"
 
 namespace bench::chain {
 namespace {
@@ -48,7 +49,9 @@ library fused() {
     for (const float* p : {o.a, o.b, o.c, static_cast<const float*>(o.out)})
       args.operand[args.operand_count++] = {const_cast<float*>(p), {0, 0, 0}, sizeof(float), 1};
     for (const step& s : steps_of(operations))
-      args.step[args.step_count++] = {function_of(s.what), {s.first, s.second, none}, s.to};
+      args.step[args.step_count++] = {function_of(s.what), {s.first, s.second, none}, s.to, s.what, k::element::f32};
+    k::weave(*k::kernels_of(program_isa).elementwise, args);
+    if (o.n * static_cast<long>(sizeof(float)) >= k::streamed_bytes) args.streamed = 1u << out;
     const auto scratch = std::make_shared<buffer>(static_cast<long>(k::chain_scratch_bytes / sizeof(float)));
     return [run = k::kernels_of(program_isa).elementwise->chain, args, scratch] { run(&args, scratch->data()); };
   };

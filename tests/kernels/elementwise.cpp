@@ -1,6 +1,7 @@
 // Micro-operations, conversions and chains against scalar references: every operation and element type, all short
 // lengths, unaligned starts, repeated operands, outputs over inputs, guards.
 #include "kernel_test.h"
+#include "weave.h"
 
 #include <algorithm>
 #include <array>
@@ -237,6 +238,36 @@ BOOST_AUTO_TEST_CASE(numbers_of_every_type) {
   numbers<std::uint8_t>(element::u8);
 }
 
+BOOST_AUTO_TEST_CASE(square_roots_are_rounded_correctly) {
+  const map_function root = map_of(map_op::square_root, element::f32);
+  constexpr std::size_t block = 4096;
+  std::vector<float> x(block), out(block);
+  const auto check = [&](std::uint32_t begin, std::uint32_t step) {
+    for (std::size_t i = 0; i < block; ++i) {
+      const std::uint32_t bits = begin + static_cast<std::uint32_t>(i) * step;
+      std::memcpy(&x[i], &bits, 4);
+    }
+    root(x.data(), nullptr, nullptr, out.data(), block, 1);
+    for (std::size_t i = 0; i < block; ++i) {
+      const float wanted = std::sqrt(x[i]);
+      const bool same = wanted != wanted ? out[i] != out[i] : std::memcmp(&out[i], &wanted, 4) == 0;
+      if (!same) return false;
+    }
+    return true;
+  };
+  bool right = true;
+  // all significands of two neighbouring exponents: the others only scale them
+  for (std::uint32_t b = 0x3f800000; b < 0x40800000; b += block) right = right && check(b, 1);
+  BOOST_TEST(right);
+  // all exponents and signs, zeros, denormal numbers, infinities, NaN; then both sides of where the fast way begins and
+  // ends
+  for (std::uint32_t b = 0; b < 64; ++b) right = right && check(b * 977, 0x00100000);
+  BOOST_TEST(right);
+  for (const std::uint32_t b : {0x00000000u, 0x007ff800u, 0x1ffff800u, 0x7f7ff800u, 0x7ffff800u, 0xff7ff800u})
+    right = right && check(b, 1);
+  BOOST_TEST(right);
+}
+
 BOOST_AUTO_TEST_CASE(choices_of_every_type) {
   choices<float>(element::f32), choices<double>(element::f64), choices<std::int8_t>(element::i8),
       choices<std::int16_t>(element::i16);
@@ -282,7 +313,7 @@ BOOST_AUTO_TEST_SUITE(chains)
 namespace {
 
 /// out = (x * y + z) with y and z of any strides, against plain loops.
-void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out) {
+void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out, bool woven) {
   std::mt19937 g(3);
   const long positions = extent[0] * extent[1] * extent[2], total = positions * extent[3];
   const long pitch = extent[3] + (pad_out ? 3 : 0);
@@ -310,9 +341,13 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out) 
   args.operand[2] = operand(z.data(), z_mode, extent[3]);
   args.operand[3] = operand(out.data(), 0, pitch);
   args.operand_count = 4;
-  args.step[0] = {map_of(map_op::multiply, element::f32), {0, 1, -1}, 16};
-  args.step[1] = {map_of(map_op::add, element::f32), {16, 2, -1}, 3};
+  args.step[0] = {map_of(map_op::multiply, element::f32), {0, 1, -1}, 16, map_op::multiply, element::f32};
+  args.step[1] = {map_of(map_op::add, element::f32), {16, 2, -1}, 3, map_op::add, element::f32};
   args.step_count = 2;
+  if (woven) {
+    weave(functions(), args);
+    BOOST_TEST(args.strand_count == 3);
+  }
   alignas(64) static char scratch[chain_scratch_bytes];
   functions().chain(&args, scratch);
   bool right = out.guards_intact();
@@ -331,7 +366,7 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out) 
         }
   if (!right)
     BOOST_ERROR("chain " << extent[0] << ' ' << extent[1] << ' ' << extent[2] << ' ' << extent[3] << " modes " << y_mode
-                         << ' ' << z_mode << " padded " << pad_out);
+                         << ' ' << z_mode << " padded " << pad_out << " woven " << woven);
 }
 
 }  // namespace
@@ -343,8 +378,8 @@ BOOST_AUTO_TEST_CASE(broadcast_patterns) {
   for (const auto& extent : extents)
     for (int y = 0; y < 5; ++y)
       for (int z = 0; z < 5; ++z) {
-        check_chain(extent, y, z, false);
-        check_chain(extent, y, z, true);
+        for (const bool woven : {false, true})
+          check_chain(extent, y, z, false, woven), check_chain(extent, y, z, true, woven);
       }
 }
 
@@ -365,8 +400,8 @@ BOOST_AUTO_TEST_CASE(several_sizes_and_outputs) {
   args.operand[3] = {mask.data(), {0, 0, row}, 1, 1};
   args.operand[4] = {x.data(), {0, 0, row * 4}, 4, 1};
   args.operand_count = 5;
-  args.step[0] = {map_of(map_op::greater, element::f32), {0, 1, -1}, 3};
-  args.step[1] = {map_of(map_op::where, element::f32), {3, 0, 2}, 4};
+  args.step[0] = {map_of(map_op::greater, element::f32), {0, 1, -1}, 3, map_op::greater, element::f32};
+  args.step[1] = {map_of(map_op::where, element::f32), {3, 0, 2}, 4, map_op::where, element::f32};
   args.step_count = 2;
   alignas(64) static char scratch[chain_scratch_bytes];
   functions().chain(&args, scratch);

@@ -1,9 +1,11 @@
 // The driver of chains: walks the outer positions, cuts the innermost axis in tiles, and calls each step on a tile.
 //
+// Where the chain is a strand too, whole blocks of a row go through registers and only the rest is cut in tiles.
+//
 // Short rows would drown in calls, so they are taken many at a time: operands whose rows follow each other in memory
 // are used in place, the others are laid out row after row in a block of their own first.
 #pragma once
-#include "storage.h"
+#include "strand.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -22,10 +24,13 @@ struct prepared_step {
 struct prepared {
   prepared_step step[chain_steps];
   char* address[slots + 1];
-  unsigned written, read_first;  // bits by operand
+  unsigned advancing, written, read_first;  // bits by operand
+  bool ready;                               // the steps are
 };
 
-LAMINA_INLINE void prepare(prepared& p, const chain_args& args, unsigned advancing, char* scratch) {
+/// The steps for tiles; whole rows of a strand never need them.
+inline void prepare_steps(prepared& p, const chain_args& args) {
+  p.ready = true;
   p.written = p.read_first = 0;
   for (int s = 0; s < args.step_count; ++s) {
     const chain_step& from = args.step[s];
@@ -36,13 +41,18 @@ LAMINA_INLINE void prepare(prepared& p, const chain_args& args, unsigned advanci
       const int slot = from.in[i];
       to.in[i] = slot < 0 ? nothing : slot;
       if (slot < 0) continue;
-      if (slot >= chain_operands || (advancing >> slot & 1u) != 0) to.steps |= 1u << i;
+      if (slot >= chain_operands || (p.advancing >> slot & 1u) != 0) to.steps |= 1u << i;
       if (slot < chain_operands && (p.written >> slot & 1u) == 0) p.read_first |= 1u << slot;
     }
     to.out = from.out;
     if (from.out < chain_operands) p.written |= 1u << from.out;
   }
-  for (int t = 0; t < chain_temporaries; ++t) p.address[chain_operands + t] = scratch + t * (chain_tile * 8);
+}
+LAMINA_INLINE void prepare(prepared& p, unsigned advancing, char* scratch) {
+  p.advancing = advancing;
+  p.ready = false;
+  LAMINA_UNROLL for (int t = 0; t < chain_temporaries; ++t) p.address[chain_operands + t] =
+      scratch + t * (chain_tile * 8);
   p.address[nothing] = nullptr;
 }
 
@@ -52,26 +62,40 @@ LAMINA_INLINE void run_steps(const prepared& p, int count, long n) {
     step.run(p.address[step.in[0]], p.address[step.in[1]], p.address[step.in[2]], p.address[step.out], n, step.steps);
   }
 }
+/// Runs a chain on `n` elements from where the addresses are, which move along.
+inline void run_row(const chain_args& args, prepared& p, char* blocks, long n) {
+  const auto advance = [&](long by) {
+    for (int o = 0; o < args.operand_count; ++o)
+      if ((p.advancing >> o & 1u) != 0) p.address[o] += by * args.operand[o].size;
+  };
+  if (args.strand_count != 0) {
+    const long done = args.strand_type == element::f32 ? strands::run<float>(args, p.address, p.advancing, blocks, n)
+                                                       : strands::run<double>(args, p.address, p.advancing, blocks, n);
+    if (done != 0) advance(done);
+    n -= done;
+  }
+  if (n <= 0) return;
+  if (!p.ready) prepare_steps(p, args);
+  for (; n > chain_tile; n -= chain_tile) {
+    run_steps(p, args.step_count, chain_tile);
+    advance(chain_tile);
+  }
+  run_steps(p, args.step_count, n);
+}
 
 LAMINA_INLINE char* position(const chain_operand& operand, long i, long j, long k) {
   return static_cast<char*>(operand.data) + i * operand.outer[0] + j * operand.outer[1] + k * operand.outer[2];
 }
 
-/// Long rows: every step on up to `chain_tile` elements of one row.
-inline void long_rows(const chain_args& args, prepared& p) {
-  const int operands = args.operand_count;
-  const long row = args.extent[3];
-  long advance[chain_operands];
-  for (int o = 0; o < operands; ++o) advance[o] = args.operand[o].inner != 0 ? chain_tile * args.operand[o].size : 0;
+/// Long rows, one after the other.
+inline void long_rows(const chain_args& args, prepared& p, char* blocks) {
   for (long i = 0; i < args.extent[0]; ++i)
     for (long j = 0; j < args.extent[1]; ++j)
       for (long k = 0; k < args.extent[2]; ++k) {
-        for (int o = 0; o < operands; ++o) p.address[o] = position(args.operand[o], i, j, k);
-        for (long left = row; left > 0; left -= chain_tile) {
-          run_steps(p, args.step_count, left < chain_tile ? left : chain_tile);
-          for (int o = 0; o < operands; ++o) p.address[o] += advance[o];
-        }
+        for (int o = 0; o < args.operand_count; ++o) p.address[o] = position(args.operand[o], i, j, k);
+        run_row(args, p, blocks, args.extent[3]);
       }
+  if (args.streamed != 0) _mm_sfence();
 }
 
 /// Lays out `rows` rows of `row` elements one after the other; `inner` 0 repeats an element.
@@ -131,10 +155,12 @@ inline void short_rows(const chain_args& args, prepared& p, unsigned direct, cha
           // repeated rows fill the whole block, for later blocks too
           lay_out(operand, here, repeated ? most : rows, row, p.address[o]);
         }
-        run_steps(p, args.step_count, rows * row);
+        char* laid[chain_operands];
+        for (int o = 0; o < operands; ++o) laid[o] = p.address[o];
+        run_row(args, p, blocks, rows * row);
         for (int o = 0; o < operands; ++o)
           if ((p.written >> o & 1u) != 0 && (direct >> o & 1u) == 0)
-            spread_back(args.operand[o], p.address[o], rows, row, position(args.operand[o], i, j, k));
+            spread_back(args.operand[o], laid[o], rows, row, position(args.operand[o], i, j, k));
       }
 }
 
@@ -142,6 +168,7 @@ inline void run(const chain_args& args, char* scratch) {
   prepared p;
   unsigned advancing = 0, constant = 0, contiguous = 0;
   const long row = args.extent[3];
+  char* const blocks = scratch + chain_temporaries * (chain_tile * 8);
   if (row <= 0) return;
   for (int o = 0; o < args.operand_count; ++o) {
     const chain_operand& operand = args.operand[o];
@@ -150,11 +177,12 @@ inline void run(const chain_args& args, char* scratch) {
     if (operand.inner != 0 && operand.outer[2] == row * operand.size) contiguous |= 1u << o;
   }
   if (row >= short_row || args.extent[2] < 2) {
-    prepare(p, args, advancing, scratch);
-    return long_rows(args, p);
+    prepare(p, advancing, scratch);
+    return long_rows(args, p, blocks);
   }
-  prepare(p, args, ~constant, scratch);
-  short_rows(args, p, constant | contiguous, scratch + chain_temporaries * (chain_tile * 8));
+  prepare(p, ~constant, scratch);
+  prepare_steps(p, args);
+  short_rows(args, p, constant | contiguous, blocks);
 }
 
 }  // namespace chains

@@ -3,6 +3,7 @@
 
 #include "chain.h"
 #include "map.h"
+#include "strand.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -69,6 +70,9 @@ constexpr void add_floats(maps_holder& m) {
 }
 constexpr void add_single_functions(maps_holder& m) {
   const auto set = [&m](map_op op, map_function f) { m.table[index(op)][index(element::f32)] = f; };
+#if defined(__AVX512F__)
+  set(map_op::square_root, map_register<micro::square_root_f32>);
+#endif
   set(map_op::exponential, map_register<micro::exponential_f32>);
   set(map_op::logarithm, map_register<micro::logarithm_f32>);
   set(map_op::hyperbolic_tangent, map_register<micro::tanh_f32>);
@@ -134,6 +138,8 @@ constexpr casts_holder make_casts(std::integer_sequence<int, Pair...>) {
   return c;
 }
 
+template <class T>
+constexpr const strands::table<T>& strand = strands::steps_of<T>;
 constexpr maps_holder maps = make_maps();
 constexpr casts_holder casts = make_casts(std::make_integer_sequence<int, element_count * element_count>{});
 
@@ -151,8 +157,13 @@ void LAMINA_KERNEL(map)(const void* args, void*) noexcept {
   m.run(m.in[0], m.in[1], m.in[2], m.out, m.n, m.steps);
 }
 
-extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {LAMINA_KERNEL(chain), LAMINA_KERNEL(map),
-                                                                           &maps.table, &casts.table};
+extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {
+    LAMINA_KERNEL(chain),
+    LAMINA_KERNEL(map),
+    &maps.table,
+    &casts.table,
+    {{strands::supported<float>(strand<float>.unary), strands::supported<float>(strand<float>.binary)},
+     {strands::supported<double>(strand<double>.unary), strands::supported<double>(strand<double>.binary)}}};
 
 }  // extern "C"
 

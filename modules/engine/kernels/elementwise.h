@@ -64,6 +64,7 @@ using cast_table = map_function[element_count][element_count];
 
 inline constexpr long chain_tile = 512;  // elements per tile
 inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chain_temporaries = 8;
+inline constexpr int strand_steps = 64;
 
 /// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbours on the three outer axes,
 /// and whether the innermost axis advances (1) or repeats one element (0).
@@ -73,18 +74,50 @@ struct chain_operand {
   std::int32_t size, inner;
 };
 /// A micro-operation of a chain. Slots: 0..15 name operands, 16..23 temporaries of `chain_tile` elements of 8 bytes, -1
-/// nothing.
+/// nothing.  `op` and `type` say what `run` does, where it is one of `map_table`.
 struct chain_step {
   map_function run;
   std::int8_t in[3], out;
+  map_op op : 16;
+  element type : 16;
 };
-/// Runs `steps` over extent[0] x extent[1] x extent[2] outer positions of extent[3] contiguous elements.
+
+/// What a step of a strand does; x and y are slots (any where there is no such input), a is what the registers hold.
+enum class strand_form : std::uint8_t {
+  load,      // a = x
+  unary,     // a = op(a)
+  binary,    // a = a op x
+  reversed,  // a = x op a
+  raise,     // a = clamp(a, x, infinity)
+  lower,     // a = clamp(a, -infinity, x)
+  both,      // a = x op y: add, subtract, multiply
+  onto,      // a = a op (x inner y): add, subtract, multiply
+  reversed_onto,  // a = (x inner y) op a
+  store,          // x = a
+};
+struct strand_step {
+  strand_form form;
+  std::uint8_t op, inner;  // of map_op
+  std::int8_t x, y;
+};
+
+/// Runs the steps over extent[0] x extent[1] x extent[2] outer positions of extent[3] contiguous elements.
+///
+/// Where there is a strand, it says the same once more for values that flow through registers: whole blocks of a row go
+/// that way, the rest and short rows go step by step.  All its operands have the type `strand_type`.  `streamed` has a
+/// bit for each operand that the strand writes, nobody reads and no cache would hold.
 struct chain_args {
   long extent[chain_axes];
-  std::int32_t operand_count, step_count;
+  std::int32_t operand_count, step_count, strand_count;
+  element strand_type;
+  std::uint32_t streamed;
   chain_operand operand[chain_operands];
   chain_step step[chain_steps];
+  strand_step strand[strand_steps];
 };
+/// From how many bytes on a result is streamed.
+inline constexpr long streamed_bytes = 16 << 20;
+
 /// The temporaries, and one block per operand in which short rows are laid out.
 inline constexpr std::size_t chain_scratch_bytes = (chain_temporaries + chain_operands) * chain_tile * 8;
 
@@ -102,6 +135,8 @@ struct elementwise_functions {
   kernel map;    // args: map_args, no scratch
   const map_table* maps;
   const cast_table* casts;
+  /// The operations that strands can do: bits of map_op by form (unary or binary) for f32 and f64.
+  std::uint64_t strands[2][2];
 };
 extern "C" const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_avx2, lamina_elementwise_avx512;
 

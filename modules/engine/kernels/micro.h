@@ -1,4 +1,5 @@
-// The micro-operations on one element; `map.h` runs them over arrays.
+// The micro-operations, on one element or, those of floats, on a register; `map.h` runs them over arrays and `strand.h`
+// over registers.
 #pragma once
 #include "double_math.h"
 #include "storage.h"
@@ -8,11 +9,15 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace micro {
 
+/// Numbers that round: float, double and registers of them.
+template <class T>
+inline constexpr bool rounds = is_float<T> || same<T, many<float>> || same<T, many<double>>;
+
 // --- any number ---------------------------------------------------------------------------------------------------
 struct negate {
   template <class T>
   LAMINA_INLINE static T run(T x) {
-    if constexpr (is_float<T>)
+    if constexpr (rounds<T>)
       return -x;
     else
       return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(x));
@@ -21,10 +26,8 @@ struct negate {
 struct absolute {
   template <class T>
   LAMINA_INLINE static T run(T x) {
-    if constexpr (same<T, float>)
-      return __builtin_fabsf(x);
-    else if constexpr (same<T, double>)
-      return __builtin_fabs(x);
+    if constexpr (rounds<T>)
+      return __builtin_elementwise_abs(x);
     else
       return x < T(0) ? negate::run(x) : x;
   }
@@ -33,13 +36,13 @@ struct absolute {
 struct sign {
   template <class T>
   LAMINA_INLINE static T run(T x) {
-    return x > T(0) ? T(1) : x < T(0) ? static_cast<T>(-1) : x;
+    return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x);
   }
 };
 struct add {
   template <class T>
   LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (is_float<T>)
+    if constexpr (rounds<T>)
       return x + y;
     else
       return static_cast<T>(static_cast<wrapping<T>>(x) + static_cast<wrapping<T>>(y));
@@ -48,7 +51,7 @@ struct add {
 struct subtract {
   template <class T>
   LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (is_float<T>)
+    if constexpr (rounds<T>)
       return x - y;
     else
       return static_cast<T>(static_cast<wrapping<T>>(x) - static_cast<wrapping<T>>(y));
@@ -57,7 +60,7 @@ struct subtract {
 struct multiply {
   template <class T>
   LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (is_float<T>)
+    if constexpr (rounds<T>)
       return x * y;
     else
       return static_cast<T>(static_cast<wrapping<T>>(x) * static_cast<wrapping<T>>(y));
@@ -73,7 +76,7 @@ struct square {
 struct divide {
   template <class T>
   LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (is_float<T>) {
+    if constexpr (rounds<T>) {
       return x / y;
     } else if constexpr (sizeof(T) <= 2) {  // the float quotient truncates to the exact one
       const float q = static_cast<float>(x) / static_cast<float>(y == 0 ? T(1) : y);
@@ -91,20 +94,31 @@ struct divide {
 struct minimum {
   template <class T>
   LAMINA_INLINE static T run(T x, T y) {
-    return x < y || x != x ? x : y;
+    return x < y ? x : (x != x ? x : y);
   }
 };
 struct maximum {
   template <class T>
   LAMINA_INLINE static T run(T x, T y) {
-    return x > y || x != x ? x : y;
+    return x > y ? x : (x != x ? x : y);
+  }
+};
+struct raise {
+  template <class T>
+  LAMINA_INLINE static T run(T x, T low) {
+    return x < low ? low : x;
+  }
+};
+struct lower {
+  template <class T>
+  LAMINA_INLINE static T run(T x, T high) {
+    return x > high ? high : x;
   }
 };
 struct clamp {
   template <class T>
   LAMINA_INLINE static T run(T x, T low, T high) {
-    const T raised = x < low ? low : x;
-    return raised > high ? high : raised;
+    return lower::run(raise::run(x, low), high);
   }
 };
 struct equal {
@@ -172,34 +186,33 @@ struct relu {
   }
 };
 struct square_root {
-  LAMINA_INLINE static float run(float x) { return __builtin_sqrtf(x); }
-  LAMINA_INLINE static double run(double x) { return __builtin_sqrt(x); }
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
+    return __builtin_elementwise_sqrt(x);
+  }
 };
+/// The first power of two from which all numbers are integers.
+template <class T>
+inline constexpr T whole_from = T(0x1p23f);
+template <>
+inline constexpr double whole_from<double> = 0x1p52;
+template <>
+inline constexpr many<double> whole_from<many<double>> = many<double>(0x1p52);
 /// To the nearest integer, ties to even.
 struct round {
-  LAMINA_INLINE static float run(float x) {
+  template <class T>
+  LAMINA_INLINE static T run(T x) {
 #ifdef __SSE4_1__
-    return __builtin_roundevenf(x);
+    return __builtin_elementwise_roundeven(x);
 #else
-    const float a = __builtin_fabsf(x);
-    return a < 0x1p23f ? __builtin_copysignf((a + 0x1p23f) - 0x1p23f, x) : x;
-#endif
-  }
-  LAMINA_INLINE static double run(double x) {
-#ifdef __SSE4_1__
-    return __builtin_roundeven(x);
-#else
-    const double a = __builtin_fabs(x);
-    return a < 0x1p52 ? __builtin_copysign((a + 0x1p52) - 0x1p52, x) : x;
+    const T a = __builtin_elementwise_abs(x), whole = whole_from<T>;
+    return a < whole ? __builtin_elementwise_copysign((a + whole) - whole, x) : x;
 #endif
   }
 };
 template <class T>
 LAMINA_INLINE T with_sign_of(T magnitude, T sign) {
-  if constexpr (same<T, float>)
-    return __builtin_copysignf(magnitude, sign);
-  else
-    return __builtin_copysign(magnitude, sign);
+  return __builtin_elementwise_copysign(magnitude, sign);
 }
 struct floor {
   template <class T>
@@ -263,6 +276,24 @@ struct exponential_f32 {
 struct logarithm_f32 {
   LAMINA_INLINE static vf run(vf x) { return kernels::log(x); }
 };
+#if defined(__AVX512F__)
+/// Two steps of Newton's from an estimate: correctly rounded for every number from 2^-63 on (all were compared), in a
+/// third of the time that the instruction takes.  Registers with other numbers take the instruction: the same bits.
+struct square_root_f32 {
+  LAMINA_INLINE static vf run(vf x) {
+    const __mmask16 others = _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(0x1p-63f), _CMP_NGE_UQ) |
+                             _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(std::numeric_limits<float>::max()), _CMP_NLE_UQ);
+    if (__builtin_expect(others != 0, 0)) return vf(_mm512_sqrt_ps(x.data));
+    const vf y(_mm512_rsqrt14_ps(x.data)), half(.5f);
+    vf root = x * y, slope = half * y;
+    const vf error = fma(-root, slope, half);
+    root = fma(root, error, root), slope = fma(slope, error, slope);
+    return fma(slope, fma(-root, root, x), root);
+  }
+};
+#else
+using square_root_f32 = square_root;
+#endif
 struct tanh_f32 {
   LAMINA_INLINE static vf run(vf x) { return kernels::tanh(x); }
 };

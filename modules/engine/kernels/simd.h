@@ -44,6 +44,9 @@ template <class T> inline constexpr int width = static_cast<int>(vec<T>::size);
 /// `Count` lanes of T as the compiler's own vector type, for shuffles.
 template <class T, int Count> using raw = T __attribute__((vector_size(sizeof(T) * Count)));
 
+/// A register of T whose operators are those of T: code written for T takes it too.
+template <class T> using many = T __attribute__((ext_vector_type(width<T>)));
+
 template <class T> LAMINA_INLINE raw<T, width<T>> to_raw(vec<T> x) {
   return __builtin_bit_cast(raw<T, width<T>>, x.data);
 }

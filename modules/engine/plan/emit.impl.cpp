@@ -1,6 +1,7 @@
 // Steps: what operations, chains and reorders become, and what operations see of the plan.
 module;
 #include "../kernels/table.h"
+#include "../kernels/weave.h"
 module lamina:plan.emit.impl;
 import :context;
 import :core;
@@ -292,6 +293,8 @@ void planner::emit_chain() {
     const node& n = p_.at(nodes[k]);
     auto& s = c.step[k];
     s.run = function_of(n);
+    s.op = is(n, "cast") ? kernels::map_op::copy : static_cast<kernels::map_op>(n.op->map());
+    s.type = static_cast<kernels::element>(n.results[0].element);
     s.in[0] = s.in[1] = s.in[2] = -1;
     for (std::size_t q = 0; q < n.inputs.size(); ++q) {
       value_id v = n.inputs[q];
@@ -307,7 +310,14 @@ void planner::emit_chain() {
     for (std::size_t q = 0; q < k; ++q)
       if (auto t = temporary.find(nodes[q]); t != temporary.end() && uses({nodes[q], 0}).nodes.back() == nodes[k]) free.push_back(t->second);
   }
-  for (std::size_t i = 0; i < slots.size(); ++i) c.operand[i].size = static_cast<std::int32_t>(slots[i].size);
+  auto read_inside = [&](std::size_t i) {
+    return std::any_of(c.step, c.step + c.step_count, [&](const kernels::chain_step& s) { return std::find(s.in, s.in + 3, static_cast<std::int8_t>(i)) != s.in + 3; });
+  };
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    c.operand[i].size = static_cast<std::int32_t>(slots[i].size);
+    if (slots[i].written && space.size() * slots[i].size >= kernels::streamed_bytes && !read_inside(i)) c.streamed |= 1u << i;
+  }
+  kernels::weave(*table_.elementwise, c);
 
   // The innermost axis runs in tiles, three more in the kernel; whatever is left is written out.
   std::size_t axes = extent.size(), inside = std::min<std::size_t>(axes, kernels::chain_axes), outside = axes - inside;
