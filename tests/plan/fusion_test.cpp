@@ -51,6 +51,11 @@ BOOST_AUTO_TEST_CASE(a_chain_is_one_pass) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(results_too_large_for_the_caches) {
+  for (int threads : {1, 2})
+    equal_fused({real({4200037}, 1), real({}, 2)}, [](const auto& x) { return values{relu(x[0] * x[1] + x[0])}; }, threads);
+}
+
 BOOST_AUTO_TEST_CASE(a_long_chain_is_cut) {
   for (int length : {5, 27, 28, 29, 31, 32, 33, 60, 100}) {
     auto p = equal_fused({real({777}, 1)}, [&](const auto& x) {
