@@ -41,11 +41,12 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
 #define LAMINA_VARIANTS(each, height, wide)                             \
   each(height, wide, whole, rows) each(height, wide, last, rows)        \
       each(height, wide, whole, columns) each(height, wide, last, columns)
+// Narrower tiles occur once in a row of tiles: one for each size.
 #ifdef __AVX512F__
 #define LAMINA_WIDTHS(each, height) \
-  LAMINA_VARIANTS(each, height, 1) LAMINA_VARIANTS(each, height, 2) LAMINA_VARIANTS(each, height, 3)
+  each(height, 1, last, any) each(height, 2, last, any) LAMINA_VARIANTS(each, height, 3)
 #else
-#define LAMINA_WIDTHS(each, height) LAMINA_VARIANTS(each, height, 1) LAMINA_VARIANTS(each, height, 2)
+#define LAMINA_WIDTHS(each, height) each(height, 1, last, any) LAMINA_VARIANTS(each, height, 2)
 #endif
 #define LAMINA_HEIGHTS_4(each) \
   LAMINA_WIDTHS(each, 1) LAMINA_WIDTHS(each, 2) LAMINA_WIDTHS(each, 3) LAMINA_WIDTHS(each, 4)
@@ -130,10 +131,12 @@ constexpr gemm_tile f32_tiles[] = {LAMINA_EACH_TILE(LAMINA_TILE_ADDRESS)};
 /// Tile of `rows` x `columns` for A in rows or columns.
 LAMINA_INLINE gemm_tile f32_tile(long rows, long columns, bool a_in_columns) {
   const long vectors = parts(columns, width<float>), masked = columns % width<float> != 0 ? 1 : 0;
-  return f32_tiles[((rows - 1) * tile_vectors + vectors - 1) * 4 + (a_in_columns ? 2 : 0) + masked];
+  const long first = (rows - 1) * (tile_vectors + 3) + vectors - 1;
+  return f32_tiles[vectors < tile_vectors ? first : first + (a_in_columns ? 2 : 0) + masked];
 }
 
-LAMINA_INLINE void choose_f32_tiles(gemm_args& g, bool a_in_columns) {
+LAMINA_INLINE void choose_f32_tiles(gemm_args& g) {
+  const bool a_in_columns = g.a_in_columns != 0;
   const long last = g.n % g.tile_columns == 0 ? g.tile_columns : g.n % g.tile_columns;
   const long whole = g.n < g.tile_columns ? last : g.tile_columns;
   g.tile[0][0] = f32_tile(g.tall_rows, whole, a_in_columns);
@@ -146,7 +149,7 @@ void prepare_f32(gemm_args* args) noexcept {
   gemm_args& g = *args;
   const bool a_in_rows = g.m != 1 && (g.a_column == 1 || g.k == 1), a_in_columns = g.m == 1 || g.a_row == 1;
   const bool whole_lanes = g.n % width<float> == 0;
-  g.pad = 0;
+  g.a_in_columns = 0;
   g.a_step = a_in_rows ? g.a_row : g.a_column;
   g.pack_b = packs_b<float>(g);
   const bool walks = g.m == 1 && !g.prepacked && !g.pack_b &&
@@ -173,14 +176,15 @@ void prepare_f32(gemm_args* args) noexcept {
       tiles[1] = &LAMINA_KERNEL(gemm_f32_row_panels_last);
     }
   } else if (g.n > 0) {
-    choose_f32_tiles(g, g.pack_a || !a_in_rows);
+    g.a_in_columns = g.pack_a || !a_in_rows;
+    choose_f32_tiles(g);
   }
   cut_blocks<float>(g);
 }
 
 void prepare_f64(gemm_args* args) noexcept {
   gemm_args& g = *args;
-  g.pad = 0;
+  g.a_in_columns = 0;
   g.a_step = g.a_row;
   g.pack_a = 0;
   g.pack_b = packs_b<double>(g) || (!masks_b && !g.prepacked && g.n % panel_columns<double> != 0);

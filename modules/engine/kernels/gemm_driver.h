@@ -127,13 +127,14 @@ template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch
   const T* const a = static_cast<const T*>(g.a);
   const T* const b = static_cast<const T*>(g.b);
   T* const c = static_cast<T*>(g.c);
+  const bool epilogue = g.bias_column || g.bias_row || g.residual || g.clamp;
   for (long j = 0; j < g.n; j += g.column_block) {
     for (long p = 0; p == 0 || p < g.k; p += g.k_block) {
       block<T> now;
       now.k = smaller(g.k_block, g.k - p);
       now.columns = smaller(g.column_block, g.n - j);
       now.column = j;
-      now.flags = (p > 0 || g.accumulate ? gemm_add : 0) | (p + now.k == g.k ? gemm_finish : 0);
+      now.flags = (p > 0 || g.accumulate ? gemm_add : 0) | (epilogue && p + now.k == g.k ? gemm_finish : 0);
       now.b_step = g.pack_b || g.prepacked ? panel_columns<T> : g.b_row;
       for (long z = 0; z < g.batch; ++z) {
         const T* this_b = b + z * g.b_batch;

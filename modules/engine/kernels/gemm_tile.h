@@ -2,12 +2,13 @@
 #pragma once
 #include "gemm.h"
 #include "simd.h"
+#include "storage.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// How a tile walks A: rows (contiguous along K, a_step between rows), columns (contiguous along M, a_step between
-/// columns; also the packed form), any (both strides from the arguments).
+/// columns; also the packed form), any (as the arguments say).
 enum class a_order { rows, columns, any };
 /// Which vectors of a tile row are masked.
 enum class masking { whole, last, every };
@@ -49,43 +50,51 @@ template <class T> struct tile_end {
   int flags;
 };
 
-/// Adds C and the epilogue to the sums of a tile and stores them.
+/// Adds C and the epilogue to sums [rows][vectors] and stores them: once a tile, so not worth a copy in each.
+template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int vectors, int columns, tile_end<T> end) {
+  const gemm_args& args = *end.args;
+  const bool adds = (end.flags & gemm_add) != 0, last = (end.flags & gemm_finish) != 0;
+  const T* bias_column = last && args.bias_column ? static_cast<const T*>(args.bias_column) + end.column : nullptr;
+  const T* bias_row = last && args.bias_row ? static_cast<const T*>(args.bias_row) + end.row : nullptr;
+  const T* residual = last && args.residual ? static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column
+                                            : nullptr;
+  const bool clamps = last && args.clamp;
+  const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));
+  LAMINA_NO_UNROLL for (int j = 0; j < vectors; ++j) {
+    const int at = j * width<T>, left = columns - at;
+    const auto lanes = first<T>(left < 0 ? 0 : left);
+    const vec<T> bias = bias_column ? load(bias_column + at, lanes) : zero<T>();
+    LAMINA_NO_UNROLL for (int i = 0; i < rows; ++i) {
+      T* c = end.c + i * end.c_row + at;
+      vec<T> x = load(sums + (i * vectors + j) * width<T>);
+      if (adds) x = x + load(c, lanes);
+      if (bias_column) x = x + bias;
+      if (bias_row) x = x + broadcast(bias_row + i);
+      if (residual) x = x + load(residual + i * args.residual_row + at, lanes);
+      if (clamps) x = clamp(x, low, high);
+      store(c, x, lanes);
+    }
+  }
+}
+
+/// Stores the sums of a tile where nothing else happens to them.  Masked stores of sets that have none count as much.
 template <class T, int Rows, int Vectors, masking Masking>
-LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
-  if (end.flags & gemm_add) {
+LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, int columns,
+                          tile_end<T> end) {
+  const bool partial = Masking != masking::whole && this_isa != isa::avx512 && columns < Vectors * width<T>;
+  if (end.flags == 0 && !partial) {
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + lanes.load(end.c + i * end.c_row, j);
-  }
-  if (end.flags & gemm_finish) {
-    const gemm_args& args = *end.args;
-    if (args.bias_column) {
-      const T* bias = static_cast<const T*>(args.bias_column) + end.column;
-      vec<T> add[Vectors];
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) add[j] = lanes.load(bias, j);
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + add[j];
-    }
-    if (args.bias_row) {
-      const T* bias = static_cast<const T*>(args.bias_row) + end.row;
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
-        const vec<T> add = broadcast(bias + i);
-        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = sum[i][j] + add;
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
+        T* c = end.c + i * end.c_row;
+        if constexpr (this_isa == isa::avx512) lanes.store(c, j, sum[i][j]);
+        else store(c + j * width<T>, sum[i][j]);
       }
-    }
-    if (args.residual) {
-      const T* add = static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column;
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
-          sum[i][j] = sum[i][j] + lanes.load(add + i * args.residual_row, j);
-    }
-    if (args.clamp) {
-      const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = clamp(sum[i][j], low, high);
-    }
+    return;
   }
+  alignas(64) T held[Rows * Vectors][static_cast<std::size_t>(width<T>)];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) lanes.store(end.c + i * end.c_row, j, sum[i][j]);
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) store(held[i * Vectors + j], sum[i][j]);
+  finish_apart(held[0], Rows, Vectors, Masking == masking::whole ? Vectors * width<T> : columns, end);
 }
 
 /// Rows x Vectors registers of C over k steps.
@@ -93,25 +102,33 @@ template <class T, int Rows, int Vectors, masking Masking, a_order Order>
 LAMINA_INLINE void tile(long k, const T* __restrict a, long a_step, const T* __restrict b, long b_step, int columns,
                         tile_end<T> end) {
   const tile_mask<T, Vectors, Masking> lanes(columns);
-  const long across = Order == a_order::columns ? 1 : a_step;
-  const long along = Order == a_order::rows ? 1 : Order == a_order::columns ? a_step : end.args->a_column;
+  const bool in_columns = Order == a_order::any ? end.args->a_in_columns != 0 : Order == a_order::columns;
+  const long across = in_columns ? 1 : a_step;
+  const long along = in_columns ? a_step : Order == a_order::rows ? 1 : end.args->a_column;
   vec<T> sum[Rows][Vectors];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = zero<T>();
   if constexpr (Order == a_order::columns) {
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i) __builtin_prefetch(end.c + i * end.c_row, 1);
   }
+  // where both strides are variables, a pointer for every three rows, by the addressing modes of the machine
+  constexpr int reach = Order == a_order::any ? 3 : Rows, pointers = (Rows + reach - 1) / reach;
+  const T* at[pointers];
+  LAMINA_UNROLL for (int g = 0; g < pointers; ++g) at[g] = a + g * reach * across;
   LAMINA_NO_UNROLL for (long p = 0; p < k; ++p) {
     vec<T> row[Vectors];
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = lanes.load_b(b, j);
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
-      const vec<T> x = broadcast(a + i * across);
+      const vec<T> x = broadcast(at[i / reach] + i % reach * across);
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = fma(x, row[j], sum[i][j]);
     }
-    a += along;
+    LAMINA_UNROLL for (int g = 0; g < pointers; ++g) {
+      at[g] += along;
+      if constexpr (Order == a_order::any) asm("" : "+r"(at[g]));  // or the compiler keeps a pointer for each row
+    }
     b += b_step;
   }
-  finish<T, Rows, Vectors, Masking>(sum, lanes, end);
+  finish<T, Rows, Vectors, Masking>(sum, lanes, columns, end);
 }
 
 /// One row times `Panels` packed panels side by side: enough chains to hide the latency of the multiply-add.
@@ -127,7 +144,7 @@ LAMINA_INLINE void panels_side_by_side(long k, const T* a, long a_step, const T*
       sum[0][j] = fma(x, load(b + j / Vectors * panel + j % Vectors * width<T>), sum[0][j]);
     b += panel_columns;
   }
-  finish<T, 1, count, Masking>(sum, tile_mask<T, count, Masking>(columns), end);
+  finish<T, 1, count, Masking>(sum, tile_mask<T, count, Masking>(columns), columns, end);
 }
 
 /// What is left of a row of panels, one panel at a time.
@@ -176,13 +193,7 @@ LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b
       step(j, [mask](const T* q) __attribute__((always_inline)) { return load(q, mask); });
     }
   }
-  for (int j = 0; j < columns; j += lanes) {
-    vec<T> sum[1][1] = {{load(sums + j)}};
-    tile_end<T> here = end;
-    here.c += j;
-    here.column += j;
-    finish<T, 1, 1, masking::every>(sum, tile_mask<T, 1, masking::every>(columns - j), here);
-  }
+  finish_apart(sums, 1, (columns + lanes - 1) / lanes, columns, end);
 }
 
 }  // namespace LAMINA_KERNEL_SET
