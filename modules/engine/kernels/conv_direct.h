@@ -41,11 +41,12 @@ template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = fma<T>(w, x[j], sum[i][j]);
     }
   }
-  const vec<T> low(q.clamp ? q.low : -T(blocked::infinite)), high(q.clamp ? q.high : T(blocked::infinite));
+  const vec<T> low(q.low), high(q.high);
   LAMINA_UNROLL for (int i = 0; i < Channels; ++i) {
     const auto b = q.bias ? broadcast(q.bias + i) : zero<T>();
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
-      const auto y = clamp<T>(sum[i][j] + b, low, high);
+      auto y = sum[i][j] + b;
+      if (q.clamp) y = clamp<T>(y, low, high);
       store<T>(q.out + i * q.out_plane + q.at[j].target, y, first<T>(static_cast<int>(q.at[j].lanes)));
     }
   }
