@@ -1,4 +1,4 @@
-// expect: tanh: takes float32 or float64: [3x4]
+// expect: tanh: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[3x4]
 import lamina;
 using namespace lamina;
 

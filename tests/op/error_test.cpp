@@ -33,12 +33,12 @@ BOOST_AUTO_TEST_CASE(elementwise) {
   SAYS(o.f({2, 3}) * o.f({2}), "multiply: the shapes do not broadcast: [2x3] [2]");
   SAYS(o.f({0}) + o.f({2}), "add: the shapes do not broadcast: [0] [2]");
   SAYS(o.f({2}) + o.of(dtype::float64, {2}), "add: the element types differ; cast one of them: float32[2] float64[2]");
-  SAYS(exp(o.of(dtype::int32, {2})), "exp: takes float32 or float64: [2]");
-  SAYS(exp(o.of(dtype::float16, {2})), "exp: takes float32 or float64: [2]");
-  SAYS(-o.of(dtype::boolean, {2}), "negate: takes numbers of float32, float64 or an integer type: [2]");
-  SAYS(!o.f({2}), "logical_not: takes bool: [2]");
-  SAYS(o.f({2}) && o.f({2}), "logical_and: takes bool: [2] [2]");
-  SAYS(where(o.f({2}), o.f({2}), o.f({2})), "where: the condition is not bool: [2] [2] [2]");
+  SAYS(exp(o.of(dtype::int32, {2})), "exp: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[2]");
+  SAYS(exp(o.of(dtype::float16, {2})), "exp: takes float32 or float64, not float16; cast first, as in cast<float>(x): float16[2]");
+  SAYS(-o.of(dtype::boolean, {2}), "negate: takes float32, float64 or an integer type, not bool; cast first, as in cast<float>(x): bool[2]");
+  SAYS(!o.f({2}), "logical_not: takes bool, not float32; cast first, as in cast<bool>(x): float32[2]");
+  SAYS(o.f({2}) && o.f({2}), "logical_and: takes bool, not float32; cast first, as in cast<bool>(x): float32[2] float32[2]");
+  SAYS(where(o.f({2}), o.f({2}), o.f({2})), "where: takes a bool condition, not float32; cast first, as in cast<bool>(x): float32[2] float32[2] float32[2]");
   SAYS(where(o.of(dtype::boolean, {3}), o.f({2}), o.f({2})), "where: the shapes do not broadcast: bool[3] float32[2] float32[2]");
   SAYS(clamp(o.f({2}), o.f({3}), 1), "clamp: the shapes do not broadcast: [2] [3] []");
 }
@@ -47,17 +47,30 @@ BOOST_AUTO_TEST_CASE(kinds_of_errors) {
   operands o;
   BOOST_CHECK_THROW(o.f({2, 3}) + o.f({4}), shape_error);
   BOOST_CHECK_THROW(o.f({2}) + o.of(dtype::float64, {2}), type_error);
+  // One wrong element type is a type_error too, and a wrong shape beside different element types is none.
+  value i = o.of(dtype::int32, {2, 2});
+  BOOST_CHECK_THROW(exp(i), type_error);
+  BOOST_CHECK_THROW(matmul(i, i), type_error);
+  BOOST_CHECK_THROW(reduce_mean(i), type_error);
+  BOOST_CHECK_THROW(softmax(i), type_error);
+  BOOST_CHECK_THROW(conv2d(o.of(dtype::int32, {1, 3, 8, 8}), o.of(dtype::int32, {4, 3, 3, 3})), type_error);
+  BOOST_CHECK_THROW(max_pool2d(o.of(dtype::int32, {1, 1, 3, 3}), {.kernel = 2}), type_error);
+  BOOST_CHECK_THROW(where(o.f({2}), o.f({2}), o.f({2})), type_error);
+  BOOST_CHECK_THROW(pick(o.f({2, 3}), o.f({2})), type_error);
+  BOOST_CHECK_THROW(where(o.of(dtype::boolean, {3}), o.f({2}), o.f({2})), shape_error);
+  BOOST_CHECK_THROW(pick(o.f({2, 3}), o.of(dtype::int64, {3})), shape_error);
+  BOOST_CHECK_THROW(o.g.p.state("w", {dtype::float32, {2}}) + o.g.p.state("w", {dtype::float64, {2}}), type_error);
 }
 
 BOOST_AUTO_TEST_CASE(reductions) {
   operands o;
   SAYS(reduce_sum(o.f({2, 3}), {.axes = axes(2)}), "reduce_sum: the axes {2} are not distinct axes of the operand: [2x3]");
   SAYS(reduce_max(o.f({2, 3}), {.axes = axes(1, -1)}), "reduce_max: the axes {1, -1} are not distinct axes of the operand: [2x3]");
-  SAYS(reduce_mean(o.of(dtype::int32, {2})), "reduce_mean: takes float32 or float64: [2]");
+  SAYS(reduce_mean(o.of(dtype::int32, {2})), "reduce_mean: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[2]");
   SAYS(argmax(o.f({})), "argmax: axis -1 is outside the rank: []");
   SAYS(argmax(o.f({2, 0})), "argmax: axis -1 has no elements: [2x0]");
   SAYS(softmax(o.f({2}), {.axis = 1}), "softmax: axis 1 is outside the rank: [2]");
-  SAYS(log_softmax(o.of(dtype::int8, {2})), "log_softmax: takes float32 or float64: [2]");
+  SAYS(log_softmax(o.of(dtype::int8, {2})), "log_softmax: takes float32 or float64, not int8; cast first, as in cast<float>(x): int8[2]");
 }
 
 BOOST_AUTO_TEST_CASE(shapes) {
@@ -87,7 +100,7 @@ BOOST_AUTO_TEST_CASE(products_and_images) {
   SAYS(matmul(o.f({2, 3}), o.f({4, 5})), "matmul: the inner sizes differ: [2x3] [4x5]");
   SAYS(matmul(o.f({2}), o.f({2, 5})), "matmul: both operands must be matrices: [2] [2x5]");
   SAYS(matmul(o.f({2, 2, 3}), o.f({3, 3, 5})), "matmul: the batch shapes do not broadcast: [2x2x3] [3x3x5]");
-  SAYS(matmul(o.of(dtype::int32, {2, 2}), o.of(dtype::int32, {2, 2})), "matmul: takes float32 or float64: [2x2] [2x2]");
+  SAYS(matmul(o.of(dtype::int32, {2, 2}), o.of(dtype::int32, {2, 2})), "matmul: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[2x2] int32[2x2]");
   SAYS(conv2d(o.f({1, 3, 8, 8}), o.f({4, 2, 3, 3})), "conv2d: the weights expect 2 input channels: [1x3x8x8] [4x2x3x3]");
   SAYS(conv2d(o.f({1, 3, 2, 8}), o.f({4, 3, 3, 3})), "conv2d: the kernel is larger than the padded map: [1x3x2x8] [4x3x3x3]");
   SAYS(conv2d(o.f({1, 4, 8, 8}), o.f({3, 2, 3, 3}), {.groups = 2}), "conv2d: 3 output channels do not divide into 2 groups: [1x4x8x8] [3x2x3x3]");
@@ -101,16 +114,18 @@ BOOST_AUTO_TEST_CASE(products_and_images) {
 
 BOOST_AUTO_TEST_CASE(labels_and_generators) {
   operands o;
-  SAYS(pick(o.f({2, 3}), o.f({2})), "pick: the index is not int64: [2x3] [2]");
+  SAYS(pick(o.f({2, 3}), o.f({2})), "pick: takes an int64 index, not float32; cast first, as in cast<std::int64_t>(x): float32[2x3] float32[2]");
   SAYS(pick(o.f({2, 3}), o.of(dtype::int64, {3})), "pick: the index must have the shape of the operand without its last axis: float32[2x3] int64[3]");
   SAYS(pick(o.f({}), o.of(dtype::int64, {})), "pick: the index must have the shape of the operand without its last axis: float32[] int64[]");
-  SAYS(random_uniform(o.f({2}), o.f({3}), {}), "random_uniform: the generator state is not int64 [2]: [2] [3]");
+  SAYS(random_uniform(o.f({2}), o.f({3}), {}), "random_uniform: takes an int64 generator state, not float32; cast first, as in cast<std::int64_t>(x): float32[2] float32[3]");
+  SAYS(random_uniform(o.of(dtype::int64, {3}), o.f({3}), {}), "random_uniform: the generator state is not [2]: int64[3] float32[3]");
 }
 
 BOOST_AUTO_TEST_CASE(the_path_of_a_layer_comes_first) {
   operands o;
   o.g.p.path = "encoder.block1";
   SAYS(matmul(o.f({2, 3}), o.f({4, 5})), "encoder.block1: matmul: the inner sizes differ: [2x3] [4x5]");
+  SAYS(tanh(o.of(dtype::int32, {2})), "encoder.block1: tanh: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[2]");
 }
 
 BOOST_AUTO_TEST_CASE(values_of_two_programs_do_not_meet) {

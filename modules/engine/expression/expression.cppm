@@ -118,7 +118,7 @@ template <class Op, class... X>
 consteval text worded(const inference& r) {
   if (r.why.empty()) return {};
   const tensor_type in[] = {type_of<X>()...};
-  return worded_misfit(Op::name, r.why, view<const tensor_type>(in, sizeof...(X)));
+  return worded_misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
 }
 
 template <class Op, class... X>
@@ -133,7 +133,7 @@ struct static_check_fixed {
   static consteval text message() { return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A)); }
 };
 value lower_one_hot(const value& position, const value& number, const value& like);
-[[noreturn]] void misfit(std::string_view op, const text& why, view<const tensor_type> in);
+[[noreturn]] void misfit(std::string_view op, const inference& found, view<const tensor_type> in);
 }  // namespace detail
 
 // ---- expressions ----------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ struct lazy {
       const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
       inference r;
       Op::infer(a.value, view<const tensor_type>(in, sizeof...(X)), r);
-      if (!r.why.empty()) detail::misfit(Op::name, r.why, view<const tensor_type>(in, sizeof...(X)));
+      if (!r.why.empty()) detail::misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
       return result{a, {{std::forward<X>(x)}...}, r.results[0].dims};
     }
   }

@@ -10,10 +10,8 @@ import lamina.std;
 
 namespace lamina {
 
-void detail::misfit(std::string_view op, const text& why, view<const tensor_type> in) {
-  bool mixed = false;
-  for (const auto& x : in) mixed = mixed || x.element != in[0].element;
-  raise(mixed ? error_kind::type : error_kind::shape, worded_misfit(op, why, in));
+void detail::misfit(std::string_view op, const inference& found, view<const tensor_type> in) {
+  raise(found.of_elements ? error_kind::type : error_kind::shape, worded_misfit(op, found, in));
 }
 
 value detail::lower_one_hot(const value& position, const value& number, const value& like) {

@@ -22,8 +22,13 @@ constexpr bool in_domain(dtype t, domain d) {
     default: return true;
   }
 }
-constexpr std::string_view domain_name(domain d) {
-  return d == domain::real ? "takes float32 or float64" : d == domain::logic ? "takes bool" : "takes numbers of float32, float64 or an integer type";
+/// Whether an operation on `d` takes an element type; if not, the reason says so.
+constexpr bool takes(domain d, dtype given, inference& out) {
+  if (in_domain(given, d)) return true;
+  if (d == domain::real) out.refuse(given, "float32 or float64", "float");
+  else if (d == domain::logic) out.refuse(given, "bool", "bool");
+  else out.refuse(given, "float32, float64 or an integer type", "float");
+  return false;
 }
 }  // namespace detail
 
@@ -36,10 +41,7 @@ struct elementwise {
   static constexpr bool broadcasts = true;      // operands of one shape give that shape
   static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out)) return;
-    if (!detail::in_domain(in[0].element, Domain)) {
-      out.why << detail::domain_name(Domain);
-      return;
-    }
+    if (!detail::takes(Domain, in[0].element, out)) return;
     detail::infer_broadcast(in, Predicate ? dtype::boolean : in[0].element, out);
   }
   static double flops(const no_attributes&, view<const tensor_type>, view<const tensor_type> out) { return static_cast<double>(out[0].dims.size()); }
@@ -101,8 +103,8 @@ export struct where {
   static constexpr int operands = 3;
   using attributes = no_attributes;
   static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
-    if (in[0].element != dtype::boolean) { out.why << "the condition is not bool"; return; }
-    if (in[1].element != in[2].element) { out.why << "the element types differ; cast one of them"; return; }
+    if (in[0].element != dtype::boolean) { out.refuse(in[0].element, "a bool condition", "bool"); return; }
+    if (!detail::same_elements({in.first + 1, 2}, out)) return;
     detail::infer_broadcast(in, in[1].element, out);
   }
   static int map();

@@ -28,7 +28,7 @@ export struct matmul {
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     const shape &a = in[0].dims, &b = in[1].dims;
     if (!detail::same_elements(in, out)) return;
-    if (!is_real(in[0].element)) { out.why << detail::domain_name(domain::real); return; }
+    if (!detail::takes(domain::real, in[0].element, out)) return;
     if (a.rank < 2 || b.rank < 2) { out.why << "both operands must be matrices"; return; }
     dim m = a[a.rank - (at.transpose_a ? 1 : 2)], ka = a[a.rank - (at.transpose_a ? 2 : 1)];
     dim kb = b[b.rank - (at.transpose_b ? 1 : 2)], n = b[b.rank - (at.transpose_b ? 2 : 1)];

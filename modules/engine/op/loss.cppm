@@ -23,8 +23,8 @@ export struct pick {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     const shape &x = in[0].dims, &index = in[1].dims;
-    if (!is_real(in[0].element)) { out.why << detail::domain_name(domain::real); return; }
-    if (in[1].element != dtype::int64) { out.why << "the index is not int64"; return; }
+    if (!detail::takes(domain::real, in[0].element, out)) return;
+    if (in[1].element != dtype::int64) { out.refuse(in[1].element, "an int64 index", "std::int64_t"); return; }
     shape rows = x;
     if (x.rank < 1 || index.rank != x.rank - 1) { out.why << "the index must have the shape of the operand without its last axis"; return; }
     --rows.rank;

@@ -45,7 +45,7 @@ export struct pool2d_attributes {
 
 namespace detail {
 constexpr bool image_operand(const tensor_type& x, inference& out) {
-  if (!is_real(x.element)) { out.why << domain_name(domain::real); return false; }
+  if (!takes(domain::real, x.element, out)) return false;
   if (x.dims.rank != 4) { out.why << "images [N, C, H, W] are expected"; return false; }
   return true;
 }

@@ -233,7 +233,7 @@ struct type_world {
     inference r;
     if (why->empty()) {
       Op::infer(attributes, view<const tensor_type>(in, sizeof...(X)), r);
-      if (!r.why.empty()) *why = worded_misfit(Op::name, r.why, view<const tensor_type>(in, sizeof...(X)));
+      if (!r.why.empty()) *why = worded_misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
     }
     if constexpr (requires { Op::results; }) {
       std::array<traced, Op::results> all;
@@ -251,6 +251,7 @@ namespace detail {
 constexpr bool same_elements(view<const tensor_type> in, inference& out) {
   for (const auto& x : in)
     if (x.element != in[0].element) {
+      out.of_elements = true;
       out.why << "the element types differ; cast one of them";
       return false;
     }

@@ -30,8 +30,9 @@ struct random_definition {
   static constexpr unsigned shape_only = 2;
   using attributes = random_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    if (in[0].element != dtype::int64 || !fits(shape{2}, in[0].dims)) { out.why << "the generator state is not int64 [2]"; return; }
-    if (!is_real(in[1].element)) { out.why << detail::domain_name(domain::real); return; }
+    if (in[0].element != dtype::int64) { out.refuse(in[0].element, "an int64 generator state", "std::int64_t"); return; }
+    if (!fits(shape{2}, in[0].dims)) { out.why << "the generator state is not [2]"; return; }
+    if (!detail::takes(domain::real, in[1].element, out)) return;
     out.result(in[1].element, in[1].dims);
   }
 };

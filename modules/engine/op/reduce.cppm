@@ -61,7 +61,7 @@ struct reduction {
   static constexpr int operands = 1;
   using attributes = reduce_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
-    if (!detail::in_domain(in[0].element, Domain)) { out.why << detail::domain_name(Domain); return; }
+    if (!detail::takes(Domain, in[0].element, out)) return;
     unsigned bits = 0;
     if (!detail::reduced_axes(a, in[0].dims.rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of the operand"; return; }
     out.result(in[0].element, detail::reduced_shape(in[0].dims, bits, a.keepdim));
@@ -93,7 +93,7 @@ export struct argmax {
   static constexpr int operands = 1;
   using attributes = argmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
-    if (!detail::in_domain(in[0].element, domain::numbers)) { out.why << detail::domain_name(domain::numbers); return; }
+    if (!detail::takes(domain::numbers, in[0].element, out)) return;
     int axis = detail::normal_axis(static_cast<int>(a.axis), in[0].dims.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     if (in[0].dims[axis] == dim(0)) { out.why << "axis " << a.axis << " has no elements"; return; }
@@ -108,7 +108,7 @@ struct softmax_definition {
   static constexpr int operands = 1;
   using attributes = softmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
-    if (!is_real(in[0].element)) { out.why << detail::domain_name(domain::real); return; }
+    if (!detail::takes(domain::real, in[0].element, out)) return;
     if (detail::normal_axis(static_cast<int>(a.axis), in[0].dims.rank) < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     out.result(in[0].element, in[0].dims);
   }

@@ -28,7 +28,14 @@ export struct inference {
   tensor_type results[most_results];
   int count = 0;
   text why;
+  bool of_elements = false;   // the reason lies in the element types: the error is a type_error and names them
   constexpr void result(dtype element, const shape& dims) { results[count++] = {element, dims}; }
+  /// Refuses an element type: `refuse(in[0].element, "float32 or float64", "float")` says what is taken, what was given,
+  /// and to which type a cast helps.
+  constexpr void refuse(dtype given, std::string_view taken, std::string_view cast_to) {
+    of_elements = true;
+    why << "takes " << taken << ", not " << given << "; cast first, as in cast<" << cast_to << ">(x)";
+  }
 };
 
 /// The run-time record of an operation: everything the rooms below need to know of it.
@@ -106,7 +113,7 @@ export class program {
   value input(std::string_view name, const tensor_type& type, bool uniform = false);
   /// Gives an input its name; names are no part of a program's id.
   void name_input(std::int32_t input, std::string_view name) { nodes_[static_cast<std::size_t>(input)].name = name; }
-  /// The state of a name; asked for twice it is the same. Errors: shape_error if the types differ.
+  /// The state of a name; asked for twice it is the same. Errors: shape_error, type_error if the types differ.
   value state(std::string_view name, const tensor_type& type);
   value constant(any_tensor data);
   /// A number as a rank-0 constant.
@@ -116,7 +123,7 @@ export class program {
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
   void output(std::string_view name, const value& v);
-  /// Gives a state its value for the next run; once per state. Errors: state_error, shape_error.
+  /// Gives a state its value for the next run; once per state. Errors: state_error, shape_error, type_error.
   void assign(const value& state, const value& v);
 
   const std::vector<node>& nodes() const { return nodes_; }
@@ -178,14 +185,14 @@ export struct gradient_call {
   }
 };
 
-/// The words of a misfit: "matmul: the inner sizes differ: [2x3] [4x5]".
-export constexpr text worded_misfit(std::string_view op, const text& why, view<const tensor_type> in) {
+/// The words of a misfit: "matmul: the inner sizes differ: [2x3] [4x5]". Element types stand there where they matter.
+export constexpr text worded_misfit(std::string_view op, const inference& found, view<const tensor_type> in) {
   text t;
-  t << op << ": " << why << ":";
-  bool mixed = false;
-  for (const auto& x : in) mixed = mixed || x.element != in[0].element;
+  t << op << ": " << found.why << ":";
+  bool elements = found.of_elements;
+  for (const auto& x : in) elements = elements || x.element != in[0].element;
   for (const auto& x : in) {
-    if (mixed) t << " " << x;
+    if (elements) t << " " << x;
     else t << " " << x.dims;
   }
   return t;

@@ -60,6 +60,8 @@ bool same_node(const node& a, const node& b) {
   return a.op == b.op && a.inputs == b.inputs && a.subprograms == b.subprograms && a.op->equal(a.attributes.get(), b.attributes.get());
 }
 
+error_kind misfit_of(const tensor_type& a, const tensor_type& b) { return a.element == b.element ? error_kind::shape : error_kind::type; }
+
 }  // namespace
 
 const tensor_type& value::type() const { return owner_->type(id_); }
@@ -97,7 +99,7 @@ value program::state(std::string_view name, const tensor_type& type) {
     if (at(known).results[0] != type) {
       text t;
       t << "state `" << name << "` is " << at(known).results[0] << " and is asked for as " << type;
-      detail::raise(error_kind::shape, t);
+      detail::raise(misfit_of(at(known).results[0], type), t);
     }
     return {this, {known, 0}};
   }
@@ -170,10 +172,8 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     if (!found.why.empty()) {
       text t;
       if (!path.empty()) t << path << ": ";
-      t << worded_misfit(op.name, found.why, in);
-      bool mixed = false;
-      for (const auto& x : in) mixed = mixed || x.element != in[0].element;
-      detail::raise(mixed ? error_kind::type : error_kind::shape, t);
+      t << worded_misfit(op.name, found, in);
+      detail::raise(found.of_elements ? error_kind::type : error_kind::shape, t);
     }
     for (int i = 0; i < found.count; ++i) n.results.push_back(found.results[i]);
   }
@@ -204,7 +204,7 @@ void program::assign(const value& state, const value& v) {
     }
   if (s.results[0].element != v.type().element || !fits(s.results[0].dims, v.type().dims)) {
     t << "state `" << s.name << "` is " << s.results[0] << " and is assigned " << v.type();
-    detail::raise(error_kind::shape, t);
+    detail::raise(misfit_of(s.results[0], v.type()), t);
   }
   assignments_.push_back({state.id().node, v.id()});
 }
