@@ -112,6 +112,59 @@ BOOST_AUTO_TEST_CASE(a_number_takes_the_type_of_the_tensor) {
   static_assert(std::same_as<decltype(argmax(f))::element_type, std::int64_t>);
 }
 
+// A number beside a tensor of integers: the same words and the same elements in both worlds.
+template <class T, class V>
+std::string said_of(V v) {
+  auto typed = message_of([&] { evaluate(vector<T>{T(1)} + v); });
+  auto of_program = message_of([&] { graph g; (void)(g.p.input("x", {dtype_of<T>, {1}}) + v); });
+  BOOST_TEST(typed == of_program);
+  return typed;
+}
+template <class T, class V>
+bool is_taken(V v, T want) {
+  auto typed = evaluate(where(vector<bool>{true}, v, vector<T>{T(1)}));
+  auto built = result_of({{{dtype_of<T>, {1}}, {1}}}, [&](const auto& x) { return value(where(x[0] == x[0], v, x[0])); });
+  return typed(0) == want && built.values[0] == static_cast<double>(want);
+}
+
+BOOST_AUTO_TEST_CASE(a_number_that_the_tensor_cannot_hold_is_refused) {
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  BOOST_TEST(said_of<std::int8_t>(1000.0) == "the number 1000 is no int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x)");
+  BOOST_TEST(said_of<std::int8_t>(1000) == "the number 1000 is no int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x)");
+  BOOST_TEST(said_of<std::int8_t>(128).starts_with("the number 128 is no int8"));
+  BOOST_TEST(said_of<std::int8_t>(-129.0).starts_with("the number -129 is no int8"));
+  BOOST_TEST(said_of<std::int8_t>(127.5).starts_with("the number 127.5 is no int8"));
+  BOOST_TEST(said_of<std::int32_t>(0.5) == "the number 0.5 is no int32, which holds -2147483648 to 2147483647; cast the tensor first, as in cast<float>(x)");
+  BOOST_TEST(said_of<std::int32_t>(nan).starts_with("the number nan is no int32"));
+  BOOST_TEST(said_of<std::int16_t>(inf).starts_with("the number inf is no int16"));
+  BOOST_TEST(said_of<std::int32_t>(-inf).starts_with("the number -inf is no int32"));
+  BOOST_TEST(said_of<std::int64_t>(1e30).starts_with("the number 1e30 is no int64, which holds -9223372036854775808 to 9223372036854775807"));
+  BOOST_TEST(said_of<std::int64_t>(0x1p63).starts_with("the number 9.223372e18 is no int64"));
+  BOOST_TEST(said_of<std::int64_t>(~std::uint64_t(0)).starts_with("the number 18446744073709551615 is no int64"));
+  BOOST_TEST(said_of<std::uint8_t>(-1).starts_with("the number -1 is no uint8, which holds 0 to 255"));
+  BOOST_TEST(said_of<std::uint8_t>(256u).starts_with("the number 256 is no uint8"));
+  BOOST_CHECK_THROW(vector<std::int8_t>{1} + 1000.0, value_error);
+  graph g;
+  BOOST_CHECK_THROW(g.p.number(2.0, dtype::boolean), value_error);
+  BOOST_CHECK_THROW(g.p.number(nan, dtype::int64), value_error);
+  g.p.path = "encoder";
+  BOOST_TEST(message_of([&] { (void)(g.p.input("x", {dtype::int8, {1}}) + 1000.0); }).starts_with("encoder: the number 1000 is no int8"));
+}
+
+BOOST_AUTO_TEST_CASE(a_number_that_the_tensor_can_hold_is_taken_exactly) {
+  BOOST_TEST(is_taken<std::int8_t>(127.0, 127));
+  BOOST_TEST(is_taken<std::int8_t>(-128, -128));
+  BOOST_TEST(is_taken<std::int8_t>(-0.0, 0));
+  BOOST_TEST(is_taken<std::uint8_t>(255.0f, 255));
+  BOOST_TEST(is_taken<std::int32_t>(-2147483648.0, std::numeric_limits<std::int32_t>::min()));
+  BOOST_TEST(is_taken<std::int64_t>(-0x1p63, std::numeric_limits<std::int64_t>::min()));
+  BOOST_TEST(evaluate(vector<std::int64_t>{0} + std::numeric_limits<std::int64_t>::max())(0) == std::numeric_limits<std::int64_t>::max());
+  BOOST_TEST(is_taken<bool>(1.0, true));
+  // Floating types round, and what is beyond them is infinite.
+  BOOST_TEST(is_taken<float>(1e300, std::numeric_limits<float>::infinity()));
+  BOOST_TEST(is_taken<float>(std::uint64_t(1) << 63, 0x1p63f));
+}
+
 BOOST_AUTO_TEST_CASE(comparisons_of_numbers_beside_tensors) {
   vector<float> f{1, 2, 3};
   auto below = evaluate(f < 2), above = evaluate(2 < f);

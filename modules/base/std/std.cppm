@@ -70,7 +70,7 @@ using std::derived_from; using std::equality_comparable; using std::floating_poi
 using std::invocable; using std::movable; using std::regular_invocable; using std::same_as; using std::signed_integral;
 using std::unsigned_integral; using std::predicate;
 // utilities
-using std::as_const; using std::declval; using std::exchange; using std::forward; using std::in_place; using std::make_pair;
+using std::as_const; using std::cmp_greater; using std::cmp_less; using std::declval; using std::exchange; using std::forward; using std::in_place; using std::make_pair;
 using std::move; using std::pair; using std::swap; using std::tuple; using std::tuple_element; using std::tuple_element_t;
 using std::tuple_size; using std::tuple_size_v; using std::get; using std::make_tuple; using std::tie; using std::apply;
 using std::optional; using std::nullopt; using std::nullopt_t; using std::variant; using std::visit;

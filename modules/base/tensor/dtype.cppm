@@ -104,4 +104,42 @@ constexpr decltype(auto) with_type(dtype t, F&& f) {
   }
 }
 
+// ---- numbers beside tensors -----------------------------------------------------------------------------------------
+
+export namespace detail {
+/// Takes a number into an element type: exact for integers and bool, rounded for floating types, infinite beyond them.
+/// False, and no change, where an integer type or bool has no such number.
+template <Element T, class V>
+  requires std::is_arithmetic_v<V>
+constexpr bool to_element(V v, T& out) {
+  if constexpr (std::is_class_v<T>) out = T(static_cast<float>(v));
+  else if constexpr (std::is_floating_point_v<T>) out = static_cast<T>(v);
+  else if constexpr (std::is_floating_point_v<V>) {
+    // Both bounds are powers of two or zero, which every floating type has; NaN is between none.
+    constexpr V low = static_cast<V>(std::numeric_limits<T>::min()), end = 2 * static_cast<V>(std::numeric_limits<T>::max() / 2 + 1);
+    if (!(v >= low && v < end) || static_cast<V>(static_cast<T>(v)) != v) return false;
+    out = static_cast<T>(v);
+  } else {
+    constexpr auto low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
+    if (std::cmp_less(+v, +low) || std::cmp_greater(+v, +high)) return false;
+    out = static_cast<T>(v);
+  }
+  return true;
+}
+/// The words for a number that an element type does not have.
+template <class V>
+  requires std::is_arithmetic_v<V>
+constexpr text number_misfit(V v, dtype element) {
+  text t;
+  t << "the number ";
+  if constexpr (std::is_floating_point_v<V>) t << static_cast<double>(v);
+  else t << +v;
+  t << " is no " << element << ", which holds ";
+  with_type(element, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) t << +std::numeric_limits<T>::min() << " to " << +std::numeric_limits<T>::max();
+  });
+  return t << "; cast the tensor first, as in cast<float>(x)";
+}
+}  // namespace detail
+
 }  // namespace lamina

@@ -199,9 +199,9 @@ struct lazy {
   template <dtype D, class X>
   static decltype(auto) lift(X&& x) {
     if constexpr (std::is_arithmetic_v<bare<X>>) {
-      using T = element_of<D>;
-      if constexpr (std::is_class_v<T>) return number<T>{T(static_cast<float>(x))};
-      else return number<T>{static_cast<T>(x)};
+      number<element_of<D>> n{};
+      if (!detail::to_element(x, n.value)) detail::raise(error_kind::value, detail::number_misfit(x, D));
+      return n;
     } else return std::forward<X>(x);
   }
   template <class Op, class Attributes, class... X>

@@ -180,7 +180,8 @@ export template <Symbolic X> requires Applicable<op::round, X> constexpr auto ro
 /// The opposite of a bool.
 export template <Symbolic X> requires Applicable<op::logical_not, X> constexpr auto operator!(X&& x) { return apply<op::logical_not>({}, std::forward<X>(x)); }
 
-/// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error.
+/// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error; value_error for a
+/// number that an integer type does not hold.
 export template <Operand A, Operand B> requires Applicable<op::add, A, B> constexpr auto operator+(A&& a, B&& b) { return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Difference with broadcasting.
 export template <Operand A, Operand B> requires Applicable<op::subtract, A, B> constexpr auto operator-(A&& a, B&& b) { return apply<op::subtract>({}, std::forward<A>(a), std::forward<B>(b)); }

@@ -173,7 +173,8 @@ struct graph_world {
     (prefer(x), ...);
     auto lift = [&](const auto& v) -> value {
       if constexpr (std::same_as<bare<decltype(v)>, value>) return v;
-      else if constexpr (std::is_integral_v<bare<decltype(v)>>) return owner->number(static_cast<std::int64_t>(v), element);
+      else if constexpr (std::is_signed_v<bare<decltype(v)>> && std::is_integral_v<bare<decltype(v)>>) return owner->number(static_cast<std::int64_t>(v), element);
+      else if constexpr (std::is_integral_v<bare<decltype(v)>>) return owner->number(static_cast<std::uint64_t>(v), element);
       else return owner->number(static_cast<double>(v), element);
     };
     const value inputs[] = {lift(x)...};

@@ -116,9 +116,10 @@ export class program {
   /// The state of a name; asked for twice it is the same. Errors: shape_error, type_error if the types differ.
   value state(std::string_view name, const tensor_type& type);
   value constant(any_tensor data);
-  /// A number as a rank-0 constant.
+  /// A number as a rank-0 constant. Errors: value_error where an integer type does not hold it.
   value number(double v, dtype element);
   value number(std::int64_t v, dtype element);
+  value number(std::uint64_t v, dtype element);
   /// Adds an operation, or finds the equal one. Errors: shape_error, type_error naming operation and operand types.
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
@@ -156,6 +157,8 @@ export class program {
 
  private:
   value_id push(node n);
+  template <class V>
+  value rank_0(V v, dtype element);
   std::vector<node> nodes_;
   std::vector<std::int32_t> inputs_, states_;
   std::vector<program_output> outputs_;

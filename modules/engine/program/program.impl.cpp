@@ -127,26 +127,25 @@ value program::constant(any_tensor data) {
   return {this, id};
 }
 
-value program::number(double v, dtype element) {
+template <class V>
+value program::rank_0(V v, dtype element) {
   any_tensor t(tensor_type{element, {}});
-  with_type(element, [&]<class T>() {
-    T x;
-    if constexpr (std::is_class_v<T>) x = T(static_cast<float>(v));
-    else x = static_cast<T>(v);
+  bool held = with_type(element, [&]<class T>() {
+    T x{};
+    if (!detail::to_element(v, x)) return false;
     std::memcpy(t.mutable_data(), &x, sizeof x);
+    return true;
   });
+  if (!held) {
+    text words;
+    if (!path.empty()) words << path << ": ";
+    detail::raise(error_kind::value, words << detail::number_misfit(v, element));
+  }
   return constant(std::move(t));
 }
-value program::number(std::int64_t v, dtype element) {
-  any_tensor t(tensor_type{element, {}});
-  with_type(element, [&]<class T>() {
-    T x;
-    if constexpr (std::is_class_v<T>) x = T(static_cast<float>(v));
-    else x = static_cast<T>(v);
-    std::memcpy(t.mutable_data(), &x, sizeof x);
-  });
-  return constant(std::move(t));
-}
+value program::number(double v, dtype element) { return rank_0(v, element); }
+value program::number(std::int64_t v, dtype element) { return rank_0(v, element); }
+value program::number(std::uint64_t v, dtype element) { return rank_0(v, element); }
 
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                       std::vector<std::shared_ptr<const program>> subprograms) {
