@@ -88,6 +88,46 @@ BOOST_AUTO_TEST_CASE(two_names_for_one_memory) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(one_name_for_two_tensors) {
+  auto a = filled_vector<double>(4, 1), b = filled_vector<double>(4, 2);
+  const auto words = "variable `w` names two tensors, [4] and [4]; give each a name of its own";
+  // The type of the loss is the same each time: first one tensor, then two, then one again.
+  auto loss = [](const auto& x, const auto& y) { return reduce_sum(var<"w">(x) * square(var<"w">(y))); };
+  for (int round = 0; round < 2; ++round) {
+    auto g = evaluate(gradient<"w">(loss(a, a)));
+    for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(g(i) == a(i) * 2 * a(i) + a(i) * a(i), boost::test_tools::tolerance(1e-14));
+    BOOST_TEST(message_of([&] { evaluate(gradient<"w">(loss(a, b))); }) == words);
+    BOOST_CHECK_THROW(evaluate(gradient<"w">(loss(a, b))), value_error);
+    BOOST_TEST(message_of([&] { eval_plan plan; plan.add(gradient<"w">(loss(a, b))); plan.run(); }) == words);
+  }
+  // Hidden behind a `dynamic`, and at other extents.
+  auto c = filled_vector<double>(1, 3);
+  auto hidden = reduce_sum(var<"w">(a) * make_dynamic(square(var<"w">(c))));
+  BOOST_TEST(message_of([&] { evaluate(gradient<"w">(hidden)); }) == "variable `w` names two tensors, [4] and [1]; give each a name of its own");
+  // Without a gradient names mean nothing.
+  BOOST_TEST(evaluate(loss(a, b))() == evaluate(reduce_sum(a * square(b)))());
+}
+
+BOOST_AUTO_TEST_CASE(attributes_given_at_run_time) {
+  auto images = to_tensor(random_array(dtype::float64, {2, 1, 5, 5}, 1)), filters = to_tensor(random_array(dtype::float64, {3, 1, 3, 3}, 2));
+  auto x = images.as<double, extents<dyn, dyn, dyn, dyn>>(), w = filters.as<double, extents<dyn, dyn, dyn, dyn>>();
+  for (int round = 0; round < 2; ++round)
+    for (std::int64_t step : {1, 2}) {
+      auto want = by_program({from_tensor(images), from_tensor(filters)}, [&](const auto& v) -> value { return reduce_sum(square(conv2d(v[0], v[1], {.stride = step}))); });
+      equal(evaluate(gradient<"w">(reduce_sum(square(conv2d(x, var<"w">(w), {.stride = step}))))), want[1]);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(one_name_in_two_losses) {
+  auto a = filled_vector<double>(4, 1), b = filled_vector<double>(4, 2);
+  auto one = reduce_sum(square(var<"w">(a))), two = reduce_sum(square(var<"w">(b)));
+  auto [da, db] = evaluate(gradient<"w">(one), gradient<"w">(two));
+  for (std::int64_t i = 0; i < 4; ++i) {
+    BOOST_TEST(da(i) == 2 * a(i));
+    BOOST_TEST(db(i) == 2 * b(i));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(second_order_through_names) {
   auto x = filled_vector<double>(5, 1);
   auto loss = reduce_sum(sin(var<"x">(x)));

@@ -36,6 +36,23 @@ value lowering::input(std::string_view name, const leaf& x, const tensor_type& t
   return v;
 }
 
+value lowering::variable(std::string_view name, std::size_t first) const {
+  std::int32_t found = -1;
+  for (std::size_t i = first; i < names_.size(); ++i) {
+    if (names_[i] != name || aliases_[i] == found) continue;
+    if (found >= 0) {
+      auto of = [&](std::int32_t input) {
+        return *std::find_if(seen_.begin(), seen_.end(), [&](const seen& s) { return s.v.id().node == input; })->at.extents;
+      };
+      text t;
+      t << "variable `" << name << "` names two tensors, " << of(found) << " and " << of(aliases_[i]) << "; give each a name of its own";
+      detail::raise(error_kind::value, t);
+    }
+    found = aliases_[i];
+  }
+  return {&program_, {found, 0}};
+}
+
 value lowering::known(const void* node) const {
   auto i = known_.find(node);
   return i == known_.end() ? value() : i->second;
