@@ -22,6 +22,9 @@ constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a"
 using pair_type = model<two_inputs, input<"M", "K">, input<"K", "N">>;
 constexpr auto block = sequential(sublayer<"first">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{.in = 6, .out = 2}))));
 
+constexpr auto convolutional = sequential(sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::relu{}, nn::flatten{}),
+                                          nn::linear{.in = 144, .out = 10});
+
 // A layer by code: its own operation misfits, after a layer that it calls.
 struct mixture {
   constexpr auto forward(auto& s, const auto& x) const { return s("source", nn::param_source{.shape = {1, 4}}) + s("act", nn::relu{}, x); }
@@ -74,6 +77,17 @@ BOOST_AUTO_TEST_CASE(extents_that_meet_in_an_operation) {
   BOOST_TEST(holds(said, "shape_error: sublayer `mixed` (mixture): add"));
   BOOST_TEST(holds(said, "[1x4]"));
   BOOST_TEST(holds(said, "[2x5]"));
+}
+
+// Images of another size than the net was made for, where the input leaves their size open.
+BOOST_AUTO_TEST_CASE(images_of_another_size) {
+  model<convolutional, input<"N", 1, "H", "W">> net;
+  BOOST_TEST((net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)).shape() == shape{2, 10}));
+  auto said = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 10, 10)); });
+  BOOST_TEST(said == "shape_error: sublayer `1` (linear): linear expects 144 input features but is given 256, shape [2x256]");
+  said = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 2, 10)); });
+  BOOST_TEST(said == "shape_error: sublayer `0.0` (conv2d): conv2d: the kernel 3x3 is larger than the padded map, shape [2x1x2x10]");
+  BOOST_TEST((net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)).shape() == shape{2, 10}));
 }
 
 BOOST_AUTO_TEST_CASE(a_name_is_one_extent) {

@@ -81,6 +81,7 @@ BOOST_AUTO_TEST_CASE(shapes) {
   SAYS(reshape(o.f({2, 3}), {dyn, dyn}), "reshape: only one extent can be inferred, not those of [?x?]: [2x3]");
   constexpr auto huge = std::int64_t(1) << 40;
   SAYS(reshape(o.f({0}), {huge, huge}), "reshape: 0 elements do not make [1099511627776x1099511627776]: [0]");
+  SAYS(reshape(o.f({1}), {1, 1, 1, 1, 1, 1, 1, 1, 1}), "a tensor has at most 8 dimensions");
   SAYS(flatten(o.f({2}), {.from = 2}), "flatten: axis 2 is outside the rank: [2]");
   SAYS(permute(o.f({2, 3}), axes(0, 0)), "permute: the order {0, 0} does not name every axis once: [2x3]");
   SAYS(permute(o.f({2, 3}), axes(0)), "permute: the order {0} does not name every axis once: [2x3]");
@@ -116,6 +117,8 @@ BOOST_AUTO_TEST_CASE(labels_and_generators) {
   operands o;
   SAYS(pick(o.f({2, 3}), o.f({2})), "pick: takes an int64 index, not float32; cast first, as in cast<std::int64_t>(x): float32[2x3] float32[2]");
   SAYS(pick(o.f({2, 3}), o.of(dtype::int64, {3})), "pick: the index must have the shape of the operand without its last axis: float32[2x3] int64[3]");
+  SAYS(one_hot(5, 7, 1.0f), "one_hot: position 7 is outside 0..4");
+  SAYS(evaluate(one_hot(5, 3, std::int64_t(2))), "one_hot: element type int64 of 8 bytes cannot be evaluated");
   SAYS(pick(o.f({}), o.of(dtype::int64, {})), "pick: the index must have the shape of the operand without its last axis: float32[] int64[]");
   SAYS(random_uniform(o.f({2}), o.f({3}), {}), "random_uniform: takes an int64 generator state, not float32; cast first, as in cast<std::int64_t>(x): float32[2] float32[3]");
   SAYS(random_uniform(o.of(dtype::int64, {3}), o.f({3}), {}), "random_uniform: the generator state is not [2]: int64[3] float32[3]");
@@ -126,6 +129,33 @@ BOOST_AUTO_TEST_CASE(the_path_of_a_layer_comes_first) {
   o.g.p.path = "encoder.block1";
   SAYS(matmul(o.f({2, 3}), o.f({4, 5})), "encoder.block1: matmul: the inner sizes differ: [2x3] [4x5]");
   SAYS(tanh(o.of(dtype::int32, {2})), "encoder.block1: tanh: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[2]");
+}
+
+BOOST_AUTO_TEST_CASE(the_path_is_kept_for_planning_gradients_and_runs) {
+  graph g;
+  value x = g.p.input("x", {dtype::float32, {"N", 3}}), y = g.p.input("y", {dtype::float32, {dyn, 4}}), i = g.p.input("i", {dtype::int64, {"N"}});
+  g.p.path = "encoder.block1";
+  value sum = x + matmul(y, reshape(y, {4, dyn}));
+  g.p.path = "head";
+  value picked = pick(sum, i);
+  g.p.path.clear();
+  g.output(picked * 2);
+  auto plan_for = [&](const shape& a, const shape& b, const shape& c) { const shape all[] = {a, b, c}; return make_plan(g.p, all, target_isa()); };
+  SAYS(plan_for({4, 3}, {2, 4}, {4}), "encoder.block1: add: the shapes do not broadcast: [4x3] [2x2]");
+  std::vector<float> a(9), b(12), out(3);
+  std::vector<std::int64_t> bad{0, 1, 3};
+  executor e(plan_for({3, 3}, {3, 4}, {3}), nullptr);
+  const void* in[] = {a.data(), b.data(), bad.data()};
+  void* to[] = {out.data()};
+  SAYS(e.run(in, to), "head: pick: an index is outside 0..2 (1 of them)");
+
+  graph h;
+  value image = h.p.input("x", {dtype::float32, {1, 1, 4, 4}});
+  h.p.path = "pool";
+  value first = reduce_sum(square(max_pool2d(image, {.kernel = 2})));
+  h.p.path.clear();
+  value once = gradients(first, {&image, 1})[0];
+  SAYS(gradients(reduce_sum(square(once)), {&image, 1}), "pool: max_pool2d_grad: this operation has no gradient");
 }
 
 BOOST_AUTO_TEST_CASE(values_of_two_programs_do_not_meet) {

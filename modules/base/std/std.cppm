@@ -94,7 +94,7 @@ using std::advance; using std::distance; using std::reverse_iterator;
 using std::all_of; using std::binary_search; using std::any_of; using std::copy; using std::copy_n; using std::count; using std::count_if;
 using std::equal; using std::fill; using std::fill_n; using std::find; using std::find_if; using std::iota;
 using std::lexicographical_compare; using std::lower_bound; using std::max; using std::max_element; using std::min;
-using std::min_element; using std::none_of; using std::nth_element; using std::partial_sort; using std::remove_if;
+using std::min_element; using std::minmax_element; using std::none_of; using std::nth_element; using std::partial_sort; using std::remove_if;
 using std::replace; using std::reverse; using std::rotate; using std::sort; using std::stable_sort; using std::transform;
 using std::unique; using std::upper_bound; using std::clamp; using std::accumulate; using std::gcd; using std::for_each;
 using std::remove; using std::partition; using std::mismatch; using std::swap_ranges;

@@ -49,6 +49,7 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
     if (!n.op->gradient) {
       text t;
       if (!is_floating(n.results[0].element)) continue;
+      if (!n.path.empty()) t << n.path << ": ";
       t << n.op->name << ": this operation has no gradient";
       detail::raise(error_kind::value, t);
     }
@@ -60,7 +61,9 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
     }
     for (std::size_t r = 0; r < n.results.size(); ++r) results.emplace_back(&p, value_id{i, static_cast<std::int32_t>(r)});
     gradient_call rule{p, n, inputs, results, gradient_of_results, view<const bool>(wanted.get(), n.inputs.size()), view<value>(out), &gradients};
+    const std::string outer = std::exchange(p.path, n.path);   // what a rule adds belongs to the layer of its operation
     n.op->gradient(rule);
+    p.path = outer;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (wanted[k] && out[k]) arrive(n.inputs[k], out[k]);
   }

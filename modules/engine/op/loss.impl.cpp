@@ -19,12 +19,19 @@ namespace lamina::op {
 namespace {
 const kernels::reduce_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce; }
 
+// The operation and the layer that it belongs to.
+text named(const emission& e) {
+  text t;
+  if (!e.of().path.empty()) t << e.of().path << ": ";
+  return t << e.of().op->name;
+}
+
 void emit_pick(emission& e, kernels::kernel run, const shape& table) {
   kernels::pick_args a{};
   a.length = table.at(table.rank - 1);
   a.rows = table.size(0, table.rank - 1);
-  text t;
-  t << e.of().op->name << ": an index is outside 0.." << a.length - 1;
+  text t = named(e);
+  t << ": an index is outside 0.." << a.length - 1;
   e.step(run, a, {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, e.status(t.view())}});
 }
 
@@ -58,11 +65,11 @@ void one_hot_like::emit(emission& e) {
     a.rows = 1;
     a.length = s.size();
     e.step(functions(e).spread[static_cast<int>(e.out_type(0).element)], a,
-           {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status("one_hot: the position is outside the vector")}});
+           {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status((named(e) << ": the position is outside the vector").view())}});
     return;
   }
-  text t;
-  t << "one_hot: element type " << e.out_type(0).element << " of " << size << " bytes cannot be evaluated";
+  text t = named(e);
+  t << ": element type " << e.out_type(0).element << " of " << size << " bytes cannot be evaluated";
   detail::raise(error_kind::type, t);
 }
 

@@ -158,8 +158,10 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       std::vector<std::vector<value>> inner(sub.nodes().size());
       auto reached = sub.reachable();
       std::size_t next = 0;
+      const std::string outer = r.path;
       for (std::size_t i = 0; i < sub.nodes().size(); ++i) {
         const node& m = sub.nodes()[i];
+        r.path = m.path.empty() ? outer : m.path;
         if (m.kind == node_kind::input) inner[i] = {in[next++]};
         else if (!reached[i]) continue;
         else if (m.kind == node_kind::constant) inner[i] = {r.constant(m.constant)};
@@ -169,6 +171,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
           inner[i] = self(m, operands, self);
         }
       }
+      r.path = outer;
       std::vector<value> results;
       for (const auto& o : sub.outputs()) results.push_back(inner[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
       return results;
@@ -239,6 +242,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
         if (!needed[i]) break;
         std::vector<value> in;
         for (auto v : n.inputs) in.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+        r.path = n.path.empty() ? p.path : n.path;    // what is found wrong with these extents names the layer
         made[i] = add(n, in, add);
         break;
       }
@@ -246,6 +250,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
   }
   auto moved = [&](value_id v) { return made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
   for (const auto& o : p.outputs()) r.output(o.name, moved(o.value));
+  r.path = p.path;
   for (const auto& a : p.assignments()) r.assign(made[static_cast<std::size_t>(a.state)][0], moved(a.value));
   counters.nodes = static_cast<std::int64_t>(r.nodes().size());
   return r;

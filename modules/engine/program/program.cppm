@@ -69,6 +69,7 @@ export struct node {
   std::string name;                             // of an input or a state
   any_tensor constant;
   std::vector<std::shared_ptr<const program>> subprograms;
+  std::string path;                             // of the layer that an operation belongs to, for messages
   std::uint64_t hash = 0;                       // of structure: names of operations, attributes, edges, types
   bool uniform = false;                         // an input whose memory holds one element for all
 };
@@ -148,7 +149,7 @@ export class program {
   std::string to_dot() const;
   std::string to_json() const;
 
-  /// Path of the layer being traced; errors begin with it.
+  /// Path of the layer being traced; errors begin with it, and the nodes that are added keep it.
   std::string path;
   /// Randomness: each call site has its own number, so that two never merge.
   std::int64_t next_site() { return sites_++; }

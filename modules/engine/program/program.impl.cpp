@@ -98,6 +98,7 @@ value program::state(std::string_view name, const tensor_type& type) {
   if (auto known = find_state(name); known >= 0) {
     if (at(known).results[0] != type) {
       text t;
+      if (!path.empty()) t << path << ": ";
       t << "state `" << name << "` is " << at(known).results[0] << " and is asked for as " << type;
       detail::raise(misfit_of(at(known).results[0], type), t);
     }
@@ -151,6 +152,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
                       std::vector<std::shared_ptr<const program>> subprograms) {
   node n;
   n.op = &op;
+  n.path = path;
   n.attributes = std::move(attributes);
   std::vector<tensor_type> in;
   for (const auto& v : inputs) {
@@ -192,6 +194,7 @@ void program::output(std::string_view name, const value& v) { outputs_.push_back
 void program::assign(const value& state, const value& v) {
   const node& s = at(state.id());
   text t;
+  if (!path.empty()) t << path << ": ";
   if (s.kind != node_kind::state) {
     t << "assign: the target is no state";
     detail::raise(error_kind::state, t);
@@ -241,8 +244,10 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
   std::vector<value_id> at_first(sub.nodes_.size());
   auto needed = sub.reachable();
   std::size_t next_input = 0;
+  const std::string outer = path;
   for (std::size_t i = 0; i < sub.nodes_.size(); ++i) {
     const node& n = sub.nodes_[i];
+    path = n.path.empty() ? outer : n.path;
     if (n.kind == node_kind::input) {
       if (next_input >= arguments.size()) detail::raise(error_kind::value, "call: fewer operands than the subprogram has inputs");
       at_first[i] = arguments[next_input++].id();
@@ -260,6 +265,7 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
       at_first[i] = add(*n.op, n.attributes, in, n.subprograms);
     }
   }
+  path = outer;
   std::vector<value> results;
   for (const auto& o : sub.outputs_) {
     auto base = at_first[static_cast<std::size_t>(o.value.node)];

@@ -106,10 +106,12 @@ executor& plan_runner::at(view<const shape> inputs, const model_definition& d) {
     if (std::string_view(e.what()).starts_with("input `")) throw;
   }
   // The program has no layers any more: they are walked again with these extents, and the one that misfits says so.
+  // Into parameters of their own: those of the model are shared, and may have been folded.
   program again;
+  parameter_store scratch;
   std::vector<value> in;
   for (std::size_t i = 0; i < d.inputs.size(); ++i) in.push_back(again.input(d.inputs[i].name, {d.inputs[i].type.element, inputs[i]}));
-  trace(d, again, *store_, 0, false, in);
+  trace(d, again, scratch, 0, false, in);
   return at(inputs);
 }
 

@@ -54,9 +54,12 @@ struct trainer::implementation {
     value x = p->input(d.inputs[0].name, d.inputs[0].type);
     value y = p->input("labels", {dtype::int64, shape{d.inputs[0].type.dims[0]}});
     auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, {&x, 1});
+    p->path = "loss";
     value l = loss(outputs[0], y);
     p->output("loss", l);
+    p->path = "accuracy";
     p->output("hits", reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == y)));
+    p->path.clear();
     if (!training) return p;
 
     std::vector<value> weights;
@@ -130,7 +133,14 @@ struct trainer::implementation {
     if (training) e.bind_input(2, wide ? static_cast<const void*>(&rate) : &rate32);
     e.bind_output(0, wide ? static_cast<void*>(&loss64) : &loss32);
     e.bind_output(1, &hits);
-    e.run();
+    try {
+      e.run();
+    } catch (const value_error& why) {
+      auto [low, high] = std::minmax_element(labels.begin(), labels.end());
+      text t;
+      t << why.what() << "; the labels of this batch are " << *low << ".." << *high << ", the output of the model is " << net.definition().outputs[0].type.dims;
+      detail::raise(error_kind::value, t);
+    }
     return {wide ? loss64 : static_cast<double>(loss32), hits};
   }
 };
