@@ -111,8 +111,34 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
     test_files::write_raw(dir / "truncated", std::string_view(bytes).substr(0, n));
     refuses(net, dir / "truncated", ": ");
   }
-  refuses(net, dir / "absent", "");
+  refuses(net, dir / "absent", ": cannot be read: No such file or directory");
+  BOOST_TEST(error_of([&] { load(net, "net.safetensors"); }) == "file_error: net.safetensors: cannot be read: No such file or directory");
   load(net, dir / "good");
+  BOOST_TEST(same_bits(net.parameters(), other.parameters()));
+}
+
+// PyTorch writes how many batches a batch norm has seen, as an int64 scalar beside its statistics.
+BOOST_AUTO_TEST_CASE(counters_of_batches_are_passed_over) {
+  test_files::folder dir;
+  net_type net({.seed = 1}), other({.seed = 2});
+  save(other, dir / "good");
+  const any_tensor count(tensor_type{dtype::int64, shape{}});
+  auto with = [&](const std::string& name, const any_tensor& v) {
+    contents c(dir / "good");
+    c.tensors.push_back({name, v});
+    c.write(dir / "counted");
+  };
+  const std::string more = " is in the file, but the model has none of this name";
+  for (const std::string name : {"head.num_batches_tracked", "num_batches_tracked", "other.num_batches_tracked", "norm.num_batches", "norm.num_batches_tracked.x"}) {
+    with(name, count);
+    refuses(net, dir / "counted", ": parameter `" + name + "`" + more);
+  }
+  for (const tensor_type& type : {tensor_type{dtype::int32, {}}, tensor_type{dtype::int64, shape{1}}, tensor_type{dtype::float32, {}}}) {
+    with("norm.num_batches_tracked", any_tensor(type));
+    refuses(net, dir / "counted", ": parameter `norm.num_batches_tracked`" + more);
+  }
+  with("norm.num_batches_tracked", count);
+  load(net, dir / "counted");
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
 }
 

@@ -172,7 +172,8 @@ export class model_core {
 /// Writes parameters and running statistics as safetensors, as a whole or not at all. Errors: file_error.
 export void save_parameters(const parameter_store& store, const std::string& path, const std::map<std::string, std::string>& metadata = {});
 /// Takes parameters and running statistics from a file; every one must be there with its shape and type, and nothing is
-/// changed if one is not. Errors: file_error naming file, parameter and expectation.
+/// changed if one is not. PyTorch's `num_batches_tracked` beside running statistics is passed over; nothing else may be more.
+/// Errors: file_error naming file, parameter and expectation.
 export void load_parameters(parameter_store& store, const std::string& path);
 
 // ---- the model ------------------------------------------------------------------------------------------------------

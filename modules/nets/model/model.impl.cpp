@@ -163,6 +163,15 @@ void save_parameters(const parameter_store& store, const std::string& path, cons
   write_safetensors(path, view<const named_tensor>(all.data(), all.size()), metadata);
 }
 
+namespace {
+// PyTorch keeps with the statistics of a batch norm how many batches it has seen; nothing here depends on that number.
+bool counts_batches(const parameter_store& store, const named_tensor& t) {
+  constexpr std::string_view count = ".num_batches_tracked";
+  if (!t.name.ends_with(count) || t.value.type() != tensor_type{dtype::int64, {}}) return false;
+  return store.find(t.name.substr(0, t.name.size() - count.size()) + ".running_mean") != nullptr;
+}
+}  // namespace
+
 void load_parameters(parameter_store& store, const std::string& path) {
   auto file = read_safetensors(path);
   std::vector<std::pair<parameter*, const any_tensor*>> found;
@@ -181,7 +190,7 @@ void load_parameters(parameter_store& store, const std::string& path) {
     found.emplace_back(&p, v);
   }
   for (const auto& t : file.tensors)
-    if (!store.find(t.name)) fail(t.name, "is in the file, but the model has none of this name");
+    if (!store.find(t.name) && !counts_batches(store, t)) fail(t.name, "is in the file, but the model has none of this name");
   for (auto& [p, v] : found) p->assign(*v);
 }
 
