@@ -1,4 +1,4 @@
-// expect: reshape: 12 elements do not make [5x2]
+// expect: reshape: 12 elements do not make [5x2]: [3x4]
 import lamina;
 using namespace lamina;
 

@@ -100,6 +100,8 @@ BOOST_AUTO_TEST_CASE(what_the_system_refuses_is_told_and_not_counted) {
   // One that no machine has, and those that a rounding would turn into little.
   for (std::size_t bytes : {std::size_t(1) << 62, ~std::size_t(0) - 100, ~std::size_t(0)})
     BOOST_CHECK_EXCEPTION(memory::allocate(bytes), out_of_memory, refused);
+  BOOST_CHECK_EXCEPTION(memory::allocate(std::size_t(1) << 62), out_of_memory,
+                        [](const error& e) { return e.what() == std::string("out of memory: 4611686018427387904 bytes requested"); });
   BOOST_CHECK_EQUAL(memory::counters().current, before.current);
   BOOST_CHECK_EQUAL(memory::counters().peak, before.peak);
   BOOST_CHECK_EQUAL(memory::counters().allocations, before.allocations);

@@ -4,11 +4,32 @@
 #include <cstdlib>
 #include <string>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 import lamina;
 
 using namespace lamina;
 
 BOOST_AUTO_TEST_SUITE(target)
+
+// In a process of its own, which has not asked for the set before.
+BOOST_AUTO_TEST_CASE(a_name_that_is_no_set_is_refused) {
+  pid_t child = fork();
+  if (child == 0) {
+    setenv("LAMINA_ISA", "foo", 1);
+    bool told = false;
+    try {
+      target_isa();
+    } catch (const value_error& e) {
+      told = std::string(e.what()) == "LAMINA_ISA=foo: not an instruction set; choose avx512, avx2 or sse2";
+    }
+    _exit(told ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  BOOST_TEST(status == 0);
+}
 
 BOOST_AUTO_TEST_CASE(the_environment_forces_a_set) {
   const char* forced = std::getenv("LAMINA_ISA");
