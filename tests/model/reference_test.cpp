@@ -1,6 +1,8 @@
 // Reference models: the model's bits from shared weights, made and run by any number of threads.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -100,6 +102,83 @@ BOOST_AUTO_TEST_CASE(a_trained_model_leaves_its_training_behind) {
   reference_factory<net_of_squares, input<"N", 1, 6, 6>> factory(net);
   BOOST_TEST(factory.shared_bytes() == fresh.parameters().bytes());
   BOOST_TEST(same_bits(factory.create()(x), expected));
+}
+
+// Batch norms in all their places, with running statistics that are not those of the beginning.
+template <const auto& Net, class Input>
+void folds(std::int64_t factors) {
+  using net_type = model<Net, Input, policies<element<double>>>;
+  net_type net({.seed = 3});
+  for (std::size_t i = 0; i < net.parameters().size(); ++i) {
+    auto& p = net.parameters()[i];
+    auto* v = reinterpret_cast<double*>(p.mutable_data());
+    philox stream(static_cast<std::int64_t>(i), 9);
+    for (std::int64_t k = 0; k < p.value().shape().size(); ++k) v[k] = 0.25 + stream.uniform<double>(static_cast<std::uint64_t>(k));
+    p.changed();
+  }
+  auto x = random_tensor<tensor<double, extents<dyn, 2, 6, 6>>>({5, 2, 6, 6}, 2);
+  auto expected = net(x);
+  using factory_type = reference_factory<Net, Input, policies<element<double>>>;
+  factory_type plain(net), folded(net, {.optimize = true});
+  BOOST_TEST(plain.folded() == 0);
+  BOOST_TEST(folded.folded() == factors);
+  BOOST_TEST(folded.shared_bytes() <= plain.shared_bytes());
+  BOOST_TEST(same_bits(plain.create()(x), expected));
+  auto a = folded.create(), b = folded.create();
+  for (std::int64_t n : {5, 1, 3}) {
+    auto y = a(x.rows(0, n));
+    BOOST_TEST(same_bits(b(x.rows(0, n)), y));
+    for (std::size_t i = 0; i < y.data().size(); ++i) BOOST_REQUIRE_CLOSE(y.data()[i], expected.data()[i], 1e-10);
+  }
+  BOOST_TEST(same_bits(net(x), expected));
+}
+
+constexpr auto after_convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{},
+                                               nn::conv2d{.in_channels = 4, .out_channels = 6, .kernel = 3, .groups = 2, .bias = false}, nn::batch_norm2d{.features = 6, .affine = false},
+                                               nn::flatten{}, nn::linear{.in = 24, .out = 3});
+constexpr auto before_convolutions = sequential(nn::batch_norm2d{2}, nn::relu{}, nn::batch_norm2d{2}, nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3});
+
+// The convolution is read by the batch norm and by the sum: it stays as it is.
+struct beside_itself {
+  constexpr auto forward(auto& s, const auto& x) const {
+    auto y = s("conv", nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3}, x);
+    return s("norm", nn::batch_norm2d{4}, y) + y;
+  }
+};
+constexpr auto read_twice = sequential(beside_itself{});
+
+// Features of a linear layer with a gain and a term each.
+struct gained_linear {
+  constexpr auto forward(auto& s, const auto& x) const {
+    auto y = s("linear", nn::linear{.in = 72, .out = 3}, lamina::flatten(x));
+    return y * s.parameter("gain", shape{3}, initialiser::constant(1)) - s.parameter("term", shape{1, 3}, initialiser::constant(0));
+  }
+};
+constexpr auto after_linear = sequential(gained_linear{});
+
+BOOST_AUTO_TEST_CASE(batch_norms_are_folded_into_the_weights_before_them) {
+  folds<after_convolutions, input<"N", 2, 6, 6>>(4);
+  folds<before_convolutions, input<"N", 2, 6, 6>>(0);
+  folds<read_twice, input<"N", 2, 6, 6>>(0);
+  folds<after_linear, input<"N", 2, 6, 6>>(2);
+}
+
+BOOST_AUTO_TEST_CASE(a_folded_network_in_float_and_its_errors) {
+  model<net_of_squares, input<"N", 1, 6, 6>> trained({.seed = 1});
+  fit(trained, squares(60, 1), loss::cross_entropy{}, optim::adam{}, {.epochs = 2, .batch = 10});
+  test_files::folder dir;
+  save(trained, dir / "net.safetensors");
+  auto factory = reference_factory<net_of_squares, input<"N", 1, "H", "W">>::from_file(dir / "net.safetensors", {.optimize = true});
+  BOOST_TEST(factory.folded() == 2);
+  auto x = random_tensor<tensor<float, extents<dyn, 1, 6, 6>>>({40, 1, 6, 6}, 2);
+  auto y = factory.create()(x), expected = trained(x);
+  float most = 0;
+  for (std::size_t i = 0; i < y.data().size(); ++i) most = std::max(most, std::abs(y.data()[i] - expected.data()[i]));
+  BOOST_TEST(most < 1e-5f);
+  auto r = factory.create();
+  auto said = error_of([&] { r(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)); });
+  BOOST_TEST(said == "shape_error: sublayer `5` (linear): linear expects 64 input features but is given 144, shape [2x144]");
+  BOOST_TEST(same_bits(r(x), y));
 }
 
 BOOST_AUTO_TEST_CASE(threads_create_and_run_at_once) {

@@ -32,4 +32,16 @@ export using constant_evaluator = std::function<any_tensor(const program&)>;
 export program specialised(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
                            const constant_evaluator& evaluate);
 
+/// A program in which everything that depends on parameters alone is a state, to be computed once.
+export struct settled_program {
+  std::shared_ptr<program> rewritten;   // the same inputs and outputs
+  std::shared_ptr<program> values;      // from the states of the origin: an output for each state that is new
+  std::vector<std::string> names;        // of the new states, in the order of those outputs
+  std::int64_t joined = 0;               // factors and terms that moved into the product before them
+};
+/// Moves factors and terms of channels, as those of a batch norm with its running statistics, into the weights of the
+/// convolution or matrix product before them, and computes on parameters beforehand. States that the program assigns stay
+/// what they are.
+export settled_program settled(const program& p);
+
 }  // namespace lamina

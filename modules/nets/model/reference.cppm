@@ -15,21 +15,25 @@ namespace lamina {
 
 /// How a factory prepares its network.
 export struct reference_options {
-  /// Keeps nothing that inference does not need. Dropout and identities are gone in any case.
+  /// Computes once what depends on parameters alone: batch norms go into the weights before them. Results then differ in
+  /// the last bits from those of the model.
   bool optimize = false;
 };
 
 /// Weights and packed forms that all reference models of a factory share; lives until the last of them ends.
 export class reference_core {
  public:
-  explicit reference_core(model_core&& origin);
+  reference_core(model_core&& origin, const reference_options& o);
   const model_definition& definition() const { return definition_; }
   plan_runner runner();
   /// Bytes of the shared weights.
   std::size_t bytes() const { return store_->bytes(); }
+  /// Factors and terms that were folded into weights.
+  std::int64_t folded() const { return folded_; }
 
  private:
   model_definition definition_;
+  std::int64_t folded_ = 0;
   pass_options passes_;
   std::unique_ptr<parameter_store> store_;
   std::shared_ptr<const program> inference_;
@@ -64,9 +68,9 @@ class reference_factory {
   using traits = typename model_type::traits;
 
   /// From a copy of a model, which stays as it is.
-  explicit reference_factory(const model_type& origin, reference_options = {}) : core_(std::make_shared<reference_core>(model_core(origin.core()))) {}
+  explicit reference_factory(const model_type& origin, reference_options o = {}) : core_(std::make_shared<reference_core>(model_core(origin.core()), o)) {}
   /// From a model that is given away.
-  explicit reference_factory(model_type&& origin, reference_options = {}) : core_(std::make_shared<reference_core>(std::move(origin.core()))) {}
+  explicit reference_factory(model_type&& origin, reference_options o = {}) : core_(std::make_shared<reference_core>(std::move(origin.core()), o)) {}
   /// From saved parameters. Errors: file_error.
   static reference_factory from_file(const std::string& path, reference_options o = {}) {
     model_type net;
@@ -76,6 +80,8 @@ class reference_factory {
   reference_model<traits> create() const { return reference_model<traits>(core_); }
   /// Bytes of the weights that all reference models share.
   std::size_t shared_bytes() const { return core_->bytes(); }
+  /// How many factors and terms `optimize` has folded into weights: two for each batch norm that it found.
+  std::int64_t folded() const { return core_->folded(); }
 
  private:
   std::shared_ptr<reference_core> core_;

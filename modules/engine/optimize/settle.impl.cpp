@@ -1,0 +1,240 @@
+module lamina:optimize.settle.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :op.linear;
+import :op.nn;
+import :op.shape;
+import :optimize;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+bool is(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
+
+/// Which nodes depend on constants and on states that are never assigned, and on nothing else; grows with the program.
+class settled_nodes {
+ public:
+  settled_nodes(const program& p, const program& assigning) : p_(p) {
+    for (const auto& a : assigning.assignments()) assigned_.insert(assigning.at(a.state).name);
+  }
+  bool operator()(value_id v) {
+    while (known_.size() < p_.nodes().size()) known_.push_back(look(p_.nodes()[known_.size()]));
+    return known_[static_cast<std::size_t>(v.node)] != 0;
+  }
+  bool operator()(const value& v) { return (*this)(v.id()); }
+
+ private:
+  char look(const node& n) const {
+    if (n.kind == node_kind::constant) return 1;
+    if (n.kind == node_kind::state) return !assigned_.contains(n.name);
+    if (n.kind == node_kind::input || !n.op->pure || n.op->may_fail || !n.subprograms.empty() || n.results.size() != 1) return 0;
+    for (auto v : n.inputs)
+      if (!known_[static_cast<std::size_t>(v.node)]) return 0;
+    return n.results[0].dims.is_static() && !n.inputs.empty();
+  }
+  const program& p_;
+  std::set<std::string> assigned_;
+  std::vector<char> known_;
+};
+
+/// Copies a program and, on the way, moves factors and terms of channels into the product before them:
+/// (x W + b) s + t = x (W s) + (b s + t), where W, b, s and t are settled.
+class joining {
+ public:
+  explicit joining(const program& from) : from_(from), settled_(to_, from), uses_(from.nodes().size()), made_(from.nodes().size()) {
+    for (const auto& n : from.nodes())
+      for (auto v : n.inputs) ++uses_[static_cast<std::size_t>(v.node)];
+    for (const auto& o : from.outputs()) ++uses_[static_cast<std::size_t>(o.value.node)];
+    for (const auto& a : from.assignments()) ++uses_[static_cast<std::size_t>(a.value.node)];
+  }
+
+  program run(std::int64_t& joined) {
+    auto needed = from_.reachable();
+    for (std::size_t i = 0; i < from_.nodes().size(); ++i) {
+      const node& n = from_.nodes()[i];
+      if (n.kind == node_kind::input) made_[i] = to_.input(n.name, n.results[0], n.uniform).id();
+      else if (!needed[i]) continue;
+      else if (n.kind == node_kind::state) made_[i] = to_.state(n.name, n.results[0]).id();
+      else if (n.kind == node_kind::constant) made_[i] = to_.constant(n.constant).id();
+      else {
+        std::vector<value> in;
+        for (auto v : n.inputs) in.push_back(moved(v));
+        to_.path = n.path;
+        value joint = in.size() == 2 && n.results.size() == 1 ? joint_of(n, in[0], in[1]) : value();
+        if (joint && joint.type() == n.results[0]) {
+          made_[i] = joint.id();
+          ++joined;
+        } else made_[i] = to_.add(*n.op, n.attributes, in, n.subprograms);
+      }
+      users_[made_[i].node] += uses_[i];
+    }
+    to_.path = from_.path;
+    for (const auto& o : from_.outputs()) to_.output(o.name, moved(o.value));
+    for (const auto& a : from_.assignments()) to_.assign(moved({a.state, 0}), moved(a.value));
+    return std::move(to_);
+  }
+
+ private:
+  value moved(value_id v) { return {&to_, {made_[static_cast<std::size_t>(v.node)].node, made_[static_cast<std::size_t>(v.node)].result + v.result}}; }
+  value operand(const node& n, std::size_t i) { return {&to_, n.inputs[i]}; }
+  // A product that somebody else reads too would be computed twice.
+  bool read_once(const value& v) const {
+    auto found = users_.find(v.id().node);
+    return found == users_.end() || found->second == 1;
+  }
+  static bool is_product(const node& n) { return is(n, "conv2d") || is(n, "matmul"); }
+
+  value joint_of(const node& n, const value& a, const value& b) {
+    if (!is_real(n.results[0].element) || settled_(a) == settled_(b)) return {};
+    const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
+    if (is(n, "multiply")) return scaled(moving, still);
+    if (is(n, "add")) return is_product(to_.at(moving.id())) ? value() : shifted(moving, still);   // else nothing would change
+    if (settled_(a)) return {};
+    if (is(n, "divide")) return scaled(moving, reciprocal(still));
+    if (is(n, "subtract")) return shifted(moving, -still);
+    return {};
+  }
+
+  /// The same as a * s, with s in the weights of the product that a is made of; empty where it is made otherwise.
+  value scaled(const value& a, const value& s) {
+    const node n = to_.at(a.id());   // a copy: nodes are added
+    if (!read_once(a) || n.kind != node_kind::operation) return {};
+    if (is(n, "add")) {
+      for (std::size_t k = 0; k < 2; ++k) {
+        value product = operand(n, 1 - k), term = operand(n, k);
+        if (!settled_(term) || settled_(product) || product.type() != a.type()) continue;
+        if (value x = scaled(product, s)) return x + term * s;
+      }
+      return {};
+    }
+    if (!is_product(n) || !settled_(n.inputs[1])) return {};
+    value x = operand(n, 0), w = operand(n, 1);
+    if (is(n, "conv2d")) {
+      value factor = along(s, a.shape(), 1, shape{a.shape()[1], 1, 1, 1});
+      return factor ? value(conv2d(x, w * factor, *static_cast<const conv2d_attributes*>(n.attributes.get()))) : value();
+    }
+    auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
+    dim columns = a.shape().back();
+    value factor = w.shape().rank == 2 ? along(s, a.shape(), a.shape().rank - 1, at.transpose_b ? shape{columns, 1} : shape{1, columns}) : value();
+    return factor ? value(matmul(x, w * factor, at)) : value();
+  }
+
+  /// The same as a + t, as one term beside the product that a is made of; empty where it is made otherwise.
+  value shifted(const value& a, const value& t) {
+    const node n = to_.at(a.id());
+    if (is_product(n)) return a + t;
+    if (!is(n, "add") || !read_once(a)) return {};
+    for (std::size_t k = 0; k < 2; ++k) {
+      value product = operand(n, 1 - k), term = operand(n, k);
+      if (settled_(term) && is_product(to_.at(product.id())) && product.type() == a.type()) return product + (term + t);
+    }
+    return {};
+  }
+
+  /// `s`, one number or one for each position of an axis of `of`, under a shape that broadcasts along the weights.
+  static value along(const value& s, const shape& of, int axis, const shape& weights) {
+    const shape& given = s.shape();
+    if (given.size() == 1) return reshape(s, shape{});
+    if (given.rank > of.rank) return {};
+    for (int i = 0; i < given.rank; ++i) {
+      int k = i + of.rank - given.rank;
+      if (given[i] != (k == axis ? of[axis] : dim(1))) return {};
+    }
+    return weights.is_static() && given.size() == weights.size() ? value(reshape(s, weights)) : value();
+  }
+
+  const program& from_;
+  program to_;
+  settled_nodes settled_;
+  std::vector<std::int64_t> uses_;
+  std::vector<value_id> made_;
+  std::map<std::int32_t, std::int64_t> users_;   // of the nodes of the new program
+};
+
+/// Copies what a program's values need into another one, up to those that stand there already.
+class copying {
+ public:
+  copying(const program& from, program& to) : from_(from), to_(to), made_(from.nodes().size()) {}
+  void place(std::int32_t node, const value& v) { made_[static_cast<std::size_t>(node)] = v.id(); }
+  value operator()(value_id v) {
+    copy(v.node);
+    auto base = made_[static_cast<std::size_t>(v.node)];
+    return {&to_, {base.node, base.result + v.result}};
+  }
+
+ private:
+  void copy(std::int32_t root) {
+    std::vector<std::int32_t> stack{root};    // deep nets would overflow recursion
+    while (!stack.empty()) {
+      auto i = stack.back();
+      auto& made = made_[static_cast<std::size_t>(i)];
+      if (made) { stack.pop_back(); continue; }
+      const node& n = from_.at(i);
+      auto before = stack.size();
+      for (auto v : n.inputs)
+        if (!made_[static_cast<std::size_t>(v.node)]) stack.push_back(v.node);
+      if (stack.size() != before) continue;
+      stack.pop_back();
+      to_.path = n.path;
+      if (n.kind == node_kind::state) made = to_.state(n.name, n.results[0]).id();
+      else if (n.kind == node_kind::constant) made = to_.constant(n.constant).id();
+      else {
+        std::vector<value> in;
+        for (auto v : n.inputs) in.emplace_back(&to_, value_id{made_[static_cast<std::size_t>(v.node)].node, made_[static_cast<std::size_t>(v.node)].result + v.result});
+        made = to_.add(*n.op, n.attributes, in, n.subprograms);
+      }
+    }
+    to_.path.clear();
+  }
+  const program& from_;
+  program& to_;
+  std::vector<value_id> made_;
+};
+
+}  // namespace
+
+settled_program settled(const program& p) {
+  settled_program r;
+  const program joint = joining(p).run(r.joined);
+  r.rewritten = std::make_shared<program>();
+  r.values = std::make_shared<program>();
+  copying to_program(joint, *r.rewritten), to_values(joint, *r.values);
+  for (auto i : joint.inputs()) to_program.place(i, r.rewritten->input(joint.at(i).name, joint.at(i).results[0], joint.at(i).uniform));
+
+  // The last settled value on each way is a state of the new program; a view of a state costs nothing and stays one.
+  settled_nodes is_settled(joint, p);
+  auto is_operation = [&](value_id v) { return joint.at(v).kind == node_kind::operation; };
+  std::set<std::int32_t> placed;
+  std::int64_t number = 0;
+  auto take = [&](value_id v) {
+    if (!is_settled(v) || !is_operation(v) || placed.contains(v.node)) return;
+    const node& n = joint.at(v);
+    if (n.op->alias >= 0 && !is_operation(n.inputs[static_cast<std::size_t>(n.op->alias)])) return;
+    std::string name;
+    do name = "folded." + std::to_string(number++);
+    while (p.find_state(name) >= 0);
+    placed.insert(v.node);
+    r.names.push_back(name);
+    r.values->output(name, to_values(v));
+    to_program.place(v.node, r.rewritten->state(name, joint.type(v)));
+  };
+  auto needed = joint.reachable();
+  for (std::size_t i = 0; i < joint.nodes().size(); ++i)
+    if (const node& n = joint.nodes()[i]; needed[i] && !is_settled(value_id{static_cast<std::int32_t>(i), 0}))
+      for (auto v : n.inputs) take(v);
+  for (const auto& o : joint.outputs()) take(o.value);
+  for (const auto& a : joint.assignments()) take(a.value);
+
+  for (const auto& o : joint.outputs()) r.rewritten->output(o.name, to_program(o.value));
+  for (const auto& a : joint.assignments()) r.rewritten->assign(to_program({a.state, 0}), to_program(a.value));
+  return r;
+}
+
+}  // namespace lamina
