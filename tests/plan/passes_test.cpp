@@ -143,6 +143,42 @@ BOOST_AUTO_TEST_CASE(shapes_fold_when_planned) {
   BOOST_TEST(g.plan->counters().folded >= 1);
 }
 
+BOOST_AUTO_TEST_CASE(names_are_bound_when_planned) {
+  auto of = [](const shape& x, const shape& to, const shape& given) {
+    graph g;
+    g.data = {real(given, 1)};
+    g.output(value(reshape(g.p.input("x", {dtype::float32, x}), to)) + 1);
+    return g.run()[0].shape();
+  };
+  BOOST_TEST((of({"N", 12}, {"N", 3, 4}, {2, 12}) == shape{2, 3, 4}));
+  BOOST_TEST((of({"N", 12}, {"N", dyn, 4}, {2, 12}) == shape{2, 3, 4}));
+  BOOST_TEST((of({"N", "M"}, {"M", "N"}, {2, 3}) == shape{3, 2}));
+  BOOST_TEST((of({dyn, "M"}, {dyn, "M"}, {4, 3}) == shape{4, 3}));
+  BOOST_TEST(message_of([&] { of({"N", 12}, {"M", 3, 4}, {2, 12}); }) == "reshape: not all dimensions of [Mx3x4] are those of an input");
+  BOOST_TEST(message_of([&] { of({"N", 12}, {"N", 5}, {2, 12}); }) == "reshape: 12 elements do not make [Nx5]: [Nx12]");
+}
+
+BOOST_AUTO_TEST_CASE(names_of_a_subprogram_mean_what_its_operands_are) {
+  auto sub = std::make_shared<program>();
+  value x = sub->input("x", {dtype::float32, {"N", "M"}}), y = sub->input("y", {dtype::float32, {"M", "N"}});
+  sub->output("product", value(matmul(x, y)));
+  sub->output("flat", value(reshape(x, {"M", "N"})));
+  graph g;
+  value two[] = {g.input(real({2, 3}, 1)), g.input(real({3, 2}, 2))};
+  auto results = call(sub, two);
+  BOOST_TEST((results[0].shape() == shape{2, 2}));
+  BOOST_TEST((results[1].shape() == shape{3, 2}));
+  g.output(results[0]);
+  g.output(results[1]);
+  g.output(gradients(g.p, {&results[1], 1}, {}, {two, 1})[0]);
+  auto r = g.run();
+  BOOST_TEST((r[0].shape() == shape{2, 2}));
+  BOOST_TEST((r[1].shape() == shape{3, 2}));
+  BOOST_TEST((r[2].shape() == shape{2, 3}));
+  value wrong[] = {two[0], g.input(real({3, 5}, 3))};
+  BOOST_TEST(message_of([&] { call(sub, wrong); }) == "call: dimension `N` of the subprogram is not the same in all operands: [2x3] [3x5]");
+}
+
 BOOST_AUTO_TEST_CASE(common_parts_are_one) {
   graph g;
   value x = g.input(real({3, 4}, 1));

@@ -53,6 +53,28 @@ void print_attributes(const void* p, text& t) {
     first = false;
   });
 }
+template <class A>
+inline constexpr bool holds_shape = [] {
+  bool found = false;
+  A a{};
+  A::members(a, [&]<class M>(std::string_view, const M&) { found = found || std::same_as<M, shape>; });
+  return found;
+}();
+/// Attributes with the names of dimensions replaced by what they mean.
+template <class A>
+A bound_to(A a, const dimension_names& names) {
+  A::members(a, [&]<class M>(std::string_view, M& m) { if constexpr (std::same_as<M, shape>) m = names(m); });
+  return a;
+}
+template <class A>
+std::shared_ptr<const void> bound_record(const void* p, const dimension_names& names) {
+  return std::make_shared<const A>(bound_to(*static_cast<const A*>(p), names));
+}
+template <class A>
+consteval auto bound_of_record() -> std::shared_ptr<const void> (*)(const void*, const dimension_names&) {
+  if constexpr (holds_shape<A>) return &bound_record<A>;
+  else return nullptr;
+}
 template <class Op>
 void infer_record(const void* a, view<const tensor_type> in, inference& out) {
   Op::infer(*static_cast<const typename Op::attributes*>(a), in, out);
@@ -103,7 +125,7 @@ inline constexpr operation record{
     detail::shape_only_of<Op>(), detail::alias_of<Op>(), requires { &Op::map; }, &detail::infer_record<Op>, detail::gradient_of_record<Op>(),
     detail::emit_of_record<Op>(), detail::map_of_record<Op>(), &detail::hash_attributes<typename Op::attributes>,
     &detail::equal_attributes<typename Op::attributes>, &detail::print_attributes<typename Op::attributes>, &detail::flops_record<Op>,
-    detail::may_fail_of<Op>()};
+    detail::may_fail_of<Op>(), detail::bound_of_record<typename Op::attributes>()};
 
 // ---- worlds ---------------------------------------------------------------------------------------------------------
 

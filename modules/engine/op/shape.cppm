@@ -53,21 +53,30 @@ constexpr slice_range resolve(const slice_attributes& a, std::int64_t size) {
 }
 constexpr void infer_reshape(const shape& from, const shape& to, dtype element, inference& out) {
   int unknown = -1;
-  std::int64_t known = 1;
+  std::int64_t n = 1, known = 1;
   bool fits = true;            // the product in 64 bits
   for (int i = 0; i < to.rank; ++i) {
     if (to[i].is_number()) fits = !__builtin_mul_overflow(known, to.at(i), &known) && fits;
-    else if (to[i] == dim(dyn) && unknown < 0) unknown = i;
-    else if (!to[i].is_name()) { out.why << "only one extent can be inferred, not those of " << to; return; }
+    else if (to[i].is_name()) continue;
+    else if (unknown < 0) unknown = i;
+    else { out.why << "only one extent can be inferred, not those of " << to; return; }
   }
+  // A name on both sides says nothing about the others; with one on one side alone the rest is not known yet.
+  bool decided = true;
+  bool paired[max_rank]{};
+  for (int i = 0; i < from.rank; ++i) {
+    if (from[i].is_number()) { n *= from.at(i); continue; }
+    int k = 0;
+    while (k < to.rank && !(from[i].is_name() && to[k] == from[i] && !paired[k])) ++k;
+    if (k < to.rank) paired[k] = true;
+    else decided = false;
+  }
+  for (int i = 0; i < to.rank; ++i) decided = decided && (!to[i].is_name() || paired[i]);
   shape s = to;
-  if (from.is_static()) {
-    std::int64_t n = from.size();
-    if (unknown >= 0) {
-      if (!fits || known == 0 || n % known != 0) { out.why << n << " elements do not divide into " << to; return; }
-      s[unknown] = dim(n / known);
-    } else if (to.is_static() && (!fits || n != known)) { out.why << n << " elements do not make " << to; return; }
-  }
+  if (decided && unknown >= 0) {
+    if (!fits || known == 0 || n % known != 0) { out.why << n << " elements do not divide into " << to; return; }
+    s[unknown] = dim(n / known);
+  } else if (decided && (!fits || n != known)) { out.why << n << " elements do not make " << to; return; }
   out.result(element, s);
 }
 }  // namespace detail

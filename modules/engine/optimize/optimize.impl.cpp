@@ -148,9 +148,9 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
   std::vector<std::vector<value>> made(p.nodes().size());
   auto needed = p.reachable();
   std::size_t next_input = 0;
-  std::map<std::int64_t, std::int64_t> names;   // what each named dimension is
+  dimension_names names;
 
-  auto add = [&](const node& n, view<const value> in, auto& self) -> std::vector<value> {
+  auto add = [&](const node& n, view<const value> in, const dimension_names& names, auto& self) -> std::vector<value> {
     if (!n.subprograms.empty()) {
       // A call's nodes take its place, under their own shapes.
       ++counters.inlined_calls;
@@ -158,6 +158,8 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       std::vector<std::vector<value>> inner(sub.nodes().size());
       auto reached = sub.reachable();
       std::size_t next = 0;
+      dimension_names own;
+      for (std::size_t i = 0; i < in.size(); ++i) own.bind(sub.at(sub.inputs()[i]).results[0].dims, in[i].shape());
       const std::string outer = r.path;
       for (std::size_t i = 0; i < sub.nodes().size(); ++i) {
         const node& m = sub.nodes()[i];
@@ -168,7 +170,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
         else {
           std::vector<value> operands;
           for (auto v : m.inputs) operands.push_back(inner[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
-          inner[i] = self(m, operands, self);
+          inner[i] = self(m, operands, own, self);
         }
       }
       r.path = outer;
@@ -177,7 +179,14 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       return results;
     }
     auto before = r.nodes().size();
-    value_id id = r.add(*n.op, n.attributes, in);
+    value_id id = r.add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in);
+    for (const auto& t : r.at(id).results)
+      if (!t.dims.is_static()) {
+        text w;
+        if (!r.path.empty()) w << r.path << ": ";
+        w << n.op->name << ": not all dimensions of " << t.dims << " are those of an input";
+        detail::raise(error_kind::shape, w);
+      }
     if (r.nodes().size() == before) ++counters.common;
     const node copy = r.at(id);
     if (value v = known_shape(copy, in, r)) { ++counters.folded; return {v}; }
@@ -219,14 +228,12 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
           w << "input `" << n.name << "` is " << t.dims << " and is given " << given;
           detail::raise(error_kind::shape, w);
         }
-        for (int d = 0; d < given.rank; ++d) {
-          if (!t.dims[d].is_name()) continue;
-          auto [known, fresh] = names.try_emplace(t.dims[d].code, given.at(d));
-          if (!fresh && known->second != given.at(d)) {
-            text w;
-            w << "input `" << n.name << "`: dimension `" << t.dims[d] << "` is " << given.at(d) << " here and " << known->second << " in another input";
-            detail::raise(error_kind::shape, w);
-          }
+        if (dim clash = names.bind(t.dims, given); clash.is_name()) {
+          int at = 0;
+          while (t.dims[at] != clash || given[at] == names(clash)) ++at;
+          text w;
+          w << "input `" << n.name << "`: dimension `" << clash << "` is " << given[at] << " here and " << names(clash) << " in another input";
+          detail::raise(error_kind::shape, w);
         }
         t.dims = given;
         made[i] = {r.input(n.name, t, n.uniform)};
@@ -243,7 +250,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
         std::vector<value> in;
         for (auto v : n.inputs) in.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
         r.path = n.path.empty() ? p.path : n.path;    // what is found wrong with these extents names the layer
-        made[i] = add(n, in, add);
+        made[i] = add(n, in, names, add);
         break;
       }
     }

@@ -38,6 +38,20 @@ export struct inference {
   }
 };
 
+/// What the named dimensions of inputs are, found where the inputs meet shapes.
+export class dimension_names {
+ public:
+  /// Takes the names of `pattern` to mean what stands at their places in `given`. The name that means two numbers, or a
+  /// dimension that is no name where all is well.
+  dim bind(const shape& pattern, const shape& given);
+  /// What a dimension means; itself where it is no name that is known.
+  dim operator()(dim d) const;
+  shape operator()(shape s) const;
+
+ private:
+  std::vector<std::pair<dim, dim>> known_;
+};
+
 /// The run-time record of an operation: everything the rooms below need to know of it.
 export struct operation {
   std::string_view name;
@@ -56,6 +70,8 @@ export struct operation {
   void (*print)(const void* attributes, text& t);
   double (*flops)(const void* attributes, view<const tensor_type> in, view<const tensor_type> out);
   bool may_fail;                      // a run may find its operands wrong: an index out of range
+  /// The attributes with names replaced by what they mean, or null for attributes without shapes.
+  std::shared_ptr<const void> (*bound)(const void* attributes, const dimension_names&);
 };
 
 export enum class node_kind : std::uint8_t { input, state, constant, operation };

@@ -43,7 +43,7 @@ std::uint64_t hash_node(const node& n, std::uint64_t seed, std::int64_t place, c
     case node_kind::state: h = hash_text(h, n.name); break;
     case node_kind::constant: h = hash_bytes(h, n.constant.data(), n.constant.bytes()); break;
     case node_kind::operation:
-      h = mix(hash_text(h, n.op->name), n.op->hash(n.attributes.get()));
+      h = mix(mix(hash_text(h, n.op->name), static_cast<std::uint64_t>(n.op->version)), n.op->hash(n.attributes.get()));
       for (auto v : n.inputs) h = mix(mix(h, operand(v.node)), static_cast<std::uint64_t>(v.result));
       for (const auto& s : n.subprograms) h = mix(mix(h, s->id().words[0]), s->id().words[1]);
       break;
@@ -60,9 +60,43 @@ bool same_node(const node& a, const node& b) {
   return a.op == b.op && a.inputs == b.inputs && a.subprograms == b.subprograms && a.op->equal(a.attributes.get(), b.attributes.get());
 }
 
+// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.
+dimension_names names_of(const program& sub, view<const tensor_type> operands, std::string_view op, std::string_view path) {
+  dimension_names names;
+  for (std::size_t i = 0; i < operands.size() && i < sub.inputs().size(); ++i)
+    if (dim clash = names.bind(sub.at(sub.inputs()[i]).results[0].dims, operands[i].dims); clash.is_name()) {
+      text t;
+      if (!path.empty()) t << path << ": ";
+      t << op << ": dimension `" << clash << "` of the subprogram is not the same in all operands:";
+      for (const auto& x : operands) t << " " << x.dims;
+      detail::raise(error_kind::shape, t);
+    }
+  return names;
+}
+
 error_kind misfit_of(const tensor_type& a, const tensor_type& b) { return a.element == b.element ? error_kind::shape : error_kind::type; }
 
 }  // namespace
+
+dim dimension_names::bind(const shape& pattern, const shape& given) {
+  for (int i = 0; i < pattern.rank && i < given.rank; ++i) {
+    if (!pattern[i].is_name()) continue;
+    auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == pattern[i]; });
+    if (known == known_.end()) known_.emplace_back(pattern[i], given[i]);
+    else if (!may_equal(known->second, given[i])) return pattern[i];
+    else known->second = better(known->second, given[i]);
+  }
+  return dyn;
+}
+dim dimension_names::operator()(dim d) const {
+  for (const auto& [name, meaning] : known_)
+    if (name == d) return meaning;
+  return d;
+}
+shape dimension_names::operator()(shape s) const {
+  for (int i = 0; i < s.rank; ++i) s[i] = (*this)(s[i]);
+  return s;
+}
 
 const tensor_type& value::type() const { return owner_->type(id_); }
 
@@ -166,7 +200,13 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     in.push_back(v.type());
   }
   if (!subprograms.empty()) {
-    for (const auto& o : subprograms[0]->outputs()) n.results.push_back(subprograms[0]->type(o.value));
+    const program& sub = *subprograms[0];
+    dimension_names names = names_of(sub, in, op.name, path);
+    for (const auto& o : sub.outputs()) {
+      tensor_type t = sub.type(o.value);
+      t.dims = names(t.dims);
+      n.results.push_back(t);
+    }
   } else {
     inference found;
     op.infer(n.attributes.get(), in, found);
@@ -245,6 +285,9 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
   auto needed = sub.reachable();
   std::size_t next_input = 0;
   const std::string outer = path;
+  std::vector<tensor_type> types;
+  for (const auto& v : arguments) types.push_back(v.type());
+  const dimension_names names = names_of(sub, types, "call", path);
   for (std::size_t i = 0; i < sub.nodes_.size(); ++i) {
     const node& n = sub.nodes_[i];
     path = n.path.empty() ? outer : n.path;
@@ -262,7 +305,7 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
         auto base = at_first[static_cast<std::size_t>(v.node)];
         in.emplace_back(this, value_id{base.node, base.result + v.result});
       }
-      at_first[i] = add(*n.op, n.attributes, in, n.subprograms);
+      at_first[i] = add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in, n.subprograms);
     }
   }
   path = outer;
