@@ -156,6 +156,44 @@ BOOST_AUTO_TEST_CASE(dynamic_operands) {
   BOOST_TEST(equal(evaluate(choice + x), {2, 2, 3}));
 }
 
+BOOST_AUTO_TEST_CASE(names_in_a_reshape) {
+  tensor<float, extents<"N", 12>> x(2);
+  for (int i = 0; i < 24; ++i) x[i / 12][i % 12] = static_cast<float>(i);
+  auto folded = reshape<extents<"N", 3, 4>>(x);
+  BOOST_TEST((folded.shape() == shape{2, 3, 4}));
+  BOOST_TEST((evaluate(folded + 1.f).shape() == shape{2, 3, 4}));
+  auto inferred = reshape<extents<"N", dyn, 4>>(x);
+  BOOST_TEST((decltype(inferred)::pattern == shape{"N", 3, 4}));
+  BOOST_TEST((evaluate(inferred).shape() == shape{2, 3, 4}));
+  BOOST_TEST(message_of([&] { reshape<extents<"M", 12>>(x); }) == "reshape: not all dimensions of [Mx12] are those of an operand: [2x12]");
+}
+
+BOOST_AUTO_TEST_CASE(an_executor_without_memory) {
+  program p;
+  p.output("y", value(p.input("x", {dtype::float32, {2}}) + 1));
+  const shape extents[] = {shape{2}};
+  executor e(make_plan(p, extents, target_isa()), nullptr);
+  float x[] = {1, 2}, y[2];
+  BOOST_TEST(message_of([&] { e.run(); }) == "input 0 has no memory; bind it before the run");
+  e.bind_input(0, x);
+  BOOST_TEST(message_of([&] { e.run(); }) == "output 0 has no memory; bind it before the run");
+  e.bind_output(0, y);
+  e.run();
+  BOOST_TEST(y[1] == 3);
+  BOOST_TEST(message_of([&] { e.bind_input(1, x); }) == "a plan of 1 inputs and 1 outputs has none of number 1");
+  e.bind_input(0, nullptr);
+  BOOST_TEST(message_of([&] { e.run(); }) == "input 0 has no memory; bind it before the run");
+}
+
+BOOST_AUTO_TEST_CASE(deep_dynamic_expressions) {
+  constexpr int depth = 300000;      // by recursion the call stack would end far below
+  dynamic<float, 1> d = vector<float>{1, 2};
+  for (int i = 0; i < depth; ++i) d = d + 1.f;
+  dynamic<float, 1> half = vector<float>{1, 2};
+  for (int i = 0; i < depth / 10; ++i) half = half + half * 0.f;
+  BOOST_TEST(equal(evaluate(half), {1, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(fused_through_dynamic) {
   vector<float> x{0.5f, -1, 2};
   dynamic<float, 1> d = make_dynamic(tanh(x));

@@ -1,4 +1,4 @@
-// Running plans: the bound executor, a cache of plans, and the evaluation of typed expressions.
+// Running plans: the bound executor and the evaluation of typed expressions.
 export module lamina:execute;
 import :context;
 import :core;
@@ -31,24 +31,32 @@ export class executor {
   executor(executor&&) noexcept;
   executor& operator=(executor&&) noexcept;
 
-  /// The memory of input or output i; it must stay until the runs that use it are over.
-  inline void bind_input(std::size_t i, const void* data) { bind(input_at_[i], const_cast<void*>(data)); }
-  inline void bind_output(std::size_t i, void* data) { bind(output_at_[i], data); }
+  /// The memory of input or output i; it must stay until the runs that use it are over. Errors: value_error: there is no i.
+  inline void bind_input(std::size_t i, const void* data) { bind_outside(input_at_, i, const_cast<void*>(data)); }
+  inline void bind_output(std::size_t i, void* data) { bind_outside(output_at_, i, data); }
   /// Runs the steps. Errors: value_error where a check fails (an index out of range); no state is assigned then.
+  /// state_error where an input or output is not bound.
   void run();
   /// Binds in order of inputs and outputs, and runs.
   void run(view<const void* const> inputs, view<void* const> outputs);
   const lamina::plan& plan() const { return *plan_; }
   /// Bytes that belong to this executor alone: arena, scratch and bound arguments.
   std::size_t bytes() const;
-  /// Calls to the function of each step take this long; empty until `profile` was called.
-  std::vector<double> profile(int runs);
 
  private:
   struct bound { step_function run; const void* arguments; };
   struct range { std::uint32_t first = 0, count = 0; void* address = nullptr; };
+  void bind_outside(const std::vector<std::int32_t>& buffers, std::size_t i, void* address) {
+    if (i >= buffers.size()) [[unlikely]] no_such_buffer(i);
+    if (buffers[i] < 0) return;                // the program has it, the plan does not use it
+    const auto& r = ranges_[static_cast<std::size_t>(buffers[i])];
+    if (!address && r.address == arguments_) return;      // a tensor of no elements has no address
+    unbound_ += static_cast<std::uint32_t>(!address) - static_cast<std::uint32_t>(!r.address);
+    bind(buffers[i], address);
+  }
+  [[noreturn]] void no_such_buffer(std::size_t i) const;
+  [[noreturn]] void not_bound() const;
   void bind(std::int32_t buffer, void* address) {
-    if (buffer < 0) return;
     auto& r = ranges_[static_cast<std::size_t>(buffer)];
     if (r.address == address) return;
     r.address = address;
@@ -71,6 +79,7 @@ export class executor {
   std::vector<bound> steps_;
   std::vector<range> ranges_;
   std::vector<std::int32_t> input_at_, output_at_;
+  std::uint32_t unbound_ = 0;            // inputs and outputs without memory
   std::vector<parameter*> states_;
   std::vector<packed_form*> packs_;
   std::size_t plain_ = 0;                // number of steps where a run is nothing but steps

@@ -85,8 +85,8 @@ executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store
       case buffer_kind::arena: bind(number, arena_ + b.offset); break;
       case buffer_kind::constant: bind(number, const_cast<std::byte*>(plan.constants()[at].data())); break;
       case buffer_kind::state: bind(number, states_[at]->mutable_data()); break;
-      case buffer_kind::input: input_at_[at] = number; break;
-      case buffer_kind::output: output_at_[at] = number; break;
+      case buffer_kind::input: input_at_[at] = number; ++unbound_; break;
+      case buffer_kind::output: output_at_[at] = number; ++unbound_; break;
       case buffer_kind::packed: {
         const auto& k = plan.packs()[at];
         packs_[at] = &store->packed(store->index(plan.state_names()[static_cast<std::size_t>(k.state)]), k.format);
@@ -94,6 +94,11 @@ executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store
       }
     }
   }
+  // Memory of no bytes needs no address: what stands for it is never read.
+  for (std::size_t i = 0; i < input_at_.size(); ++i)
+    if (plan.input_types()[i].bytes() == 0) bind_input(i, arguments_);
+  for (std::size_t i = 0; i < output_at_.size(); ++i)
+    if (plan.output_types()[i].bytes() == 0) bind_output(i, arguments_);
   pack();
   if ((!pool || pool->threads() == 1) && packs_.empty() && plan.checks().empty() && plan.assigned_states().empty()) plain_ = plan.cost().steps;
 }
@@ -146,6 +151,7 @@ void executor::check() const {
 }
 
 void executor::run() {
+  if (unbound_ != 0) [[unlikely]] not_bound();
   if (plain_) {
     // The hot path: nothing to pack, check or assign, one thread.
     for (const bound *step = steps_.data(), *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
@@ -170,15 +176,19 @@ std::size_t executor::bytes() const {
   return memory_.bytes() + steps_.size() * sizeof(bound) + ranges_.size() * sizeof(range);
 }
 
-std::vector<double> executor::profile(int runs) {
-  std::vector<double> seconds(plan_->cost().steps);
-  for (int r = 0; r < runs; ++r)
-    for (std::size_t i = 0; i < seconds.size(); ++i) {
-      auto begin = std::chrono::steady_clock::now();
-      steps_[i].run(steps_[i].arguments, scratch_);
-      seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / runs;
-    }
-  return seconds;
+void executor::no_such_buffer(std::size_t i) const {
+  text t;
+  t << "a plan of " << input_at_.size() << " inputs and " << output_at_.size() << " outputs has none of number " << i;
+  detail::raise(error_kind::value, t);
+}
+void executor::not_bound() const {
+  text t;
+  auto look = [&](const std::vector<std::int32_t>& buffers, std::string_view what) {
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      if (buffers[i] >= 0 && !ranges_[static_cast<std::size_t>(buffers[i])].address && t.empty()) t << what << " " << i << " has no memory; bind it before the run";
+  };
+  look(input_at_, "input"), look(output_at_, "output");
+  detail::raise(error_kind::state, t);
 }
 
 // ---- typed evaluation -----------------------------------------------------------------------------------------------

@@ -215,7 +215,12 @@ struct lazy {
           return result{a, {{std::forward<X>(x)}...}, *same};      // an operand that is moved from keeps its shape
       const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
       inference r;
-      Op::infer(a.value, view<const tensor_type>(in, sizeof...(X)), r);
+      if constexpr (detail::holds_shape<typename Op::attributes>) {
+        dimension_names names;
+        (names.bind(bare<X>::pattern, x.shape()), ...);
+        Op::infer(detail::bound_to(a.value, names), view<const tensor_type>(in, sizeof...(X)), r);
+        if (r.why.empty() && !r.results[0].dims.is_static()) r.why << "not all dimensions of " << r.results[0].dims << " are those of an operand";
+      } else Op::infer(a.value, view<const tensor_type>(in, sizeof...(X)), r);
       if (!r.why.empty()) detail::misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
       return result{a, {{std::forward<X>(x)}...}, r.results[0].dims};
     }
@@ -316,6 +321,32 @@ value lower(const E& e, lowering& l) {
 
 // ---- type erasure ---------------------------------------------------------------------------------------------------
 
+namespace detail {
+/// An expression behind a `dynamic`, whatever its type.
+class dynamic_node {
+ public:
+  virtual ~dynamic_node() = default;
+  virtual const lamina::shape& shape() const = 0;
+  virtual value lower(lowering&) const = 0;
+  virtual const char* tag() const = 0;
+  /// Calls f for each `dynamic` that the expression holds itself.
+  virtual void each(void (*f)(void* to, const dynamic_node* inner), void* to) const = 0;
+};
+using dynamic_pointer = std::shared_ptr<const dynamic_node>;
+
+/// Lowers what a `dynamic` holds. However deep they are nested, the call stack stays flat.
+value lower_dynamic(const dynamic_node& node, lowering& l);
+/// Lets go of what a `dynamic` holds, with a flat call stack too.
+void release(dynamic_pointer node) noexcept;
+
+template <class E, class F>
+void visit_dynamics(const E& e, F&& f) {
+  if constexpr (requires { typename E::operation; }) e.operands.each([&](auto, const auto& x) { visit_dynamics(x, f); });
+  else if constexpr (requires { e.inner(); }) visit_dynamics(e.inner(), f);
+  else if constexpr (requires { e.node(); }) f(e.node());
+}
+}  // namespace detail
+
 /// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
 /// common subexpressions and fusion work. Errors: state_error when an empty one is used.
 export template <Element T, int Rank>
@@ -330,6 +361,13 @@ class dynamic {
   template <Symbolic E>
     requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy> && std::same_as<typename E::element_type, T> && E::pattern.rank == Rank)
   dynamic(E e) : node_(std::make_shared<holder<E>>(std::move(e))) {}
+  dynamic(const dynamic&) = default;
+  dynamic(dynamic&&) noexcept = default;
+  dynamic& operator=(dynamic other) noexcept {
+    node_.swap(other.node_);
+    return *this;
+  }
+  ~dynamic() { detail::release(std::move(node_)); }
 
   const lamina::shape& shape() const { return held().shape(); }
   bool is_empty() const { return !node_; }
@@ -338,36 +376,28 @@ class dynamic {
   const E* try_cast() const {
     return node_ && node_->tag() == &tag_of<E> ? &static_cast<const holder<E>&>(*node_).value : nullptr;
   }
-  value lower(lowering& l) const {
-    const void* key = &held();
-    if (value v = l.known(key)) return v;
-    value v = node_->lower(l);
-    l.remember(key, v);
-    return v;
-  }
+  value lower(lowering& l) const { return detail::lower_dynamic(held(), l); }
+  const detail::dynamic_node* node() const { return node_.get(); }
 
  private:
   template <class E>
   static constexpr char tag_of = 0;
-  struct holder_base {
-    virtual ~holder_base() = default;
-    virtual const lamina::shape& shape() const = 0;
-    virtual value lower(lowering&) const = 0;
-    virtual const char* tag() const = 0;
-  };
   template <class E>
-  struct holder final : holder_base {
+  struct holder final : detail::dynamic_node {
     explicit holder(E e) : value(std::move(e)) {}
     const lamina::shape& shape() const override { return value.shape(); }
     lamina::value lower(lowering& l) const override { return lamina::lower(value, l); }
     const char* tag() const override { return &tag_of<E>; }
+    void each(void (*f)(void*, const detail::dynamic_node*), void* to) const override {
+      detail::visit_dynamics(value, [&](const detail::dynamic_node* inner) { f(to, inner); });
+    }
     E value;
   };
-  const holder_base& held() const {
+  const detail::dynamic_node& held() const {
     if (!node_) detail::raise(error_kind::state, "dynamic: this one is empty");
     return *node_;
   }
-  std::shared_ptr<const holder_base> node_;
+  detail::dynamic_pointer node_;
 };
 /// Any operand behind one type.
 export template <Symbolic E>

@@ -58,4 +58,44 @@ value lowering::known(const void* node) const {
   return i == known_.end() ? value() : i->second;
 }
 
+value detail::lower_dynamic(const dynamic_node& node, lowering& l) {
+  std::vector<const dynamic_node*> waiting{&node};
+  while (!waiting.empty()) {
+    const dynamic_node* top = waiting.back();
+    if (l.known(top)) {
+      waiting.pop_back();
+      continue;
+    }
+    const auto before = waiting.size();
+    struct search { lowering& l; std::vector<const dynamic_node*>& waiting; } found{l, waiting};
+    top->each([](void* to, const dynamic_node* inner) {
+      auto& f = *static_cast<search*>(to);
+      if (inner && !bool(f.l.known(inner))) f.waiting.push_back(inner);
+    }, &found);
+    if (waiting.size() > before) continue;
+    l.remember(top, top->lower(l));
+    waiting.pop_back();
+  }
+  return l.known(&node);
+}
+
+void detail::release(dynamic_pointer node) noexcept {
+  // The outermost call destroys; those that it causes only add to its list.
+  static thread_local std::vector<dynamic_pointer>* destroying = nullptr;
+  if (!node || node.use_count() > 1) return;
+  if (destroying) {
+    destroying->push_back(std::move(node));
+    return;
+  }
+  std::vector<dynamic_pointer> list;
+  destroying = &list;
+  list.push_back(std::move(node));
+  while (!list.empty()) {
+    dynamic_pointer last = std::move(list.back());
+    list.pop_back();
+    last.reset();
+  }
+  destroying = nullptr;
+}
+
 }  // namespace lamina
