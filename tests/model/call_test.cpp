@@ -51,6 +51,20 @@ static_assert(RunsInto<net_type, matrix<float>, matrix<float>> && !RunsInto<net_
 
 BOOST_AUTO_TEST_SUITE(calls)
 
+BOOST_AUTO_TEST_CASE(a_model_is_the_program_of_its_formula) {
+  net_type net;
+  program p;
+  const value x = p.input("input", {dtype::float32, {"N", 4}});
+  auto linear = [&](const value& in, const char* weight, const char* bias, const shape& extents) {
+    const value w = p.state(weight, {dtype::float32, extents});
+    return value(matmul(in, w, {.transpose_b = true}) + p.state(bias, {dtype::float32, {extents[0]}}));
+  };
+  const value hidden = tanh(linear(x, "hidden.weight", "hidden.bias", {8, 4}));
+  p.output("output", linear(hidden, "head.weight", "head.bias", {3, 8}));
+  BOOST_TEST(net.core().inference().dump() == p.dump());
+  BOOST_TEST((net.core().inference().id() == p.id()));
+}
+
 BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
   net_type net;
   auto said = error_of([&] { net(matrix<float>(2, 5)); });
