@@ -244,4 +244,39 @@ BOOST_AUTO_TEST_CASE(tensors_may_not_overlap_or_repeat) {
           {"tensor `a`: the header names it twice"});
 }
 
+BOOST_AUTO_TEST_CASE(names_are_made_printable) {
+  BOOST_CHECK_EQUAL(printable("conv.weight"), "conv.weight");
+  BOOST_CHECK_EQUAL(printable(""), "");
+  BOOST_CHECK_EQUAL(printable("a\n\r\tb\x1b[31m\x7f"), "a\\n\\r\\tb\\x1b[31m\\x7f");
+  BOOST_CHECK_EQUAL(printable(std::string_view("\0x", 2)), "\\x00x");
+  BOOST_CHECK_EQUAL(printable("\xc3\xa4 \xc2\x9b \xe2\x82\xac"), "\xc3\xa4 \\xc2\\x9b \xe2\x82\xac");
+  BOOST_CHECK_EQUAL(printable(std::string(100, 'a')), std::string(100, 'a'));
+  BOOST_CHECK_EQUAL(printable(std::string(101, 'a')), std::string(100, 'a') + "... (101 bytes)");
+  BOOST_CHECK_EQUAL(printable("\xc3\xa4\xc3\xa4", 3), "\xc3\xa4... (4 bytes)");
+  BOOST_CHECK_EQUAL(printable("\xc3\xa4", 1), "... (2 bytes)");
+}
+
+BOOST_AUTO_TEST_CASE(an_error_is_one_short_line_whatever_a_file_calls_its_tensors) {
+  test_files::folder dir;
+  const std::string evil = R"(a\n\u001b[31m\u007f)" + std::string(5000, 'x'), u8 = R"("shape":[8],"data_offsets":[0,8]})";
+  for (const std::string& header : {
+           R"({")" + evil + R"(":7})",
+           R"({")" + evil + R"(":{"dtype":"U8",)" + u8 + R"(,")" + evil + R"(":{}})",
+           R"({")" + evil + R"(":{"dtype":"U7",)" + u8 + "}",
+           R"({")" + evil + R"(":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}})",
+           R"({")" + evil + R"(":{"dtype":"BOOL",)" + u8 + "}",
+           R"({"w":{"dtype":")" + evil + "\"," + u8 + "}",
+           R"({"w":{")" + evil + R"(":"U8"}})",
+           R"({"w":{"dtype":"U8","shape":[-)" + std::string(5000, '1') + "]}}"}) {
+    test_files::write_raw(dir / "evil", file_of(header, std::string(8, '\2')));
+    BOOST_CHECK_EXCEPTION(read_safetensors(dir / "evil"), file_error, [&](const file_error& e) {
+      const std::string_view what = e.what();
+      bool good = what.size() < 400 && what.starts_with(dir / "evil");
+      for (char c : what) good &= static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+      BOOST_TEST_MESSAGE(what);
+      return good;
+    });
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

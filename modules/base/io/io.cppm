@@ -6,6 +6,12 @@ import lamina.std;
 
 namespace lamina {
 
+// ---- names from files -----------------------------------------------------------------------------------------------
+
+/// A name or text from a file as it may stand in one line of a message or a terminal: control characters are written as
+/// \n, \t, \r or \x1b, and of a long one `most` bytes and its length remain.
+export std::string printable(std::string_view name, std::size_t most = 100);
+
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 /// Takes the bytes of a file that is being written.

@@ -47,7 +47,7 @@ class header_reader final : public json::events {
     if (at_ == place::top) {
       bool is_metadata = key_ == metadata_key;
       if (!names_.insert(key_).second) {
-        reason << "tensor `" << shown(key_) << "`: the header names it twice";
+        reason << "tensor `" << printable(key_) << "`: the header names it twice";
         return false;
       }
       if (!is_metadata) tensors.emplace_back().name = key_;
@@ -59,7 +59,7 @@ class header_reader final : public json::events {
     }
     auto& t = tensors.back();
     bool* known = key_ == "dtype" ? &t.has_type : key_ == "shape" ? &t.has_shape : key_ == "data_offsets" ? &t.has_offsets : nullptr;
-    if (!known) return refuse("keys are dtype, shape and data_offsets, and this is `", shown(key_), "`");
+    if (!known) return refuse("keys are dtype, shape and data_offsets, and this is `", printable(key_), "`");
     if (std::exchange(*known, true)) return refuse(key_, " is given twice");
     return go(key_ == "dtype" ? place::type : key_ == "shape" ? place::shape_value : place::offsets_value);
   }
@@ -100,7 +100,7 @@ class header_reader final : public json::events {
   }
   bool other_number(const char* spelling, std::size_t count) override {
     if (!in_numbers()) return unexpected("a number");
-    return refuse(key_, " holds ", shown({spelling, count}), ", which is no integer in 0..2^63 - 1");
+    return refuse(key_, " holds ", printable({spelling, count}), ", which is no integer in 0..2^63 - 1");
   }
   bool other(const char* name) override { return unexpected(name); }
   void error(std::size_t byte) override { reason << "the header is not JSON: error at byte " << byte; }
@@ -111,13 +111,11 @@ class header_reader final : public json::events {
   };
   bool go(place p) { at_ = p; return true; }
   bool in_numbers() const { return at_ == place::shape || at_ == place::offsets; }
-  // A part of a hostile name that fits a line.
-  static std::string_view shown(std::string_view name) { return name.substr(0, 100); }
   template <class... T>
   bool refuse(const T&... words) {
     bool in_metadata = at_ == place::metadata || at_ == place::metadata_value || at_ == place::metadata_text;
     if (in_metadata) reason << metadata_key << ": ";
-    else if (!tensors.empty()) reason << "tensor `" << shown(tensors.back().name) << "`: ";
+    else if (!tensors.empty()) reason << "tensor `" << printable(tensors.back().name) << "`: ";
     (reason << ... << words);
     return false;
   }
@@ -141,7 +139,7 @@ class header_reader final : public json::events {
 /// Checks one description against the bytes that there are and those that the tensors before it took.
 void check(const std::string& path, description& d, std::int64_t taken, std::int64_t available) {
   text t;
-  t << "tensor `" << std::string_view(d.name).substr(0, 200) << "`: ";
+  t << "tensor `" << printable(d.name) << "`: ";
   auto fail = [&] { file_failure(path, t); };
 
   int type = 0;
@@ -149,7 +147,7 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
   if (type == dtype_count) {
     t << "dtype is to be one of";
     for (auto n : format_names) t << ' ' << n;
-    t << ", and this is " << std::string_view(d.type).substr(0, 40);
+    t << ", and this is " << printable(d.type, 40);
     fail();
   }
   d.checked = {static_cast<dtype>(type), shape::of(d.extents)};
@@ -182,7 +180,7 @@ any_tensor take(const std::string& path, const description& d, std::byte* bytes,
     for (std::size_t i = 0; i < size; ++i)
       if (static_cast<unsigned>(bytes[i]) > 1) {
         text t;
-        t << "tensor `" << std::string_view(d.name).substr(0, 200) << "`: bytes of BOOL are to be 0 or 1, and element " << i
+        t << "tensor `" << printable(d.name) << "`: bytes of BOOL are to be 0 or 1, and element " << i
           << " is " << static_cast<unsigned>(bytes[i]);
         file_failure(path, t);
       }
@@ -255,7 +253,7 @@ void write_safetensors(const std::string& path, view<const named_tensor> tensors
   for (auto& t : tensors) {
     if (t.name == metadata_key || !names.insert(t.name).second) {
       text e;
-      e << path << ": tensor `" << t.name << "`: " << (t.name == metadata_key ? "this name is reserved" : "two tensors have this name");
+      e << path << ": tensor `" << printable(t.name) << "`: " << (t.name == metadata_key ? "this name is reserved" : "two tensors have this name");
       detail::raise(error_kind::value, e);
     }
     order.push_back(&t);

@@ -177,7 +177,7 @@ void load_parameters(parameter_store& store, const std::string& path) {
   std::vector<std::pair<parameter*, const any_tensor*>> found;
   auto fail = [&](const std::string& name, auto&&... words) {
     text t;
-    t << path << ": parameter `" << name << "` ";
+    t << path << ": parameter `" << printable(name) << "` ";
     ((t << words), ...);
     detail::raise(error_kind::file, t);
   };
