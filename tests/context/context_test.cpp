@@ -4,6 +4,8 @@
 #include <atomic>
 #include <memory>
 #include <set>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -83,6 +85,14 @@ BOOST_AUTO_TEST_CASE(threads_are_as_asked) {
   BOOST_CHECK_EQUAL(default_context().threads(), 1);
   BOOST_CHECK(&default_context() == &default_context());
   BOOST_CHECK(two.isa() == isa::sse2);
+}
+
+BOOST_AUTO_TEST_CASE(a_number_of_threads_beyond_all_machines_is_refused) {
+  BOOST_CHECK_EQUAL(context(1024, isa::sse2).threads(), 1024);
+  for (int threads : {1025, 2147483647}) BOOST_CHECK_THROW(context(threads, isa::sse2), value_error);
+  BOOST_CHECK_EXCEPTION(context(100000, isa::sse2), value_error, [](const value_error& e) {
+    return std::string_view(e.what()) == "context: 100000 threads are asked for, and at most 1024 are allowed";
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

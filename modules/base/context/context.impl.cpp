@@ -333,9 +333,20 @@ struct context::shared {
   std::map<std::size_t, void*> overflow;   // slots beyond the flat array
 };
 
+// A number beyond all machines is a mistake, and the system would fail in the midst of starting so many.
+static int checked(int threads) {
+  constexpr int most = 1024;
+  if (threads > most) {
+    text t;
+    t << "context: " << threads << " threads are asked for, and at most " << most << " are allowed";
+    detail::raise(error_kind::value, t);
+  }
+  return threads;
+}
+
 context::context() : context(1, target_isa()) {}
 context::context(int threads, lamina::isa set)
-    : isa_(set), threads_(threads > 0 ? threads : available_cores()),
+    : isa_(set), threads_(checked(threads > 0 ? threads : available_cores())),
       slots_(std::make_unique<std::atomic<void*>[]>(slot_count)), shared_(std::make_unique<shared>()) {
   if (!machine_has(set)) {
     text t;
