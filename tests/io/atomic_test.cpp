@@ -142,6 +142,8 @@ BOOST_AUTO_TEST_CASE(devices_and_pipes_are_written_in_place) {
 BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_named_with_its_reason) {
   test_files::folder dir;
   BOOST_CHECK_EXCEPTION(write_words(dir / "", "x"), file_error, (says{{"a file name is expected"}}));
+  BOOST_CHECK_EXCEPTION(write_words("", "x"), file_error, (says{{"the path is empty: cannot be written: a file name is expected"}}));
+  BOOST_CHECK_EXCEPTION(read_idx(""), file_error, (says{{"the path is empty: cannot be read"}}));
   BOOST_CHECK_EXCEPTION(write_words(dir.path.string(), "x"), file_error, (says{{dir.path.string(), "Is a directory"}}));
   BOOST_CHECK_EXCEPTION(write_words(dir / "none/a", "x"), file_error, (says{{dir / "none/a", "No such file or directory"}}));
   write_words(dir / "a", "old");

@@ -93,6 +93,12 @@ BOOST_AUTO_TEST_CASE(damaged_compression_is_told) {
   flipped[bytes.size() - 6] ^= 1;
   test_files::write_raw(dir / "sum", flipped);
   BOOST_CHECK_EXCEPTION(read_idx(dir / "sum"), file_error, (says{{"the compressed data is damaged", "incorrect data check"}}));
+  auto twisted = bytes;
+  for (std::size_t i = 20; i < 200; ++i) twisted[i] = static_cast<char>(0xff);
+  for (const auto& damaged : {flipped, twisted}) {
+    test_files::write_raw(dir / "damaged", damaged);
+    BOOST_CHECK_EXCEPTION(read_idx(dir / "damaged"), file_error, [](const file_error& e) { return std::string_view(e.what()).find("<fd:") == std::string_view::npos; });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_bomb_takes_no_more_memory_than_its_header_promises) {

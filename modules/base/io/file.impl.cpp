@@ -14,7 +14,7 @@ namespace lamina::detail {
 /// Raises a file_error: the file, then what is wrong with it.
 [[noreturn]] void file_failure(std::string_view path, std::string_view what) {
   text t;
-  t << path << ": " << what;
+  t << (path.empty() ? std::string_view("the path is empty") : path) << ": " << what;
   raise(error_kind::file, t);
 }
 [[noreturn]] void file_failure(std::string_view path, const text& what) { file_failure(path, what.view()); }

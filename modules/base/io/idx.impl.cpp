@@ -58,9 +58,12 @@ class byte_source {
     int state = Z_OK;
     const char* words = ::gzerror(stream_, &state);
     if (state == Z_ERRNO) detail::system_failure(path_, "cannot be read", errno);
+    // The stream was opened by number, which zlib gives for a name.
+    std::string_view reason = words;
+    if (auto colon = reason.find(">: "); reason.starts_with("<fd:") && colon != reason.npos) reason.remove_prefix(colon + 3);
     text t;
     if (state == Z_BUF_ERROR) t << "the compressed data ends too early (is the file truncated?)";
-    else t << "the compressed data is damaged: " << words;
+    else t << "the compressed data is damaged: " << reason;
     file_failure(path_, t);
   }
   std::string path_;
