@@ -154,6 +154,8 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit_each_other_are_told) {
   write_part(dir, "train", 4, false);
   test_files::write_raw(dir / "train-labels-idx1-ubyte", idx(12, {1}, "1234"));
   BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"uint8 labels of rank 1 are expected, and this holds int32[1]"}}));
+  write_part(dir, "train", 0, false);
+  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-images-idx3-ubyte: at least one image is expected, and this holds none"}}));
   test_files::write_raw(dir / "train-images-idx3-ubyte", "PK\3\4 not an idx file");
   BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-images-idx3-ubyte: magic number"}}));
 }

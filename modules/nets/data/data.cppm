@@ -108,7 +108,7 @@ image_dataset from_idx(const std::string& images, const std::string& labels, std
 
 /// Fashion-MNIST: 60000 images for training and 10000 for testing, [1 x 28 x 28], ten classes of clothing.
 /// `directory` holds {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with .gz.
-/// Errors: file_error, for missing data with the way to get it.
+/// Errors: file_error, for missing data with the way to get it, and for files without an image.
 /// Source: Xiao, Rasul, Vollgraf, "Fashion-MNIST" (2017), arXiv:1708.07747.
 image_dataset fashion_mnist(part p, const std::string& directory = std::string(fashion_mnist_directory), normalisation n = {});
 

@@ -129,6 +129,7 @@ image_dataset datasets::fashion_mnist(part p, const std::string& directory, norm
     t << images << ": images of [28x28] are expected, and these are " << result.image_shape();
     detail::raise(error_kind::file, t);
   }
+  if (result.size() == 0) detail::raise(error_kind::file, images + ": at least one image is expected, and this holds none");
   return result;
 }
 
