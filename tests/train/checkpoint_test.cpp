@@ -1,10 +1,12 @@
 // Checkpoints: training that was interrupted goes on with the bits of one that was not.
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "files.h"
@@ -45,7 +47,7 @@ BOOST_AUTO_TEST_SUITE(checkpoints)
 BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
   auto check = [](auto whole, auto fresh) {
     test_files::folder dir;
-    train(whole, options({}));
+    const auto all = train(whole, options({}));
     // Within the first epoch, at its last batch, after the first batch of a later one, before the very last batch.
     for (std::int64_t stop : {std::int64_t(2), batches, 2 * batches + 1, 4 * batches - 1}) {
       const auto file = dir / std::to_string(stop);
@@ -54,8 +56,16 @@ BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
       BOOST_TEST(!same_bits(first.parameters(), whole.parameters()));
       auto report = train(second, options(file, true));
       BOOST_TEST(!report.stopped);
-      BOOST_TEST(report.epochs.front().epoch == stop / batches + 1);
+      BOOST_TEST(report.epochs.size() == 4u);
       BOOST_TEST(same_bits(second.parameters(), whole.parameters()), "stopped after " << stop << " batches");
+      // The report is that of the whole training, and the epoch that was cut counts as a whole.
+      for (std::size_t e = 0; e < 4; ++e) {
+        BOOST_TEST(report.epochs[e].epoch == static_cast<std::int64_t>(e) + 1);
+        BOOST_TEST(std::abs(report.epochs[e].loss - all.epochs[e].loss) < 1e-12);
+        BOOST_TEST(std::abs(report.epochs[e].accuracy - all.epochs[e].accuracy) < 1e-12);
+        BOOST_TEST(report.epochs[e].learning_rate == all.epochs[e].learning_rate);
+        BOOST_TEST(report.epochs[e].seconds > 0.0);
+      }
     }
   };
   check(regular_model({.seed = 1}), regular_model({.seed = 1}));
@@ -73,7 +83,7 @@ BOOST_AUTO_TEST_CASE(stopped_at_the_end_of_an_epoch) {
   BOOST_TEST(report.stopped);
   BOOST_TEST(report.epochs.size() == 2u);
   report = train(second, options(dir / "checkpoint", true));
-  BOOST_TEST(report.epochs.size() == 2u);
+  BOOST_TEST(report.epochs.size() == 4u);
   BOOST_TEST(same_bits(second.parameters(), whole.parameters()));
 }
 
@@ -86,7 +96,8 @@ BOOST_AUTO_TEST_CASE(stopped_twice) {
   o.observer = [n = 0](const training_progress& p) mutable { return p.epoch_ended || ++n < 4; };
   regular_model again({.seed = 1}), last({.seed = 1});
   train(again, o);
-  train(last, options(dir / "checkpoint", true));
+  auto report = train(last, options(dir / "checkpoint", true));
+  BOOST_TEST(report.epochs.size() == 4u);
   BOOST_TEST(same_bits(last.parameters(), whole.parameters()));
 }
 
@@ -94,12 +105,105 @@ BOOST_AUTO_TEST_CASE(no_checkpoint_yet_and_nothing_left_to_do) {
   test_files::folder dir;
   regular_model whole({.seed = 1}), net({.seed = 1}), after({.seed = 1});
   train(whole, options({}));
-  train(net, options(dir / "checkpoint", true));
+  auto with_validation = options(dir / "checkpoint", true);
+  with_validation.validation = squares(10, 2);
+  const auto first = train(net, with_validation);
   BOOST_TEST(same_bits(net.parameters(), whole.parameters()));
   BOOST_TEST(dir.count() == 1);     // and no temporary file
-  auto report = train(after, options(dir / "checkpoint", true));
-  BOOST_TEST(report.epochs.empty());
+  // The checkpoint of a complete training brings its report.
+  auto report = train(after, with_validation);
+  BOOST_TEST(!report.stopped);
+  BOOST_REQUIRE(report.epochs.size() == 4u);
+  for (std::size_t e = 0; e < 4; ++e) {
+    BOOST_TEST(report.epochs[e].epoch == first.epochs[e].epoch);
+    BOOST_TEST(report.epochs[e].loss == first.epochs[e].loss);
+    BOOST_TEST(report.epochs[e].seconds == first.epochs[e].seconds);
+    BOOST_TEST(*report.epochs[e].validation_loss == *first.epochs[e].validation_loss);
+    BOOST_TEST(*report.epochs[e].validation_accuracy == *first.epochs[e].validation_accuracy);
+  }
+  BOOST_TEST(report.images_per_second > 0.0);
   BOOST_TEST(same_bits(after.parameters(), whole.parameters()));
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_of_more_epochs_than_asked_for) {
+  test_files::folder dir;
+  regular_model net({.seed = 1}), cut({.seed = 1}), other({.seed = 1});
+  train(net, options(dir / "checkpoint"));
+  interrupted(cut, dir / "cut", 3 * batches + 2);
+  train(other, options({}));      // its states are all there
+  const auto before = other;
+  for (auto [name, words] : {std::pair("checkpoint", "has 4 epochs and 0 batches already, and training is to have 3 epochs"),
+                             std::pair("cut", "has 3 epochs and 2 batches already, and training is to have 3 epochs")}) {
+    auto o = options(dir / name, true);
+    o.epochs = 3;
+    const auto bytes = test_files::read_raw(dir / name);
+    BOOST_TEST(error_of([&] { train(other, o); }) == "value_error: " + (dir / name) + ": " + words + "; ask for more, or remove the file to begin anew");
+    BOOST_TEST(same_bits(other.parameters(), before.parameters()));
+    BOOST_TEST(test_files::read_raw(dir / name) == bytes);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_ends_a_training_that_is_complete_ends_nothing) {
+  // At the last batch, during the last validation.
+  for (bool at_batch : {true, false}) {
+    test_files::folder dir;
+    regular_model net({.seed = 1});
+    auto o = options(dir / "checkpoint");
+    o.validation = squares(10, 2);
+    o.observer = [&](const training_progress& p) { return !(p.epoch == 4 && (at_batch ? p.batch == batches : p.epoch_ended)); };
+    auto report = train(net, o);
+    BOOST_TEST(!report.stopped);
+    BOOST_TEST(report.epochs.size() == 4u);
+    BOOST_TEST(report.epochs.back().validation_loss.has_value());
+    auto at = load_checkpoint(net.parameters(), dir / "checkpoint");
+    BOOST_TEST(at.epoch == 4);
+    BOOST_TEST(at.batch == 0);
+  }
+  // At the last batch of another epoch training ends after its validation.
+  test_files::folder dir;
+  regular_model net({.seed = 1});
+  auto o = options(dir / "checkpoint");
+  o.validation = squares(10, 2);
+  o.observer = [](const training_progress& p) { return p.epoch_ended || p.epoch < 2 || p.batch < batches; };
+  auto report = train(net, o);
+  BOOST_TEST(report.stopped);
+  BOOST_TEST(report.epochs.size() == 2u);
+  BOOST_TEST(report.epochs.back().validation_loss.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(other_batches_of_the_same_number_are_refused) {
+  test_files::folder dir;
+  auto run = [&](std::int64_t images, std::int64_t batch, bool resume) {
+    regular_model net({.seed = 1});
+    return fit(net, squares(images, 1), loss::cross_entropy{}, optim::adam{},
+               {.epochs = 3, .batch = batch, .observer = [&](const training_progress&) { return resume; }, .checkpoint = dir / "checkpoint", .resume = resume});
+  };
+  BOOST_TEST(run(101, 51, false).stopped);
+  BOOST_TEST(error_of([&] { run(101, 70, true); }) ==
+             "value_error: " + (dir / "checkpoint") + ": " "was written with batches of 51 from 101 images and training goes on with batches of 70 from 101 images");
+  BOOST_TEST(error_of([&] { run(100, 51, true); }) ==
+             "value_error: " + (dir / "checkpoint") + ": " "was written with batches of 51 from 101 images and training goes on with batches of 51 from 100 images");
+  BOOST_TEST(run(101, 51, true).epochs.size() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(names_of_a_hostile_file_fit_one_line) {
+  test_files::folder dir;
+  regular_model net({.seed = 1});
+  const std::string evil = "a\n\x1b[31m" + std::string(5000, 'x');
+  auto one_line = [&](const std::string& said, const std::string& name) {
+    BOOST_TEST(holds(said, "`a\\n\\x1b[31mxxx"));
+    BOOST_TEST(said.size() < 400u);
+    for (char c : said) BOOST_TEST((static_cast<unsigned char>(c) >= 0x20 && c != 0x7f), name);
+  };
+  save(net, dir / "weights");
+  save_checkpoint(net.parameters(), {}, dir / "checkpoint");
+  for (const char* name : {"weights", "checkpoint"}) {
+    auto file = read_safetensors(dir / name);
+    file.tensors.push_back({evil, any_tensor(tensor_type{dtype::float32, shape{2}})});
+    write_safetensors(dir / "evil", {file.tensors.data(), file.tensors.size()}, file.metadata);
+    if (std::string(name) == "weights") one_line(error_of([&] { load(net, dir / "evil"); }), name);
+    else one_line(error_of([&] { load_checkpoint(net.parameters(), dir / "evil"); }), name);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
@@ -137,9 +241,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   refuses("negative", "the position is negative");
   changed("endless", "epoch", "99999999999999999999");
   refuses("endless", "beyond all bounds");
+  changed("sizeless", "batch_size", nullptr);
+  refuses("sizeless", "metadata `batch_size` is missing or no number");
+  changed("imageless", "images", nullptr);
+  refuses("imageless", "metadata `images` is missing or no number");
   changed("astray", "batch", "3");
   refuses("astray", "value_error: " + (dir / "astray") + ": stands at batch 3 of epoch 2 after 7 batches, which is no place in epochs of 5 batches");
-  refuses("good", "which is no place in epochs of 9 batches", {.epochs = 4, .batch = 4, .seed = 3, .resume = true});
+  refuses("good", "batches of 8 from 36 images and training goes on with batches of 4 from 36 images", {.epochs = 4, .batch = 4, .seed = 3, .resume = true});
   refuses("good", "was written with seed 3 and training goes on with seed 4", {.epochs = 4, .batch = 8, .seed = 4, .resume = true});
 
   auto tensors = good.tensors;
@@ -156,6 +264,17 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   write_safetensors(dir / "shaped", {tensors.data(), tensors.size()}, good.metadata);
   refuses("shaped", "state `optimiser.conv.bias.first` is ");
 
+  for (bool there : {true, false}) {
+    tensors = good.tensors;
+    if (there)
+      for (auto& t : tensors) {
+        if (t.name == "report.epochs") t.value = any_tensor(tensor_type{dtype::float64, shape{9, 7}});
+      }
+    else std::erase_if(tensors, [](const auto& t) { return t.name == "report.epochs"; });
+    write_safetensors(dir / "figures", {tensors.data(), tensors.size()}, good.metadata);
+    refuses("figures", there ? "state `report.epochs` is float64[9x7], and float64[2x7] is expected" : "lacks the figures of its epochs");
+  }
+
   // Where it cannot be written, the error says so.
   auto o = options(dir / "absent/checkpoint");
   regular_model other({.seed = 1});
@@ -165,12 +284,15 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
 BOOST_AUTO_TEST_CASE(by_hand) {
   test_files::folder dir;
   regular_model a({.seed = 1}), b({.seed = 2});
-  save_checkpoint(a.parameters(), {2, 3, 13, -5}, dir / "checkpoint");
+  save_checkpoint(a.parameters(), {2, 3, 13, -5, 5, 23}, dir / "checkpoint");
   auto at = load_checkpoint(b.parameters(), dir / "checkpoint");
   BOOST_TEST(at.epoch == 2);
   BOOST_TEST(at.batch == 3);
   BOOST_TEST(at.step == 13);
   BOOST_TEST(at.seed == -5);
+  BOOST_TEST(at.batch_size == 5);
+  BOOST_TEST(at.images == 23);
+  BOOST_TEST(at.epochs.empty());
   BOOST_TEST(same_bits(a.parameters(), b.parameters()));
 }
 

@@ -24,7 +24,7 @@ export struct training_progress {
   bool epoch_ended = false;
   std::optional<double> validation_loss, validation_accuracy;   // at the end of an epoch, where there is validation data
 };
-/// Looks at the progress; false ends training after this batch.
+/// Looks at the progress; false ends training after this batch. An epoch whose last batch is done is validated all the same.
 export using observer = std::function<bool(const training_progress&)>;
 
 /// Several observers as one; training ends when any of them says so.
@@ -38,10 +38,10 @@ export struct epoch_report {
   std::optional<double> validation_loss, validation_accuracy;
 };
 export struct training_report {
-  std::vector<epoch_report> epochs;
-  double seconds = 0;             // of training and validation
-  double images_per_second = 0;   // of training alone
-  bool stopped = false;           // an observer ended it
+  std::vector<epoch_report> epochs;   // also those before training was continued from a checkpoint
+  double seconds = 0;                 // of training and validation in this call
+  double images_per_second = 0;       // of training alone, in all epochs of the report
+  bool stopped = false;               // an observer ended it before its last batch
 };
 
 /// How to train. Members stand in the order in which they are mostly given.
@@ -88,8 +88,10 @@ trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const 
 
 /// Trains a model that classifies images. The order of examples depends on seed and epoch alone; the last, smaller batch
 /// counts too; results have the same bits for any number of threads.
-/// Errors: shape_error where data and model do not fit; value_error for a label outside the classes, for a loss that is not
-/// finite, and for a checkpoint of another seed or of other batches; file_error.
+/// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
+/// Errors: shape_error where data and model do not fit; value_error for a label outside the model's classes, for a rate, a
+/// loss or a parameter that is not finite, and for a checkpoint of another seed, another batch size, another number of images
+/// or more epochs; file_error.
 export template <const auto& Topology, class... Rest, class Loss, Optimiser O>
 training_report fit(model<Topology, Rest...>& net, const image_dataset& data, const Loss& loss, const O& optimiser, const fit_options& options = {}) {
   return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
@@ -102,7 +104,11 @@ evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, co
 }
 
 /// Everything that training needs to go on: parameters, statistics, optimiser slots, generator, position.
-export struct checkpoint_position { std::int64_t epoch = 0, batch = 0, step = 0, seed = 0; };
+export struct checkpoint_position {
+  std::int64_t epoch = 0, batch = 0, step = 0, seed = 0;   // whole epochs, batches of the next one, batches in all
+  std::int64_t batch_size = 0, images = 0;                 // of training; 0 where it is not known
+  std::vector<epoch_report> epochs{};                      // the figures so far; of a begun epoch, too
+};
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);
 /// Errors: file_error; nothing is changed then.
 export checkpoint_position load_checkpoint(parameter_store& store, const std::string& path);

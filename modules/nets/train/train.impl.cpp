@@ -19,6 +19,7 @@ import :random;
 import :shape;
 import :tensor;
 import :train;
+import :train.checkpoint.impl;
 import :train.optim;
 import lamina.std;
 
@@ -143,6 +144,21 @@ struct trainer::implementation {
     }
     return {wide ? loss64 : static_cast<double>(loss32), hits};
   }
+
+  // Mean loss and accuracy over a data set.
+  evaluation measured(plan_runner& plans, const image_dataset& data, std::int64_t batch) {
+    evaluation r;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+    std::iota(order.begin(), order.end(), std::int64_t(0));
+    for (std::int64_t first = 0; first < data.size(); first += batch) {
+      auto n = std::min(batch, data.size() - first);
+      auto b = run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
+      r.loss += b.loss * static_cast<double>(n);
+      r.accuracy += static_cast<double>(b.hits);
+    }
+    const auto count = static_cast<double>(std::max<std::int64_t>(data.size(), 1));
+    return {r.loss / count, r.accuracy / count};
+  }
 };
 
 trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate) : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where(), {}, {}, {}}) {
@@ -166,87 +182,37 @@ evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int 
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
   plan_runner plans(at.check_program, &at.net.parameters(), at.where, at.net.options().passes);
-  evaluation r;
-  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-  std::iota(order.begin(), order.end(), std::int64_t(0));
-  for (std::int64_t first = 0; first < data.size(); first += batch) {
-    auto n = std::min(batch, data.size() - first);
-    auto b = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
-    r.loss += b.loss * static_cast<double>(n);
-    r.accuracy += static_cast<double>(b.hits);
-  }
-  if (data.size()) {
-    r.loss /= static_cast<double>(data.size());
-    r.accuracy /= static_cast<double>(data.size());
-  }
-  return r;
-}
-
-// ---- checkpoints ----------------------------------------------------------------------------------------------------
-
-void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path) {
-  std::vector<named_tensor> all;
-  for (std::size_t i = 0; i < store.size(); ++i) all.push_back({store[i].name(), store[i].value()});
-  write_safetensors(path, view<const named_tensor>(all.data(), all.size()),
-                    {{"format", "lamina checkpoint 1"}, {"epoch", std::to_string(at.epoch)}, {"batch", std::to_string(at.batch)},
-                     {"step", std::to_string(at.step)}, {"seed", std::to_string(at.seed)}});
-}
-
-namespace {
-
-// A checkpoint that fits a store; the store does not change before `take`.
-struct checkpoint {
-  safetensors_file file;
-  checkpoint_position at;
-  std::vector<std::pair<parameter*, const any_tensor*>> found;
-  void take() const {
-    for (auto& [p, v] : found) p->assign(*v);
-  }
-};
-
-checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
-  checkpoint c{read_safetensors(path), {}, {}};
-  const auto& file = c.file;
-  auto fail = [&](std::string_view field, std::string_view words) {
-    text t;
-    t << path << ": " << field << " " << words;
-    detail::raise(error_kind::file, t);
-  };
-  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1") fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
-  auto number = [&](const char* name) {
-    auto f = file.metadata.find(name);
-    char* end = nullptr;
-    std::int64_t v = f == file.metadata.end() ? -1 : static_cast<std::int64_t>(std::strtoll(f->second.c_str(), &end, 10));
-    if (f == file.metadata.end() || f->second.empty() || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
-    return v;
-  };
-  auto& at = c.at = {number("epoch"), number("batch"), number("step"), number("seed")};
-  constexpr std::int64_t most = std::int64_t(1) << 31;
-  if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0) fail("the position", "is negative or beyond all bounds");
-  for (std::size_t i = 0; i < store.size(); ++i) {
-    const any_tensor* v = file.find(store[i].name());
-    if (!v) fail("state `" + store[i].name() + "`", "is missing");
-    if (v->type() != store[i].value().type()) {
-      text w;
-      w << "is " << v->type() << " and the model expects " << store[i].value().type();
-      fail("state `" + store[i].name() + "`", w.view());
-    }
-    c.found.emplace_back(&store[i], v);
-  }
-  for (const auto& t : file.tensors)
-    if (!store.find(t.name)) fail("state `" + t.name + "`", "is in the file, but not in the model");
-  return c;
-}
-
-}  // namespace
-
-checkpoint_position load_checkpoint(parameter_store& store, const std::string& path) {
-  auto found = read_checkpoint(store, path);
-  found.take();
-  return found.at;
+  return at.measured(plans, data, batch);
 }
 
 // ---- training -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Refuses a checkpoint that another training wrote than the one that is to go on.
+void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images) {
+  const std::int64_t batches = (images + o.batch - 1) / o.batch;
+  text t;
+  if (p.seed != o.seed)
+    t << "was written with seed " << p.seed << " and training goes on with seed " << o.seed;
+  else if (p.batch_size != o.batch || p.images != images)
+    t << "was written with batches of " << p.batch_size << " from " << p.images << " images and training goes on with batches of " << o.batch
+      << " from " << images << " images";
+  else if (p.batch >= batches || p.step != p.epoch * batches + p.batch)
+    t << "stands at batch " << p.batch << " of epoch " << p.epoch + 1 << " after " << p.step << " batches, which is no place in epochs of " << batches
+      << " batches";
+  else if (p.epoch + (p.batch > 0) > o.epochs)
+    t << "has " << p.epoch << " epochs and " << p.batch << " batches already, and training is to have " << o.epochs
+      << " epochs; ask for more, or remove the file to begin anew";
+  else if (static_cast<std::int64_t>(p.epochs.size()) != p.epoch + (p.batch > 0))
+    t << "lacks the figures of its epochs";
+  if (t.empty()) return;
+  text all;
+  all << o.checkpoint << ": " << t;
+  detail::raise(error_kind::value, all);
+}
+
+}  // namespace
 
 training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   auto& at = *impl_;
@@ -262,20 +228,19 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   checkpoint_position position{0, 0, 0, o.seed};
   if (o.resume && !o.checkpoint.empty() && std::filesystem::exists(o.checkpoint)) {
     auto found = read_checkpoint(at.net.parameters(), o.checkpoint);
+    check_position(found.at, o, data.size());
     position = found.at;
-    text t;
-    if (position.seed != o.seed)
-      t << o.checkpoint << ": was written with seed " << position.seed << " and training goes on with seed " << o.seed;
-    else if (position.batch >= batches || position.step != position.epoch * batches + position.batch)
-      t << o.checkpoint << ": stands at batch " << position.batch << " of epoch " << position.epoch + 1 << " after " << position.step
-        << " batches, which is no place in epochs of " << batches << " batches";
-    if (!t.empty()) detail::raise(error_kind::value, t);
     found.take();
   }
   auto begin = std::chrono::steady_clock::now();
   training_report report;
-  double training_seconds = 0;
-  std::int64_t trained = 0;
+  report.epochs = position.epochs;
+  // An epoch that was begun goes on with its sums.
+  epoch_report cut;
+  if (position.batch > 0) {
+    cut = report.epochs.back();
+    report.epochs.pop_back();
+  }
   for (std::int64_t epoch = position.epoch; epoch < o.epochs && !report.stopped; ++epoch) {
     auto order = permutation(data.size(), o.seed, epoch);
     auto epoch_begin = std::chrono::steady_clock::now();
@@ -283,16 +248,19 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     now.epoch = epoch + 1;
     now.epochs = o.epochs;
     now.batches = batches;
-    double loss = 0;
-    std::int64_t hits = 0, seen = 0;
-    const std::int64_t first_batch = epoch == position.epoch ? position.batch : 0;
-    for (std::int64_t b = first_batch; b < batches && !report.stopped; ++b) {
+    const std::int64_t first_batch = epoch == position.epoch ? position.batch : 0, earlier = first_batch * o.batch;
+    const epoch_report before = first_batch > 0 ? cut : epoch_report{};
+    double loss = before.loss * static_cast<double>(earlier);
+    std::int64_t hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(earlier) + 0.5), seen = earlier, done = first_batch;
+    bool stop = false;
+    for (std::int64_t b = first_batch; b < batches && !stop; ++b) {
       std::int64_t first = b * o.batch, n = std::min(o.batch, data.size() - first);
       now.learning_rate = o.schedule(at.base_rate, epoch * batches + b, steps);
       auto r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, now.learning_rate, true);
       loss += r.loss * static_cast<double>(n);
       hits += r.hits;
       seen += n;
+      done = b + 1;
       if (!std::isfinite(r.loss)) {
         text t;
         t << "fit: the loss is not finite in epoch " << epoch + 1 << ", batch " << b + 1 << "; a smaller learning rate may help (now " << now.learning_rate << ")";
@@ -303,40 +271,28 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
         now.loss = loss / static_cast<double>(seen);
         now.accuracy = static_cast<double>(hits) / static_cast<double>(seen);
         now.seconds = seconds_since(begin);
-        now.images_per_second = static_cast<double>(seen) / std::max(seconds_since(epoch_begin), 1e-9);
+        now.images_per_second = static_cast<double>(seen - earlier) / std::max(seconds_since(epoch_begin), 1e-9);
         now.seconds_left = static_cast<double>((steps - epoch * batches - b - 1) * o.batch) / now.images_per_second;
-        if (!o.observer(now)) {
-          report.stopped = true;
-          if (!o.checkpoint.empty())
-            save_checkpoint(at.net.parameters(), {b + 1 == batches ? epoch + 1 : epoch, b + 1 == batches ? 0 : b + 1, epoch * batches + b + 1, o.seed}, o.checkpoint);
-        }
+        stop = !o.observer(now);
       }
     }
+    report.stopped = done < batches;
     epoch_report e;
     e.epoch = epoch + 1;
-    e.seconds = seconds_since(epoch_begin);
-    e.loss = loss / static_cast<double>(std::max<std::int64_t>(seen, 1));
-    e.accuracy = static_cast<double>(hits) / static_cast<double>(std::max<std::int64_t>(seen, 1));
+    e.seconds = before.seconds + seconds_since(epoch_begin);
+    e.loss = loss / static_cast<double>(seen);
+    e.accuracy = static_cast<double>(hits) / static_cast<double>(seen);
     e.learning_rate = now.learning_rate;
     e.images_per_second = static_cast<double>(seen) / std::max(e.seconds, 1e-9);
-    training_seconds += e.seconds;
-    trained += seen;
     if (o.validation && !report.stopped) {
-      std::vector<std::int64_t> all(static_cast<std::size_t>(o.validation->size()));
-      std::iota(all.begin(), all.end(), std::int64_t(0));
-      double v_loss = 0, v_hits = 0;
-      constexpr std::int64_t chunk = 256;
-      for (std::int64_t first = 0; first < o.validation->size(); first += chunk) {
-        auto n = std::min(chunk, o.validation->size() - first);
-        auto r = at.run_batch(checks, *o.validation, {all.data() + first, static_cast<std::size_t>(n)}, 0, false);
-        v_loss += r.loss * static_cast<double>(n);
-        v_hits += static_cast<double>(r.hits);
-      }
-      e.validation_loss = v_loss / static_cast<double>(std::max<std::int64_t>(o.validation->size(), 1));
-      e.validation_accuracy = v_hits / static_cast<double>(std::max<std::int64_t>(o.validation->size(), 1));
+      auto r = at.measured(checks, *o.validation, 256);
+      e.validation_loss = r.loss;
+      e.validation_accuracy = r.accuracy;
     }
     report.epochs.push_back(e);
-    if (!report.stopped && !o.checkpoint.empty()) save_checkpoint(at.net.parameters(), {epoch + 1, 0, (epoch + 1) * batches, o.seed}, o.checkpoint);
+    if (!o.checkpoint.empty())
+      save_checkpoint(at.net.parameters(), {report.stopped ? epoch : epoch + 1, report.stopped ? done : 0, epoch * batches + done, o.seed, o.batch, data.size(), report.epochs},
+                      o.checkpoint);
     if (o.observer && !report.stopped) {
       now.epoch_ended = true;
       now.loss = e.loss;
@@ -345,11 +301,17 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
       now.images_per_second = e.images_per_second;
       now.validation_loss = e.validation_loss;
       now.validation_accuracy = e.validation_accuracy;
-      if (!o.observer(now)) report.stopped = true;
+      stop = !o.observer(now) || stop;
+      report.stopped = stop && epoch + 1 < o.epochs;     // after the last epoch nothing is left to be ended
     }
   }
   report.seconds = seconds_since(begin);
-  report.images_per_second = training_seconds > 0 ? static_cast<double>(trained) / training_seconds : 0;
+  double images = 0, seconds = 0;
+  for (const auto& e : report.epochs) {
+    images += e.images_per_second * e.seconds;
+    seconds += e.seconds;
+  }
+  report.images_per_second = seconds > 0 ? images / seconds : 0;
   return report;
 }
 

@@ -1,0 +1,112 @@
+// Checkpoints: all states of a training, where it stands, and its figures so far.
+module lamina:train.checkpoint.impl;
+import :core;
+import :dtype;
+import :io;
+import :parameter;
+import :shape;
+import :tensor;
+import :train;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+constexpr std::string_view figures_name = "report.epochs";
+constexpr std::int64_t figures = 7;   // of one epoch
+
+// The figures of epochs as float64 [epochs x 7]; nan where there was no validation.
+any_tensor table_of(const std::vector<epoch_report>& epochs) {
+  any_tensor table(tensor_type{dtype::float64, shape{static_cast<std::int64_t>(epochs.size()), figures}});
+  auto* out = reinterpret_cast<double*>(table.mutable_data());
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& e : epochs)
+    for (double x : {e.loss, e.accuracy, e.learning_rate, e.seconds, e.images_per_second, e.validation_loss.value_or(none), e.validation_accuracy.value_or(none)}) *out++ = x;
+  return table;
+}
+
+std::vector<epoch_report> epochs_of(const any_tensor& table) {
+  std::vector<epoch_report> epochs(static_cast<std::size_t>(table.shape().at(0)));
+  auto in = table.elements<double>();
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    auto x = [&](std::size_t k) { return in[i * figures + k]; };
+    auto maybe = [&](std::size_t k) { return std::isnan(x(k)) ? std::optional<double>() : x(k); };
+    epochs[i] = {static_cast<std::int64_t>(i) + 1, x(0), x(1), x(2), x(3), x(4), maybe(5), maybe(6)};
+  }
+  return epochs;
+}
+
+}  // namespace
+
+void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path) {
+  std::vector<named_tensor> all;
+  for (std::size_t i = 0; i < store.size(); ++i) all.push_back({store[i].name(), store[i].value()});
+  if (!at.epochs.empty()) all.push_back({std::string(figures_name), table_of(at.epochs)});
+  write_safetensors(path, view<const named_tensor>(all.data(), all.size()),
+                    {{"format", "lamina checkpoint 1"}, {"epoch", std::to_string(at.epoch)}, {"batch", std::to_string(at.batch)},
+                     {"step", std::to_string(at.step)}, {"seed", std::to_string(at.seed)},
+                     {"batch_size", std::to_string(at.batch_size)}, {"images", std::to_string(at.images)}});
+}
+
+/// A checkpoint that fits a store; the store does not change before `take`.
+struct checkpoint {
+  safetensors_file file;
+  checkpoint_position at;
+  std::vector<std::pair<parameter*, const any_tensor*>> found;
+  void take() const {
+    for (auto& [p, v] : found) p->assign(*v);
+  }
+};
+
+checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
+  checkpoint c{read_safetensors(path), {}, {}};
+  const auto& file = c.file;
+  auto fail = [&](std::string_view field, std::string_view words) {
+    text t;
+    t << path << ": " << field << " " << words;
+    detail::raise(error_kind::file, t);
+  };
+  auto state = [](std::string_view name) { return "state `" + printable(name) + "`"; };
+  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1") fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
+  auto number = [&](const char* name) {
+    auto f = file.metadata.find(name);
+    char* end = nullptr;
+    std::int64_t v = f == file.metadata.end() ? -1 : static_cast<std::int64_t>(std::strtoll(f->second.c_str(), &end, 10));
+    if (f == file.metadata.end() || f->second.empty() || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
+    return v;
+  };
+  auto& at = c.at = {number("epoch"), number("batch"), number("step"), number("seed"), number("batch_size"), number("images")};
+  constexpr std::int64_t most = std::int64_t(1) << 31;
+  if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0) fail("the position", "is negative or beyond all bounds");
+  if (const any_tensor* table = file.find(figures_name)) {
+    const auto rows = at.epoch + (at.batch > 0 ? 1 : 0);
+    if (table->type() != tensor_type{dtype::float64, shape{rows, figures}}) {
+      text w;
+      w << "is " << table->type() << ", and float64[" << rows << "x" << figures << "] is expected";
+      fail(state(figures_name), w.view());
+    }
+    at.epochs = epochs_of(*table);
+  }
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    const any_tensor* v = file.find(store[i].name());
+    if (!v) fail(state(store[i].name()), "is missing");
+    if (v->type() != store[i].value().type()) {
+      text w;
+      w << "is " << v->type() << " and the model expects " << store[i].value().type();
+      fail(state(store[i].name()), w.view());
+    }
+    c.found.emplace_back(&store[i], v);
+  }
+  for (const auto& t : file.tensors)
+    if (t.name != figures_name && !store.find(t.name)) fail(state(t.name), "is in the file, but not in the model");
+  return c;
+}
+
+checkpoint_position load_checkpoint(parameter_store& store, const std::string& path) {
+  auto found = read_checkpoint(store, path);
+  found.take();
+  return found.at;
+}
+
+}  // namespace lamina
