@@ -186,6 +186,21 @@ BOOST_AUTO_TEST_CASE(other_batches_of_the_same_number_are_refused) {
   BOOST_TEST(run(101, 51, true).epochs.size() == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(a_ruined_training_leaves_the_last_good_checkpoint) {
+  test_files::folder dir;
+  regular_model net({.seed = 1});
+  auto o = options(dir / "checkpoint");
+  o.batch = 36;
+  o.schedule = [](double, std::int64_t step, std::int64_t) { return step == 2 ? 1e38 : 1e-12; };
+  auto ruinous = [&] { fit(net, data(), loss::cross_entropy{}, optim::sgd{.weight_decay = 1e10}, o); };
+  BOOST_TEST(holds(error_of(ruinous), "is not finite after the last update of epoch 3"));
+  auto left = read_safetensors(dir / "checkpoint");
+  BOOST_TEST(left.metadata.at("epoch") == "2");
+  for (const auto& t : left.tensors)
+    if (t.name == "head.weight")
+      for (float x : t.value.elements<float>()) BOOST_TEST(std::isfinite(x));
+}
+
 BOOST_AUTO_TEST_CASE(names_of_a_hostile_file_fit_one_line) {
   test_files::folder dir;
   regular_model net({.seed = 1});

@@ -176,9 +176,20 @@ BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
   fit(net, data, by_entropy, optim::adam{}, {.batch = 20});      // its states are all there
   auto before = net;
   auto said = error_of([&] { fit(net, odd, by_entropy, optim::adam{}, {.batch = 20}); });
-  BOOST_TEST(said == "value_error: loss: pick: an index is outside 0..2 (1 of them); the labels of this batch are 0..3, the output of the model is [Nx3]");
+  BOOST_TEST(said == "value_error: fit: the largest label of the training data is 3, and the model tells 3 classes apart, 0..2");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
-  BOOST_TEST(holds(error_of([&] { evaluate(net, odd, by_entropy); }), "value_error: "));
+  said = error_of([&] { fit(net, data, by_entropy, optim::adam{}, {.batch = 20, .validation = odd}); });
+  BOOST_TEST(said == "value_error: fit: the largest label of the validation data is 3, and the model tells 3 classes apart, 0..2");
+  BOOST_TEST(same_bits(net.parameters(), before.parameters()));
+  BOOST_TEST(error_of([&] { evaluate(net, odd, by_entropy); }) ==
+             "value_error: evaluate: the largest label of the data set is 3, and the model tells 3 classes apart, 0..2");
+  // A loss that tells fewer classes apart than the model finds it out while it runs.
+  auto of_two = [](const value& output, const value& labels) { return value(cross_entropy(slice(output, {.stop = 2, .axis = 1}), labels)); };
+  lamina::vector<std::int64_t> thirds(20);
+  thirds(17) = 2;
+  said = error_of([&] { fit(net, image_dataset(data.bytes(), thirds, {"a", "b", "c"}), of_two, optim::adam{}, {.batch = 20}); });
+  BOOST_TEST(said == "value_error: loss: pick: an index is outside 0..1 (1 of them); the labels of this batch are 0..2, the output of the model is [Nx3]");
+  BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   // And the model trains on.
   fit(net, data, by_entropy, optim::adam{}, {.batch = 20});
   BOOST_TEST(!same_bits(net.parameters(), before.parameters()));
@@ -201,6 +212,38 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite) {
   plain_model net({.seed = 1});
   auto said = error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 1e30}, {.epochs = 5, .batch = 10}); });
   BOOST_TEST(said == "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now 1e30)");
+}
+
+BOOST_AUTO_TEST_CASE(rates_that_are_not_finite) {
+  plain_model net({.seed = 1});
+  const auto before = net;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  auto refused = [&](const auto& optimiser, const fit_options& o, const std::string& words) {
+    BOOST_TEST(error_of([&] { fit(net, squares(20, 1), by_entropy, optimiser, o); }) == "value_error: " + words);
+  };
+  refused(optim::sgd{.lr = nan}, {}, "fit: the learning rate is to be finite in float32, and this is nan");
+  refused(optim::adam{.lr = infinite}, {}, "fit: the learning rate is to be finite in float32, and this is inf");
+  refused(optim::sgd{}, {.schedule = [](double, std::int64_t, std::int64_t) { return nan; }}, "fit: the learning rate is to be finite in float32, and this is nan");
+  refused(optim::sgd{.lr = 1e39}, {}, "fit: the learning rate is to be finite in float32, and this is 1e39");
+  refused(optim::sgd{.momentum = nan}, {}, "sgd: momentum is to be finite, and this is nan");
+  refused(optim::sgd{.weight_decay = infinite}, {}, "sgd: weight_decay is to be finite, and this is inf");
+  refused(optim::adam{.beta2 = nan}, {}, "adam: beta2 is to be finite, and this is nan");
+  refused(optim::adam{.epsilon = nan}, {}, "adam: epsilon is to be finite, and this is nan");
+  refused(optim::adamw{.beta1 = nan}, {}, "adamw: beta1 is to be finite, and this is nan");
+  refused(optim::adamw{.weight_decay = nan}, {}, "adamw: weight_decay is to be finite, and this is nan");
+  for (std::size_t i = 0; i < before.parameters().size(); ++i)
+    BOOST_TEST(std::memcmp(net.parameters()[i].value().data(), before.parameters()[i].value().data(), before.parameters()[i].value().bytes()) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_last_update_that_ruins_the_parameters) {
+  // One batch: its loss is finite, and what the update makes of the parameters shows in no other.
+  auto check = [](auto net, double rate) {
+    auto said = error_of([&] { fit(net, squares(10, 1), by_entropy, optim::sgd{.lr = rate, .weight_decay = 1e10}, {.batch = 10}); });
+    BOOST_TEST(holds(said, "value_error: fit: parameter `hidden."));
+    BOOST_TEST(holds(said, "is not finite after the last update of epoch 1; a smaller learning rate may help"));
+  };
+  check(plain_model({.seed = 1}), 1e38);
+  check(model<plain_net, input<"N", 1, 6, 6>, policies<element<double>>>({.seed = 1}), 1.7e307);
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {

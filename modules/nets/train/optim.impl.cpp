@@ -25,7 +25,19 @@ value update_scope::in_type_of(const value& v, const value& like) {
 
 namespace optim {
 
+namespace {
+void check_finite(std::string_view optimiser, std::initializer_list<std::pair<std::string_view, double>> numbers) {
+  for (auto [name, x] : numbers)
+    if (!std::isfinite(x)) {
+      text t;
+      t << optimiser << ": " << name << " is to be finite, and this is " << x;
+      detail::raise(error_kind::value, t);
+    }
+}
+}  // namespace
+
 value sgd::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}});
   value d = weight_decay != 0 ? g + w * weight_decay : g;
   if (momentum != 0) {
     value m = s.slot("momentum", w.type());
@@ -50,11 +62,13 @@ value adam_direction(update_scope& s, const value& w, const value& g, double bet
 }  // namespace
 
 value adam::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("adam", {{"beta1", beta1}, {"beta2", beta2}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
   value d = weight_decay != 0 ? g + w * weight_decay : g;
   return w - s.rate(w) * adam_direction(s, w, d, beta1, beta2, epsilon);
 }
 
 value adamw::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("adamw", {{"beta1", beta1}, {"beta2", beta2}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
   value rate = s.rate(w);
   return w * (1 - rate * weight_decay) - rate * adam_direction(s, w, g, beta1, beta2, epsilon);
 }

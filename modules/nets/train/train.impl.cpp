@@ -42,6 +42,7 @@ struct trainer::implementation {
   double base_rate;
   std::shared_ptr<program> train_program, check_program;
   std::shared_ptr<context> where;
+  std::int64_t classes = 0;                 // that the model tells apart; 0 where that is not known
   std::vector<std::byte> images;            // the current batch in the model's element type
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;
@@ -55,6 +56,7 @@ struct trainer::implementation {
     value x = p->input(d.inputs[0].name, d.inputs[0].type);
     value y = p->input("labels", {dtype::int64, shape{d.inputs[0].type.dims[0]}});
     auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, {&x, 1});
+    if (const auto& dims = outputs[0].type().dims; dims.rank == 2 && dims[1].is_number()) classes = dims[1].code;
     p->path = "loss";
     value l = loss(outputs[0], y);
     p->output("loss", l);
@@ -93,6 +95,39 @@ struct trainer::implementation {
       detail::raise(error_kind::shape, t);
     }
     return s;
+  }
+
+  void check_labels(const image_dataset& data, std::string_view who, std::string_view name) const {
+    std::int64_t largest = -1;
+    for (auto l : data.labels()) largest = std::max(largest, l);
+    if (classes == 0 || largest < classes) return;
+    text t;
+    t << who << ": the largest label of the " << name << " is " << largest << ", and the model tells " << classes << " classes apart, 0.." << classes - 1;
+    detail::raise(error_kind::value, t);
+  }
+
+  void check_rate(double rate) const {
+    const auto element = net.definition().element;
+    const double most = element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+    if (std::abs(rate) <= most) return;
+    text t;
+    t << "fit: the learning rate is to be finite in " << name_of(element) << ", and this is " << rate;
+    detail::raise(error_kind::value, t);
+  }
+
+  // The last update of an epoch shows in no loss any more.
+  void check_states(std::int64_t epoch, double rate) const {
+    auto& store = net.parameters();
+    for (std::size_t i = 0; i < store.size(); ++i) {
+      const auto& p = store[i];
+      if (!(p.role() == state_role::parameter && p.trainable()) && p.role() != state_role::statistic) continue;
+      auto finite = [](const auto& all) { return std::all_of(all.begin(), all.end(), [](auto x) { return std::isfinite(x); }); };
+      if (p.value().element() == dtype::float64 ? finite(p.value().elements<double>()) : finite(p.value().elements<float>())) continue;
+      text t;
+      t << "fit: parameter `" << p.name() << "` is not finite after the last update of epoch " << epoch << "; a smaller learning rate may help (now " << rate
+        << "), and the model has to begin anew or from a checkpoint";
+      detail::raise(error_kind::value, t);
+    }
   }
 
   // Reads the examples of a batch; runs of them side by side.
@@ -161,7 +196,8 @@ struct trainer::implementation {
   }
 };
 
-trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate) : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where(), {}, {}, {}}) {
+trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate) : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where(), 0, {}, {}, {}}) {
+  impl_->check_rate(rate);
   if (impl_->step) impl_->train_program = impl_->traced(true);
   impl_->check_program = impl_->traced(false);
 }
@@ -181,6 +217,7 @@ evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int 
   auto& at = *impl_;
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
+  at.check_labels(data, "evaluate", "data set");
   plan_runner plans(at.check_program, &at.net.parameters(), at.where, at.net.options().passes);
   return at.measured(plans, data, batch);
 }
@@ -219,7 +256,11 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   at.batch_shape(1, data);
-  if (o.validation) at.batch_shape(1, *o.validation);
+  at.check_labels(data, "fit", "training data");
+  if (o.validation) {
+    at.batch_shape(1, *o.validation);
+    at.check_labels(*o.validation, "fit", "validation data");
+  }
   if (o.threads > 0 && o.threads != at.where->threads()) at.where = std::make_shared<context>(o.threads, at.where->isa());
   plan_runner plans(at.train_program, &at.net.parameters(), at.where, at.net.options().passes);
   plan_runner checks(at.check_program, &at.net.parameters(), at.where, at.net.options().passes);
@@ -256,6 +297,7 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     for (std::int64_t b = first_batch; b < batches && !stop; ++b) {
       std::int64_t first = b * o.batch, n = std::min(o.batch, data.size() - first);
       now.learning_rate = o.schedule(at.base_rate, epoch * batches + b, steps);
+      at.check_rate(now.learning_rate);
       auto r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, now.learning_rate, true);
       loss += r.loss * static_cast<double>(n);
       hits += r.hits;
@@ -277,6 +319,7 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
       }
     }
     report.stopped = done < batches;
+    at.check_states(epoch + 1, now.learning_rate);
     epoch_report e;
     e.epoch = epoch + 1;
     e.seconds = before.seconds + seconds_since(epoch_begin);
