@@ -113,13 +113,12 @@ int run(const options& o) {
   auto train = datasets::fashion_mnist(part::train, o.data), test = datasets::fashion_mnist(part::test, o.data);
   lenet_model net({.seed = o.seed, .threads = o.threads});
   auto training = learn(net, train, test, o, checkpoint);
+  remove_results({curve, sheet, report});     // of an earlier run, whose weights go now
   save(net, weights);
   if (training.stopped) {
     std::cout << "\ninterrupted; the weights so far are in " << weights << ", and --resume goes on from here\n";
     return 130;
   }
-  std::filesystem::remove(checkpoint);
-
   auto factory = lenet_factory::from_file(weights, {.optimize = true});
   run_figures figures{.train_images_per_s = training.images_per_second, .shared_bytes = factory.shared_bytes(),
                       .seed = o.seed, .epochs = o.epochs, .images = test.size(), .threads = o.threads};
@@ -136,6 +135,7 @@ int run(const options& o) {
   write_text(sheet, mistake_sheet(worst(mistakes, 40), mistakes.size(), 28, test.class_names()));
   figures.seconds = watch.seconds();
   write_text(report, json(figures));
+  std::filesystem::remove(checkpoint);        // until now --resume could finish the run
   std::cout << table(figures, test.class_names()) << "\nwritten to " << o.out
             << ": lenet.safetensors learning_curve.svg mistakes.svg report.json\n";
   return 0;

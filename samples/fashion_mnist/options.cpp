@@ -1,9 +1,11 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <system_error>
 import lamina;
 
 options parse_options(int argc, char** argv) {
@@ -15,10 +17,16 @@ options parse_options(int argc, char** argv) {
     const bool good = end != s.c_str() && !*end && std::isfinite(x) && x > 0;
     return good ? "" : "`" + s + "` is no positive number";
   };
+  auto whole = [](const std::string& s) -> std::string {
+    std::int64_t x = 0;
+    const auto [end, why] = std::from_chars(s.data(), s.data() + s.size(), x);
+    const bool good = why == std::errc() && end == s.data() + s.size() && x >= 0;
+    return good ? "" : "`" + s + "` is no number in 0..9223372036854775807";
+  };
   app.add_option("--epochs", o.epochs, "How often training sees every image")->check(CLI::Range(1, 100000));
   app.add_option("--batch", o.batch, "Images of one training step")->check(CLI::Range(1, 60000));
   app.add_option("--lr", o.lr, "Highest learning rate of the one-cycle schedule")->check(positive);
-  app.add_option("--seed", o.seed, "Of the first weights and the order of images")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", o.seed, "Of the first weights and the order of images")->check(whole);
   app.add_option("--threads", o.threads, "Threads that train; 0 takes all cores")->check(CLI::Range(0, 1024));
   app.add_option("--data", o.data, "Directory of the four idx files, plain or .gz");
   app.add_option("--out", o.out, "Directory for the results");

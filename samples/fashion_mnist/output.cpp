@@ -13,6 +13,16 @@ namespace {
 }
 }  // namespace
 
+void remove_results(const std::vector<std::string>& files) {
+  for (const auto& file : files) {
+    std::error_code why;
+    if (!std::filesystem::is_regular_file(file, why)) continue;
+    const auto target = std::filesystem::canonical(file, why);
+    if (!why) std::filesystem::remove(target, why);
+    if (why) refuse(file, "cannot be removed", why);
+  }
+}
+
 void prepare_output(const std::string& directory, const std::vector<std::string>& files) {
   std::error_code why;
   std::filesystem::create_directories(directory, why);

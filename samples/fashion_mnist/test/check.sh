@@ -97,6 +97,7 @@ check_errors() {
   refused 'lr' --data data --lr 0
   refused 'lr' --data data --lr nan
   refused 'seed' --data data --seed -1
+  for seed in 99999999999999999999 9223372036854775808 1.5 0x10 ''; do refused 'seed' --data data --seed "$seed"; done
   refused 'threads' --data data --threads 100000
   refused 'not expected' --data data --colour
   refused 'out' --data data --out ''
@@ -112,6 +113,10 @@ check_errors() {
   refused 'magic/t10k-labels-idx1-ubyte' "${quick[@]}" --data magic --out o1
   head -c 700 data/train-labels-idx1-ubyte >short/train-labels-idx1-ubyte
   refused 'short/train-labels-idx1-ubyte' "${quick[@]}" --data short --out o1
+  mkdir no_train no_test
+  "$make_data" no_train 0 10 && "$make_data" no_test 10 0 || fail "no data sets without images"
+  refused 'no_train/train-images-idx3-ubyte: at least one image' "${quick[@]}" --data no_train --out o1
+  refused 'no_test/t10k-images-idx3-ubyte: at least one image' "${quick[@]}" --data no_test --out o1
   [[ -z $(ls -A o1) ]] || fail "files of a run that could not begin: $(ls -A o1)"
 
   # Results.
@@ -164,6 +169,8 @@ check_errors() {
 
 check_interrupt() {
   local common=(--data data --epochs 40 --batch 50 --seed 5 --threads 1) status
+  run 0 --data data --epochs 1 --out stopped
+  complete stopped 0
   "$program" "${common[@]}" --out stopped >stdout 2>stderr &
   local process=$!
   for _ in $(seq 600); do
@@ -176,12 +183,34 @@ check_interrupt() {
   [[ $status -eq 130 ]] || { fail "status $status, not 130"; cat stdout stderr; }
   grep -q '^interrupted.*--resume' stdout || fail "no word of the interruption"
   [[ -s stopped/lenet.safetensors && -s stopped/checkpoint.safetensors ]] || fail "nothing was saved"
-  absent stopped/report.json
+  for name in report.json learning_curve.svg mistakes.svg; do absent "stopped/$name"; done    # of the run before
+  # A checkpoint beyond the epochs, and one of other batches, change nothing.
+  cp -r stopped before
+  refused 'stopped/checkpoint.safetensors: has [0-9]+ epochs' --data data --epochs 1 --batch 50 --seed 5 --threads 1 \
+    --out stopped --resume
+  refused 'batches of 50.*batches of 51' --data data --epochs 40 --batch 51 --seed 5 --threads 1 --out stopped --resume
+  diff -r before stopped || fail "a refused run changed files"
   # Going on gives the bits of a run that nobody interrupted.
   run 0 "${common[@]}" --out stopped --resume
   complete stopped 0.9
+  [[ $(grep -o '<circle' stopped/learning_curve.svg | wc -l) -eq 160 ]] || fail "the curve lacks epochs from before the interruption"
   run 0 "${common[@]}" --out whole
   same stopped/lenet.safetensors whole/lenet.safetensors
+
+  # Training was complete, and the report could not be written: going on finishes the run.
+  local short=(--data data --epochs 2 --batch 50 --seed 5 --threads 1)
+  mkdir late
+  ln -s /dev/full late/report.json
+  refused 'late/report.json.*No space left' "${short[@]}" --out late
+  cp late/lenet.safetensors weights
+  rm late/report.json
+  refused 'has 2 epochs and 0 batches already, and training is to have 1 epochs' --data data --epochs 1 --batch 50 --seed 5 \
+    --threads 1 --out late --resume
+  same late/lenet.safetensors weights
+  run 0 "${short[@]}" --out late --resume
+  complete late 0
+  same late/lenet.safetensors weights
+  [[ $(grep -o '<circle' late/learning_curve.svg | wc -l) -eq 8 ]] || fail "the curve of a finished training lacks its epochs"
 }
 
 check_installed() {
