@@ -2,11 +2,16 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <exception>
+#include <stdexcept>
 #include <string>
 
 import lamina;
 
 namespace {
+
+// A name or text of a file; names are mostly short, and longer ones are told whole up to here.
+constexpr std::size_t most_of_a_name = 256, most_of_a_text = 1024;
 
 std::string type_of(const lamina::any_tensor& t) {
   lamina::text s;
@@ -20,11 +25,12 @@ void show(const std::string& path, bool values) {
     auto file = lamina::read_safetensors(path);
     std::size_t bytes = 0;
     for (const auto& [name, value] : file.tensors) {
-      std::printf("%-40s %s\n", name.c_str(), type_of(value).c_str());
+      std::printf("%-40s %s\n", lamina::printable(name, most_of_a_name).c_str(), type_of(value).c_str());
       if (values) std::printf("%s\n", value.print().c_str());
       bytes += value.bytes();
     }
-    for (const auto& [key, value] : file.metadata) std::printf("%s: %s\n", key.c_str(), value.c_str());
+    for (const auto& [key, value] : file.metadata)
+      std::printf("%s: %s\n", lamina::printable(key, most_of_a_name).c_str(), lamina::printable(value, most_of_a_text).c_str());
     std::printf("%zu tensors, %zu bytes\n", file.tensors.size(), bytes);
     return;
   }
@@ -40,9 +46,7 @@ void machine() {
   std::printf("\nin use: %s\ncores: %d\n", std::string(lamina::name_of(lamina::target_isa())).c_str(), lamina::available_cores());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("lamina " LAMINA_VERSION ": looks into files of networks and at the machine", "lamina");
   app.set_version_flag("--version", LAMINA_VERSION);
   app.require_subcommand(1);
@@ -52,11 +56,24 @@ int main(int argc, char** argv) {
   show_command->add_option("file", path, "the file")->required();
   show_command->add_flag("--values", values, "print the elements too");
   auto* machine_command = app.add_subcommand("machine", "instruction sets and cores");
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     if (*show_command) show(path, values);
     if (*machine_command) machine();
-  } catch (const lamina::error& e) {
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() != 0) throw std::runtime_error(lamina::printable(e.what(), most_of_a_text) + " (--help lists what there is)");
+    app.exit(e);    // prints the help or the version
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("the standard output cannot be written");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {
     std::fprintf(stderr, "lamina: %s\n", e.what());
     return 2;
   }
