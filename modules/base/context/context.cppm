@@ -35,10 +35,6 @@ void trim() noexcept;
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
-/// Anything that can run f(0) .. f(n - 1), each once, and return when all are done.
-export template <class S>
-concept Scheduler = requires(S& s, std::size_t n, void (*f)(void*, std::size_t), void* state) { s.bulk(n, f, state); };
-
 /// A small blocking pool; the calling thread works too. threads(1) starts no thread.
 export class thread_pool {
  public:
