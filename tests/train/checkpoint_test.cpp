@@ -290,6 +290,20 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
     refuses("figures", there ? "state `report.epochs` is float64[9x7], and float64[2x7] is expected" : "lacks the figures of its epochs");
   }
 
+  for (std::size_t figure : {std::size_t(0), std::size_t(1), std::size_t(3), std::size_t(4)})
+    for (double x : {std::nan(""), 1e300 * 1e300, -1e300 * 1e300}) {
+      tensors = good.tensors;
+      for (auto& t : tensors) {
+        if (t.name != "report.epochs") continue;
+        any_tensor table(t.value.type());
+        std::memcpy(table.mutable_data(), t.value.data(), table.bytes());
+        std::memcpy(table.mutable_data() + (7 + figure) * sizeof x, &x, sizeof x);
+        t.value = table;
+      }
+      write_safetensors(dir / "odd_figures", {tensors.data(), tensors.size()}, good.metadata);
+      refuses("odd_figures", "state `report.epochs` holds figures of epoch 2 that cannot be");
+    }
+
   // Where it cannot be written, the error says so.
   auto o = options(dir / "absent/checkpoint");
   regular_model other({.seed = 1});

@@ -87,6 +87,10 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
       fail(state(figures_name), w.view());
     }
     at.epochs = epochs_of(*table);
+    for (const auto& e : at.epochs) {
+      const bool good = std::isfinite(e.loss) && e.accuracy >= 0 && e.accuracy <= 1 && e.seconds >= 0 && std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
+      if (!good) fail(state(figures_name), "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");
+    }
   }
   for (std::size_t i = 0; i < store.size(); ++i) {
     const any_tensor* v = file.find(store[i].name());
