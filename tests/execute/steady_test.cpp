@@ -1,6 +1,6 @@
-// The steady state of a bound executor on one thread: no allocation, no lock, no system call. Allocations of this program
-// and of the library are counted by wrapping the functions when linking; locks by taking the function's place, because a
-// mutex may lock inside the shared standard library; system calls by forbidding them in a child process.
+// The steady state of a bound executor on one thread: no allocation, no lock, no system call. Allocations of this
+// program and of the library are counted by wrapping the functions when linking; locks by taking the function's place,
+// because a mutex may lock inside the shared standard library; system calls by forbidding them in a child process.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -30,6 +30,7 @@ thread_local volatile std::size_t allocations = 0, locks = 0;
 }
 
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names
 void* __real_malloc(std::size_t n);
 void* __real_calloc(std::size_t n, std::size_t size);
 void* __real_realloc(void* p, std::size_t n);
@@ -38,6 +39,7 @@ void* __wrap_malloc(std::size_t n) { return allocations = allocations + 1, __rea
 void* __wrap_calloc(std::size_t n, std::size_t size) { return allocations = allocations + 1, __real_calloc(n, size); }
 void* __wrap_realloc(void* p, std::size_t n) { return allocations = allocations + 1, __real_realloc(p, n); }
 void* __wrap_aligned_alloc(std::size_t alignment, std::size_t n) { return allocations = allocations + 1, __real_aligned_alloc(alignment, n); }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 int pthread_mutex_lock(pthread_mutex_t* m) noexcept {
   using function = int (*)(pthread_mutex_t*);
   static std::atomic<function> system_version{nullptr};

@@ -60,6 +60,7 @@ void grow(graph& g, int seed, bool products) {
       case 20: case 21: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5)); break;
       case 22: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0] && fits_in(x, y)) all.push_back(relu(matmul(x, y) + reduce_mean<axes(0)>(y))); break;
       case 23: if (s.rank) all.push_back(softmax(x)); break;
+      default: break;
     }
     if (all.back().shape().size() > 5000) all.pop_back();
   }

@@ -122,8 +122,9 @@ array distinct_array(const shape& dims, int seed, double offset) {
   array a{{dtype::float64, dims}, std::vector<double>(static_cast<std::size_t>(dims.size()))};
   auto n = dims.size();
   auto order = permutation(n, seed, 0);
+  const std::int64_t middle = n / 2;
   for (std::int64_t i = 0; i < n; ++i)
-    a.values[static_cast<std::size_t>(i)] = 0.02 * static_cast<double>(order[static_cast<std::size_t>(i)] - n / 2) + 0.005 + offset;
+    a.values[static_cast<std::size_t>(i)] = 0.02 * static_cast<double>(order[static_cast<std::size_t>(i)] - middle) + 0.005 + offset;
   return a;
 }
 

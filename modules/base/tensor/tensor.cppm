@@ -180,12 +180,13 @@ class tensor {
    public:
     reference(tensor* t, std::int64_t at) : owner_(t), at_(at) {}
     reference(const reference&) = default;
-    operator T() const { return owner_->mutable_data_[at_]; }
+    operator T() const { return owner_->mutable_data_[at_]; }   // NOLINT(*NullDereference): at_ is inside
     const reference& operator=(T v) const {
       if (!owner_->storage_.unique()) detail::write_while_shared(owner_->shape_);
-      owner_->mutable_data_[at_] = v;
+      owner_->mutable_data_[at_] = v;                           // NOLINT(*NullDereference): the same
       return *this;
     }
+    // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): it assigns the element
     const reference& operator=(const reference& o) const { return *this = static_cast<T>(o); }
 
    private:

@@ -171,7 +171,7 @@ constexpr void match_inputs(view<const label> ports, view<const input_view> give
       why << "the model has no input `" << given[i].port << "`";
       return list_inputs(why, ports);
     }
-    if (taken[p]) {
+    if (taken[p]) {   // NOLINT(*uninitialized.Branch): all are false at first
       why << "input `" << given[i].port << "` is given twice";
       return;
     }
@@ -186,7 +186,7 @@ constexpr void match_inputs(view<const label> ports, view<const input_view> give
   std::size_t next = 0;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!given[i].port.empty()) continue;
-    while (taken[next]) ++next;
+    while (taken[next]) ++next;   // NOLINT(*uninitialized.Branch): the same
     taken[next] = true;
     port_of[i] = static_cast<int>(next);
   }
