@@ -77,10 +77,38 @@ template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int v
   }
 }
 
+/// The same for one row in registers: a product of one row is short, and a detour through memory would be felt.
+template <class T, int Vectors, masking Masking>
+LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
+  const gemm_args& args = *end.args;
+  if (end.flags & gemm_add)
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(end.c, j);
+  if (end.flags & gemm_finish) {
+    if (args.bias_column) {
+      const T* bias = static_cast<const T*>(args.bias_column) + end.column;
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(bias, j);
+    }
+    if (args.bias_row) {
+      const vec<T> bias = broadcast(static_cast<const T*>(args.bias_row) + end.row);
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + bias;
+    }
+    if (args.residual) {
+      const T* add = static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column;
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(add, j);
+    }
+    if (args.clamp) {
+      const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = clamp(sum[j], low, high);
+    }
+  }
+  LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) lanes.store(end.c, j, sum[j]);
+}
+
 /// Stores the sums of a tile where nothing else happens to them.  Masked stores of sets that have none count as much.
 template <class T, int Rows, int Vectors, masking Masking>
 LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, int columns,
                           tile_end<T> end) {
+  if constexpr (Rows == 1) return finish_row<T, Vectors, Masking>(sum[0], lanes, end);
   const bool partial = Masking != masking::whole && this_isa != isa::avx512 && columns < Vectors * width<T>;
   if (end.flags == 0 && !partial) {
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
@@ -193,7 +221,13 @@ LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b
       step(j, [mask](const T* q) __attribute__((always_inline)) { return load(q, mask); });
     }
   }
-  finish_apart(sums, 1, (columns + lanes - 1) / lanes, columns, end);
+  for (int j = 0; j < columns; j += lanes) {
+    vec<T> sum[1] = {load(sums + j)};
+    tile_end<T> here = end;
+    here.c += j;
+    here.column += j;
+    finish_row<T, 1, masking::every>(sum, tile_mask<T, 1, masking::every>(columns - j), here);
+  }
 }
 
 }  // namespace LAMINA_KERNEL_SET
