@@ -35,6 +35,8 @@ BOOST_AUTO_TEST_CASE(plain_convolutions) {
   convolution({2, 2, 4, 4}, {3, 2, 1, 1}, {});
   convolution({1, 5, 3, 6}, {2, 5, 3, 1}, {});
   convolution({0, 2, 4, 4}, {3, 2, 3, 3}, {});
+  convolution({2, 2, 4, 4}, {0, 2, 3, 3}, {});
+  convolution({1, 2, 0, 4}, {2, 2, 1, 3}, {.padding = 1});
 }
 
 BOOST_AUTO_TEST_CASE(stride_padding_dilation_and_groups) {

@@ -108,9 +108,33 @@ BOOST_AUTO_TEST_CASE(products_and_images) {
   SAYS(conv2d(o.f({3, 8, 8}), o.f({4, 3, 3, 3})), "conv2d: images [N, C, H, W] are expected: [3x8x8] [4x3x3x3]");
   SAYS(conv2d(o.f({1, 3, 8, 8}), o.f({4, 3, 3})), "conv2d: weights [O, C / groups, H, W] are expected: [1x3x8x8] [4x3x3]");
   SAYS(conv2d(o.f({1, 3, 8, 8}), o.f({4, 3, 3, 3}), {.stride = 0}), "conv2d: stride, dilation and groups must be positive, padding not negative: [1x3x8x8] [4x3x3x3]");
+  SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 0, 0})), "conv2d: the kernel has no extent: [1x1x4x4] [1x1x0x0]");
+  SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 3, 0})), "conv2d: the kernel has no extent: [1x1x4x4] [1x1x3x0]");
+  SAYS(conv2d(o.f({1, 0, 4, 4}), o.f({2, 0, 3, 3})), "conv2d: the weights have no input channels: [1x0x4x4] [2x0x3x3]");
+  SAYS(conv2d(o.f({1, 4, 8, 8}), o.f({4, 3, 3, 3}), {.groups = 2}), "conv2d: the weights expect 3 input channels in each group: [1x4x8x8] [4x3x3x3]");
+  constexpr auto huge = std::int64_t(1) << 62;
+  SAYS(conv2d(o.f({1, 4, 8, 8}), o.f({4, 4, 3, 3}), {.groups = huge + 1}), "conv2d: 4611686018427387905 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x4x8x8] [4x4x3x3]");
+  SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 3, 3}), {.padding = huge}), "conv2d: 4611686018427387904 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x1x4x4] [1x1x3x3]");
+  SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 3, 3}), {.dilation = {1, huge}}), "conv2d: 4611686018427387904 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x1x4x4] [1x1x3x3]");
+  SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 3, 3}), {.padding = 2147483647}), "conv2d: the result [1x1x4294967296x4294967296] is too large: [1x1x4x4] [1x1x3x3]");
+  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = huge, .padding = huge - 1}), "max_pool2d: 4611686018427387904 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x1x3x3]");
+  SAYS(max_pool2d(o.f({1, 1, 0, 3}), {.padding = 1}), "max_pool2d: the window 2x2 is larger than the map: [1x1x0x3]");
+  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = {2, 0}}), "max_pool2d: kernel and stride must be positive, padding not negative: [1x1x3x3]");
+  SAYS(avg_pool2d(o.f({1, 1, 3, 3}), {.kernel = 2, .stride = -1}), "avg_pool2d: kernel and stride must be positive, padding not negative: [1x1x3x3]");
   SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = 4}), "max_pool2d: the window 4x4 is larger than the map: [1x1x3x3]");
   SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = 2, .padding = 2}), "max_pool2d: padding is more than half of the window: [1x1x3x3]");
   SAYS(avg_pool2d(o.f({1, 1, 3, 3}), {.kernel = 0}), "avg_pool2d: kernel and stride must be positive, padding not negative: [1x1x3x3]");
+}
+
+// Extents that become known when a plan is made are looked at again.
+BOOST_AUTO_TEST_CASE(windows_without_extent_are_found_by_the_planner) {
+  graph g;
+  value x = g.p.input("x", {dtype::float32, {"N", dyn, dyn, dyn}}), w = g.p.input("w", {dtype::float32, {dyn, dyn, dyn, dyn}});
+  g.output(conv2d(x, w));
+  auto plan_for = [&](const shape& a, const shape& b) { const shape all[] = {a, b}; return make_plan(g.p, all, target_isa()); };
+  SAYS(plan_for({1, 1, 4, 4}, {1, 1, 0, 0}), "conv2d: the kernel has no extent: [1x1x4x4] [1x1x0x0]");
+  SAYS(plan_for({1, 0, 4, 4}, {2, 0, 3, 3}), "conv2d: the weights have no input channels: [1x0x4x4] [2x0x3x3]");
+  BOOST_TEST((plan_for({1, 2, 4, 4}, {0, 2, 3, 3})->output_types()[0].dims == shape{1, 0, 2, 2}));
 }
 
 BOOST_AUTO_TEST_CASE(labels_and_generators) {

@@ -97,6 +97,8 @@ BOOST_AUTO_TEST_CASE(convolutions) {
   convolution({1, 32, 6, 6}, {32, 1, 3, 3}, {.padding = 1, .groups = 32});
   convolution({1, 1, 28, 28}, {6, 1, 5, 5}, {.padding = 2});
   convolution({0, 2, 5, 5}, {3, 2, 3, 3}, {});
+  convolution({2, 2, 5, 5}, {0, 2, 3, 3}, {});
+  convolution({1, 2, 0, 4}, {3, 2, 1, 3}, {.padding = 1});      // nothing but padding
 }
 
 BOOST_AUTO_TEST_CASE(pools) {

@@ -49,14 +49,25 @@ constexpr bool image_operand(const tensor_type& x, inference& out) {
   if (x.dims.rank != 4) { out.why << "images [N, C, H, W] are expected"; return false; }
   return true;
 }
+/// Whether numbers of windows are small enough that their products stay in 64 bits.
+constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference& out) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  for (const auto& e : all)
+    if (e.h > most || e.w > most) {
+      out.why << (e.h > most ? e.h : e.w) << " is too large for a window, stride, padding, dilation or groups; the limit is " << most;
+      return false;
+    }
+  return true;
+}
 constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in, inference& out, bool index) {
   if (!image_operand(in[0], out)) return;
   const shape& x = in[0].dims;
   extent2d step = a.step();
   if (a.kernel.h < 1 || a.kernel.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) { out.why << "kernel and stride must be positive, padding not negative"; return; }
-  if (a.padding.h * 2 > a.kernel.h || a.padding.w * 2 > a.kernel.w) { out.why << "padding is more than half of the window"; return; }
+  if (!window_numbers_fit({a.kernel, step, a.padding}, out)) return;
+  if (a.padding.h > a.kernel.h / 2 || a.padding.w > a.kernel.w / 2) { out.why << "padding is more than half of the window"; return; }
   shape s{x[0], x[1], window_positions(x[2], a.kernel.h, step.h, a.padding.h, 1), window_positions(x[3], a.kernel.w, step.w, a.padding.w, 1)};
-  if (s[2] == dim(0) || s[3] == dim(0)) { out.why << "the window " << a.kernel.h << "x" << a.kernel.w << " is larger than the map"; return; }
+  if (x[2] == dim(0) || x[3] == dim(0) || s[2] == dim(0) || s[3] == dim(0)) { out.why << "the window " << a.kernel.h << "x" << a.kernel.w << " is larger than the map"; return; }
   out.result(in[0].element, s);
   if (index) out.result(dtype::int32, s);
 }
@@ -65,6 +76,7 @@ constexpr shape any_image(view<const tensor_type>) { return {dyn, dyn, dyn, dyn}
 
 namespace op {
 export struct conv2d {
+  static constexpr std::int64_t most_elements = std::int64_t(1) << 59;     // their bytes stay in 64 bits
   static constexpr std::string_view name = "conv2d";
   static constexpr int operands = 2;
   using attributes = conv2d_attributes;
@@ -76,15 +88,25 @@ export struct conv2d {
       out.why << "stride, dilation and groups must be positive, padding not negative";
       return;
     }
-    if (x[1].is_number() && w[1].is_number() && x.at(1) != w.at(1) * a.groups) {
-      out.why << "the weights expect " << w.at(1) * a.groups << " input channels";
+    if (!detail::window_numbers_fit({a.stride, a.padding, a.dilation, a.groups}, out)) return;
+    if (w[1] == dim(0)) { out.why << "the weights have no input channels"; return; }
+    if (w[2] == dim(0) || w[3] == dim(0)) { out.why << "the kernel has no extent"; return; }
+    if (x[1].is_number() && w[1].is_number() && (x.at(1) % a.groups || x.at(1) / a.groups != w.at(1))) {
+      out.why << "the weights expect " << w[1] << (a.groups > 1 ? " input channels in each group" : " input channels");
       return;
     }
     if (w[0].is_number() && w.at(0) % a.groups) { out.why << w.at(0) << " output channels do not divide into " << a.groups << " groups"; return; }
     dim h = w[2].is_number() ? window_positions(x[2], w.at(2), a.stride.h, a.padding.h, a.dilation.h) : dim(dyn);
     dim wide = w[3].is_number() ? window_positions(x[3], w.at(3), a.stride.w, a.padding.w, a.dilation.w) : dim(dyn);
     if (h == dim(0) || wide == dim(0)) { out.why << "the kernel is larger than the padded map"; return; }
-    out.result(in[0].element, {x[0], w[0], h, wide});
+    shape s{x[0], w[0], h, wide};
+    std::int64_t elements = 1;
+    for (int i = 0; i < 4; ++i)
+      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) || elements > most_elements)) {
+        out.why << "the result " << s << " is too large";
+        return;
+      }
+    out.result(in[0].element, s);
   }
   static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[1].dims[0], dyn, dyn}; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {

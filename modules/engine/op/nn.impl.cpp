@@ -37,6 +37,13 @@ std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layou
   return channels * s.at(2) * s.at(3) * static_cast<std::int64_t>(size_of(element));
 }
 
+void emit_zeros(emission& e) {
+  kernels::fill_args fill{};
+  fill.n = e.out_type(0).dims.size();
+  fill.size = static_cast<std::int32_t>(size_of(e.out_type(0).element));
+  e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->fill, fill, {{&fill.out, e.out(0)}});
+}
+
 enum role { forward, input_grad, weight_grad };
 
 kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
@@ -144,6 +151,7 @@ void conv2d::gradient(gradient_call& c) {
 void conv2d_input_grad::emit(emission& e) {
   const shape &g = e.in_type(0).dims, &weights = e.in_type(1).dims, &x = e.out_type(0).dims;
   if (x.size() == 0) return;
+  if (g.size() == 0) { emit_zeros(e); return; }      // no output channels
   emit_plain(e, window_of(e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
              2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad, {e.in(0), e.in(1)});
 }
@@ -163,13 +171,7 @@ void conv2d_weight_grad::emit(emission& e) {
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first, count); }, 3e6);
   auto bytes = static_cast<std::int64_t>(e.out_type(0).bytes());
-  if (runs.empty() || g.size() == 0) {
-    kernels::fill_args fill{};
-    fill.n = weights.size();
-    fill.size = static_cast<std::int32_t>(size_of(element));
-    e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->fill, fill, {{&fill.out, e.out(0)}});
-    return;
-  }
+  if (runs.empty() || g.size() == 0 || x.size() == 0) { emit_zeros(e); return; }
   buffer_ref parts = runs.size() == 1 ? e.out(0) : e.temporary(runs.size() * static_cast<std::size_t>(bytes));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto a = plain_args(e, w);
