@@ -124,6 +124,37 @@ BOOST_AUTO_TEST_CASE(reshapes) {
   BOOST_TEST((result_of({array_of(dtype::float32, {}, {5})}, [](const auto& v) { return flatten(v[0], {.from = 0}); }).shape() == shape{1}));
 }
 
+namespace {
+
+// flatten with its axis in the type against the same with the axis as an attribute.
+template <std::int64_t From, class Tensor>
+void flattened(const Tensor& x) {
+  array held{{dtype::float32, x.shape()}, {}};
+  for (std::int64_t i = 0; i < x.shape().size(); ++i) held.values.push_back(x.data()[static_cast<std::size_t>(i)]);
+  auto want = result_of({held}, [](const auto& v) { return flatten(v[0], {.from = From}); });
+  auto in_type = result_of({held}, [](const auto& v) { return value(flatten<From>(v[0])); });
+  auto typed = evaluate(flatten<From>(x));
+  BOOST_TEST((typed.shape() == want.shape()));
+  BOOST_TEST((in_type.shape() == want.shape()));
+  BOOST_TEST(std::vector<double>(typed.data().begin(), typed.data().end()) == want.values, boost::test_tools::per_element());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(flattening_from_any_axis) {
+  tensor<float, extents<2, 3, 4, 5>> x;
+  tensor<float, extents<dyn, 3, dyn, dyn>> y(2, 3, 1, 4);
+  for (std::int64_t i = 0; i < x.shape().size(); ++i) x.writable()[static_cast<std::size_t>(i)] = static_cast<float>(i);
+  for (std::int64_t i = 0; i < y.shape().size(); ++i) y.writable()[static_cast<std::size_t>(i)] = static_cast<float>(i);
+  [&]<std::int64_t... From>(std::integer_sequence<std::int64_t, From...>) {
+    (flattened<From - 4>(x), ...);
+    (flattened<From - 4>(y), ...);
+  }(std::make_integer_sequence<std::int64_t, 9>());
+  static_assert(std::same_as<decltype(evaluate(flatten(x))), tensor<float, extents<2, 60>>>);
+  static_assert(std::same_as<decltype(evaluate(flatten<2>(x))), tensor<float, extents<2, 3, 20>>>);
+  static_assert(std::same_as<decltype(evaluate(flatten<0>(y))), tensor<float, extents<dyn>>>);
+}
+
 BOOST_AUTO_TEST_CASE(broadcast_and_sum) {
   array x = array_of(dtype::float32, {2, 1}, {1, 2}), like = random_array(dtype::float32, {3, 2, 2}, 1);
   auto r = results_of({x, like}, [](const auto& v) { return std::vector<value>{broadcast_like(v[0], v[1]), sum_like(broadcast_like(v[0], v[1]), v[0]), shape_of(v[1])}; });

@@ -268,6 +268,19 @@ struct type_world {
   static constexpr auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
 };
 
+/// That no operand is typed: attributes on which the rank of a result depends stand in the type of a typed one.
+template <fixed_string Spelling, class... X>
+struct run_time_check {
+  static consteval text message() {
+    text t;
+    if constexpr (std::same_as<world_of<X...>, lazy>)
+      t << "of a typed operand they stand in the type: `" << Spelling.view() << "`; here they are an argument";
+    return t;
+  }
+};
+export template <fixed_string Spelling, class... X>
+concept RunTimeAttributes = accepted<worded<run_time_check<Spelling, X...>>()>;
+
 // ---- rules that many operations share -------------------------------------------------------------------------------
 
 namespace detail {

@@ -127,28 +127,28 @@ export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires ApplicableFixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_sum(const X& x) { return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
-  requires(!std::same_as<world_of<X>, lazy>)
+  requires RunTimeAttributes<"reduce_sum<axes(0)>(x)", X>
 constexpr auto reduce_sum(const X& x, reduce_attributes a) { return apply<op::reduce_sum>(a, x); }
 /// Mean over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires ApplicableFixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_mean(const X& x) { return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
-  requires(!std::same_as<world_of<X>, lazy>)
+  requires RunTimeAttributes<"reduce_mean<axes(0)>(x)", X>
 constexpr auto reduce_mean(const X& x, reduce_attributes a) { return apply<op::reduce_mean>(a, x); }
 /// Largest element over axes; the gradient is shared by equal ones.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires ApplicableFixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_max(const X& x) { return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
-  requires(!std::same_as<world_of<X>, lazy>)
+  requires RunTimeAttributes<"reduce_max<axes(0)>(x)", X>
 constexpr auto reduce_max(const X& x, reduce_attributes a) { return apply<op::reduce_max>(a, x); }
 /// Smallest element over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires ApplicableFixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>
 constexpr auto reduce_min(const X& x) { return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
-  requires(!std::same_as<world_of<X>, lazy>)
+  requires RunTimeAttributes<"reduce_min<axes(0)>(x)", X>
 constexpr auto reduce_min(const X& x, reduce_attributes a) { return apply<op::reduce_min>(a, x); }
 /// Position of the largest element along an axis, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>

@@ -255,24 +255,27 @@ export struct shape_of {
 /// The same elements under another shape; one extent may be `dyn` and is then inferred.   Cost: none, a view.
 /// Errors: shape_error where the counts differ.
 export template <Symbolic X>
-  requires(!std::same_as<world_of<X>, lazy>)
+  requires RunTimeAttributes<"reshape<extents<6, 2>>(x)", X>
 constexpr auto reshape(const X& x, const shape& to) { return apply<op::reshape>(reshape_attributes{to}, x); }
 /// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
 export template <class To, Symbolic X>
   requires ApplicableFixed<op::reshape, reshape_attributes{To::pattern}, X>
 constexpr auto reshape(const X& x) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
 /// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
+/// The axis stands in the type (`flatten<2>(x)`); values of a program take it as an attribute too.
+/// Errors: shape_error for an axis outside the rank.
+export template <std::int64_t From = 1, Symbolic X>
+  requires ApplicableFixed<op::flatten, flatten_attributes{From}, X>
+constexpr auto flatten(const X& x) { return apply_fixed<op::flatten, flatten_attributes{From}>(x); }
 export template <Symbolic X>
-constexpr auto flatten(const X& x, flatten_attributes a = {}) {
-  if constexpr (std::same_as<world_of<X>, lazy>) return apply_fixed<op::flatten, flatten_attributes{}>(x);
-  else return apply<op::flatten>(a, x);
-}
+  requires RunTimeAttributes<"flatten<2>(x)", X>
+constexpr auto flatten(const X& x, flatten_attributes a) { return apply<op::flatten>(a, x); }
 /// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`.
 export template <int... Order, Symbolic X>
   requires ApplicableFixed<op::permute, permute_attributes{axes(Order...)}, X>
 constexpr auto permute(const X& x) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
 export template <Symbolic X>
-  requires(!std::same_as<world_of<X>, lazy>)
+  requires RunTimeAttributes<"permute<1, 0>(x)", X>
 constexpr auto permute(const X& x, axes order) { return apply<op::permute>(permute_attributes{order}, x); }
 /// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
 export template <Symbolic X>

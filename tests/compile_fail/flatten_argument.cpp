@@ -1,0 +1,13 @@
+// expect: of a typed operand they stand in the type: `flatten<2>(x)`; here they are an argument
+import lamina;
+using namespace lamina;
+
+using image = tensor<float, extents<2, 3, 4, 5>>;
+
+void use() {
+#ifdef BAD
+  auto y = flatten(image(), {.from = 2});
+#else
+  auto y = flatten<2>(image());
+#endif
+}
