@@ -96,6 +96,28 @@ BOOST_AUTO_TEST_CASE(shapes) {
   SAYS(sum_like(o.f({3}), o.f({2, 3})), "sum_like: the second shape does not broadcast to the first: [3] [2x3]");
 }
 
+// Attributes of 64 bits are not taken for what their lower half says.
+BOOST_AUTO_TEST_CASE(axes_beyond_32_bits) {
+  operands o;
+  constexpr auto one = (std::int64_t(1) << 32) + 1;
+  constexpr auto lowest = std::numeric_limits<std::int64_t>::min(), highest = std::numeric_limits<std::int64_t>::max();
+  SAYS(slice(o.f({2, 3}), {.axis = one}), "slice: axis 4294967297 is outside the rank: [2x3]");
+  SAYS(slice(o.f({2, 3}), {.axis = -one}), "slice: axis -4294967297 is outside the rank: [2x3]");
+  SAYS(slice(o.f({2, 3}), {.axis = lowest}), "slice: axis -9223372036854775808 is outside the rank: [2x3]");
+  SAYS(slice(o.f({2, 3}), {.axis = highest}), "slice: axis 9223372036854775807 is outside the rank: [2x3]");
+  const value two[] = {o.f({2, 3}), o.f({2, 3})};
+  SAYS(apply_all<op::concat>({one}, view<const value>(two, 1)), "concat: axis 4294967297 is outside the rank: [2x3]");
+  SAYS(apply<op::argmax>({.axis = one}, two[0]), "argmax: axis 4294967297 is outside the rank: [2x3]");
+  SAYS(apply<op::argmax>({.axis = lowest}, two[0]), "argmax: axis -9223372036854775808 is outside the rank: [2x3]");
+  SAYS(softmax(two[0], {.axis = one}), "softmax: axis 4294967297 is outside the rank: [2x3]");
+  SAYS(log_softmax(two[0], {.axis = -one}), "log_softmax: axis -4294967297 is outside the rank: [2x3]");
+  SAYS(flatten(two[0], {.from = one}), "flatten: axis 4294967297 is outside the rank: [2x3]");
+  SAYS(flatten(two[0], {.from = lowest}), "flatten: axis -9223372036854775808 is outside the rank: [2x3]");
+  matrix<float> typed(2, 3);
+  SAYS(softmax(typed, {.axis = one}), "softmax: axis 4294967297 is outside the rank: [2x3]");
+  SAYS(slice(typed, {.axis = one}), "slice: axis 4294967297 is outside the rank: [2x3]");
+}
+
 BOOST_AUTO_TEST_CASE(products_and_images) {
   operands o;
   SAYS(matmul(o.f({2, 3}), o.f({4, 5})), "matmul: the inner sizes differ: [2x3] [4x5]");

@@ -48,6 +48,16 @@ static_assert(window_positions(28, 3, 2, 1, 1) == dim(14));
 static_assert(window_positions(28, 3, 1, 0, 2) == dim(24));
 static_assert(window_positions(4, 5, 1, 0, 1) == dim(0));
 static_assert(window_positions(dyn, 5, 1, 0, 1) == dyn);
+static_assert(window_positions(5, 5, 1, 0, 1) == dim(1));
+static_assert(window_positions(0, 1, 1, 0, 1) == dim(0));
+static_assert(window_positions(28, 3, 1, 0, std::int64_t(1) << 62) == dim(0));
+static_assert(window_positions(28, std::int64_t(1) << 62, 1, 0, 4) == dim(0));
+static_assert(window_positions(28, 3, 1, std::int64_t(1) << 62, 1) == dim(0));
+static_assert(window_positions(1, 1, 1, (std::int64_t(1) << 62) - 1, 1) == dim(std::numeric_limits<std::int64_t>::max()));
+static_assert(window_positions(28, 1, std::numeric_limits<std::int64_t>::max(), 0, 1) == dim(1));
+static_assert(window_positions(28, 0, 1, 0, 1) == dim(0));
+static_assert(window_positions(28, 3, 0, 0, 1) == dim(0));
+static_assert(window_positions(28, 3, 1, -1, 1) == dim(0));
 
 static_assert(axes(0, -1).count == 2 && axes(0, -1)[1] == -1 && axes() == axes());
 

@@ -149,7 +149,7 @@ export struct max_pool2d {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, true); }
   static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size() * a.kernel.h * a.kernel.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel.h) * static_cast<double>(a.kernel.w);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
@@ -169,7 +169,7 @@ export struct avg_pool2d {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, false); }
   static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size() * a.kernel.h * a.kernel.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel.h) * static_cast<double>(a.kernel.w);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);

@@ -207,7 +207,7 @@ void emit_pool(emission& e, bool maximum) {
   auto run = form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
                                      : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
   bool index = maximum && e.used(1);
-  emission::cut(x.at(0), static_cast<double>(4 * y.size(1, 4) * at.kernel.h * at.kernel.w), [&](std::int64_t first, std::int64_t count) {
+  emission::cut(x.at(0), 4.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel.h) * static_cast<double>(at.kernel.w), [&](std::int64_t first, std::int64_t count) {
     kernels::pool_args a{};
     a.w = window_of(at, x, y);
     a.images = count;

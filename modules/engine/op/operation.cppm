@@ -307,9 +307,8 @@ constexpr void infer_broadcast(view<const tensor_type> in, dtype element, infere
   out.result(element, s);
 }
 /// A non-negative axis, or -1 where it is outside the rank.
-constexpr int normal_axis(int axis, int rank) {
-  if (axis < 0) axis += rank;
-  return axis >= 0 && axis < rank ? axis : -1;
+constexpr int normal_axis(std::int64_t axis, int rank) {
+  return axis >= rank || axis < -rank ? -1 : static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 }  // namespace detail
 

@@ -94,7 +94,7 @@ export struct argmax {
   using attributes = argmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::numbers, in[0].element, out)) return;
-    int axis = detail::normal_axis(static_cast<int>(a.axis), in[0].dims.rank);
+    int axis = detail::normal_axis(a.axis, in[0].dims.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     if (in[0].dims[axis] == dim(0)) { out.why << "axis " << a.axis << " has no elements"; return; }
     out.result(dtype::int64, detail::reduced_shape(in[0].dims, 1u << axis, a.keepdim));
@@ -109,7 +109,7 @@ struct softmax_definition {
   using attributes = softmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::real, in[0].element, out)) return;
-    if (detail::normal_axis(static_cast<int>(a.axis), in[0].dims.rank) < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (detail::normal_axis(a.axis, in[0].dims.rank) < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     out.result(in[0].element, in[0].dims);
   }
   static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }

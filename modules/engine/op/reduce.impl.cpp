@@ -182,7 +182,7 @@ void spread_mean::emit(emission& e) { emit_spread(e, true); }
 namespace {
 struct line { std::int64_t outer, length, inner; };
 line along(const shape& s, std::int64_t axis) {
-  int a = detail::normal_axis(static_cast<int>(axis), s.rank);
+  int a = detail::normal_axis(axis, s.rank);
   return {s.size(0, a), s.at(a), s.size(a + 1, s.rank)};
 }
 void emit_softmax(emission& e, const kernels::kernel (&run)[2]) {

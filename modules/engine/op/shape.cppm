@@ -112,8 +112,8 @@ export struct flatten {
   using attributes = flatten_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
-    auto from = static_cast<int>(a.from < 0 ? a.from + s.rank : a.from);
-    if (from < 0 || from > s.rank) { out.why << "axis " << a.from << " is outside the rank"; return; }
+    int from = a.from == s.rank ? s.rank : detail::normal_axis(a.from, s.rank);
+    if (from < 0) { out.why << "axis " << a.from << " is outside the rank"; return; }
     shape r;
     dim rest = 1;
     for (int i = 0; i < s.rank; ++i) {
@@ -152,7 +152,7 @@ export struct slice {
   using attributes = slice_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
-    int axis = detail::normal_axis(static_cast<int>(a.axis), s.rank);
+    int axis = detail::normal_axis(a.axis, s.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     if (a.step < 1) { out.why << "a step of " << a.step << " is not positive"; return; }
     s[axis] = s[axis].is_number() ? dim(detail::resolve(a, s.at(axis)).count) : dim(dyn);
@@ -183,7 +183,7 @@ export struct concat {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out)) return;
     shape s = in[0].dims;
-    int axis = detail::normal_axis(static_cast<int>(a.axis), s.rank);
+    int axis = detail::normal_axis(a.axis, s.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     for (std::size_t i = 1; i < in.size(); ++i) {
       const shape& o = in[i].dims;

@@ -77,7 +77,7 @@ void emit_copy(emission& e) {
 
 box slice_box(const slice_attributes& at, const shape& whole, const shape& part) {
   box b;
-  int axis = detail::normal_axis(static_cast<int>(at.axis), whole.rank);
+  int axis = detail::normal_axis(at.axis, whole.rank);
   b.extent = part;
   row_major_strides(whole, b.in_stride);
   row_major_strides(part, b.out_stride);
@@ -140,7 +140,7 @@ void concat::gradient(gradient_call& c) {
 }
 void concat::emit(emission& e) {
   const shape& whole = e.out_type(0).dims;
-  int axis = detail::normal_axis(static_cast<int>(e.attributes<axis_attributes>().axis), whole.rank);
+  int axis = detail::normal_axis(e.attributes<axis_attributes>().axis, whole.rank);
   std::int64_t at = 0;
   for (std::size_t i = 0; i < e.of().inputs.size(); ++i) {
     box b = box::whole(e.in_type(i).dims);
@@ -162,7 +162,7 @@ void concat_part::gradient(gradient_call& c) {
 void concat_part::emit(emission& e) {
   const auto& at = e.attributes<concat_part_attributes>();
   const shape& whole = e.in_type(0).dims;
-  int axis = detail::normal_axis(static_cast<int>(at.axis), whole.rank);
+  int axis = detail::normal_axis(at.axis, whole.rank);
   box b = box::whole(e.out_type(0).dims);
   row_major_strides(whole, b.in_stride);
   std::int64_t before = 0;
