@@ -14,6 +14,23 @@ import lamina.std;
 
 namespace lamina {
 
+namespace detail {
+/// The rule of picking; `index` is what the caller calls its second operand, and `of` its first one: "operand without its".
+constexpr void infer_pick(view<const tensor_type> in, inference& out, std::string_view index, std::string_view of) {
+  const shape &x = in[0].dims, &at = in[1].dims;
+  if (!takes(domain::real, in[0].element, out)) return;
+  if (in[1].element != dtype::int64) { out.refuse(in[1].element, index == "index" ? "an int64 index" : "int64 labels", "std::int64_t"); return; }
+  shape rows = x;
+  if (rows.rank > 0) --rows.rank;
+  if (x.rank < 1 || !fits(rows, at)) {
+    out.why << "the " << index << " must have the shape of the " << of << " last axis";
+    return;
+  }
+  for (int i = 0; i < rows.rank; ++i) rows[i] = better(rows[i], at[i]);
+  out.result(in[0].element, rows);
+}
+}  // namespace detail
+
 namespace op {
 /// result[..] = x[.., index[..]] along the last axis.
 export struct pick {
@@ -21,17 +38,7 @@ export struct pick {
   static constexpr bool may_fail = true;
   static constexpr int operands = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    const shape &x = in[0].dims, &index = in[1].dims;
-    if (!detail::takes(domain::real, in[0].element, out)) return;
-    if (in[1].element != dtype::int64) { out.refuse(in[1].element, "an int64 index", "std::int64_t"); return; }
-    shape rows = x;
-    if (x.rank < 1 || index.rank != x.rank - 1) { out.why << "the index must have the shape of the operand without its last axis"; return; }
-    --rows.rank;
-    if (!fits(rows, index)) { out.why << "the index must have the shape of the operand without its last axis"; return; }
-    for (int i = 0; i < rows.rank; ++i) rows[i] = better(rows[i], index[i]);
-    out.result(in[0].element, rows);
-  }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_pick(in, out, "index", "operand without its"); }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -58,6 +65,25 @@ export struct one_hot_like {
 };
 }  // namespace op
 
+namespace rule {
+template <fixed_string Name, fixed_string Of>
+struct loss_of_classes {
+  static constexpr std::string_view name = Name.view();
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_pick(in, out, "labels", Of.view()); }
+};
+struct mse {
+  static constexpr std::string_view name = "mse";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(domain::real, in[0].element, out)) return;
+    if (detail::same_elements(in, out)) detail::infer_broadcast(in, in[0].element, out);
+  }
+};
+}  // namespace rule
+
 /// Entry index[..] of the last axis.   Shapes: x [..., C], index [...] int64 -> [...].
 /// Errors: value_error at run time for an index outside 0..C-1.
 export template <Symbolic X, Symbolic I>
@@ -66,12 +92,15 @@ constexpr auto pick(const X& x, const I& index) { return apply<op::pick>({}, x, 
 
 /// Negative log likelihood, averaged.   Shapes: log_probabilities [..., C], labels [...] int64 -> [].
 export template <Symbolic X, Symbolic L>
+  requires Applicable<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>
 constexpr auto nll(const X& log_probabilities, const L& labels) { return -reduce_mean(pick(log_probabilities, labels)); }
 /// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].
 export template <Symbolic X, Symbolic L>
+  requires Applicable<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>
 constexpr auto cross_entropy(const X& logits, const L& labels) { return nll(log_softmax(logits), labels); }
 /// Mean of squared differences.   Shapes: equal or broadcast -> [].
 export template <Symbolic A, Symbolic B>
+  requires Applicable<rule::mse, A, B>
 constexpr auto mse(const A& a, const B& b) { return reduce_mean(square(a - b)); }
 
 }  // namespace lamina

@@ -185,6 +185,15 @@ export struct avg_pool2d_grad {
 };
 }  // namespace op
 
+namespace rule {
+struct global_avg_pool2d {
+  static constexpr std::string_view name = "global_avg_pool2d";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::image_operand(in[0], out); }
+};
+}  // namespace rule
+
 /// Cross-correlation of images with filters.
 /// Shapes:  x [N, C, H, W], w [O, C / groups, KH, KW] -> [N, O, OH, OW] with OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1.
 /// Errors:  shape_error where channels do not fit or the kernel is larger than the padded map.
@@ -193,15 +202,18 @@ export template <Symbolic X, Symbolic W>
 constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}) { return apply<op::conv2d>(a, x, w); }
 /// Largest element of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins; NaN does.
 export template <Symbolic X>
+  requires Applicable<op::max_pool2d, X>
 constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}) {
   if constexpr (std::same_as<world_of<X>, lazy>) return apply<op::max_pool2d>(a, x);
   else return apply<op::max_pool2d>(a, x)[0];
 }
 /// Mean of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].
 export template <Symbolic X>
+  requires Applicable<op::avg_pool2d, X>
 constexpr auto avg_pool2d(const X& x, pool2d_attributes a = {}) { return apply<op::avg_pool2d>(a, x); }
 /// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].
 export template <Symbolic X>
+  requires Applicable<rule::global_avg_pool2d, X>
 constexpr auto global_avg_pool2d(const X& x) { return reduce_mean<axes(2, 3), true>(x); }
 
 }  // namespace lamina

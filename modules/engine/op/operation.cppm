@@ -156,6 +156,9 @@ export template <class Op, auto Attributes, class... X>
 concept ApplicableFixed =
     (Symbolic<X> || ...) && accepted<worded<typename world_of<X...>::template check_fixed<Op, Attributes, X...>>()>;
 
+// A spelling that is made of several operations has a rule of its own (`rule::`): a definition that is never a node, with
+// which its constraint finds a misfit under the name that the user wrote.
+
 /// Applies an operation in the world of its operands.
 export template <Operation Op, Operand... X>
   requires Applicable<Op, X...>

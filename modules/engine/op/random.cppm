@@ -35,20 +35,36 @@ struct random_definition {
     if (!detail::takes(domain::real, in[1].element, out)) return;
     out.result(in[1].element, in[1].dims);
   }
+  static constexpr shape loose(view<const tensor_type> in) { return in[1].dims; }
 };
 export struct random_uniform : random_definition<"random_uniform"> { static void emit(emission&); };
 export struct random_normal : random_definition<"random_normal"> { static void emit(emission&); };
 }  // namespace op
 
+namespace rule {
+struct dropout {
+  static constexpr std::string_view name = "dropout";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const tensor_type state_first[] = {in[1], in[0]};
+    op::random_uniform::infer({}, state_first, out);
+  }
+};
+}  // namespace rule
+
 /// Numbers uniform in [a, b) of the type and shape of `like`.
 export template <Symbolic S, Symbolic Like>
+  requires Applicable<op::random_uniform, S, Like>
 constexpr auto random_uniform(const S& state, const Like& like, random_attributes a) { return apply<op::random_uniform>(a, state, like); }
 /// Normal numbers of mean a and deviation b of the type and shape of `like`.
 export template <Symbolic S, Symbolic Like>
+  requires Applicable<op::random_normal, S, Like>
 constexpr auto random_normal(const S& state, const Like& like, random_attributes a) { return apply<op::random_normal>(a, state, like); }
 /// Zeroes each element with the given probability and scales the others to keep the mean.
 /// Source: Srivastava et al., "Dropout" (2014).
 export template <Symbolic X, Symbolic S>
+  requires Applicable<rule::dropout, X, S>
 constexpr auto dropout(const X& x, const S& state, dropout_attributes a) {
   auto keep = random_uniform(state, x, {.a = 0, .b = 1, .site = a.site}) >= a.probability;
   return where(keep, x * (1 / (1 - a.probability)), 0);

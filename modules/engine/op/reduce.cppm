@@ -152,12 +152,15 @@ export template <Symbolic X>
 constexpr auto reduce_min(const X& x, reduce_attributes a) { return apply<op::reduce_min>(a, x); }
 /// Position of the largest element along an axis, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>
 constexpr auto argmax(const X& x) { return apply_fixed<op::argmax, argmax_attributes{Axis, Keepdim}>(x); }
 /// exp(x - max) / sum of it along an axis.   Numerics: safe for large x.
 export template <Symbolic X>
+  requires Applicable<op::softmax, X>
 constexpr auto softmax(const X& x, softmax_attributes a = {}) { return apply<op::softmax>(a, x); }
 /// Logarithm of softmax, without its underflow.
 export template <Symbolic X>
+  requires Applicable<op::log_softmax, X>
 constexpr auto log_softmax(const X& x, softmax_attributes a = {}) { return apply<op::log_softmax>(a, x); }
 
 }  // namespace lamina

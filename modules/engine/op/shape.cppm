@@ -250,6 +250,17 @@ export struct shape_of {
 };
 }  // namespace op
 
+namespace rule {
+struct transpose {
+  static constexpr std::string_view name = "transpose";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (in[0].dims.rank != 2) out.why << "takes a matrix; `permute` exchanges axes of other ranks";
+  }
+};
+}  // namespace rule
+
 // ---- spellings ------------------------------------------------------------------------------------------------------
 
 /// The same elements under another shape; one extent may be `dyn` and is then inferred.   Cost: none, a view.
@@ -279,9 +290,11 @@ export template <Symbolic X>
 constexpr auto permute(const X& x, axes order) { return apply<op::permute>(permute_attributes{order}, x); }
 /// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
 export template <Symbolic X>
+  requires Applicable<rule::transpose, X>
 constexpr auto transpose(const X& x) { return permute<1, 0>(x); }
 /// Positions start, start + step, ... below stop of one axis.
 export template <Symbolic X>
+  requires Applicable<op::slice, X>
 constexpr auto slice(const X& x, slice_attributes a) { return apply<op::slice>(a, x); }
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
 export template <int Axis = 0, Symbolic... X>
