@@ -71,6 +71,34 @@ BOOST_AUTO_TEST_CASE(borrowed_memory_is_read_and_written_where_it_is) {
                         [](const error& e) { return mentions(e, "borrow: a span of 4 elements cannot hold [2x3]"); });
 }
 
+BOOST_AUTO_TEST_CASE(memory_is_borrowed_under_a_shape_value) {
+  std::vector<float> mine{1, 2, 3, 4, 5, 6};
+  const shape s{2, 3};
+  any_tensor any = borrow(std::span(mine), s);
+  BOOST_CHECK((any.type() == tensor_type{dtype::float32, s}));
+  BOOST_CHECK(any.data() == reinterpret_cast<const std::byte*>(mine.data()));
+  BOOST_CHECK(any.memory().is_borrowed());
+  BOOST_CHECK_EQUAL((any.as<float, extents<dyn, dyn>>()(1, 0)), 4);
+  auto typed = borrow<extents<dyn, 3>>(std::span(mine), s);
+  static_assert(std::same_as<decltype(typed), tensor<float, extents<dyn, 3>>>);
+  BOOST_CHECK(typed.data().data() == mine.data());
+  typed(1, 2) = 60;
+  BOOST_CHECK_EQUAL(mine[5], 60);
+  BOOST_CHECK_EQUAL(borrow(std::span(mine), shape{}).bytes(), 4);      // one element, of rank 0
+  auto says = [&](const shape& wrong, std::string_view words) {
+    BOOST_CHECK_EXCEPTION(borrow(std::span(mine), wrong), shape_error, [&](const error& e) { return mentions(e, words); });
+    BOOST_CHECK_EXCEPTION((borrow<extents<dyn, dyn>>(std::span(mine), wrong)), shape_error, [&](const error& e) { return mentions(e, words); });
+  };
+  says({2, 4}, "borrow: a span of 6 elements cannot hold [2x4]");
+  says({2, dyn}, "borrow: [2x?] has an extent that is no number");
+  says({"N", 3}, "borrow: [Nx3] has an extent that is no number");
+  constexpr auto huge = std::int64_t(1) << 32;
+  says({huge, huge}, "borrow: a span of 6 elements cannot hold [4294967296x4294967296]");
+  BOOST_CHECK_EXCEPTION(borrow(std::span(mine), {huge, huge}), shape_error, [](const error& e) { return mentions(e, "cannot hold"); });
+  BOOST_CHECK_THROW((borrow<extents<dyn, 2>>(std::span(mine), s)), shape_error);
+  BOOST_CHECK_THROW((borrow<extents<dyn>>(std::span(mine), s)), shape_error);
+}
+
 BOOST_AUTO_TEST_CASE(a_keeper_lives_as_long_as_the_memory_is_used) {
   auto keeper = std::make_shared<std::vector<float>>(4, 1.f);
   std::weak_ptr<void> watch = keeper;

@@ -298,6 +298,10 @@ consteval shape all_dynamic() {
 export template <Element T, int Rank>
 using tensor_of_rank = tensor<T, extents_for<all_dynamic<Rank>()>>;
 
+namespace detail {
+/// Errors: shape_error unless every extent is a number and `elements` are enough for all of them.
+void check_borrowed(std::size_t elements, const shape& s);
+}
 /// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use.
 export template <Element T, std::size_t Rank>
 auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
@@ -307,13 +311,15 @@ auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
 /// The caller's span as a tensor. Errors: shape_error if the extents hold more elements than the span.
 export template <Element T, std::size_t N, std::size_t Rank>
 auto borrow(std::span<T, N> data, const std::int64_t (&dims)[Rank]) {
-  shape s = shape::of({dims, Rank});
-  if (static_cast<std::int64_t>(data.size()) < s.size()) {
-    text t;
-    t << "borrow: a span of " << data.size() << " elements cannot hold " << s;
-    detail::raise(error_kind::shape, t);
-  }
+  detail::check_borrowed(data.size(), shape::of({dims, Rank}));
   return borrow(data.data(), dims);
+}
+/// The same under a shape value, with what is known of its extents in the type: `borrow<extents<dyn, 784>>(span, s)`.
+export template <class Extents, Element T, std::size_t N>
+  requires requires { Extents::pattern; }
+tensor<T, Extents> borrow(std::span<T, N> data, const shape& s) {
+  detail::check_borrowed(data.size(), s);
+  return tensor<T, Extents>(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), s);
 }
 
 // ---- data without storage -------------------------------------------------------------------------------------------
@@ -417,5 +423,12 @@ export class any_tensor {
   tensor_type type_;
   std::byte* data_ = nullptr;
 };
+/// The caller's span under a shape of any rank; `as` gives it a type. Errors: shape_error if the extents hold more elements
+/// than the span.
+export template <Element T, std::size_t N>
+any_tensor borrow(std::span<T, N> data, const shape& s) {
+  detail::check_borrowed(data.size(), s);
+  return any_tensor(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), {dtype_of<T>, s});
+}
 
 }  // namespace lamina

@@ -62,6 +62,22 @@ void extents_misfit(const shape& pattern, const shape& got) {
   raise(error_kind::shape, t);
 }
 
+void check_borrowed(std::size_t elements, const shape& s) {
+  text t;
+  std::int64_t wanted = 1;
+  bool fits = true;            // the number in 64 bits
+  for (int i = 0; i < s.rank; ++i) {
+    if (!s[i].is_number()) {
+      t << "borrow: " << s << " has an extent that is no number";
+      raise(error_kind::shape, t);
+    }
+    fits = !__builtin_mul_overflow(wanted, s.at(i), &wanted) && fits;
+  }
+  if (!fits || wanted > static_cast<std::int64_t>(elements)) {
+    t << "borrow: a span of " << elements << " elements cannot hold " << s;
+    raise(error_kind::shape, t);
+  }
+}
 void check_extents(const shape& pattern, const shape& got) {
   if (!fits(pattern, got)) extents_misfit(pattern, got);
   std::int64_t largest = 8;   // bytes of the widest element
