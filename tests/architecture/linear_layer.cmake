@@ -1,9 +1,10 @@
 # cmake -D PROGRAM=linear_layer -D ARCHIVE=liblamina_kernels_<set>.a -D SET=<set> -D NM=nm -D LD=ld -D SIZE=size
-#       -D OUTPUT=file.o -P linear_layer.cmake
+#       -D OUTPUT=file.o [-D MORE=archive -D ROOT=symbol] -P linear_layer.cmake
 #
-# Links the kernels of one linear layer, and nothing else, into one relocatable object: small, and closed but for
-# memory functions and libm.
+# Links the kernels of one linear layer, and nothing else, into one relocatable object: small, and closed but for memcpy,
+# memset and libm.  MORE and ROOT put a function of another archive beside them.
 cmake_minimum_required(VERSION 3.28)
+include(${CMAKE_CURRENT_LIST_DIR}/libm.cmake)
 set(limit 24576)
 
 execute_process(COMMAND ${PROGRAM} ${SET} OUTPUT_VARIABLE addresses COMMAND_ERROR_IS_FATAL ANY)
@@ -19,14 +20,17 @@ foreach(address IN LISTS addresses)
 endforeach()
 list(POP_FRONT roots driver)
 list(TRANSFORM roots PREPEND "--undefined=" OUTPUT_VARIABLE more)
-execute_process(COMMAND ${LD} -r --gc-sections -e ${driver} -u ${driver} ${more} -o ${OUTPUT} ${ARCHIVE}
+if(ROOT)
+  list(APPEND more --undefined=${ROOT})
+endif()
+execute_process(COMMAND ${LD} -r --gc-sections -e ${driver} -u ${driver} ${more} -o ${OUTPUT} ${ARCHIVE} ${MORE}
   COMMAND_ERROR_IS_FATAL ANY)
 
 execute_process(COMMAND ${NM} -u --format=posix ${OUTPUT} OUTPUT_VARIABLE undefined COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n ]+ U" undefined "${undefined}")
 foreach(symbol IN LISTS undefined)
-  if(NOT symbol MATCHES "^(memcpy|memset|memmove|_GLOBAL_OFFSET_TABLE_) U$")
-    message(FATAL_ERROR "the object needs ${symbol}")
+  if(NOT symbol MATCHES "^(memcpy|memset|_GLOBAL_OFFSET_TABLE_|${libm}) U$")
+    message(FATAL_ERROR "the object needs ${symbol}, which is neither memcpy nor memset nor of libm")
   endif()
 endforeach()
 

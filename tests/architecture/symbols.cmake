@@ -4,10 +4,8 @@
 # between a symbol of one and the same symbol of another; and a kernel calls nothing but memory functions and libm.
 cmake_minimum_required(VERSION 3.28)
 string(REPLACE "|" ";" ARCHIVES "${ARCHIVES}")
-set(outside "^(memcpy|memset|memmove|_GLOBAL_OFFSET_TABLE_|(\
-acos|asin|atan|cos|sin|tan|acosh|asinh|atanh|cosh|sinh|tanh|exp|exp2|expm1|log|log2|log10|log1p|pow|sqrt|cbrt|hypot|\
-erf|erfc|lgamma|tgamma|ceil|floor|trunc|round|rint|nearbyint|fabs|fmod|remainder|fma|fmin|fmax|ldexp|frexp|scalbn|\
-copysign|nextafter|atan2|sincos)f?)$")
+include(${CMAKE_CURRENT_LIST_DIR}/libm.cmake)
+set(outside "^(memcpy|memset|memmove|_GLOBAL_OFFSET_TABLE_|${libm})$")
 
 set(seen "")
 foreach(archive IN LISTS ARCHIVES)
