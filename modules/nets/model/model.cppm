@@ -212,7 +212,6 @@ struct model_traits<Topology, input_list<In...>, P> {
   static constexpr auto outputs = typed_outputs_of<Topology, element, In...>;
   static constexpr shape patterns[sizeof...(In)] = {In::pattern...};
   static constexpr dtype elements[sizeof...(In)] = {(In::has_element ? dtype_of<typename In::element> : element)...};
-  using shape_message = typed_shape_check<Topology, element, In...>;
 
   static void trace(trace_scope& scope, view<const value> in, view<value> out) {
     value ordered[sizeof...(In) + 1];
@@ -236,13 +235,108 @@ struct model_traits<Topology, input_list<In...>, P> {
   }
 };
 
+// What the compiler makes of a check, worked out once: true_type where it has nothing to say, false_type where it has, void
+// where the check cannot be evaluated.
+template <class Check>
+auto outcome_of(int) -> std::bool_constant<Check::message().empty()>;
+template <class Check>
+void outcome_of(...);
+template <class Check>
+struct check_outcome { using type = decltype(outcome_of<Check>(0)); };
+// A layer by itself, over operands of which nothing is known; a misfit that stands there from the start keeps rules quiet.
+template <const auto& Topology, std::size_t At>
+constexpr bool runs_alone() {
+  const auto& layer = Topology.layers.template get<At>();
+  using layer_type = std::remove_cvref_t<decltype(layer)>;
+  if constexpr (!HasForwardPorts<layer_type>) {
+    text why("not asked");
+    type_walk walk{&why};
+    type_scope scope(walk, dtype::float32);
+    const traced x({dtype::float32, {}}, &why);
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (void)layer.forward(scope, (static_cast<void>(I), x)...); }(std::make_index_sequence<detail::input_count<layer_type>()>());
+  }
+  return true;
+}
+template <const auto& Topology, std::size_t At>
+concept RunsAlone = requires { typename std::bool_constant<runs_alone<Topology, At>()>; };
+/// Words for a net that the compiler cannot run: the first sublayer that it cannot run by itself, else the net as a whole.
+template <const auto& Topology>
+consteval text not_constant() {
+  text t;
+  if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      auto look = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+        if (t.empty() && !RunsAlone<Topology, At>)
+          t << "sublayer `" << Topology.names[At] << "` (" << detail::layer_kind(Topology.layers.template get<At>()) << "): its member `forward` is";
+      };
+      (look(std::integral_constant<std::size_t, I>{}), ...);
+    }(std::make_index_sequence<Topology.names.size()>());
+  }
+  if (t.empty()) t << "the member `forward` of a layer is";
+  t << " not constexpr, or calls what is not, so the compiler cannot work out the shapes";
+  return t;
+}
+
+/// The arguments of a model beside its topology: inputs, then at most one set of policies, of an element type that layers
+/// can compute in.
+template <const auto& Topology, class... Rest>
+struct model_arguments_check {
+  static consteval text message() {
+    text t;
+    std::size_t inputs = 0, sets = 0, at = 1;
+    (look<Rest>(t, inputs, sets, at++), ...);
+    if (t.empty() && inputs == 0) {
+      t << "the model has no input; write one for each input port after the topology, as in input<dyn, 4>; its input ports are";
+      if constexpr (ValidTopology<Topology>) list_names(t, detail::layer_inputs(Topology));
+    }
+    return t;
+  }
+
+ private:
+  template <class Next>
+  static consteval void look(text& t, std::size_t& inputs, std::size_t& sets, std::size_t at) {
+    if (!t.empty()) return;
+    if constexpr (is_policy_set<Next>) {
+      if (sets++) t << "the policies of the model are given twice; write them in one policies<...>";
+      else if constexpr (!is_real(dtype_of<element_of_policies<Next>>))
+        t << "policy `element`: a model computes in float or double, not in " << dtype_of<element_of_policies<Next>>;
+    } else if constexpr (ModelInput<Next>) {
+      if (sets) t << "argument " << at << " of model<...> is an input behind the policies; policies come last";
+      ++inputs;
+    } else {
+      t << "argument " << at << " of model<...> is `" << type_name<Next>() << "`; it takes inputs, then policies<...>";
+    }
+  }
+};
 template <const auto& Topology, class... Rest>
 using traits_of = model_traits<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>;
+// The check of shapes by itself: the traits cannot be made where the layers cannot be run.
+template <const auto& Topology, class Inputs, class P>
+struct shape_message_from;
+template <const auto& Topology, class... In, class P>
+struct shape_message_from<Topology, input_list<In...>, P> { using type = typed_shape_check<Topology, dtype_of<element_of_policies<P>>, In...>; };
+template <const auto& Topology, class... Rest>
+using shape_message_of = typename shape_message_from<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>::type;
+template <const auto& Topology, class... Rest>
+using shape_outcome = typename check_outcome<shape_message_of<Topology, Rest...>>::type;
+/// That the layers can be run by the compiler.
+template <const auto& Topology, class... Rest>
+struct model_constant_check {
+  static consteval text message() {
+    if constexpr (ValidTopology<Topology>) {
+      if constexpr (std::is_void_v<shape_outcome<Topology, Rest...>>) return not_constant<Topology>();
+    }
+    return {};
+  }
+};
+
 template <const auto& Topology, class... Rest>
 struct model_shape_check {
   static consteval text message() {
-    if constexpr (ValidTopology<Topology>) return traits_of<Topology, Rest...>::shape_message::message();
-    else return {};
+    if constexpr (ValidTopology<Topology>) {
+      if constexpr (std::same_as<shape_outcome<Topology, Rest...>, std::false_type>) return shape_message_of<Topology, Rest...>::message();
+    }
+    return {};
   }
 };
 template <const auto& Topology, class... Rest>
@@ -269,7 +363,7 @@ struct call_check {
     const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
     text t;
     if (sizeof...(X) != Traits::inputs) {
-      t << "the model has " << Traits::inputs << " inputs and is given " << sizeof...(X);
+      t << "the model has " << Traits::inputs << (Traits::inputs == 1 ? " input" : " inputs") << " and is given " << sizeof...(X);
       return t;
     }
     for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
@@ -335,7 +429,8 @@ auto run_model(Runner&& at, const First& first, const X&... x) {
 /// Policies come last: `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(update(false))>>`.
 /// Shapes are checked through the whole net at compile time. One thread at a time may use a model; see `reference_factory`.
 export template <const auto& Topology, class... Rest>
-  requires no_error<structure_check<Topology>> && no_error<model_shape_check<Topology, Rest...>> && no_error<model_policies_check<Topology, Rest...>>
+  requires no_error<structure_check<Topology>> && no_error<model_arguments_check<Topology, Rest...>> && no_error<model_constant_check<Topology, Rest...>> &&
+           no_error<model_shape_check<Topology, Rest...>> && no_error<model_policies_check<Topology, Rest...>>
 class model {
  public:
   using traits = traits_of<Topology, Rest...>;

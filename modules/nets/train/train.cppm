@@ -14,6 +14,28 @@ import lamina.std;
 
 namespace lamina {
 
+/// What a loss must be: called with the output of a model and the labels of a batch, it gives a value of rank 0.
+export template <class L>
+concept Loss = std::copyable<L> && requires(const L& loss, const value& v) {
+  { loss(v, v) } -> std::convertible_to<value>;
+};
+template <class L>
+struct loss_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!Loss<L>) t << "the loss is `" << type_name<L>() << "`; it must be callable as loss(output, labels) and give a value, as loss::cross_entropy{} does";
+    return t;
+  }
+};
+template <class O>
+struct optimiser_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!Optimiser<O>) t << "the optimiser is `" << type_name<O>() << "`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does";
+    return t;
+  }
+};
+
 /// Where training stands; what observers are told after every batch and at the end of every epoch.
 export struct training_progress {
   std::int64_t epoch = 0, epochs = 0;           // epoch counts from 1
@@ -80,9 +102,9 @@ export class trainer {
 };
 
 namespace detail {
-template <class Loss>
-trainer::loss_rule loss_rule_of(const Loss& loss) { return [loss](const value& output, const value& labels) { return value(loss(output, labels)); }; }
-template <class O>
+template <Loss L>
+trainer::loss_rule loss_rule_of(const L& loss) { return [loss](const value& output, const value& labels) { return value(loss(output, labels)); }; }
+template <Optimiser O>
 trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); }; }
 }  // namespace detail
 
@@ -92,14 +114,16 @@ trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const 
 /// Errors: shape_error where data and model do not fit; value_error for a label outside the model's classes, for a rate, a
 /// loss or a parameter that is not finite, and for a checkpoint of another seed, another batch size, another number of images
 /// or more epochs; file_error.
-export template <const auto& Topology, class... Rest, class Loss, Optimiser O>
-training_report fit(model<Topology, Rest...>& net, const image_dataset& data, const Loss& loss, const O& optimiser, const fit_options& options = {}) {
+export template <const auto& Topology, class... Rest, class L, class O>
+  requires no_error<loss_check<L>> && no_error<optimiser_check<O>>
+training_report fit(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, const O& optimiser, const fit_options& options = {}) {
   return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
 }
 
 /// Mean loss and accuracy of a model over a data set.
-export template <const auto& Topology, class... Rest, class Loss>
-evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const Loss& loss, std::int64_t batch = 256) {
+export template <const auto& Topology, class... Rest, class L>
+  requires no_error<loss_check<L>>
+evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
   return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
 }
 

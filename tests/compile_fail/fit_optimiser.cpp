@@ -1,0 +1,13 @@
+// expect: the optimiser is `int`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does
+import lamina;
+using namespace lamina;
+
+inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+
+void use(model<net, input<"N", 4>>& m, const image_dataset& data) {
+#ifdef BAD
+  fit(m, data, loss::cross_entropy{}, 3);
+#else
+  fit(m, data, loss::cross_entropy{}, optim::sgd{});
+#endif
+}

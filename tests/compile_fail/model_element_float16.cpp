@@ -1,0 +1,11 @@
+// expect: policy `element`: a model computes in float or double, not in float16
+import lamina;
+using namespace lamina;
+
+inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+
+#ifdef BAD
+model<net, input<"N", 4>, policies<element<float16>>> m;
+#else
+model<net, input<"N", 4>, policies<element<float>>> m;
+#endif

@@ -1,0 +1,11 @@
+// expect: argument 2 of model<...> is `int`; it takes inputs, then policies<...>
+import lamina;
+using namespace lamina;
+
+inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+
+#ifdef BAD
+model<net, input<"N", 4>, int> m;
+#else
+model<net, input<"N", 4>, policies<>> m;
+#endif

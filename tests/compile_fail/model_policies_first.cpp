@@ -1,0 +1,11 @@
+// expect: argument 2 of model<...> is an input behind the policies; policies come last
+import lamina;
+using namespace lamina;
+
+inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+
+#ifdef BAD
+model<net, policies<>, input<"N", 4>> m;
+#else
+model<net, input<"N", 4>, policies<>> m;
+#endif
