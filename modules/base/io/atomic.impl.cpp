@@ -82,7 +82,8 @@ std::string target_of(const std::string& path) {
     auto n = ::readlink(at.c_str(), next, sizeof next);
     if (n < 0) return at;
     std::string to(next, static_cast<std::size_t>(n));
-    at = to.starts_with('/') ? to : folder_of(at) + "/" + to;
+    if (!to.starts_with('/')) to.insert(0, folder_of(at) + "/");
+    at = to;
   }
   system_failure(path, "cannot be written", ELOOP);
 }

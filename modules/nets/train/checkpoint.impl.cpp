@@ -71,9 +71,10 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
   if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1") fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
   auto number = [&](const char* name) {
     auto f = file.metadata.find(name);
+    const char* begin = f == file.metadata.end() ? "" : f->second.c_str();
     char* end = nullptr;
-    std::int64_t v = f == file.metadata.end() ? -1 : static_cast<std::int64_t>(std::strtoll(f->second.c_str(), &end, 10));
-    if (f == file.metadata.end() || f->second.empty() || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
+    std::int64_t v = static_cast<std::int64_t>(std::strtoll(begin, &end, 10));
+    if (!*begin || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
     return v;
   };
   auto& at = c.at = {number("epoch"), number("batch"), number("step"), number("seed"), number("batch_size"), number("images")};
