@@ -60,6 +60,7 @@ static_assert(window_positions(28, 3, 0, 0, 1) == dim(0));
 static_assert(window_positions(28, 3, 1, -1, 1) == dim(0));
 
 static_assert(axes(0, -1).count == 2 && axes(0, -1)[1] == -1 && axes() == axes());
+static_assert(axes((1ll << 32) + 1)[0] > max_rank);
 
 consteval bool strides_are(const shape& s, view<const std::int64_t> expected) {
   std::int64_t strides[max_rank]{};

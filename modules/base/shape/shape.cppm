@@ -176,13 +176,20 @@ export struct axes {
   std::int32_t values[max_rank]{};
   constexpr axes() = default;
   template <std::integral... T>
-  constexpr axes(T... a) : count(sizeof...(T)), values{static_cast<std::int32_t>(a)...} {}
+  constexpr axes(T... a) : count(sizeof...(T)), values{held(a)...} {}
   constexpr std::int32_t operator[](int i) const { return values[i]; }
   constexpr bool operator==(const axes&) const = default;
   constexpr friend text& operator<<(text& t, const axes& a) {
     t << "{";
     for (int i = 0; i < a.count; ++i) t << (i ? ", " : "") << a.values[i];
     return t << "}";
+  }
+
+ private:
+  // Beyond 32 bits it is outside of every rank, whichever number stands there.
+  static constexpr std::int32_t held(std::integral auto a) {
+    std::int32_t r = 0;
+    return __builtin_add_overflow(a, 0, &r) ? std::numeric_limits<std::int32_t>::max() : r;
   }
 };
 
