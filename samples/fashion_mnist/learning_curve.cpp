@@ -45,7 +45,9 @@ std::string draw(const panel& p, const std::vector<std::int64_t>& epochs, const 
   auto at_y = [&](double v) { return p.top + (y.high - v) / (y.high - y.low) * p.height; };
 
   std::string s = svg::text(p.left, p.top - 16, p.title, {.size = 14, .bold = true});
-  for (double v = y.low; v < y.high + y.step / 2; v += y.step) {
+  const long steps = std::lround((y.high - y.low) / y.step);
+  for (long i = 0; i <= steps; ++i) {
+    const double v = y.low + static_cast<double>(i) * y.step;
     s += svg::line(p.left, at_y(v), p.left + p.width, at_y(v), svg::rule);
     s += svg::text(p.left - 8, at_y(v) + 4, svg::fixed(v, y.digits) + std::string(p.unit),
                    {.fill = svg::faint, .anchor = "end"});

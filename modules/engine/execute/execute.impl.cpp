@@ -308,7 +308,7 @@ void evaluation_site::run(const call& c, bool cached, context& where, void (*low
     resting_.push_back(std::move(r));
     if (resting_.size() > 64) resting_.erase(resting_.begin());
   };
-  if (p && !p->matches(c)) rest(std::move(p));
+  if (p && !p->matches(c)) rest(std::exchange(p, nullptr));
   if (!p) p.reset(take(c, where, lower, expression, cached));
   if (cached)
     for (std::size_t i = 0; i < p->leaf_of_input.size(); ++i) p->run->bind_input(i, c.leaves[p->leaf_of_input[i]].data);
