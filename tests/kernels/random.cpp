@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(normal_moments) {
   BOOST_TEST(std::fabs(m3 / n) < s * std::sqrt(15.));
   BOOST_TEST(std::fabs(m4 / n - 3) < s * std::sqrt(96.));
   BOOST_TEST(std::fabs(beyond / n - 0.05) < s * std::sqrt(0.0475));
-  BOOST_TEST(std::fabs(neighbours / (n / 2)) < s * std::sqrt(2.));
+  BOOST_TEST(std::fabs(2 * neighbours / n) < s * std::sqrt(2.));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

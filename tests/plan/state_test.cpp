@@ -17,7 +17,7 @@ using namespace engine_test;
 namespace {
 
 using numbers = std::vector<double>;
-array row(numbers v) { return array_of(dtype::float32, {dim(v.size())}, std::move(v)); }
+array row(const numbers& v) { return array_of(dtype::float32, {dim(v.size())}, v); }
 
 // The same program with passes and memory reuse on and off: outputs and states must agree bit for bit.
 struct outcome {

@@ -45,7 +45,7 @@ void interrupted(Net& net, const std::string& checkpoint, std::int64_t stop, int
 BOOST_AUTO_TEST_SUITE(checkpoints)
 
 BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
-  auto check = [](auto whole, auto fresh) {
+  auto check = [](auto whole, const auto& fresh) {
     test_files::folder dir;
     const auto all = train(whole, options({}));
     // Within the first epoch, at its last batch, after the first batch of a later one, before the very last batch.
