@@ -36,14 +36,18 @@ LAMINA_INLINE void short_row(const float* in, float* out, int n, bool log) {
   const folds::wide_vector<float> none{};
   const auto shifted = inside ? x - fold::lanes<float, folds::wide_lanes<float>>(x, larger) : none;
   auto y = __builtin_bit_cast(registers, shifted);
-  LAMINA_UNROLL for (int i = 0; i < parts; ++i) if (i * lanes < n) y.part[i] =
-      to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
-  else y.part[i] = raw<float, lanes>{};
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i) {
+    if (i * lanes < n)
+      y.part[i] = to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
+    else
+      y.part[i] = raw<float, lanes>{};
+  }
   const auto e = inside ? __builtin_bit_cast(folds::wide_vector<float>, y) : none;
   const float total = fold::lanes<float, folds::wide_lanes<float>>(e, added);
   y = __builtin_bit_cast(registers, log ? shifted - log_of(total) : e * (1.f / total));
-  LAMINA_UNROLL for (int i = 0; i < parts; ++i) if (i * lanes < n)
-      store(out + i * lanes, from_raw<float>(y.part[i]), first<float>(n - i * lanes));
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i) {
+    if (i * lanes < n) store(out + i * lanes, from_raw<float>(y.part[i]), first<float>(n - i * lanes));
+  }
 }
 
 /// One row; the exponentials go to `out` by pieces that stay in L1 for log-softmax, whole for softmax.
