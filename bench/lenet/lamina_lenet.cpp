@@ -1,10 +1,35 @@
-// Our contender of problem 11: LeNet-5 trained with Adam on batches of Fashion-MNIST.
+// Our contender of problem 11: LeNet-5 trained with Adam on batches of Fashion-MNIST, then run on images alone.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 import lamina;
 #include "lenet.h"
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+/// Images per second of inference on `count` images at a time: the best of several turns.
+template <class Net>
+double inference_rate(Net& net, long count) {
+  lamina::tensor<float, lamina::extents<lamina::dyn, 1, 28, 28>> images(count);
+  lamina::matrix<float> scores(count, 10);
+  float number = 0;
+  for (float& pixel : images.writable()) pixel = (number = number < 1 ? number + 0.07f : 0);
+  const long runs = 2000 / count + 1;
+  double best = 0;
+  for (int turn = 0; turn < 7; ++turn) {
+    const auto begin = clock_type::now();
+    for (long i = 0; i < runs; ++i) net.run(images, scores);
+    const std::chrono::duration<double> spent = clock_type::now() - begin;
+    if (turn > 0) best = std::max(best, static_cast<double>(runs * count) / spent.count());  // the first plans
+  }
+  return best;
+}
+
+}  // namespace
 
 // usage: lamina_lenet OUT DIRECTORY BATCH STEPS THREADS
 int main(int argc, char** argv) {
@@ -13,21 +38,23 @@ int main(int argc, char** argv) {
   const auto train = lamina::datasets::fashion_mnist(lamina::part::train, argv[2]);
   lamina::model<lenet, lamina::input<"N", 1, 28, 28>> net({.seed = 42, .threads = std::atoi(argv[5])});
 
-  std::chrono::steady_clock::time_point begin, end;
+  clock_type::time_point begin, end;
   double loss = 0;
   lamina::fit(net, train, lamina::loss::cross_entropy{}, lamina::optim::adam{.lr = 1e-3},
               {.epochs = 1, .batch = batch, .observer = [&](const lamina::training_progress& p) {
-                 if (p.batch == warm_up) begin = std::chrono::steady_clock::now();
+                 if (p.batch == warm_up) begin = clock_type::now();
                  if (p.batch < warm_up + steps) return true;
-                 end = std::chrono::steady_clock::now();
+                 end = clock_type::now();
                  loss = p.loss;
                  return false;
                }});
   const double seconds = std::chrono::duration<double>(end - begin).count();
   std::FILE* out = std::fopen(argv[1], "w");
   if (!out) return 2;
-  std::fprintf(out, "{\"name\": \"lamina\", \"isa\": \"%s\", \"images_per_second\": %.1f, \"loss\": %.4f}\n",
+  std::fprintf(out,
+               "{\"name\": \"lamina\", \"isa\": \"%s\", \"images_per_second\": %.1f, \"loss\": %.4f, "
+               "\"inference_1\": %.1f, \"inference_batch\": %.1f}\n",
                std::string(lamina::name_of(lamina::target_isa())).c_str(), static_cast<double>(batch * steps) / seconds,
-               loss);
+               loss, inference_rate(net, 1), inference_rate(net, batch));
   return std::fclose(out) == 0 ? 0 : 2;
 }
