@@ -1,4 +1,4 @@
-"""Problem 11: training LeNet and running it, lamina and dlib turn by turn, each in a process of its own on the same cores."""
+"""Problem 11: LeNet trained and run, lamina and dlib turn by turn, each in a process of its own on the same cores."""
 import importlib.util
 import json
 import os
@@ -59,30 +59,4 @@ def run(run):
             if batch == 64:
                 rows.append(row("11 LeNet inference", "batch 1", "inference_1", "ratio >= 2.0"))
             rows.append(row("11 LeNet inference", f"batch {batch}", "inference_batch", "ratio >= 2.0"))
-    return rows
-    for threads in (1, 2):
-        if threads > len(os.sched_getaffinity(0)):
-            continue
-        for batch in STEPS:
-            mine, theirs = [], []
-            for _ in range(ROUNDS):
-                for program, results in ((ours, mine), (dlib, theirs)):
-                    result = rate(run, program, batch, threads, out) if program else None
-                    if result:
-                        results.append(result)
-            if not mine:
-                continue
-
-            def best(results):
-                return max(r["images_per_second"] for r in results) if results else None
-
-            value, peer = best(mine), best(theirs)
-            row = {"problem": "11 LeNet training", "shape": f"Fashion-MNIST, Adam, batch {batch}", "threads": threads,
-                   "isa": mine[0]["isa"], "unit": "images/s", "ours": value,
-                   "peers": [{"name": "dlib", "version": theirs[0]["version"] if theirs else "absent", "isa": None,
-                              "value": peer, "median": None}] + absent,
-                   "ratio": value / peer if peer else None, "floor": "ratio >= 2.0", "goal": None,
-                   "details": {"note": f"best of {ROUNDS} turns"}}
-            print(f"batch {batch}, {threads} threads: lamina {value:.0f} images/s, dlib {peer or 0:.0f}", flush=True)
-            rows.append(row)
     return rows
