@@ -36,13 +36,20 @@ outcome outcome_of(const array& in, const std::function<value(const value&)>& bu
   return {r, g.plan};
 }
 
-// A rule applies where it is on, not where it is off, and changes no result beyond `tolerance`.
-void rule(const char* name, const array& in, const std::function<value(const value&)>& build, std::string_view gone, double tolerance = 0) {
+// A rule applies where it is on, not where it or all are off, and changes no result beyond `tolerance`.
+void rule(rewrite which, const char* name, const array& in, const std::function<value(const value&)>& build, std::string_view gone, double tolerance = 0) {
   BOOST_TEST_CONTEXT(name) {
     auto on = outcome_of(in, build, {}), off = outcome_of(in, build, {.fold_constants = false, .simplify = false});
-    BOOST_CHECK_GE(on.plan->counters().simplified, 1);
+    auto others = outcome_of(in, build, {.without = {which}});
+    BOOST_CHECK_GE(on.plan->counters().of(which), 1);
+    BOOST_CHECK_GE(on.plan->counters().simplified, on.plan->counters().of(which));
+    BOOST_CHECK_EQUAL(others.plan->counters().of(which), 0);
     BOOST_CHECK_EQUAL(off.plan->counters().simplified, 0);
     BOOST_CHECK_LE(distance(on.result, off.result), tolerance);
+    BOOST_CHECK_LE(distance(others.result, off.result), tolerance);
+    text counted;
+    counted << on.plan->counters().of(which) << " " << name_of(which);
+    BOOST_CHECK(on.plan->explain().find(counted.string()) != std::string::npos);
     if (!gone.empty()) BOOST_CHECK_LT(lines_with(*on.plan, gone), lines_with(*off.plan, gone));
   }
 }
@@ -53,15 +60,15 @@ BOOST_AUTO_TEST_SUITE(passes)
 
 BOOST_AUTO_TEST_CASE(neutral_numbers) {
   const array x = real({3, 4}, 1);
-  rule("x + 0", x, [](const value& v) -> value { return exp(v + 0); }, "add");
-  rule("0 + x", x, [](const value& v) -> value { return exp(0 + v); }, "add");
-  rule("x - 0", x, [](const value& v) -> value { return exp(v - 0); }, "subtract");
-  rule("x * 1", x, [](const value& v) -> value { return exp(v * 1); }, "multiply");
-  rule("1 * x", x, [](const value& v) -> value { return exp(1 * v); }, "multiply");
-  rule("x / 1", x, [](const value& v) -> value { return exp(v / 1); }, "divide");
-  rule("x ^ 1", x, [](const value& v) -> value { return exp(pow(v, 1)); }, "pow");
+  rule(rewrite::neutral_number, "x + 0", x, [](const value& v) -> value { return exp(v + 0); }, "add");
+  rule(rewrite::neutral_number, "0 + x", x, [](const value& v) -> value { return exp(0 + v); }, "add");
+  rule(rewrite::neutral_number, "x - 0", x, [](const value& v) -> value { return exp(v - 0); }, "subtract");
+  rule(rewrite::neutral_number, "x * 1", x, [](const value& v) -> value { return exp(v * 1); }, "multiply");
+  rule(rewrite::neutral_number, "1 * x", x, [](const value& v) -> value { return exp(1 * v); }, "multiply");
+  rule(rewrite::neutral_number, "x / 1", x, [](const value& v) -> value { return exp(v / 1); }, "divide");
+  rule(rewrite::neutral_number, "x ^ 1", x, [](const value& v) -> value { return exp(pow(v, 1)); }, "pow");
   auto ones = to_tensor(array_of(dtype::float32, {4}, {1, 1, 1, 1}));
-  rule("x * ones", x, [&](const value& v) -> value { return exp(v * v.owner().constant(ones)); }, "multiply");
+  rule(rewrite::neutral_number, "x * ones", x, [&](const value& v) -> value { return exp(v * v.owner().constant(ones)); }, "multiply");
 }
 
 BOOST_AUTO_TEST_CASE(numbers_that_are_not_neutral_stay) {
@@ -80,38 +87,61 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_not_neutral_stay) {
 }
 
 BOOST_AUTO_TEST_CASE(inverses_and_logarithms) {
-  rule("-(-x)", real({5}, 1), [](const value& v) -> value { return exp(-(-v)); }, "negate");
-  rule("1/(1/x)", real({5}, 1, 0.5, 2), [](const value& v) -> value { return exp(reciprocal(reciprocal(v))); }, "reciprocal", 1e-6);
-  rule("!!b", random_array(dtype::boolean, {9}, 1), [](const value& v) -> value { return !!v; }, "logical_not");
-  rule("log exp", real({5}, 1), [](const value& v) -> value { return sin(log(exp(v))); }, "log", 1e-6);
-  rule("log softmax", real({4, 5}, 1), [](const value& v) -> value { return log(softmax(v)); }, "", 1e-6);
-  rule("log softmax along 0", real({4, 5}, 1), [](const value& v) -> value { return log(softmax(v, {.axis = 0})); }, "", 1e-6);
+  rule(rewrite::double_inverse, "-(-x)", real({5}, 1), [](const value& v) -> value { return exp(-(-v)); }, "negate");
+  rule(rewrite::double_inverse, "1/(1/x)", real({5}, 1, 0.5, 2), [](const value& v) -> value { return exp(reciprocal(reciprocal(v))); }, "reciprocal", 1e-6);
+  rule(rewrite::double_inverse, "!!b", random_array(dtype::boolean, {9}, 1), [](const value& v) -> value { return !!v; }, "logical_not");
+  rule(rewrite::logarithm, "log exp", real({5}, 1), [](const value& v) -> value { return sin(log(exp(v))); }, "log", 1e-6);
+  rule(rewrite::logarithm, "log softmax", real({4, 5}, 1), [](const value& v) -> value { return log(softmax(v)); }, "", 1e-6);
+  rule(rewrite::logarithm, "log softmax along 0", real({4, 5}, 1), [](const value& v) -> value { return log(softmax(v, {.axis = 0})); }, "", 1e-6);
   auto far = outcome_of(array_of(dtype::float32, {2}, {0, 1000}), [](const value& v) -> value { return log(softmax(v)); }, {});
   BOOST_TEST(far.result.values[0] == -1000);
-  rule("stop_gradient", real({4, 5}, 1), [](const value& v) -> value { return exp(stop_gradient(v)); }, "");
+  rule(rewrite::stopped_gradient, "stop_gradient", real({4, 5}, 1), [](const value& v) -> value { return exp(stop_gradient(v)); }, "");
 }
 
 BOOST_AUTO_TEST_CASE(moves_of_elements) {
   const array x = real({2, 3, 4}, 1);
-  rule("permutation there and back", x, [](const value& v) -> value { return permute(permute(v, axes(2, 0, 1)), axes(1, 2, 0)); }, "permute");
-  rule("two permutations", x, [](const value& v) -> value { return exp(permute(permute(v, axes(2, 0, 1)), axes(-1, 0, 1))); }, "permute");
-  rule("identity", x, [](const value& v) -> value { return exp(permute(v, axes(0, 1, 2))); }, "permute");
-  rule("reshapes", x, [](const value& v) -> value { return exp(reshape(reshape(v, {6, 4}), {3, 8})); }, "");
-  rule("flatten of reshape", x, [](const value& v) -> value { return exp(flatten(reshape(v, {4, 3, 2}))); }, "");
-  rule("reshape to itself", x, [](const value& v) -> value { return exp(reshape(v, {2, dyn, 4})); }, "");
-  rule("broadcast to itself", x, [](const value& v) -> value { return exp(broadcast_like(v, v * 2)); }, "broadcast_like");
-  rule("cast to itself", x, [](const value& v) -> value { return exp(cast<float>(v)); }, "cast");
+  rule(rewrite::composed_permutation, "permutation there and back", x, [](const value& v) -> value { return permute(permute(v, axes(2, 0, 1)), axes(1, 2, 0)); }, "permute");
+  rule(rewrite::composed_permutation, "two permutations", x, [](const value& v) -> value { return exp(permute(permute(v, axes(2, 0, 1)), axes(-1, 0, 1))); }, "permute");
+  rule(rewrite::composed_permutation, "identity", x, [](const value& v) -> value { return exp(permute(v, axes(0, 1, 2))); }, "permute");
+  rule(rewrite::composed_reshape, "reshapes", x, [](const value& v) -> value { return exp(reshape(reshape(v, {6, 4}), {3, 8})); }, "");
+  rule(rewrite::composed_reshape, "flatten of reshape", x, [](const value& v) -> value { return exp(flatten(reshape(v, {4, 3, 2}))); }, "");
+  rule(rewrite::same_type, "reshape to itself", x, [](const value& v) -> value { return exp(reshape(v, {2, dyn, 4})); }, "");
+  rule(rewrite::same_type, "broadcast to itself", x, [](const value& v) -> value { return exp(broadcast_like(v, v * 2)); }, "broadcast_like");
+  rule(rewrite::same_type, "cast to itself", x, [](const value& v) -> value { return exp(cast<float>(v)); }, "cast");
 }
 
 BOOST_AUTO_TEST_CASE(transposition_joins_the_product) {
   const array x = real({3, 4}, 1);
-  rule("x^T x", x, [](const value& v) -> value { return matmul(transpose(v), v); }, "permute", 1e-6);
-  rule("x x^T", x, [](const value& v) -> value { return matmul(v, transpose(v)); }, "permute", 1e-6);
-  rule("transposed already", x, [](const value& v) -> value { return matmul(transpose(v), v, {true, true}); }, "permute", 1e-6);
+  rule(rewrite::transposed_operand, "x^T x", x, [](const value& v) -> value { return matmul(transpose(v), v); }, "permute", 1e-6);
+  rule(rewrite::transposed_operand, "x x^T", x, [](const value& v) -> value { return matmul(v, transpose(v)); }, "permute", 1e-6);
+  rule(rewrite::transposed_operand, "transposed already", x, [](const value& v) -> value { return matmul(transpose(v), v, {true, true}); }, "permute", 1e-6);
   const array batch = real({2, 3, 4}, 1);
-  rule("batch", batch, [](const value& v) -> value { return matmul(v, permute(v, axes(0, 2, 1))); }, "permute", 1e-6);
+  rule(rewrite::transposed_operand, "batch", batch, [](const value& v) -> value { return matmul(v, permute(v, axes(0, 2, 1))); }, "permute", 1e-6);
   auto other = outcome_of(real({3, 3, 3}, 1), [](const value& v) -> value { return matmul(v, permute(v, axes(1, 0, 2))); }, {});
   BOOST_TEST(other.plan->counters().simplified == 0);                           // not the last two axes
+}
+
+BOOST_AUTO_TEST_CASE(factors_join) {
+  const array x = real({3, 4}, 1);
+  rule(rewrite::scale, "(x * a) * b", x, [](const value& v) -> value { return exp(v * 0.3 * 0.7); }, "multiply + multiply", 1e-6);
+  rule(rewrite::scale, "b * (a * x)", x, [](const value& v) -> value { return exp(2 * (1.5 * v)); }, "multiply + multiply", 1e-6);
+  rule(rewrite::scale, "three", x, [](const value& v) -> value { return v * 0.3 * 0.7 * 0.1; }, "multiply + multiply", 1e-6);
+  rule(rewrite::scale, "-(x * a)", x, [](const value& v) -> value { return exp(-(v * 0.3)); }, "negate");
+  rule(rewrite::scale, "(-x) * a", x, [](const value& v) -> value { return exp(-v * 0.3); }, "negate");
+  rule(rewrite::scale, "of float64", random_array(dtype::float64, {3}, 1), [](const value& v) -> value { return exp(v * 0.3 * 0.7); }, "multiply + multiply", 1e-15);
+}
+
+BOOST_AUTO_TEST_CASE(factors_that_would_change_the_range_stay) {
+  auto scales = [&](const array& x, const std::function<value(const value&)>& f) { return outcome_of(x, f, {}).plan->counters().of(rewrite::scale); };
+  const array x = array_of(dtype::float32, {3}, {1e20, 1e-20, 1});
+  BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e30 * 1e-30; }) == 0);     // x * 1e30 overflows
+  BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e-30 * 1e30; }) == 0);     // x * 1e-30 underflows
+  BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e30 * 1e30; }) == 0);      // 1e60 is no float32
+  BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e-30 * 1e-30; }) == 0);
+  BOOST_TEST(scales(x, [](const value& v) -> value { return v * 0 * 0.5; }) == 0);
+  BOOST_TEST(scales(random_array(dtype::int32, {3}, 1), [](const value& v) -> value { return v * 3 * 5; }) == 0);
+  auto wide = to_tensor(array_of(dtype::float32, {2, 1}, {3, 3}));                          // broadcasts
+  BOOST_TEST(scales(x, [&](const value& v) -> value { return v * 3 * v.owner().constant(wide); }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(constants_fold) {
@@ -177,6 +207,24 @@ BOOST_AUTO_TEST_CASE(names_of_a_subprogram_mean_what_its_operands_are) {
   BOOST_TEST((r[2].shape() == shape{2, 3}));
   value wrong[] = {two[0], g.input(real({3, 5}, 3))};
   BOOST_TEST(message_of([&] { call(sub, wrong); }) == "call: dimension `N` of the subprogram is not the same in all operands: [2x3] [3x5]");
+}
+
+BOOST_AUTO_TEST_CASE(operands_of_a_call_that_turn_out_to_clash_are_refused) {
+  auto sub = std::make_shared<program>();
+  value x = sub->input("x", {dtype::float32, {"N", "M"}}), y = sub->input("y", {dtype::float32, {"K", "N"}});
+  sub->output("x", value(exp(x)));                       // nothing in it would notice by itself
+  sub->output("y", value(exp(y)));
+  auto plan_for = [&](const shape& a, const shape& b) {
+    graph g;
+    g.data = {real(a, 1), real(b, 2)};
+    value two[] = {g.p.input("a", {dtype::float32, {dyn, dyn}}), g.p.input("b", {dtype::float32, {dyn, dyn}})};
+    g.p.path = "head";
+    for (const auto& r : call(sub, two)) g.output(r);
+    g.make();
+  };
+  BOOST_TEST(message_of([&] { plan_for({2, 3}, {5, 2}); }) == "");
+  BOOST_TEST(message_of([&] { plan_for({2, 3}, {3, 5}); }) == "head: call: dimension `N` of the subprogram is not the same in all operands: [2x3] [3x5]");
+  BOOST_CHECK_THROW(plan_for({2, 3}, {3, 5}), shape_error);
 }
 
 BOOST_AUTO_TEST_CASE(common_parts_are_one) {

@@ -135,11 +135,75 @@ value known_shape(const node& n, view<const value> in, program& p) {
   return p.constant(std::move(t));
 }
 
-constexpr rule rules[] = {identity_number, same_shape, stopped_gradient, double_inverse, log_of, composed_permutation, composed_reshape, transposed_operand};
+/// A product with a number: the other operand and the number.
+struct scaled {
+  value x;
+  double by = 0;
+  explicit operator bool() const { return static_cast<bool>(x); }
+};
+scaled scaled_by_number(const node& n, view<const value> in) {
+  if (!is(n, "multiply") || !is_real(n.results[0].element)) return {};
+  for (std::size_t side : {1u, 0u})
+    if (auto by = constant_number(in[side]); by && in[1 - side].type() == n.results[0]) return {in[1 - side], *by};
+  return {};
+}
+scaled scaled_by_number(const value& v) {
+  const node& n = node_of(v);
+  if (!is(n, "multiply")) return {};
+  const value in[] = {operand(n, 0, v.owner()), operand(n, 1, v.owner())};
+  return scaled_by_number(n, in);
+}
+
+value joined_scale(const node& n, view<const value> in, program& p) {
+  dtype element = n.results[0].element;
+  if (is(n, "negate")) {
+    scaled inner = scaled_by_number(in[0]);
+    return inner ? value(inner.x * p.number(-inner.by, element)) : value();
+  }
+  scaled outer = scaled_by_number(n, in);
+  if (!outer) return {};
+  const node& of = node_of(outer.x);
+  if (is(of, "negate")) return operand(of, 0, p) * p.number(-outer.by, element);
+  scaled inner = scaled_by_number(outer.x);
+  if (!inner) return {};
+  // Where both shrink or both grow, x * a leaves the range of numbers only if x * a * b does.
+  double a = std::abs(inner.by), b = std::abs(outer.by), both = a * b;
+  bool alike = (a <= 1 && b <= 1) || (a >= 1 && b >= 1);
+  double least = element == dtype::float32 ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
+  double most = element == dtype::float32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  if (!alike || !(both >= least && both <= most)) return {};
+  return inner.x * p.number(inner.by * outer.by, element);
+}
+
+value gradient_of_softmax_loss(const node& n, view<const value> in, program& p) {
+  if (!is(n, "multiply")) return {};
+  auto bare = [&](const value& v) { return is(node_of(v), "reshape") ? operand(node_of(v), 0, p) : v; };
+  for (std::size_t side : {0u, 1u}) {
+    value y = bare(in[side]), quotient = bare(in[1 - side]);
+    const node& q = node_of(quotient);
+    if (!is(node_of(y), "softmax") || !is(q, "divide") || !bare(operand(q, 1, p)).same(y)) continue;
+    value u = operand(q, 0, p);
+    if (u.type() != q.results[0] || in[0].shape() != in[1].shape()) continue;
+    return u.type() == n.results[0] ? u : value(reshape(u, n.results[0].dims));
+  }
+  return {};
+}
+
+// In the order of `rewrite`.
+constexpr rule rules[] = {identity_number, same_shape, stopped_gradient, double_inverse, log_of, composed_permutation,
+                          composed_reshape, transposed_operand, joined_scale, gradient_of_softmax_loss};
+static_assert(std::size(rules) == rewrite_count);
 
 constexpr std::int64_t most_folded = 1 << 16;   // elements of a constant that folding may make
 
 }  // namespace
+
+std::string_view name_of(rewrite r) {
+  constexpr std::string_view names[] = {"neutral_number", "same_type", "stopped_gradient", "double_inverse", "logarithm",
+                                        "composed_permutation", "composed_reshape", "transposed_operand", "scale", "softmax_loss"};
+  static_assert(std::size(names) == rewrite_count);
+  return names[static_cast<int>(r)];
+}
 
 program specialised(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
                     const constant_evaluator& evaluate) {
@@ -158,8 +222,9 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       std::vector<std::vector<value>> inner(sub.nodes().size());
       auto reached = sub.reachable();
       std::size_t next = 0;
-      dimension_names own;
-      for (std::size_t i = 0; i < in.size(); ++i) own.bind(sub.at(sub.inputs()[i]).results[0].dims, in[i].shape());
+      std::vector<tensor_type> types;
+      for (const auto& v : in) types.push_back(v.type());
+      const dimension_names own = names_of(sub, types, n.op->name, r.path);
       const std::string outer = r.path;
       for (std::size_t i = 0; i < sub.nodes().size(); ++i) {
         const node& m = sub.nodes()[i];
@@ -206,11 +271,14 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       return {r.constant(evaluate(alone))};
     }
     if (options.simplify)
-      for (auto rewrite : rules)
-        if (value v = rewrite(copy, in, r)) {
+      for (int k = 0; k < rewrite_count; ++k) {
+        if (options.without.has(static_cast<rewrite>(k))) continue;
+        if (value v = rules[k](copy, in, r)) {
           ++counters.simplified;
+          ++counters.rewritten[k];
           return {v};
         }
+      }
     std::vector<value> results;
     for (std::size_t k = 0; k < copy.results.size(); ++k) results.emplace_back(&r, value_id{id.node, static_cast<std::int32_t>(k)});
     return results;

@@ -39,7 +39,14 @@ std::string plan::explain() const {
   t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, " << cost_.steps << " steps in " << cost_.stages << " stages, "
     << cost_.reorders << " reorders\n";
   t << "memory: arena " << cost_.arena << " bytes (live peak " << cost_.live_peak << "), scratch " << cost_.scratch << " bytes, packed weights " << cost_.packed << " bytes\n";
-  t << "rewritten: " << counters_.common << " common, " << counters_.folded << " folded, " << counters_.simplified << " simplified, " << counters_.inlined_calls
+  t << "rewritten: " << counters_.common << " common, " << counters_.folded << " folded, " << counters_.simplified << " simplified";
+  bool any = false;
+  for (int k = 0; k < rewrite_count; ++k)
+    if (counters_.rewritten[k]) {
+      t << (any ? ", " : " (") << counters_.rewritten[k] << " " << name_of(static_cast<rewrite>(k));
+      any = true;
+    }
+  t << (any ? "), " : ", ") << counters_.inlined_calls
     << " calls, " << counters_.fused_elementwise << " fused elementwise, " << counters_.fused_epilogues << " in epilogues\n";
   return t.string();
 }

@@ -184,6 +184,10 @@ export class program {
   std::int64_t sites_ = 0;
 };
 
+/// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.
+/// Errors: shape_error where a name would mean two numbers.
+dimension_names names_of(const program& subprogram, view<const tensor_type> operands, std::string_view op, std::string_view path);
+
 /// The call of a gradient rule: the gradients of the results, the node's operands and results, and what is wanted.
 export struct gradient_call {
   program& owner;

@@ -60,7 +60,10 @@ bool same_node(const node& a, const node& b) {
   return a.op == b.op && a.inputs == b.inputs && a.subprograms == b.subprograms && a.op->equal(a.attributes.get(), b.attributes.get());
 }
 
-// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.
+error_kind misfit_of(const tensor_type& a, const tensor_type& b) { return a.element == b.element ? error_kind::shape : error_kind::type; }
+
+}  // namespace
+
 dimension_names names_of(const program& sub, view<const tensor_type> operands, std::string_view op, std::string_view path) {
   dimension_names names;
   for (std::size_t i = 0; i < operands.size() && i < sub.inputs().size(); ++i)
@@ -73,10 +76,6 @@ dimension_names names_of(const program& sub, view<const tensor_type> operands, s
     }
   return names;
 }
-
-error_kind misfit_of(const tensor_type& a, const tensor_type& b) { return a.element == b.element ? error_kind::shape : error_kind::type; }
-
-}  // namespace
 
 dim dimension_names::bind(const shape& pattern, const shape& given) {
   for (int i = 0; i < pattern.rank && i < given.rank; ++i) {
