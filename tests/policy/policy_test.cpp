@@ -50,6 +50,59 @@ static_assert(deep::for_sublayer<"body">::for_sublayer<"first">::get<feedback>()
 static_assert(deep::for_sublayer<"first">::get<update>().value);  // `first` at the top is not `body.first`
 static_assert(!policies<sub<"a">(sub<"b">(update(false)))>::for_sublayer<"a">::has<update>);
 
+// ---- the table of inheritance: own entry first, then the parent's plain ones; entries for others are dropped
+using parent = policies<update(true), bias(false), element<double>, sub<"a">(update(false), sub<"b">(keepdim(true))),
+                        sub<"c">(bias(true))>;
+template <class Set, class Expected>
+inline constexpr bool is = std::is_same_v<Set, Expected>;
+static_assert(is<parent::for_sublayer<"a">,
+                 policies<update(false), bias(false), element<double>, sub<"b">(keepdim(true))>>);
+static_assert(is<parent::for_sublayer<"c">, policies<update(true), bias(true), element<double>>>);
+static_assert(is<parent::for_sublayer<"x">, policies<update(true), bias(false), element<double>>>);
+static_assert(is<parent::for_sublayer<"b">, policies<update(true), bias(false), element<double>>>);
+static_assert(is<parent::for_sublayer<"a">::for_sublayer<"b">,
+                 policies<update(false), bias(false), element<double>, keepdim(true)>>);
+static_assert(is<parent::for_sublayer<"a">::for_sublayer<"c">,
+                 policies<update(false), bias(false), element<double>>>);
+static_assert(is<policies<>::for_sublayer<"a">, policies<>>);
+
+// ---- changing, picking, the plain part
+static_assert(is<parent::change<update(false)>::for_sublayer<"x">,
+                 policies<update(false), bias(false), element<double>>>);
+static_assert(is<policies<update(true)>::change<element<double>>, policies<element<double>, update(true)>>);
+static_assert(is<policies<update(true)>::change<element<double>, update(false)>,
+                 policies<element<double>, update(false)>>);
+static_assert(is<policies<sub<"a">(update(true))>::change<sub<"a">(bias(true))>, policies<sub<"a">(bias(true))>>);
+static_assert(is<without_subs<parent>, policies<update(true), bias(false), element<double>>>);
+static_assert(is<without_subs<policies<sub<"a">(update(true))>>, policies<>>);
+static_assert(parent::has<bias> && !parent::has<keepdim> && !parent::get<bias>().value);
+
+// ---- every kind and its default
+static_assert(policies<>::get<bias>().value && !policies<>::get<keepdim>().value && policies<>::get<bptt>().value);
+static_assert(policies<>::get<axis_count>().value == 1 && policies<>::get<axes>() == axes());
+static_assert(policies<axes(0, 2)>::get<axes>() == axes(0, 2) && !policies<bptt(false)>::get<bptt>().value);
+static_assert(policies<>::get<device_kind>().name == "cpu" && policies<device<"cpu">>::get<device_kind>().name == "cpu");
+static_assert(policies<>::get<random_engine_kind>().name == "philox" && policies<random_engine<"philox">>::size == 1);
+using walked = policies<sequence<"input", 0>, sequence<"mask", 1>>;
+static_assert(walked::get<sequence_kind<"mask">>().axis == 1 && !walked::get<sequence_kind<"state">>().given);
+static_assert(is<walked, policies<sequence<"mask", 1>, sequence<"input", 0>>>);
+using acting = policies<activation(nn::tanh{}), initialise<"weight">(initialiser::xavier_uniform())>;
+static_assert(acting::has<activation_kind> &&
+              std::is_same_v<decltype(acting::get<activation_kind>().value), nn::tanh>);
+static_assert(acting::get<initialiser_kind<"weight">>().value == initialiser::xavier_uniform());
+static_assert(!acting::get<initialiser_kind<"bias">>().given);
+static_assert(!is<policies<activation(nn::tanh{})>, policies<activation(nn::relu{})>>);
+
+// ---- policies that differ in type, by a path known as a value
+constexpr label one_name[] = {"a"};
+constexpr auto size_of_activation = [](auto p) { return requires { p.value; } ? 1 : 0; };
+static_assert(policies<sub<"a">(activation(nn::tanh{}))>::visit<activation_kind>(view<const label>(one_name),
+                                                                                   size_of_activation) == 1);
+static_assert(policies<sub<"a">(activation(nn::tanh{}))>::visit<activation_kind>(view<const label>(),
+                                                                                   size_of_activation) == 0);
+static_assert(policies<activation(nn::tanh{}), sub<"a">(update(true))>::visit<activation_kind>(
+                  view<const label>(one_name), size_of_activation) == 1);
+
 // ---- lookup by a path known as a value
 template <class Set>
 constexpr bool updates(std::initializer_list<label> path) {

@@ -334,6 +334,27 @@ struct policy_set {
     return at<Kind>(path, [](auto p) { return p.value; });
   }
 
+  /// Calls f with the policy of a kind in force at a path of names, and with no other; all calls that the set allows must
+  /// return one type, which has a default value.
+  template <class Kind, class F>
+  static constexpr auto visit(view<const label> path, F&& f) {
+    return visit_from<Kind>(path, f, get<Kind>());
+  }
+  /// Calls f(policy) for each plain policy that the sublayer at a path sees, from the outermost set inwards.
+  template <class F>
+  static constexpr void each_at(view<const label> path, F&& f) {
+    (visit_plain<P>(f), ...);
+    if (path.empty()) return;
+    each_sub([&](std::string_view name, auto set) {
+      if (path.front() == label(name)) set.each_at(path.subview(1, path.size() - 1), f);
+    });
+  }
+
+  /// The set with these policies in place of its own of their kinds.
+  template <auto... Q>
+    requires no_error<policy_conflicts<Q...>>
+  using change = decltype(canonical_set<normal_policy<Q>()..., P...>());
+
   /// Calls f(name, set) for each sublayer with an entry of its own.
   template <class F>
   static constexpr void each_sub(F&& f) {
@@ -350,6 +371,27 @@ struct policy_set {
     });
   }
 
+  // The steps of `visit`, also called by the set of the parent.
+  template <class Kind, class F, class Inherited>
+  static constexpr auto visit_from(view<const label> path, F& f, Inherited inherited) {
+    auto here = [&] {
+      if constexpr (has<Kind>)
+        return get<Kind>();
+      else
+        return inherited;
+    }();
+    using result = decltype(f(Kind{}));
+    if (path.empty()) return result(f(here));
+    result found{};
+    bool done = false;
+    each_sub([&](std::string_view name, auto set) {
+      if (done || !(path.front() == label(name))) return;
+      found = set.template visit_from<Kind>(path.subview(1, path.size() - 1), f, here);
+      done = true;
+    });
+    return done ? found : result(f(here));
+  }
+
  private:
   template <class Kind, auto Q, auto... R>
   static consteval auto pick() {
@@ -357,6 +399,10 @@ struct policy_set {
       return Q;
     else
       return pick<Kind, R...>();
+  }
+  template <auto Q, class F>
+  static constexpr void visit_plain(F& f) {
+    if constexpr (!is_sub<std::remove_cvref_t<decltype(Q)>>) f(Q);
   }
   template <auto Q, class F>
   static constexpr void visit_sub(F& f) {
@@ -371,6 +417,23 @@ consteval auto operator+(policy_set<A...>, policy_set<B...>) {
   return canonical_set<A..., B...>();
 }
 
+template <class Set>
+struct plain_part;
+template <auto... P>
+struct plain_part<policy_set<P...>> {
+  template <auto Q>
+  static consteval auto part() {
+    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>)
+      return policy_set<>{};
+    else
+      return policy_set<Q>{};
+  }
+  using type = decltype((policy_set<>{} + ... + part<P>()));
+};
+/// A set without what it says of sublayers: `without_subs<policies<update(true), sub<"a">(update(false))>>`.
+export template <class Set>
+using without_subs = typename plain_part<Set>::type;
+
 // What a sublayer sees: its own entry first, then what the parent says for all of its sublayers.
 template <fixed_string Name, auto... P>
 struct inherited_set {
@@ -382,14 +445,7 @@ struct inherited_set {
     else
       return policy_set<>{};
   }
-  template <auto Q>
-  static consteval auto inherited_part() {
-    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>)
-      return policy_set<>{};
-    else
-      return policy_set<Q>{};
-  }
-  using type = decltype((policy_set<>{} + ... + own_part<P>()) + (policy_set<>{} + ... + inherited_part<P>()));
+  using type = decltype((policy_set<>{} + ... + own_part<P>()) + without_subs<policy_set<P...>>{});
 };
 
 }  // namespace lamina

@@ -1,0 +1,112 @@
+// The policies that layers read beside those of training and element type: structure, axes, recurrence, device and
+// generator. Each is a value with a default; a user's own policy is a struct like these.
+export module lamina:policy.kinds;
+import :core;
+import lamina.std;
+
+namespace lamina {
+
+// ---- structure of layers --------------------------------------------------------------------------------------------
+
+/// Whether layers with weights add a bias; false takes it away where the layer itself would have one.
+export struct bias {
+  bool value = true;
+};
+
+/// The kind of `activation(layer)`; it holds no layer where nothing is said.
+export struct activation_kind {};
+template <class L>
+struct activation_policy {
+  using kind = activation_kind;
+  L value;
+};
+/// The layer that a perceptron puts behind its product, or the step of a recurrent layer: `activation(nn::tanh{})`.
+export template <class L>
+consteval activation_policy<L> activation(L layer) {
+  return {layer};
+}
+
+// ---- axes -----------------------------------------------------------------------------------------------------------
+// `axes(0, -1)` is a policy as it stands; nothing said means all axes.
+
+/// Whether reductions keep the axes that they reduce, with size 1.
+export struct keepdim {
+  bool value = false;
+};
+/// How many axes an operation takes from the end (of a left operand) or the beginning (of a right one).
+export struct axis_count {
+  std::int64_t value = 1;
+};
+
+// ---- recurrence -----------------------------------------------------------------------------------------------------
+
+/// The kind of `sequence<Port, Axis>`: no sequence where nothing is said.
+export template <fixed_string Port>
+struct sequence_kind {
+  static constexpr bool given = false;
+};
+template <fixed_string Port, std::int64_t Axis>
+struct sequence_policy {
+  using kind = sequence_kind<Port>;
+  static constexpr bool given = true;
+  static constexpr auto port = Port;
+  static constexpr std::int64_t axis = Axis;
+};
+/// That a recurrent layer walks along an axis of a port: `sequence<"input", 0>`.
+export template <fixed_string Port, std::int64_t Axis>
+inline constexpr sequence_policy<Port, Axis> sequence{};
+
+/// Whether gradients flow back through time, from step to step.
+export struct bptt {
+  bool value = true;
+};
+
+// ---- where and with what --------------------------------------------------------------------------------------------
+
+template <fixed_string Name>
+struct device_check {
+  static consteval text message() {
+    text t;
+    if (Name.view() != "cpu") t << "device `" << Name.view() << "` does not exist; the only one is `cpu`";
+    return t;
+  }
+};
+/// The kind of `device<Name>`.
+export struct device_kind {
+  static constexpr std::string_view name = "cpu";
+};
+template <fixed_string Name>
+struct device_policy {
+  using kind = device_kind;
+  static constexpr std::string_view name = Name.view();
+};
+/// Where results are computed: `device<"cpu">`.
+export template <fixed_string Name>
+  requires no_error<device_check<Name>>
+inline constexpr device_policy<Name> device{};
+
+template <fixed_string Name>
+struct engine_check {
+  static consteval text message() {
+    text t;
+    if (Name.view() != "philox")
+      t << "random engine `" << Name.view()
+        << "` does not exist; the only one is `philox`, whose bits do not depend on the number of threads";
+    return t;
+  }
+};
+/// The kind of `random_engine<Name>`.
+export struct random_engine_kind {
+  static constexpr std::string_view name = "philox";
+};
+template <fixed_string Name>
+struct random_engine_policy {
+  using kind = random_engine_kind;
+  static constexpr std::string_view name = Name.view();
+};
+/// The generator behind initialisers and random layers: `random_engine<"philox">`.
+export template <fixed_string Name>
+  requires no_error<engine_check<Name>>
+inline constexpr random_engine_policy<Name> random_engine{};
+
+}  // namespace lamina
