@@ -1,50 +1,14 @@
 // Named states that outlive a run: parameters, optimiser slots, running statistics, generators; with versions, so that
-// packed forms know when they are stale, and initialisers whose bits do not depend on threads.
+// packed forms know when they are stale.
 export module lamina:parameter;
 import :core;
 import :dtype;
+export import :initialiser;
 import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina {
-
-/// How a parameter begins.
-export struct initialiser {
-  enum class kind : std::int32_t { constant, uniform, normal };
-  kind how = kind::constant;
-  double a = 0, b = 0;          // constant: value; uniform: low, high; normal: mean, deviation
-
-  static constexpr initialiser constant(double v) { return {kind::constant, v, 0}; }
-  static constexpr initialiser uniform(double low, double high) { return {kind::uniform, low, high}; }
-  static constexpr initialiser normal(double mean, double deviation) { return {kind::normal, mean, deviation}; }
-  /// He et al., "Delving Deep into Rectifiers" (2015): U(-g sqrt(3 / fan_in), g sqrt(3 / fan_in)). PyTorch's default for
-  /// linear and convolution layers has gain sqrt(1 / 3): U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
-  static constexpr initialiser kaiming_uniform(std::int64_t fan_in, double gain = 0.57735026918962576) {
-    double limit = gain * root(3.0 / static_cast<double>(fan_in));
-    return uniform(-limit, limit);
-  }
-  static constexpr initialiser kaiming_normal(std::int64_t fan_in, double gain = 1.4142135623730951) {
-    return normal(0, gain * root(1.0 / static_cast<double>(fan_in)));
-  }
-  /// Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010).
-  static constexpr initialiser xavier_uniform(std::int64_t fan_in, std::int64_t fan_out) {
-    double limit = root(6.0 / static_cast<double>(fan_in + fan_out));
-    return uniform(-limit, limit);
-  }
-  static constexpr initialiser xavier_normal(std::int64_t fan_in, std::int64_t fan_out) {
-    return normal(0, root(2.0 / static_cast<double>(fan_in + fan_out)));
-  }
-  constexpr bool operator==(const initialiser&) const = default;
-
- private:
-  static constexpr double root(double v) {
-    if (!(v > 0)) return 0;
-    double r = v < 1 ? 1 : v;
-    for (int i = 0; i < 64; ++i) r = 0.5 * (r + v / r);
-    return r;
-  }
-};
 
 /// What a state is for.
 export enum class state_role : std::uint8_t { parameter, statistic, optimiser, generator };

@@ -1,8 +1,8 @@
 module lamina:parameter.impl;
 import :core;
 import :dtype;
+import :initialiser;
 import :parameter;
-import :random;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -54,24 +54,7 @@ parameter& parameter_store::make(std::string name, const tensor_type& type, cons
     detail::raise(error_kind::shape, t);
   }
   any_tensor value(type);
-  // The stream of a parameter is chosen by its name, so adding another one changes no bits.
-  std::uint64_t site = 1469598103934665603u;
-  for (char c : name) site = (site ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  philox stream(seed, static_cast<std::int64_t>(site & 0x7fffffffu));
-  with_type(type.element, [&]<class T>() {
-    if constexpr (!std::same_as<T, bool>) {
-      auto* out = reinterpret_cast<T*>(value.mutable_data());
-      auto n = static_cast<std::uint64_t>(type.dims.size());
-      auto as = [](double v) { if constexpr (std::is_class_v<T>) return T(static_cast<float>(v)); else return static_cast<T>(v); };
-      for (std::uint64_t i = 0; i < n; ++i) {
-        switch (how.how) {
-          case initialiser::kind::constant: out[i] = as(how.a); break;
-          case initialiser::kind::uniform: out[i] = as(how.a + (how.b - how.a) * stream.uniform<double>(i)); break;
-          case initialiser::kind::normal: out[i] = as(how.a + how.b * stream.normal<double>(i)); break;
-        }
-      }
-    }
-  });
+  fill(value, how, seed, name);
   return add(std::move(name), std::move(value), role, trainable);
 }
 

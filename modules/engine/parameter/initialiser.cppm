@@ -1,0 +1,157 @@
+// How parameters begin: distributions over tensors of any rank, from a counter-based generator, so that the bits depend
+// on seed, name and position alone and never on threads.
+export module lamina:initialiser;
+import :core;
+import :dtype;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- fans -----------------------------------------------------------------------------------------------------------
+
+/// Which axes of a weight are its inputs and outputs.
+/// out_in: PyTorch's [out, in, receptive field...]: fan_in = size(1) * field, fan_out = size(0) * field.
+/// in_out: [in, out] for rank 2; above that fan_in = count / last extent, fan_out = count / second last extent.
+/// For both a vector of n has the fans (n, n) under out_in and (1, 1) under in_out, a single number (1, 1).
+export enum class fan_layout : std::int8_t { out_in, in_out };
+/// Which fan a variance is scaled by.
+export enum class fan_mode : std::int8_t { in, out, average };
+/// The distribution of a scaled variance. truncated: a normal one cut at two deviations, with the variance asked for.
+export enum class fan_distribution : std::int8_t { uniform, normal, truncated };
+
+export struct fans {
+  double in = 1, out = 1;
+  constexpr bool operator==(const fans&) const = default;
+};
+/// The fans of a parameter's shape, which must be known.
+export constexpr fans fans_of(const shape& s, fan_layout layout = fan_layout::out_in) {
+  if (s.rank == 0) return {};
+  auto number = [&](int i) { return static_cast<double>(s.at(i)); };
+  if (layout == fan_layout::out_in) {
+    if (s.rank == 1) return {number(0), number(0)};
+    const auto field = static_cast<double>(s.size(2, s.rank));
+    return {number(1) * field, number(0) * field};
+  }
+  if (s.rank == 1) return {};
+  if (s.rank == 2) return {number(0), number(1)};
+  const auto rest = static_cast<double>(s.size(0, s.rank - 2));
+  return {rest * number(s.rank - 2), rest * number(s.rank - 1)};
+}
+
+/// A variance of `scale` / fan.
+export struct variance_options {
+  double scale = 1;
+  fan_mode mode = fan_mode::in;
+  fan_distribution distribution = fan_distribution::normal;
+  fan_layout layout = fan_layout::out_in;
+};
+
+// ---- initialisers ---------------------------------------------------------------------------------------------------
+
+/// How a parameter begins. Integers begin with `constant` or `uniform` only.
+export struct initialiser {
+  enum class kind : std::int32_t { constant, uniform, normal, truncated_normal, variance_scaling, orthogonal };
+  kind how = kind::constant;
+  // constant: value; uniform: low, high; normal: mean, deviation; truncated_normal: the same, cut at low and high;
+  // variance_scaling: scale; orthogonal: gain
+  double a = 0, b = 0, low = 0, high = 0;
+  fan_mode mode = fan_mode::in;
+  fan_distribution distribution = fan_distribution::normal;
+  fan_layout layout = fan_layout::out_in;
+
+  static constexpr initialiser constant(double v) { return {kind::constant, v, 0}; }
+  /// Numbers in [low, high); whole ones for integer types, as torch.randint has them.
+  static constexpr initialiser uniform(double low, double high) { return {kind::uniform, low, high}; }
+  static constexpr initialiser normal(double mean, double deviation) { return {kind::normal, mean, deviation}; }
+  /// A normal distribution without what lies outside of [low, high].
+  static constexpr initialiser truncated_normal(double mean, double deviation, double low, double high) {
+    return {kind::truncated_normal, mean, deviation, low, high};
+  }
+  /// The same, cut at two deviations.
+  static constexpr initialiser truncated_normal(double mean, double deviation) {
+    return truncated_normal(mean, deviation, mean - 2 * deviation, mean + 2 * deviation);
+  }
+  /// A variance of `scale` / fan, with the fans of the parameter's shape.
+  static constexpr initialiser variance_scaling(const variance_options& o) {
+    return {kind::variance_scaling, o.scale, 0, 0, 0, o.mode, o.distribution, o.layout};
+  }
+  /// Rows (or columns, where there are fewer of them) that are orthogonal and of length `gain`: a parameter of any rank
+  /// above 1 seen as [first extent, all others].
+  /// Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
+  /// networks" (2013), arXiv:1312.6120.
+  static constexpr initialiser orthogonal(double gain = 1) { return {kind::orthogonal, gain, 0}; }
+
+  /// Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010): variance
+  /// 2 / (fan_in + fan_out), with the fans of the parameter's shape.
+  static constexpr initialiser xavier_uniform(fan_layout layout = fan_layout::out_in) {
+    return variance_scaling({1, fan_mode::average, fan_distribution::uniform, layout});
+  }
+  static constexpr initialiser xavier_normal(fan_layout layout = fan_layout::out_in) {
+    return variance_scaling({1, fan_mode::average, fan_distribution::normal, layout});
+  }
+  /// He et al., "Delving Deep into Rectifiers" (2015): variance 2 / fan_in, with the fans of the parameter's shape.
+  static constexpr initialiser kaiming_uniform(fan_layout layout = fan_layout::out_in) {
+    return variance_scaling({2, fan_mode::in, fan_distribution::uniform, layout});
+  }
+  static constexpr initialiser kaiming_normal(fan_layout layout = fan_layout::out_in) {
+    return variance_scaling({2, fan_mode::in, fan_distribution::normal, layout});
+  }
+
+  /// U(-g sqrt(3 / fan_in), g sqrt(3 / fan_in)) for a fan that the layer knows. PyTorch's default for linear and
+  /// convolution layers has gain sqrt(1 / 3): U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
+  static constexpr initialiser kaiming_uniform(std::int64_t fan_in, double gain = 0.57735026918962576) {
+    double limit = gain * root(3.0 / static_cast<double>(fan_in));
+    return uniform(-limit, limit);
+  }
+  static constexpr initialiser kaiming_normal(std::int64_t fan_in, double gain = 1.4142135623730951) {
+    return normal(0, gain * root(1.0 / static_cast<double>(fan_in)));
+  }
+  static constexpr initialiser xavier_uniform(std::int64_t fan_in, std::int64_t fan_out) {
+    double limit = root(6.0 / static_cast<double>(fan_in + fan_out));
+    return uniform(-limit, limit);
+  }
+  static constexpr initialiser xavier_normal(std::int64_t fan_in, std::int64_t fan_out) {
+    return normal(0, root(2.0 / static_cast<double>(fan_in + fan_out)));
+  }
+  constexpr bool operator==(const initialiser&) const = default;
+
+ private:
+  static constexpr double root(double v) {
+    if (!(v > 0)) return 0;
+    double r = v < 1 ? 1 : v;
+    for (int i = 0; i < 64; ++i) r = 0.5 * (r + v / r);
+    return r;
+  }
+};
+
+/// Fills a tensor; the stream of numbers is chosen by seed and name.
+/// Errors: value_error where low is not below high, a deviation, scale or gain is not positive, or a tensor of rank
+/// below 2 is to be orthogonal; type_error where an integer type takes what is no whole number.
+export void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::string_view name);
+
+// ---- the policy -----------------------------------------------------------------------------------------------------
+
+/// The kind of `initialise<Name>(how)`; the layer's own choice where nothing is said.
+export template <fixed_string Name>
+struct initialiser_kind {
+  static constexpr bool given = false;
+};
+template <fixed_string Name>
+struct initialiser_policy {
+  using kind = initialiser_kind<Name>;
+  static constexpr bool is_initialiser = true;
+  static constexpr std::string_view parameter = Name.view();
+  initialiser value;
+};
+template <fixed_string Name>
+struct initialiser_maker {
+  consteval initialiser_policy<Name> operator()(const initialiser& how) const { return {how}; }
+};
+/// How the parameters of a name begin, as in `initialise<"weight">(initialiser::xavier_uniform())`, or all of them:
+/// `initialise<>(...)`. What is said for a name goes before what is said for all, at whatever level.
+export template <fixed_string Name = "">
+inline constexpr initialiser_maker<Name> initialise{};
+
+}  // namespace lamina
