@@ -3,6 +3,7 @@ export module lamina;
 export import :core;         // text, worded errors, named values, error types
 export import :shape;        // dimensions, shapes, extents and their arithmetic
 export import :policy;       // compile-time choices as values, inherited by sublayers
+export import :policy.kinds;   // those that layers read
 export import :context;      // instruction set, memory, threads
 export import :dtype;        // element types
 export import :tensor;       // tensors and data without storage
@@ -10,7 +11,8 @@ export import :random;       // random numbers that depend on their position alo
 export import :io;           // safetensors, idx, files replaced as a whole or not at all
 export import :program;      // the graph of operations that every door leads to
 export import :emission;     // how an operation becomes kernel calls
-export import :parameter;    // named states that outlive a run, and how they begin
+export import :initialiser;  // how parameters begin
+export import :parameter;    // named states that outlive a run
 export import :op;           // how operations are defined and called
 export import :op.elementwise;
 export import :op.shape;
@@ -32,8 +34,10 @@ export import :layer.linear;
 export import :layer.pool;
 export import :layer.regular;
 export import :layer.combine;
+export import :layer.source;
 export import :topology.analysis;
 export import :topology;     // sequential, topology, connect
+export import :topology.steer;   // scopes that know policies
 export import :topology.check;   // worded compile errors for models
 export import :model;        // a topology with its parameters
 export import :reference;    // one set of weights, many threads

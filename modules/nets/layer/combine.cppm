@@ -1,23 +1,14 @@
-// Layers that bring values together: sources of parameters, operations with two inputs, and layers made of layers.
+// Layers that bring values together: operations with two inputs, and layers made of layers.
 export module lamina:layer.combine;
 import :core;
 import :layer;
 import :op.elementwise;
 import :op.linear;
-import :parameter;
-import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina::nn {
 
-/// A parameter as a layer without inputs, named `weight`.
-export struct param_source {
-  lamina::shape shape{};
-  initialiser start = initialiser::normal(0, 0.02);
-  static constexpr view<const label> inputs() { return {}; }
-  constexpr auto forward(auto& s) const { return s.parameter("weight", shape, start); }
-};
 /// Matrix product.   Shapes: lhs [..., M, K], rhs [..., K, N] -> [..., M, N].
 export struct dot {
   static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }

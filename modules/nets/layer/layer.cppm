@@ -2,6 +2,7 @@
 // parameters, states and nested layers are found by name) and one value per input port.
 export module lamina:layer;
 import :core;
+import :policy;
 import :tensor;
 import lamina.std;
 
@@ -29,6 +30,27 @@ concept Layer = std::is_copy_constructible_v<L> && (HasForward<L> || HasForwardP
 /// Port names as a layer states them: `static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }`.
 export template <fixed_string... Name>
 inline constexpr std::array<label, sizeof...(Name)> ports{label(Name.view())...};
+
+// ---- what a layer asks of its scope ---------------------------------------------------------------------------------
+
+/// The policy of a kind that is in force for the layer of this scope, at compile time and when it is traced:
+/// `policy_of<keepdim>(s).value`. The kind's default where the scope has no policies.
+export template <class Kind, class S>
+constexpr Kind policy_of(const S& scope) {
+  if constexpr (requires { typename S::policy_type; })
+    return scope.template policy<Kind>();
+  else
+    return Kind{};
+}
+/// The same for policies that carry types, such as `activation(nn::tanh{})`: calls f with the one in force. All calls
+/// that the model's policies allow return one type.
+export template <class Kind, class S, class F>
+constexpr auto with_policy(const S& scope, F&& f) {
+  if constexpr (requires { typename S::policy_type; })
+    return scope.template visit_policy<Kind>(f);
+  else
+    return f(Kind{});
+}
 
 // ---- what a layer says of itself ------------------------------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 // files load unmapped, and start as its do: uniform within 1 / sqrt(fan_in).
 export module lamina:layer.linear;
 import :core;
+import :layer;
 import :op.elementwise;
 import :op.linear;
 import :op.nn;
 import :op.shape;
 import :parameter;
+import :policy.kinds;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -31,7 +33,7 @@ export struct linear {
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = lamina::matmul(x, s.parameter("weight", shape{out, in}, initialiser::kaiming_uniform(in)),
                             {.transpose_b = true});
-    if (!bias) return y;
+    if (!bias || !policy_of<lamina::bias>(s).value) return y;
     return y + s.parameter("bias", shape{out}, initialiser::kaiming_uniform(in));
   }
 };
@@ -68,7 +70,7 @@ export struct conv2d {
     auto weight =
         s.parameter("weight", shape{out_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv2d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
-    if (!bias) return y;
+    if (!bias || !policy_of<lamina::bias>(s).value) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)),
                                shape{out_channels, 1, 1});
   }

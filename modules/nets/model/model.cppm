@@ -19,6 +19,7 @@ import :tensor;
 import :topology;
 import :topology.analysis;
 import :topology.check;
+import :topology.steer;
 import lamina.std;
 
 namespace lamina {
@@ -48,14 +49,19 @@ export class trace_scope {
 
   value parameter(std::string_view name, const shape& dims, const initialiser& how) const;
   value state(std::string_view name, const shape& dims, double initial) const;
+  /// Numbers that are no parameter: never initialised, saved or updated.
+  value constant(const shape& dims, double v) const;
   void assign(const value& state, const value& v) const;
   bool training() const { return walk_->training; }
   value random_state() const;
   std::int64_t next_site() const { return walk_->into.next_site(); }
   template <Layer L, std::same_as<value>... V>
   auto operator()(std::string_view name, const L& layer, const V&... in) const {
+    return call(nested(label(name)), layer, in...);
+  }
+  template <class Inner, Layer L, std::same_as<value>... V>
+  auto call(Inner inner, const L& layer, const V&... in) const {
     const value inputs[] = {in..., value()};
-    auto inner = nested(label(name));
     std::array<value, detail::output_count<L>()> out;
     auto path = walk_->into.path;
     detail::run_layer(inner, layer, view<const value>(inputs, sizeof...(V)), view<value>(out));
@@ -71,16 +77,20 @@ export class trace_scope {
     for (const auto& v : in) types.push_back(v.type());
     walk_->into.path = where(detail::layer_kind(layer));
     detail::check_layer(layer, view<const tensor_type>(types), why);
-    if (!why.empty()) refuse(why);
+    if (!why.empty()) refuse(why.view());
     return true;
   }
   bool failed() const { return false; }
   void explain(auto&&...) const {}
+  /// Refuses to run: what is wrong, in words. Errors: shape_error.
+  [[noreturn]] void refuse(std::string_view why) const;
+  /// Calls f with the names that lead to this layer.
+  template <class F>
+  auto with_path(F&& f) const { return f(view<const label>(path_)); }
 
  private:
   std::string full(std::string_view name) const;
   std::string where(std::string_view kind) const;
-  [[noreturn]] void refuse(const text& why) const;
   trace_walk* walk_;
   std::vector<label> path_;
 };
@@ -209,11 +219,12 @@ struct model_traits<Topology, input_list<In...>, P> {
   static constexpr dtype element = dtype_of<element_of_policies<P>>;
   using element_type = element_of_policies<P>;
   static constexpr std::size_t inputs = sizeof...(In);
-  static constexpr auto outputs = typed_outputs_of<Topology, element, In...>;
+  static constexpr auto outputs = steered_outputs_of<Topology, element, P, In...>;
   static constexpr shape patterns[sizeof...(In)] = {In::pattern...};
   static constexpr dtype elements[sizeof...(In)] = {(In::has_element ? dtype_of<typename In::element> : element)...};
 
-  static void trace(trace_scope& scope, view<const value> in, view<value> out) {
+  static void trace(trace_scope& plain, view<const value> in, view<value> out) {
+    steered_scope<trace_scope, P> scope(plain);
     value ordered[sizeof...(In) + 1];
     constexpr auto port_of = input_ports<Topology, In...>;
     for (std::size_t i = 0; i < sizeof...(In); ++i) ordered[port_of[i]] = in[i];
@@ -314,7 +325,7 @@ using traits_of = model_traits<Topology, typename model_arguments<Rest...>::inpu
 template <const auto& Topology, class Inputs, class P>
 struct shape_message_from;
 template <const auto& Topology, class... In, class P>
-struct shape_message_from<Topology, input_list<In...>, P> { using type = typed_shape_check<Topology, dtype_of<element_of_policies<P>>, In...>; };
+struct shape_message_from<Topology, input_list<In...>, P> { using type = steered_shape_check<Topology, dtype_of<element_of_policies<P>>, P, In...>; };
 template <const auto& Topology, class... Rest>
 using shape_message_of = typename shape_message_from<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>::type;
 template <const auto& Topology, class... Rest>

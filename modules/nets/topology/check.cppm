@@ -11,6 +11,7 @@ import :shape;
 import :tensor;
 import :topology;
 import :topology.analysis;
+import :topology.steer;
 import lamina.std;
 
 namespace lamina {
@@ -22,6 +23,9 @@ export struct type_walk {
   text* why;
   bool placed = false;  // the message already names the layer
   std::int64_t sites = 0;
+  // Told of each parameter, if anybody asks: the path of its layer and its name.
+  void (*met)(void* to, view<const label> path, std::string_view name) = nullptr;
+  void* to = nullptr;
 };
 
 /// The scope in which layers run over types: parameters exist as their shapes, and the first misfit is put in words.
@@ -36,23 +40,34 @@ export class type_scope {
     return s;
   }
 
-  constexpr traced parameter(std::string_view, const shape& dims, const auto& /*initialiser*/) const {
+  constexpr traced parameter(std::string_view name, const shape& dims, const auto& /*initialiser*/) const {
+    if (walk_->met) with_path([&](view<const label> path) { walk_->met(walk_->to, path, name); });
     return made(element_, dims);
   }
   constexpr traced state(std::string_view, const shape& dims, double) const { return made(element_, dims); }
+  constexpr traced constant(const shape& dims, double) const { return made(element_, dims); }
   constexpr void assign(const traced&, const traced&) const {}
   constexpr bool training() const { return training_; }
   constexpr traced random_state() const { return made(dtype::int64, shape{2}); }
   constexpr std::int64_t next_site() const { return walk_->sites++; }
   template <Layer L, std::same_as<traced>... V>
   constexpr auto operator()(std::string_view name, const L& layer, const V&... in) const {
+    return call(nested(label(name)), layer, in...);
+  }
+  /// Refuses to run: what is wrong, in words.
+  constexpr void refuse(std::string_view why) const {
+    if (!failed()) *walk_->why << why;
+  }
+
+  // ---- what detail::run_layer, topologies and steered scopes ask
+  template <class Inner, Layer L, std::same_as<traced>... V>
+  constexpr auto call(Inner inner, const L& layer, const V&... in) const {
     const traced inputs[] = {in..., traced{}};
     const view<const traced> all(inputs, sizeof...(V));
     constexpr std::size_t results = detail::output_count<L>();
     std::array<traced, results> out;
     for (auto& o : out) o = made(element_, {});
     if (!failed()) {
-      auto inner = nested(label(name));
       detail::run_layer(inner, layer, all, view<traced>(out));
       if (failed()) inner.explain(detail::layer_kind(layer), detail::layer_inputs(layer), all, {});
     }
@@ -61,8 +76,15 @@ export class type_scope {
     else
       return out;
   }
-
-  // ---- what detail::run_layer and topologies ask
+  /// Calls f with the names that lead to this layer.
+  template <class F>
+  constexpr auto with_path(F&& f) const {
+    std::size_t n = 0;
+    for (auto* s = this; s->parent_; s = s->parent_) ++n;
+    work_array<label> path(n);
+    for (auto* s = this; s->parent_; s = s->parent_) path[--n] = s->name_;
+    return f(view<const label>(path.data, path.size));
+  }
   template <Layer L>
   constexpr bool enter(const L& layer, view<const traced> in) const {
     auto ports = detail::layer_inputs(layer);
@@ -212,7 +234,7 @@ struct structure_check {
 export template <const auto& Topology>
 concept ValidTopology = no_error<structure_check<Topology>>;
 
-template <const auto& Topology, dtype Type, class... In>
+template <const auto& Topology, dtype Type, class P, class... In>
 struct type_run {
   static constexpr std::size_t results = detail::layer_outputs(Topology).size();
   static constexpr std::array<input_view, sizeof...(In)> given{
@@ -230,7 +252,8 @@ struct type_run {
     work_array<traced> in(sizeof...(In)), out(results);
     for (std::size_t i = 0; i < sizeof...(In); ++i) in[port_of[i]] = traced{given[i].type, &why};
     type_walk walk{&why};
-    type_scope scope(walk, Type);
+    const type_scope plain(walk, Type);
+    steered_scope<type_scope, P> scope(plain);
     detail::run_layer(scope, Topology, view<const traced>(in.data, in.size), out.all());
     if (why.empty())
       for (std::size_t i = 0; i < results; ++i) types[i] = out[i].type;
@@ -238,16 +261,19 @@ struct type_run {
   }
 };
 
-/// The shapes through a whole topology with parameters of the given type: the layers run over types alone, for
-/// inference.
-export template <const auto& Topology, dtype Type, class... In>
-struct typed_shape_check {
+/// The shapes through a whole topology with parameters of the given type, steered by policies: the layers run over types
+/// alone, for inference.
+export template <const auto& Topology, dtype Type, class P, class... In>
+struct steered_shape_check {
   static consteval text message() {
     text why;
-    if constexpr (ValidTopology<Topology>) type_run<Topology, Type, In...>::run(why);
+    if constexpr (ValidTopology<Topology>) type_run<Topology, Type, P, In...>::run(why);
     return why;
   }
 };
+/// The same without policies.
+export template <const auto& Topology, dtype Type, class... In>
+using typed_shape_check = steered_shape_check<Topology, Type, policies<>, In...>;
 /// The shapes through a whole topology of float parameters.
 export template <const auto& Topology, class... In>
 using shape_check = typed_shape_check<Topology, dtype::float32, In...>;
@@ -256,15 +282,18 @@ using shape_check = typed_shape_check<Topology, dtype::float32, In...>;
 export template <const auto& Topology, class... In>
 inline constexpr auto input_ports = [] {
   text why;
-  return type_run<Topology, dtype::float32, In...>::ports(why);
+  return type_run<Topology, dtype::float32, policies<>, In...>::ports(why);
 }();
 /// Element types and shapes of a topology's outputs, in the order of its output ports, with parameters of the given
-/// type.
-export template <const auto& Topology, dtype Type, class... In>
-inline constexpr auto typed_outputs_of = [] {
+/// type, steered by policies.
+export template <const auto& Topology, dtype Type, class P, class... In>
+inline constexpr auto steered_outputs_of = [] {
   text why;
-  return type_run<Topology, Type, In...>::run(why);
+  return type_run<Topology, Type, P, In...>::run(why);
 }();
+/// The same without policies.
+export template <const auto& Topology, dtype Type, class... In>
+inline constexpr auto typed_outputs_of = steered_outputs_of<Topology, Type, policies<>, In...>;
 /// The same for float parameters.
 export template <const auto& Topology, class... In>
 inline constexpr auto output_types_of = typed_outputs_of<Topology, dtype::float32, In...>;

@@ -1,0 +1,90 @@
+// Layers without inputs, and the layers that are a parameter and one operation: what perceptrons are made of.
+export module lamina:layer.source;
+import :core;
+import :layer;
+import :op.elementwise;
+import :op.linear;
+import :parameter;
+import :policy;
+import :policy.kinds;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::nn {
+
+/// A parameter as a layer without inputs, named `weight`.
+export struct param_source {
+  lamina::shape shape{};
+  initialiser start = initialiser::normal(0, 0.02);
+  static constexpr view<const label> inputs() { return {}; }
+  constexpr auto forward(auto& s) const { return s.parameter("weight", shape, start); }
+};
+/// One number as a layer without inputs; no parameter.
+export struct value_source {
+  double value = 0;
+  static constexpr view<const label> inputs() { return {}; }
+  constexpr auto forward(auto& s) const { return s.constant(lamina::shape{}, value); }
+};
+/// A tensor of one number as a layer without inputs: never initialised, saved or updated.
+export struct constant {
+  lamina::shape shape{};
+  double value = 0;
+  static constexpr view<const label> inputs() { return {}; }
+  constexpr auto forward(auto& s) const { return s.constant(shape, value); }
+};
+
+/// x weight.   Shapes: x [..., in] -> [..., out]; weight [in, out].
+export struct weight {
+  std::int64_t in = 0, out = 0;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    const lamina::shape& s = x[0].dims;
+    if (in < 1 || out < 1)
+      why << "weight needs positive `in` and `out` but has " << in << " and " << out;
+    else if (s.rank < 2)
+      why << "weight expects rows of features, shape [N, " << in << "], but is given " << s;
+    else if (!may_equal(s.back(), in))
+      why << "weight expects " << in << " input features but is given " << s.back() << ", shape " << s;
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return lamina::matmul(x, s.parameter("weight", shape{in, out}, initialiser::kaiming_uniform(in)));
+  }
+};
+/// x + bias.   Shapes: x [..., shape] -> the same; bias [shape].
+export struct bias {
+  lamina::shape shape{};
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    lamina::shape both;
+    if (!broadcast(x[0].dims, shape, both) || both.rank != x[0].dims.rank)
+      why << "bias of shape " << shape << " does not fit " << x[0].dims;
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return x + s.parameter("bias", shape, initialiser::constant(0));
+  }
+};
+
+/// activation(x weight + bias). The activation is a policy, `activation(nn::tanh{})`, and has to be said; the policy
+/// `bias(false)` takes the bias away.   Shapes: x [..., in] -> [..., out]; weight [in, out], bias [out].
+export struct single_layer_perceptron {
+  std::int64_t in = 0, out = 0;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    nn::weight{in, out}.check(x, why);
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    auto y = lamina::matmul(x, s.parameter("weight", shape{in, out}, initialiser::kaiming_uniform(in)));
+    if (policy_of<lamina::bias>(s).value) y = y + s.parameter("bias", shape{out}, initialiser::constant(0));
+    return with_policy<activation_kind>(s, [&](const auto& said) {
+      if constexpr (requires { said.value; })
+        return s("activation", said.value, y);
+      else {
+        s.refuse("single_layer_perceptron needs the policy `activation`, as in activation(nn::tanh{})");
+        return y;
+      }
+    });
+  }
+};
+
+}  // namespace lamina::nn

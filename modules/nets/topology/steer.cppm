@@ -1,0 +1,73 @@
+// Scopes that know policies: a scope of any kind, at compile time or while a net is traced, whose layers may ask what
+// holds for them.
+export module lamina:topology.steer;
+import :core;
+import :initialiser;
+import :layer;
+import :policy;
+import :shape;
+import lamina.std;
+
+namespace lamina {
+
+/// A scope with a set of policies, which each layer sees as its path through the set allows.
+export template <class Base, class P>
+class steered : public Base {
+ public:
+  using policy_type = P;
+  explicit constexpr steered(const Base& scope) : Base(scope) {}
+  constexpr steered nested(const label& name) const { return steered(Base::nested(name)); }
+
+  /// The policy of a kind in force here.
+  template <class Kind>
+  constexpr Kind policy() const {
+    return Base::with_path([](view<const label> path) { return P::template at<Kind>(path); });
+  }
+  /// The same for kinds whose policies differ in type: calls f with the one in force.
+  template <class Kind, class F>
+  constexpr auto visit_policy(F& f) const {
+    return Base::with_path([&](view<const label> path) { return P::template visit<Kind>(path, f); });
+  }
+
+  /// A parameter, which begins as the policies have it, else as the layer does.
+  constexpr auto parameter(std::string_view name, const shape& dims, const initialiser& how) const {
+    return Base::parameter(name, dims, beginning(name, how));
+  }
+  template <Layer L, class... V>
+  constexpr auto operator()(std::string_view name, const L& layer, const V&... in) const {
+    return Base::call(nested(label(name)), layer, in...);
+  }
+
+ private:
+  constexpr initialiser beginning(std::string_view name, const initialiser& how) const {
+    return Base::with_path([&](view<const label> path) {
+      initialiser all = how, own = how;
+      bool named = false;
+      P::each_at(path, [&](const auto& p) {
+        if constexpr (requires { p.is_initialiser; }) {
+          if (p.parameter.empty()) all = p.value;
+          if (p.parameter == name && !name.empty()) {
+            own = p.value;
+            named = true;
+          }
+        }
+      });
+      return named ? own : all;
+    });
+  }
+};
+
+template <class Base, class P>
+struct steered_or_plain {
+  using type = steered<Base, P>;
+};
+template <class Base, class P>
+  requires(P::size == 0)
+struct steered_or_plain<Base, P> {
+  using type = Base;
+};
+/// The scope of layers under a set of policies: without any it is the plain one.
+export template <class Base, class P>
+using steered_scope = typename steered_or_plain<Base, P>::type;
+
+}  // namespace lamina
