@@ -44,7 +44,6 @@ export class executor {
   std::size_t bytes() const;
 
  private:
-  struct bound { step_function run; const void* arguments; };
   struct range { std::uint32_t first = 0, count = 0; void* address = nullptr; };
   void bind_outside(const std::vector<std::int32_t>& buffers, std::size_t i, void* address) {
     if (i >= buffers.size()) [[unlikely]] no_such_buffer(i);
@@ -76,7 +75,7 @@ export class executor {
   thread_pool* pool_ = nullptr;
   storage memory_;                       // arguments, arena, scratch of each worker
   std::byte *arguments_ = nullptr, *arena_ = nullptr, *scratch_ = nullptr;
-  std::vector<bound> steps_;
+  std::vector<bound_step> steps_;
   std::vector<range> ranges_;
   std::vector<std::int32_t> input_at_, output_at_;
   std::uint32_t unbound_ = 0;            // inputs and outputs without memory

@@ -54,6 +54,12 @@ executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store
   scratch_ = arena_ + arena;
   if (!plan.arguments().empty()) std::memcpy(arguments_, plan.arguments().data(), plan.arguments().size());
   for (const auto& s : plan.steps()) steps_.push_back({s.run, arguments_ + s.arguments});
+  for (const auto& l : plan.loops()) {
+    loop_arguments a;
+    std::memcpy(&a, arguments_ + l.arguments, sizeof a);
+    a = {steps_.data() + l.first, plan.moves().data() + l.first_move, arguments_, l.count, l.moves, a.turns};
+    std::memcpy(arguments_ + l.arguments, &a, sizeof a);
+  }
 
   ranges_.resize(plan.buffers().size());
   for (std::uint32_t i = 0; i < plan.relocations().size(); ++i) {
@@ -121,13 +127,13 @@ void executor::run_stages(std::size_t from, std::size_t to) {
   if (from == to) return;
   if (pool_ && pool_->threads() > 1) return run_parallel(from, to);
   const auto& stages = plan_->stages();
-  const bound* step = steps_.data() + stages[from].first;
-  const bound* end = steps_.data() + stages[to - 1].first + stages[to - 1].count;
+  const bound_step* step = steps_.data() + stages[from].first;
+  const bound_step* end = steps_.data() + stages[to - 1].first + stages[to - 1].count;
   for (; step != end; ++step) step->run(step->arguments, scratch_);
 }
 
 void executor::run_parallel(std::size_t from, std::size_t to) {
-  struct job { const bound* first; std::byte* scratch; std::size_t scratch_bytes; };
+  struct job { const bound_step* first; std::byte* scratch; std::size_t scratch_bytes; };
   for (std::size_t s = from; s < to; ++s) {
     const auto& stage = plan_->stages()[s];
     job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes()};
@@ -154,7 +160,7 @@ void executor::run() {
   if (unbound_ != 0) [[unlikely]] not_bound();
   if (plain_) {
     // The hot path: nothing to pack, check or assign, one thread.
-    for (const bound *step = steps_.data(), *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
+    for (const bound_step *step = steps_.data(), *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
     return;
   }
   for (std::size_t i = 0; i < packs_.size(); ++i)
@@ -173,7 +179,7 @@ void executor::run(view<const void* const> inputs, view<void* const> outputs) {
 }
 
 std::size_t executor::bytes() const {
-  return memory_.bytes() + steps_.size() * sizeof(bound) + ranges_.size() * sizeof(range);
+  return memory_.bytes() + steps_.size() * sizeof(bound_step) + ranges_.size() * sizeof(range);
 }
 
 void executor::no_such_buffer(std::size_t i) const {

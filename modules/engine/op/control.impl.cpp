@@ -1,13 +1,25 @@
 module lamina:op.control.impl;
 import :core;
+import :dtype;
 import :op;
 import :op.control;
+import :op.linear;
+import :op.reduce;
+import :op.shape;
 import :program;
 import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina {
+
+namespace {
+std::vector<value> results_of(program& owner, value_id first, std::size_t count) {
+  std::vector<value> results;
+  for (std::size_t i = 0; i < count; ++i) results.emplace_back(&owner, value_id{first.node, static_cast<std::int32_t>(i)});
+  return results;
+}
+}  // namespace
 
 std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands) {
   text t;
@@ -27,9 +39,7 @@ std::vector<value> call(std::shared_ptr<const program> subprogram, view<const va
   program& owner = operands[0].owner();
   auto outputs = subprogram->outputs().size();
   value_id id = owner.add(record<op::call>, std::make_shared<const no_attributes>(), operands, {std::move(subprogram)});
-  std::vector<value> results;
-  for (std::size_t i = 0; i < outputs; ++i) results.emplace_back(&owner, value_id{id.node, static_cast<std::int32_t>(i)});
-  return results;
+  return results_of(owner, id, outputs);
 }
 
 // A call of the program that computes the gradients of the subprogram's inputs from its inputs and the gradients of its outputs.
@@ -43,7 +53,7 @@ void op::call::gradient(gradient_call& c) {
   }
   auto outputs = backward->inlined(forward, inputs);
   for (std::size_t r = 0; r < outputs.size(); ++r) {
-    if (!c.gradients[r]) continue;
+    if (!bool(c.gradients[r])) continue;
     of.push_back(outputs[r]);
     start.push_back(backward->input("gradient", c.gradients[r].type()));
     arguments.push_back(c.gradients[r]);
@@ -56,6 +66,292 @@ void op::call::gradient(gradient_call& c) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     if (c.wanted[i]) c.out[i] = results[next++];
+}
+
+// ---- scan -----------------------------------------------------------------------------------------------------------
+
+void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text& why) {
+  const auto& a = *static_cast<const scan_attributes*>(attributes);
+  auto first = static_cast<std::size_t>(a.carries), end = first + static_cast<std::size_t>(a.sequences);
+  dim length = dyn;
+  for (std::size_t i = first; i < end && why.empty(); ++i) {
+    shape& s = in[i].dims;
+    if (s.rank == 0) why << "sequence " << i - first << " is a number; its first axis is the one to walk along";
+    else if (!may_equal(length, s[0])) why << "the sequences differ in length: " << length << " and " << s[0];
+    else {
+      length = better(length, s[0]);
+      for (int k = 1; k < s.rank; ++k) s[k - 1] = s[k];
+      --s.rank;
+    }
+  }
+}
+
+void op::scan::outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why) {
+  const auto& a = *static_cast<const scan_attributes*>(attributes);
+  auto carries = static_cast<std::size_t>(a.carries);
+  dim length = dyn;
+  for (std::size_t i = carries; i < carries + static_cast<std::size_t>(a.sequences); ++i) length = better(length, in[i].dims[0]);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (i >= carries) {
+      shape stacked{length};
+      for (int k = 0; k < results[i].dims.rank; ++k) stacked.push_back(results[i].dims[k]);
+      results[i].dims = stacked;
+      continue;
+    }
+    const tensor_type& before = in[i];
+    bool same = before.element == results[i].element && before.dims.rank == results[i].dims.rank;
+    for (int k = 0; same && k < before.dims.rank; ++k) same = may_equal(before.dims[k], results[i].dims[k]);
+    if (!same) {
+      why << "carry " << i << " is " << before << " and a turn makes " << results[i] << " of it";
+      return;
+    }
+    results[i] = before;
+  }
+}
+
+std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences, view<const value> invariants, bool reverse) {
+  if (!turn->states().empty() || !turn->assignments().empty()) detail::raise(error_kind::state, "scan: a subprogram has no states of its own");
+  if (sequences.empty()) detail::raise(error_kind::value, "scan: there is no sequence to walk along");
+  std::vector<value> operands(carries.begin(), carries.end());
+  operands.insert(operands.end(), sequences.begin(), sequences.end());
+  operands.insert(operands.end(), invariants.begin(), invariants.end());
+  text t;
+  if (operands.size() != turn->inputs().size()) t << "scan: the subprogram takes " << turn->inputs().size() << " operands and is given " << operands.size();
+  else if (turn->outputs().size() < carries.size()) t << "scan: the subprogram gives " << turn->outputs().size() << " results for " << carries.size() << " carries";
+  if (!t.empty()) detail::raise(error_kind::value, t);
+  const scan_attributes a{static_cast<std::int64_t>(carries.size()), static_cast<std::int64_t>(sequences.size()), reverse};
+  std::vector<tensor_type> inside;
+  for (const auto& v : operands) inside.push_back(v.type());
+  op::scan::inside(&a, inside, t);
+  for (std::size_t i = 0; i < operands.size() && t.empty(); ++i) {
+    const auto& wanted = turn->at(turn->inputs()[i]).results[0];
+    if (wanted.element != inside[i].element || !fits(wanted.dims, inside[i].dims)) t << "scan: operand " << i << " is " << inside[i] << " in each turn, and the subprogram takes " << wanted;
+  }
+  if (!t.empty() && !t.view().starts_with("scan: ")) t = text("scan: ") << t.view();
+  program& owner = operands[0].owner();
+  if (!t.empty()) detail::raise(error_kind::shape, owner.path.empty() ? t : text(owner.path) << ": " << t.view());
+  auto outputs = turn->outputs().size();
+  value_id id = owner.add(record<op::scan>, std::make_shared<const scan_attributes>(a), operands, {std::move(turn)});
+  return results_of(owner, id, outputs);
+}
+
+namespace {
+
+// Copies what roots need from one program into another; where `stored` knows a value, the copy reads that instead.
+// Operands of which only the shape is read are copied themselves: they are never computed.
+class copier {
+ public:
+  copier(const program& from, program& to) : from_(from), to_(to) {}
+  std::map<value_id, value> stored, given;     // instead of the value wherever it is read; instead of an input
+  value operator()(value_id v) { return reach(v, true); }
+
+ private:
+  value reach(value_id v, bool read) {
+    // Operands first, on a stack of our own: bodies may be deep.
+    std::vector<std::pair<value_id, bool>> stack{{v, read}};
+    while (!stack.empty()) {
+      auto [at, reads] = stack.back();
+      if (found(at, reads)) { stack.pop_back(); continue; }
+      const node& n = from_.at(at);
+      bool ready = true;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+        bool inner = reads && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u);
+        if (!found(n.inputs[k], inner)) { stack.push_back({n.inputs[k], inner}); ready = false; }
+      }
+      if (!ready) continue;
+      stack.pop_back();
+      made_[{at.node, reads}] = copy(n, reads);
+    }
+    return *found(v, read);
+  }
+  std::optional<value> found(value_id v, bool read) const {
+    if (auto g = given.find(v); g != given.end()) return g->second;
+    if (read)
+      if (auto s = stored.find(v); s != stored.end()) return s->second;
+    auto m = made_.find({v.node, read});
+    if (m == made_.end()) return {};
+    return value(&to_, {m->second.node, v.result});
+  }
+  value_id copy(const node& n, bool reads) {
+    if (n.kind == node_kind::constant) return to_.constant(n.constant).id();
+    std::vector<value> in;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(*found(n.inputs[k], reads && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u)));
+    to_.path = n.path;
+    return to_.add(*n.op, n.attributes, in, n.subprograms);
+  }
+  const program& from_;
+  program& to_;
+  std::map<std::pair<std::int32_t, bool>, value_id> made_;
+};
+
+// A gradient that is a product or a sum over the rows of one turn need not be added up turn by turn: its factors are
+// stacked, and one product over all turns gives the sum.
+struct product { value_id a, b; };
+bool is_product(const program& p, value_id g, product& found) {
+  const node& n = p.at(g);
+  if (n.kind != node_kind::operation || n.op->name != "matmul") return false;
+  auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
+  found = {n.inputs[0], n.inputs[1]};
+  auto stacks = [&](value_id v) { return p.type(v).dims.rank == 2 && p.type(v).dims[1] != dim(dyn); };
+  return at.transpose_a && !at.transpose_b && stacks(found.a) && stacks(found.b);
+}
+
+}  // namespace
+
+// Back through the turns: the gradients of the carries are the carries of a scan in the other direction; gradients of
+// invariants are added up, or computed from stacked factors after it. What the turns computed and their gradients read is
+// stored by a scan that gives it beside the results; it is joined with the scan itself when the plan is made.
+void op::scan::gradient(gradient_call& c) {
+  const auto& a = c.attributes<scan_attributes>();
+  const program& turn = *c.of.subprograms[0];
+  const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences), count = c.inputs.size();
+  const auto invariants = carries + sequences;
+  auto floating = [&](std::size_t i) { return is_floating(c(i).type().element); };
+
+  // One turn and its gradient, in one program.
+  program both;
+  std::vector<value> inputs, of, start, wanted;
+  for (auto i : turn.inputs()) inputs.push_back(both.input(turn.at(i).name, turn.at(i).results[0]));
+  auto outputs = both.inlined(turn, inputs);
+  const auto boundary = static_cast<std::int32_t>(both.nodes().size());
+  std::vector<std::size_t> arriving;                  // outputs that have a gradient: every floating carry, what somebody reads
+  std::vector<value> arrives(outputs.size());
+  for (std::size_t r = 0; r < outputs.size(); ++r) {
+    bool flows = r < carries ? floating(r) : static_cast<bool>(c.gradients[r]);
+    if (!flows) continue;
+    arriving.push_back(r);
+    arrives[r] = both.input("gradient", outputs[r].type());
+    of.push_back(outputs[r]);
+    start.push_back(arrives[r]);
+  }
+  std::vector<std::size_t> asked;                     // count whose gradient a turn computes
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!floating(i) || !(i < carries || c.wanted[i])) continue;
+    asked.push_back(i);
+    wanted.push_back(inputs[i]);
+  }
+  auto found = c.reverse(both, of, start, wanted);
+
+  // Which values of the turn the gradient reads: they are stored, unless they are the same in every turn.
+  std::vector<char> varies(static_cast<std::size_t>(boundary));
+  for (std::size_t i = 0; i < invariants; ++i) varies[static_cast<std::size_t>(inputs[i].id().node)] = 1;
+  for (std::size_t i = 0; i < varies.size(); ++i)
+    for (auto v : both.nodes()[i].inputs) varies[i] = varies[i] || varies[static_cast<std::size_t>(v.node)];
+  std::vector<product> factors(count);
+  std::vector<char> by_product(count);
+  std::vector<value_id> roots;
+  for (std::size_t k = 0; k < asked.size(); ++k) {
+    if (asked[k] >= invariants && is_product(both, found[k].id(), factors[asked[k]])) {
+      by_product[asked[k]] = 1;
+      roots.push_back(factors[asked[k]].a);
+      roots.push_back(factors[asked[k]].b);
+    } else roots.push_back(found[k].id());
+  }
+  std::set<value_id> stored;
+  {
+    std::set<value_id> seen;
+    std::vector<value_id> stack = roots;
+    while (!stack.empty()) {
+      auto v = stack.back();
+      stack.pop_back();
+      if (!seen.insert(v).second) continue;
+      const node& n = both.at(v);
+      if (n.kind != node_kind::operation) continue;
+      if (v.node < boundary && varies[static_cast<std::size_t>(v.node)]) { stored.insert(v); continue; }
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u)) stack.push_back(n.inputs[k]);
+    }
+  }
+
+  // The same scan, which also gives the carries that each turn began with and what is stored.
+  auto keeping = std::make_shared<program>();
+  std::vector<value> kept_inputs;
+  for (auto i : turn.inputs()) kept_inputs.push_back(keeping->input(turn.at(i).name, turn.at(i).results[0]));
+  copier keep(both, *keeping);
+  for (std::size_t i = 0; i < inputs.size(); ++i) keep.given[inputs[i].id()] = kept_inputs[i];
+  for (std::size_t r = 0; r < outputs.size(); ++r) keeping->output(turn.outputs()[r].name, keep(outputs[r].id()));
+  for (std::size_t i = 0; i < carries; ++i) keeping->output("before", kept_inputs[i]);
+  for (auto v : stored) keeping->output("stored", keep(v));
+  auto kept = lamina::scan(keeping, c.inputs.subview(0, carries), c.inputs.subview(carries, sequences),
+                           c.inputs.subview(invariants, count - invariants), a.reverse);
+  const value* before = kept.data() + outputs.size();   // of each carry, then what is stored
+
+  // The turn backwards. Carries: gradients of the carries, then sums of the invariants' gradients. Sequences: carries
+  // before the turn, the sequences, arriving gradients, what is stored.
+  auto back = std::make_shared<program>();
+  copier copy(both, *back);
+  std::map<value_id, value> stacked;                                // what is known of a value of the turn for all turns
+  std::vector<value> first, walked, same;
+  std::vector<std::pair<std::size_t, value>> carried, summed;      // operand, and its value in the turn
+  auto zero_like = [](const value& v) { return value(lamina::broadcast_like(v.owner().number(0.0, v.type().element), v)); };
+  auto walk = [&](const value& sequence) {
+    tensor_type t = sequence.type();
+    for (int k = 1; k < t.dims.rank; ++k) t.dims[k - 1] = t.dims[k];
+    --t.dims.rank;
+    walked.push_back(sequence);
+    return back->input("sequence", t);
+  };
+  for (std::size_t i = 0; i < carries; ++i) {
+    if (!floating(i)) continue;
+    carried.emplace_back(i, back->input("gradient", c(i).type()));
+    copy.given[arrives[i].id()] = carried.back().second;
+    first.push_back(c.gradients[i] ? c.gradient(i) : zero_like(c.result(i)));
+  }
+  for (auto i : asked)
+    if (i >= invariants && !by_product[i]) {
+      summed.emplace_back(i, back->input("sum", c(i).type()));
+      first.push_back(zero_like(c(i)));
+    }
+  for (std::size_t i = 0; i < invariants; ++i) {
+    const value& all = stacked[inputs[i].id()] = i < carries ? before[i] : c(i);
+    copy.given[inputs[i].id()] = walk(all);
+  }
+  for (std::size_t r = carries; r < outputs.size(); ++r)
+    if (arrives[r]) copy.given[arrives[r].id()] = walk(c.gradients[r]);
+  for (std::size_t k = carries; auto v : stored) {
+    const value& all = stacked[v] = before[k++];
+    copy.stored[v] = walk(all);
+  }
+  for (std::size_t i = invariants; i < count; ++i) {
+    same.push_back(c(i));
+    copy.given[inputs[i].id()] = back->input("invariant", c(i).type());
+  }
+
+  std::vector<value> gradient_of(count);            // in the turn
+  for (std::size_t k = 0; k < asked.size(); ++k)
+    if (!by_product[asked[k]]) gradient_of[asked[k]] = copy(found[k].id());
+  for (auto [i, v] : carried) back->output("gradient", gradient_of[i]);
+  for (auto [i, v] : summed) back->output("sum", v + gradient_of[i]);
+  std::size_t results = carried.size() + summed.size();
+  std::map<value_id, std::size_t> given;               // what a turn gives for all turns
+  auto give = [&](value_id v) {
+    if (stacked.contains(v) || !given.try_emplace(v, results).second) return;
+    back->output("factor", copy(v));
+    ++results;
+  };
+  for (std::size_t k = 0; k < asked.size(); ++k) {
+    auto i = asked[k];
+    if (by_product[i]) give(factors[i].a), give(factors[i].b);
+    else if (i >= carries && i < invariants && given.try_emplace(found[k].id(), results).second) {
+      back->output("gradient", gradient_of[i]);
+      ++results;
+    }
+  }
+  back->path.clear();
+  auto made = lamina::scan(std::move(back), first, walked, same, !a.reverse);
+  for (std::size_t k = 0; k < carried.size(); ++k)
+    if (c.wanted[carried[k].first]) c.out[carried[k].first] = made[k];
+  for (std::size_t k = 0; k < summed.size(); ++k) c.out[summed[k].first] = made[carried.size() + k];
+  auto rows = [&](value_id v) {
+    auto known = stacked.find(v);
+    const value& all = known != stacked.end() ? known->second : made[given.at(v)];
+    return lamina::reshape(all, shape{dyn, all.shape()[2]});
+  };
+  for (std::size_t k = 0; k < asked.size(); ++k) {
+    auto i = asked[k];
+    if (by_product[i]) c.out[i] = lamina::matmul(rows(factors[i].a), rows(factors[i].b), {.transpose_a = true});
+    else if (i >= carries && i < invariants) c.out[i] = made[given.at(found[k].id())];
+  }
 }
 
 }  // namespace lamina

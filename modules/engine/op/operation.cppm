@@ -101,6 +101,16 @@ consteval auto emit_of_record() -> void (*)(emission&) {
   else return nullptr;
 }
 template <class Op>
+consteval auto inside_of_record() -> void (*)(const void*, std::vector<tensor_type>&, text&) {
+  if constexpr (requires { &Op::inside; }) return &Op::inside;
+  else return nullptr;
+}
+template <class Op>
+consteval auto outside_of_record() -> void (*)(const void*, view<const tensor_type>, std::vector<tensor_type>&, text&) {
+  if constexpr (requires { &Op::outside; }) return &Op::outside;
+  else return nullptr;
+}
+template <class Op>
 consteval unsigned shape_only_of() { if constexpr (requires { Op::shape_only; }) return Op::shape_only; else return 0; }
 template <class Op>
 consteval int alias_of() { if constexpr (requires { Op::alias; }) return Op::alias; else return -1; }
@@ -125,7 +135,8 @@ inline constexpr operation record{
     detail::shape_only_of<Op>(), detail::alias_of<Op>(), requires { &Op::map; }, &detail::infer_record<Op>, detail::gradient_of_record<Op>(),
     detail::emit_of_record<Op>(), detail::map_of_record<Op>(), &detail::hash_attributes<typename Op::attributes>,
     &detail::equal_attributes<typename Op::attributes>, &detail::print_attributes<typename Op::attributes>, &detail::flops_record<Op>,
-    detail::may_fail_of<Op>(), detail::bound_of_record<typename Op::attributes>()};
+    detail::may_fail_of<Op>(), detail::bound_of_record<typename Op::attributes>(),
+    detail::inside_of_record<Op>(), detail::outside_of_record<Op>()};
 
 // ---- worlds ---------------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ export struct pass_options {
 
 /// How often each rewriting applied; `simplified` is the sum of `rewritten`.
 export struct pass_counters {
-  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, inlined_calls = 0, fused_elementwise = 0, fused_epilogues = 0;
+  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, inlined_calls = 0, joined_loops = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};
   constexpr std::int64_t of(rewrite r) const { return rewritten[static_cast<int>(r)]; }
 };

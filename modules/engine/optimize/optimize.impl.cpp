@@ -194,6 +194,68 @@ constexpr rule rules[] = {identity_number, same_shape, stopped_gradient, double_
                           composed_reshape, transposed_operand, joined_scale, gradient_of_softmax_loss};
 static_assert(std::size(rules) == rewrite_count);
 
+// Scans of the same operands that become one, and what each gives of its results.
+struct joined_loop {
+  std::shared_ptr<const program> turn;
+  std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>> members;    // node, and the place of each result or -1
+};
+
+// Scans over the same operands whose carries agree, as a scan and the one that its gradient reads from, run as one; results
+// that nobody reads are dropped. By the node that comes first.
+std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::vector<char>& needed) {
+  std::map<std::int32_t, joined_loop> found;
+  std::set<value_id> read;
+  std::vector<std::int32_t> scans;
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
+    if (!needed[i]) continue;
+    const node& n = p.nodes()[i];
+    for (auto v : n.inputs) read.insert(v);
+    if (is(n, "scan")) scans.push_back(static_cast<std::int32_t>(i));
+  }
+  for (const auto& o : p.outputs()) read.insert(o.value);
+  for (const auto& a : p.assignments()) read.insert(a.value);
+
+  std::vector<char> taken(scans.size());
+  for (std::size_t first = 0; first < scans.size(); ++first) {
+    if (taken[first]) continue;
+    const node& leader = p.at(scans[first]);
+    const auto carries = static_cast<std::size_t>(static_cast<const scan_attributes*>(leader.attributes.get())->carries);
+    auto turn = std::make_shared<program>();
+    std::vector<value> inputs;
+    for (auto i : leader.subprograms[0]->inputs()) inputs.push_back(turn->input(leader.subprograms[0]->at(i).name, leader.subprograms[0]->at(i).results[0]));
+    std::vector<value> common = turn->inlined(*leader.subprograms[0], inputs);
+    common.resize(carries);
+    std::vector<value> outputs = common;
+    joined_loop joint;
+    for (std::size_t k = first; k < scans.size(); ++k) {
+      const node& n = p.at(scans[k]);
+      if (taken[k] || n.inputs != leader.inputs || !n.op->equal(n.attributes.get(), leader.attributes.get())) continue;
+      auto mine = turn->inlined(*n.subprograms[0], inputs);
+      bool agree = true;
+      for (std::size_t c = 0; c < carries; ++c) agree = agree && mine[c].same(common[c]);
+      if (!agree) continue;
+      taken[k] = 1;
+      std::vector<std::int32_t> places;
+      for (std::size_t r = 0; r < mine.size(); ++r) {
+        std::int32_t place = -1;
+        if (r < carries) place = static_cast<std::int32_t>(r);
+        else if (read.contains({scans[k], static_cast<std::int32_t>(r)})) {
+          auto at = std::find_if(outputs.begin() + static_cast<std::ptrdiff_t>(carries), outputs.end(), [&](const value& v) { return v.same(mine[r]); });
+          if (at == outputs.end()) at = outputs.insert(at, mine[r]);
+          place = static_cast<std::int32_t>(at - outputs.begin());
+        }
+        places.push_back(place);
+      }
+      joint.members.emplace_back(scans[k], std::move(places));
+    }
+    turn->path.clear();
+    for (const auto& v : outputs) turn->output("result", v);
+    joint.turn = std::move(turn);
+    found[scans[first]] = std::move(joint);
+  }
+  return found;
+}
+
 constexpr std::int64_t most_folded = 1 << 16;   // elements of a constant that folding may make
 
 }  // namespace
@@ -211,10 +273,31 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
   r.path = p.path;
   std::vector<std::vector<value>> made(p.nodes().size());
   auto needed = p.reachable();
+  auto loops = joined_loops(p, needed);
   std::size_t next_input = 0;
   dimension_names names;
 
   auto add = [&](const node& n, view<const value> in, const dimension_names& names, auto& self) -> std::vector<value> {
+    if (is(n, "scan")) {
+      // The turn for these extents; it stays a program of its own.
+      std::vector<tensor_type> inside;
+      std::vector<shape> extents;
+      for (const auto& v : in) inside.push_back(v.type());
+      text why;
+      n.op->inside(n.attributes.get(), inside, why);
+      if (!why.empty()) {
+        text w;
+        if (!r.path.empty()) w << r.path << ": ";
+        detail::raise(error_kind::shape, w << "scan: " << why);
+      }
+      for (const auto& t : inside) extents.push_back(t.dims);
+      auto turn = std::make_shared<program>(specialised(*n.subprograms[0], extents, options, counters, evaluate));
+      auto count = turn->outputs().size();
+      value_id id = r.add(*n.op, n.attributes, in, {std::move(turn)});
+      std::vector<value> results;
+      for (std::size_t k = 0; k < count; ++k) results.emplace_back(&r, value_id{id.node, static_cast<std::int32_t>(k)});
+      return results;
+    }
     if (!n.subprograms.empty()) {
       // A call's nodes take its place, under their own shapes.
       ++counters.inlined_calls;
@@ -314,11 +397,20 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
         if (needed[i]) made[i] = {r.constant(n.constant)};
         break;
       case node_kind::operation: {
-        if (!needed[i]) break;
+        if (!needed[i] || !made[i].empty()) break;
         std::vector<value> in;
         for (auto v : n.inputs) in.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
         r.path = n.path.empty() ? p.path : n.path;    // what is found wrong with these extents names the layer
-        made[i] = add(n, in, names, add);
+        if (auto joint = loops.find(static_cast<std::int32_t>(i)); joint != loops.end()) {
+          node all = n;
+          all.subprograms = {joint->second.turn};
+          auto results = add(all, in, names, add);
+          for (const auto& [member, places] : joint->second.members) {
+            auto& mine = made[static_cast<std::size_t>(member)];
+            for (auto place : places) mine.push_back(place < 0 ? value() : results[static_cast<std::size_t>(place)]);
+          }
+          counters.joined_loops += static_cast<std::int64_t>(joint->second.members.size()) - 1;
+        } else made[i] = add(n, in, names, add);
         break;
       }
     }

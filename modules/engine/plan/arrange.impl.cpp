@@ -7,6 +7,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.nn;
 import :op.shape;
@@ -239,10 +240,20 @@ bool planner::reads_state(const item& it, std::int32_t state, value_id replaced_
   return (it.tail.bias && reads(it.tail.bias)) || (it.tail.residual && reads(it.tail.residual));
 }
 
+namespace {
+bool node_may_fail(const node& n) {
+  if (n.kind != node_kind::operation) return false;
+  for (const auto& s : n.subprograms)
+    for (const auto& m : s->nodes())
+      if (node_may_fail(m)) return true;
+  return n.op->may_fail;
+}
+}  // namespace
+
 bool planner::may_fail(const item& it) const {
   if (it.what == item::kind::reorder) return false;
   for (auto m : it.nodes)
-    if (p_.at(m).op->may_fail) return true;
+    if (node_may_fail(p_.at(m))) return true;
   return false;
 }
 
@@ -275,10 +286,12 @@ void planner::finish() {
     plan_.cost_.packed += k.bytes;
   }
   plan_.steps_.insert(plan_.steps_.end(), pack_steps_.begin(), pack_steps_.end());
+  for (auto& l : plan_.loops_) l.first += static_cast<std::uint32_t>(plan_.steps_.size());
+  plan_.steps_.insert(plan_.steps_.end(), loop_steps_.begin(), loop_steps_.end());
   plan_.scratch_bytes_ = (plan_.scratch_bytes_ + 63) / 64 * 64;
   plan_.cost_.arena = plan_.arena_bytes_;
   plan_.cost_.scratch = plan_.scratch_bytes_;
-  plan_.cost_.steps = plan_.steps_.size() - pack_steps_.size();
+  plan_.cost_.steps = plan_.steps_.size() - pack_steps_.size() - loop_steps_.size();
   plan_.cost_.stages = plan_.stages_.size();
   // Addresses of one buffer stand together, so that binding one is one run over its addresses.
   std::stable_sort(plan_.relocations_.begin(), plan_.relocations_.end(), [](const relocation& a, const relocation& b) { return a.buffer < b.buffer; });

@@ -7,6 +7,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.nn;
 import :op.shape;
@@ -30,7 +31,7 @@ void planner::look() {
       if (!shape_only(n, k)) uses_[n.inputs[k]].nodes.push_back(static_cast<std::int32_t>(i));
     training_ = training_ || is(n, "conv2d_weight_grad") || is(n, "conv2d_input_grad");
   }
-  training_ = training_ || !p_.assignments().empty();
+  training_ = training_ || (!first_invariant_ && !p_.assignments().empty());
   for (const auto& o : p_.outputs()) uses_[o.value].root = true;
   for (const auto& a : p_.assignments()) uses_[a.value].root = true;
   for (auto i : p_.inputs()) plan_.input_types_.push_back(p_.at(i).results[0]);

@@ -8,6 +8,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.nn;
 import :op.shape;
@@ -62,8 +63,17 @@ buffer_ref planner::status(std::string_view message) {
 
 buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) {
   value_id base = base_of(v);
-  if (training_ || p_.at(base).kind != node_kind::state || p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
-  auto state = state_index(base.node);
+  if (p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
+  std::int32_t state;
+  if (first_invariant_) {
+    const auto& all = p_.inputs();
+    auto input = static_cast<std::size_t>(std::find(all.begin(), all.end(), base.node) - all.begin());
+    if (input == all.size() || input < *first_invariant_) return {};
+    state = ~static_cast<std::int32_t>(input);
+  } else {
+    if (training_ || p_.at(base).kind != node_kind::state) return {};
+    state = state_index(base.node);
+  }
   for (const auto& k : plan_.packs_)
     if (k.state == state && k.format == format) return {k.buffer, 0, layout::plain};
   auto b = external(buffer_kind::packed, static_cast<std::int32_t>(plan_.packs_.size()), bytes);
@@ -107,6 +117,7 @@ void planner::emit_items() {
     auto first = pending_.size();
     if (current_->what == item::kind::reorder) emit_reorder();
     else if (current_->what == item::kind::chain) emit_chain();
+    else if (is(of(), "scan")) emit_loop();
     else if (!viewed({current_->nodes[0], 0})) {
       if (!of().op->emit) {
         text t;

@@ -24,11 +24,25 @@ export struct plan_buffer {
 };
 /// A kernel and where its arguments begin.
 export struct plan_step { step_function run; std::uint32_t arguments; };
+/// A step with its arguments' address.
+export struct bound_step { step_function run; const void* arguments; };
+/// An address within the arguments that moves on with each turn of a loop.
+export struct loop_move { std::uint32_t at; std::int64_t stride; };
+/// A step that runs other steps in turns: where its arguments are, and its steps and moves.
+export struct plan_loop { std::uint32_t arguments, first, count, first_move, moves; };
+/// The arguments of such a step; the executor fills in the addresses.
+export struct loop_arguments {
+  const bound_step* steps;
+  const loop_move* moves;
+  std::byte* arguments;
+  std::int64_t count, move_count, turns;
+};
 /// Steps [first, first + count) that do not depend on each other.
 export struct plan_stage { std::uint32_t first, count; };
 /// An address to be written into the arguments.
 export struct relocation { std::uint32_t at; std::int32_t buffer; std::int64_t offset; };
-/// A packed form of a state that the plan reads, and the steps that make it.
+/// A packed form of a state that the plan reads, and the steps that make it. In the plan of a loop's turn, ~state is the
+/// number of an input that is the same in every turn.
 export struct plan_pack { std::int32_t state; std::uint64_t format; std::size_t bytes; std::int32_t buffer; plan_stage steps; };
 /// A counter that must be zero when the states are about to be assigned.
 export struct plan_check { std::int64_t offset; std::string message; };
@@ -66,6 +80,8 @@ export class plan {
   const std::vector<any_tensor>& constants() const { return constants_; }
   const std::vector<plan_pack>& packs() const { return packs_; }
   const std::vector<plan_check>& checks() const { return checks_; }
+  const std::vector<plan_loop>& loops() const { return loops_; }
+  const std::vector<loop_move>& moves() const { return moves_; }
   /// The stage before which the checks are read; stages from here on assign states.
   std::size_t commit_stage() const { return commit_stage_; }
   std::size_t arena_bytes() const { return arena_bytes_; }
@@ -88,6 +104,7 @@ export class plan {
 
  private:
   friend class planner;
+  explicit plan(lamina::isa set) : isa_(set) {}
   std::vector<plan_buffer> buffers_;
   std::vector<plan_step> steps_;
   std::vector<plan_stage> stages_;
@@ -96,6 +113,8 @@ export class plan {
   std::vector<any_tensor> constants_;
   std::vector<plan_pack> packs_;
   std::vector<plan_check> checks_;
+  std::vector<plan_loop> loops_;
+  std::vector<loop_move> moves_;
   std::vector<tensor_type> input_types_, output_types_, state_types_;
   std::vector<std::string> output_names_, state_names_;
   std::vector<std::int32_t> assigned_;

@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.nn;
 import :op.shape;

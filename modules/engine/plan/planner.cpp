@@ -7,6 +7,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.nn;
 import :op.shape;
@@ -26,6 +27,12 @@ class planner final : public emission {
  public:
   planner(plan& result, const program& from, lamina::isa set, const pass_options& options)
       : plan_(result), p_(from), isa_(set), options_(options), table_(kernels::kernels_of(static_cast<kernels::isa>(set))) {}
+  /// For the turn of a loop: its states are the loop's carries, its inputs from `invariant` on are the same in every turn.
+  planner(plan& result, const program& turn, const planner& outside, std::size_t invariant)
+      : planner(result, turn, outside.isa_, outside.options_) {
+    first_invariant_ = invariant;
+    training_ = outside.training_;
+  }
 
   void run();
 
@@ -131,6 +138,10 @@ class planner final : public emission {
 
   void emit_reorder();
 
+  // A scan: the plan of its turn becomes part of this one.
+  void emit_loop();
+  void take_over(const plan& turn, const scan_attributes& a, std::int64_t turns, std::int32_t status);
+
   kernels::map_function function_of(const node& n) const;
 
   // An operand or result of a chain, with its strides over the iteration space in elements.
@@ -166,7 +177,8 @@ class planner final : public emission {
   std::set<std::int32_t> reused_;
   std::set<std::size_t> placed_outputs_;
   std::set<std::int32_t> placed_assignments_;
-  std::vector<plan_step> pending_, pack_steps_;
+  std::vector<plan_step> pending_, pack_steps_, loop_steps_;
+  std::optional<std::size_t> first_invariant_;
   std::size_t stage_first_ = 0;
   std::int32_t now_ = 0, commit_item_ = never, status_ = -1;
   item* current_ = nullptr;

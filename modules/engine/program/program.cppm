@@ -72,6 +72,10 @@ export struct operation {
   bool may_fail;                      // a run may find its operands wrong: an index out of range
   /// The attributes with names replaced by what they mean, or null for attributes without shapes.
   std::shared_ptr<const void> (*bound)(const void* attributes, const dimension_names&);
+  /// Of an operation with a subprogram: what the subprogram's inputs are for the node's operands, and the node's results
+  /// for the subprogram's outputs. Null: the same.
+  void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why);
+  void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results, text& why);
 };
 
 export enum class node_kind : std::uint8_t { input, state, constant, operation };

@@ -57,7 +57,10 @@ bool same_node(const node& a, const node& b) {
   if (a.kind == node_kind::constant) {
     return a.results[0] == b.results[0] && std::memcmp(a.constant.data(), b.constant.data(), a.constant.bytes()) == 0;
   }
-  return a.op == b.op && a.inputs == b.inputs && a.subprograms == b.subprograms && a.op->equal(a.attributes.get(), b.attributes.get());
+  if (a.op != b.op || a.inputs != b.inputs || a.subprograms.size() != b.subprograms.size() || !a.op->equal(a.attributes.get(), b.attributes.get())) return false;
+  for (std::size_t i = 0; i < a.subprograms.size(); ++i)
+    if (a.subprograms[i] != b.subprograms[i] && a.subprograms[i]->id() != b.subprograms[i]->id()) return false;
+  return true;
 }
 
 error_kind misfit_of(const tensor_type& a, const tensor_type& b) { return a.element == b.element ? error_kind::shape : error_kind::type; }
@@ -200,11 +203,22 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   }
   if (!subprograms.empty()) {
     const program& sub = *subprograms[0];
-    dimension_names names = names_of(sub, in, op.name, path);
-    for (const auto& o : sub.outputs()) {
-      tensor_type t = sub.type(o.value);
-      t.dims = names(t.dims);
-      n.results.push_back(t);
+    text why;
+    std::vector<tensor_type> inside = in;
+    if (op.inside) op.inside(n.attributes.get(), inside, why);
+    if (why.empty()) {
+      dimension_names names = names_of(sub, inside, op.name, path);
+      for (const auto& o : sub.outputs()) {
+        tensor_type t = sub.type(o.value);
+        t.dims = names(t.dims);
+        n.results.push_back(t);
+      }
+      if (op.outside) op.outside(n.attributes.get(), in, n.results, why);
+    }
+    if (!why.empty()) {
+      text t;
+      if (!path.empty()) t << path << ": ";
+      detail::raise(error_kind::shape, t << op.name << ": " << why);
     }
   } else {
     inference found;

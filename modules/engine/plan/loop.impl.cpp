@@ -1,0 +1,159 @@
+// Loops: the plan of a scan's turn becomes part of the plan around it. The turn's memory is one block of the arena, its
+// carries lie where the scan's results go, and the addresses of slices move on with each turn.
+module;
+#include "../kernels/table.h"
+module lamina:plan.loop.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.control;
+import :optimize;
+import :plan;
+import :planner;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+void run_loop(const void* p, void* scratch) noexcept {
+  const auto& a = *static_cast<const loop_arguments*>(p);
+  auto move = [&](std::int64_t turns) {
+    for (std::int64_t i = 0; i < a.move_count; ++i) {
+      std::byte* field;
+      std::memcpy(&field, a.arguments + a.moves[i].at, sizeof field);
+      field += a.moves[i].stride * turns;
+      std::memcpy(a.arguments + a.moves[i].at, &field, sizeof field);
+    }
+  };
+  for (std::int64_t t = 0; t < a.turns; ++t) {
+    for (std::int64_t i = 0; i < a.count; ++i) a.steps[i].run(a.steps[i].arguments, scratch);
+    move(1);
+  }
+  move(-a.turns);
+}
+
+// The turn as a program whose carries are states.
+program with_states(const program& turn, std::size_t carries) {
+  program p;
+  std::vector<value> given, states;
+  for (std::size_t i = 0; i < turn.inputs().size(); ++i) {
+    const node& in = turn.at(turn.inputs()[i]);
+    if (i < carries) given.push_back(states.emplace_back(p.state("carry " + std::to_string(i), in.results[0])));
+    else given.push_back(p.input(in.name, in.results[0]));
+  }
+  auto results = p.inlined(turn, given);
+  for (std::size_t i = carries; i < results.size(); ++i) p.output(turn.outputs()[i].name, results[i]);
+  for (std::size_t i = 0; i < carries; ++i)
+    if (!results[i].same(states[i])) p.assign(states[i], results[i]);
+  return p;
+}
+
+}  // namespace
+
+void planner::emit_loop() {
+  const node& n = of();
+  const auto& a = *static_cast<const scan_attributes*>(n.attributes.get());
+  const auto carries = static_cast<std::size_t>(a.carries);
+  const std::int64_t turns = p_.type(n.inputs[carries]).dims.at(0);
+  program turn = with_states(*n.subprograms[0], carries);
+  plan inner(isa_);
+  planner inside(inner, turn, *this, static_cast<std::size_t>(a.sequences));
+  inside.run();
+  for (std::size_t i = 0; i < carries; ++i) {
+    value_id result{current_->nodes[0], static_cast<std::int32_t>(i)};
+    copy_whole(n.inputs[i], in(i), write(result));
+  }
+  stage();
+  take_over(inner, a, turns, inside.status_);
+  plan_.cost_.flops += static_cast<double>(turns) * inner.cost_.flops;
+  plan_.cost_.bytes += static_cast<std::size_t>(turns) * inner.cost_.bytes;
+  plan_.counters_.fused_elementwise += inner.counters_.fused_elementwise;
+  plan_.counters_.fused_epilogues += inner.counters_.fused_epilogues;
+  for (auto line : inner.lines_) {
+    line.what = "  each of " + std::to_string(turns) + " turns: " + line.what;
+    plan_.lines_.push_back(std::move(line));
+  }
+}
+
+void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t turns, std::int32_t status_buffer) {
+  const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences);
+  // Where each buffer of the turn lies here, and how far it moves with each turn.
+  std::vector<buffer_ref> to(turn.buffers_.size());
+  std::vector<std::int64_t> stride(turn.buffers_.size());
+  buffer_ref arena = turn.arena_bytes_ ? temporary(turn.arena_bytes_) : buffer_ref{};
+  auto walk = [&](std::size_t i, buffer_ref all, std::size_t bytes) {
+    auto slice = static_cast<std::int64_t>(bytes);
+    stride[i] = a.reverse ? -slice : slice;
+    to[i] = all.at(a.reverse ? (turns - 1) * slice : 0);
+  };
+  for (std::size_t i = 0; i < turn.buffers_.size(); ++i) {
+    const auto& b = turn.buffers_[i];
+    auto at = static_cast<std::size_t>(b.index);
+    switch (b.kind) {
+      case buffer_kind::arena: to[i] = arena.at(b.offset); break;
+      case buffer_kind::state: to[i] = write({current_->nodes[0], b.index}); break;
+      case buffer_kind::input:
+        if (at < sequences) walk(i, in(carries + at), turn.input_types_[at].bytes());
+        else to[i] = in(carries + at);
+        break;
+      case buffer_kind::output:
+        walk(i, write({current_->nodes[0], static_cast<std::int32_t>(carries + at)}), turn.output_types_[at].bytes());
+        break;
+      case buffer_kind::constant:
+        to[i] = {external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), b.bytes), 0, layout::plain};
+        plan_.constants_.push_back(turn.constants_[at]);
+        break;
+      case buffer_kind::packed: break;       // below
+    }
+  }
+  std::vector<buffer_ref> counters;
+  for (const auto& c : turn.checks_) counters.push_back(status(c.message));
+
+  // Arguments as they are, addresses as the buffers lie.
+  const auto base = static_cast<std::uint32_t>((plan_.arguments_.size() + 63) / 64 * 64);
+  plan_.arguments_.resize(base);
+  plan_.arguments_.insert(plan_.arguments_.end(), turn.arguments_.begin(), turn.arguments_.end());
+  auto moved = [&](const plan_step& s) { return plan_step{s.run, base + s.arguments}; };
+  // What is the same in every turn is packed once: with its parameter, or before the first turn.
+  bool packs = false;
+  for (const auto& k : turn.packs_) {
+    auto run = [&] {
+      for (std::uint32_t s = 0; s < k.steps.count; ++s) pending_.push_back(moved(turn.steps_[k.steps.first + s]));
+    };
+    value_id v = of().inputs[carries + static_cast<std::size_t>(~k.state)];
+    auto& form = to[static_cast<std::size_t>(k.buffer)];
+    bool made = false;
+    form = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; });
+    if (form || made) continue;
+    form = temporary(k.bytes);
+    run();
+    packs = true;
+  }
+  if (packs) stage();
+  const auto first_move = static_cast<std::uint32_t>(plan_.moves_.size());
+  for (const auto& r : turn.relocations_) {
+    auto b = static_cast<std::size_t>(r.buffer);
+    bool counts = r.buffer == status_buffer;
+    buffer_ref at = counts ? counters[static_cast<std::size_t>(r.offset / 8)] : to[b].at(r.offset);
+    plan_.relocations_.push_back({base + r.at, at.buffer, at.offset});
+    if (stride[b]) plan_.moves_.push_back({base + r.at, stride[b]});
+  }
+  const auto moves = static_cast<std::uint32_t>(plan_.moves_.size()) - first_move;
+
+  const auto first = static_cast<std::uint32_t>(loop_steps_.size());
+  for (const auto& s : turn.steps_) loop_steps_.push_back(moved(s));
+  for (const auto& l : turn.loops_)
+    plan_.loops_.push_back({base + l.arguments, first + l.first, l.count, static_cast<std::uint32_t>(plan_.moves_.size()) + l.first_move, l.moves});
+  for (const auto& m : turn.moves_) plan_.moves_.push_back({base + m.at, m.stride});
+  const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, turns};
+  add(&run_loop, &arguments, sizeof arguments, {}, turn.scratch_bytes_);
+  plan_.loops_.push_back({pending_.back().arguments, first, static_cast<std::uint32_t>(turn.cost_.steps), first_move, moves});
+}
+
+}  // namespace lamina
