@@ -15,6 +15,7 @@ export import :initialiser;  // how parameters begin
 export import :parameter;    // named states that outlive a run
 export import :op;           // how operations are defined and called
 export import :op.elementwise;
+export import :op.activation;
 export import :op.shape;
 export import :op.reduce;
 export import :op.linear;
@@ -30,6 +31,7 @@ export import :plan;         // a program made ready for concrete shapes
 export import :execute;      // running plans, evaluating expressions
 export import :layer;        // what a layer is
 export import :layer.activation;
+export import :layer.arithmetic;
 export import :layer.linear;
 export import :layer.pool;
 export import :layer.regular;

@@ -49,6 +49,17 @@ const unary smooth[] = {
     {"acosh", 1.5, 4, [](const value& x) -> value { return acosh(x); }},
     {"sigmoid", -5, 5, [](const value& x) -> value { return sigmoid(x); }},
     {"erf", -2, 2, [](const value& x) -> value { return erf(x); }},
+    {"expm1", -3, 2, [](const value& x) -> value { return expm1(x); }},
+    {"log1p", -0.5, 3, [](const value& x) -> value { return log1p(x); }},
+    {"sinh", -2, 2, [](const value& x) -> value { return sinh(x); }},
+    {"cosh", -2, 2, [](const value& x) -> value { return cosh(x); }},
+    {"atanh", -0.7, 0.7, [](const value& x) -> value { return atanh(x); }},
+    {"softplus", -5, 5, [](const value& x) -> value { return softplus(x); }},
+    {"gelu", -4, 4, [](const value& x) -> value { return gelu(x); }},
+    {"silu", -5, 5, [](const value& x) -> value { return silu(x); }},
+    {"gelu_tanh", -4, 4, [](const value& x) -> value { return gelu_tanh(x); }},
+    {"mish", -4, 4, [](const value& x) -> value { return mish(x); }},
+    {"rsqrt", 0.5, 3, [](const value& x) -> value { return rsqrt(x); }},
     {"cast", -2, 2, [](const value& x) -> value { return cast<double>(x); }},
 };
 const unary kinked[] = {
@@ -57,6 +68,12 @@ const unary kinked[] = {
     {"relu", 0, 0, [](const value& x) -> value { return relu(x); }},
     {"floor", 0, 0, [](const value& x) -> value { return floor(x); }},
     {"ceil", 0, 0, [](const value& x) -> value { return ceil(x); }},
+    {"leaky_relu", 0, 0, [](const value& x) -> value { return leaky_relu(x); }},
+    {"elu", 0, 0, [](const value& x) -> value { return elu(x); }},
+    {"selu", 0, 0, [](const value& x) -> value { return selu(x); }},
+    {"relu6", 0, 0, [](const value& x) -> value { return relu6(x); }},
+    {"hard_sigmoid", 0, 0, [](const value& x) -> value { return hard_sigmoid(x); }},
+    {"hard_swish", 0, 0, [](const value& x) -> value { return hard_swish(x); }},
     {"round", 0, 0, [](const value& x) -> value { return round(x); }},
 };
 
@@ -93,6 +110,20 @@ BOOST_AUTO_TEST_CASE(binary_operations) {
     for (const auto& [s, t] : pairs)
       check(b.name, {random_array(dtype::float64, s, 3, b.low_a, b.high_a), random_array(dtype::float64, t, 4, b.low_b, b.high_b)},
             [&](const auto& x) { return std::vector{b.run(x[0], x[1])}; });
+}
+
+BOOST_AUTO_TEST_CASE(activations_twice) {
+  for (auto* run : {+[](const value& x) -> value { return gelu(x); }, +[](const value& x) -> value { return softplus(x); },
+                    +[](const value& x) -> value { return silu(x); }, +[](const value& x) -> value { return mish(x); },
+                    +[](const value& x) -> value { return gelu_tanh(x); }, +[](const value& x) -> value { return expm1(x) + log1p(square(x)); },
+                    +[](const value& x) -> value { return sinh(x) * cosh(x); }, +[](const value& x) -> value { return atanh(x * 0.2); }})
+    check("second order", {real({2, 3}, 21)},
+          [&](const auto& x) { return values{gradients(reduce_sum(square(run(x[0]))), std::vector{x[0]})[0]}; });
+}
+
+BOOST_AUTO_TEST_CASE(prelu_to_both_sides) {
+  for (const auto& [s, t] : pairs)
+    check("prelu", {distinct_array(s, 5), random_array(dtype::float64, t, 6)}, [](const auto& x) { return values{prelu(x[0], x[1])}; });
 }
 
 BOOST_AUTO_TEST_CASE(minimum_and_maximum) {

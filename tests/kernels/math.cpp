@@ -37,12 +37,21 @@ struct function {
   double allowed;
 };
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); }
+double gelu(double x) { return x > 30 ? x : x < -30 ? 0 : x * .5 * std::erfc(-x * 0.70710678118654752440); }
 #define REF(f) [](double x) { return std::f(x); }
 constexpr function functions[] = {{"exp", map_op::exponential, REF(exp), 1.2},
                                   {"log", map_op::logarithm, REF(log), 1.0},
                                   {"tanh", map_op::hyperbolic_tangent, REF(tanh), 1.3},
                                   {"sigmoid", map_op::sigmoid, sigmoid, 3.0},
                                   {"erf", map_op::error_function, REF(erf), 2.5},
+                                  {"expm1", map_op::exponential_minus_one, REF(expm1), 1.5},
+                                  {"log1p", map_op::logarithm_of_one_plus, REF(log1p), 2.0},
+                                  {"softplus", map_op::softplus, softplus, 3.0},
+                                  {"gelu", map_op::gelu, gelu, 3.0},
+                                  {"sinh", map_op::hyperbolic_sine, REF(sinh), 1.0},
+                                  {"cosh", map_op::hyperbolic_cosine, REF(cosh), 1.0},
+                                  {"atanh", map_op::inverse_hyperbolic_tangent, REF(atanh), 1.0},
                                   {"sin", map_op::sine, REF(sin), 1.0},
                                   {"cos", map_op::cosine, REF(cos), 1.0},
                                   {"tan", map_op::tangent, REF(tan), 1.0},
@@ -101,7 +110,27 @@ BOOST_AUTO_TEST_CASE(double_precision) {
   check("acos", map_op::arccosine, WIDE(acos)), check("atan", map_op::arctangent, WIDE(atan));
   check("tanh", map_op::hyperbolic_tangent, WIDE(tanh)), check("asinh", map_op::inverse_hyperbolic_sine, WIDE(asinh));
   check("acosh", map_op::inverse_hyperbolic_cosine, WIDE(acosh)), check("erf", map_op::error_function, WIDE(erf));
+  check("expm1", map_op::exponential_minus_one, WIDE(expm1));
+  check("log1p", map_op::logarithm_of_one_plus, WIDE(log1p));
+  check("sinh", map_op::hyperbolic_sine, WIDE(sinh)), check("cosh", map_op::hyperbolic_cosine, WIDE(cosh));
+  check("atanh", map_op::inverse_hyperbolic_tangent, WIDE(atanh));
+  check("softplus", map_op::softplus,
+        [](long double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); });
   check("sigmoid", map_op::sigmoid, [](long double x) { return 1 / (1 + std::exp(-x)); });
+}
+
+// Deep in the negative tail too, as far as numbers are normal.
+BOOST_AUTO_TEST_CASE(gelu_in_double_precision) {
+  for (double x = -37; x < 40; x += 0.0137) {
+    const double y = [&] {
+      double r;
+      map_of(map_op::gelu, element::f64)(&x, nullptr, nullptr, &r, 1, 1);
+      return r;
+    }();
+    const auto wide = static_cast<long double>(x);
+    const long double wanted = wide * .5L * std::erfc(-wide * 0.707106781186547524400844362104849039L);
+    BOOST_REQUIRE_MESSAGE(distance(y, wanted) <= 8, x << " gives " << y);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(power) {
@@ -161,7 +190,8 @@ BOOST_AUTO_TEST_CASE(an_element_keeps_its_bits_anywhere) {
 
 BOOST_AUTO_TEST_CASE(zeros_keep_their_sign) {
   const float x = -0.f;
-  for (const map_op op : {map_op::hyperbolic_tangent, map_op::error_function, map_op::sine, map_op::tangent,
+  for (const map_op op : {map_op::exponential_minus_one, map_op::logarithm_of_one_plus, map_op::hyperbolic_sine,
+                          map_op::inverse_hyperbolic_tangent, map_op::hyperbolic_tangent, map_op::error_function, map_op::sine, map_op::tangent,
                           map_op::arcsine, map_op::arctangent, map_op::inverse_hyperbolic_sine, map_op::square_root}) {
     float y = 1;
     map_of(op, element::f32)(&x, nullptr, nullptr, &y, 1, 1);

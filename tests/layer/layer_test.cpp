@@ -68,6 +68,22 @@ static_assert(gives(nn::flatten{}, {"N", 16, 5, 5}, {"N", 400}) && gives(nn::fla
 static_assert(gives(nn::relu{}, {"N", 3}, {"N", 3}) && gives(nn::sigmoid{}, {3}, {3}) &&
               gives(nn::tanh{}, {2, 3}, {2, 3}));
 static_assert(gives(nn::softmax{}, {"N", 3}, {"N", 3}) && gives(nn::log_softmax{.axis = 0}, {4, 3}, {4, 3}));
+static_assert(gives(nn::gelu{}, {"N", 3}, {"N", 3}) && gives(nn::gelu_tanh{}, {3}, {3}) && gives(nn::silu{}, {3}, {3}) &&
+              gives(nn::mish{}, {3}, {3}) && gives(nn::softplus{}, {3}, {3}) && gives(nn::selu{}, {3}, {3}) &&
+              gives(nn::relu6{}, {3}, {3}) && gives(nn::hard_swish{}, {3}, {3}) && gives(nn::hard_sigmoid{0.2}, {3}, {3}) &&
+              gives(nn::leaky_relu{0.2}, {3}, {3}) && gives(nn::elu{}, {3}, {3}));
+static_assert(gives(nn::prelu{}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) && gives(nn::prelu{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
+              gives(nn::prelu{3}, {"N", 3}, {"N", 3}));
+static_assert(detail::layer_kind(nn::prelu{}) == "prelu" && detail::layer_kind(nn::subtract{}) == "subtract" &&
+              detail::layer_inputs(nn::divide{})[1] == label("rhs") && detail::layer_inputs(nn::interpolate{}).size() == 3);
+template <class... L>
+constexpr bool keep_shape(const L&... layers) {
+  return (gives(layers, {"N", 3}, {"N", 3}) && ...);
+}
+static_assert(keep_shape(nn::abs{}, nn::negative{}, nn::sign{}, nn::square{}, nn::sqrt{}, nn::rsqrt{}, nn::reciprocal{}, nn::exp{},
+                         nn::expm1{}, nn::log{}, nn::log1p{}, nn::sin{}, nn::cos{}, nn::tan{}, nn::asin{}, nn::acos{}, nn::atan{},
+                         nn::sinh{}, nn::cosh{}, nn::asinh{}, nn::acosh{}, nn::atanh{}, nn::erf{}, nn::floor{}, nn::ceil{},
+                         nn::round{}, nn::clamp{.low = -1, .high = 1}));
 static_assert(gives(nn::dropout{0.3}, {"N", 3}, {"N", 3}));
 static_assert(gives(nn::batch_norm2d{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
               gives(nn::batch_norm2d{.features = 3, .affine = false}, {2, 3, 4, 4}, {2, 3, 4, 4}));
@@ -88,6 +104,7 @@ static_assert(says(nn::avg_pool2d{2}, {8, 8}, "avg_pool2d expects images [N, C, 
 static_assert(says(nn::global_avg_pool2d{}, {8, 8},
                    "global_avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
 static_assert(says(nn::batch_norm2d{}, {1, 4, 8, 8}, "batch_norm2d needs positive `features` but has 0"));
+static_assert(says(nn::prelu{4}, {2, 3}, "prelu expects [N, 4, ...] but is given [2x3]"));
 static_assert(says(nn::residual{nn::linear{5, 4}}, {2, 5}, "add: the shapes do not broadcast: [2x4] [2x5]"));
 
 // ---- what a layer asks of its scope

@@ -87,6 +87,23 @@ const unary all_unary[] = {
     {"floor", -9, 9, [](const value& x) -> value { return floor(x); }, [](double x) { return std::floor(x); }},
     {"ceil", -9, 9, [](const value& x) -> value { return ceil(x); }, [](double x) { return std::ceil(x); }},
     {"round", -9, 9, [](const value& x) -> value { return round(x); }, [](double x) { return std::nearbyint(x); }},
+    {"expm1", -9, 9, [](const value& x) -> value { return expm1(x); }, [](double x) { return std::expm1(x); }},
+    {"sinh", -9, 9, [](const value& x) -> value { return sinh(x); }, [](double x) { return std::sinh(x); }},
+    {"cosh", -9, 9, [](const value& x) -> value { return cosh(x); }, [](double x) { return std::cosh(x); }},
+    {"softplus", -9, 9, [](const value& x) -> value { return softplus(x); }, [](double x) { return std::max(x, 0.) + std::log1p(std::exp(-std::abs(x))); }},
+    {"gelu", -9, 9, [](const value& x) -> value { return gelu(x); }, [](double x) { return x * 0.5 * std::erfc(-x * 0.7071067811865476); }},
+    {"silu", -9, 9, [](const value& x) -> value { return silu(x); }, [](double x) { return x / (1 + std::exp(-x)); }},
+    {"gelu_tanh", -9, 9, [](const value& x) -> value { return gelu_tanh(x); }, [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
+    {"mish", -9, 9, [](const value& x) -> value { return mish(x); }, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
+    {"leaky_relu", -9, 9, [](const value& x) -> value { return leaky_relu(x); }, [](double x) { return x > 0 ? x : 0.01 * x; }},
+    {"elu", -9, 9, [](const value& x) -> value { return elu(x); }, [](double x) { return x > 0 ? x : std::expm1(x); }},
+    {"selu", -9, 9, [](const value& x) -> value { return selu(x); }, [](double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x)); }},
+    {"relu6", -9, 9, [](const value& x) -> value { return relu6(x); }, [](double x) { return std::clamp(x, 0., 6.); }},
+    {"hard_sigmoid", -9, 9, [](const value& x) -> value { return hard_sigmoid(x); }, [](double x) { return std::clamp(x / 6 + 0.5, 0., 1.); }},
+    {"hard_swish", -9, 9, [](const value& x) -> value { return hard_swish(x); }, [](double x) { return x * std::clamp(x / 6 + 0.5, 0., 1.); }},
+    {"log1p", -0.99, 30, [](const value& x) -> value { return log1p(x); }, [](double x) { return std::log1p(x); }},
+    {"atanh", -0.99, 0.99, [](const value& x) -> value { return atanh(x); }, [](double x) { return std::atanh(x); }},
+    {"rsqrt", 0.01, 50, [](const value& x) -> value { return rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); }},
 };
 
 struct binary {
@@ -159,6 +176,47 @@ BOOST_AUTO_TEST_CASE(choice_and_bounds) {
       compare("clamp", {random_array(element, s, 1, 0, 20), random_array(element, t, 2, 3, 6), random_array(element, {}, 3, 9, 12)}, element,
               [](const auto& x) { return value(clamp(x[0], x[1], x[2])); }, [](const double* x) { return std::min(std::max(x[0], x[1]), x[2]); }, 0);
     }
+}
+
+BOOST_AUTO_TEST_CASE(activations_with_options) {
+  const array x = random_array(dtype::float32, {3, 50}, 1, -6, 6);
+  const auto near = [&](const char* name, const std::function<value(const std::vector<value>&)>& run, double (*want)(double)) {
+    compare(name, {x}, dtype::float32, run, [&](const double* v) { return want(v[0]); }, 4e-7);
+  };
+  near("leaky_relu", [](const auto& v) { return value(leaky_relu(v[0], {.slope = 0.25})); }, [](double v) { return v > 0 ? v : v * 0.25; });
+  near("elu", [](const auto& v) { return value(elu(v[0], {.alpha = 1.5})); }, [](double v) { return v > 0 ? v : 1.5 * std::expm1(v); });
+  near("hard_sigmoid", [](const auto& v) { return value(hard_sigmoid(v[0], {.slope = 0.2})); }, [](double v) { return std::clamp(v * 0.2 + 0.5, 0., 1.); });
+  for (const auto& [s, t] : pairs)
+    compare("prelu", {random_array(dtype::float64, s, 1, -3, 3), random_array(dtype::float64, t, 2)}, dtype::float64,
+            [](const auto& v) { return value(prelu(v[0], v[1])); }, [](const double* v) { return v[0] > 0 ? v[0] : v[0] * v[1]; }, 1e-15);
+}
+
+// What stands at the ends of the number line, and that NaN goes through.
+BOOST_AUTO_TEST_CASE(activations_at_their_ends) {
+  for (auto element : {dtype::float32, dtype::float64}) {
+    auto r = results_of({array_of(element, {6}, {-infinity, -1000, 0, 1000, infinity, missing})}, [](const auto& x) {
+      return std::vector<value>{gelu(x[0]), softplus(x[0]), expm1(x[0]), elu(x[0]), leaky_relu(x[0]), relu6(x[0]), hard_sigmoid(x[0]), selu(x[0])};
+    });
+    const double log2 = element == dtype::float32 ? static_cast<double>(0.69314718f) : 0.6931471805599453;
+    const std::vector<std::vector<double>> want{{0, 0, 0, 1000, infinity}, {0, 0, log2, 1000, infinity}, {-1, -1, 0, infinity, infinity},
+                                                {-1, -1, 0, 1000, infinity}, {-infinity, -10, 0, 1000, infinity}, {0, 0, 0, 6, 6}, {0, 0, 0.5, 1, 1}};
+    for (std::size_t k = 0; k < want.size(); ++k)
+      for (std::size_t i = 0; i < 5; ++i) BOOST_TEST((r[k].values[i] == want[k][i] || std::abs(r[k].values[i] - want[k][i]) < 1e-6));
+    for (const auto& y : r) BOOST_TEST(std::isnan(y.values[5]));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(typed_activations) {
+  matrix<float> x{{-2.5f, -0.5f}, {0, 3}};
+  vector<float> slope{0.5f, 0.25f};
+  const auto same = [&](const auto& typed, value (*run)(const value&)) {
+    BOOST_TEST(same_bits(from_tensor(any_tensor(evaluate(typed))), result_of({from_tensor(any_tensor(x))}, [&](const auto& v) { return run(v[0]); })));
+  };
+  same(gelu(x), [](const value& v) -> value { return gelu(v); });
+  same(silu(x) + softplus(x), [](const value& v) -> value { return silu(v) + softplus(v); });
+  same(leaky_relu(x, {.slope = 0.125}), [](const value& v) -> value { return leaky_relu(v, {.slope = 0.125}); });
+  same(hard_swish(x) * mish(x), [](const value& v) -> value { return hard_swish(v) * mish(v); });
+  BOOST_TEST(evaluate(prelu(x, slope))(0, 1) == -0.125f);
 }
 
 BOOST_AUTO_TEST_CASE(logic) {

@@ -110,6 +110,30 @@ LAMINA_INLINE double tangent(double x) {
   return q.count & 1 ? -r.cosine / r.sine : r.sine / r.cosine;
 }
 
+/// e^x held where float has overflowed or gone to 0 long since; NaN stays.
+LAMINA_INLINE double exp_held(double x) { return exp(x < -200 ? -200. : x > 200 ? 200. : x); }
+LAMINA_INLINE double sinh(double x) {
+  const double a = absolute(x), e = exp_held(a);
+  return with_sign(a < 0x1p-10 ? a + a * a * a * (1. / 6) : (e - 1 / e) * .5, x);
+}
+LAMINA_INLINE double cosh(double x) {
+  const double e = exp_held(absolute(x));
+  return (e + 1 / e) * .5;
+}
+LAMINA_INLINE double atanh(double x) {
+  const double a = absolute(x), y = log((1 + a) / (1 - a)) * .5;
+  return with_sign(a < 0x1p-12 ? a + a * a * a * (1. / 3) : a > 1 ? std::numeric_limits<double>::quiet_NaN() : y, x);
+}
+/// x Phi(x), as max(x, 0) - t Phi(-t) with t = |x|; Phi(-t) e^(t^2 / 2) (t + 4) is a polynomial of (t - 4) / (t + 4).
+LAMINA_INLINE double gelu(double x) {
+  const double a = absolute(x), t = a > 15 ? 15. : a, w = 1 / (t + 4);
+  constexpr double c[] = {0x1.82b4bb8df2749p-1, -0x1.373e3a8263384p-1, 0x1.8c6dbdbcaba06p-2,  -0x1.7dff303838607p-3,
+                          0x1.eec5bdedf24edp-5, -0x1.ee1f51dacb66fp-8, -0x1.c88668dc3cfd5p-9, 0x1.aa8da3663a8c8p-10,
+                          0x1.2cd88263da855p-13, -0x1.c9482218ccb7fp-13, -0x1.aa5b3093d3468p-17, 0x1.12fbd64d31b57p-16};
+  const double tail = t * w * horner(c, (t - 4) * w) * exp(t * t * -.5);
+  return (x <= 0 ? 0. : x) - tail;
+}
+
 }  // namespace wide
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

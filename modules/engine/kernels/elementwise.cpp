@@ -78,6 +78,17 @@ constexpr void add_single_functions(maps_holder& m) {
   set(map_op::hyperbolic_tangent, map_register<micro::tanh_f32>);
   set(map_op::sigmoid, map_register<micro::sigmoid_f32>);
   set(map_op::error_function, map_register<micro::erf_f32>);
+  set(map_op::exponential_minus_one, map_register<micro::expm1_f32>);
+  set(map_op::logarithm_of_one_plus, map_register<micro::log1p_f32>);
+  set(map_op::softplus, map_register<micro::softplus_f32>);
+#if defined(__AVX2__)
+  set(map_op::gelu, map_register<micro::gelu_f32>);
+#else
+  set(map_op::gelu, map_unary<micro::gelu_f32, float>);
+#endif
+  set(map_op::hyperbolic_sine, map_unary<micro::sinh_f32, float>);
+  set(map_op::hyperbolic_cosine, map_unary<micro::cosh_f32, float>);
+  set(map_op::inverse_hyperbolic_tangent, map_unary<micro::artanh_f32, float>);
   set(map_op::sine, map_guarded<micro::sine_f32>);
   set(map_op::cosine, map_guarded<micro::cosine_f32>);
   set(map_op::tangent, map_guarded<micro::tangent_f32>);
@@ -103,6 +114,13 @@ constexpr void add_double_functions(maps_holder& m) {
   set(map_op::arctangent, map_unary<micro::arctangent_f64, double>);
   set(map_op::inverse_hyperbolic_sine, map_unary<micro::arsinh_f64, double>);
   set(map_op::inverse_hyperbolic_cosine, map_unary<micro::arcosh_f64, double>);
+  set(map_op::exponential_minus_one, map_unary<micro::expm1_f64, double>);
+  set(map_op::logarithm_of_one_plus, map_unary<micro::log1p_f64, double>);
+  set(map_op::softplus, map_unary<micro::softplus_f64, double>);
+  set(map_op::gelu, map_unary<micro::gelu_f64, double>);
+  set(map_op::hyperbolic_sine, map_unary<micro::sinh_f64, double>);
+  set(map_op::hyperbolic_cosine, map_unary<micro::cosh_f64, double>);
+  set(map_op::inverse_hyperbolic_tangent, map_unary<micro::artanh_f64, double>);
   set(map_op::power, map_binary<micro::power_f64, double>);
 }
 constexpr maps_holder make_maps() {

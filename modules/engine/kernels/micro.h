@@ -243,6 +243,15 @@ struct arsinh_f32 {
 struct arcosh_f32 {
   LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acosh(static_cast<double>(x))); }
 };
+struct sinh_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::sinh(static_cast<double>(x))); }
+};
+struct cosh_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::cosh(static_cast<double>(x))); }
+};
+struct artanh_f32 {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atanh(static_cast<double>(x))); }
+};
 
 // --- floats that the compiler vectorises, with a slow form outside of a plain range --------------------------------
 struct sine_f32 {
@@ -303,6 +312,23 @@ struct sigmoid_f32 {
 struct erf_f32 {
   LAMINA_INLINE static vf run(vf x) { return kernels::erf(x); }
 };
+struct expm1_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::expm1(x); }
+};
+struct log1p_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::log1p(x); }
+};
+struct softplus_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::softplus(x); }
+};
+/// On SSE2 in double: without a fused multiply-add the tail would lose its digits.
+struct gelu_f32 {
+#if defined(__AVX2__)
+  LAMINA_INLINE static vf run(vf x) { return kernels::gelu(x); }
+#else
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu(static_cast<double>(x))); }
+#endif
+};
 
 // --- double precision: the C library, element by element -----------------------------------------------------------
 struct exponential_f64 {
@@ -340,6 +366,36 @@ struct arcosh_f64 {
 };
 struct erf_f64 {
   LAMINA_INLINE static double run(double x) { return __builtin_erf(x); }
+};
+struct expm1_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_expm1(x); }
+};
+struct log1p_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_log1p(x); }
+};
+struct sinh_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_sinh(x); }
+};
+struct cosh_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_cosh(x); }
+};
+struct artanh_f64 {
+  LAMINA_INLINE static double run(double x) { return __builtin_atanh(x); }
+};
+struct softplus_f64 {
+  LAMINA_INLINE static double run(double x) {
+    return (x <= 0 ? 0. : x) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x)));
+  }
+};
+/// The complementary error function counts what is lost of x / sqrt(2) about x^2 times: that is taken off.
+struct gelu_f64 {
+  static double run(double x) {
+    constexpr double root_half = 0x1.6a09e667f3bcdp-1, root_half_low = -0x1.bdd3413b26456p-55;
+    const double t = __builtin_fabs(x), y = t * root_half;
+    const double lost = __builtin_fma(t, root_half, -y) + t * root_half_low;
+    const double tail = .5 * t * __builtin_erfc(y) * (1 - 2 * y * lost);
+    return (x <= 0 ? 0. : x) - (t < 40 || x != x ? tail : 0.);
+  }
 };
 struct power_f64 {
   LAMINA_INLINE static double run(double x, double y) { return __builtin_pow(x, y); }

@@ -158,6 +158,11 @@ constexpr table<T> make_table() {
     one(map_op::square_root, micro::square_root_f32()), one(map_op::exponential, micro::exponential_f32());
     one(map_op::logarithm, micro::logarithm_f32()), one(map_op::hyperbolic_tangent, micro::tanh_f32());
     one(map_op::sigmoid, micro::sigmoid_f32()), one(map_op::error_function, micro::erf_f32());
+    one(map_op::exponential_minus_one, micro::expm1_f32()), one(map_op::logarithm_of_one_plus, micro::log1p_f32());
+    one(map_op::softplus, micro::softplus_f32());
+#if defined(__AVX2__)
+    one(map_op::gelu, micro::gelu_f32());
+#endif
   } else {
     one(map_op::square_root, micro::square_root());
   }

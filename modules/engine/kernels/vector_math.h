@@ -56,16 +56,27 @@ LAMINA_INLINE vf lookup(const float (&table)[8], vi i) {
 /// 2^n for n within -126..127.
 LAMINA_INLINE vf power_of_two(vi n) { return float_of((n << 23) + vi(0x3f800000)); }
 
+/// What `exp_bounded` does to the rest of its argument where there is nothing to do.
+struct as_is {
+  LAMINA_INLINE vf operator()(vf r) const { return r; }
+};
+/// A low part of the argument.
+struct plus {
+  vf low;
+  LAMINA_INLINE vf operator()(vf r) const { return r + low; }
+};
+
 /// e^x for x within [-110, 100] or NaN; `Normal` promises x within [-87, 88].
-template <bool Normal>
-LAMINA_INLINE vf exp_bounded(vf x) {
+template <bool Normal, class Adjust = as_is>
+LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
 #if defined(__AVX512F__)
-  const vf magic(0x1.8p19f), t = fma(x, vf(log2_e), magic), n = t - magic, r = less_ln2(x, n);
+  const vf magic(0x1.8p19f), t = fma(x, vf(log2_e), magic), n = t - magic, r = adjust(less_ln2(x, n));
   const vf base = lookup(exp2_sixteenths, bits_of(t));
   const vf p = fma(r * r, fma(r, vf(0.166667163372039794921875f), vf(0.500016152858734130859375f)), r);
   return vf(_mm512_scalef_ps(fma(base, p, base).data, n.data));  // takes floor(n)
 #elif defined(__AVX2__)
-  const vf magic(0x1.8p20f), t = fma(x, vf(log2_e), magic), multiple = t - magic, r = less_ln2(x, multiple);
+  const vf magic(0x1.8p20f), t = fma(x, vf(log2_e), magic), multiple = t - magic;
+  const vf r = adjust(less_ln2(x, multiple));
   const vi i = bits_of(t);
   const vf p = fma(r * r, fma(r, vf(0.16666860878467559814453125f), vf(0.50006449222564697265625f)), r);
   // added to the exponent of the table's value, not of the result, which may be NaN; half of it when the result may
@@ -75,7 +86,7 @@ LAMINA_INLINE vf exp_bounded(vf x) {
   if constexpr (Normal) return y;
   return y * power_of_two(n - added);
 #else
-  const vf magic(0x1.8p23f), t = fma(x, vf(log2_e), magic), n = t - magic, r = less_ln2(x, n);
+  const vf magic(0x1.8p23f), t = fma(x, vf(log2_e), magic), n = t - magic, r = adjust(less_ln2(x, n));
   constexpr float q[] = {0.4999999105930328369140625f, 0.16666521131992340087890625f, 4.16689626872539520263671875e-2f,
                          8.368670940399169921875e-3f, 1.378247863613069057464599609375e-3f};
   const vi i = bits_of(t) - bits_of(magic), half = i >> 1;
@@ -156,6 +167,51 @@ LAMINA_INLINE vf log(vf x) {
   return xsimd::select(x <= vf(0.f), none, y);
 #endif
 }
+
+/// e^x - 1, without loss for small x.
+LAMINA_INLINE vf expm1(vf x) {
+  const vf b = clamp(x, vf(-30.f), vf(89.f)), magic(0x1.8p23f), t = fma(b, vf(log2_e), magic), n = t - magic;
+  const vf r = less_ln2(b, n);
+  constexpr float q[] = {0.5f, 0x1.555554p-3f, 0x1.5554aap-5f, 0x1.11118ep-7f, 0x1.6d78dp-10f, 0x1.a032d2p-13f};
+  const vf p = fma(r * r, horner(q, r), r);
+  // half of the result, because 2^128 is no float
+  const vf half = power_of_two(bits_of(t) - bits_of(magic) - vi(1)), y = fma(half, p, half - vf(.5f)) * vf(2.f);
+  return xsimd::select(n == vf(0.f), p | xsimd::bitofsign(x), y);  // keeps -0 and tiny numbers
+}
+
+/// log(1 + x); -inf at -1, NaN below.
+LAMINA_INLINE vf log1p(vf x) {
+  const vf u = vf(1.f) + x, lost = x - (u - vf(1.f));
+  const vf y = kernels::log(u) + xsimd::select(u > vf(0.f), lost, vf(0.f)) / u;
+  return xsimd::select((u == vf(1.f)) | (x == vf(infinity)), x, xsimd::select(u == vf(0.f), vf(-infinity), y));
+}
+
+/// log(1 + e^x), right in both tails.
+LAMINA_INLINE vf softplus(vf x) {
+  const vf e = exp_bounded<false>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
+  return xsimd::max(vf(0.f), x) + log1p(e);
+}
+
+#if defined(__AVX2__)
+/// x Phi(x) = max(x, 0) - t Phi(-t) with t = |x|, and Phi(-t) = e^(-t^2 / 2) times a factor that a piecewise polynomial
+/// gives; what is lost of the square joins the exponent.
+LAMINA_INLINE vf gelu(vf x) {
+  const vf t = xsimd::min(vf(14.8f), xsimd::abs(x)), h = t * t, lost = fma(t, t, -h);
+  const vf e = exp_bounded<false>(h * vf(-.5f), plus{lost * vf(-.5f)});
+#if defined(__AVX512F__)
+  const auto& pieces = gelu_sixteenths;
+  const vi i = bits_of(t + vf(1.f)) >> 21;
+#else
+  const auto& pieces = gelu_eighths;
+  const vi i = bits_of(t + vf(1.f)) >> 22;
+#endif
+  constexpr int rows = static_cast<int>(sizeof(pieces) / sizeof(pieces[0]));
+  const vf y = t - lookup(pieces[0], i);
+  vf factor = lookup(pieces[rows - 1], i);
+  LAMINA_UNROLL for (int d = rows - 2; d >= 1; --d) factor = fma(factor, y, lookup(pieces[d], i));
+  return xsimd::max(vf(0.f), x) - factor * e;
+}
+#endif
 
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

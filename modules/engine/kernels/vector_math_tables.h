@@ -112,5 +112,70 @@ alignas(64) inline constexpr float log_value[16] = {
 alignas(64) inline constexpr float log_polynomial[4] = {
     -0x1.fffffep-2f, 0x1.55578ep-2f, -0x1.0028b2p-2f, 0x1.868e32p-3f};
 
+/// gelu's factor t Phi(-t) e^(t^2 / 2) by 8 intervals (two per octave of t + 1), degree 7, and by 16, degree 6.
+alignas(64) inline constexpr float gelu_eighths[9][8] = {
+    {
+        0x1.8000f8p0f, 0x1.400086p1f, 0x1.00012p2f, 0x1.7ffed6p2f, 0x1.200028p3f, 0x1.9fff54p3f, 0.0f,
+        0x1.7fff6ep-1f},
+    {
+        0x1.3c1486p-2f, 0x1.69cf04p-2f, 0x1.82b4e6p-2f, 0x1.8e00fep-2f, 0x1.93a65p-2f, 0x1.96242cp-2f, 0.0f,
+        0x1.cd27d2p-3f},
+    {
+        0x1.203f0ep-4f, 0x1.bf3812p-6f, 0x1.2dd6a8p-7f, 0x1.a0f256p-9f, 0x1.0b6d8ap-10f, 0x1.6fddfcp-12f, 0x1p-1f,
+        0x1.5bf872p-3f},
+    {
+        -0x1.331f42p-5f, -0x1.789c1ap-7f, -0x1.78f9bap-9f, -0x1.7b5e3p-11f, -0x1.54afdap-13f, -0x1.4befc2p-15f,
+        -0x1.988436p-2f, -0x1.c2c7bep-4f},
+    {
+        0x1.0d5fdcp-6f, 0x1.0ac0fcp-8f, 0x1.943d12p-11f, 0x1.2cb07cp-13f, 0x1.7dc15cp-16f, 0x1.08c99p-18f,
+        0x1.fff8ep-3f, 0x1.d68d8p-5f},
+    {
+        -0x1.9e9a3cp-8f, -0x1.51456ep-10f, -0x1.889202p-13f, -0x1.b5feb2p-16f, -0x1.8b370ep-19f, -0x1.8979dp-22f,
+        -0x1.10027ap-3f, -0x1.a88caap-6f},
+    {
+        0x1.215cecp-9f, 0x1.87f3cap-12f, 0x1.63d8dep-15f, 0x1.2cda46p-18f, 0x1.85adaap-22f, 0x1.1751d2p-25f,
+        0x1.f82fc4p-5f, 0x1.571a58p-7f},
+    {
+        -0x1.86a4e8p-11f, -0x1.b7a29p-14f, -0x1.4cd28p-17f, -0x1.9f670cp-21f, -0x1.9ecda4p-25f, -0x1.96517ap-29f,
+        -0x1.839afp-6f, -0x1.016976p-8f},
+    {
+        0x1.dec99cp-13f, 0x1.c64b28p-16f, 0x1.152f5p-19f, 0x1.093c6cp-23f, 0x1.8734d8p-28f, 0x1.132384p-32f,
+        0x1.70fd0cp-8f, 0x1.6501fp-10f},
+};
+alignas(64) inline constexpr float gelu_sixteenths[8][16] = {
+    {
+        0x1.3fff5cp0f, 0x1.c00116p0f, 0x1.1fff3ap1f, 0x1.5fff62p1f, 0x1.c000bep1f, 0x1.200078p2f, 0x1.5fffd8p2f,
+        0x1.9fff2cp2f, 0x1.fffff8p2f, 0x1.3fff6ap3f, 0x1.8000a4p3f, 0x1.bfff3ep3f, 0.0f, 0x1.8000dap-2f,
+        0x1.3fff48p-1f, 0x1.c000e2p-1f},
+    {
+        0x1.275f4ep-2f, 0x1.4befa2p-2f, 0x1.620364p-2f, 0x1.701ed4p-2f, 0x1.7d242ep-2f, 0x1.86c634p-2f,
+        0x1.8c2b86p-2f, 0x1.8f76d6p-2f, 0x1.926972p-2f, 0x1.948c6ap-2f, 0x1.95bcb6p-2f, 0x1.9676b6p-2f, 0.0f,
+        0x1.2389cp-3f, 0x1.9de4c6p-3f, 0x1.f559d2p-3f},
+    {
+        0x1.7b7ae8p-4f, 0x1.bd4412p-5f, 0x1.15abeap-5f, 0x1.6c5fa4p-6f, 0x1.a29d6ap-7f, 0x1.bfb914p-8f,
+        0x1.07e43cp-8f, 0x1.4ea6ep-9f, 0x1.7626p-10f, 0x1.8af45ep-11f, 0x1.d0f922p-12f, 0x1.27e98p-12f, 0x1p-1f,
+        0x1.222ecap-2f, 0x1.9a4678p-3f, 0x1.28be4ap-3f},
+    {
+        -0x1.aecf88p-5f, -0x1.be1218p-6f, -0x1.ee9ba6p-7f, -0x1.22aaaap-7f, -0x1.1ee03ep-8f, -0x1.004ba6p-9f,
+        -0x1.02000ep-10f, -0x1.1c89dap-11f, -0x1.09271p-12f, -0x1.c8837ap-14f, -0x1.c4cc9p-15f, -0x1.f16044p-16f,
+        -0x1.98844p-2f, -0x1.a0ad1ep-3f, -0x1.12ee26p-3f, -0x1.73b6a6p-4f},
+    {
+        0x1.8feebp-6f, 0x1.7218e2p-7f, 0x1.70c5b8p-8f, 0x1.87b77cp-9f, 0x1.4fa2bcp-10f, 0x1.fa2b0cp-12f,
+        0x1.b63e2ap-13f, 0x1.a67404p-14f, 0x1.49b318p-15f, 0x1.d0e13ap-17f, 0x1.8573dp-18f, 0x1.71c748p-19f,
+        0x1.fff918p-3f, 0x1.dc3144p-4f, 0x1.27b86cp-4f, 0x1.78a68p-5f},
+    {
+        -0x1.446886p-7f, -0x1.0ee46ap-8f, -0x1.e92eb4p-10f, -0x1.d8f968p-11f, -0x1.62f2fap-12f, -0x1.c7be78p-14f,
+        -0x1.557fc2p-15f, -0x1.210a18p-16f, -0x1.7ba57ep-18f, -0x1.b80e2ap-20f, -0x1.3818ccp-21f, -0x1.0087c6p-22f,
+        -0x1.0fe1aap-3f, -0x1.d243f6p-5f, -0x1.122816p-5f, -0x1.4ad3ep-6f},
+    {
+        0x1.e10966p-9f, 0x1.6c7f26p-10f, 0x1.2bc1b4p-11f, 0x1.0905d4p-12f, 0x1.6483e6p-14f, 0x1.866986p-16f,
+        0x1.fb2af2p-18f, 0x1.7962bep-19f, 0x1.ab4d58p-21f, 0x1.94c314p-23f, 0x1.e45f4cp-25f, 0x1.57e898p-26f,
+        0x1.f16c28p-5f, 0x1.97de8cp-6f, 0x1.c804acp-7f, 0x1.05ba76p-7f},
+    {
+        -0x1.464d76p-10f, -0x1.c386eap-12f, -0x1.544b16p-13f, -0x1.14b07p-14f, -0x1.4b95aap-16f, -0x1.392334p-18f,
+        -0x1.637764p-20f, -0x1.d3daacp-22f, -0x1.c38386p-24f, -0x1.615bc6p-26f, -0x1.672884p-28f, -0x1.ba63ap-30f,
+        -0x1.46b152p-6f, -0x1.459a5ap-7f, -0x1.5a5912p-8f, -0x1.7b2adep-9f},
+};
+
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

@@ -39,6 +39,13 @@ int acosh::map() { return code(map_op::inverse_hyperbolic_cosine); }
 int sigmoid::map() { return code(map_op::sigmoid); }
 int relu::map() { return code(map_op::relu); }
 int erf::map() { return code(map_op::error_function); }
+int expm1::map() { return code(map_op::exponential_minus_one); }
+int log1p::map() { return code(map_op::logarithm_of_one_plus); }
+int sinh::map() { return code(map_op::hyperbolic_sine); }
+int cosh::map() { return code(map_op::hyperbolic_cosine); }
+int atanh::map() { return code(map_op::inverse_hyperbolic_tangent); }
+int softplus::map() { return code(map_op::softplus); }
+int gelu::map() { return code(map_op::gelu); }
 int floor::map() { return code(map_op::floor); }
 int ceil::map() { return code(map_op::ceil); }
 int round::map() { return code(map_op::round); }
@@ -86,6 +93,19 @@ void acosh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / lamina
 void sigmoid::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c.result() * (1 - c.result())); }); }
 void relu::gradient(gradient_call& c) { c(0, [&] { return lamina::where(c.result() > 0, c.gradient(), 0); }); }
 void erf::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (lamina::exp(-lamina::square(c(0))) * 1.1283791670955126); }); }
+void expm1::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c.result() + 1); }); }
+void log1p::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (c(0) + 1); }); }
+void sinh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::cosh(c(0)); }); }
+void cosh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sinh(c(0)); }); }
+void atanh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (1 - lamina::square(c(0))); }); }
+void softplus::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sigmoid(c(0)); }); }
+// Phi(x) + x phi(x)
+void gelu::gradient(gradient_call& c) {
+  c(0, [&] {
+    auto below = (lamina::erf(c(0) * 0.7071067811865476) + 1) * 0.5;
+    return c.gradient() * (below + c(0) * (lamina::exp(lamina::square(c(0)) * -0.5) * 0.3989422804014327));
+  });
+}
 void floor::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
 void ceil::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
 void round::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }

@@ -71,7 +71,7 @@ std::size_t planner::bytes_of(value_id v, layout f) const {
 }
 
 bool planner::keeps_zero(const node& n) const {
-  for (std::string_view name : {"multiply", "relu", "tanh", "negate", "abs", "sign", "square", "sqrt", "asinh", "erf"})
+  for (std::string_view name : {"multiply", "relu", "tanh", "negate", "abs", "sign", "square", "sqrt", "asinh", "erf", "gelu", "expm1", "log1p", "sinh", "atanh"})
     if (is(n, name)) return true;
   for (std::string_view name : {"add", "subtract", "minimum", "maximum"})      // of two zeros, not of a zero and a number
     if (is(n, name)) return !mixes_number(n);

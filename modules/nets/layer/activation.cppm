@@ -1,7 +1,13 @@
-// Layers that apply one function to their input.
+// Activations: layers that apply one function to their input.
 export module lamina:layer.activation;
+import :core;
+import :op.activation;
 import :op.elementwise;
 import :op.reduce;
+import :op.shape;
+import :parameter;
+import :shape;
+import :tensor;
 import lamina.std;
 
 namespace lamina::nn {
@@ -17,6 +23,71 @@ export struct sigmoid {
 /// Hyperbolic tangent.
 export struct tanh {
   constexpr auto forward(auto&, const auto& x) const { return lamina::tanh(x); }
+};
+/// x Phi(x), exactly, as torch.nn.GELU.
+export struct gelu {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::gelu(x); }
+};
+/// The approximation of gelu by tanh.
+export struct gelu_tanh {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::gelu_tanh(x); }
+};
+/// x sigmoid(x).
+export struct silu {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::silu(x); }
+};
+/// x tanh(softplus(x)).
+export struct mish {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::mish(x); }
+};
+/// log(1 + e^x).
+export struct softplus {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::softplus(x); }
+};
+/// Self-normalising ELU.
+export struct selu {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::selu(x); }
+};
+/// x held between 0 and 6.
+export struct relu6 {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::relu6(x); }
+};
+/// x hard_sigmoid(x).
+export struct hard_swish {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::hard_swish(x); }
+};
+/// x above 0, slope x below.
+export struct leaky_relu {
+  double slope = 0.01;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::leaky_relu(x, {.slope = slope}); }
+};
+/// x above 0, alpha (e^x - 1) below.
+export struct elu {
+  double alpha = 1;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::elu(x, {.alpha = alpha}); }
+};
+/// slope x + offset held between 0 and 1.
+export struct hard_sigmoid {
+  double slope = 1. / 6, offset = 0.5;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::hard_sigmoid(x, {.slope = slope, .offset = offset}); }
+};
+/// x above 0, a learned slope times x below: one slope, or one for each channel of [N, C, ...].
+/// Shapes:  x [N, C, ...] -> the same; weight [features], features 1 or C.
+export struct prelu {
+  std::int64_t features = 1;
+  double start = 0.25;
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    const shape& s = x[0].dims;
+    if (features < 1) why << "prelu needs positive `features` but has " << features;
+    else if (features > 1 && (s.rank < 2 || !may_equal(s[1], features)))
+      why << "prelu expects [N, " << features << ", ...] but is given " << s;
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    auto slope = s.parameter("weight", shape{features}, initialiser::constant(start));
+    shape to{features};
+    for (int i = 2; i < x.shape().rank; ++i) to.push_back(1);
+    return lamina::prelu(x, features == 1 ? slope : lamina::reshape(slope, to));
+  }
 };
 /// Positive numbers along one axis that sum to 1.
 export struct softmax {

@@ -14,16 +14,6 @@ export struct dot {
   static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::matmul(lhs, rhs); }
 };
-/// Sum of two inputs that broadcast.
-export struct add {
-  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
-  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs + rhs; }
-};
-/// Product of two inputs that broadcast, element by element.
-export struct multiply {
-  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
-  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs * rhs; }
-};
 /// A layer and the way around it: body(x) + x. Parameters are found under `body`.
 /// Source: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), arXiv:1512.03385.
 export template <Layer L>

@@ -1,0 +1,159 @@
+// Elementwise operations as layers: those of one input, those of two that broadcast.
+export module lamina:layer.arithmetic;
+import :core;
+import :layer;
+import :op.activation;
+import :op.elementwise;
+import lamina.std;
+
+namespace lamina::nn {
+
+/// |x|.
+export struct abs {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::abs(x); }
+};
+/// -x.
+export struct negative {
+  constexpr auto forward(auto&, const auto& x) const { return -x; }
+};
+/// -1, 0 or 1.
+export struct sign {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::sign(x); }
+};
+/// x x.
+export struct square {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::square(x); }
+};
+/// Square root; NaN below zero.
+export struct sqrt {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::sqrt(x); }
+};
+/// 1 / sqrt(x).
+export struct rsqrt {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::rsqrt(x); }
+};
+/// 1 / x.
+export struct reciprocal {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::reciprocal(x); }
+};
+/// e^x.
+export struct exp {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::exp(x); }
+};
+/// e^x - 1.
+export struct expm1 {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::expm1(x); }
+};
+/// Natural logarithm.
+export struct log {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::log(x); }
+};
+/// log(1 + x).
+export struct log1p {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::log1p(x); }
+};
+/// Sine of radians.
+export struct sin {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::sin(x); }
+};
+/// Cosine of radians.
+export struct cos {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::cos(x); }
+};
+/// Tangent of radians.
+export struct tan {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::tan(x); }
+};
+/// Arc sine in radians.
+export struct asin {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::asin(x); }
+};
+/// Arc cosine in radians.
+export struct acos {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::acos(x); }
+};
+/// Arc tangent in radians.
+export struct atan {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::atan(x); }
+};
+/// Hyperbolic sine.
+export struct sinh {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::sinh(x); }
+};
+/// Hyperbolic cosine.
+export struct cosh {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::cosh(x); }
+};
+/// Inverse hyperbolic sine.
+export struct asinh {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::asinh(x); }
+};
+/// Inverse hyperbolic cosine.
+export struct acosh {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::acosh(x); }
+};
+/// Inverse hyperbolic tangent.
+export struct atanh {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::atanh(x); }
+};
+/// Error function.
+export struct erf {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::erf(x); }
+};
+/// Largest integer not above x.
+export struct floor {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::floor(x); }
+};
+/// Smallest integer not below x.
+export struct ceil {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::ceil(x); }
+};
+/// Nearest integer, halves to even.
+export struct round {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::round(x); }
+};
+/// x held between two numbers.
+export struct clamp {
+  double low = 0, high = 1;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::clamp(x, low, high); }
+};
+
+/// What layers with two inputs share: ports `lhs` and `rhs`, which broadcast.
+struct two_operands {
+  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+};
+/// Sum.
+export struct add : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs + rhs; }
+};
+/// Difference.
+export struct subtract : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs - rhs; }
+};
+/// Product, element by element.
+export struct multiply : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs * rhs; }
+};
+/// Quotient.
+export struct divide : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs / rhs; }
+};
+/// The smaller of two.
+export struct minimum : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::min(lhs, rhs); }
+};
+/// The larger of two.
+export struct maximum : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::max(lhs, rhs); }
+};
+/// lhs to the power of rhs.
+export struct pow : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::pow(lhs, rhs); }
+};
+/// a where the weight is 1, b where it is 0, between them elsewhere: a weight + b (1 - weight). All three broadcast.
+export struct interpolate {
+  static constexpr view<const label> inputs() { return ports<"a", "b", "weight">; }
+  constexpr auto forward(auto&, const auto& a, const auto& b, const auto& weight) const { return b + (a - b) * weight; }
+};
+
+}  // namespace lamina::nn
