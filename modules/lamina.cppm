@@ -7,6 +7,7 @@ export import :policy.kinds;   // those that layers read
 export import :context;      // instruction set, memory, threads
 export import :dtype;        // element types
 export import :tensor;       // tensors and data without storage
+export import :tensor.growable;
 export import :random;       // random numbers that depend on their position alone
 export import :io;           // safetensors, idx, files replaced as a whole or not at all
 export import :program;      // the graph of operations that every door leads to
@@ -23,7 +24,10 @@ export import :op.nn;
 export import :op.loss;
 export import :op.random;
 export import :op.control;
+export import :expression.data;
 export import :expression;   // typed lazy expressions
+export import :expression.same;
+export import :expression.dynamic;
 export import :gradient;     // the reverse walk
 export import :gradient.typed;
 export import :optimize;     // passes over a program

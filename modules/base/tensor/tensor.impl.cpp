@@ -4,6 +4,7 @@ import :core;
 import :dtype;
 import :shape;
 import :tensor;
+import :tensor.growable;
 import lamina.std;
 
 namespace lamina {
@@ -102,6 +103,18 @@ void index_out_of_range(const shape& s, view<const std::int64_t> index) {
   t << ") is outside the shape " << s;
   raise(error_kind::value, t);
 }
+
+void item_misfit(const shape& wanted, const shape& given) {
+  text t;
+  t << "growable: its items are " << wanted << ", and this one is " << given;
+  raise(error_kind::shape, t);
+}
+void no_such_item(std::int64_t i, std::int64_t count) {
+  text t;
+  t << "growable: item " << i << " is not there, of " << count;
+  raise(error_kind::value, t);
+}
+void no_items() { raise(error_kind::value, "growable: an empty range has no item to take the shape from; give the extents of an item"); }
 
 void write_while_shared(const shape& s) {
   text t;

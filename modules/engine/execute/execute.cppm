@@ -5,6 +5,7 @@ import :core;
 import :dtype;
 import :emission;
 import :expression;
+import :expression.data;
 import :gradient;
 import :op;
 import :optimize;
@@ -142,15 +143,25 @@ void lower_all(program& p, lowering& l, const void* expressions) {
 template <class... E>
 struct site_of { evaluation_site site; };
 
+// Takes the leaves of an expression as a call of its site.
+struct leaf_taker {
+  leaf* leaves;
+  std::size_t& n;
+  bool& fits;
+  data_seen seen;
+  void operator()(const leaf& x, std::string_view, const tensor_type&) {
+    if (n < evaluation_site::most_leaves) leaves[n++] = x;
+    else fits = false;
+  }
+  template <class X>
+  void meet(const data_leaf<X>& x) { seen.meet(x); }
+};
 template <class... E>
 void run_expressions(context& where, void* const* results, const E&... e) {
   leaf leaves[evaluation_site::most_leaves];
   std::size_t n = 0;
   bool fits = true;
-  auto take = [&](const leaf& x, std::string_view, const tensor_type&) {
-    if (n < evaluation_site::most_leaves) leaves[n++] = x;
-    else fits = false;
-  };
+  leaf_taker take{leaves, n, fits, {}};
   constexpr bool typed = !(has_run_time_structure<E> || ...);
   if constexpr (typed) (visit_leaves(e, take), ...);
   std::tuple<const E&...> all(e...);
@@ -161,10 +172,10 @@ void run_expressions(context& where, void* const* results, const E&... e) {
 
 /// A typed lazy operand that can be evaluated.
 export template <class E>
-concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy>;
+concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy> && (!UserData<bare<E>> || no_error<data_check<bare<E>>>);
 
 template <class E>
-using evaluated = tensor<typename E::element_type, extents_for<E::pattern>>;
+using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
 
 /// Computes expressions together: common parts once. One gives a tensor, several `results`.
 /// An expression is lowered once per type; further calls find its plan by the pattern and extents of its operands.
@@ -172,7 +183,7 @@ export template <Evaluable E>
 auto evaluate(const E& e, context& where = default_context()) {
   auto r = evaluated<E>::uninitialised(e.shape());
   void* const out[] = {r.writable().data()};
-  detail::run_expressions(where, out, e);
+  detail::run_expressions(where, out, detail::as_operand(e));
   return r;
 }
 export template <Evaluable E1, Evaluable E2, Evaluable... E>
@@ -186,7 +197,8 @@ auto evaluate(const E1& e1, const E2& e2, const E&... e) {
     return t;
   };
   results<evaluated<E1>, evaluated<E2>, evaluated<E>...> r{place(e1), place(e2), place(e)...};
-  detail::run_expressions(default_context(), out, e1, e2, e...);
+  detail::run_expressions(default_context(), out, detail::as_operand(e1),
+                          detail::as_operand(e2), detail::as_operand(e)...);
   return r;
 }
 /// Computes an expression into a tensor of its shape. Errors: shape_error, state_error if the tensor is shared.
@@ -198,11 +210,11 @@ void evaluate_into(tensor<typename E::element_type, X>& out, const E& e, context
     detail::raise(error_kind::shape, t);
   }
   void* const to[] = {out.writable().data()};
-  detail::run_expressions(where, to, e);
+  detail::run_expressions(where, to, detail::as_operand(e));
 }
 /// The number of a rank-0 operand.
 export template <Evaluable E>
-  requires(E::pattern.rank == 0)
+  requires(pattern_of<E>.rank == 0)
 typename E::element_type item(const E& e) { return evaluate(e).data()[0]; }
 /// The number of a tensor of one element.
 export template <Element T, class X>
@@ -260,7 +272,7 @@ export class eval_plan {
   template <Evaluable E>
   auto add(const E& e) {
     handle<evaluated<E>> h;
-    entries_.push_back({[e](lowering& l) { return lower(e, l); }, [e, result = h.result_]() -> void* {
+    entries_.push_back({[kept = detail::operand_of<E>(detail::as_operand(e))](lowering& l) { return lower(kept, l); }, [e, result = h.result_]() -> void* {
                           result->emplace(evaluated<E>::uninitialised(e.shape()));
                           return (*result)->writable().data();
                         }});

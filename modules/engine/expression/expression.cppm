@@ -3,6 +3,7 @@
 export module lamina:expression;
 import :core;
 import :dtype;
+import :expression.data;
 import :op;
 import :program;
 import :shape;
@@ -77,7 +78,7 @@ template <class... X>
 consteval dtype number_type() {
   dtype first = dtype::boolean;
   auto look = [&]<class Y>(std::type_identity<Y>) {
-    if constexpr (Symbolic<Y>)
+    if constexpr (Symbolic<Y> && HasElementType<Y>)
       if (first == dtype::boolean) first = dtype_of<typename Y::element_type>;
   };
   (look(std::type_identity<X>{}), ...);
@@ -89,6 +90,9 @@ struct lifted { using type = Y; };
 template <class Y, dtype D>
   requires std::is_arithmetic_v<Y>
 struct lifted<Y, D> { using type = number<element_of<D>>; };
+template <class Y, dtype D>
+  requires UserData<Y>
+struct lifted<Y, D> { using type = data_leaf<Y>; };
 
 template <class Y>
 consteval tensor_type type_of() { return {dtype_of<typename Y::element_type>, Y::pattern}; }
@@ -124,13 +128,17 @@ consteval text worded(const inference& r) {
 template <class Op, class... X>
 struct static_check {
   static consteval text message() {
-    if constexpr (requires { Op::loose(view<const tensor_type>()); }) return worded<Op, X...>(infer_loose<Op, X...>());
+    if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    else if constexpr (requires { Op::loose(view<const tensor_type>()); }) return worded<Op, X...>(infer_loose<Op, X...>());
     else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
   }
 };
 template <class Op, auto A, class... X>
 struct static_check_fixed {
-  static consteval text message() { return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A)); }
+  static consteval text message() {
+    if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A));
+  }
 };
 value lower_one_hot(const value& position, const value& number, const value& like);
 [[noreturn]] void misfit(std::string_view op, const inference& found, view<const tensor_type> in);
@@ -202,7 +210,8 @@ struct lazy {
       number<element_of<D>> n{};
       if (!detail::to_element(x, n.value)) detail::raise(error_kind::value, detail::number_misfit(x, D));
       return n;
-    } else return std::forward<X>(x);
+    } else if constexpr (UserData<bare<X>>) return data_leaf<bare<X>>(std::forward<X>(x));
+    else return std::forward<X>(x);
   }
   template <class Op, class Attributes, class... X>
   static auto build(const Attributes& a, X&&... x) {
@@ -254,6 +263,9 @@ export class lowering {
   /// The value of a shared node that was lowered before, or an empty one.
   value known(const void* node) const;
   void remember(const void* node, const value& v) { known_[node] = v; }
+  /// A user's data that is equal to what was met before is not read again.
+  template <class X>
+  void meet(const data_leaf<X>& x) { seen_data_.meet(x); }
 
  private:
   struct seen { leaf at; tensor_type type; value v; std::string name; };
@@ -263,6 +275,7 @@ export class lowering {
   std::vector<std::int32_t> aliases_;
   std::vector<std::string> names_;
   std::map<const void*, value> known_;
+  data_seen seen_data_;
 };
 
 /// Whether the structure of an expression is not all in its type.
@@ -283,6 +296,9 @@ void visit_leaves(const E& e, F&& f) {
     e.operands.each([&](auto, const auto& x) { visit_leaves(x, f); });
   } else if constexpr (requires { e.inner(); }) {          // an expression made from another one
     visit_leaves(e.inner(), f);
+  } else if constexpr (is_data_leaf<E>) {
+    if constexpr (requires { f.meet(e); }) f.meet(e);
+    f(leaf{e.elements(), &e.shape(), false}, "", type);
   } else if constexpr (requires { e.position(); }) {       // one_hot
     f(leaf{&e.position(), nullptr, false}, "", tensor_type{dtype::int64, {}});
     f(leaf{&e.value(), nullptr, false}, "", tensor_type{element, {}});
@@ -313,94 +329,11 @@ value lower(const E& e, lowering& l) {
   } else {
     value parts[3];
     std::size_t n = 0;
+    if constexpr (is_data_leaf<E>) l.meet(e);
     visit_leaves(e, [&](const leaf& x, std::string_view name, const tensor_type& t) { parts[n++] = l.input(name, x, t); });
     if constexpr (requires { e.position(); }) return detail::lower_one_hot(parts[0], parts[1], parts[2]);
     else return parts[0];
   }
 }
-
-// ---- type erasure ---------------------------------------------------------------------------------------------------
-
-namespace detail {
-/// An expression behind a `dynamic`, whatever its type.
-class dynamic_node {
- public:
-  virtual ~dynamic_node() = default;
-  virtual const lamina::shape& shape() const = 0;
-  virtual value lower(lowering&) const = 0;
-  virtual const char* tag() const = 0;
-  /// Calls f for each `dynamic` that the expression holds itself.
-  virtual void each(void (*f)(void* to, const dynamic_node* inner), void* to) const = 0;
-};
-using dynamic_pointer = std::shared_ptr<const dynamic_node>;
-
-/// Lowers what a `dynamic` holds. However deep they are nested, the call stack stays flat.
-value lower_dynamic(const dynamic_node& node, lowering& l);
-/// Lets go of what a `dynamic` holds, with a flat call stack too.
-void release(dynamic_pointer node) noexcept;
-
-template <class E, class F>
-void visit_dynamics(const E& e, F&& f) {
-  if constexpr (requires { typename E::operation; }) e.operands.each([&](auto, const auto& x) { visit_dynamics(x, f); });
-  else if constexpr (requires { e.inner(); }) visit_dynamics(e.inner(), f);
-  else if constexpr (requires { e.node(); }) f(e.node());
-}
-}  // namespace detail
-
-/// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
-/// common subexpressions and fusion work. Errors: state_error when an empty one is used.
-export template <Element T, int Rank>
-class dynamic {
- public:
-  using world = lazy;
-  using element_type = T;
-  using run_time_structure = void;
-  static constexpr lamina::shape pattern = tensor_of_rank<T, Rank>::pattern;
-
-  dynamic() = default;
-  template <Symbolic E>
-    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy> && std::same_as<typename E::element_type, T> && E::pattern.rank == Rank)
-  dynamic(E e) : node_(std::make_shared<holder<E>>(std::move(e))) {}
-  dynamic(const dynamic&) = default;
-  dynamic(dynamic&&) noexcept = default;
-  dynamic& operator=(dynamic other) noexcept {
-    node_.swap(other.node_);
-    return *this;
-  }
-  ~dynamic() { detail::release(std::move(node_)); }
-
-  const lamina::shape& shape() const { return held().shape(); }
-  bool is_empty() const { return !node_; }
-  /// The expression that was put in, or null if it has another type.
-  template <class E>
-  const E* try_cast() const {
-    return node_ && node_->tag() == &tag_of<E> ? &static_cast<const holder<E>&>(*node_).value : nullptr;
-  }
-  value lower(lowering& l) const { return detail::lower_dynamic(held(), l); }
-  const detail::dynamic_node* node() const { return node_.get(); }
-
- private:
-  template <class E>
-  static constexpr char tag_of = 0;
-  template <class E>
-  struct holder final : detail::dynamic_node {
-    explicit holder(E e) : value(std::move(e)) {}
-    const lamina::shape& shape() const override { return value.shape(); }
-    lamina::value lower(lowering& l) const override { return lamina::lower(value, l); }
-    const char* tag() const override { return &tag_of<E>; }
-    void each(void (*f)(void*, const detail::dynamic_node*), void* to) const override {
-      detail::visit_dynamics(value, [&](const detail::dynamic_node* inner) { f(to, inner); });
-    }
-    E value;
-  };
-  const detail::dynamic_node& held() const {
-    if (!node_) detail::raise(error_kind::state, "dynamic: this one is empty");
-    return *node_;
-  }
-  detail::dynamic_pointer node_;
-};
-/// Any operand behind one type.
-export template <Symbolic E>
-auto make_dynamic(E e) { return dynamic<typename E::element_type, E::pattern.rank>(std::move(e)); }
 
 }  // namespace lamina

@@ -1,6 +1,8 @@
 module lamina:expression.impl;
 import :core;
 import :expression;
+import :expression.dynamic;
+import :expression.same;
 import :op;
 import :op.loss;
 import :program;
@@ -77,6 +79,18 @@ value detail::lower_dynamic(const dynamic_node& node, lowering& l) {
     waiting.pop_back();
   }
   return l.known(&node);
+}
+
+bool detail::same_nodes(node_pairs waiting) {
+  std::set<std::pair<const dynamic_node*, const dynamic_node*>> compared;
+  while (!waiting.empty()) {
+    auto [a, b] = waiting.back();
+    waiting.pop_back();
+    if (a == b) continue;
+    if (!a || !b || a->structure_hash() != b->structure_hash() || a->tag() != b->tag()) return false;
+    if (compared.emplace(a, b).second && !a->same(*b, waiting)) return false;
+  }
+  return true;
 }
 
 void detail::release(dynamic_pointer node) noexcept {

@@ -1,0 +1,130 @@
+// A list of tensors of one shape that lies packed in memory, and is itself a tensor of one rank more.
+export module lamina:tensor.growable;
+import :core;
+import :dtype;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+[[noreturn]] void item_misfit(const shape& wanted, const shape& given);
+[[noreturn]] void no_such_item(std::int64_t i, std::int64_t count);
+[[noreturn]] void no_items();
+}
+
+/// Items of rank `Rank`, seen as one operand of rank `Rank` + 1: extent 0 is their number. They lie packed, so an operation
+/// reads them where they are. A copy shares memory; the first to change it takes a copy of its own, so expressions keep
+/// what they were made of.
+/// Errors: shape_error where an item has another shape; value_error for an item that is not there.
+export template <Element T, int Rank>
+class growable {
+ public:
+  using world = lazy;
+  using element_type = T;
+  using extents_type = typename tensor_of_rank<T, Rank + 1>::extents_type;
+  using item_type = tensor_of_rank<T, Rank>;
+  static constexpr lamina::shape pattern = extents_type::pattern;
+
+  /// No numbers yet.
+  growable() requires(Rank == 0) : growable(lamina::shape{}) {}
+  /// No items yet, each to have these extents.
+  template <std::integral... I>
+    requires(sizeof...(I) == Rank && Rank > 0)
+  explicit growable(I... of_an_item) : growable(lamina::shape{dim(of_an_item)...}) {}
+  explicit growable(const lamina::shape& of_an_item) {
+    detail::check_extents(item_type::pattern, of_an_item);
+    shape_.push_back(0);
+    for (int i = 0; i < Rank; ++i) shape_.push_back(of_an_item[i]);
+  }
+  /// The items of a range. Errors: value_error if it is empty, since then their shape is unknown.
+  template <class First, class Last>
+    requires(!std::integral<First>) && requires(First i, Last end) { ++i; { i != end } -> std::convertible_to<bool>; *i; }
+  growable(First first, Last last) {
+    if (!(first != last)) detail::no_items();
+    *this = growable(item_shape_of(*first));
+    for (; first != last; ++first) push(*first);
+  }
+
+  /// Adds an item at the end. Errors: shape_error naming both shapes.
+  template <class Extents>
+    requires(Extents::rank == Rank)
+  void push(const tensor<T, Extents>& item) {
+    if (item.shape() != item_shape()) detail::item_misfit(item_shape(), item.shape());
+    const tensor<T, Extents> kept = item;             // it may be one of these
+    T* to = room_for(size() + 1) + size() * step();
+    if (step()) std::memcpy(static_cast<void*>(to), kept.data().data(), static_cast<std::size_t>(step()) * sizeof(T));
+    ++shape_[0].code;
+  }
+  void push(T number) requires(Rank == 0) {
+    *(room_for(size() + 1) + size()) = number;
+    ++shape_[0].code;
+  }
+  /// Makes room for this many items in all, so that they are added without another allocation.
+  void reserve(std::int64_t items) {
+    if (items > capacity_) move_to(items);
+  }
+  /// Lets go of the items; their shape stays.
+  void clear() {
+    if (!memory_.unique()) memory_ = {}, capacity_ = 0;
+    shape_[0] = 0;
+  }
+  /// The last item becomes the first.
+  void reverse() {
+    if (size() < 2 || step() == 0) return;
+    T* first = room_for(size());
+    for (std::int64_t i = 0; i < size() / 2; ++i) std::swap_ranges(first + i * step(), first + (i + 1) * step(), first + (size() - 1 - i) * step());
+  }
+
+  std::int64_t size() const { return shape_.at(0); }
+  bool empty() const { return size() == 0; }
+  std::int64_t capacity() const { return capacity_; }
+  const lamina::shape& shape() const { return shape_; }
+  lamina::shape item_shape() const {
+    lamina::shape s;
+    for (int i = 1; i <= Rank; ++i) s.push_back(shape_[i]);
+    return s;
+  }
+  /// An item; it shares memory.
+  item_type operator[](std::int64_t i) const {
+    if (i < 0 || i >= size()) detail::no_such_item(i, size());
+    return item_type(memory_, item_shape(), static_cast<std::size_t>(i * step()));
+  }
+  /// All items as one tensor; it shares memory.
+  tensor<T, extents_type> packed() const {
+    return memory_ ? tensor<T, extents_type>(memory_, shape_) : tensor<T, extents_type>(shape_);
+  }
+
+  view<const T> data() const { return {static_cast<const T*>(memory_.data()), static_cast<std::size_t>(shape_.size())}; }
+  const storage& memory() const { return memory_; }
+
+ private:
+  template <class Item>
+  static lamina::shape item_shape_of(const Item& item) {
+    if constexpr (Rank == 0) return {};
+    else return item.shape();
+  }
+  std::int64_t step() const { return shape_.size(1, Rank + 1); }
+  // Memory of `items` items that nobody else holds.
+  T* room_for(std::int64_t items) {
+    if (items > capacity_) move_to(std::max<std::int64_t>(items, std::max<std::int64_t>(4, capacity_ * 2)));
+    else if (!memory_.unique()) move_to(capacity_);
+    return static_cast<T*>(memory_.data());
+  }
+  void move_to(std::int64_t items) {
+    lamina::shape s = shape_;
+    s[0] = dim(items);
+    detail::check_extents(pattern, s);
+    storage next(static_cast<std::size_t>(s.size()) * sizeof(T));
+    if (shape_.size()) std::memcpy(next.data(), memory_.data(), static_cast<std::size_t>(shape_.size()) * sizeof(T));
+    memory_ = std::move(next);
+    capacity_ = items;
+  }
+
+  storage memory_;
+  lamina::shape shape_;
+  std::int64_t capacity_ = 0;
+};
+
+}  // namespace lamina

@@ -1,0 +1,111 @@
+// Any operand of an element type and rank behind one type.
+export module lamina:expression.dynamic;
+import :core;
+import :dtype;
+import :expression;
+import :expression.data;
+import :expression.same;
+import :op;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+/// An expression behind a `dynamic`, whatever its type.
+class dynamic_node {
+ public:
+  virtual ~dynamic_node() = default;
+  virtual const lamina::shape& shape() const = 0;
+  virtual value lower(lowering&) const = 0;
+  virtual const char* tag() const = 0;
+  virtual std::uint64_t structure_hash() const = 0;
+  /// Whether another one of the same tag is the same as far as it goes; what both hold behind a `dynamic` is added to `later`.
+  virtual bool same(const dynamic_node& other, node_pairs& later) const = 0;
+  /// Calls f for each `dynamic` that the expression holds itself.
+  virtual void each(void (*f)(void* to, const dynamic_node* inner), void* to) const = 0;
+};
+using dynamic_pointer = std::shared_ptr<const dynamic_node>;
+
+/// Lowers what a `dynamic` holds. However deep they are nested, the call stack stays flat.
+value lower_dynamic(const dynamic_node& node, lowering& l);
+/// Lets go of what a `dynamic` holds, with a flat call stack too.
+void release(dynamic_pointer node) noexcept;
+
+template <class E, class F>
+void visit_dynamics(const E& e, F&& f) {
+  if constexpr (requires { typename E::operation; }) e.operands.each([&](auto, const auto& x) { visit_dynamics(x, f); });
+  else if constexpr (requires { e.inner(); }) visit_dynamics(e.inner(), f);
+  else if constexpr (requires { e.node(); }) f(e.node());
+}
+}  // namespace detail
+
+/// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
+/// common subexpressions and fusion work. Errors: state_error when an empty one is used.
+export template <Element T, int Rank>
+class dynamic {
+ public:
+  using world = lazy;
+  using element_type = T;
+  using run_time_structure = void;
+  static constexpr lamina::shape pattern = tensor_of_rank<T, Rank>::pattern;
+
+  dynamic() = default;
+  template <Symbolic E>
+    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy> && std::same_as<typename E::element_type, T> && pattern_of<E>.rank == Rank)
+  dynamic(E e) : node_(std::make_shared<holder<detail::operand_of<E>>>(detail::operand_of<E>(std::move(e)))) {}
+  dynamic(const dynamic&) = default;
+  dynamic(dynamic&&) noexcept = default;
+  dynamic& operator=(dynamic other) noexcept {
+    node_.swap(other.node_);
+    return *this;
+  }
+  ~dynamic() { detail::release(std::move(node_)); }
+
+  const lamina::shape& shape() const { return held().shape(); }
+  bool is_empty() const { return !node_; }
+  /// The expression that was put in, or null if it has another type.
+  template <class E>
+  const E* try_cast() const {
+    using kept = detail::operand_of<E>;
+    const kept* found = node_ && node_->tag() == &tag_of<kept> ? &static_cast<const holder<kept>&>(*node_).value : nullptr;
+    if constexpr (UserData<E>) return found ? &found->origin() : nullptr;
+    else return found;
+  }
+  value lower(lowering& l) const { return detail::lower_dynamic(held(), l); }
+  const detail::dynamic_node* node() const { return node_.get(); }
+  /// See `structure_hash(e)`.
+  std::uint64_t structure_hash() const { return node_ ? node_->structure_hash() : 0; }
+
+ private:
+  template <class E>
+  static constexpr char tag_of = 0;
+  template <class E>
+  struct holder final : detail::dynamic_node {
+    explicit holder(E e) : value(std::move(e)), hash(detail::hash_here(value)) {}
+    const lamina::shape& shape() const override { return value.shape(); }
+    lamina::value lower(lowering& l) const override { return lamina::lower(value, l); }
+    const char* tag() const override { return &tag_of<E>; }
+    std::uint64_t structure_hash() const override { return hash; }
+    bool same(const detail::dynamic_node& other, detail::node_pairs& later) const override {
+      return detail::same_here(value, static_cast<const holder&>(other).value, later);
+    }
+    void each(void (*f)(void*, const detail::dynamic_node*), void* to) const override {
+      detail::visit_dynamics(value, [&](const detail::dynamic_node* inner) { f(to, inner); });
+    }
+    E value;
+    std::uint64_t hash;
+  };
+  const detail::dynamic_node& held() const {
+    if (!node_) detail::raise(error_kind::state, "dynamic: this one is empty");
+    return *node_;
+  }
+  detail::dynamic_pointer node_;
+};
+/// Any operand behind one type; a `dynamic` stays what it is.
+export template <Symbolic E>
+auto make_dynamic(E e) { return dynamic<typename E::element_type, pattern_of<E>.rank>(std::move(e)); }
+
+}  // namespace lamina

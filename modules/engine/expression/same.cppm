@@ -1,0 +1,112 @@
+// Whether two expressions are the same, and a hash that agrees: by structure, without reading elements.
+export module lamina:expression.same;
+import :core;
+import :dtype;
+import :expression;
+import :expression.data;
+import :op;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+class dynamic_node;
+/// What two expressions hold behind a `dynamic` at the same place, still to be compared.
+using node_pairs = std::vector<std::pair<const dynamic_node*, const dynamic_node*>>;
+/// Compares them and what they hold in turn, with a flat call stack and each pair once.
+bool same_nodes(node_pairs waiting);
+
+template <class T>
+bool same_number(const T& a, const T& b) { return a == b || (a != a && b != b); }
+
+template <class E>
+bool same_here(const E& a, const E& b, node_pairs& later) {
+  if constexpr (requires { typename E::operation; }) {
+    using attributes = typename E::operation::attributes;
+    if (hash_attributes<attributes>(&a.attributes.value) != hash_attributes<attributes>(&b.attributes.value) || !(a.attributes.value == b.attributes.value)) return false;
+    bool all = true;
+    a.operands.each([&](auto i, const auto& x) { all = all && same_here(x, b.operands.template get<decltype(i)::value>(), later); });
+    return all;
+  } else if constexpr (requires { a.inner(); }) {
+    return same_here(a.inner(), b.inner(), later);
+  } else if constexpr (requires { a.node(); }) {
+    later.emplace_back(a.node(), b.node());
+    return true;
+  } else if constexpr (is_data_leaf<E>) {
+    return a.same(b);
+  } else if constexpr (UserData<E>) {
+    if constexpr (std::equality_comparable<E>) return a == b;
+    else return &a == &b;
+  } else if constexpr (requires { a.position(); }) {         // one_hot
+    return a.shape() == b.shape() && a.position() == b.position() && same_number(a.value(), b.value());
+  } else if constexpr (requires { a.memory(); }) {           // tensor, growable
+    if (a.shape() == b.shape() && a.data().data() == b.data().data()) return true;
+    if constexpr (E::pattern.rank == 0) return same_number(a.data()[0], b.data()[0]);
+    else return false;
+  } else if constexpr (requires { a.value.memory(); }) {     // variable
+    return same_here(a.value, b.value, later);
+  } else if constexpr (requires { a.value(); }) {            // uniform
+    return a.shape() == b.shape() && same_number(a.value(), b.value());
+  } else {
+    return same_number(a.value, b.value);                    // number
+  }
+}
+
+constexpr std::uint64_t hash_words(std::string_view words) {
+  std::uint64_t h = words.size();
+  for (char c : words) h = mix(h, static_cast<unsigned char>(c));
+  return h;
+}
+template <class T>
+std::uint64_t hash_number(const T& v) {
+  // Equal numbers have equal hashes: both zeros, and every NaN.
+  if (v != v) return 1;
+  if constexpr (std::is_integral_v<T>) return static_cast<std::uint64_t>(v);
+  else return v == T(0) ? 0 : std::bit_cast<std::uint64_t>(static_cast<double>(v));
+}
+template <class E>
+std::uint64_t hash_here(const E& e) {
+  if constexpr (requires { typename E::operation; }) {
+    constexpr std::uint64_t name = hash_words(E::operation::name);
+    std::uint64_t h = mix(name, hash_attributes<typename E::operation::attributes>(&e.attributes.value));
+    e.operands.each([&](auto, const auto& x) { h = mix(h, hash_here(x)); });
+    return h;
+  } else if constexpr (requires { e.inner(); }) {
+    return mix(3, hash_here(e.inner()));
+  } else if constexpr (requires { e.structure_hash(); }) {   // dynamic
+    return e.structure_hash();
+  } else {
+    std::uint64_t h = mix(static_cast<std::uint64_t>(dtype_of<typename E::element_type>), hash_member<shape>(e.shape()));
+    if constexpr (is_data_leaf<E> || UserData<E>) return h;
+    else if constexpr (requires { e.position(); }) return mix(mix(h, static_cast<std::uint64_t>(e.position())), hash_number(e.value()));
+    else if constexpr (requires { e.memory(); }) return E::pattern.rank == 0 ? h : mix(h, reinterpret_cast<std::uintptr_t>(e.data().data()));
+    else if constexpr (requires { e.value.memory(); }) return mix(5, hash_here(e.value));
+    else if constexpr (requires { e.value(); }) return mix(h, hash_number(e.value()));
+    else return mix(h, hash_number(e.value));
+  }
+}
+}  // namespace detail
+
+/// Whether two operands are the same: of one type, with the same operations and attributes on the same operands. Tensors
+/// are the same if they are the same memory under the same shape, numbers and tensors of rank 0 if their values are equal,
+/// data without storage if shape and number are, a user's data if `==` says so. Two separately built `a + b` are the same.
+/// Costs as much as the structure has parts; of tensors of rank 1 and more no element is read. (`a == b` compares elements.)
+export template <Symbolic A, Symbolic B>
+bool same(const A& a, const B& b) {
+  if constexpr (!std::same_as<A, B>) return false;
+  else if constexpr (std::same_as<A, value>) return a.same(b);
+  else {
+    detail::node_pairs later;
+    return detail::same_here(a, b, later) && (later.empty() || detail::same_nodes(std::move(later)));
+  }
+}
+
+/// A hash of the structure: operands that are `same` have the same one.
+export template <Symbolic E>
+  requires std::same_as<typename E::world, lazy>
+std::uint64_t structure_hash(const E& e) { return detail::hash_here(e); }
+
+}  // namespace lamina

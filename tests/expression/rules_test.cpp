@@ -1,0 +1,109 @@
+// Rules that hold for operands in every build: integers beyond 2^53, and which shapes broadcast.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+using list = std::vector<double>;
+template <class T>
+list numbers(const T& t) { return {t.data().begin(), t.data().end()}; }
+
+constexpr std::int64_t odd = 9007199254740993;       // 2^53 + 1: no double
+
+// What both worlds make of an operation on one int64 element.
+std::int64_t typed(const auto& f, std::int64_t v) { return static_cast<std::int64_t>(evaluate(f(vector<std::int64_t>{v}))(0)); }
+std::int64_t as_values(const auto& f, std::int64_t v) {
+  program p;
+  p.output("y", value(f(p.input("x", {dtype::int64, {1}}))));
+  const shape extents[] = {shape{1}};
+  executor e(make_plan(p, extents, target_isa()), nullptr);
+  std::int64_t out = 0;
+  e.bind_input(0, &v);
+  e.bind_output(0, &out);
+  e.run();
+  return out;
+}
+#define BOTH(formula, v, wanted)                                       \
+  {                                                                    \
+    auto f = [](const auto& x) { return formula; };                    \
+    BOOST_TEST(typed(f, v) == (wanted));                               \
+    BOOST_TEST(as_values(f, v) == (wanted));                           \
+  }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(rules_of_operands)
+
+BOOST_AUTO_TEST_CASE(numbers_beside_int64_stay_exact) {
+  BOTH(x + odd, 0, odd);
+  BOTH(odd + x, 0, odd);
+  BOTH(x - odd, 0, -odd);
+  BOTH(odd - x, 1, odd - 1);
+  BOTH(x * odd, 1, odd);
+  BOTH(odd * x, 3, 3 * odd);
+  BOTH(x / odd, odd, 1);
+  BOTH(odd / x, 1, odd);
+  BOTH(max(x, odd), 0, odd);
+  BOTH(min(odd, x), std::numeric_limits<std::int64_t>::max(), odd);
+  BOTH(where(x == odd, x, x * 0), odd, odd);
+  BOTH(where(odd == x, x, x * 0), odd - 1, 0);
+  BOTH(where(x < odd, x, x * 0), odd - 1, odd - 1);
+  BOTH(where(odd < x, x, x * 0), odd, 0);
+  BOTH(clamp(x, odd, odd), 0, odd);
+}
+
+BOOST_AUTO_TEST_CASE(shapes_that_broadcast) {
+  matrix<float> a{{1, 2, 3}, {4, 5, 6}};
+  matrix<float> column{{10}, {20}};                  // (2,3) + (2,1)
+  auto y = evaluate(a + column);
+  BOOST_TEST((y.shape() == shape{2, 3}));
+  BOOST_TEST(numbers(y) == (list{11, 12, 13, 24, 25, 26}), boost::test_tools::per_element());
+  BOOST_TEST(numbers(evaluate(column + a)) == (list{11, 12, 13, 24, 25, 26}), boost::test_tools::per_element());
+  tensor<float, extents<2, 1>> fixed{{10}, {20}};
+  auto z = evaluate(tensor<float, extents<2, 3>>{{1, 2, 3}, {4, 5, 6}} + fixed);
+  static_assert(std::same_as<decltype(z), tensor<float, extents<2, 3>>>);
+  BOOST_TEST(numbers(z) == (list{11, 12, 13, 24, 25, 26}), boost::test_tools::per_element());
+  vector<float> row{100, 200, 300};                  // a suffix
+  BOOST_TEST(numbers(evaluate(a + row)) == (list{101, 202, 303, 104, 205, 306}), boost::test_tools::per_element());
+  BOOST_TEST(numbers(evaluate(scalar<float>(1) + a)) == (list{2, 3, 4, 5, 6, 7}), boost::test_tools::per_element());
+  tensor<float, extents<dyn, dyn, dyn>> three(2, 1, 3);
+  BOOST_TEST((evaluate(three + column).shape() == shape{2, 2, 3}));
+  BOOST_TEST((evaluate(three + a).shape() == shape{2, 2, 3}));
+  BOOST_TEST((evaluate(matrix<float>(0, 3) + row).shape() == shape{0, 3}));
+  BOOST_TEST((evaluate(matrix<float>(2, 1) + matrix<float>(1, 0)).shape() == shape{2, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(shapes_that_do_not_throw_in_every_build) {
+  matrix<float> a(2, 3);
+  // Made, not evaluated: that is enough.
+  BOOST_TEST(message_of([&] { a + matrix<float>(2, 2); }) == "add: the shapes do not broadcast: [2x3] [2x2]");
+  BOOST_CHECK_THROW(a + matrix<float>(2, 2), shape_error);
+  BOOST_CHECK_THROW(matrix<float>(2, 2) + a, shape_error);
+  BOOST_CHECK_THROW(a * vector<float>(2), shape_error);
+  BOOST_CHECK_THROW(a - matrix<float>(3, 3), shape_error);
+  BOOST_CHECK_THROW(a / matrix<float>(0, 3), shape_error);
+  BOOST_CHECK_THROW(max(a, zeros<float>(2, 2)), shape_error);
+  BOOST_CHECK_THROW(a + make_dynamic(matrix<float>(2, 2)), shape_error);
+  program p;
+  value x = p.input("x", {dtype::float32, {2, 3}});
+  BOOST_CHECK_THROW(x + p.input("y", {dtype::float32, {2, 2}}), shape_error);
+  // Known only when it is planned.
+  value n = p.input("n", {dtype::float32, {2, "N"}});
+  p.output("z", value(x + n));
+  const shape wrong[] = {{2, 3}, {2, 2}, {2, 2}}, right[] = {{2, 3}, {2, 2}, {2, 1}};
+  BOOST_CHECK_THROW(make_plan(p, wrong, target_isa()), shape_error);
+  BOOST_TEST((make_plan(p, right, target_isa())->output_types()[0].dims == shape{2, 3}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
