@@ -82,9 +82,9 @@ struct two_convolutions {
   nn::conv2d a, b;
   constexpr auto forward(auto& s, const auto& x) const { return relu(s("b", b, relu(s("a", a, x))) + x); }
 };
-constexpr nn::conv2d same{.in_channels = 4, .out_channels = 4, .kernel = 3, .padding = 1};
+constexpr nn::conv2d keeping{.in_channels = 4, .out_channels = 4, .kernel = 3, .padding = 1};
 constexpr auto by_code =
-    sequential(two_convolutions{same, same}, sublayer<"block">(nn::residual{sequential(same, nn::batch_norm2d{4})}));
+    sequential(two_convolutions{keeping, keeping}, sublayer<"block">(nn::residual{sequential(keeping, nn::batch_norm2d{4})}));
 static_assert(output_type_of<by_code, input<"N", 4, 8, 8>>.dims == shape{"N", 4, 8, 8});
 
 // A family of topologies is a variable template; a layer that is no topology can be a whole model.
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(unnamed_sublayers_are_named_by_position) {
 
 BOOST_AUTO_TEST_CASE(layers_made_by_code_name_their_parts) {
   static constexpr auto blocks =
-      sequential(two_convolutions{same, same}, sublayer<"block">(nn::residual{sequential(same)}));
+      sequential(two_convolutions{keeping, keeping}, sublayer<"block">(nn::residual{sequential(keeping)}));
   notes book;
   BOOST_TEST((run(blocks, {1, 4, 6, 6}, book) == shape{1, 4, 6, 6}));
   std::vector<std::string> expected{"0.a.weight [4x4x3x3]",          "0.a.bias [4]",

@@ -43,13 +43,14 @@ inline constexpr shape pattern_of = [] {
   else return X::pattern;
 }();
 
-/// What a user's data type lacks.
+/// What a user's data type lacks; nothing is said of other types.
 export template <class X>
 struct data_check {
   static consteval text message() {
     text t;
     auto lacks = [&](std::string_view what) { t << "the data type " << type_name<X>() << " is no operand yet: it needs " << what; };
-    if constexpr (!detail::HasElementType<X>) lacks("`using element_type`, a type that tensors can hold, such as float");
+    if constexpr (!UserData<X>) return t;
+    else if constexpr (!detail::HasElementType<X>) lacks("`using element_type`, a type that tensors can hold, such as float");
     else if constexpr (!detail::HasExtents<X>) lacks("`using extents_type`, such as lamina::extents<lamina::dyn, lamina::dyn>");
     else if constexpr (!detail::HasShape<X>) lacks("`lamina::shape shape() const`");
     else if constexpr (!detail::CanBeRead<X>) lacks("`void read(lamina::view<element_type> out) const`, or data_traits");
