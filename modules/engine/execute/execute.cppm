@@ -172,7 +172,7 @@ void run_expressions(context& where, void* const* results, const E&... e) {
 
 /// A typed lazy operand that can be evaluated.
 export template <class E>
-concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy> && no_error<data_check<bare<E>>>;
+concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy> && accepted<worded<data_check<bare<E>>>()>;
 
 template <class E>
 using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
