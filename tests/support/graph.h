@@ -23,7 +23,7 @@ bool same_bits(const array& a, const array& b);
 double distance(const array& a, const array& b);
 
 /// Every pass off.
-inline constexpr lamina::pass_options no_passes{false, false, false, false, false, false};
+inline const lamina::pass_options no_passes{false, false, false, false, false, false};
 
 class graph {
  public:

@@ -207,6 +207,7 @@ struct evaluation_site::prepared {
   std::vector<std::size_t> leaf_of_input;  // a leaf that is bound to each input
   std::shared_ptr<program> source;
   std::optional<executor> run;
+  std::size_t cases = 0;                   // version of the context's special cases that the plan knows
 
   bool matches(const call& c) const {
     if (c.leaf_count != aliases.size()) return false;
@@ -269,10 +270,11 @@ class thread_number {
 }  // namespace
 
 evaluation_site::prepared* evaluation_site::take(const call& c, context& where, void (*lower)(program&, lowering&, const void*), const void* expression, bool cached) {
+  const std::size_t cases = where.slot<context_cases>().version();
   if (cached) {
     std::lock_guard lock(mutex_);
     for (auto& r : resting_)
-      if (r && r->matches(c)) {
+      if (r && r->cases == cases && r->matches(c)) {
         auto* p = r.release();
         std::erase_if(resting_, [](const auto& x) { return !x; });
         return p;
@@ -284,7 +286,8 @@ evaluation_site::prepared* evaluation_site::take(const call& c, context& where, 
   lower(*p->source, l, expression);
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  auto plan = make_plan(*p->source, shapes, where.isa());
+  p->cases = cases;
+  auto plan = make_plan(*p->source, shapes, where.isa(), {.cases = where.slot<context_cases>().all()});
   p->run.emplace(plan, nullptr, where.threads() > 1 ? &where.pool() : nullptr);
   if (cached) {
     p->names = l.names();
@@ -314,7 +317,7 @@ void evaluation_site::run(const call& c, bool cached, context& where, void (*low
     resting_.push_back(std::move(r));
     if (resting_.size() > 64) resting_.erase(resting_.begin());
   };
-  if (p && !p->matches(c)) rest(std::exchange(p, nullptr));
+  if (p && (p->cases != where.slot<context_cases>().version() || !p->matches(c))) rest(std::exchange(p, nullptr));
   if (!p) p.reset(take(c, where, lower, expression, cached));
   if (cached)
     for (std::size_t i = 0; i < p->leaf_of_input.size(); ++i) p->run->bind_input(i, c.leaves[p->leaf_of_input[i]].data);
@@ -333,7 +336,7 @@ void eval_plan::run() {
   for (const auto& e : entries_) p.output("result", e.lower(l));
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  auto plan = make_plan(p, shapes, where_->isa());
+  auto plan = make_plan(p, shapes, where_->isa(), {.cases = where_->slot<detail::context_cases>().all()});
   counters_ = plan->counters();
   executor run(plan, nullptr, where_->threads() > 1 ? &where_->pool() : nullptr);
   for (std::size_t i = 0; i < l.leaves().size(); ++i) run.bind_input(i, l.leaves()[i].data);

@@ -165,6 +165,25 @@ struct expression {
   constexpr const lamina::shape& shape() const { return run_time; }
 };
 
+/// A special case that the types of the operands decide: a partial specialisation for the type of an expression, with
+/// `static auto rewrite(const E&)`, is asked when such an expression is made, and what it gives stands for it.
+export template <class E>
+struct typed_case {};
+
+template <class E>
+concept HasTypedCase = requires(const E& e) { typed_case<E>::rewrite(e); };
+template <class E>
+struct typed_case_check {
+  static consteval text message() {
+    using made = std::remove_cvref_t<decltype(typed_case<E>::rewrite(std::declval<const E&>()))>;
+    constexpr tensor_type wanted{dtype_of<typename E::element_type>, E::pattern}, given{dtype_of<typename made::element_type>, made::pattern};
+    text t;
+    if (wanted.element != given.element || !fits(wanted.dims, given.dims))
+      t << E::operation::name << ": a special case gives " << given << " for an expression that is " << wanted;
+    return t;
+  }
+};
+
 struct lazy {
   template <class X>
   using bare = std::remove_cvref_t<X>;
@@ -215,6 +234,14 @@ struct lazy {
   }
   template <class Op, class Attributes, class... X>
   static auto build(const Attributes& a, X&&... x) {
+    using result = expression<Op, Attributes, bare<X>...>;
+    if constexpr (HasTypedCase<result>) {
+      static_assert(no_error<typed_case_check<result>>);
+      return typed_case<result>::rewrite(made<Op>(a, std::forward<X>(x)...));
+    } else return made<Op>(a, std::forward<X>(x)...);
+  }
+  template <class Op, class Attributes, class... X>
+  static auto made(const Attributes& a, X&&... x) {
     using result = expression<Op, Attributes, bare<X>...>;
     if constexpr (result::pattern.is_static()) {
       return result{a, {{std::forward<X>(x)}...}, result::pattern};

@@ -3,6 +3,7 @@
 export module lamina:op;
 import :core;
 import :dtype;
+import :emission;
 import :program;
 import :shape;
 import :tensor;
@@ -17,6 +18,13 @@ export struct no_attributes {
   static constexpr void members(auto&, auto&&) {}
   bool operator==(const no_attributes&) const = default;
 };
+
+/// The special cases of an operation, in the order in which they are tried before its general `emit`: its definition says
+/// `using cases = special_cases<narrow, wide>;`. Each has a `name`, which the plan's lines show, `static bool
+/// applies(const emission&)`, asked when a plan is made, and `static void emit(emission&)`.
+/// (Cases that are added from outside: `special_case` and `typed_case`.)
+export template <class... Case>
+struct special_cases {};
 
 namespace detail {
 constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
@@ -95,9 +103,25 @@ consteval auto map_of_record() -> int (*)() {
   if constexpr (requires { &Op::map; }) return &Op::map;
   else return nullptr;
 }
+// The first special case that applies, else the general one.
+template <class Op, class... C>
+void emit_first(emission& e, special_cases<C...>*) {
+  bool taken = false;
+  auto offer = [&]<class One>(std::type_identity<One>) {
+    if (taken || !One::applies(std::as_const(e))) return;
+    taken = true;
+    e.note(One::name);
+    One::emit(e);
+  };
+  (offer(std::type_identity<C>{}), ...);
+  if (!taken) Op::emit(e);
+}
+template <class Op>
+void emit_record(emission& e) { emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr)); }
 template <class Op>
 consteval auto emit_of_record() -> void (*)(emission&) {
-  if constexpr (requires { &Op::emit; }) return &Op::emit;
+  if constexpr (requires { typename Op::cases; }) return &emit_record<Op>;
+  else if constexpr (requires { &Op::emit; }) return &Op::emit;
   else return nullptr;
 }
 template <class Op>
@@ -120,13 +144,45 @@ template <class Op>
 consteval bool pure_of() { if constexpr (requires { Op::pure; }) return Op::pure; else return true; }
 }  // namespace detail
 
+template <class Op, class... C>
+consteval std::string_view case_without(special_cases<C...>*) {
+  std::string_view found;
+  auto look = [&]<class One>(std::type_identity<One>) {
+    constexpr bool whole = requires(emission& e, const emission& plan) {
+      { One::name } -> std::convertible_to<std::string_view>;
+      { One::applies(plan) } -> std::convertible_to<bool>;
+      One::emit(e);
+    };
+    if (!whole && found.empty()) found = type_name<One>();
+  };
+  (look(std::type_identity<C>{}), ...);
+  return found;
+}
+/// What the definition of an operation lacks.
+export template <class Op>
+struct operation_check {
+  static consteval text message() {
+    text t;
+    auto lacks = [&](std::string_view what) { t << "the operation " << type_name<Op>() << " lacks " << what; };
+    if constexpr (!requires { { Op::name } -> std::convertible_to<std::string_view>; }) lacks("`static constexpr std::string_view name`");
+    else if constexpr (!requires { { Op::operands } -> std::convertible_to<int>; }) lacks("`static constexpr int operands`, the number of its operands");
+    else if constexpr (!requires { typename Op::attributes; }) lacks("`using attributes`, which is lamina::no_attributes where it has none");
+    else if constexpr (!requires(const typename Op::attributes& a) { Op::attributes::members(a, [](std::string_view, const auto&) {}); { a == a } -> std::convertible_to<bool>; })
+      lacks("in its attributes `static constexpr void members(auto& a, auto&& f)`, which calls f(\"name\", a.name), or `==`");
+    else if constexpr (!requires(const typename Op::attributes& a, view<const tensor_type> in, inference& out) { Op::infer(a, in, out); })
+      lacks("`static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out)`");
+    else if constexpr (requires { typename Op::cases; }) {
+      if (auto wrong = case_without<Op>(static_cast<typename Op::cases*>(nullptr)); !wrong.empty()) {
+        lacks("in its case ");
+        t << wrong << " `name`, `static bool applies(const emission&)` or `static void emit(emission&)`";
+      } else if constexpr (!requires { &Op::emit; }) lacks("`static void emit(emission&)`, the general one after its cases");
+    }
+    return t;
+  }
+};
 /// What a definition must have: a name, the number of operands, attributes with a member list, a rule over types.
 export template <class Op>
-concept Operation = requires(const typename Op::attributes& a, view<const tensor_type> in, inference& out) {
-  { Op::name } -> std::convertible_to<std::string_view>;
-  { Op::operands } -> std::convertible_to<int>;
-  Op::infer(a, in, out);
-};
+concept Operation = accepted<worded<operation_check<Op>>()>;
 
 /// The run-time record of an operation, made from its definition.
 export template <Operation Op>
@@ -170,10 +226,17 @@ concept ApplicableFixed =
 // A spelling that is made of several operations has a rule of its own (`rule::`): a definition that is never a node, with
 // which its constraint finds a misfit under the name that the user wrote.
 
+// So that the signature stands where a definition has none, and the concept can say so.
+template <class Op>
+struct attributes_of { using type = no_attributes; };
+template <class Op>
+  requires requires { typename Op::attributes; }
+struct attributes_of<Op> { using type = typename Op::attributes; };
+
 /// Applies an operation in the world of its operands.
 export template <Operation Op, Operand... X>
   requires Applicable<Op, X...>
-constexpr auto apply(const typename Op::attributes& attributes, X&&... x) {
+constexpr auto apply(const typename attributes_of<Op>::type& attributes, X&&... x) {
   return world_of<X...>::template apply<Op>(attributes, std::forward<X>(x)...);
 }
 /// The same with attributes that are part of the type: extents then follow at compile time.

@@ -1,5 +1,6 @@
 // Passes over a program with its shapes known: each rewriting is a named rule with a switch and a counter.
 export module lamina:optimize;
+import :context;
 import :core;
 import :program;
 import :shape;
@@ -36,6 +37,45 @@ export struct rewrites {
   bool operator==(const rewrites&) const = default;
 };
 
+/// A call of an operation that is about to stand in a plan, as a special case sees it; every shape is a number.
+export struct special_call {
+  const node& of;
+  view<const value> inputs;
+  program& owner;                      // of the inputs, and of what is to stand for the call
+  template <class A>
+  const A& attributes() const { return *static_cast<const A*>(of.attributes.get()); }
+  const value& operator()(std::size_t i) const { return inputs[i]; }
+  const tensor_type& type() const { return of.results[0]; }
+  /// The operand k of the call that computes input i, or an empty value if that is no call of this operation.
+  value through(std::size_t i, std::string_view operation, std::size_t k = 0) const;
+};
+/// A special case that a user adds to an operation: `rewrite` gives the value that stands for a call, or an empty one where
+/// the case does not apply, and is asked when a plan is made. Cases are tried in their order, before the library's own
+/// rewritings; the operation itself stays as it is. Errors: type_error, shape_error if the value has another type.
+export struct special_case {
+  std::string_view operation;
+  value (*rewrite)(const special_call&) = nullptr;
+  bool operator==(const special_case&) const = default;
+};
+/// Has every evaluation in a context from now on try a case, also of expressions that it has planned before.
+export void add_case(context& where, const special_case& added);
+
+namespace detail {
+/// The cases of a context.
+class context_cases {
+ public:
+  void add(const special_case& added);
+  std::vector<special_case> all();
+  /// Changes when a case is added.
+  std::size_t version() const { return version_.load(std::memory_order_acquire); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<special_case> all_;
+  std::atomic<std::size_t> version_{0};
+};
+}  // namespace detail
+
 /// Which rewritings run; all do unless told otherwise.
 export struct pass_options {
   bool fold_constants = true;          ///< operations on constants alone are computed once
@@ -45,12 +85,13 @@ export struct pass_options {
   bool blocked_layout = true;          ///< convolutions of inference plans run in channel blocks
   bool reuse_memory = true;            ///< results take the memory of operands that nobody reads afterwards
   rewrites without{};                  ///< those of `simplify` that stay off
+  std::vector<special_case> cases{};   ///< of the user, tried before them
   bool operator==(const pass_options&) const = default;
 };
 
 /// How often each rewriting applied; `simplified` is the sum of `rewritten`.
 export struct pass_counters {
-  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, inlined_calls = 0, joined_loops = 0, fused_elementwise = 0, fused_epilogues = 0;
+  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};
   constexpr std::int64_t of(rewrite r) const { return rewritten[static_cast<int>(r)]; }
 };

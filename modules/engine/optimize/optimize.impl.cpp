@@ -1,4 +1,5 @@
 module lamina:optimize.impl;
+import :context;
 import :core;
 import :dtype;
 import :op;
@@ -256,6 +257,13 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
   return found;
 }
 
+void checked_case(const node& call, const value& v) {
+  if (v.type() == call.results[0]) return;
+  text t;
+  t << call.op->name << ": a special case gives " << v.type() << " for a call that is " << call.results[0];
+  detail::raise(v.type().element == call.results[0].element ? error_kind::shape : error_kind::type, t);
+}
+
 constexpr std::int64_t most_folded = 1 << 16;   // elements of a constant that folding may make
 
 }  // namespace
@@ -266,6 +274,22 @@ std::string_view name_of(rewrite r) {
   static_assert(std::size(names) == rewrite_count);
   return names[static_cast<int>(r)];
 }
+
+value special_call::through(std::size_t i, std::string_view operation, std::size_t k) const {
+  const node& inner = node_of(inputs[i]);
+  return is(inner, operation) && k < inner.inputs.size() ? operand(inner, k, owner) : value();
+}
+
+void detail::context_cases::add(const special_case& added) {
+  std::lock_guard lock(mutex_);
+  all_.push_back(added);
+  version_.fetch_add(1, std::memory_order_release);
+}
+std::vector<special_case> detail::context_cases::all() {
+  std::lock_guard lock(mutex_);
+  return all_;
+}
+void add_case(context& where, const special_case& added) { where.slot<detail::context_cases>().add(added); }
 
 program specialised(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
                     const constant_evaluator& evaluate) {
@@ -353,6 +377,13 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       ++counters.folded;
       return {r.constant(evaluate(alone))};
     }
+    for (const auto& c : options.cases)
+      if (c.operation == copy.op->name && copy.results.size() == 1)
+        if (value v = c.rewrite({copy, in, r})) {
+          checked_case(copy, v);
+          ++counters.cases;
+          return {v};
+        }
     if (options.simplify)
       for (int k = 0; k < rewrite_count; ++k) {
         if (options.without.has(static_cast<rewrite>(k))) continue;

@@ -133,7 +133,10 @@ void planner::emit_items() {
 }
 
 void planner::record(std::size_t steps) {
-  if (steps == 0) return;
+  if (steps == 0) {
+    note_.clear();
+    return;
+  }
   plan_line line{{}, p_.type(current_->result), form(current_->result), 0, 0, static_cast<std::uint32_t>(steps)};
   text t;
   if (current_->what == item::kind::reorder) {
@@ -153,6 +156,8 @@ void planner::record(std::size_t steps) {
     }
     line.bytes += bytes_of(current_->result, form(current_->result));
   }
+  if (!note_.empty()) t << " (" << note_ << ")";
+  note_.clear();
   line.what = t.string();
   plan_.cost_.flops += line.flops;
   plan_.cost_.bytes += line.bytes;

@@ -50,6 +50,7 @@ class planner final : public emission {
   buffer_ref temporary(std::size_t bytes) override;
   buffer_ref status(std::string_view message) override;
   buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) override;
+  void note(std::string_view words) override { note_ = words; }
   void stage() override;
   void add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) override;
 
@@ -161,6 +162,7 @@ class planner final : public emission {
   plan& plan_;
   const program& p_;
   lamina::isa isa_;
+  std::string note_;                     // of the item whose steps are being made
   const pass_options& options_;
   const kernels::table& table_;
   bool training_ = false, packing_ = false;

@@ -66,6 +66,8 @@ export class emission {
   /// The packed form of a value that is a state or a view of one, kept with its parameter: `make` is called if the plan does not know the format yet.
   /// Empty where the value is no state or the plan does not pack.
   virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;
+  /// Adds a word to the node's line in `explain()`: which of its special cases was taken.
+  virtual void note(std::string_view words) = 0;
   /// Ends the current stage: steps added after this one run after all before it.
   virtual void stage() = 0;
   virtual void add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) = 0;

@@ -1,0 +1,14 @@
+// expect: the operation again_op lacks `using attributes`, which is lamina::no_attributes where it has none
+#include <string_view>
+import lamina;
+using namespace lamina;
+
+struct again_op {
+  static constexpr std::string_view name = "same_again";
+  static constexpr int operands = 1;
+#ifndef BAD
+  using attributes = no_attributes;
+#endif
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+};
+void use(const vector<float>& x) { auto y = apply<again_op>({}, x); }
