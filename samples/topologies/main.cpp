@@ -27,10 +27,10 @@ struct residual {
   nn::conv2d a, b;
   constexpr auto forward(auto& s, const auto& x) const { return relu(s("b", b, relu(s("a", a, x))) + x); }
 };
-inline constexpr nn::conv2d same{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1};
+inline constexpr nn::conv2d keeping{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1};
 inline constexpr auto residual_net = sequential(
     sublayer<"stem">(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel = 3, .padding = 1}),
-    sublayer<"first">(residual{same, same}), sublayer<"second">(residual{same, same}),
+    sublayer<"first">(residual{keeping, keeping}), sublayer<"second">(residual{keeping, keeping}),
     nn::global_avg_pool2d{}, nn::flatten{}, sublayer<"head">(nn::linear{.in = 8, .out = 10}));
 
 // ---- families of topologies -----------------------------------------------------------------------------------------
