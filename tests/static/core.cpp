@@ -51,6 +51,20 @@ concept HasKey = requires(D d) { d[key<Key>]; };
 static_assert(HasKey<pair_of, "lhs">);
 static_assert(!HasKey<pair_of, "output">);
 
+// An entry more, one of another type in place of one, a change in place; nothing on a heap.
+constexpr auto three = sides.with(key<"bias"> = 'c');
+static_assert(three.size == 3 && three[key<"lhs">] == 3 && three[key<"bias">] == 'c');
+constexpr auto other = sides.with(key<"lhs"> = true);
+static_assert(std::same_as<std::remove_cvref_t<decltype(other)>, dict<entry<"lhs", bool>, entry<"rhs", double>>>);
+static_assert(other[key<"lhs">] && other[key<"rhs">] == 4.0 && sides[key<"lhs">] == 3);
+static_assert([] {
+  auto d = sides;
+  d[key<"rhs">] = 7.5;
+  return d[key<"rhs">];
+}() == 7.5);
+static_assert(std::is_trivially_destructible_v<pair_of> && sizeof(pair_of) == 2 * sizeof(double));
+static_assert(dict<>::size == 0 && dict().with(key<"a"> = 1)[key<"a">] == 1);
+
 template <fixed_string A, fixed_string B>
 concept DictOf = requires { sizeof(dict<entry<A, int>, entry<B, int>>); };
 static_assert(DictOf<"a", "b">);

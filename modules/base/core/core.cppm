@@ -304,13 +304,35 @@ struct dict {
   constexpr const auto& operator[](key_type<Key>) const { return entries.template get<place<Key>()>().value; }
   template <fixed_string Key>
     requires accepted<worded<unknown_key<Key, E::name...>>()>
+  constexpr auto& operator[](key_type<Key>) { return entries.template get<place<Key>()>().value; }
+  template <fixed_string Key>
+    requires accepted<worded<unknown_key<Key, E::name...>>()>
   constexpr const auto& get() const { return entries.template get<place<Key>()>().value; }
+  /// The dict with one entry more, or with this one in place of that of its name, which may be of another type:
+  /// `d.with(key<"rhs"> = b)`.
+  template <fixed_string Key, class T>
+  constexpr auto with(entry<Key, T> e) const {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (contains<Key>)
+        return dict<std::conditional_t<Key.view() == E::name.view(), entry<Key, T>, E>...>(
+            either<Key.view() == E::name.view()>(e, entries.template get<I>())...);
+      else
+        return dict<E..., entry<Key, T>>(entries.template get<I>()..., e);
+    }(std::index_sequence_for<E...>{});
+  }
   template <class F>
   constexpr void each(F&& f) const {
     entries.each([&](auto, const auto& e) { f(e.name.view(), e.value); });
   }
 
  private:
+  template <bool First, class A, class B>
+  static constexpr const auto& either(const A& a, const B& b) {
+    if constexpr (First)
+      return a;
+    else
+      return b;
+  }
   template <fixed_string Key>
   static consteval std::size_t place() {
     std::string_view names[] = {E::name.view()..., {}};
