@@ -1,0 +1,92 @@
+// How parameters get their names and first values: maps of names, by which two layers share one parameter, buffers of
+// named weights, and what is said of initial values at run time.
+export module lamina:parameter.naming;
+import :core;
+import :initialiser;
+import :parameter;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+/// Names that stand for others: a whole name, or a beginning of it that ends at `.` or `/`. The longest one that fits
+/// counts, once: `decoder` -> `encoder` turns `decoder.weight` into `encoder.weight` and leaves `decoder2.weight` alone.
+export class name_map {
+ public:
+  /// Errors: value_error if the beginning is empty or mapped already.
+  name_map& add(std::string_view beginning, std::string_view to);
+  std::string operator()(std::string_view name) const;
+  bool empty() const { return entries_.empty(); }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> entries_;
+};
+
+// ---- named weights --------------------------------------------------------------------------------------------------
+
+/// Parameters by name, to load from, to save to, and to share: layers that are initialised with one buffer share the
+/// parameters of equal names, and gradients of both are summed under that name.
+export class load_buffer {
+ public:
+  load_buffer() = default;
+  /// From a safetensors file. Errors: file_error.
+  static load_buffer read(const std::string& path);
+  /// To a safetensors file. Errors: file_error.
+  void write(const std::string& path) const;
+
+  /// Adds a copy of a tensor. Errors: value_error if the name is there already.
+  void set(std::string name, const any_tensor& v);
+  /// Adds a parameter to be shared. Errors: value_error if the name is there already.
+  void set(std::shared_ptr<parameter> p);
+  /// The parameter of a name, or null.
+  std::shared_ptr<parameter> find(std::string_view name) const;
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  std::size_t size() const { return all_.size(); }
+  void clear() { all_.clear(); }
+  /// Parameter i, in the order in which they were added.
+  const parameter& operator[](std::size_t i) const { return *all_[i]; }
+
+ private:
+  std::vector<std::shared_ptr<parameter>> all_;
+};
+
+// ---- what is said at run time ---------------------------------------------------------------------------------------
+
+/// The seed of initial values, and exceptions from what policies and layers say, by full name: other initialisers,
+/// given values, and names that stand for others.
+export class initialisers {
+ public:
+  explicit initialisers(std::int64_t seed = 0) : seed_(seed) {}
+  std::int64_t seed() const { return seed_; }
+  /// How the parameter of a name begins. Errors: value_error if that is said already.
+  initialisers& fill(std::string name, const initialiser& how);
+  /// With which values the parameter of a name begins; they are copied. Errors: value_error if that is said already.
+  initialisers& set(std::string name, const any_tensor& v);
+  /// Lets names that begin with one beginning stand for those of another; see `name_map`.
+  initialisers& tie(std::string_view beginning, std::string_view to) {
+    names_.add(beginning, to);
+    return *this;
+  }
+  const name_map& names() const { return names_; }
+
+  /// The parameter of a full name: from the buffer if it is there, else with given values, else filled; then it is in the
+  /// buffer too. `name` is mapped first. Errors: shape_error, type_error naming the parameter where a value does not fit.
+  std::shared_ptr<parameter> make(std::string_view name, const tensor_type& type, const initialiser& how,
+                                  state_role role, bool trainable, load_buffer* buffer) const;
+
+ private:
+  struct exception {
+    std::string name;
+    initialiser how;
+    any_tensor given;
+  };
+  exception& added(std::string name);
+  const exception* find(std::string_view name) const;
+  std::int64_t seed_;
+  std::vector<exception> exceptions_;
+  name_map names_;
+};
+
+}  // namespace lamina

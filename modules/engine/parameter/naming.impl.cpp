@@ -1,0 +1,125 @@
+module lamina:parameter.naming.impl;
+import :core;
+import :initialiser;
+import :io;
+import :parameter;
+import :parameter.naming;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+name_map& name_map::add(std::string_view beginning, std::string_view to) {
+  if (beginning.empty()) detail::raise(error_kind::value, "name map: an empty beginning stands for nothing");
+  for (const auto& e : entries_)
+    if (e.first == beginning) {
+      text t;
+      t << "name map: `" << beginning << "` stands for `" << e.second << "` already";
+      detail::raise(error_kind::value, t);
+    }
+  entries_.emplace_back(beginning, to);
+  return *this;
+}
+
+std::string name_map::operator()(std::string_view name) const {
+  const std::pair<std::string, std::string>* best = nullptr;
+  for (const auto& e : entries_) {
+    if (!name.starts_with(e.first) || (best && best->first.size() > e.first.size())) continue;
+    const bool ends = name.size() == e.first.size() || name[e.first.size()] == '.' || name[e.first.size()] == '/' ||
+                      e.first.back() == '.' || e.first.back() == '/';
+    if (ends) best = &e;
+  }
+  return best ? best->second + std::string(name.substr(best->first.size())) : std::string(name);
+}
+
+// ---- named weights --------------------------------------------------------------------------------------------------
+
+load_buffer load_buffer::read(const std::string& path) {
+  load_buffer b;
+  for (const auto& t : read_safetensors(path).tensors) b.set(t.name, t.value);
+  return b;
+}
+void load_buffer::write(const std::string& path) const {
+  std::vector<named_tensor> tensors;
+  for (const auto& p : all_) tensors.push_back({p->name(), p->value()});
+  write_safetensors(path, view<const named_tensor>(tensors.data(), tensors.size()));
+}
+void load_buffer::set(std::string name, const any_tensor& v) {
+  set(std::make_shared<parameter>(std::move(name), v.copy(), state_role::parameter, true));
+}
+void load_buffer::set(std::shared_ptr<parameter> p) {
+  if (contains(p->name())) {
+    text t;
+    t << "load buffer: parameter `" << p->name() << "` is there already";
+    detail::raise(error_kind::value, t);
+  }
+  all_.push_back(std::move(p));
+}
+std::shared_ptr<parameter> load_buffer::find(std::string_view name) const {
+  for (const auto& p : all_)
+    if (p->name() == name) return p;
+  return nullptr;
+}
+
+// ---- what is said at run time ---------------------------------------------------------------------------------------
+
+const initialisers::exception* initialisers::find(std::string_view name) const {
+  for (const auto& e : exceptions_)
+    if (e.name == name) return &e;
+  return nullptr;
+}
+initialisers::exception& initialisers::added(std::string name) {
+  if (find(name)) {
+    text t;
+    t << "initialisers: how parameter `" << name << "` begins is said twice";
+    detail::raise(error_kind::value, t);
+  }
+  exceptions_.push_back({std::move(name), {}, {}});
+  return exceptions_.back();
+}
+initialisers& initialisers::fill(std::string name, const initialiser& how) {
+  added(std::move(name)).how = how;
+  return *this;
+}
+initialisers& initialisers::set(std::string name, const any_tensor& v) {
+  added(std::move(name)).given = v.copy();
+  return *this;
+}
+
+std::shared_ptr<parameter> initialisers::make(std::string_view name, const tensor_type& type, const initialiser& how,
+                                              state_role role, bool trainable, load_buffer* buffer) const {
+  const std::string mapped = names_(name);
+  auto fits = [&](const any_tensor& v, std::string_view from) {
+    if (v.type() == type) return;
+    text t;
+    t << "parameter `" << mapped << "` is " << type << " and " << from << " has " << v.type();
+    detail::raise(v.element() == type.element ? error_kind::shape : error_kind::type, t);
+  };
+  if (buffer)
+    if (auto p = buffer->find(mapped)) {
+      fits(p->value(), "the load buffer");
+      return p;
+    }
+  if (!type.dims.is_static()) {
+    text t;
+    t << "parameter `" << mapped << "` has a shape that is not known: " << type.dims;
+    detail::raise(error_kind::shape, t);
+  }
+  any_tensor value;
+  const auto* said = find(mapped);
+  if (said && said->given) {
+    fits(said->given, "the initialisers'");
+    value = said->given.copy();
+  } else {
+    value = any_tensor(type);
+    lamina::fill(value, said ? said->how : how, seed_, mapped);
+  }
+  auto p = std::make_shared<parameter>(mapped, std::move(value), role, trainable);
+  if (buffer) buffer->set(p);
+  return p;
+}
+
+}  // namespace lamina
