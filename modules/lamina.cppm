@@ -14,6 +14,7 @@ export import :program;      // the graph of operations that every door leads to
 export import :emission;     // how an operation becomes kernel calls
 export import :initialiser;  // how parameters begin
 export import :parameter;    // named states that outlive a run
+export import :parameter.naming;   // how they are named, shared, saved and loaded
 export import :op;           // how operations are defined and called
 export import :op.elementwise;
 export import :op.activation;
@@ -47,6 +48,11 @@ export import :topology.steer;   // scopes that know policies
 export import :topology.check;   // worded compile errors for models
 export import :model;        // a topology with its parameters
 export import :reference;    // one set of weights, many threads
+export import :protocol.call;   // what layers hand out: operands by port
+export import :protocol.collector;   // gradients of parameters, summed by name
+export import :protocol.core;
+export import :protocol;     // train_layer, infer_layer: dicts of operands forward, of gradients backward
+export import :protocol.propagation;   // who is trained, who hands gradients on
 export import :data;         // data sets of images
 export import :train.optim;   // losses, optimisers, schedules
 export import :train;        // fit, observers, checkpoints

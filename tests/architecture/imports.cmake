@@ -8,7 +8,7 @@ set(rooms
   base/std base/core base/shape base/policy base/context base/tensor base/random base/io
   engine/kernels engine/program engine/parameter engine/op engine/expression engine/gradient engine/optimize engine/plan
   engine/execute
-  nets/layer nets/topology nets/model nets/serve nets/data nets/train nets/graph
+  nets/layer nets/topology nets/model nets/protocol nets/serve nets/data nets/train nets/graph
   doors/onnx doors/bundle)
 
 file(GLOB_RECURSE units RELATIVE ${MODULES} ${MODULES}/*.cppm ${MODULES}/*.cpp)

@@ -76,6 +76,7 @@ class dynamic {
   }
   value lower(lowering& l) const { return detail::lower_dynamic(held(), l); }
   const detail::dynamic_node* node() const { return node_.get(); }
+  const detail::dynamic_pointer& pointer() const { return node_; }
   /// See `structure_hash(e)`.
   std::uint64_t structure_hash() const { return node_ ? node_->structure_hash() : 0; }
 

@@ -11,6 +11,7 @@ import :layer;
 import :op;
 import :optimize;
 import :parameter;
+import :parameter.naming;
 import :plan;
 import :policy;
 import :program;
@@ -26,6 +27,20 @@ namespace lamina {
 
 // ---- tracing --------------------------------------------------------------------------------------------------------
 
+/// A state that a trace takes as an input of its program, for layers whose states are leaves of expressions.
+export struct traced_leaf {
+  std::string path;
+  tensor_type type;
+  initialiser how;
+  state_role role = state_role::parameter;
+  bool trainable = true;
+  value at;
+};
+export struct traced_leaves {
+  std::vector<traced_leaf> all;                                // in the order in which the layers ask for them
+  std::vector<std::pair<std::size_t, value>> assigned;         // new values of states, by number
+};
+
 /// What the nested scopes of one trace share.
 export struct trace_walk {
   program& into;
@@ -35,6 +50,8 @@ export struct trace_walk {
   bool training = false;
   bool random = false;                                    // the generator was asked for
   bool (*trainable)(view<const label> path) = nullptr;
+  traced_leaves* leaves = nullptr;                        // where states become inputs; the store is not used then
+  const name_map* names = nullptr;                        // of states that stand for others
 };
 
 /// The scope in which layers run over values of a program: parameters are states found by their path.
@@ -90,6 +107,8 @@ export class trace_scope {
 
  private:
   std::string full(std::string_view name) const;
+  value leaf(const std::string& path, const tensor_type& type, const initialiser& how, state_role role, bool trainable) const;
+  bool is_trainable(std::string_view name) const;
   std::string where(std::string_view kind) const;
   trace_walk* walk_;
   std::vector<label> path_;
@@ -111,6 +130,7 @@ export struct model_definition {
   dtype element = dtype::float32;
   void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
   bool (*trainable)(view<const label> path) = nullptr;
+  name_map names{};                                       // of parameters that stand for others
 };
 
 /// How a model is made and run.
@@ -118,6 +138,8 @@ export struct model_options {
   std::int64_t seed = 0;
   int threads = 1;
   pass_options passes{};
+  /// Names of parameters that stand for others: layers then share a parameter, and its gradient is the sum over both.
+  name_map tie{};
 };
 
 /// Traces a definition into a program with the definition's inputs; outputs are not yet roots.

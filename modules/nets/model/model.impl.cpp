@@ -10,6 +10,7 @@ import :op;
 import :op.elementwise;
 import :optimize;
 import :parameter;
+import :parameter.naming;
 import :plan;
 import :program;
 import :shape;
@@ -37,27 +38,43 @@ value trace_scope::constant(const shape& dims, double v) const {
   return walk_->into.constant(numbers);
 }
 
+value trace_scope::leaf(const std::string& path, const tensor_type& type, const initialiser& how, state_role role, bool trainable) const {
+  for (const auto& l : walk_->leaves->all)
+    if (l.path == path) return l.at;
+  walk_->leaves->all.push_back({path, type, how, role, trainable, walk_->into.input(path, type)});
+  return walk_->leaves->all.back().at;
+}
+bool trace_scope::is_trainable(std::string_view name) const {
+  auto names = path_;
+  names.push_back(label(name));
+  return !walk_->trainable || walk_->trainable(names);
+}
+
 value trace_scope::parameter(std::string_view name, const shape& dims, const initialiser& how) const {
   auto path = full(name);
   tensor_type type{walk_->element, dims};
-  if (!walk_->store.find(path)) {
-    auto names = path_;
-    names.push_back(label(name));
-    walk_->store.make(path, type, how, walk_->seed, state_role::parameter, !walk_->trainable || walk_->trainable(names));
-  }
+  if (walk_->leaves) return leaf(path, type, how, state_role::parameter, is_trainable(name));
+  if (walk_->names) path = (*walk_->names)(path);
+  if (!walk_->store.find(path)) walk_->store.make(path, type, how, walk_->seed, state_role::parameter, is_trainable(name));
   return walk_->into.state(path, type);
 }
 value trace_scope::state(std::string_view name, const shape& dims, double initial) const {
   auto path = full(name);
   tensor_type type{walk_->element, dims};
+  if (walk_->leaves) return leaf(path, type, initialiser::constant(initial), state_role::statistic, false);
+  if (walk_->names) path = (*walk_->names)(path);
   if (!walk_->store.find(path)) walk_->store.make(path, type, initialiser::constant(initial), walk_->seed, state_role::statistic, false);
   return walk_->into.state(path, type);
 }
 void trace_scope::assign(const value& state, const value& v) const {
-  if (walk_->training) walk_->into.assign(state, v);
+  if (!walk_->training) return;
+  if (!walk_->leaves) return walk_->into.assign(state, v);
+  for (std::size_t i = 0; i < walk_->leaves->all.size(); ++i)
+    if (walk_->leaves->all[i].at.same(state)) walk_->leaves->assigned.emplace_back(i, v);
 }
 value trace_scope::random_state() const {
   tensor_type type{dtype::int64, shape{2}};
+  if (walk_->leaves) return leaf(std::string(generator_name), type, {}, state_role::generator, false);
   if (!walk_->store.find(generator_name)) {
     any_tensor state(type);
     std::memcpy(state.mutable_data(), &walk_->seed, sizeof walk_->seed);
@@ -68,7 +85,7 @@ value trace_scope::random_state() const {
 }
 
 std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs) {
-  trace_walk walk{into, store, seed, d.element, training, false, d.trainable};
+  trace_walk walk{into, store, seed, d.element, training, false, d.trainable, nullptr, d.names.empty() ? nullptr : &d.names};
   trace_scope scope(walk);
   std::vector<value> out(d.outputs.size());
   d.trace(scope, inputs, view<value>(out));
@@ -141,6 +158,7 @@ std::shared_ptr<const program> inference_of(const model_definition& d, parameter
 
 model_core::model_core(model_definition d, const model_options& o)
     : definition_(std::move(d)), options_(o), store_(std::make_unique<parameter_store>()), where_(std::make_shared<context>(o.threads, target_isa())) {
+  definition_.names = o.tie;
   inference_ = inference_of(definition_, *store_, o.seed);
   runner_ = plan_runner(inference_, store_.get(), where_, options_.passes);
 }

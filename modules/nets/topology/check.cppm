@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :layer;
 import :op;
+import :parameter;
 import :policy;
 import :shape;
 import :tensor;
@@ -18,14 +19,21 @@ namespace lamina {
 
 // ---- the scope of compile-time checks -------------------------------------------------------------------------------
 
+/// Is told of each state that a layer asks for: the path of the layer, the name, and what it is.
+export struct state_listener {
+  constexpr virtual void met(view<const label> path, std::string_view name, const tensor_type& type,
+                             const initialiser& how, state_role role) = 0;
+
+ protected:
+  constexpr ~state_listener() = default;
+};
+
 /// What the nested scopes of one walk share.
 export struct type_walk {
   text* why;
   bool placed = false;  // the message already names the layer
   std::int64_t sites = 0;
-  // Told of each parameter, if anybody asks: the path of its layer and its name.
-  void (*met)(void* to, view<const label> path, std::string_view name) = nullptr;
-  void* to = nullptr;
+  state_listener* listener = nullptr;
 };
 
 /// The scope in which layers run over types: parameters exist as their shapes, and the first misfit is put in words.
@@ -40,15 +48,18 @@ export class type_scope {
     return s;
   }
 
-  constexpr traced parameter(std::string_view name, const shape& dims, const auto& /*initialiser*/) const {
-    if (walk_->met) with_path([&](view<const label> path) { walk_->met(walk_->to, path, name); });
-    return made(element_, dims);
+  constexpr traced parameter(std::string_view name, const shape& dims, const initialiser& how) const {
+    return met(name, {element_, dims}, how, state_role::parameter);
   }
-  constexpr traced state(std::string_view, const shape& dims, double) const { return made(element_, dims); }
+  constexpr traced state(std::string_view name, const shape& dims, double initial) const {
+    return met(name, {element_, dims}, initialiser::constant(initial), state_role::statistic);
+  }
   constexpr traced constant(const shape& dims, double) const { return made(element_, dims); }
   constexpr void assign(const traced&, const traced&) const {}
   constexpr bool training() const { return training_; }
-  constexpr traced random_state() const { return made(dtype::int64, shape{2}); }
+  constexpr traced random_state() const {
+    return met("generator", {dtype::int64, shape{2}}, {}, state_role::generator);
+  }
   constexpr std::int64_t next_site() const { return walk_->sites++; }
   template <Layer L, std::same_as<traced>... V>
   constexpr auto operator()(std::string_view name, const L& layer, const V&... in) const {
@@ -119,8 +130,15 @@ export class type_scope {
     *walk_->why = t;
   }
 
- private:
+ protected:
   constexpr traced made(dtype element, const shape& dims) const { return {{element, dims}, walk_->why}; }
+
+ private:
+  constexpr traced met(std::string_view name, const tensor_type& type, const initialiser& how, state_role role) const {
+    if (walk_->listener)
+      with_path([&](view<const label> path) { walk_->listener->met(path, name, type, how, role); });
+    return made(type.element, type.dims);
+  }
   constexpr void spell_path(text& t) const {
     if (parent_ && parent_->parent_) {
       parent_->spell_path(t);
@@ -240,19 +258,20 @@ struct type_run {
   static constexpr std::array<input_view, sizeof...(In)> given{
       input_view{In::port, {In::has_element ? dtype_of<typename In::element> : Type, In::pattern}}...};
 
-  static consteval std::array<int, sizeof...(In)> ports(text& why) {
+  static constexpr std::array<int, sizeof...(In)> ports(text& why) {
     std::array<int, sizeof...(In)> port_of{};
     match_inputs(detail::layer_inputs(Topology), given, port_of, why);
     return port_of;
   }
-  static consteval std::array<tensor_type, results> run(text& why) {
+  static constexpr std::array<tensor_type, results> run(text& why, bool training = false,
+                                                        state_listener* listener = nullptr) {
     std::array<tensor_type, results> types{};
     auto port_of = ports(why);
     if (!why.empty()) return types;
     work_array<traced> in(sizeof...(In)), out(results);
     for (std::size_t i = 0; i < sizeof...(In); ++i) in[port_of[i]] = traced{given[i].type, &why};
-    type_walk walk{&why};
-    const type_scope plain(walk, Type);
+    type_walk walk{.why = &why, .listener = listener};
+    const type_scope plain(walk, Type, training);
     steered_scope<type_scope, P> scope(plain);
     detail::run_layer(scope, Topology, view<const traced>(in.data, in.size), out.all());
     if (why.empty())

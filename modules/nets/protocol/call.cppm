@@ -1,0 +1,100 @@
+// A layer's program called on expressions: its results are operands of the typed lazy world, one per port, and nothing
+// is computed before they are evaluated.
+export module lamina:protocol.call;
+import :context;
+import :core;
+import :dtype;
+import :expression;
+import :expression.dynamic;
+import :expression.same;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+
+/// A program, the expressions that stand for its first inputs, and tensors for the others.
+class layer_call {
+ public:
+  layer_call(std::shared_ptr<const program> what, std::vector<dynamic_pointer> operands, std::vector<any_tensor> leaves);
+  layer_call(const layer_call&) = delete;
+  layer_call& operator=(const layer_call&) = delete;
+  ~layer_call();
+  /// Result i in a program; the call is inlined once per program.
+  value lower(lowering& l, std::size_t i) const;
+  const std::vector<dynamic_pointer>& operands() const { return operands_; }
+  const std::vector<any_tensor>& leaves() const { return leaves_; }
+  std::uint64_t structure_hash() const;
+  /// Whether two calls are the same as far as they go; their operands are added to `later`.
+  bool same(const layer_call& other, node_pairs& later) const;
+
+ private:
+  std::shared_ptr<const program> what_;
+  std::vector<dynamic_pointer> operands_;
+  std::vector<any_tensor> leaves_;
+  std::vector<char> marks_;                // one address per result, under which a lowering remembers it
+};
+
+/// Result i of a call, of a concrete shape.
+dynamic_pointer result_of(std::shared_ptr<const layer_call> call, std::size_t i, const shape& extents);
+/// The sum of several expressions of one type.
+dynamic_pointer sum_of(std::vector<dynamic_pointer> parts);
+/// Evaluates expressions of these types together.
+std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const dtype> elements, context& where);
+
+}  // namespace detail
+
+/// What a layer hands out under the name of a port: an operand like any other, not yet computed. Its type says what is
+/// known of its shape. Errors: state_error when an empty one is used.
+export template <Element T, class Extents>
+class port_value {
+ public:
+  using world = lazy;
+  using element_type = T;
+  using run_time_structure = void;
+  static constexpr lamina::shape pattern = Extents::pattern;
+
+  port_value() = default;
+  explicit port_value(detail::dynamic_pointer node) : node_(std::move(node)) {}
+  port_value(const port_value&) = default;
+  port_value(port_value&&) noexcept = default;
+  port_value& operator=(port_value other) noexcept {
+    node_.swap(other.node_);
+    return *this;
+  }
+  ~port_value() { detail::release(std::move(node_)); }
+
+  const lamina::shape& shape() const { return held().shape(); }
+  value lower(lowering& l) const { return detail::lower_dynamic(held(), l); }
+  const detail::dynamic_node* node() const { return node_.get(); }
+  const detail::dynamic_pointer& pointer() const { return node_; }
+  /// See `structure_hash(e)`.
+  std::uint64_t structure_hash() const { return node_ ? node_->structure_hash() : 0; }
+
+ private:
+  const detail::dynamic_node& held() const {
+    if (!node_) detail::raise(error_kind::state, "port_value: this one is empty");
+    return *node_;
+  }
+  detail::dynamic_pointer node_;
+};
+
+/// In place of a gradient that nobody has or wants.
+export struct no_gradient_type {};
+export inline constexpr no_gradient_type no_gradient{};
+
+namespace detail {
+/// An expression as a node that can be shared.
+template <class E>
+dynamic_pointer node_of(const E& e) {
+  if constexpr (requires { e.pointer(); })
+    return e.pointer();
+  else
+    return make_dynamic(e).pointer();
+}
+}  // namespace detail
+
+}  // namespace lamina

@@ -1,0 +1,124 @@
+// The parts of training and inference layers that are no templates: the traced program, parameters, the results that
+// wait for their backward pass.
+export module lamina:protocol.core;
+import :core;
+import :dtype;
+import :expression;
+import :expression.data;
+import :expression.dynamic;
+import :model;
+import :parameter;
+import :parameter.naming;
+import :program;
+import :protocol.call;
+import :protocol.collector;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::detail {
+
+/// What a layer with its ports, types and policies is, seen at run time.
+struct layer_definition {
+  std::vector<label> inputs, outputs;
+  std::vector<tensor_type> input_types;
+  dtype element = dtype::float32;
+  bool training = false, feedback = false;
+  void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
+  bool (*trainable)(view<const label> path) = nullptr;
+};
+
+/// A state of a layer and the path inside the layer under which it is asked for.
+struct layer_state {
+  std::string path;
+  tensor_type type;
+  initialiser how;
+  state_role role = state_role::parameter;
+  bool trainable = false;
+  std::shared_ptr<parameter> is;       // empty before init, and always for the generator
+};
+/// States by the names `<layer>.<path>`.
+class layer_states {
+ public:
+  explicit layer_states(std::string layer) : layer_(std::move(layer)) {}
+  const std::string& layer() const { return layer_; }
+  void declare(layer_state s) { all_.push_back(std::move(s)); }
+  const std::vector<layer_state>& all() const { return all_; }
+  const layer_state* find(std::string_view path) const;
+  void init(const initialisers& how, load_buffer* buffer);
+  void load(const load_buffer& from);
+  void save(load_buffer& to) const;
+  /// The parameter of a path inside the layer. Errors: value_error, state_error.
+  parameter& at(std::string_view path) const;
+  std::int64_t seed() const { return seed_; }
+  /// Errors: state_error where the parameters are not there yet.
+  void check_ready() const;
+  [[noreturn]] void raise(error_kind kind, const text& why) const;
+
+ private:
+  std::string full(const layer_state& s) const;
+  std::string layer_;
+  std::vector<layer_state> all_;
+  std::int64_t seed_ = 0;
+};
+
+/// A layer's program over inputs alone: its operands, then its states; outputs: its ports, then new values of states.
+struct layer_program {
+  std::shared_ptr<const program> what;
+  std::vector<traced_leaf> leaves;
+  std::vector<std::size_t> assigned;   // which leaf each output behind the ports is a new value of
+  std::size_t ports = 0;
+};
+layer_program trace_layer(const layer_definition& d);
+
+/// A layer that is trained.
+class train_core {
+ public:
+  train_core(std::string name, layer_definition d);
+  layer_states& states() { return states_; }
+  const layer_states& states() const { return states_; }
+
+  std::shared_ptr<const layer_call> forward(std::vector<dynamic_pointer> operands, view<const shape> in,
+                                            view<const shape> out);
+  struct reversed {
+    std::shared_ptr<const layer_call> call;     // empty where nothing is computed
+    std::vector<shape> operands;
+  };
+  /// The gradients of operands are the first results of the call. `gradients` has an empty pointer for a port without.
+  reversed backward(std::vector<dynamic_pointer> gradients);
+  void collect(gradient_collector& to);
+  void assert_neutral() const;
+  std::size_t waiting() const { return stack_.size(); }
+  void update_statistics();
+
+ private:
+  struct forwarded {
+    std::shared_ptr<const layer_call> call;
+    std::vector<shape> in, out;
+  };
+  struct collected {
+    std::shared_ptr<parameter> weight;
+    dynamic_pointer gradient;
+  };
+  std::shared_ptr<const program> reverse(const std::vector<bool>& given);
+
+  layer_definition d_;
+  layer_program forward_;
+  layer_states states_;
+  bool keeps_ = false;                          // forward results, for a backward pass
+  std::int64_t step_ = 0;                       // of the generator
+  std::vector<std::pair<std::vector<bool>, std::shared_ptr<const program>>> reverse_;
+  std::vector<forwarded> stack_;
+  std::vector<collected> gradients_;
+  std::vector<std::shared_ptr<const layer_call>> statistics_;
+};
+
+/// The call of an inference layer; `states` is null where the layer has none.
+std::shared_ptr<const layer_call> infer(const layer_definition& d, const layer_states* states, std::string_view layer,
+                                        std::vector<dynamic_pointer> operands);
+/// Checks names of dimensions and raises what a run over types found wrong.
+void check_extents_of(std::string_view layer, view<const label> ports, view<const tensor_type> patterns,
+                      view<const shape> given);
+[[noreturn]] void refuse_shapes(std::string_view layer, const text& why);
+
+}  // namespace lamina::detail

@@ -1,0 +1,9 @@
+// expect: add has no output port `result`; its output port is `output`
+import lamina;
+using namespace lamina;
+train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>> layer("add");
+#ifdef BAD
+auto dx = layer.backward(dict(key<"result"> = matrix<float>(1, 1)));
+#else
+auto dx = layer.backward(dict(key<"output"> = matrix<float>(1, 1)));
+#endif

@@ -1,0 +1,9 @@
+// expect: the policies speak of sublayer `x`, which does not exist; the sublayers are: `0`, `1`
+import lamina;
+using namespace lamina;
+constexpr auto net = sequential(nn::relu{}, nn::linear{4, 3});
+#ifdef BAD
+train_layer<constant_layer<net>, inputs<port<"input", matrix<float>>>, policies<sub<"x">(update(false))>> layer("net");
+#else
+train_layer<constant_layer<net>, inputs<port<"input", matrix<float>>>, policies<sub<"1">(update(false))>> layer("net");
+#endif

@@ -1,0 +1,304 @@
+// Parameters of layers: first values, sharing, saving, gradients by name, statistics; and whole steps of training.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using engine_test::message_of;
+
+namespace {
+
+constexpr nn::linear fc{3, 2};
+using fc_inputs = inputs<port<"input", matrix<double>>>;
+using trained = policies<feedback(true), element<double>>;
+using fc_layer = train_layer<constant_layer<fc>, fc_inputs, trained>;
+
+constexpr auto weight_layer =
+    topology(sublayer<"param">(nn::param_source{.shape = {3, 2}}), sublayer<"dot">(nn::dot{}),
+             connect<"param.output", "dot.rhs">, connect<"input", "dot.lhs">, connect<"dot.output", "output">);
+constexpr auto deep = sequential(sublayer<"first">(nn::single_layer_perceptron{3, 4}),
+                                 sublayer<"second">(nn::single_layer_perceptron{4, 2}));
+using acting = policies<feedback(true), element<double>, activation(nn::tanh{})>;
+
+template <class X>
+std::vector<double> numbers(const X& x) {
+  auto t = evaluate(x);
+  return {t.data().begin(), t.data().end()};
+}
+std::vector<double> numbers(const parameter& p) {
+  auto e = p.value().elements<double>();
+  return {e.begin(), e.end()};
+}
+void close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-9) {
+  BOOST_REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) BOOST_TEST(std::abs(a[i] - b[i]) < tolerance);
+}
+using strings = std::vector<std::string>;
+const matrix<double> x{{1, 2, 3}, {4, -5, 6}}, g{{1, -1}, {0.5, 2}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(weights)
+
+BOOST_AUTO_TEST_CASE(a_layer_has_no_values_before_init) {
+  fc_layer layer("fc");
+  BOOST_TEST(message_of([&] { layer.forward(dict(key<"input"> = x)); }) ==
+             "layer `fc`: parameter `weight` has no value yet; call `init` or `load_weights` first");
+  BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
+  init(layer, initialisers(7));
+  BOOST_TEST(layer.parameter("weight").name() == "fc.weight");
+  BOOST_TEST(message_of([&] { layer.parameter("bia"); }) == "layer `fc`: no parameter `bia`; there are `weight`, `bias`");
+}
+
+BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_layer) {
+  load_buffer buffer;
+  buffer.set("a.weight", any_tensor(matrix<double>{{1, 2, 3}, {4, 5, 6}}));
+  initialisers how(3);
+  how.set("a.bias", any_tensor(vector<double>{8, 9})).fill("b.weight", initialiser::constant(0.5));
+  fc_layer a("a");
+  train_layer<constant_layer<fc>, fc_inputs, policies<element<double>, initialise<>(initialiser::constant(-1))>> b("b");
+  a.init(how, &buffer);
+  b.init(how, &buffer);
+  close(numbers(a.parameter("weight")), {1, 2, 3, 4, 5, 6});
+  close(numbers(a.parameter("bias")), {8, 9});
+  close(numbers(b.parameter("weight")), std::vector<double>(6, 0.5));
+  close(numbers(b.parameter("bias")), {-1, -1});
+  BOOST_TEST(buffer.size() == 4u);
+  load_buffer wrong;
+  wrong.set("c.weight", any_tensor(matrix<double>(2, 2)));
+  fc_layer c("c");
+  BOOST_TEST(message_of([&] { c.init(initialisers(), &wrong); }) ==
+             "parameter `c.weight` is float64[2x3] and the load buffer has float64[2x2]");
+  BOOST_CHECK_THROW(c.parameter("weight"), state_error);
+  BOOST_TEST(message_of([&] { wrong.set("c.weight", any_tensor(matrix<double>(1, 1))); }) ==
+             "load buffer: parameter `c.weight` is there already");
+  BOOST_TEST(message_of([&] { how.fill("a.bias", initialiser::constant(1)); }) ==
+             "initialisers: how parameter `a.bias` begins is said twice");
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
+  fc_layer layer("fc");
+  init(layer);
+  auto out = layer.forward(dict(key<"input"> = x));
+  layer.forward(dict(key<"input"> = x));
+  layer.backward(dict(key<"output"> = g));
+  auto grad = layer.backward(dict(key<"output"> = g));
+  gradient_collector collector;
+  BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("fc.weight"); }) ==
+             "gradient collector: nothing was collected; run a backward pass and collect first");
+  collect_gradients(layer, collector);
+  BOOST_TEST(collector.names() == (strings{"fc.weight", "fc.bias"}), boost::test_tools::per_element());
+  // g^T x, twice
+  close(numbers(collector.gradient<matrix<double>>("fc.weight")), {6, -1, 12, 14, -24, 18});
+  close(numbers(collector.gradient<vector<double>>("fc.bias")), {3, 2});
+  close(numbers(grad[key<"input">]), numbers(matmul(g, layer.parameter("weight").value().as<double, extents<dyn, dyn>>())));
+  BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("w"); }) ==
+             "gradient collector: no gradient of `w`; there are those of `fc.weight`, `fc.bias`");
+  BOOST_CHECK_THROW((void)collector.gradient<vector<double>>("fc.weight"), shape_error);
+  BOOST_CHECK_THROW((void)collector.gradient<matrix<float>>("fc.weight"), type_error);
+  gradient_collector later;
+  collect_gradients(layer, later);
+  BOOST_TEST(later.empty());                       // handed over once
+  collector.clear();
+  BOOST_TEST(collector.empty());
+  BOOST_CHECK_THROW(collector.each([](parameter&, const any_tensor&) {}), state_error);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_a_topology_equal_finite_differences) {
+  train_layer<constant_layer<deep>, fc_inputs, acting> layer("deep");
+  init(layer, initialisers(5));
+  auto loss = [&] {
+    auto y = numbers(layer.forward(dict(key<"input"> = x))[key<"output">]);
+    layer.backward(dict(key<"output"> = no_gradient));
+    double sum = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * g.data()[i];
+    return sum;
+  };
+  layer.forward(dict(key<"input"> = x));
+  layer.backward(dict(key<"output"> = g));
+  gradient_collector collector;
+  layer.collect_gradients(collector);
+  BOOST_TEST(collector.names() == (strings{"deep.first.weight", "deep.first.bias", "deep.second.weight", "deep.second.bias"}),
+             boost::test_tools::per_element());
+  collector.each([&](parameter& p, const any_tensor& analytic) {
+    auto* w = reinterpret_cast<double*>(p.mutable_data());
+    for (std::size_t i = 0; i < analytic.elements<double>().size(); ++i) {
+      const double keep = w[i], step = 1e-5;
+      w[i] = keep + step;
+      const double up = loss();
+      w[i] = keep - step;
+      const double down = loss();
+      w[i] = keep;
+      BOOST_TEST(std::abs(analytic.elements<double>()[i] - (up - down) / (2 * step)) < 1e-8);
+    }
+  });
+  layer.assert_neutral();
+}
+
+BOOST_AUTO_TEST_CASE(frozen_sublayers_have_no_gradients) {
+  train_layer<constant_layer<deep>, fc_inputs,
+              policies<element<double>, activation(nn::tanh{}), sub<"first">(update(false))>>
+      layer("deep");
+  init(layer);
+  layer.forward(dict(key<"input"> = x));
+  layer.backward(dict(key<"output"> = g));
+  gradient_collector collector;
+  layer.collect_gradients(collector);
+  BOOST_TEST(collector.names() == (strings{"deep.second.weight", "deep.second.bias"}), boost::test_tools::per_element());
+  // Nothing is built of the first layer's gradient: one transposed product, for the second weight.
+  program p;
+  lowering l(p);
+  p.output("g", lower(collector.gradient<matrix<double>>("deep.second.weight"), l));
+  BOOST_TEST(std::count_if(p.nodes().begin(), p.nodes().end(), [](const node& n) {
+    return n.kind == node_kind::operation && n.op->name == "matmul";
+  }) <= 3);                                        // two forward at most, one backward
+}
+
+BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
+  load_buffer buffer;
+  initialisers how(2);
+  how.tie("decoder", "encoder");
+  fc_layer encoder("encoder"), decoder("decoder"), other("decoder2");
+  init(encoder, how, &buffer);
+  init(decoder, how, &buffer);
+  init(other, how, &buffer);
+  BOOST_TEST(&encoder.parameter("weight") == &decoder.parameter("weight"));
+  BOOST_TEST(&encoder.parameter("weight") != &other.parameter("weight"));      // the boundary is a dot, not a prefix
+  BOOST_TEST(buffer.size() == 4u);
+  encoder.forward(dict(key<"input"> = x));
+  decoder.forward(dict(key<"input"> = x * 10.0));
+  encoder.backward(dict(key<"output"> = g));
+  decoder.backward(dict(key<"output"> = g));
+  gradient_collector collector;
+  collect_gradients(encoder, collector);
+  collect_gradients(decoder, collector);
+  BOOST_TEST(collector.size() == 2u);
+  close(numbers(collector.gradient<matrix<double>>("encoder.weight")), {33, -5.5, 66, 77, -132, 99});
+  // A step of training through the collector changes both.
+  collector.each([](parameter& p, const any_tensor& gradient) {
+    if (p.shape().rank == 2) p.assign(any_tensor(evaluate(p.value().as<double, extents<dyn, dyn>>() - gradient.as<double, extents<dyn, dyn>>() * 0.1)));
+  });
+  close(numbers(encoder.parameter("weight")), numbers(decoder.parameter("weight")));
+}
+
+BOOST_AUTO_TEST_CASE(maps_of_names_know_boundaries) {
+  name_map m;
+  m.add("a", "x").add("a.b", "y").add("c/", "z/");
+  BOOST_TEST(m("a") == "x");
+  BOOST_TEST(m("a.c") == "x.c");
+  BOOST_TEST(m("a/c") == "x/c");
+  BOOST_TEST(m("a.b.w") == "y.w");
+  BOOST_TEST(m("a.bc") == "x.bc");
+  BOOST_TEST(m("ab") == "ab");
+  BOOST_TEST(m("c/w") == "z/w");
+  BOOST_TEST(message_of([&] { m.add("a", "q"); }) == "name map: `a` stands for `x` already");
+  BOOST_CHECK_THROW(m.add("", "q"), value_error);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_ties_parameters_too) {
+  static constexpr auto net = sequential(sublayer<"a">(nn::linear{3, 3}), nn::tanh{}, sublayer<"b">(nn::linear{3, 3}));
+  name_map tie;
+  tie.add("b", "a");
+  model<net, input<"N", 3>, policies<element<double>>> m({.seed = 1, .tie = tie});
+  BOOST_TEST(m.parameters().size() == 2u);
+  auto w = m.parameters()[0].value().as<double, extents<dyn, dyn>>();
+  auto b = m.parameters()[1].value().as<double, extents<dyn>>();
+  auto once = evaluate(tanh(matmul<false, true>(x, w) + b));
+  auto wanted = evaluate(matmul<false, true>(once, w) + b);
+  close(numbers(m(x)), numbers(wanted), 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
+  train_layer<constant_layer<deep>, fc_inputs, acting> layer("deep"), again("deep");
+  init(layer, initialisers(5));
+  load_buffer saved;
+  save_weights(layer, saved);
+  BOOST_TEST(saved.size() == 4u);
+  const std::string path = "protocol_weights.safetensors";
+  saved.write(path);
+  load_weights(again, load_buffer::read(path));
+  std::remove(path.c_str());
+  for (const char* name : {"first.weight", "first.bias", "second.weight", "second.bias"})
+    close(numbers(layer.parameter(name)), numbers(again.parameter(name)), 1e-300);
+  close(numbers(layer.forward(dict(key<"input"> = x))[key<"output">]),
+        numbers(again.forward(dict(key<"input"> = x))[key<"output">]), 1e-300);
+  infer_layer<constant_layer<deep>, policies<element<double>, activation(nn::tanh{})>> served("deep");
+  load_weights(served, saved);
+  close(numbers(layer.forward(dict(key<"input"> = x))[key<"output">]),
+        numbers(served.forward(dict(key<"input"> = x))[key<"output">]), 1e-300);
+  load_buffer half;
+  half.set("deep.first.weight", any_tensor(matrix<double>(3, 4)));
+  const auto before = numbers(again.parameter("first.weight"));
+  BOOST_TEST(message_of([&] { again.load_weights(half); }) ==
+             "layer `deep`: parameter `deep.first.bias` is not among the weights to load");
+  close(numbers(again.parameter("first.weight")), before, 1e-300);      // all or nothing
+  // Later changes of the layer are not seen in what was saved.
+  layer.parameter("first.bias").assign(any_tensor(vector<double>{1, 1, 1, 1}));
+  close(numbers(*saved.find("deep.first.bias")), {0, 0, 0, 0});
+}
+
+BOOST_AUTO_TEST_CASE(constants_are_never_initialised_saved_or_trained) {
+  static constexpr auto shift = topology(sublayer<"by">(nn::constant{{2}, 3}), sublayer<"sum">(nn::add{}),
+                                         connect<"input", "sum.lhs">, connect<"by.output", "sum.rhs">,
+                                         connect<"sum.output", "output">);
+  train_layer<constant_layer<shift>, fc_inputs, trained> layer("shift");
+  static_assert(!layer.is_update && !layer.has_states);
+  load_buffer saved;
+  init(layer);
+  save_weights(layer, saved);
+  BOOST_TEST(saved.size() == 0u);
+  auto out = layer.forward(dict(key<"input"> = g));
+  auto grad = layer.backward(dict(key<"output"> = g));
+  close(numbers(out[key<"output">]), {4, 2, 3.5, 5});
+  close(numbers(grad[key<"input">]), {1, -1, 0.5, 2});
+}
+
+BOOST_AUTO_TEST_CASE(running_statistics_follow_on_demand) {
+  static constexpr nn::batch_norm2d norm{2};
+  train_layer<constant_layer<norm>, inputs<port<"input", tensor<double, extents<dyn, 2, dyn, dyn>>>>, trained> layer("norm");
+  init(layer);
+  tensor<double, extents<dyn, 2, dyn, dyn>> maps(2, 2, 1, 2);
+  auto w = maps.writable();
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<double>(i * i);
+  auto out = layer.forward(dict(key<"input"> = maps));
+  close(numbers(layer.parameter("running_mean")), {0, 0});
+  layer.update_statistics();
+  // channel 0: 0 1 16 25 -> 10.5; channel 1: 4 9 36 49 -> 24.5
+  close(numbers(layer.parameter("running_mean")), {1.05, 2.45});
+  layer.update_statistics();
+  close(numbers(layer.parameter("running_mean")), {1.05, 2.45});
+  layer.backward(dict(key<"output"> = maps));
+  layer.assert_neutral();
+}
+
+BOOST_AUTO_TEST_CASE(steps_through_the_collector_train) {
+  train_layer<constant_layer<weight_layer>, fc_inputs, policies<element<double>>> layer("fit");
+  init(layer, initialisers(1));
+  matrix<double> w{{1, -2}, {0.5, 0}, {-1, 3}}, in(16, 3);
+  philox stream(9);
+  auto to = in.writable();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = 2 * stream.uniform<double>(i) - 1;
+  auto target = evaluate(matmul(in, w));
+  for (int step = 0; step < 200; ++step) {
+    auto y = layer.forward(dict(key<"input"> = in))[key<"output">];
+    layer.backward(dict(key<"output"> = (y - target) * 0.125));
+    gradient_collector collector;
+    layer.collect_gradients(collector);
+    collector.each([](parameter& p, const any_tensor& gradient) {
+      p.assign(any_tensor(evaluate(p.value().as<double, extents<dyn, dyn>>() - gradient.as<double, extents<dyn, dyn>>() * 0.8)));
+    });
+  }
+  close(numbers(layer.parameter("param.weight")), numbers(w), 1e-6);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
