@@ -115,6 +115,40 @@ BOOST_AUTO_TEST_CASE(plans_made_at_once) {
   BOOST_TEST(wrong == 0);
 }
 
+// Data that counts how often it is read.
+struct counted_data : operand_base {
+  using world = lazy;
+  using element_type = float;
+  using extents_type = extents<dyn>;
+  std::atomic<int>* reads = nullptr;
+  lamina::shape shape() const { return {100}; }
+  void read(view<float> out) const {
+    ++*reads;
+    for (auto& x : out) x = 3;
+  }
+};
+
+BOOST_AUTO_TEST_CASE(operands_of_every_kind_shared_by_all) {
+  std::atomic<int> reads{0}, wrong{0};
+  growable<float, 1> items(100);
+  for (int i = 0; i < 4; ++i) items.push(vector<float>(100));
+  const auto data = counted_data{.reads = &reads} * 2.f;          // holds what is read once
+  const dynamic<float, 1> any = data + one_hot<float>(100, 7);
+  const auto all = items + any;
+  together([&](int t) {
+    for (int i = 0; i < 20; ++i) {
+      auto y = t % 2 ? evaluate(reduce_sum<axes(0)>(all)) : evaluate(any * 4);
+      if (y(7) != 28 || y(8) != 24) ++wrong;
+      if (!same(any, make_dynamic(data + one_hot<float>(100, 7)))) ++wrong;
+      auto mine = items;
+      mine.push(y);
+      if (mine.size() != 5 || items.size() != 4) ++wrong;
+    }
+  });
+  BOOST_TEST(wrong == 0);
+  BOOST_TEST(reads == 1);
+}
+
 BOOST_AUTO_TEST_CASE(errors_in_some_threads) {
   matrix<float> x{{1, 2}, {3, 4}};
   std::atomic<int> wrong{0};

@@ -1,0 +1,19 @@
+# cmake -D SAMPLE=<file.cpp> -D MOST=<lines> -P length.cmake
+#
+# Fails where the lines between `// ---- the extension` and `// ---- its use` are more than MOST.
+cmake_minimum_required(VERSION 3.28)
+file(READ ${SAMPLE} source)
+string(FIND "${source}" "// ---- the extension\n" from)
+string(FIND "${source}" "// ---- its use\n" to)
+if(from EQUAL -1 OR to LESS from)
+  message(FATAL_ERROR "${SAMPLE}: an extension stands between `// ---- the extension` and `// ---- its use`")
+endif()
+math(EXPR length "${to} - ${from}")
+string(SUBSTRING "${source}" ${from} ${length} extension)
+string(REGEX REPLACE "[^\n]" "" ends "${extension}")
+string(LENGTH "${ends}" lines)
+math(EXPR lines "${lines} - 1")
+if(lines GREATER MOST)
+  message(FATAL_ERROR "${SAMPLE}: the extension has ${lines} lines, and is to have ${MOST} at most")
+endif()
+message("${lines} lines")

@@ -1,0 +1,35 @@
+// New special cases of an operation of the library: one asked when a plan is made, one decided by types.
+#include <iostream>
+import lamina;
+using namespace lamina;
+
+// ---- the extension
+/// sqrt(x * x) is |x|, also where x * x overflows.
+value root_of_square(const special_call& c) {
+  value x = c.through(0, "square");
+  return x ? value(abs(x)) : value();
+}
+// The same for typed expressions, at compile time.
+template <class A, class B, class X>
+struct lamina::typed_case<expression<op::sqrt, A, expression<op::square, B, X>>> {
+  static auto rewrite(const auto& e) { return abs(e.operands.template get<0>().operands.template get<0>()); }
+};
+// ---- its use
+
+int main() {
+  vector<float> x{-3e30f, 4};
+  auto y = sqrt(square(x));                            // typed expressions: abs(x) by now
+  std::cout << evaluate(y) << "\n";
+
+  dynamic<float, 1> behind = square(x);                // the types do not tell, so the plan is asked
+  context where(1, target_isa());
+  std::cout << evaluate(sqrt(behind), where);
+  add_case(where, {"sqrt", &root_of_square});
+  std::cout << " " << evaluate(sqrt(behind), where) << "\n";
+
+  program p;                                           // values of a program, with options of their own
+  p.output("y", value(sqrt(square(p.input("x", {dtype::float32, {2}})))));
+  const shape extents[] = {{2}};
+  std::cout << make_plan(p, extents, target_isa())->lines()[0].what << ", "
+            << make_plan(p, extents, target_isa(), {.cases = {{"sqrt", &root_of_square}}})->lines()[0].what << "\n";
+}

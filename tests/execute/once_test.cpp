@@ -1,0 +1,146 @@
+// What is evaluated, how often, and what is left of it after an error.
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+// An operation that counts its runs.
+std::atomic<int> runs{0};
+struct counted_arguments { const float* in; float* out; std::int64_t count; };
+struct counted_op {
+  static constexpr std::string_view name = "counted";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void emit(emission& e) {
+    counted_arguments a{nullptr, nullptr, e.in_type(0).dims.size()};
+    e.step([](const void* arguments, void*) noexcept {
+      const auto& c = *static_cast<const counted_arguments*>(arguments);
+      ++runs;
+      for (std::int64_t i = 0; i < c.count; ++i) c.out[i] = c.in[i];
+    }, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
+  }
+};
+template <Symbolic X>
+constexpr auto counted(const X& x) { return apply<counted_op>({}, x); }
+
+int runs_of(const auto& f) {
+  runs = 0;
+  f();
+  return runs;
+}
+using list = std::vector<double>;
+template <class T>
+list numbers(const T& t) { return {t.data().begin(), t.data().end()}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(evaluated_once)
+
+BOOST_AUTO_TEST_CASE(building_computes_nothing) {
+  vector<float> x{1, 2};
+  auto before = memory::counters().allocations;
+  BOOST_TEST(runs_of([&] {
+    auto y = counted(x) * 2 + counted(x);
+    auto z = tanh(y) - y;
+    BOOST_TEST((z.shape() == shape{2}));
+  }) == 0);
+  BOOST_TEST(memory::counters().allocations == before);
+}
+
+BOOST_AUTO_TEST_CASE(one_object_and_equal_parts_run_once) {
+  vector<float> x{1, 2}, y{3, 4};
+  BOOST_TEST(runs_of([&] { auto c = counted(x); evaluate(c + c * c); }) == 1);
+  BOOST_TEST(runs_of([&] { evaluate(counted(x) + counted(x) * 2); }) == 1);            // built apart
+  BOOST_TEST(runs_of([&] { evaluate(counted(x) + counted(y)); }) == 2);
+  BOOST_TEST(runs_of([&] { vector<float> z = x; evaluate(counted(x) + counted(z)); }) == 1);   // a copy is the same
+  BOOST_TEST(runs_of([&] { auto d = make_dynamic(counted(x)); evaluate(d + counted(x)); }) == 1);
+  BOOST_TEST(runs_of([&] { evaluate(counted(x), counted(x) * 2); }) == 1);             // several results
+  BOOST_TEST(runs_of([&] {
+    eval_plan p;
+    auto a = p.add(counted(x)), b = p.add(counted(x) + y), c = p.add(counted(x));
+    p.run();
+    BOOST_TEST(numbers(a.value()) == (list{1, 2}), boost::test_tools::per_element());
+    BOOST_TEST(numbers(b.value()) == (list{4, 6}), boost::test_tools::per_element());
+    BOOST_TEST(numbers(c.value()) == (list{1, 2}), boost::test_tools::per_element());
+  }) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_result_is_never_computed_again) {
+  vector<float> x{1, 2};
+  auto y = evaluate(counted(x));                     // a tensor, which is an operand like any other
+  BOOST_TEST(runs_of([&] { evaluate(y + 1), evaluate(y * y), evaluate(y); }) == 0);
+  eval_plan p;
+  auto h = p.add(counted(x));
+  BOOST_TEST(runs_of([&] { p.run(), p.run(); }) == 1);
+  BOOST_TEST(runs_of([&] { evaluate(h.value() + 1); }) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_handle_is_read_after_the_run_alone) {
+  vector<float> x{1, 2};
+  eval_plan p;
+  auto h = p.add(x + 1);
+  BOOST_CHECK_THROW(h.value(), state_error);
+  auto copy = h;
+  p.run();
+  BOOST_TEST(numbers(copy.value()) == (list{2, 3}), boost::test_tools::per_element());
+  auto second = p.add(x + 2);                        // a second value in the same plan
+  BOOST_CHECK_THROW(second.value(), state_error);
+  p.run();
+  BOOST_TEST(numbers(second.value()) == (list{3, 4}), boost::test_tools::per_element());
+  BOOST_TEST(numbers(h.value()) == (list{2, 3}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(an_error_leaves_plan_and_operands_usable) {
+  std::vector<std::int64_t> labels{0, 7};
+  matrix<float> x{{1, 2}, {3, 4}};
+  auto at = borrow(std::span(labels), {2});
+  eval_plan p;
+  auto picked = p.add(pick(x, at));
+  auto sum = p.add(reduce_sum(x));
+  BOOST_CHECK_THROW(p.run(), value_error);
+  BOOST_CHECK_THROW(p.run(), value_error);           // the entries are still there
+  labels[1] = 1;
+  p.run();
+  BOOST_TEST(numbers(picked.value()) == (list{1, 4}), boost::test_tools::per_element());
+  BOOST_TEST(sum.value()() == 10);
+  BOOST_TEST(numbers(evaluate(x + 1)) == (list{2, 3, 4, 5}), boost::test_tools::per_element());
+  BOOST_CHECK_THROW(p.add(x + vector<float>(3)), shape_error);          // nothing is added
+  auto later = p.add(x * 2);
+  p.run();
+  BOOST_TEST(numbers(later.value()) == (list{2, 4, 6, 8}), boost::test_tools::per_element());
+  // An error inside a run of a plan whose data is read by the user's code.
+  struct failing : operand_base {
+    using world = lazy;
+    using element_type = float;
+    using extents_type = extents<dyn>;
+    bool* fails = nullptr;
+    lamina::shape shape() const { return {2}; }
+    void read(view<float> out) const {
+      if (*fails) throw std::runtime_error("not now");
+      out[0] = out[1] = 5;
+    }
+  };
+  bool fails = true;
+  auto y = failing{.fails = &fails} + 1;
+  BOOST_CHECK_THROW(evaluate(y), std::runtime_error);
+  fails = false;
+  BOOST_TEST(numbers(evaluate(y)) == (list{6, 6}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
