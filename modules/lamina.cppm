@@ -26,6 +26,7 @@ export import :op.loss;
 export import :op.random;
 export import :op.control;
 export import :expression.data;
+export import :op.recurrent;
 export import :expression;   // typed lazy expressions
 export import :expression.same;
 export import :expression.dynamic;

@@ -12,6 +12,7 @@ extern "C" const table* LAMINA_KERNEL(kernels)() noexcept {
       &LAMINA_KERNEL(conv),
       &LAMINA_KERNEL(elementwise),
       &LAMINA_KERNEL(reduce),
+      &LAMINA_KERNEL(cell),
   };
   return &kernels;
 }

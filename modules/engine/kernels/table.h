@@ -1,5 +1,6 @@
 // The kernels of one instruction set, as the planner sees them.
 #pragma once
+#include "cell.h"
 #include "conv.h"
 #include "elementwise.h"
 #include "gemm.h"
@@ -14,6 +15,7 @@ struct table {
   const conv_functions* conv;
   const elementwise_functions* elementwise;
   const reduce_functions* reduce;
+  const cell_functions* cell;
 };
 
 extern "C" {
@@ -27,6 +29,7 @@ extern const gemm_functions lamina_gemm_f32_functions_avx2, lamina_gemm_f64_func
 extern const gemm_functions lamina_gemm_f32_functions_avx512, lamina_gemm_f64_functions_avx512;
 extern const conv_functions lamina_conv_sse2, lamina_conv_avx2, lamina_conv_avx512;
 extern const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_avx2, lamina_elementwise_avx512;
+extern const cell_functions lamina_cell_sse2, lamina_cell_avx2, lamina_cell_avx512;
 extern const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512;
 }
 

@@ -44,6 +44,9 @@ export struct scan {
 /// Calls a pure program: one value for each of its outputs.   Errors: shape_error where an operand does not fit an input.
 export std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands);
 
+/// The gradient of an operation that computes what `forward` says: for rules that state no formula of their own.
+export void gradient_of_call(gradient_call& c, const program& forward);
+
 /// Runs a program once for each position of sequences, in order or from the last position to the first.
 /// Shapes:  sequences [T, ...] of one length T; the program's inputs are the carries, the sequences without their first
 ///          axis, and the invariants; its outputs are the next carries, of the same types, and what each turn gives, [...].

@@ -43,8 +43,7 @@ std::vector<value> call(std::shared_ptr<const program> subprogram, view<const va
 }
 
 // A call of the program that computes the gradients of the subprogram's inputs from its inputs and the gradients of its outputs.
-void op::call::gradient(gradient_call& c) {
-  const program& forward = *c.of.subprograms[0];
+void gradient_of_call(gradient_call& c, const program& forward) {
   auto backward = std::make_shared<program>();
   std::vector<value> arguments, inputs, of, start, wanted;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
@@ -67,6 +66,7 @@ void op::call::gradient(gradient_call& c) {
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
     if (c.wanted[i]) c.out[i] = results[next++];
 }
+void op::call::gradient(gradient_call& c) { gradient_of_call(c, *c.of.subprograms[0]); }
 
 // ---- scan -----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,120 @@
+// The recurrent cells of one instruction set.
+#include "cell.h"
+
+#include "micro.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace {
+
+// What a row is walked in: registers of float, single doubles.
+struct floats {
+  using type = vf;
+  using element = float;
+  static constexpr long lanes = width<float>;
+  LAMINA_INLINE static vf get(const void* p, long i, long n) { return load(static_cast<const float*>(p) + i, first<float>(static_cast<int>(n))); }
+  LAMINA_INLINE static void put(void* p, long i, long n, vf x) { store(static_cast<float*>(p) + i, x, first<float>(static_cast<int>(n))); }
+  LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid(x); }
+  LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh(x); }
+};
+struct doubles {
+  using type = double;
+  using element = double;
+  static constexpr long lanes = 1;
+  LAMINA_INLINE static double get(const void* p, long i, long) { return static_cast<const double*>(p)[i]; }
+  LAMINA_INLINE static void put(void* p, long i, long, double x) { static_cast<double*>(p)[i] = x; }
+  LAMINA_INLINE static double sigmoid(double x) { return micro::sigmoid_f64::run(x); }
+  LAMINA_INLINE static double tanh(double x) { return micro::tanh_f64::run(x); }
+};
+
+template <class L>
+LAMINA_INLINE void lstm(const lstm_args& a) {
+  using T = typename L::type;
+  const long h = a.hidden;
+  for (long r = 0; r < a.rows; ++r)
+    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
+      const long n = h - j, g = r * 4 * h + j, at = r * h + j;
+      const T i = L::sigmoid(L::get(a.gates, g, n)), f = L::sigmoid(L::get(a.gates, g + h, n));
+      const T u = L::tanh(L::get(a.gates, g + 2 * h, n)), o = L::sigmoid(L::get(a.gates, g + 3 * h, n));
+      const T next = f * L::get(a.cell, at, n) + i * u;
+      L::put(a.next_out, at, n, next);
+      L::put(a.out, at, n, o * L::tanh(next));
+    }
+}
+template <class L>
+LAMINA_INLINE void lstm_grad(const lstm_args& a) {
+  using T = typename L::type;
+  const long h = a.hidden;
+  const T one(typename L::element(1));
+  for (long r = 0; r < a.rows; ++r)
+    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
+      const long n = h - j, g = r * 4 * h + j, at = r * h + j;
+      const T i = L::sigmoid(L::get(a.gates, g, n)), f = L::sigmoid(L::get(a.gates, g + h, n));
+      const T u = L::tanh(L::get(a.gates, g + 2 * h, n)), o = L::sigmoid(L::get(a.gates, g + 3 * h, n));
+      const T t = L::tanh(L::get(a.next, at, n)), dh = L::get(a.out_gradient, at, n), cell = L::get(a.cell, at, n);
+      const T dc = L::get(a.next_gradient, at, n) + dh * o * (one - t * t);
+      L::put(a.gates_gradient, g, n, dc * u * (i * (one - i)));
+      L::put(a.gates_gradient, g + h, n, dc * cell * (f * (one - f)));
+      L::put(a.gates_gradient, g + 2 * h, n, dc * i * (one - u * u));
+      L::put(a.gates_gradient, g + 3 * h, n, dh * t * (o * (one - o)));
+      L::put(a.cell_gradient, at, n, dc * f);
+    }
+}
+template <class L>
+LAMINA_INLINE void gru(const gru_args& a) {
+  using T = typename L::type;
+  const long h = a.hidden;
+  for (long r = 0; r < a.rows; ++r)
+    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
+      const long n = h - j, g = r * 3 * h + j, at = r * h + j;
+      const T reset = L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n));
+      const T z = L::sigmoid(L::get(a.x, g + h, n) + L::get(a.h, g + h, n));
+      const T u = L::tanh(L::get(a.x, g + 2 * h, n) + reset * L::get(a.h, g + 2 * h, n));
+      L::put(a.out, at, n, u + z * (L::get(a.state, at, n) - u));
+    }
+}
+template <class L>
+LAMINA_INLINE void gru_grad(const gru_args& a) {
+  using T = typename L::type;
+  const long h = a.hidden;
+  const T one(typename L::element(1));
+  for (long r = 0; r < a.rows; ++r)
+    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
+      const long n = h - j, g = r * 3 * h + j, at = r * h + j;
+      const T hn = L::get(a.h, g + 2 * h, n), reset = L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n));
+      const T z = L::sigmoid(L::get(a.x, g + h, n) + L::get(a.h, g + h, n));
+      const T u = L::tanh(L::get(a.x, g + 2 * h, n) + reset * hn), d = L::get(a.out_gradient, at, n);
+      const T du = d * (one - z) * (one - u * u), dz = d * (L::get(a.state, at, n) - u) * (z * (one - z));
+      const T dr = du * hn * (reset * (one - reset));
+      L::put(a.x_gradient, g, n, dr);
+      L::put(a.x_gradient, g + h, n, dz);
+      L::put(a.x_gradient, g + 2 * h, n, du);
+      L::put(a.h_gradient, g, n, dr);
+      L::put(a.h_gradient, g + h, n, dz);
+      L::put(a.h_gradient, g + 2 * h, n, du * reset);
+      L::put(a.state_gradient, at, n, d * z);
+    }
+}
+
+}  // namespace
+}  // namespace LAMINA_KERNEL_SET
+
+extern "C" {
+
+void LAMINA_KERNEL(lstm_f32)(const void* p, void*) noexcept { lstm<floats>(*static_cast<const lstm_args*>(p)); }
+void LAMINA_KERNEL(lstm_f64)(const void* p, void*) noexcept { lstm<doubles>(*static_cast<const lstm_args*>(p)); }
+void LAMINA_KERNEL(lstm_grad_f32)(const void* p, void*) noexcept { lstm_grad<floats>(*static_cast<const lstm_args*>(p)); }
+void LAMINA_KERNEL(lstm_grad_f64)(const void* p, void*) noexcept { lstm_grad<doubles>(*static_cast<const lstm_args*>(p)); }
+void LAMINA_KERNEL(gru_f32)(const void* p, void*) noexcept { gru<floats>(*static_cast<const gru_args*>(p)); }
+void LAMINA_KERNEL(gru_f64)(const void* p, void*) noexcept { gru<doubles>(*static_cast<const gru_args*>(p)); }
+void LAMINA_KERNEL(gru_grad_f32)(const void* p, void*) noexcept { gru_grad<floats>(*static_cast<const gru_args*>(p)); }
+void LAMINA_KERNEL(gru_grad_f64)(const void* p, void*) noexcept { gru_grad<doubles>(*static_cast<const gru_args*>(p)); }
+
+extern constinit const cell_functions LAMINA_KERNEL(cell) = {{LAMINA_KERNEL(lstm_f32), LAMINA_KERNEL(lstm_f64)},
+                                                             {LAMINA_KERNEL(lstm_grad_f32), LAMINA_KERNEL(lstm_grad_f64)},
+                                                             {LAMINA_KERNEL(gru_f32), LAMINA_KERNEL(gru_f64)},
+                                                             {LAMINA_KERNEL(gru_grad_f32), LAMINA_KERNEL(gru_grad_f64)}};
+
+}  // extern "C"
+
+}  // namespace lamina::kernels

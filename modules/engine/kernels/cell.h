@@ -1,0 +1,28 @@
+// The elementwise part of recurrent steps: what follows the matrix products of an LSTM or a GRU, forward and backward.
+#pragma once
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+/// Contiguous rows: gates [rows, 4 hidden] in the order i f g o, the others [rows, hidden].
+/// Forward: next = s(f) cell + s(i) tanh(g), out = s(o) tanh(next), s the logistic function.
+/// Backward: from gates, cell, next and the gradients of out and next, those of gates and cell.
+struct lstm_args {
+  const void *gates, *cell, *next, *out_gradient, *next_gradient;
+  void *out, *next_out, *gates_gradient, *cell_gradient;
+  long rows, hidden;
+};
+/// Contiguous rows: input and state gates [rows, 3 hidden] in the order r z n, the others [rows, hidden].
+/// Forward: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), out = n + z (state - n).
+struct gru_args {
+  const void *x, *h, *state, *out_gradient;
+  void *out, *x_gradient, *h_gradient, *state_gradient;
+  long rows, hidden;
+};
+
+struct cell_functions {
+  kernel lstm[2], lstm_grad[2], gru[2], gru_grad[2];  // [f32, f64]
+};
+extern "C" const cell_functions lamina_cell_sse2, lamina_cell_avx2, lamina_cell_avx512;
+
+}  // namespace lamina::kernels
