@@ -43,6 +43,7 @@ export import :layer.pool;
 export import :layer.regular;
 export import :layer.combine;
 export import :layer.source;
+export import :layer.recurrent;
 export import :topology.analysis;
 export import :topology;     // sequential, topology, connect
 export import :topology.steer;   // scopes that know policies

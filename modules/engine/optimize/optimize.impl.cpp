@@ -370,7 +370,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       std::vector<value> operands;
       for (const auto& v : in) {
         const node& c = node_of(v);
-        operands.push_back(alone.constant(c.kind == node_kind::constant ? c.constant : any_tensor(c.results[0])));
+        operands.push_back(alone.constant(c.kind == node_kind::constant ? c.constant : any_tensor(v.type())));
       }
       value_id at = alone.add(*copy.op, copy.attributes, operands);
       alone.output("folded", value(&alone, at));

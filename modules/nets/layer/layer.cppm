@@ -52,6 +52,23 @@ constexpr auto with_policy(const S& scope, F&& f) {
     return f(Kind{});
 }
 
+// Memory for one constant evaluation: vector(n) is not usable there with libstdc++ 12.
+template <class T>
+struct work_array {
+  T* data;
+  std::size_t size;
+  constexpr explicit work_array(std::size_t n) : data(new T[n]{}), size(n) {}
+  constexpr ~work_array() { delete[] data; }
+  work_array(const work_array&) = delete;
+  work_array& operator=(const work_array&) = delete;
+  constexpr T& operator[](std::size_t i) { return data[i]; }
+  constexpr T& operator[](int i) { return data[i]; }
+  constexpr view<T> all() { return {data, size}; }
+};
+
+constexpr void list_names(text& t, view<const label> names) {
+  for (std::size_t i = 0; i < names.size(); ++i) t << (i ? ", `" : " `") << names[i] << "`";
+}
 // ---- what a layer says of itself ------------------------------------------------------------------------------------
 
 export namespace detail {

@@ -52,6 +52,9 @@ export struct trace_walk {
   bool (*trainable)(view<const label> path) = nullptr;
   traced_leaves* leaves = nullptr;                        // where states become inputs; the store is not used then
   const name_map* names = nullptr;                        // of states that stand for others
+  // In the turn of a scan: the walk around it, and which of its values the turn reads, each with its value here.
+  trace_walk* outer = nullptr;
+  std::vector<std::pair<value, value>> captured{};
 };
 
 /// The scope in which layers run over values of a program: parameters are states found by their path.
@@ -86,6 +89,22 @@ export class trace_scope {
     if constexpr (detail::output_count<L>() == 1) return out[0];
     else return out;
   }
+  /// Walks along the first axis of sequences of one length: `turn(scope, carries, slices, results)` is run once and
+  /// gives the next carries, then what each turn gives. `results` are the last carries, then the others stacked along a
+  /// new first axis. `Self` is the scope that the layers of the turn see: this class, or one made of it.
+  template <class Self, class F>
+  void scan(const Self&, view<const value> carries, view<const value> sequences, view<value> results, F turn, bool reverse) const {
+    auto body = std::make_shared<program>();
+    trace_walk inner = turn_walk(*body);
+    std::vector<value> first = turn_inputs(*body, carries, false), slices = turn_inputs(*body, sequences, true), made(results.size());
+    trace_scope base = *this;
+    base.walk_ = &inner;
+    Self scope(base);
+    turn(scope, view<const value>(first), view<const value>(slices), view<value>(made));
+    finish_scan(std::move(body), inner, carries, sequences, made, results, reverse);
+  }
+  /// In a turn: a value of the program around it, the same in every turn.
+  value outside(const value& v) const;
   /// Called before each layer: errors then begin with its path.
   template <Layer L>
   bool enter(const L& layer, view<const value> in) const {
@@ -110,6 +129,11 @@ export class trace_scope {
   value leaf(const std::string& path, const tensor_type& type, const initialiser& how, state_role role, bool trainable) const;
   bool is_trainable(std::string_view name) const;
   std::string where(std::string_view kind) const;
+  trace_walk turn_walk(program& body) const;
+  static std::vector<value> turn_inputs(program& body, view<const value> outer, bool sliced);
+  void finish_scan(std::shared_ptr<program> body, const trace_walk& inner, view<const value> carries, view<const value> sequences,
+                   view<const value> made, view<value> results, bool reverse) const;
+  trace_scope around() const;
   trace_walk* walk_;
   std::vector<label> path_;
 };

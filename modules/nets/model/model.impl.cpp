@@ -7,6 +7,7 @@ import :execute;
 import :io;
 import :model;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :optimize;
 import :parameter;
@@ -50,7 +51,48 @@ bool trace_scope::is_trainable(std::string_view name) const {
   return !walk_->trainable || walk_->trainable(names);
 }
 
+// ---- turns of scans: programs of their own, which read what stands around them as operands of the scan
+
+trace_walk trace_scope::turn_walk(program& body) const {
+  body.path = walk_->into.path;
+  return {body, walk_->store, walk_->seed, walk_->element, walk_->training, false, walk_->trainable, nullptr, nullptr, walk_, {}};
+}
+std::vector<value> trace_scope::turn_inputs(program& body, view<const value> outer, bool sliced) {
+  std::vector<value> inputs;
+  for (const auto& v : outer) {
+    tensor_type t = v.type();
+    if (sliced) {
+      for (int k = 1; k < t.dims.rank; ++k) t.dims[k - 1] = t.dims[k];
+      t.dims.rank = std::max(t.dims.rank - 1, 0);
+    }
+    inputs.push_back(body.input(sliced ? "sequence" : "carry", t));
+  }
+  return inputs;
+}
+void trace_scope::finish_scan(std::shared_ptr<program> body, const trace_walk& inner, view<const value> carries, view<const value> sequences,
+                              view<const value> made, view<value> results, bool reverse) const {
+  for (const auto& v : made) body->output("result", v);
+  body->path.clear();
+  std::vector<value> invariants;
+  for (const auto& c : inner.captured) invariants.push_back(c.first);
+  auto found = lamina::scan(std::move(body), carries, sequences, invariants, reverse);
+  std::copy(found.begin(), found.end(), results.begin());
+}
+trace_scope trace_scope::around() const {
+  trace_scope s = *this;
+  s.walk_ = walk_->outer;
+  return s;
+}
+value trace_scope::outside(const value& v) const {
+  if (!walk_->outer) return v;
+  value near = v.same(value()) || &v.owner() == &walk_->outer->into ? v : around().outside(v);
+  for (const auto& [outer, inner] : walk_->captured)
+    if (outer.same(near)) return inner;
+  return walk_->captured.emplace_back(near, walk_->into.input("invariant", near.type())).second;
+}
+
 value trace_scope::parameter(std::string_view name, const shape& dims, const initialiser& how) const {
+  if (walk_->outer) return outside(around().parameter(name, dims, how));
   auto path = full(name);
   tensor_type type{walk_->element, dims};
   if (walk_->leaves) return leaf(path, type, how, state_role::parameter, is_trainable(name));
@@ -59,6 +101,7 @@ value trace_scope::parameter(std::string_view name, const shape& dims, const ini
   return walk_->into.state(path, type);
 }
 value trace_scope::state(std::string_view name, const shape& dims, double initial) const {
+  if (walk_->outer) return outside(around().state(name, dims, initial));
   auto path = full(name);
   tensor_type type{walk_->element, dims};
   if (walk_->leaves) return leaf(path, type, initialiser::constant(initial), state_role::statistic, false);
@@ -68,11 +111,13 @@ value trace_scope::state(std::string_view name, const shape& dims, double initia
 }
 void trace_scope::assign(const value& state, const value& v) const {
   if (!walk_->training) return;
+  if (walk_->outer) refuse("a layer in the turn of a recurrent layer cannot keep running statistics");
   if (!walk_->leaves) return walk_->into.assign(state, v);
   for (std::size_t i = 0; i < walk_->leaves->all.size(); ++i)
     if (walk_->leaves->all[i].at.same(state)) walk_->leaves->assigned.emplace_back(i, v);
 }
 value trace_scope::random_state() const {
+  if (walk_->outer) return outside(around().random_state());
   tensor_type type{dtype::int64, shape{2}};
   if (walk_->leaves) return leaf(std::string(generator_name), type, {}, state_role::generator, false);
   if (!walk_->store.find(generator_name)) {
@@ -85,7 +130,7 @@ value trace_scope::random_state() const {
 }
 
 std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs) {
-  trace_walk walk{into, store, seed, d.element, training, false, d.trainable, nullptr, d.names.empty() ? nullptr : &d.names};
+  trace_walk walk{into, store, seed, d.element, training, false, d.trainable, nullptr, d.names.empty() ? nullptr : &d.names, nullptr, {}};
   trace_scope scope(walk);
   std::vector<value> out(d.outputs.size());
   d.trace(scope, inputs, view<value>(out));

@@ -65,6 +65,48 @@ export class type_scope {
   constexpr auto operator()(std::string_view name, const L& layer, const V&... in) const {
     return call(nested(label(name)), layer, in...);
   }
+  /// One turn stands for all: carries keep their types.
+  template <class Self, class F>
+  constexpr void scan(const Self& self, view<const traced> carries, view<const traced> sequences, view<traced> results,
+                      F turn, bool /*reverse*/) const {
+    for (auto& r : results) r = made(element_, {});
+    if (failed()) return;
+    work_array<traced> slices(sequences.size()), given(results.size());
+    dim length = dyn;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      shape s = sequences[i].type.dims;
+      if (s.rank == 0) return refuse("a sequence is a number; its first axis is the one to walk along");
+      if (!may_equal(length, s[0])) {
+        *walk_->why << "the sequences differ in length: " << length << " and " << s[0];
+        return;
+      }
+      length = better(length, s[0]);
+      for (int k = 1; k < s.rank; ++k) s[k - 1] = s[k];
+      --s.rank;
+      slices[i] = made(sequences[i].type.element, s);
+    }
+    Self scope(self);
+    turn(scope, carries, view<const traced>(slices.data, slices.size), view<traced>(given.data, given.size));
+    if (failed()) return;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const tensor_type& t = given[i].type;
+      shape s{length};
+      for (int k = 0; k < t.dims.rank; ++k) s.push_back(t.dims[k]);
+      if (i >= carries.size()) {
+        results[i] = made(t.element, s);
+        continue;
+      }
+      const tensor_type& before = carries[i].type;
+      bool same = before.element == t.element && before.dims.rank == t.dims.rank;
+      for (int k = 0; same && k < t.dims.rank; ++k) same = may_equal(before.dims[k], t.dims[k]);
+      if (!same) {
+        *walk_->why << "what is carried from turn to turn is " << before << " and a turn makes " << t << " of it";
+        return;
+      }
+      results[i] = carries[i];
+    }
+  }
+  constexpr const traced& outside(const traced& v) const { return v; }
   /// Refuses to run: what is wrong, in words.
   constexpr void refuse(std::string_view why) const {
     if (!failed()) *walk_->why << why;

@@ -29,6 +29,12 @@ class steered : public Base {
     return Base::with_path([&](view<const label> path) { return P::template visit<Kind>(path, f); });
   }
 
+  /// Calls f with each policy in force here.
+  template <class F>
+  constexpr void each_policy(F f) const {
+    Base::with_path([&](view<const label> path) { P::each_at(path, f); });
+  }
+
   /// A parameter, which begins as the policies have it, else as the layer does.
   constexpr auto parameter(std::string_view name, const shape& dims, const initialiser& how) const {
     return Base::parameter(name, dims, beginning(name, how));

@@ -1,0 +1,338 @@
+// Recurrent layers against the formulas written out in double, and their gradients against differences.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+#include "gradient_check.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+using values = std::vector<value>;
+using table = std::map<std::string, array>;
+
+// A scope whose parameters are given.
+struct given_scope : trace_scope {
+  static inline std::map<std::string, value> all;
+  explicit given_scope(const trace_scope& s) : trace_scope(s) {}
+  given_scope nested(const label& name) const { return given_scope(trace_scope::nested(name)); }
+  value parameter(std::string_view name, const shape& dims, const initialiser&) const {
+    auto found = all.find(std::string(name));
+    if (found == all.end()) throw std::runtime_error("no parameter " + std::string(name));
+    BOOST_TEST(found->second.shape().string() == dims.string());
+    return outside(found->second);
+  }
+};
+
+// The layer over inputs and parameters, all as inputs of one program.
+template <class L>
+values run(const L& layer, const values& in, const std::vector<std::string>& names, std::size_t inputs, dtype element) {
+  given_scope::all.clear();
+  for (std::size_t i = 0; i < names.size(); ++i) given_scope::all.emplace(names[i], in[inputs + i]);
+  parameter_store store;
+  trace_walk walk{in[0].owner(), store, 0, element, false, false, nullptr, nullptr, {}};
+  given_scope scope{trace_scope(walk)};
+  values out(detail::layer_outputs(layer).size());
+  detail::run_layer(scope, layer, view<const value>(in.data(), inputs), view<value>(out));
+  return out;
+}
+struct prepared {
+  std::vector<array> in;
+  std::vector<std::string> names;
+  std::size_t inputs;
+};
+template <class L>
+prepared with_parameters(const L&, std::vector<array> in, const table& parameters) {
+  prepared p{std::move(in), {}, 0};
+  p.inputs = p.in.size();
+  for (const auto& [name, a] : parameters) {
+    p.names.push_back(name);
+    p.in.push_back(a);
+  }
+  return p;
+}
+template <class L>
+std::vector<array> outcomes(const L& layer, const std::vector<array>& in, const table& parameters) {
+  auto p = with_parameters(layer, in, parameters);
+  return results_of(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
+}
+template <class L>
+void check_layer(std::string_view name, const L& layer, const std::vector<array>& in, const table& parameters) {
+  auto p = with_parameters(layer, in, parameters);
+  auto report = check_gradient(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
+  BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, name << ": error " << report.worst << ", " << report.where);
+}
+
+array real(const shape& s, int seed) { return random_array(dtype::float64, s, seed, -0.8, 0.8); }
+array lengths_of(const std::vector<double>& v) { return array_of(dtype::int64, {dim(v.size())}, v); }
+
+// ---- the formulas -----------------------------------------------------------------------------------------------------
+
+double sigma(double x) { return 1 / (1 + std::exp(-x)); }
+using row = std::vector<double>;
+// W x + b for W [out, in] from row `from` on.
+row affine(const array& w, const row& x, const array* b, std::size_t from, std::size_t rows) {
+  row y(rows);
+  auto in = x.size();
+  for (std::size_t o = 0; o < rows; ++o) {
+    y[o] = b ? b->values[from + o] : 0;
+    for (std::size_t i = 0; i < in; ++i) y[o] += w.values[(from + o) * in + i] * x[i];
+  }
+  return y;
+}
+struct cell_state { row h, c; };
+using stepper = std::function<cell_state(const row& x, const cell_state& before, const std::string& suffix)>;
+
+cell_state lstm_formula(const table& p, const row& x, const cell_state& m, const std::string& s, bool peephole = false) {
+  auto n = m.h.size();
+  auto gate = [&](std::size_t k) {
+    row a = affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), k * n, n), b = affine(p.at("weight_hh" + s), m.h, &p.at("bias_hh" + s), k * n, n);
+    for (std::size_t j = 0; j < n; ++j) a[j] += b[j];
+    return a;
+  };
+  row i = gate(0), f = gate(1), g = gate(2), o = gate(3);
+  cell_state next = m;
+  auto see = [&](std::size_t k, std::size_t j, double c) { return peephole ? p.at("weight_p" + s).values[k * n + j] * c : 0; };
+  for (std::size_t j = 0; j < n; ++j) {
+    next.c[j] = sigma(f[j] + see(1, j, m.c[j])) * m.c[j] + sigma(i[j] + see(0, j, m.c[j])) * std::tanh(g[j]);
+    next.h[j] = sigma(o[j] + see(2, j, next.c[j])) * std::tanh(next.c[j]);
+  }
+  return next;
+}
+cell_state gru_formula(const table& p, const row& x, const cell_state& m, const std::string& s, nn::gru_form form) {
+  auto n = m.h.size();
+  auto of_x = [&](std::size_t k) { return affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), k * n, n); };
+  auto of_h = [&](std::size_t k, const row& h) { return affine(p.at("weight_hh" + s), h, &p.at("bias_hh" + s), k * n, n); };
+  row xr = of_x(0), xz = of_x(1), xn = of_x(2), hr = of_h(0, m.h), hz = of_h(1, m.h), hn = of_h(2, m.h), reset(n);
+  for (std::size_t j = 0; j < n; ++j) reset[j] = sigma(xr[j] + hr[j]) * m.h[j];
+  if (form != nn::gru_form::reset_after) hn = of_h(2, reset);
+  cell_state next = m;
+  for (std::size_t j = 0; j < n; ++j) {
+    double r = sigma(xr[j] + hr[j]), z = sigma(xz[j] + hz[j]), u = std::tanh(xn[j] + (form == nn::gru_form::reset_after ? r * hn[j] : hn[j]));
+    next.h[j] = form == nn::gru_form::reversed ? z * u + (1 - z) * m.h[j] : (1 - z) * u + z * m.h[j];
+  }
+  return next;
+}
+cell_state rnn_formula(const table& p, const row& x, const cell_state& m, const std::string& s) {
+  row a = affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), 0, m.h.size()), b = affine(p.at("weight_hh" + s), m.h, &p.at("bias_hh" + s), 0, m.h.size());
+  cell_state next = m;
+  for (std::size_t j = 0; j < a.size(); ++j) next.h[j] = std::tanh(a[j] + b[j]);
+  return next;
+}
+
+// Layers and directions over x [T, N, I]; what comes after a sample's length counts nothing.
+struct walked { array output, hn, cn; };
+walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t directions, const stepper& step, const array* h0, const array* c0, const array* lengths) {
+  auto turns = static_cast<std::size_t>(x.shape().at(0)), samples = static_cast<std::size_t>(x.shape().at(1));
+  std::vector<std::vector<row>> now(turns, std::vector<row>(samples));
+  auto in = static_cast<std::size_t>(x.shape().at(2));
+  for (std::size_t t = 0; t < turns; ++t)
+    for (std::size_t n = 0; n < samples; ++n) now[t][n].assign(x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n) * in), x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n + 1) * in));
+  walked w;
+  for (std::size_t l = 0; l < layers; ++l) {
+    std::vector<std::vector<row>> next(turns, std::vector<row>(samples, row(directions * hidden)));
+    for (std::size_t d = 0; d < directions; ++d)
+      for (std::size_t n = 0; n < samples; ++n) {
+        cell_state m{row(hidden), row(hidden)};
+        for (std::size_t j = 0; j < hidden; ++j) {
+          auto at = ((l * directions + d) * samples + n) * hidden + j;
+          if (h0) m.h[j] = h0->values[at];
+          if (c0) m.c[j] = c0->values[at];
+        }
+        for (std::size_t k = 0; k < turns; ++k) {
+          auto t = d ? turns - 1 - k : k;
+          if (lengths && static_cast<double>(t) >= lengths->values[n]) continue;
+          m = step(now[t][n], m, "_l" + std::to_string(l) + (d ? "_reverse" : ""));
+          for (std::size_t j = 0; j < hidden; ++j) next[t][n][d * hidden + j] = m.h[j];
+        }
+        w.hn.values.insert(w.hn.values.end(), m.h.begin(), m.h.end());
+        w.cn.values.insert(w.cn.values.end(), m.c.begin(), m.c.end());
+      }
+    now = next;
+  }
+  for (const auto& t : now)
+    for (const auto& n : t) w.output.values.insert(w.output.values.end(), n.begin(), n.end());
+  return w;
+}
+table parameters(std::int64_t gates, std::int64_t in, std::int64_t hidden, std::int64_t layers = 1, std::int64_t directions = 1, bool peephole = false) {
+  table p;
+  int seed = 100;
+  for (std::int64_t l = 0; l < layers; ++l)
+    for (std::int64_t d = 0; d < directions; ++d) {
+      auto s = "_l" + std::to_string(l) + (d ? "_reverse" : "");
+      p["weight_ih" + s] = real({dim(gates * hidden), dim(l ? directions * hidden : in)}, ++seed);
+      p["weight_hh" + s] = real({dim(gates * hidden), dim(hidden)}, ++seed);
+      p["bias_ih" + s] = real({dim(gates * hidden)}, ++seed);
+      p["bias_hh" + s] = real({dim(gates * hidden)}, ++seed);
+      if (peephole) p["weight_p" + s] = real({dim(3 * hidden)}, ++seed);
+    }
+  return p;
+}
+void check_close(const std::vector<double>& a, const std::vector<double>& b, std::string_view what) {
+  BOOST_REQUIRE_EQUAL(a.size(), b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+  BOOST_CHECK_MESSAGE(worst < 1e-12, what << ": off by " << worst);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(recurrent_layers)
+
+BOOST_AUTO_TEST_CASE(lstm_is_its_formula) {
+  for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {4, 2, 3, 5, 1, 1}, {3, 1, 2, 17, 2, 1}, {5, 3, 2, 4, 1, 2}, {3, 2, 3, 3, 2, 2}})
+    for (bool peephole : {false, true}) {
+      auto p = parameters(4, i, h, layers, directions, peephole);
+      array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2), c0 = real(h0.shape(), 3);
+      auto formula = [&](const row& r, const cell_state& m, const std::string& s) { return lstm_formula(p, r, m, s, peephole); };
+      nn::lstm plain{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = directions == 2, .peephole = peephole};
+      auto size = [](auto v) { return static_cast<std::size_t>(v); };
+      check_close(outcomes(plain, {x}, p)[0].values, walk(x, size(h), size(layers), size(directions), formula, nullptr, nullptr, nullptr).output.values, "lstm");
+      auto full = plain;
+      full.states = true;
+      auto r = outcomes(full, {x, h0, c0}, p);
+      auto w = walk(x, size(h), size(layers), size(directions), formula, &h0, &c0, nullptr);
+      check_close(r[0].values, w.output.values, "lstm with states");
+      check_close(r[1].values, w.hn.values, "hn");
+      check_close(r[2].values, w.cn.values, "cn");
+      full.lengths = true;
+      std::vector<double> l(size(n));
+      for (std::size_t k = 0; k < l.size(); ++k) l[k] = static_cast<double>((static_cast<std::int64_t>(k) * 2 + 1) % (t + 1));
+      auto counts = lengths_of(l);
+      r = outcomes(full, {x, h0, c0, counts}, p);
+      w = walk(x, size(h), size(layers), size(directions), formula, &h0, &c0, &counts);
+      check_close(r[0].values, w.output.values, "lstm with lengths");
+      check_close(r[1].values, w.hn.values, "hn with lengths");
+      check_close(r[2].values, w.cn.values, "cn with lengths");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(gru_is_its_formula_in_three_forms) {
+  for (auto form : {nn::gru_form::reset_after, nn::gru_form::reset_before, nn::gru_form::reversed})
+    for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {4, 2, 3, 5, 1, 1}, {3, 1, 2, 17, 2, 2}}) {
+      auto p = parameters(3, i, h, layers, directions);
+      array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2);
+      auto formula = [&](const row& r, const cell_state& m, const std::string& s) { return gru_formula(p, r, m, s, form); };
+      nn::gru layer{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = directions == 2, .states = true, .form = form};
+      auto r = outcomes(layer, {x, h0}, p);
+      auto w = walk(x, static_cast<std::size_t>(h), static_cast<std::size_t>(layers), static_cast<std::size_t>(directions), formula, &h0, nullptr, nullptr);
+      check_close(r[0].values, w.output.values, "gru");
+      check_close(r[1].values, w.hn.values, "hn");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rnn_is_its_formula) {
+  auto p = parameters(1, 3, 4, 2);
+  array x = real({4, 2, 3}, 1);
+  auto w = walk(x, 4, 2, 1, [&](const row& r, const cell_state& m, const std::string& s) { return rnn_formula(p, r, m, s); }, nullptr, nullptr, nullptr);
+  nn::rnn layer{3, 4, 2};
+  check_close(outcomes(layer, {x}, p)[0].values, w.output.values, "rnn");
+  // batch_first: the same with the first two axes exchanged
+  array first{{dtype::float64, {2, 4, 3}}, std::vector<double>(24)};
+  for (std::size_t t = 0; t < 4; ++t)
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t k = 0; k < 3; ++k) first.values[(n * 4 + t) * 3 + k] = x.values[(t * 2 + n) * 3 + k];
+  layer.batch_first = true;
+  auto y = outcomes(layer, {first}, p)[0];
+  BOOST_TEST(y.shape().string() == "[2x4x4]");
+  for (std::size_t t = 0; t < 4; ++t)
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t k = 0; k < 4; ++k) BOOST_CHECK_SMALL(y.values[(n * 4 + t) * 4 + k] - w.output.values[(t * 2 + n) * 4 + k], 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
+  auto p = parameters(4, 3, 4);
+  table cell;
+  for (const auto& [name, a] : p) cell[name.substr(0, name.size() - 3)] = a;
+  array x = real({5, 2, 3}, 1), h0 = real({1, 2, 4}, 2), c0 = real({1, 2, 4}, 3);
+  auto w = walk(x, 4, 1, 1, [&](const row& r, const cell_state& m, const std::string& s) { return lstm_formula(p, r, m, s); }, &h0, &c0, nullptr);
+  array h = h0, c = c0;
+  h.type.dims = c.type.dims = {2, 4};
+  nn::recurrent<nn::lstm_cell> layer{{3, 4}};
+  auto r = outcomes(layer, {x, h, c}, cell);
+  check_close(r[0].values, w.output.values, "recurrent lstm_cell");
+  BOOST_TEST(r[1].shape().string() == "[5x2x4]");
+  // another axis
+  nn::recurrent<nn::gru_step> second{.step = {3, 4}, .sequences = {nn::sequence_port{"input", 1}, nn::sequence_port{""}, nn::sequence_port{""}, nn::sequence_port{""}}, .output_axis = 1};
+  table g;
+  int seed = 7;
+  for (std::string name : {"Wz", "Wr", "W"}) g[name] = real({3, 4}, ++seed);
+  for (std::string name : {"Uz", "Ur", "U"}) g[name] = real({4, 4}, ++seed);
+  array y = real({2, 5, 3}, 4);
+  auto out = outcomes(second, {y, h}, g)[0];
+  BOOST_TEST(out.shape().string() == "[2x5x4]");
+  for (std::size_t n = 0; n < 2; ++n) {
+    row state(h.values.begin() + static_cast<std::ptrdiff_t>(n * 4), h.values.begin() + static_cast<std::ptrdiff_t>(n * 4 + 4));
+    for (std::size_t t = 0; t < 5; ++t) {
+      auto by = [&](const std::string& name, const row& v) {
+        row s(4);
+        for (std::size_t i = 0; i < v.size(); ++i)
+          for (std::size_t j = 0; j < 4; ++j) s[j] += v[i] * g[name].values[i * 4 + j];
+        return s;
+      };
+      row in(y.values.begin() + static_cast<std::ptrdiff_t>((n * 5 + t) * 3), y.values.begin() + static_cast<std::ptrdiff_t>((n * 5 + t) * 3 + 3));
+      row xz = by("Wz", in), xr = by("Wr", in), xn = by("W", in), hz = by("Uz", state), hr = by("Ur", state), next(4), reset(4);
+      for (std::size_t j = 0; j < 4; ++j) reset[j] = state[j] * sigma(xr[j] + hr[j]);
+      row hn = by("U", reset);
+      for (std::size_t j = 0; j < 4; ++j) {
+        double z = sigma(xz[j] + hz[j]), u = std::tanh(hn[j] + xn[j]);
+        next[j] = u * z + state[j] * (1 - z);
+        BOOST_CHECK_SMALL(out.values[(n * 5 + t) * 4 + j] - next[j], 1e-12);
+      }
+      state = next;
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_all_operands) {
+  for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {3, 2, 2, 3, 1, 1}, {2, 1, 2, 2, 2, 1}, {3, 2, 2, 2, 1, 2}, {0, 2, 2, 3, 1, 1}}) {
+    array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2), c0 = real(h0.shape(), 3);
+    bool both = directions == 2;
+    check_layer("lstm", nn::lstm{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both, .states = true}, {x, h0, c0}, parameters(4, i, h, layers, directions));
+    check_layer("gru", nn::gru{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both, .states = true}, {x, h0}, parameters(3, i, h, layers, directions));
+    check_layer("rnn", nn::rnn{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both}, {x}, parameters(1, i, h, layers, directions));
+  }
+  array x = real({3, 2, 2}, 1), h = real({2, 3}, 2), c = real({2, 3}, 3);
+  check_layer("gru, reset before", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reset_before}, {x}, parameters(3, 2, 3));
+  check_layer("gru, reversed", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reversed}, {x}, parameters(3, 2, 3));
+  check_layer("lstm with peepholes", nn::lstm{.input_size = 2, .hidden_size = 3, .peephole = true}, {x}, parameters(4, 2, 3, 1, 1, true));
+  check_layer("lstm with lengths", nn::lstm{.input_size = 2, .hidden_size = 3, .lengths = true}, {x, lengths_of({2, 3})}, parameters(4, 2, 3));
+  table g;
+  int seed = 7;
+  for (std::string name : {"Wz", "Wr", "W"}) g[name] = real({2, 3}, ++seed);
+  for (std::string name : {"Uz", "Ur", "U"}) g[name] = real({3, 3}, ++seed);
+  check_layer("recurrent gru_step", nn::recurrent<nn::gru_step>{{2, 3}}, {x, h}, g);
+  table l;
+  for (const auto& [name, a] : parameters(4, 2, 3)) l[name.substr(0, name.size() - 3)] = a;
+  check_layer("recurrent lstm_cell backwards", nn::recurrent<nn::lstm_cell>{.step = {2, 3}, .reverse = true}, {x, h, c}, l);
+}
+
+BOOST_AUTO_TEST_CASE(gates_have_second_gradients) {
+  auto second = [](const values& v, const value& y) {
+    auto first = gradients(v[0].owner(), {&y, 1}, {}, v);
+    value all = reduce_sum(square(first[0]));
+    for (std::size_t i = 1; i < first.size(); ++i) all = all + reduce_sum(first[i] * first[i]);
+    return values{all};
+  };
+  auto lstm = check_gradient({real({2, 12}, 1), real({2, 3}, 2)}, [&](const values& v) {
+    auto r = lstm_gates(v[0], v[1]);
+    return second(v, reduce_sum(r[0] * r[0] + r[1]));
+  }, false);
+  BOOST_CHECK_MESSAGE(lstm.worst < gradient_tolerance, lstm.where << lstm.worst);
+  auto gru = check_gradient({real({2, 9}, 1), real({2, 9}, 2), real({2, 3}, 3)}, [&](const values& v) { return second(v, reduce_sum(square(gru_gates(v[0], v[1], v[2])))); }, false);
+  BOOST_CHECK_MESSAGE(gru.worst < gradient_tolerance, gru.where << gru.worst);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
