@@ -26,6 +26,13 @@ struct scaled_by {
   constexpr auto forward(auto&, const auto& x, const auto& n) const { return x * cast<float>(n); }
 };
 
+// Two results, of which the second does not depend on the first input.
+struct sum_and_half {
+  static constexpr view<const label> inputs() { return ports<"a", "b">; }
+  static constexpr view<const label> outputs() { return ports<"sum", "half">; }
+  constexpr auto forward(auto&, const auto& a, const auto& b) const { return std::array{a + b, b * 0.5}; }
+};
+
 template <class X>
 std::vector<double> numbers(const X& x) {
   auto t = evaluate(x);
@@ -144,6 +151,33 @@ BOOST_AUTO_TEST_CASE(integer_ports_have_no_gradient) {
   static_assert(std::same_as<std::remove_cvref_t<decltype(grad[key<"n">])>, no_gradient_type>);
   equal(numbers(out[key<"output">]), {3, 8});
   equal(numbers(grad[key<"x">]), {3, 40});
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_of_one_of_two_results) {
+  train_layer<sum_and_half, inputs<port<"a", vector<float>>, port<"b", vector<float>>>, my_policies> layer("two");
+  vector<float> a{1, 2}, b{4, 8}, g{1, 10};
+  for (int i = 0; i < 3; ++i) layer.forward(dict(key<"a"> = a, key<"b"> = b));
+  auto both = layer.backward(dict(key<"sum"> = g, key<"half"> = g));
+  auto half = layer.backward(dict(key<"sum"> = no_gradient, key<"half"> = g));
+  auto out = layer.forward(dict(key<"a"> = a, key<"b"> = b));
+  equal(numbers(both[key<"b">]), {1.5, 15});
+  equal(numbers(both[key<"a">]), {1, 10});
+  equal(numbers(half[key<"b">]), {0.5, 5});
+  equal(numbers(half[key<"a">]), {0, 0});
+  equal(numbers(out[key<"half">]), {2, 4});
+  equal(numbers(out[key<"sum">]), {5, 10});
+  BOOST_TEST(layer.waiting() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(equal_calls_are_the_same) {
+  add_layer add("add");
+  matrix<float> a{{1}}, b{{1}};
+  auto out = [&](const auto& x) { return add.forward(dict(key<"lhs"> = x, key<"rhs"> = x))[key<"output">]; };
+  BOOST_TEST(same(out(a), out(a)));
+  BOOST_TEST(structure_hash(out(a)) == structure_hash(out(a)));
+  BOOST_TEST(!same(out(a), out(b)));
+  BOOST_TEST(same(out(out(a)), out(out(a))));
+  BOOST_TEST(!same(out(out(a)), out(out(b))));
 }
 
 BOOST_AUTO_TEST_CASE(forward_and_backward_share_what_they_have_in_common) {

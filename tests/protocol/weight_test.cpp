@@ -191,6 +191,33 @@ BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
   close(numbers(encoder.parameter("weight")), numbers(decoder.parameter("weight")));
 }
 
+BOOST_AUTO_TEST_CASE(two_sublayers_share_a_parameter_too) {
+  static constexpr auto twice = sequential(sublayer<"a">(nn::weight{3, 3}), sublayer<"b">(nn::weight{3, 3}));
+  train_layer<constant_layer<twice>, fc_inputs, policies<element<double>>> layer("net");
+  init(layer, initialisers(4).tie("net.b", "net.a"));
+  BOOST_TEST(&layer.parameter("a.weight") == &layer.parameter("b.weight"));
+  auto w = layer.parameter("a.weight").value().as<double, extents<dyn, dyn>>();
+  matrix<double> up{{1, -1, 2}, {0.5, 2, 1}};
+  layer.forward(dict(key<"input"> = x));
+  layer.backward(dict(key<"output"> = up));
+  gradient_collector collector;
+  layer.collect_gradients(collector);
+  BOOST_TEST(collector.names() == strings{"net.a.weight"}, boost::test_tools::per_element());
+  // d/dW of x W W: x^T (g W^T) + (x W)^T g
+  auto xt = transpose(x), wt = transpose(w);
+  close(numbers(collector.gradient<matrix<double>>("net.a.weight")),
+        numbers(matmul(xt, matmul(up, wt)) + matmul(transpose(matmul(x, w)), up)));
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_init_changes_nothing) {
+  fc_layer layer("fc");
+  load_buffer buffer;
+  buffer.set("fc.bias", any_tensor(vector<double>(3)));
+  BOOST_CHECK_THROW(init(layer, initialisers(1), &buffer), shape_error);
+  BOOST_TEST(buffer.size() == 1u);
+  BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
+}
+
 BOOST_AUTO_TEST_CASE(maps_of_names_know_boundaries) {
   name_map m;
   m.add("a", "x").add("a.b", "y").add("c/", "z/");

@@ -36,9 +36,11 @@ void layer_states::raise(error_kind kind, const text& why) const {
 
 void layer_states::init(const initialisers& how, load_buffer* buffer) {
   std::vector<std::shared_ptr<parameter>> made;      // all or none
+  load_buffer known = buffer ? *buffer : load_buffer();
   for (const auto& s : all_)
     made.push_back(s.role == state_role::generator ? nullptr
-                                                   : how.make(full(s), s.type, s.how, s.role, s.trainable, buffer));
+                                                   : how.make(full(s), s.type, s.how, s.role, s.trainable, &known));
+  if (buffer) *buffer = std::move(known);
   for (std::size_t i = 0; i < all_.size(); ++i) all_[i].is = std::move(made[i]);
   seed_ = how.seed();
 }

@@ -35,7 +35,7 @@ struct constant_layer {};
 
 /// An input port of a training layer and the type of its operands.
 export template <fixed_string Name, class T>
-  requires requires { pattern_of<T>; }
+  requires requires { typename T::element_type; }
 struct port {
   static constexpr auto name = Name;
   using type = T;
