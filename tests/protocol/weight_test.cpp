@@ -290,6 +290,57 @@ BOOST_AUTO_TEST_CASE(constants_are_never_initialised_saved_or_trained) {
   close(numbers(grad[key<"input">]), {1, -1, 0.5, 2});
 }
 
+BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
+  static constexpr nn::recurrent<nn::gru_step> walk{.step = {2, 3}};
+  using walk_inputs = inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
+  using said = policies<element<double>, feedback(true), sequence<"input", 1>>;
+  train_layer<constant_layer<walk>, walk_inputs, said> layer("gru");
+  train_layer<constant_layer<walk>, walk_inputs, said::change<bptt(false)>> apart("gru");
+  infer_layer<constant_layer<walk>, said> served("gru");
+  static_assert(served.has_states);
+  load_buffer saved;
+  init(layer, initialisers(8));
+  save_weights(layer, saved);
+  BOOST_TEST(saved.size() == 6u);
+  load_weights(apart, saved);
+  load_weights(served, saved);
+  tensor<double, extents<dyn, dyn, 2>> in(2, 4, 2);          // [N, T, features], walked along axis 1
+  auto to = in.writable();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::sin(static_cast<double>(i * i));
+  matrix<double> first(2, 3);
+  auto given = dict(key<"input"> = in, key<"previous_output"> = first);
+  auto y = layer.forward(given)[key<"output">];
+  BOOST_TEST((y.shape() == shape{4, 2, 3}));
+  close(numbers(y), numbers(served.forward(given)[key<"output">]));
+  close(numbers(y), numbers(apart.forward(given)[key<"output">]));
+  auto up = filled(1.0, 4, 2, 3);
+  auto through = layer.backward(dict(key<"output"> = up)), cut = apart.backward(dict(key<"output"> = up));
+  gradient_collector full, part;
+  collect_gradients(layer, full);
+  collect_gradients(apart, part);
+  auto analytic = numbers(full.gradient<matrix<double>>("gru.U"));
+  BOOST_TEST((analytic != numbers(part.gradient<matrix<double>>("gru.U"))));
+  auto* w = reinterpret_cast<double*>(layer.parameter("U").mutable_data());
+  auto total = [&] {
+    auto v = numbers(layer.forward(given)[key<"output">]);
+    layer.backward(dict(key<"output"> = no_gradient));
+    double sum = 0;
+    for (double e : v) sum += e;
+    return sum;
+  };
+  for (std::size_t i = 0; i < analytic.size(); ++i) {
+    const double keep = w[i], step = 1e-5;
+    w[i] = keep + step;
+    const double high = total();
+    w[i] = keep - step;
+    const double low = total();
+    w[i] = keep;
+    BOOST_TEST(std::abs(analytic[i] - (high - low) / (2 * step)) < 1e-8);
+  }
+  // Without gradients from turn to turn the first state matters to the first turn alone.
+  BOOST_TEST((numbers(through[key<"previous_output">]) != numbers(cut[key<"previous_output">])));
+}
+
 BOOST_AUTO_TEST_CASE(running_statistics_follow_on_demand) {
   static constexpr nn::batch_norm2d norm{2};
   train_layer<constant_layer<norm>, inputs<port<"input", tensor<double, extents<dyn, 2, dyn, dyn>>>>, trained> layer("norm");

@@ -163,6 +163,13 @@ class probe_scope : public type_scope {
     else
       return out;
   }
+  template <class Self, class F>
+  constexpr void scan(const Self& self, view<const traced> carries, view<const traced> sequences, view<traced> results,
+                      F turn, bool /*reverse*/) const {
+    for (auto& r : results) r = made(dtype::float32, {});
+    Self scope(self);
+    turn(scope, carries, sequences, results);
+  }
   template <Layer L>
   constexpr bool enter(const L&, view<const traced>) const {
     return true;
@@ -177,7 +184,7 @@ constexpr void probe(state_listener& listener) {
   const probe_scope plain(walk, dtype_of<parameter_element<P>>);
   steered_scope<probe_scope, P> scope(plain);
   work_array<traced> in(input_ports_of<L>), out(output_ports_of<L>);
-  for (auto& v : in.all()) v = traced({dtype_of<parameter_element<P>>, {}}, &why);
+  for (auto& v : in.all()) v = traced({dtype_of<parameter_element<P>>, {dyn, dyn, dyn, dyn}}, &why);
   for (auto& v : out.all()) v = traced({dtype_of<parameter_element<P>>, {}}, &why);
   run_layer(scope, layer_value<L>, view<const traced>(in.data, in.size), out.all());
 }
