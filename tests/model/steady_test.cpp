@@ -48,6 +48,21 @@ BOOST_AUTO_TEST_CASE(inference) {
   BOOST_TEST(steady_state::makes_no_system_call(run));
 }
 
+BOOST_AUTO_TEST_CASE(a_step_of_a_stream) {
+  static constexpr auto voice = sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::gru{8, 5}, nn::linear{5, 2});
+  model<voice, input<"T", 1, 3>> net({.seed = 3});
+  auto s = stream(reference_factory<voice, input<"T", 1, 3>>(net).create());
+  std::vector<float> in(3, 0.5f), out(2);
+  auto run = [&] {
+    for (int i = 0; i < 10; ++i) s.step(in, out);
+    s.reset();
+  };
+  static_assert(noexcept(s.step(in, out)) && noexcept(s.reset()));
+  BOOST_TEST(s.step(in, out));
+  BOOST_TEST((steady_state::count(run) == steady_state::counts{}));
+  BOOST_TEST(steady_state::makes_no_system_call(run));
+}
+
 BOOST_AUTO_TEST_CASE(a_training_step) {
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 1});
   optim::adam adam;

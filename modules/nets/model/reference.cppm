@@ -26,6 +26,9 @@ export class reference_core {
   reference_core(model_core&& origin, const reference_options& o);
   const model_definition& definition() const { return definition_; }
   plan_runner runner();
+  /// The program of inference, and an executor of one made from it over the shared weights.
+  const program& inference() const { return *inference_; }
+  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs);
   /// Bytes of the shared weights.
   std::size_t bytes() const { return store_->bytes(); }
   /// Factors and terms that were folded into weights.
@@ -52,6 +55,8 @@ class reference_model {
   auto operator()(const X&... x) {
     return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return runner_.at(s, core_->definition()); }, x...);
   }
+  /// What the reference models of a factory share.
+  const std::shared_ptr<reference_core>& shared_part() const { return core_; }
   /// Bytes that this reference model has for itself.
   std::size_t bytes() const { return runner_.bytes(); }
 

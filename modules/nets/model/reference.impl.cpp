@@ -44,6 +44,11 @@ reference_core::reference_core(model_core&& origin, const reference_options& o)
   }
 }
 
+std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs) {
+  auto made = make_plan(p, inputs, where_->isa(), passes_);
+  std::lock_guard lock(packing_);
+  return std::make_unique<executor>(std::move(made), store_.get());
+}
 plan_runner reference_core::runner() { return plan_runner(inference_, store_.get(), where_, passes_, &packing_); }
 
 }  // namespace lamina

@@ -1,0 +1,120 @@
+// Streams: a net over sequences, served position by position, with its memory inside.
+export module lamina:stream;
+import :core;
+import :dtype;
+import :execute;
+import :model;
+import :program;
+import :reference;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// How a stream is cut: positions per step, and which named dimension of the inputs counts them; other names are 1.
+export struct stream_options {
+  std::int64_t block = 1;
+  std::string_view time = "T";
+};
+
+/// A net as a program of one block of positions, which takes what it remembers and gives what is to be remembered next:
+/// the carries of its scans, and the positions that its causal convolutions reach back to.
+export struct streamed_program {
+  std::shared_ptr<program> block;        // inputs: the net's, then the memories; outputs: the net's, then the next memories
+  std::shared_ptr<program> start;        // outputs: the memories before the first position
+  std::vector<tensor_type> memories;
+  std::vector<shape> inputs, outputs;    // of the net, for one block
+};
+/// Errors: value_error naming the operation where a position reads later ones, or where it is not known that none does.
+export streamed_program streamed(const program& p, const stream_options& o);
+
+/// The part of a stream that is no template.
+export class stream_core {
+ public:
+  stream_core(std::shared_ptr<reference_core> net, const stream_options& o);
+  /// One block. Whether it ran: not where an operation found an operand wrong, an index out of range; nothing is
+  /// remembered then.
+  bool step(view<const void* const> inputs, view<void* const> outputs) noexcept;
+  /// Forgets everything, as before the first position.
+  void reset() noexcept;
+  std::size_t size_of_input(std::size_t i) const { return static_cast<std::size_t>(program_.inputs[i].size()); }
+  std::size_t size_of_output(std::size_t i) const { return static_cast<std::size_t>(program_.outputs[i].size()); }
+  /// Bytes of what is remembered from block to block.
+  std::size_t memory_bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<reference_core> net_;
+  streamed_program program_;
+  std::unique_ptr<executor> run_;
+  std::vector<std::size_t> at_;          // of each memory
+  std::size_t bytes_ = 0;
+  storage now_, next_, first_;
+};
+
+namespace detail {
+template <class Traits, class... S>
+struct step_check {
+  static consteval text message() {
+    text t;
+    constexpr std::size_t ports = Traits::inputs + Traits::outputs.size();
+    if (sizeof...(S) != ports) {
+      t << "step takes " << ports << " spans, those of the inputs and then those of the outputs, and is given " << sizeof...(S);
+      return t;
+    }
+    const dtype given[] = {dtype_of<std::remove_const_t<typename decltype(std::span(std::declval<S&>()))::element_type>>...};
+    for (std::size_t i = 0; i < ports && t.empty(); ++i) {
+      const bool in = i < Traits::inputs;
+      const dtype wanted = in ? Traits::elements[i] : Traits::outputs[i - Traits::inputs].element;
+      if (given[i] != wanted) t << "step: " << (in ? "input " : "output ") << (in ? i : i - Traits::inputs) << " is " << wanted << " and is given " << given[i];
+    }
+    return t;
+  }
+};
+}  // namespace detail
+
+/// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence.
+export template <class Traits>
+class streaming {
+ public:
+  streaming(std::shared_ptr<reference_core> net, const stream_options& o) : core_(std::move(net), o) {}
+  /// Runs one block: the caller's spans for each input, then for each output. No allocation, lock or system call.
+  /// Whether it ran: not where a span has another size than the block asks for, or an index is out of range.
+  template <class... S>
+    requires accepted<worded<detail::step_check<Traits, S...>>()>
+  bool step(S&&... spans) noexcept {
+    const void* in[Traits::inputs];
+    void* out[Traits::outputs.size()];
+    bool fits = true;
+    std::size_t i = 0;
+    auto take = [&](auto span) {
+      if (i < Traits::inputs) {
+        fits = fits && span.size() == core_.size_of_input(i);
+        in[i] = span.data();
+      } else if constexpr (!std::is_const_v<typename decltype(span)::element_type>) {
+        fits = fits && span.size() == core_.size_of_output(i - Traits::inputs);
+        out[i - Traits::inputs] = span.data();
+      } else fits = false;
+      ++i;
+    };
+    (take(std::span(spans)), ...);
+    return fits && core_.step(view<const void* const>(in, Traits::inputs), view<void* const>(out, Traits::outputs.size()));
+  }
+  /// Forgets everything, as before the first position.
+  void reset() noexcept { core_.reset(); }
+  /// Elements of one block of input or output i.
+  std::size_t input_size(std::size_t i = 0) const { return core_.size_of_input(i); }
+  std::size_t output_size(std::size_t i = 0) const { return core_.size_of_output(i); }
+  /// Bytes of what is remembered from block to block.
+  std::size_t memory_bytes() const { return core_.memory_bytes(); }
+
+ private:
+  stream_core core_;
+};
+
+/// A stream over a reference model: `auto voice = stream(factory.create(), {.block = 1}); voice.step(in, out);`.
+/// Errors: value_error where the net has no such dimension, or an operation reads later positions; it is named.
+export template <class Traits>
+streaming<Traits> stream(const reference_model<Traits>& net, const stream_options& o = {}) { return {net.shared_part(), o}; }
+
+}  // namespace lamina

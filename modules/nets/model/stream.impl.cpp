@@ -1,0 +1,373 @@
+module lamina:stream.impl;
+import :core;
+import :dtype;
+import :execute;
+import :op;
+import :op.control;
+import :op.elementwise;
+import :op.linear;
+import :op.nn;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :reference;
+import :shape;
+import :stream;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+// An extent that no net has: where it stands, positions are counted. A padded axis has as many more as it reaches back.
+constexpr std::int64_t probe = 1'000'003, most_history = 100'000;
+bool counts_positions(dim d) { return d.is_number() && d.code >= probe && d.code <= probe + most_history; }
+
+// Which axis of a shape counts positions, and how many before the first it holds.
+struct time_axis { int axis = -1; std::int64_t history = 0; bool several = false; };
+time_axis time_of(const shape& s) {
+  time_axis t;
+  for (int i = 0; i < s.rank; ++i) {
+    if (!counts_positions(s[i])) continue;
+    t.several = t.axis >= 0;
+    t.axis = i;
+    t.history = s.at(i) - probe;
+  }
+  return t;
+}
+
+std::vector<tensor_type> types_of(const program& p, const std::vector<tensor_type>& inputs);
+
+std::vector<tensor_type> infer(const node& n, const std::vector<tensor_type>& in, const dimension_names& names) {
+  auto attributes = n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes;
+  if (!n.subprograms.empty()) {
+    text why;
+    auto inside = in;
+    if (n.op->inside) n.op->inside(attributes.get(), inside, why);
+    auto results = types_of(*n.subprograms[0], inside);
+    if (n.op->outside) n.op->outside(attributes.get(), in, results, why);
+    return results;
+  }
+  inference found;
+  n.op->infer(attributes.get(), in, found);
+  if (!found.why.empty()) {
+    text t;
+    if (!n.path.empty()) t << n.path << ": ";
+    detail::raise(error_kind::shape, t << worded_misfit(n.op->name, found, in));
+  }
+  return {found.results, found.results + found.count};
+}
+
+// The types of all nodes for concrete inputs.
+std::vector<std::vector<tensor_type>> all_types(const program& p, const std::vector<tensor_type>& inputs) {
+  std::vector<std::vector<tensor_type>> types;
+  dimension_names names;
+  std::size_t next = 0;
+  for (const auto& n : p.nodes()) {
+    if (n.kind == node_kind::input) {
+      names.bind(n.results[0].dims, inputs[next].dims);
+      types.push_back({inputs[next++]});
+    } else if (n.kind != node_kind::operation) types.push_back({n.results[0]});
+    else {
+      std::vector<tensor_type> in;
+      for (auto v : n.inputs) in.push_back(types[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+      types.push_back(infer(n, in, names));
+    }
+  }
+  return types;
+}
+std::vector<tensor_type> types_of(const program& p, const std::vector<tensor_type>& inputs) {
+  auto types = all_types(p, inputs);
+  std::vector<tensor_type> outputs;
+  for (const auto& o : p.outputs()) outputs.push_back(types[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
+  return outputs;
+}
+
+class stream_maker {
+ public:
+  stream_maker(const program& p, const stream_options& o) : p_(p), options_(o) {}
+
+  streamed_program run() {
+    if (options_.block < 1) detail::raise(error_kind::value, "stream: a block has at least one position");
+    if (!p_.assignments().empty()) detail::raise(error_kind::state, "stream: the net assigns states of its own");
+    const dim time = dim::named(options_.time);
+    std::vector<tensor_type> probed;
+    bool any = false;
+    for (auto i : p_.inputs()) {
+      tensor_type t = p_.at(i).results[0];
+      shape block = t.dims;
+      for (int k = 0; k < t.dims.rank; ++k) {
+        any = any || t.dims[k] == time;
+        block[k] = t.dims[k] == time ? dim(options_.block) : t.dims[k].is_number() ? t.dims[k] : dim(1);
+        t.dims[k] = t.dims[k] == time ? dim(probe) : block[k];
+      }
+      made_.inputs.push_back(block);
+      probed.push_back(t);
+    }
+    if (!any) {
+      text t;
+      detail::raise(error_kind::value, t << "stream: no input has a dimension named `" << options_.time << "`");
+    }
+    types_ = all_types(p_, probed);
+    made_.block = std::make_shared<program>();
+    made_.start = std::make_shared<program>();
+    auto reached = p_.reachable();
+    find_read();
+    values_.resize(p_.nodes().size());
+    varies_.resize(p_.nodes().size());
+    depends_.resize(p_.nodes().size());
+    for (auto i : p_.inputs()) {
+      const node& n = p_.at(i);
+      values_[static_cast<std::size_t>(i)] = {made_.block->input(n.name, n.results[0])};
+    }
+    for (std::size_t i = 0; i < p_.nodes().size(); ++i)
+      if (reached[i] || p_.nodes()[i].kind == node_kind::input) copy(static_cast<std::int32_t>(i));
+    for (const auto& o : p_.outputs()) {
+      auto t = time_of(type(o.value).dims);
+      if (t.several || t.history) refuse(p_.at(o.value), "its result is no sequence of the same length");
+      made_.block->output(o.name, moved(o.value));
+      shape s = type(o.value).dims;
+      if (t.axis >= 0) s[t.axis] = dim(options_.block);
+      made_.outputs.push_back(s);
+    }
+    for (const auto& v : next_) made_.block->output("next", v);
+    first_values();
+    return std::move(made_);
+  }
+
+ private:
+  const tensor_type& type(value_id v) const { return types_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; }
+  value moved(value_id v) const { return values_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; }
+  bool reads(const node& n, std::size_t k) const { return !(n.op->shape_only >> (k < 31 ? k : 31) & 1u); }
+  [[noreturn]] static void refuse(const node& n, std::string_view why) {
+    text t;
+    if (!n.path.empty()) t << n.path << ": ";
+    t << "stream: `" << (n.kind == node_kind::operation ? n.op->name : std::string_view(n.name)) << "`: " << why;
+    detail::raise(error_kind::value, t);
+  }
+
+  // Which nodes are computed for more than their shape. What a scan along the positions begins with is not: it is
+  // remembered.
+  void find_read() {
+    read_.assign(p_.nodes().size(), 0);
+    for (const auto& o : p_.outputs()) read_[static_cast<std::size_t>(o.value.node)] = 1;
+    for (auto i = p_.nodes().size(); i-- > 0;) {
+      const node& n = p_.nodes()[i];
+      if (!read_[i] || n.kind != node_kind::operation) continue;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        if (reads(n, k) && !begins(n, k)) read_[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+    }
+  }
+  bool begins(const node& n, std::size_t k) const {
+    if (n.op->name != "scan") return false;
+    const auto carries = static_cast<std::size_t>(static_cast<const scan_attributes*>(n.attributes.get())->carries);
+    return k < carries && time_of(type(n.inputs[carries]).dims).axis == 0;
+  }
+
+  // A memory: an input of the block, whose value after it is `next`.
+  value remember(const tensor_type& t) {
+    made_.memories.push_back(t);
+    return made_.block->input("memory", t);
+  }
+
+  void copy(std::int32_t i) {
+    const node& n = p_.at(i);
+    auto at = static_cast<std::size_t>(i);
+    switch (n.kind) {
+      case node_kind::input:
+        varies_[at] = time_of(n.results[0].dims.rank ? types_[at][0].dims : shape{}).axis >= 0;
+        depends_[at] = 1;
+        return;
+      case node_kind::state: values_[at] = {made_.block->state(n.name, n.results[0])}; return;
+      case node_kind::constant: values_[at] = {made_.block->constant(n.constant)}; return;
+      case node_kind::operation: break;
+    }
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      auto of = static_cast<std::size_t>(n.inputs[k].node);
+      if (!reads(n, k)) continue;
+      varies_[at] = varies_[at] || varies_[of];
+      depends_[at] = depends_[at] || depends_[of];
+    }
+    made_.block->path = n.path;
+    if (n.op->name == "scan") return copy_scan(n, at);
+    if (varies_[at] && read_[at]) check(n, types_[at]);
+    if (n.op->name == "pad" && varies_[at] && time_of(types_[at][0].dims).history) return copy_pad(n, at);
+    add(n, at, operands(n));
+  }
+  std::vector<value> operands(const node& n) const {
+    std::vector<value> in;
+    for (auto v : n.inputs) in.push_back(moved(v));
+    return in;
+  }
+  void add(const node& n, std::size_t at, const std::vector<value>& in) {
+    value_id id = made_.block->add(*n.op, n.attributes, in, n.subprograms);
+    for (std::size_t r = 0; r < n.results.size(); ++r) values_[at].emplace_back(made_.block.get(), value_id{id.node, static_cast<std::int32_t>(r)});
+  }
+
+  // What a scan carries is remembered.
+  void copy_scan(const node& n, std::size_t at) {
+    const auto& a = *static_cast<const scan_attributes*>(n.attributes.get());
+    const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences);
+    bool walks = false;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      bool varies = varies_[static_cast<std::size_t>(n.inputs[k].node)];
+      auto t = time_of(type(n.inputs[k]).dims);
+      if (k >= carries && k < carries + sequences) {
+        if (t.axis == 0 && !t.history) walks = true;
+        else if (varies) refuse(n, "walks along another axis than that of the positions");
+      } else if (k >= carries + sequences && varies) refuse(n, "each turn reads the whole sequence");
+      else if (k < carries && varies && depends_[static_cast<std::size_t>(n.inputs[k].node)]) refuse(n, "its first state is computed from the sequence");
+    }
+    if (!walks) return add(n, at, operands(n));
+    if (a.reverse) refuse(n, "walks from the last position to the first");
+    auto in = operands(n);
+    std::vector<value> before;
+    for (std::size_t k = 0; k < carries; ++k) {
+      first_.push_back(n.inputs[k]);
+      in[k] = remember(type(n.inputs[k]));
+    }
+    add(n, at, in);
+    for (std::size_t k = 0; k < carries; ++k) next_.push_back(values_[at][k]);
+    varies_[at] = 1;
+  }
+
+  // The positions that padding stands for are those before the block.
+  void copy_pad(const node& n, std::size_t at) {
+    auto t = time_of(types_[at][0].dims);
+    tensor_type before = types_[at][0];
+    before.dims[t.axis] = dim(t.history);
+    first_.push_back(value_id{static_cast<std::int32_t>(at), 0});
+    value memory = remember(before);
+    value parts[] = {memory, moved(n.inputs[0])};
+    value all = apply_all<op::concat>(axis_attributes{t.axis}, view<const value>(parts, 2));
+    next_.push_back(slice(all, {.start = -t.history, .axis = t.axis}));
+    values_[at] = {all};
+  }
+
+  // That a position of the results reads no later one of the operands.
+  void check(const node& n, const std::vector<tensor_type>& results) const {
+    const std::string_view name = n.op->name;
+    auto out = time_of(results[0].dims);
+    if (out.several) refuse(n, "compares positions with each other");
+    if (out.axis < 0) refuse(n, "puts all positions together");
+    const bool pointwise = n.op->map || name == "cast" || name == "broadcast_like";
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      if (!reads(n, k) || !varies_[static_cast<std::size_t>(n.inputs[k].node)]) continue;
+      const shape& s = type(n.inputs[k]).dims;
+      auto in = time_of(s);
+      auto same_place = [&] { return in.axis + results[0].dims.rank - s.rank == out.axis && in.history == out.history; };
+      auto same_product = [&] { return s.size(0, in.axis) == results[0].dims.size(0, out.axis) && in.history == out.history; };
+      if (in.several || in.axis < 0) refuse(n, "compares positions with each other");
+      if (pointwise) {
+        if (!same_place()) refuse(n, "its operands count positions along different axes");
+      } else if (name == "matmul") {
+        if (k != 0 && !(type(n.inputs[0]).dims.rank > 2 && in.axis < s.rank - 2)) refuse(n, "multiplies positions with each other");
+      } else if (name == "reshape" || name == "flatten" || name == "reshape_like") {
+        if (!same_product()) refuse(n, "mixes positions with what stands before them");
+      } else if (name == "softmax" || name == "log_softmax") {
+        if (detail::normal_axis(static_cast<const softmax_attributes*>(n.attributes.get())->axis, s.rank) == in.axis) refuse(n, "compares positions with each other");
+      } else if (name == "conv2d") {
+        const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
+        bool rows = in.axis == 2;
+        if ((rows ? a.stride.h : a.stride.w) != 1 || (rows ? a.padding.h : a.padding.w) != 0 || in.axis < 2) refuse(n, "reads later positions, or not every one; pad on the left alone");
+      } else if (name == "lstm_gates" || name == "gru_gates") {
+        if (in.axis != 0) refuse(n, "mixes positions");
+      } else if (name == "gather") {
+        if (k == 0) refuse(n, "looks up positions");
+      } else if (name == "pad") {
+        if (in.history || out.axis != in.axis) refuse(n, "pads after the last position");
+      } else if (name.starts_with("reduce_") || name == "argmax" || name == "permute" || name == "slice" || name == "concat" || name == "layer_norm" || name == "rms_norm" || name == "concat_part") {
+        if (in.history != out.history) refuse(n, "mixes positions");
+        if ((name == "layer_norm" || name == "rms_norm") && in.axis == s.rank - 1) refuse(n, "compares positions with each other");
+      } else refuse(n, "it is not known that it leaves positions apart");
+    }
+  }
+
+  // The memories before the first position: what the scans begin with, and what padding is filled with.
+  void first_values() {
+    auto& p = *made_.start;
+    std::vector<std::vector<value>> made(p_.nodes().size());
+    for (auto i : p_.inputs()) made[static_cast<std::size_t>(i)] = {p.input(p_.at(i).name, p_.at(i).results[0])};
+    for (std::size_t i = 0; i < p_.nodes().size(); ++i) {
+      const node& n = p_.nodes()[i];
+      if (n.kind == node_kind::state) made[i] = {p.state(n.name, n.results[0])};
+      else if (n.kind == node_kind::constant) made[i] = {p.constant(n.constant)};
+      else if (n.kind == node_kind::operation) {
+        std::vector<value> in;
+        for (auto v : n.inputs) in.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+        value_id id = p.add(*n.op, n.attributes, in, n.subprograms);
+        for (std::size_t r = 0; r < n.results.size(); ++r) made[i].emplace_back(&p, value_id{id.node, static_cast<std::int32_t>(r)});
+      }
+    }
+    for (std::size_t k = 0; k < first_.size(); ++k) {
+      value v = made[static_cast<std::size_t>(first_[k].node)][static_cast<std::size_t>(first_[k].result)];
+      const node& n = p_.at(first_[k]);
+      if (n.kind == node_kind::operation && n.op->name == "pad") {       // its first positions are nothing but padding
+        auto t = time_of(type(first_[k]).dims);
+        v = slice(v, {.start = 0, .stop = t.history, .axis = t.axis});
+      }
+      p.output("first", v);
+    }
+  }
+
+  const program& p_;
+  stream_options options_;
+  streamed_program made_;
+  std::vector<std::vector<tensor_type>> types_;
+  std::vector<std::vector<value>> values_;
+  std::vector<char> varies_, depends_, read_;       // reads positions; reads any input; is computed
+  std::vector<value_id> first_;
+  std::vector<value> next_;
+};
+
+}  // namespace
+
+streamed_program streamed(const program& p, const stream_options& o) { return stream_maker(p, o).run(); }
+
+stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_options& o) : net_(std::move(net)), program_(streamed(net_->inference(), o)) {
+  std::vector<shape> shapes = program_.inputs;
+  for (const auto& t : program_.memories) {
+    shapes.push_back(t.dims);
+    at_.push_back(bytes_);
+    bytes_ += (t.bytes() + 63) / 64 * 64;
+  }
+  run_ = net_->bound(*program_.block, shapes);
+  now_ = storage(bytes_ + 64);
+  next_ = storage(bytes_ + 64);
+  first_ = storage(bytes_ + 64);
+  std::memset(first_.data(), 0, bytes_);
+  auto byte = [](storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; };
+  if (!program_.memories.empty()) {
+    auto start = net_->bound(*program_.start, program_.inputs);
+    // What the memories begin with may not depend on what is in the inputs: zeros stand for them.
+    std::vector<any_tensor> nothing;
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+      nothing.emplace_back(tensor_type{program_.start->at(program_.start->inputs()[i]).results[0].element, program_.inputs[i]});
+      std::memset(nothing.back().mutable_data(), 0, nothing.back().bytes());
+      start->bind_input(i, nothing.back().data());
+    }
+    for (std::size_t k = 0; k < at_.size(); ++k) start->bind_output(k, byte(first_, at_[k]));
+    start->run();
+  }
+  const std::size_t inputs = program_.inputs.size(), outputs = program_.outputs.size();
+  for (std::size_t k = 0; k < at_.size(); ++k) {
+    run_->bind_input(inputs + k, byte(now_, at_[k]));
+    run_->bind_output(outputs + k, byte(next_, at_[k]));
+  }
+  reset();
+}
+
+bool stream_core::step(view<const void* const> inputs, view<void* const> outputs) noexcept {
+  try {
+    run_->run(inputs, outputs);
+  } catch (...) {
+    return false;
+  }
+  std::memcpy(now_.data(), next_.data(), bytes_);
+  return true;
+}
+
+void stream_core::reset() noexcept { std::memcpy(now_.data(), first_.data(), bytes_); }
+
+}  // namespace lamina
