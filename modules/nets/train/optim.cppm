@@ -26,6 +26,14 @@ struct cross_entropy {
 struct nll {
   value operator()(const value& log_probabilities, const value& labels) const { return lamina::nll(log_probabilities, labels); }
 };
+/// Mean of squared differences of results and targets of one shape.
+struct mse {
+  value operator()(const value& results, const value& targets) const { return lamina::mse(results, targets); }
+};
+/// Mean of absolute differences of results and targets of one shape.
+struct l1 {
+  value operator()(const value& results, const value& targets) const { return lamina::reduce_mean(lamina::abs(results - targets)); }
+};
 }  // namespace loss
 
 // ---- optimisers -----------------------------------------------------------------------------------------------------

@@ -120,6 +120,63 @@ training_report fit(model<Topology, Rest...>& net, const image_dataset& data, co
   return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
 }
 
+/// Training step by step, the part that is no template.
+export class training_core {
+ public:
+  training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate) : net_(net), loss_(std::move(loss)), step_(std::move(step)), rate_(rate) {}
+  /// One step on a batch: the model's inputs, then the targets. Gives the loss before the step.
+  double run(view<const shape> extents, view<const void* const> data, dtype targets);
+  double rate() const { return rate_; }
+  void rate(double r) { rate_ = r; }
+
+ private:
+  model_core& net_;
+  trainer::loss_rule loss_;
+  trainer::step_rule step_;
+  double rate_;
+  std::optional<tensor_type> targets_;
+  plan_runner plans_;
+};
+
+/// Trains a model step by step, for loops of one's own: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
+/// double l = step(x, labels);`. The model is changed in place and must outlive it.
+export template <const auto& Topology, class... Rest>
+class training {
+ public:
+  using model_type = model<Topology, Rest...>;
+  using traits = typename model_type::traits;
+  static_assert(traits::outputs.size() == 1, "training: the model must have one output");
+
+  template <class L, class O>
+    requires no_error<loss_check<L>> && no_error<optimiser_check<O>>
+  training(model_type& net, const L& loss, const O& optimiser) : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr) {}
+  /// One step: the model's inputs in order, then the targets. The loss of this batch, before the step.
+  /// Errors: shape_error where extents do not fit; value_error where a label is outside the classes: nothing is changed then.
+  template <detail::InMemory... X>
+    requires(sizeof...(X) == traits::inputs + 1)
+  double operator()(const X&... x) {
+    constexpr dtype given[] = {dtype_of<typename X::element_type>...};
+    static_assert(same_elements(given), "training: an input has another element type than that of the model");
+    const shape extents[] = {x.shape()...};
+    const void* const data[] = {x.data().data()...};
+    return core_.run({extents, sizeof...(X)}, {data, sizeof...(X)}, given[traits::inputs]);
+  }
+  double rate() const { return core_.rate(); }
+  /// The learning rate from the next step on.
+  void rate(double r) { core_.rate(r); }
+
+ private:
+  template <std::size_t N>
+  static consteval bool same_elements(const dtype (&given)[N]) {
+    for (std::size_t i = 0; i < traits::inputs; ++i)
+      if (given[i] != traits::elements[i]) return false;
+    return true;
+  }
+  training_core core_;
+};
+template <const auto& Topology, class... Rest, class L, class O>
+training(model<Topology, Rest...>&, const L&, const O&) -> training<Topology, Rest...>;
+
 /// Mean loss and accuracy of a model over a data set.
 export template <const auto& Topology, class... Rest, class L>
   requires no_error<loss_check<L>>

@@ -35,6 +35,28 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
+namespace {
+// Gradients of the loss, and an assignment of each trainable parameter by the optimiser's rule; the learning rate is an input.
+void add_updates(program& p, parameter_store& store, dtype element, const value& loss, const trainer::step_rule& step) {
+  std::vector<value> weights;
+  for (auto s : p.states()) {
+    const parameter* w = store.find(p.at(s).name);
+    if (w->role() == state_role::parameter && w->trainable()) weights.emplace_back(&p, value_id{s, 0});
+  }
+  if (weights.empty()) detail::raise(error_kind::state, "fit: no parameter of the model is trainable");
+  auto g = gradients(loss, view<const value>(weights));
+  value rate = p.input("learning rate", {element, {}});
+  if (!store.find(step_name)) store.make(std::string(step_name), {dtype::float32, {}}, initialiser::constant(0), 0, state_role::optimiser, false);
+  value count = p.state(step_name, {dtype::float32, {}});
+  value next = count + 1;
+  p.assign(count, next);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    update_scope scope(p, store, p.at(weights[i].id()).name, rate, next);
+    p.assign(weights[i], step(scope, weights[i], g[i]));
+  }
+}
+}  // namespace
+
 struct trainer::implementation {
   model_core& net;
   loss_rule loss;
@@ -65,23 +87,7 @@ struct trainer::implementation {
     p->path.clear();
     if (!training) return p;
 
-    std::vector<value> weights;
-    auto& store = net.parameters();
-    for (auto s : p->states()) {
-      const parameter* w = store.find(p->at(s).name);
-      if (w->role() == state_role::parameter && w->trainable()) weights.emplace_back(p.get(), value_id{s, 0});
-    }
-    if (weights.empty()) detail::raise(error_kind::state, "fit: no parameter of the model is trainable");
-    auto g = gradients(l, view<const value>(weights));
-    value rate = p->input("learning rate", {d.element, {}});
-    if (!store.find(step_name)) store.make(std::string(step_name), {dtype::float32, {}}, initialiser::constant(0), 0, state_role::optimiser, false);
-    value count = p->state(step_name, {dtype::float32, {}});
-    value next = count + 1;
-    p->assign(count, next);
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      update_scope scope(*p, store, p->at(weights[i].id()).name, rate, next);
-      p->assign(weights[i], step(scope, weights[i], g[i]));
-    }
+    add_updates(*p, net.parameters(), d.element, l, step);
     return p;
   }
 
@@ -356,6 +362,41 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   }
   report.images_per_second = seconds > 0 ? images / seconds : 0;
   return report;
+}
+
+// ---- step by step ---------------------------------------------------------------------------------------------------
+
+double training_core::run(view<const shape> extents, view<const void* const> data, dtype targets) {
+  const auto& d = net_.definition();
+  const shape& given = extents[extents.size() - 1];
+  tensor_type wanted{targets, given};
+  for (int i = 0; i < wanted.dims.rank; ++i) wanted.dims[i] = dyn;
+  if (targets_ != wanted) {
+    auto p = std::make_shared<program>();
+    std::vector<value> in;
+    for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
+    value y = p->input("targets", wanted);
+    auto outputs = trace(d, *p, net_.parameters(), net_.options().seed, true, view<const value>(in));
+    p->path = "loss";
+    value l = loss_(outputs[0], y);
+    p->output("loss", l);
+    p->path.clear();
+    add_updates(*p, net_.parameters(), d.element, l, step_);
+    plans_ = plan_runner(p, &net_.parameters(), net_.where(), net_.options().passes);
+    targets_ = wanted;
+  }
+  std::vector<shape> all(extents.begin(), extents.end());
+  all.push_back({});
+  executor& run = plans_.at(view<const shape>(all));
+  for (std::size_t i = 0; i < data.size(); ++i) run.bind_input(i, data[i]);
+  const float single = static_cast<float>(rate_);
+  if (d.element == dtype::float64) run.bind_input(data.size(), &rate_);
+  else run.bind_input(data.size(), &single);
+  float loss32 = 0;
+  double loss64 = 0;
+  run.bind_output(0, d.element == dtype::float64 ? static_cast<void*>(&loss64) : &loss32);
+  run.run();
+  return d.element == dtype::float64 ? loss64 : static_cast<double>(loss32);
 }
 
 }  // namespace lamina
