@@ -19,7 +19,10 @@ export import :op;           // how operations are defined and called
 export import :op.elementwise;
 export import :op.activation;
 export import :op.shape;
+export import :op.view;
 export import :op.reduce;
+export import :op.tile;
+export import :op.index;
 export import :op.linear;
 export import :op.nn;
 export import :op.loss;

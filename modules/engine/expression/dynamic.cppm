@@ -6,6 +6,7 @@ import :expression;
 import :expression.data;
 import :expression.same;
 import :op;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -65,6 +66,8 @@ class dynamic {
   ~dynamic() { detail::release(std::move(node_)); }
 
   const lamina::shape& shape() const { return held().shape(); }
+  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
   bool is_empty() const { return !node_; }
   /// The expression that was put in, or null if it has another type.
   template <class E>

@@ -5,6 +5,7 @@ import :core;
 import :dtype;
 import :expression.data;
 import :op;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -37,6 +38,8 @@ struct variable {
   static constexpr lamina::shape pattern = Tensor::pattern;
   Tensor value;
   const lamina::shape& shape() const { return value.shape(); }
+  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 };
 /// Names a tensor in an expression: `gradient<"w">(loss)` then refers to it.
 export template <fixed_string Name, Element T, class E>
@@ -163,6 +166,8 @@ struct expression {
   pack<X...> operands;
   lamina::shape run_time;       // exact, checked when the expression was made
   constexpr const lamina::shape& shape() const { return run_time; }
+  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 };
 
 /// A special case that the types of the operands decide: a partial specialisation for the type of an expression, with
@@ -193,6 +198,8 @@ struct lazy {
   using check = detail::static_check<Op, lifted<detail::number_type<bare<X>...>(), X>...>;
   template <class Op, typename Op::attributes A, class... X>
   using check_fixed = detail::static_check_fixed<Op, A, lifted<detail::number_type<bare<X>...>(), X>...>;
+  template <class X>
+  static constexpr int rank_of = pattern_of<bare<X>>.rank;
 
   template <class Op, class... X>
   static auto apply(const typename Op::attributes& a, X&&... x) {

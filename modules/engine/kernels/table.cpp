@@ -13,6 +13,7 @@ extern "C" const table* LAMINA_KERNEL(kernels)() noexcept {
       &LAMINA_KERNEL(elementwise),
       &LAMINA_KERNEL(reduce),
       &LAMINA_KERNEL(cell),
+      &LAMINA_KERNEL(index),
   };
   return &kernels;
 }

@@ -4,6 +4,7 @@
 #include "conv.h"
 #include "elementwise.h"
 #include "gemm.h"
+#include "index.h"
 #include "reduce.h"
 
 namespace lamina::kernels {
@@ -16,6 +17,7 @@ struct table {
   const elementwise_functions* elementwise;
   const reduce_functions* reduce;
   const cell_functions* cell;
+  const index_functions* index;
 };
 
 extern "C" {
@@ -31,6 +33,7 @@ extern const conv_functions lamina_conv_sse2, lamina_conv_avx2, lamina_conv_avx5
 extern const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_avx2, lamina_elementwise_avx512;
 extern const cell_functions lamina_cell_sse2, lamina_cell_avx2, lamina_cell_avx512;
 extern const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512;
+extern const index_functions lamina_index_sse2, lamina_index_avx2, lamina_index_avx512;
 }
 
 /// The table of a set; all three are linked in, the caller has checked that the machine can run it.

@@ -136,6 +136,10 @@ export struct stop_gradient {
 };
 }  // namespace op
 
+namespace rule {
+struct interpolate : elementwise<"interpolate", 3, domain::numbers> {};
+}  // namespace rule
+
 // ---- spellings ------------------------------------------------------------------------------------------------------
 
 /// -x.   Shapes: any.   Types: float and integer.
@@ -237,6 +241,9 @@ constexpr auto where(C&& condition, X&& x, Y&& y) { return apply<op::where>({}, 
 /// x held between low and high; NaN stays NaN.
 export template <Symbolic X, Operand L, Operand H> requires Applicable<op::clamp, X, L, H>
 constexpr auto clamp(X&& x, L&& low, H&& high) { return apply<op::clamp>({}, std::forward<X>(x), std::forward<L>(low), std::forward<H>(high)); }
+/// a where l is 1, b where it is 0, between them in proportion: a l + b (1 - l); all three broadcast.
+export template <Operand A, Operand B, Operand L> requires Applicable<rule::interpolate, A, B, L>
+constexpr auto interpolate(const A& a, const B& b, const L& l) { return a * l + b * (1 - l); }
 /// The same numbers in another element type. Float to integer truncates towards zero and saturates; NaN gives 0.
 export template <Element T, Symbolic X>
 constexpr auto cast(X&& x) { return apply_fixed<op::cast, cast_attributes{dtype_of<T>}>(std::forward<X>(x)); }

@@ -1,4 +1,4 @@
-// Matrix products.
+// Matrix products and contractions.
 export module lamina:op.linear;
 import :core;
 import :dtype;
@@ -6,6 +6,7 @@ import :emission;
 import :op;
 import :op.elementwise;
 import :op.shape;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -18,6 +19,13 @@ export struct matmul_attributes {
   bool transpose_a = false, transpose_b = false;
   static constexpr void members(auto& a, auto&& f) { f("transpose_a", a.transpose_a), f("transpose_b", a.transpose_b); }
   bool operator==(const matmul_attributes&) const = default;
+};
+
+/// How many axes a contraction sums over.
+export struct dot_attributes {
+  int count = 1;
+  static constexpr void members(auto& a, auto&& f) { f("count", a.count); }
+  bool operator==(const dot_attributes&) const = default;
 };
 
 namespace op {
@@ -48,7 +56,42 @@ export struct matmul {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
+/// The product of two tensors as matrices under the axes that it has: those of the second operand but its last `count`,
+/// then those of the third but its first. Only the shapes of both are read.
+export struct dot_result {
+  static constexpr std::string_view name = "dot_result";
+  static constexpr int operands = 3, alias = 0;
+  static constexpr unsigned shape_only = 6;
+  using attributes = dot_attributes;
+  static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
+    shape s;
+    for (int i = 0; i + at.count < in[1].dims.rank; ++i) s.push_back(in[1].dims[i]);
+    for (int i = at.count; i < in[2].dims.rank; ++i) s.push_back(in[2].dims[i]);
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
 }  // namespace op
+
+namespace rule {
+struct dot {
+  static constexpr std::string_view name = "dot";
+  static constexpr int operands = 2;
+  using attributes = dot_attributes;
+  static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
+    const shape &a = in[0].dims, &b = in[1].dims;
+    if (!detail::same_elements(in, out) || !detail::takes(domain::real, in[0].element, out)) return;
+    if (at.count < 0 || a.rank < at.count || b.rank < at.count) { out.why << "both operands must have " << at.count << " axes or more"; return; }
+    if (a.rank + b.rank - 2 * at.count > max_rank) { out.why << "the result would have rank " << a.rank + b.rank - 2 * at.count << "; the limit is " << max_rank; return; }
+    for (int i = 0; i < at.count; ++i)
+      if (!may_equal(a[a.rank - at.count + i], b[i])) {
+        out.why << (at.count == 1 ? "the last axis of the first is not the first of the second" : "the last axes of the first are not the first ones of the second");
+        return;
+      }
+  }
+};
+}  // namespace rule
 
 /// Matrix product over the last two axes; leading axes broadcast.
 /// Shapes:  a [..., M, K], b [..., K, N] -> [..., M, N]; an operand marked as transposed has its last two axes exchanged.
@@ -63,6 +106,18 @@ export template <Symbolic A, Symbolic B>
   requires(!std::same_as<world_of<A, B>, lazy>)
 constexpr auto matmul(A&& a, B&& b, matmul_attributes at) {
   return apply<op::matmul>(at, std::forward<A>(a), std::forward<B>(b));
+}
+
+/// Contraction: sums over the last `Count` axes of a with the first of b, one matrix product of both as matrices.
+/// Shapes:  a [..., K1, ..., Kn], b [K1, ..., Kn, ...] -> the other axes of a, then those of b; two vectors give a number.
+/// Errors:  shape_error where the axes differ.   Cost: that of matmul; nothing is copied.
+export template <int Count = 1, Symbolic A, Symbolic B>
+  requires ApplicableFixed<rule::dot, dot_attributes{Count}, A, B>
+constexpr auto dot(const A& a, const B& b) {
+  detail::obey<rule::dot>({Count}, a, b);
+  if constexpr (std::same_as<world_of<A, B>, lazy>)
+    return apply_fixed<op::dot_result, dot_attributes{Count}>(matmul(as_matrix<world_of<A>::template rank_of<A> - Count>(a), as_matrix<Count>(b)), a, b);
+  else return apply<op::dot_result>({Count}, matmul(as_matrix(a, a.shape().rank - Count), as_matrix(b, Count)), a, b);
 }
 
 }  // namespace lamina

@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.box;
 import :op.linear;
 import :op.shape;
 import :program;
@@ -27,6 +28,9 @@ void matmul::gradient(gradient_call& c) {
     return lamina::sum_like(d, c(1));
   });
 }
+
+void dot_result::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void dot_result::emit(emission& e) { detail::emit_copy(e); }
 
 void matmul::emit(emission& e) {
   const auto& at = e.attributes<matmul_attributes>();

@@ -82,6 +82,15 @@ struct mse {
     if (detail::same_elements(in, out)) detail::infer_broadcast(in, in[0].element, out);
   }
 };
+struct nll_loss {
+  static constexpr std::string_view name = "nll_loss";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::same_elements(in, out) || !detail::takes(domain::real, in[0].element, out)) return;
+    if (!fits(in[0].dims, in[1].dims)) out.why << "weights and probabilities must have one shape";
+  }
+};
 }  // namespace rule
 
 /// Entry index[..] of the last axis.   Shapes: x [..., C], index [...] int64 -> [...].
@@ -94,6 +103,16 @@ constexpr auto pick(const X& x, const I& index) { return apply<op::pick>({}, x, 
 export template <Symbolic X, Symbolic L>
   requires Applicable<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>
 constexpr auto nll(const X& log_probabilities, const L& labels) { return -reduce_mean(pick(log_probabilities, labels)); }
+/// Negative log likelihood of probabilities under weights: -sum(weights log probabilities) / sum(weights).
+/// Shapes:  equal -> [].   Units: nats.
+/// Numerics: the gradient by the logits of a softmax before it needs no division by the probabilities, and is right where
+/// one of them is 0.   Errors: shape_error where the shapes differ.
+export template <Symbolic W, Symbolic P>
+  requires Applicable<rule::nll_loss, W, P>
+constexpr auto nll_loss(const W& weights, const P& probabilities) {
+  detail::obey<rule::nll_loss>({}, weights, probabilities);
+  return -(reduce_sum(weights * log(probabilities)) / reduce_sum(weights));
+}
 /// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].
 export template <Symbolic X, Symbolic L>
   requires Applicable<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>

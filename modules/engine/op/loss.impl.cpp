@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.box;
 import :op.loss;
 import :op.random;
 import :op.shape;
@@ -19,18 +20,11 @@ namespace lamina::op {
 namespace {
 const kernels::reduce_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce; }
 
-// The operation and the layer that it belongs to.
-text named(const emission& e) {
-  text t;
-  if (!e.of().path.empty()) t << e.of().path << ": ";
-  return t << e.of().op->name;
-}
-
 void emit_pick(emission& e, kernels::kernel run, const shape& table) {
   kernels::pick_args a{};
   a.length = table.at(table.rank - 1);
   a.rows = table.size(0, table.rank - 1);
-  text t = named(e);
+  text t = detail::named(e);
   t << ": an index is outside 0.." << a.length - 1;
   e.step(run, a, {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, e.status(t.view())}});
 }
@@ -65,10 +59,10 @@ void one_hot_like::emit(emission& e) {
     a.rows = 1;
     a.length = s.size();
     e.step(functions(e).spread[static_cast<int>(e.out_type(0).element)], a,
-           {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status((named(e) << ": the position is outside the vector").view())}});
+           {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status((detail::named(e) << ": the position is outside the vector").view())}});
     return;
   }
-  text t = named(e);
+  text t = detail::named(e);
   t << ": element type " << e.out_type(0).element << " of " << size << " bytes cannot be evaluated";
   detail::raise(error_kind::type, t);
 }

@@ -345,6 +345,35 @@ struct type_world {
   static constexpr auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
 };
 
+namespace detail {
+/// Checks operands where no constraint has done so: of a spelling that is made of several operations, for extents known at
+/// run time, values of a program, types alone; of one operation, where a result of static extents would leave it to the plan.
+template <class Rule, class... X>
+constexpr void obey(const typename Rule::attributes& attributes, const X&... x) {
+  inference found;
+  if constexpr (std::same_as<world_of<X...>, type_world>) {
+    const traced all[] = {x...};
+    if (!all[0].why->empty()) return;
+    const tensor_type in[] = {x.type...};
+    Rule::infer(attributes, view<const tensor_type>(in, sizeof...(X)), found);
+    if (!found.why.empty()) *all[0].why = worded_misfit(Rule::name, found, view<const tensor_type>(in, sizeof...(X)));
+  } else {
+    tensor_type in[sizeof...(X)];
+    std::size_t i = 0;
+    text t;
+    auto look = [&](const auto& v) {
+      if constexpr (std::same_as<bare<decltype(v)>, value>) {
+        in[i++] = v.type();
+        if (i == 1 && !v.owner().path.empty()) t << v.owner().path << ": ";
+      } else in[i++] = {dtype_of<typename bare<decltype(v)>::element_type>, v.shape()};
+    };
+    (look(x), ...);
+    Rule::infer(attributes, view<const tensor_type>(in, sizeof...(X)), found);
+    if (!found.why.empty()) raise(found.of_elements ? error_kind::type : error_kind::shape, t << worded_misfit(Rule::name, found, view<const tensor_type>(in, sizeof...(X))));
+  }
+}
+}  // namespace detail
+
 /// That no operand is typed: attributes on which the rank of a result depends stand in the type of a typed one.
 template <fixed_string Spelling, class... X>
 struct run_time_check {

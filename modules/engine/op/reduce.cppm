@@ -1,4 +1,4 @@
-// Reductions over axes, and softmax along one.
+// Reductions over axes, and softmax along one or several.
 export module lamina:op.reduce;
 import :core;
 import :dtype;
@@ -6,6 +6,7 @@ import :emission;
 import :op;
 import :op.elementwise;
 import :op.shape;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -51,6 +52,10 @@ constexpr shape reduced_shape(const shape& s, unsigned bits, bool keepdim) {
   }
   return r;
 }
+/// A run of neighbouring elements of an operand: positions that stay, or that one result is reduced from.
+struct axis_group { std::int64_t size; bool reduced; };
+/// One reduction over the groups that an operand consists of, outermost first.
+void emit_groups(emission&, int kind, std::vector<axis_group> groups);
 void emit_reduction(emission&, int kind);
 }  // namespace detail
 
@@ -74,6 +79,27 @@ export struct reduce_sum : reduction<"reduce_sum", domain::numbers> { static voi
 export struct reduce_mean : reduction<"reduce_mean", domain::real> { static void gradient(gradient_call&); static void emit(emission&); };
 export struct reduce_max : reduction<"reduce_max", domain::numbers> { static void gradient(gradient_call&); static void emit(emission&); };
 export struct reduce_min : reduction<"reduce_min", domain::numbers> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct reduce_prod : reduction<"reduce_prod", domain::numbers> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct reduce_any : reduction<"reduce_any", domain::logic> { static void emit(emission&); };
+export struct reduce_all : reduction<"reduce_all", domain::logic> { static void emit(emission&); };
+
+/// For each entry of a row the product of the others: the derivative of a product, without division.
+export struct product_of_others {
+  static constexpr std::string_view name = "product_of_others";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Its derivative in the direction of the second operand.
+export struct product_of_others_slope {
+  static constexpr std::string_view name = "product_of_others_slope";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void emit(emission&);
+};
 
 /// The adjoint of a reduction: the first operand repeated over the reduced axes of the second, whose shape alone is read.
 template <fixed_string Name>
@@ -88,8 +114,10 @@ export struct spread : spread_definition<"spread"> { static void gradient(gradie
 /// The same divided by the number of elements that each was reduced from.
 export struct spread_mean : spread_definition<"spread_mean"> { static void gradient(gradient_call&); static void emit(emission&); };
 
-export struct argmax {
-  static constexpr std::string_view name = "argmax";
+/// What argmax and argmin share.
+template <fixed_string Name>
+struct extreme_position {
+  static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
   using attributes = argmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -99,8 +127,9 @@ export struct argmax {
     if (in[0].dims[axis] == dim(0)) { out.why << "axis " << a.axis << " has no elements"; return; }
     out.result(dtype::int64, detail::reduced_shape(in[0].dims, 1u << axis, a.keepdim));
   }
-  static void emit(emission&);
 };
+export struct argmax : extreme_position<"argmax"> { static void emit(emission&); };
+export struct argmin : extreme_position<"argmin"> { static void emit(emission&); };
 
 template <fixed_string Name>
 struct softmax_definition {
@@ -118,6 +147,31 @@ struct softmax_definition {
 export struct softmax : softmax_definition<"softmax"> { static void gradient(gradient_call&); static void emit(emission&); };
 export struct log_softmax : softmax_definition<"log_softmax"> { static void gradient(gradient_call&); static void emit(emission&); };
 }  // namespace op
+
+struct last_axes {
+  int count = 1;
+  static constexpr void members(auto& a, auto&& f) { f("count", a.count); }
+  bool operator==(const last_axes&) const = default;
+};
+namespace rule {
+template <fixed_string Name>
+struct softmax_of_last {
+  static constexpr std::string_view name = Name.view();
+  static constexpr int operands = 1;
+  using attributes = last_axes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(domain::real, in[0].element, out)) return;
+    if (a.count < 1 || a.count > in[0].dims.rank) out.why << "the operand has no " << a.count << " last axes";
+  }
+};
+}  // namespace rule
+namespace detail {
+template <int Last, class X>
+constexpr auto last_as_columns(const X& x) {
+  if constexpr (std::same_as<world_of<X>, lazy>) return as_matrix<world_of<X>::template rank_of<X> - Last>(x);
+  else return as_matrix(x, x.shape().rank - Last);
+}
+}  // namespace detail
 
 // ---- spellings: all axes, axes in the type (`reduce_sum<axes(0), true>(x)`), or run-time attributes ------------------
 
@@ -150,6 +204,32 @@ constexpr auto reduce_min(const X& x) { return apply_fixed<op::reduce_min, reduc
 export template <Symbolic X>
   requires RunTimeAttributes<"reduce_min<axes(0)>(x)", X>
 constexpr auto reduce_min(const X& x, reduce_attributes a) { return apply<op::reduce_min>(a, x); }
+/// Product over axes; of nothing 1.   Types: float and integer.
+/// Gradient: right where elements are zero too; it has a second one, and no third.
+export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>
+constexpr auto reduce_prod(const X& x) { return apply_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"reduce_prod<axes(0)>(x)", X>
+constexpr auto reduce_prod(const X& x, reduce_attributes a) { return apply<op::reduce_prod>(a, x); }
+/// Whether any bool over axes is true; of nothing false.
+export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>
+constexpr auto reduce_any(const X& x) { return apply_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"reduce_any<axes(0)>(x)", X>
+constexpr auto reduce_any(const X& x, reduce_attributes a) { return apply<op::reduce_any>(a, x); }
+/// Whether all bools over axes are true; of nothing true.
+export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>
+constexpr auto reduce_all(const X& x) { return apply_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"reduce_all<axes(0)>(x)", X>
+constexpr auto reduce_all(const X& x, reduce_attributes a) { return apply<op::reduce_all>(a, x); }
+/// Position of the smallest element along an axis, the first of equals; int64.
+export template <int Axis = -1, bool Keepdim = false, Symbolic X>
+  requires ApplicableFixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>
+constexpr auto argmin(const X& x) { return apply_fixed<op::argmin, argmax_attributes{Axis, Keepdim}>(x); }
 /// Position of the largest element along an axis, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
   requires ApplicableFixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>
@@ -162,5 +242,19 @@ constexpr auto softmax(const X& x, softmax_attributes a = {}) { return apply<op:
 export template <Symbolic X>
   requires Applicable<op::log_softmax, X>
 constexpr auto log_softmax(const X& x, softmax_attributes a = {}) { return apply<op::log_softmax>(a, x); }
+/// Softmax over the last N axes as one distribution.   Shapes: any of that rank or more; the same.
+export template <int N, Symbolic X>
+  requires ApplicableFixed<rule::softmax_of_last<"softmax_over_last">, last_axes{N}, X>
+constexpr auto softmax_over_last(const X& x) {
+  detail::obey<rule::softmax_of_last<"softmax_over_last">>({N}, x);
+  return reshape_like(softmax(detail::last_as_columns<N>(x)), x);
+}
+/// Logarithm of softmax over the last N axes.
+export template <int N, Symbolic X>
+  requires ApplicableFixed<rule::softmax_of_last<"log_softmax_over_last">, last_axes{N}, X>
+constexpr auto log_softmax_over_last(const X& x) {
+  detail::obey<rule::softmax_of_last<"log_softmax_over_last">>({N}, x);
+  return reshape_like(log_softmax(detail::last_as_columns<N>(x)), x);
+}
 
 }  // namespace lamina

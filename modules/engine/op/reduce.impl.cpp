@@ -6,9 +6,11 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.box;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -35,7 +37,7 @@ void emit_axis(emission& e, kernels::reduce_op kind, buffer_ref in, buffer_ref o
 }
 
 // Runs of neighbouring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
-struct axis_group { std::int64_t size; bool reduced; };
+using detail::axis_group;
 std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
   std::vector<axis_group> g;
   for (int i = 0; i < s.rank; ++i) {
@@ -68,8 +70,12 @@ void detail::emit_reduction(emission& e, int kind) {
   using kernels::reduce_op;
   auto op = kind < 0 ? reduce_op::sum : static_cast<reduce_op>(kind);
   const shape& x = e.in_type(0).dims;
+  auto bits = reduced_bits(e, kind);
+  emit_groups(e, static_cast<int>(op), groups_of(x, bits));
+}
+void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) {
+  const auto op = static_cast<kernels::reduce_op>(kind);
   dtype element = e.in_type(0).element;
-  auto groups = groups_of(x, reduced_bits(e, kind));
   bool any = false;
   for (const auto& g : groups) any = any || g.reduced;
   if (!any) groups.push_back({1, true});       // nothing to reduce: a copy
@@ -170,6 +176,58 @@ void reduce_max::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(
 void reduce_min::gradient(gradient_call& c) { c(0, [&] { return share_of_extreme(c); }); }
 void reduce_min::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::minimum)); }
 
+void reduce_prod::gradient(gradient_call& c) {
+  c(0, [&] {
+    // Rows of what one result is the product of; each entry's derivative is the product of the others.
+    const auto& a = c.attributes<reduce_attributes>();
+    int rank = c(0).shape().rank, kept = 0;
+    unsigned bits = 0;
+    detail::reduced_axes(a, rank, bits);
+    axes order;
+    for (bool reduced : {false, true})
+      for (int i = 0; i < rank; ++i)
+        if ((bits >> i & 1u) == reduced) {
+          order.values[order.count++] = i;
+          kept += !reduced;
+        }
+    value moved = lamina::permute(c(0), order);
+    value others = apply<op::product_of_others>({}, lamina::as_matrix(moved, kept));
+    return spread_back(c, false) * lamina::permute_inverse(value(lamina::reshape_like(others, moved)), order);
+  });
+}
+void reduce_prod::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::product)); }
+void reduce_any::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::maximum)); }
+void reduce_all::emit(emission& e) {
+  // The smallest of no bytes is no bool.
+  if (e.in_type(0).dims.size() == 0) detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), dtype::boolean, 1);
+  else detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::minimum));
+}
+
+namespace {
+void emit_product_of_others(emission& e, bool slope) {
+  const shape& s = e.in_type(0).dims;
+  dtype element = e.in_type(0).element;
+  auto size = static_cast<std::int64_t>(size_of(element));
+  auto run = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index->product_of_others[static_cast<int>(element)];
+  std::int64_t length = s.back().code;
+  emission::cut(s.size(0, s.rank - 1), 8.0 * static_cast<double>(length), [&](std::int64_t first, std::int64_t count) {
+    kernels::product_of_others_args a{};
+    a.rows = count;
+    a.length = length;
+    auto skip = first * length * size;
+    std::vector<address> where{{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}};
+    if (slope) where.push_back({&a.tangent, e.in(1).at(skip)});
+    e.add(run, &a, sizeof a, where, static_cast<std::size_t>(kernels::product_of_others_scratch(length)));
+  });
+}
+}  // namespace
+void product_of_others::gradient(gradient_call& c) {
+  // The matrix of second derivatives is symmetric.
+  c(0, [&] { return apply<op::product_of_others_slope>({}, c(0), c.gradient()); });
+}
+void product_of_others::emit(emission& e) { emit_product_of_others(e, false); }
+void product_of_others_slope::emit(emission& e) { emit_product_of_others(e, true); }
+
 void spread::gradient(gradient_call& c) {
   c(0, [&] { return lamina::reshape_like(lamina::reduce_sum(c.gradient(), c.attributes<reduce_attributes>()), c(0)); });
 }
@@ -199,10 +257,14 @@ void emit_softmax(emission& e, const kernels::kernel (&run)[2]) {
 }
 }  // namespace
 
-void argmax::emit(emission& e) {
+namespace {
+void emit_position(emission& e, kernels::reduce_op kind) {
   auto [outer, length, inner] = along(e.in_type(0).dims, e.attributes<argmax_attributes>().axis);
-  emit_axis(e, kernels::reduce_op::argmax, e.in(0), e.out(0), e.in_type(0).element, outer, length, inner);
+  emit_axis(e, kind, e.in(0), e.out(0), e.in_type(0).element, outer, length, inner);
 }
+}  // namespace
+void argmax::emit(emission& e) { emit_position(e, kernels::reduce_op::argmax); }
+void argmin::emit(emission& e) { emit_position(e, kernels::reduce_op::argmin); }
 
 void softmax::gradient(gradient_call& c) {
   c(0, [&] {

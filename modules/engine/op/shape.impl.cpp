@@ -1,11 +1,10 @@
-module;
-#include "../kernels/table.h"
 module lamina:op.shape.impl;
 import :context;
 import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.box;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;
@@ -18,62 +17,7 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::reduce_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce; }
-
-// A box of elements between two buffers, with strides in elements.
-struct box {
-  shape extent;
-  std::int64_t in_stride[max_rank]{}, out_stride[max_rank]{};
-  std::int64_t in_first = 0, out_first = 0;
-
-  static box whole(const shape& s) {
-    box b;
-    b.extent = s;
-    row_major_strides(s, b.in_stride);
-    row_major_strides(s, b.out_stride);
-    return b;
-  }
-};
-
-void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype element) {
-  if (b.extent.size() == 0) return;
-  kernels::copy_args a{};
-  a.size = static_cast<std::int32_t>(size_of(element));
-  a.axes = b.extent.rank;
-  for (int i = 0; i < b.extent.rank; ++i) {
-    a.extent[i] = b.extent.at(i);
-    a.in_stride[i] = b.in_stride[i];
-    a.out_stride[i] = b.out_stride[i];
-  }
-  if (a.axes == 0) { a.axes = 1; a.extent[0] = 1; a.in_stride[0] = a.out_stride[0] = 1; }
-  auto size = static_cast<std::int64_t>(a.size);
-  from = from.at(b.in_first * size);
-  to = to.at(b.out_first * size);
-  // The first axis that has more than one position is cut into steps.
-  int axis = 0;
-  while (axis + 1 < a.axes && a.extent[axis] == 1) ++axis;
-  double cost = static_cast<double>(b.extent.size()) / static_cast<double>(a.extent[axis]) * 4;
-  emission::cut(a.extent[axis], cost, [&](std::int64_t first, std::int64_t count) {
-    kernels::copy_args part = a;
-    part.extent[axis] = count;
-    e.step(functions(e).copy, part, {{&part.in, from.at(first * a.in_stride[axis] * size)}, {&part.out, to.at(first * a.out_stride[axis] * size)}});
-  }, 400e3, 16);
-}
-
-void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element) {
-  kernels::fill_args a{};
-  a.n = n;
-  a.size = static_cast<std::int32_t>(size_of(element));
-  e.step(functions(e).fill, a, {{&a.out, to}});
-}
-
-// Copies where the planner could not let the result be a view.
-void emit_copy(emission& e) {
-  box b;
-  b.extent = shape{dim(e.out_type(0).dims.size())};
-  b.in_stride[0] = b.out_stride[0] = 1;
-  emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
-}
+using detail::box, detail::emit_box, detail::emit_copy, detail::emit_fill;
 
 box slice_box(const slice_attributes& at, const shape& whole, const shape& part) {
   box b;

@@ -23,6 +23,13 @@ bool is(const node& n, std::string_view name) { return n.kind == node_kind::oper
 const node& node_of(const value& v) { return v.owner().at(v.id()); }
 value operand(const node& n, std::size_t i, program& p) { return {&p, n.inputs[i]}; }
 
+/// The same elements under another shape, however it was spelled.
+bool reshapes(const node& n) {
+  for (auto name : {"reshape", "flatten", "reshape_like", "unsqueeze", "squeeze", "as_matrix", "dot_result"})
+    if (is(n, name)) return true;
+  return false;
+}
+
 /// The number that every element of a constant is.
 std::optional<double> constant_number(const value& v) {
   const node& n = node_of(v);
@@ -60,7 +67,7 @@ value identity_number(const node& n, view<const value> in, program&) {
 }
 
 value same_shape(const node& n, view<const value> in, program&) {
-  bool moves = is(n, "sum_like") || is(n, "broadcast_like") || is(n, "reshape_like") || is(n, "reshape") || is(n, "flatten") || is(n, "cast");
+  bool moves = is(n, "sum_like") || is(n, "broadcast_like") || is(n, "cast") || reshapes(n);
   return moves && in[0].type() == n.results[0] ? in[0] : value();
 }
 
@@ -99,9 +106,9 @@ value composed_permutation(const node& n, view<const value> in, program& p) {
 }
 
 value composed_reshape(const node& n, view<const value> in, program& p) {
-  if (!(is(n, "reshape") || is(n, "flatten") || is(n, "reshape_like"))) return {};
+  if (!reshapes(n)) return {};
   const node& inner = node_of(in[0]);
-  if (is(inner, "reshape") || is(inner, "flatten") || is(inner, "reshape_like")) {
+  if (reshapes(inner)) {
     value from = operand(inner, 0, p);
     return from.type() == n.results[0] ? from : reshape(from, n.results[0].dims);
   }
@@ -178,7 +185,7 @@ value joined_scale(const node& n, view<const value> in, program& p) {
 
 value gradient_of_softmax_loss(const node& n, view<const value> in, program& p) {
   if (!is(n, "multiply")) return {};
-  auto bare = [&](const value& v) { return is(node_of(v), "reshape") ? operand(node_of(v), 0, p) : v; };
+  auto bare = [&](const value& v) { return reshapes(node_of(v)) ? operand(node_of(v), 0, p) : v; };
   for (std::size_t side : {0u, 1u}) {
     value y = bare(in[side]), quotient = bare(in[1 - side]);
     const node& q = node_of(quotient);

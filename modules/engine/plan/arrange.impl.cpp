@@ -11,6 +11,7 @@ import :op.control;
 import :op.elementwise;
 import :op.nn;
 import :op.shape;
+import :op.view;
 import :optimize;
 import :plan;
 import :planner;
@@ -146,6 +147,15 @@ std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) con
     if (a.step == 1 && s.size(0, axis) == 1 && form(n.inputs[0]) == layout::plain)
       return std::pair{n.inputs[0], detail::resolve(a, s.at(axis)).first * s.size(axis + 1, s.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
   }
+  auto neighbours = [&](const detail::axis_view& at) -> std::optional<std::pair<value_id, std::int64_t>> {
+    const shape& s = p_.type(n.inputs[0]).dims;
+    if (s.size(0, at.axis) != 1 || form(n.inputs[0]) != layout::plain) return {};
+    return std::pair{n.inputs[0], at.first * s.size(at.axis + 1, s.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
+  };
+  const shape& whole = p_.type(n.inputs.empty() ? v : n.inputs[0]).dims;
+  if (is(n, "select")) return neighbours(detail::view_of(*static_cast<const select_attributes*>(n.attributes.get()), whole));
+  if (is(n, "split")) return neighbours(detail::view_of(*static_cast<const section_attributes*>(n.attributes.get()), whole));
+  if (is(n, "split_evenly")) return neighbours(detail::view_of(*static_cast<const part_attributes*>(n.attributes.get()), whole));
   return {};
 }
 

@@ -115,6 +115,8 @@ export class value : public operand_base {
   program& owner() const { return *owner_; }
   value_id id() const { return id_; }
   explicit operator bool() const { return owner_ != nullptr; }
+  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  value operator[](std::int64_t i) const;
   bool same(const value& o) const { return owner_ == o.owner_ && id_ == o.id_; }
 
  private:

@@ -1,0 +1,355 @@
+// The index family of one instruction set: gathers and scatters, running sums, order.
+#include "index.h"
+
+#include "storage.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace {
+
+/// The position that an index means, or -1.
+LAMINA_INLINE long place(std::int64_t index, long length, std::int64_t* invalid) {
+  const std::int64_t at = index < 0 ? index + length : index;
+  if (at >= 0 && at < length) return at;
+  ++*invalid;
+  return -1;
+}
+
+template <class Word>
+LAMINA_INLINE void gather_words(const gather_args& a) {
+  const Word* in = static_cast<const Word*>(a.in);
+  Word* out = static_cast<Word*>(a.out);
+  long o = a.first / a.count, j = a.first % a.count;
+  for (long r = 0; r < a.rows; ++r) {
+    const long at = place(a.index[j], a.length, a.invalid);
+    out[r] = at < 0 ? Word(0) : in[o * a.length + at];
+    if (++j == a.count) j = 0, ++o;
+  }
+}
+LAMINA_INLINE void gather_rows(const gather_args& a) {
+  constexpr long ahead = 8;  // rows that are fetched before they are copied
+  const char* in = static_cast<const char*>(a.in);
+  char* out = static_cast<char*>(a.out);
+  long o = a.first / a.count, j = a.first % a.count;
+  for (long r = 0; r < a.rows; ++r, out += a.row) {
+    if (j + ahead < a.count) {
+      const std::int64_t next = a.index[j + ahead];
+      if (next >= 0 && next < a.length) {
+        const char* row = in + (o * a.length + next) * a.row;
+        __builtin_prefetch(row);
+        if (a.row > 64) __builtin_prefetch(row + 64);
+      }
+    }
+    const long at = place(a.index[j], a.length, a.invalid);
+    if (at < 0)
+      __builtin_memset(out, 0, static_cast<std::size_t>(a.row));
+    else
+      __builtin_memcpy(out, in + (o * a.length + at) * a.row, static_cast<std::size_t>(a.row));
+    if (++j == a.count) j = 0, ++o;
+  }
+}
+
+template <class Word>
+LAMINA_INLINE void take(const take_args& a) {
+  const Word* in = static_cast<const Word*>(a.in);
+  Word* out = static_cast<Word*>(a.out);
+  const std::int64_t* index = a.index;
+  for (long o = 0; o < a.outer; ++o, in += a.length * a.inner)
+    for (long k = 0; k < a.count; ++k, index += a.inner, out += a.inner)
+      for (long i = 0; i < a.inner; ++i) {
+        const long at = place(index[i], a.length, a.invalid);
+        out[i] = at < 0 ? Word(0) : in[at * a.inner + i];
+      }
+}
+
+template <class T>
+using unsigned_of = word<static_cast<int>(sizeof(T))>;
+/// Integers add as unsigned, so that they wrap.
+template <class T>
+LAMINA_INLINE T sum_of(T a, T b) {
+  if constexpr (is_float<T>)
+    return a + b;
+  else
+    return static_cast<T>(static_cast<unsigned_of<T>>(static_cast<unsigned_of<T>>(a) + static_cast<unsigned_of<T>>(b)));
+}
+template <class T>
+void scatter_rows(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const scatter_args*>(args);
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  const long columns = a.columns;
+  for (long o = 0; o < a.outer; ++o, out += a.length * a.inner)
+    for (long k = 0; k < a.count; ++k, in += a.inner) {
+      const long at = place(a.index[k], a.length, a.invalid);
+      if (at < 0) continue;
+      T* to = out + at * a.inner;
+      LAMINA_VECTORS for (long i = 0; i < columns; ++i) to[i] = sum_of(to[i], in[i]);
+    }
+}
+template <class T>
+void scatter_elements(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const scatter_args*>(args);
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  const std::int64_t* index = a.index;
+  for (long o = 0; o < a.outer; ++o, out += a.length * a.inner)
+    for (long k = 0; k < a.count; ++k, in += a.inner, index += a.inner)
+      for (long i = 0; i < a.columns; ++i) {
+        const long at = place(index[i], a.length, a.invalid);
+        if (at >= 0) out[at * a.inner + i] = sum_of(out[at * a.inner + i], in[i]);
+      }
+}
+
+template <class Word>
+LAMINA_INLINE void one_hot(const one_hot_args& a) {
+  Word value;
+  __builtin_memcpy(&value, a.value, sizeof value);
+  Word* out = static_cast<Word*>(a.out);
+  __builtin_memset(out, 0, static_cast<std::size_t>(a.rows * a.depth) * sizeof(Word));
+  for (long r = 0; r < a.rows; ++r, out += a.depth)
+    if (const long at = place(a.index[r], a.depth, a.invalid); at >= 0) out[at] = value;
+}
+
+template <class T>
+void running_sum(const void* args, void*) noexcept {
+  using wide = std::conditional_t<is_float<T>, double, std::uint64_t>;
+  constexpr long side = 64 / static_cast<long>(sizeof(T) < 4 ? 4 : sizeof(T));  // columns at a time
+  const auto& a = *static_cast<const running_sum_args*>(args);
+  const long step = a.reverse ? -a.inner : a.inner, begin = a.reverse ? (a.length - 1) * a.inner : 0;
+  for (long o = 0; o < a.outer; ++o) {
+    const T* in = static_cast<const T*>(a.in) + o * a.length * a.inner + begin;
+    T* out = static_cast<T*>(a.out) + o * a.length * a.inner + begin;
+    long i = 0;
+    for (; i + side <= a.inner; i += side) {
+      wide sum[static_cast<std::size_t>(side)] = {};
+      const T* from = in + i;
+      T* to = out + i;
+      for (long l = 0; l < a.length; ++l, from += step, to += step)
+        for (long c = 0; c < side; ++c) {
+          const wide before = sum[c];
+          sum[c] += static_cast<wide>(from[c]);
+          to[c] = static_cast<T>(a.exclusive ? before : sum[c]);
+        }
+    }
+    for (; i < a.inner; ++i) {
+      wide sum = 0;
+      const T* from = in + i;
+      T* to = out + i;
+      for (long l = 0; l < a.length; ++l, from += step, to += step) {
+        const wide before = sum;
+        sum += static_cast<wide>(*from);
+        *to = static_cast<T>(a.exclusive ? before : sum);
+      }
+    }
+  }
+}
+
+template <class T>
+LAMINA_INLINE void product_of_others(const product_of_others_args& a, void* scratch) {
+  // A number and its derivative: products of those before a place, and of those after it.
+  struct dual {
+    double value, slope;
+  };
+  const auto times = [](dual x, dual y) { return dual{x.value * y.value, x.value * y.slope + x.slope * y.value}; };
+  auto* before = static_cast<dual*>(scratch);
+  for (long r = 0; r < a.rows; ++r) {
+    const T* in = static_cast<const T*>(a.in) + r * a.length;
+    const T* tangent = a.tangent ? static_cast<const T*>(a.tangent) + r * a.length : nullptr;
+    T* out = static_cast<T*>(a.out) + r * a.length;
+    const auto at = [&](long k) {
+      return dual{static_cast<double>(in[k]), tangent ? static_cast<double>(tangent[k]) : 0.0};
+    };
+    dual all = {1, 0};
+    for (long k = 0; k < a.length; ++k) {
+      before[k] = all;
+      all = times(all, at(k));
+    }
+    all = {1, 0};
+    for (long k = a.length; k-- > 0;) {
+      const dual rest = times(before[k], all);
+      out[k] = static_cast<T>(tangent ? rest.slope : rest.value);
+      all = times(all, at(k));
+    }
+  }
+}
+
+struct entry {
+  std::uint64_t key;
+  std::int64_t at;
+};
+/// A number whose order as unsigned is that of the elements: NaN above all, both zeros equal.
+template <class T>
+LAMINA_INLINE std::uint64_t key_of(T x, bool largest) {
+  using bits_type = unsigned_of<T>;
+  constexpr bits_type sign = static_cast<bits_type>(bits_type(1) << (8 * sizeof(T) - 1));
+  bits_type bits;
+  if constexpr (is_float<T>) {
+    const T y = x + T(0);
+    __builtin_memcpy(&bits, &y, sizeof bits);
+    bits = x != x ? static_cast<bits_type>(~bits_type(0)) : static_cast<bits_type>(bits & sign ? ~bits : bits | sign);
+  } else {
+    bits = static_cast<bits_type>(x);
+    if constexpr (T(-1) < T(0)) bits = static_cast<bits_type>(bits ^ sign);
+  }
+  return largest ? static_cast<bits_type>(~bits) : bits;
+}
+LAMINA_INLINE bool comes_before(const entry& a, const entry& b) {
+  return a.key < b.key || (a.key == b.key && a.at < b.at);
+}
+/// Restores a heap whose root, the last in order, was replaced.
+LAMINA_APART void sift(entry* heap, long count, long root) {
+  const entry moved = heap[root];
+  for (;;) {
+    long child = 2 * root + 1;
+    if (child >= count) break;
+    if (child + 1 < count && comes_before(heap[child], heap[child + 1])) ++child;
+    if (!comes_before(moved, heap[child])) break;
+    heap[root] = heap[child];
+    root = child;
+  }
+  heap[root] = moved;
+}
+/// Sorts by key, equal ones as they stand; `other` is as long. Gives the one that holds the result.
+LAMINA_APART entry* sort(entry* all, entry* other, long n, int bytes) {
+  if (n <= 48) {
+    for (long i = 1; i < n; ++i) {
+      const entry x = all[i];
+      long j = i;
+      for (; j > 0 && x.key < all[j - 1].key; --j) all[j] = all[j - 1];
+      all[j] = x;
+    }
+    return all;
+  }
+  for (int b = 0; b < bytes; ++b) {
+    long place_of[256] = {};
+    for (long i = 0; i < n; ++i) ++place_of[all[i].key >> (8 * b) & 255];
+    if (place_of[all[0].key >> (8 * b) & 255] == n) continue;
+    long next = 0;
+    for (long& p : place_of) {
+      const long count = p;
+      p = next;
+      next += count;
+    }
+    for (long i = 0; i < n; ++i) other[place_of[all[i].key >> (8 * b) & 255]++] = all[i];
+    entry* const sorted = other;
+    other = all;
+    all = sorted;
+  }
+  return all;
+}
+template <class T>
+void order(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const order_args*>(args);
+  auto* entries = static_cast<entry*>(scratch);
+  const long n = a.length, k = a.count;
+  for (long o = 0; o < a.outer; ++o)
+    for (long i = 0; i < a.inner; ++i) {
+      const T* in = static_cast<const T*>(a.in) + o * n * a.inner + i;
+      std::int64_t* out = a.out + o * k * a.inner + i;
+      const entry* sorted = entries;
+      if (4 * k <= n) {
+        for (long l = 0; l < k; ++l) entries[l] = {key_of(in[l * a.inner], a.largest), l};
+        for (long l = k / 2; l-- > 0;) sift(entries, k, l);
+        for (long l = k; l < n && k > 0; ++l) {
+          const std::uint64_t key = key_of(in[l * a.inner], a.largest);
+          if (key >= entries[0].key) continue;
+          entries[0] = {key, l};
+          sift(entries, k, 0);
+        }
+        for (long l = k; l-- > 1;) {
+          const entry last = entries[0];
+          entries[0] = entries[l];
+          entries[l] = last;
+          sift(entries, l, 0);
+        }
+      } else {
+        for (long l = 0; l < n; ++l) entries[l] = {key_of(in[l * a.inner], a.largest), l};
+        sorted = sort(entries, entries + n, n, static_cast<int>(sizeof(T)));
+      }
+      for (long l = 0; l < k; ++l) out[l * a.inner] = sorted[l].at;
+    }
+}
+
+template <element E>
+constexpr void add_element(index_functions& f) {
+  using T = storage<E>;
+  constexpr int at = static_cast<int>(E);
+  f.scatter_rows[at] = scatter_rows<T>;
+  f.scatter_elements[at] = scatter_elements<T>;
+  f.running_sum[at] = running_sum<T>;
+  f.order[at] = order<T>;
+}
+
+}  // namespace
+}  // namespace LAMINA_KERNEL_SET
+
+extern "C" {
+
+void LAMINA_KERNEL(gather)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const gather_args*>(args);
+  switch (a.row) {
+    case 1:
+      return gather_words<std::uint8_t>(a);
+    case 2:
+      return gather_words<std::uint16_t>(a);
+    case 4:
+      return gather_words<std::uint32_t>(a);
+    case 8:
+      return gather_words<std::uint64_t>(a);
+    default:
+      return gather_rows(a);
+  }
+}
+void LAMINA_KERNEL(take)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const take_args*>(args);
+  switch (a.size) {
+    case 1:
+      return take<std::uint8_t>(a);
+    case 2:
+      return take<std::uint16_t>(a);
+    case 4:
+      return take<std::uint32_t>(a);
+    default:
+      return take<std::uint64_t>(a);
+  }
+}
+void LAMINA_KERNEL(one_hot)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const one_hot_args*>(args);
+  switch (a.size) {
+    case 1:
+      return one_hot<std::uint8_t>(a);
+    case 2:
+      return one_hot<std::uint16_t>(a);
+    case 4:
+      return one_hot<std::uint32_t>(a);
+    default:
+      return one_hot<std::uint64_t>(a);
+  }
+}
+void LAMINA_KERNEL(product_of_others_f32)(const void* args, void* scratch) noexcept {
+  product_of_others<float>(*static_cast<const product_of_others_args*>(args), scratch);
+}
+void LAMINA_KERNEL(product_of_others_f64)(const void* args, void* scratch) noexcept {
+  product_of_others<double>(*static_cast<const product_of_others_args*>(args), scratch);
+}
+
+extern constinit const index_functions LAMINA_KERNEL(index) = [] {
+  index_functions f{};
+  f.gather = LAMINA_KERNEL(gather);
+  f.take = LAMINA_KERNEL(take);
+  f.one_hot = LAMINA_KERNEL(one_hot);
+  f.product_of_others[0] = LAMINA_KERNEL(product_of_others_f32);
+  f.product_of_others[1] = LAMINA_KERNEL(product_of_others_f64);
+  add_element<element::f32>(f);
+  add_element<element::f64>(f);
+  add_element<element::i8>(f);
+  add_element<element::i16>(f);
+  add_element<element::i32>(f);
+  add_element<element::i64>(f);
+  add_element<element::u8>(f);
+  return f;
+}();
+
+}  // extern "C"
+
+}  // namespace lamina::kernels

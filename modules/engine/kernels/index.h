@@ -1,0 +1,82 @@
+// Elements found by integer positions, running sums, products of all others, and order, along one axis of
+// [outer, length, inner].
+#pragma once
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+/// A position p of an axis means p + length where it is negative.  One outside -length..length-1 counts into *invalid:
+/// what it should give is 0, what it should take is left out.
+
+/// out[o, j, :] = in[o, index[j], :], rows o * count + j from `first` on, each of `row` bytes.
+struct gather_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;  // of row `first`
+  std::int64_t* invalid;
+  long first, rows, count, length, row;
+};
+/// out[o, k, i] = in[o, index[o, k, i], i] for elements of `size` bytes (1, 2, 4, 8).
+struct take_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long outer, count, length, inner;
+  std::int32_t size, pad;
+};
+/// out[o, index[k], i] += in[o, k, i] (rows), or out[o, index[o, k, i], i] += in[o, k, i] (elements), for the first
+/// `columns` of `inner`, k in ascending order.
+struct scatter_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long outer, count, length, inner, columns;
+};
+/// out[r, :] = zeros but for `value` (its first `size` bytes) at index[r].
+struct one_hot_args {
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long rows, depth;
+  std::int32_t size, pad;
+  unsigned char value[8];
+};
+/// out[o, l, i] = sum of in[o, 0..l, i]; float32 adds in double, integers wrap.  `exclusive` leaves in[o, l, i] itself
+/// out, `reverse` adds from the end.
+struct running_sum_args {
+  const void* in;
+  void* out;
+  long outer, length, inner;
+  std::int32_t exclusive, reverse;
+};
+/// out[r, k] = product of in[r, j] over j != k or, with `tangent`, its derivative in that direction:
+/// sum over i != k of tangent[r, i] times the product over j != i, k.  In double, without division.
+/// Scratch: product_of_others_scratch(length) bytes.
+struct product_of_others_args {
+  const void* in;
+  const void* tangent;  // null: none
+  void* out;
+  long rows, length;
+};
+constexpr long product_of_others_scratch(long length) { return 16 * length; }
+/// out[o, 0..count-1, i]: positions of the largest (or smallest) elements in order; equal ones in that of their
+/// positions, NaN above all numbers.  Scratch: order_scratch(length) bytes.
+struct order_args {
+  const void* in;
+  std::int64_t* out;
+  long outer, length, inner, count;
+  std::int32_t largest, pad;
+};
+constexpr long order_scratch(long length) { return 32 * length; }
+
+struct index_functions {
+  kernel gather, take, one_hot;
+  kernel scatter_rows[element_count], scatter_elements[element_count];  // null where there is no addition
+  kernel running_sum[element_count], order[element_count];
+  kernel product_of_others[2];  // [f32, f64]
+};
+extern "C" const index_functions lamina_index_sse2, lamina_index_avx2, lamina_index_avx512;
+
+}  // namespace lamina::kernels

@@ -1,0 +1,90 @@
+// What the operations that move elements share when they become kernel calls: boxes between two buffers, fills, and the
+// name under which a run reports what it finds wrong.
+module;
+#include "../kernels/table.h"
+module lamina:op.box;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::detail {
+
+/// A box of elements between two buffers, with strides in elements.
+struct box {
+  shape extent;
+  std::int64_t in_stride[max_rank]{}, out_stride[max_rank]{};
+  std::int64_t in_first = 0, out_first = 0;
+
+  static box whole(const shape& s) {
+    box b;
+    b.extent = s;
+    row_major_strides(s, b.in_stride);
+    row_major_strides(s, b.out_stride);
+    return b;
+  }
+};
+
+void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype element) {
+  if (b.extent.size() == 0) return;
+  kernels::copy_args a{};
+  a.size = static_cast<std::int32_t>(size_of(element));
+  a.axes = b.extent.rank;
+  for (int i = 0; i < b.extent.rank; ++i) {
+    a.extent[i] = b.extent.at(i);
+    a.in_stride[i] = b.in_stride[i];
+    a.out_stride[i] = b.out_stride[i];
+  }
+  if (a.axes == 0) { a.axes = 1; a.extent[0] = 1; a.in_stride[0] = a.out_stride[0] = 1; }
+  auto size = static_cast<std::int64_t>(a.size);
+  from = from.at(b.in_first * size);
+  to = to.at(b.out_first * size);
+  const auto copy = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->copy;
+  // The first axis that has more than one position is cut into steps.
+  int axis = 0;
+  while (axis + 1 < a.axes && a.extent[axis] == 1) ++axis;
+  double cost = static_cast<double>(b.extent.size()) / static_cast<double>(a.extent[axis]) * 4;
+  emission::cut(a.extent[axis], cost, [&](std::int64_t first, std::int64_t count) {
+    kernels::copy_args part = a;
+    part.extent[axis] = count;
+    e.step(copy, part, {{&part.in, from.at(first * a.in_stride[axis] * size)}, {&part.out, to.at(first * a.out_stride[axis] * size)}});
+  }, 400e3, 16);
+}
+
+/// The whole operand, where the planner could not let the result be a view.
+void emit_copy(emission& e) {
+  box b;
+  b.extent = shape{dim(e.out_type(0).dims.size())};
+  b.in_stride[0] = b.out_stride[0] = 1;
+  emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
+}
+
+/// `n` elements from `to` on become a number; zero without one.
+void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element, double number = 0) {
+  const auto fill = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->fill;
+  auto size = static_cast<std::int64_t>(size_of(element));
+  emission::cut(n, static_cast<double>(size) / 4, [&](std::int64_t first, std::int64_t count) {
+    kernels::fill_args a{};
+    a.n = count;
+    a.size = static_cast<std::int32_t>(size);
+    with_type(element, [&]<class T>() {
+      T v{};
+      to_element(number, v);
+      std::memcpy(a.value, &v, sizeof v);
+    });
+    e.step(fill, a, {{&a.out, to.at(first * size)}});
+  }, 400e3, 64);
+}
+
+/// The operation and the layer that it belongs to.
+text named(const emission& e) {
+  text t;
+  if (!e.of().path.empty()) t << e.of().path << ": ";
+  return t << e.of().op->name;
+}
+
+}  // namespace lamina::detail

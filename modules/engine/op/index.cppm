@@ -1,0 +1,331 @@
+// Elements found by integer positions, running sums, and order along an axis.
+export module lamina:op.index;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.shape;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+export struct one_hot_attributes {
+  std::int64_t depth = 0;
+  dtype element = dtype::float32;
+  static constexpr void members(auto& a, auto&& f) { f("depth", a.depth), f("element", a.element); }
+  bool operator==(const one_hot_attributes&) const = default;
+};
+export struct cumsum_attributes {
+  std::int64_t axis = -1;
+  bool exclusive = false, reverse = false;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("exclusive", a.exclusive), f("reverse", a.reverse); }
+  bool operator==(const cumsum_attributes&) const = default;
+};
+/// The first `count` positions in order along an axis; all of them where it is `all`.
+export struct order_attributes {
+  static constexpr std::int64_t all = -1;
+  std::int64_t count = all, axis = -1;
+  bool descending = false;
+  static constexpr void members(auto& a, auto&& f) { f("count", a.count), f("axis", a.axis), f("descending", a.descending); }
+  bool operator==(const order_attributes&) const = default;
+};
+export struct top_k_attributes { std::int64_t k = 1, axis = -1; bool largest = true; };
+export struct sort_attributes { std::int64_t axis = -1; bool descending = false; };
+
+namespace detail {
+constexpr bool takes_positions(const tensor_type& index, inference& out) {
+  if (index.element == dtype::int64) return true;
+  out.refuse(index.element, "int64 positions", "std::int64_t");
+  return false;
+}
+constexpr int indexed_axis(std::int64_t axis, const shape& s, inference& out) {
+  int a = normal_axis(axis, s.rank);
+  if (a < 0) out.why << "axis " << axis << " is outside the rank";
+  return a;
+}
+/// Rows of x in place of the positions: x without its axis around the shape of the positions.
+constexpr bool gathered_shape(const shape& x, const shape& index, int axis, shape& r, inference& out) {
+  if (x.rank - 1 + index.rank > max_rank) { out.why << "the result would have rank " << x.rank - 1 + index.rank << "; the limit is " << max_rank; return false; }
+  r = {};
+  for (int i = 0; i < axis; ++i) r.push_back(x[i]);
+  for (int i = 0; i < index.rank; ++i) r.push_back(index[i]);
+  for (int i = axis + 1; i < x.rank; ++i) r.push_back(x[i]);
+  return true;
+}
+/// Whether positions have the shape of x but along an axis.
+constexpr bool beside_axis(const shape& x, const shape& index, int axis, inference& out) {
+  bool fit = x.rank == index.rank;
+  for (int i = 0; fit && i < x.rank; ++i) fit = i == axis || may_equal(x[i], index[i]);
+  if (!fit) out.why << "the positions must have the shape of the operand but along axis " << axis;
+  return fit;
+}
+}  // namespace detail
+
+namespace op {
+/// What the definitions that read positions share: a run finds out whether they are inside.
+template <fixed_string Name, int Operands, unsigned ShapeOnly = 0>
+struct by_position {
+  static constexpr std::string_view name = Name.view();
+  static constexpr int operands = Operands;
+  static constexpr bool may_fail = true;
+  static constexpr unsigned shape_only = ShapeOnly;
+  using attributes = axis_attributes;
+};
+export struct gather : by_position<"gather", 2> {
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    shape r;
+    if (!detail::takes_positions(in[1], out)) return;
+    int axis = detail::indexed_axis(a.axis, in[0].dims, out);
+    if (axis >= 0 && detail::gathered_shape(in[0].dims, in[1].dims, axis, r, out)) out.result(in[0].element, r);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Zeros of the third operand's shape, to whose rows those of the first are added at the positions of the second.
+export struct scatter_rows : by_position<"scatter_rows", 3, 4> {
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    shape r;
+    if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
+    int axis = detail::indexed_axis(a.axis, in[2].dims, out);
+    if (axis < 0 || !detail::gathered_shape(in[2].dims, in[1].dims, axis, r, out)) return;
+    if (!fits(r, in[0].dims)) { out.why << "the rows to add must be " << r; return; }
+    out.result(in[0].element, in[2].dims);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct take_along_axis : by_position<"take_along_axis", 2> {
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes_positions(in[1], out)) return;
+    int axis = detail::indexed_axis(a.axis, in[0].dims, out);
+    if (axis < 0 || !detail::beside_axis(in[0].dims, in[1].dims, axis, out)) return;
+    shape r = in[1].dims;
+    for (int i = 0; i < r.rank; ++i)
+      if (i != axis) r[i] = better(r[i], in[0].dims[i]);
+    out.result(in[0].element, r);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Zeros of the third operand's shape, to which the elements of the first are added at the positions of the second.
+export struct scatter_elements : by_position<"scatter_elements", 3, 4> {
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
+    int axis = detail::indexed_axis(a.axis, in[2].dims, out);
+    if (axis < 0 || !detail::beside_axis(in[2].dims, in[1].dims, axis, out)) return;
+    if (!fits(in[1].dims, in[0].dims)) { out.why << "positions and elements to add must have one shape"; return; }
+    out.result(in[0].element, in[2].dims);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct to_one_hot {
+  static constexpr std::string_view name = "to_one_hot";
+  static constexpr int operands = 1;
+  static constexpr bool may_fail = true;
+  using attributes = one_hot_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes_positions(in[0], out)) return;
+    shape s = in[0].dims;
+    if (a.depth < 0) { out.why << "a depth of " << a.depth; return; }
+    if (s.rank == max_rank) { out.why << "the result would have rank " << max_rank + 1 << "; the limit is " << max_rank; return; }
+    s.push_back(a.depth);
+    out.result(a.element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct cumsum {
+  static constexpr std::string_view name = "cumsum";
+  static constexpr int operands = 1;
+  using attributes = cumsum_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(domain::numbers, in[0].element, out) || detail::indexed_axis(a.axis, in[0].dims, out) < 0) return;
+    out.result(in[0].element, in[0].dims);
+  }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return static_cast<double>(in[0].dims.size()); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// int64 positions in order: equal elements in that of their positions, NaN above all numbers.
+export struct order {
+  static constexpr std::string_view name = "order";
+  static constexpr int operands = 1;
+  using attributes = order_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(domain::numbers, in[0].element, out)) return;
+    shape s = in[0].dims;
+    int axis = detail::indexed_axis(a.axis, s, out);
+    if (axis < 0) return;
+    if (a.count != order_attributes::all) {
+      if (a.count < 0 || (s[axis].is_number() && a.count > s.at(axis))) { out.why << "axis " << a.axis << " has no " << a.count << " elements"; return; }
+      s[axis] = a.count;
+    }
+    out.result(dtype::int64, s);
+  }
+  static void emit(emission&);
+};
+}  // namespace op
+
+namespace rule {
+struct embedding {
+  static constexpr std::string_view name = "embedding";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::takes_positions(in[1], out)) return;
+    if (in[0].dims.rank != 2) { out.why << "a table [rows, features] is expected"; return; }
+    op::gather::infer({0}, in, out);
+  }
+};
+/// Operands in the order in which users write them: what is added to, the positions, what is added.
+template <class Op, fixed_string Name>
+struct addition {
+  static constexpr std::string_view name = Name.view();
+  static constexpr int operands = 3;
+  using attributes = axis_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const tensor_type two[] = {in[0], in[2]};
+    if (!detail::same_elements(two, out)) return;
+    const tensor_type turned[] = {in[2], in[1], in[0]};
+    Op::infer(a, turned, out);
+  }
+};
+template <fixed_string Name>
+struct order : op::order { static constexpr std::string_view name = Name.view(); };
+using scatter_add = addition<op::scatter_elements, "scatter_add">;
+using index_add = addition<op::scatter_rows, "index_add">;
+}  // namespace rule
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+//
+// Positions are int64 and may be negative, as in NumPy: -1 is the last. One outside of its axis ends the run with a
+// value_error that names the operation, and no state is assigned.
+
+/// Slices of x along an axis at any positions: result[.., j, ..] = x[.., index[j], ..] (ONNX Gather, numpy.take).
+/// Shapes: x [3, V, 4], index [5, 6], axis 1 -> [3, 5, 6, 4].   Types: any, index int64.
+/// Gradient: slices are added where they came from, in the order of the positions for any number of threads.
+export template <Symbolic X, Symbolic I>
+  requires RunTimeAttributes<"gather<1>(x, index)", X>
+constexpr auto gather(const X& x, const I& index, std::int64_t axis) { return apply<op::gather>({axis}, x, index); }
+/// The same with the axis in the type; the first without one.
+export template <int Axis = 0, Symbolic X, Symbolic I>
+  requires ApplicableFixed<op::gather, axis_attributes{Axis}, X, I>
+constexpr auto gather(const X& x, const I& index) { return apply_fixed<op::gather, axis_attributes{Axis}>(x, index); }
+/// Rows of a table: result[.., :] = table[ids[..], :].   Shapes: table [V, D], ids [...] -> [..., D].
+/// Source: Bengio, Ducharme, Vincent, Jauvin, "A neural probabilistic language model" (2003).
+export template <Symbolic W, Symbolic I>
+  requires Applicable<rule::embedding, W, I>
+constexpr auto embedding(const W& table, const I& ids) {
+  detail::obey<rule::embedding>({}, table, ids);
+  return gather<0>(table, ids);
+}
+/// Elements of x along an axis, each at a position of its own (ONNX GatherElements, numpy.take_along_axis).
+/// Shapes: x [3, V], index [3, 5], axis 1 -> [3, 5].   Types: any, index int64.
+export template <Symbolic X, Symbolic I>
+  requires RunTimeAttributes<"take_along_axis<1>(x, index)", X>
+constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis) { return apply<op::take_along_axis>({axis}, x, index); }
+export template <int Axis, Symbolic X, Symbolic I>
+  requires ApplicableFixed<op::take_along_axis, axis_attributes{Axis}, X, I>
+constexpr auto take_along_axis(const X& x, const I& index) {
+  detail::obey<op::take_along_axis>({Axis}, x, index);
+  return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index);
+}
+/// x with updates added at positions along an axis, several to one place too; the adjoint of take_along_axis.
+/// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
+/// Numerics: what goes to one place is summed in the order of the positions, then added to x.
+export template <Symbolic X, Symbolic I, Symbolic U>
+  requires RunTimeAttributes<"scatter_add<1>(x, index, updates)", X>
+constexpr auto scatter_add(const X& x, const I& index, const U& updates, std::int64_t axis) {
+  detail::obey<rule::scatter_add>({axis}, x, index, updates);
+  return x + apply<op::scatter_elements>({axis}, updates, index, x);
+}
+export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
+  requires ApplicableFixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>
+constexpr auto scatter_add(const X& x, const I& index, const U& updates) {
+  detail::obey<rule::scatter_add>({Axis}, x, index, updates);
+  return x + apply_fixed<op::scatter_elements, axis_attributes{Axis}>(updates, index, x);
+}
+/// x with whole slices of updates added at positions of an axis; the adjoint of gather.
+/// Shapes: x [V, 4], index [5], updates [5, 4], axis 0 -> [V, 4].   Types: float and integer.
+export template <Symbolic X, Symbolic I, Symbolic U>
+  requires RunTimeAttributes<"index_add<0>(x, index, updates)", X>
+constexpr auto index_add(const X& x, const I& index, const U& updates, std::int64_t axis) {
+  detail::obey<rule::index_add>({axis}, x, index, updates);
+  return x + apply<op::scatter_rows>({axis}, updates, index, x);
+}
+export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
+  requires ApplicableFixed<rule::index_add, axis_attributes{Axis}, X, I, U>
+constexpr auto index_add(const X& x, const I& index, const U& updates) {
+  detail::obey<rule::index_add>({Axis}, x, index, updates);
+  return x + apply_fixed<op::scatter_rows, axis_attributes{Axis}>(updates, index, x);
+}
+/// Zeros with 1 at each position, along a new last axis.   Shapes: [2, 3] with depth 10 -> [2, 3, 10].
+/// (`one_hot` is a tensor that is made of one position known when it is written.)
+export template <Symbolic I>
+  requires RunTimeAttributes<"to_one_hot<10>(index)", I>
+constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32) { return apply<op::to_one_hot>({depth, element}, index); }
+/// The same with depth and element type in the type.
+export template <std::int64_t Depth, Element T = float, Symbolic I>
+  requires ApplicableFixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>
+constexpr auto to_one_hot(const I& index) { return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index); }
+
+/// Running sums along an axis; `exclusive` leaves each element itself out, `reverse` begins at the end.
+/// Numerics: float32 adds in double; integers wrap.
+export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
+  requires ApplicableFixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>
+constexpr auto cumsum(const X& x) { return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"cumsum<1>(x)", X>
+constexpr auto cumsum(const X& x, cumsum_attributes a) { return apply<op::cumsum>(a, x); }
+
+/// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.
+export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
+  requires ApplicableFixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>
+constexpr auto argsort(const X& x) {
+  detail::obey<rule::order<"argsort">>({order_attributes::all, Axis, Descending}, x);
+  return apply_fixed<op::order, order_attributes{order_attributes::all, Axis, Descending}>(x);
+}
+export template <Symbolic X>
+  requires RunTimeAttributes<"argsort<1>(x)", X>
+constexpr auto argsort(const X& x, sort_attributes a) {
+  detail::obey<rule::order<"argsort">>({order_attributes::all, a.axis, a.descending}, x);
+  return apply<op::order>({order_attributes::all, a.axis, a.descending}, x);
+}
+/// x sorted along an axis.
+export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
+  requires ApplicableFixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>
+constexpr auto sort(const X& x) { return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x)); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"sort<1>(x)", X>
+constexpr auto sort(const X& x, sort_attributes a) { return take_along_axis(x, argsort(x, a), a.axis); }
+
+/// Elements and their positions: `auto [values, indices] = top_k<3>(x)`.
+export template <class V, class I>
+struct top_k_result { V values; I indices; };
+/// The k largest (or smallest) elements along an axis in order, and their int64 positions; of equal ones the first.
+/// Shapes: [3, 9] -> twice [3, k].   Types: float and integer.   Errors: shape_error where there are fewer than k.
+/// Gradient: that of the values.
+export template <std::int64_t K, std::int64_t Axis = -1, bool Largest = true, Symbolic X>
+  requires ApplicableFixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>
+constexpr auto top_k(const X& x) {
+  detail::obey<rule::order<"top_k">>({K, Axis, Largest}, x);
+  auto at = apply_fixed<op::order, order_attributes{K, Axis, Largest}>(x);
+  auto values = take_along_axis<static_cast<int>(Axis)>(x, at);
+  return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
+}
+export template <Symbolic X>
+  requires RunTimeAttributes<"top_k<3>(x)", X>
+constexpr auto top_k(const X& x, top_k_attributes a) {
+  detail::obey<rule::order<"top_k">>({a.k, a.axis, a.largest}, x);
+  auto at = apply<op::order>({a.k, a.axis, a.largest}, x);
+  auto values = take_along_axis(x, at, a.axis);
+  return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
+}
+
+}  // namespace lamina

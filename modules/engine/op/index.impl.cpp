@@ -1,0 +1,165 @@
+module;
+#include "../kernels/table.h"
+module lamina:op.index.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.box;
+import :op.index;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+namespace {
+
+const kernels::index_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index; }
+
+struct line { int axis; std::int64_t outer, length, inner; };
+line along(const shape& s, std::int64_t at) {
+  int axis = detail::normal_axis(at, s.rank);
+  return {axis, s.size(0, axis), s.at(axis), s.size(axis + 1, s.rank)};
+}
+std::int64_t bytes_of(const tensor_type& t) { return static_cast<std::int64_t>(size_of(t.element)); }
+
+// A counter for each step: steps of one stage may run at the same time.
+buffer_ref range_check(emission& e, std::int64_t length) {
+  text t = detail::named(e);
+  if (length) t << ": a position is outside " << -length << ".." << length - 1;
+  else t << ": a position on an axis without elements";
+  return e.status(t.view());
+}
+
+void emit_scatter(emission& e, bool rows) {
+  auto [axis, outer, length, inner] = along(e.out_type(0).dims, e.attributes<axis_attributes>().axis);
+  dtype element = e.out_type(0).element;
+  auto size = bytes_of(e.out_type(0));
+  std::int64_t count = rows ? e.in_type(1).dims.size() : e.in_type(1).dims.at(axis);
+  detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), element);
+  e.stage();
+  auto run = (rows ? functions(e).scatter_rows : functions(e).scatter_elements)[static_cast<int>(element)];
+  auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t column, std::int64_t columns) {
+    kernels::scatter_args a{};
+    a.outer = outers;
+    a.count = count;
+    a.length = length;
+    a.inner = inner;
+    a.columns = columns;
+    e.step(run, a, {{&a.in, e.in(0).at((o * count * inner + column) * size)},
+                    {&a.index, e.in(1).at(rows ? 0 : (o * count * inner + column) * 8)},
+                    {&a.out, e.out(0).at((o * length * inner + column) * size)},
+                    {&a.invalid, range_check(e, length)}});
+  };
+  // Every place is written by one step, which sees the positions in their order.
+  if (outer >= 16 || inner == 1)
+    emission::cut(outer, 4.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) { part(first, n, 0, inner); });
+  else
+    emission::cut(inner, 4.0 * static_cast<double>(outer * count), [&](std::int64_t first, std::int64_t n) { part(0, outer, first, n); }, 400e3, 64 / size);
+}
+
+}  // namespace
+
+void gather::gradient(gradient_call& c) { c(0, [&] { return apply<op::scatter_rows>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); }); }
+void gather::emit(emission& e) {
+  auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);
+  std::int64_t count = e.in_type(1).dims.size(), row = inner * bytes_of(e.in_type(0));
+  if (row == 0) return;
+  emission::cut(outer * count, 20 + static_cast<double>(row) / 2, [&](std::int64_t first, std::int64_t rows) {
+    kernels::gather_args a{};
+    a.first = first;
+    a.rows = rows;
+    a.count = count;
+    a.length = length;
+    a.row = row;
+    e.step(functions(e).gather, a, {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0).at(first * row)}, {&a.invalid, range_check(e, length)}});
+  });
+}
+void scatter_rows::gradient(gradient_call& c) { c(0, [&] { return lamina::gather(c.gradient(), c(1), c.attributes<axis_attributes>().axis); }); }
+void scatter_rows::emit(emission& e) { emit_scatter(e, true); }
+
+void take_along_axis::gradient(gradient_call& c) { c(0, [&] { return apply<op::scatter_elements>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); }); }
+void take_along_axis::emit(emission& e) {
+  auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);
+  std::int64_t count = e.in_type(1).dims.at(axis);
+  auto size = bytes_of(e.in_type(0));
+  emission::cut(outer, 20.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) {
+    kernels::take_args a{};
+    a.outer = n;
+    a.count = count;
+    a.length = length;
+    a.inner = inner;
+    a.size = static_cast<std::int32_t>(size);
+    e.step(functions(e).take, a, {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.index, e.in(1).at(first * count * inner * 8)},
+                                  {&a.out, e.out(0).at(first * count * inner * size)}, {&a.invalid, range_check(e, length)}});
+  });
+}
+void scatter_elements::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::take_along_axis(c.gradient(), c(1), c.attributes<axis_attributes>().axis); });
+}
+void scatter_elements::emit(emission& e) { emit_scatter(e, false); }
+
+void to_one_hot::gradient(gradient_call&) {}      // positions have none
+void to_one_hot::emit(emission& e) {
+  const auto& at = e.attributes<one_hot_attributes>();
+  auto size = bytes_of(e.out_type(0));
+  emission::cut(e.in_type(0).dims.size(), static_cast<double>(at.depth * size) / 2 + 4, [&](std::int64_t first, std::int64_t rows) {
+    kernels::one_hot_args a{};
+    a.rows = rows;
+    a.depth = at.depth;
+    a.size = static_cast<std::int32_t>(size);
+    with_type(at.element, [&]<class T>() {
+      T one{};
+      detail::to_element(1.0, one);
+      std::memcpy(a.value, &one, sizeof one);
+    });
+    e.step(functions(e).one_hot, a, {{&a.index, e.in(0).at(first * 8)}, {&a.out, e.out(0).at(first * at.depth * size)}, {&a.invalid, range_check(e, at.depth)}});
+  });
+}
+
+void cumsum::gradient(gradient_call& c) {
+  c(0, [&] {
+    auto a = c.attributes<cumsum_attributes>();
+    a.reverse = !a.reverse;
+    return lamina::cumsum(c.gradient(), a);
+  });
+}
+void cumsum::emit(emission& e) {
+  const auto& at = e.attributes<cumsum_attributes>();
+  auto [axis, outer, length, inner] = along(e.in_type(0).dims, at.axis);
+  auto size = bytes_of(e.in_type(0));
+  emission::cut(outer, 4.0 * static_cast<double>(length * inner), [&](std::int64_t first, std::int64_t n) {
+    kernels::running_sum_args a{};
+    a.outer = n;
+    a.length = length;
+    a.inner = inner;
+    a.exclusive = at.exclusive;
+    a.reverse = at.reverse;
+    auto skip = first * length * inner * size;
+    e.step(functions(e).running_sum[static_cast<int>(e.in_type(0).element)], a, {{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}});
+  });
+}
+
+void order::emit(emission& e) {
+  const auto& at = e.attributes<order_attributes>();
+  auto [axis, outer, length, inner] = along(e.in_type(0).dims, at.axis);
+  std::int64_t count = e.out_type(0).dims.at(axis);
+  auto size = bytes_of(e.in_type(0));
+  if (count == 0) return;
+  emission::cut(outer, 40.0 * static_cast<double>(length * inner), [&](std::int64_t first, std::int64_t n) {
+    kernels::order_args a{};
+    a.outer = n;
+    a.length = length;
+    a.inner = inner;
+    a.count = count;
+    a.largest = at.descending;
+    e.step(functions(e).order[static_cast<int>(e.in_type(0).element)], a, {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.out, e.out(0).at(first * count * inner * 8)}},
+           static_cast<std::size_t>(kernels::order_scratch(length)));
+  });
+}
+
+}  // namespace lamina::op

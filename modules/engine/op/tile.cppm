@@ -1,0 +1,222 @@
+// Tensors made larger: tiles, repeated elements, borders of one number.
+export module lamina:op.tile;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.shape;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+export struct tile_attributes {
+  shape repeats;
+  static constexpr void members(auto& a, auto&& f) { f("repeats", a.repeats); }
+  bool operator==(const tile_attributes&) const = default;
+};
+export struct tile_to_attributes {
+  shape to;
+  static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
+  bool operator==(const tile_to_attributes&) const = default;
+};
+export struct repeat_attributes {
+  std::int64_t count = 1, axis = 0;
+  static constexpr void members(auto& a, auto&& f) { f("count", a.count), f("axis", a.axis); }
+  bool operator==(const repeat_attributes&) const = default;
+};
+/// Positions before and after those of an axis, filled with a number.
+export struct pad_attributes {
+  std::int64_t axis = 0, before = 0, after = 0;
+  double value = 0;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("before", a.before), f("after", a.after), f("value", a.value); }
+  bool operator==(const pad_attributes&) const = default;
+};
+
+namespace op {
+export struct tile {
+  static constexpr std::string_view name = "tile";
+  static constexpr int operands = 1;
+  using attributes = tile_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape &s = in[0].dims, &n = a.repeats;
+    shape r;
+    r.rank = std::max(s.rank, n.rank);
+    for (int i = 0; i < r.rank; ++i) {
+      int from = i - (r.rank - s.rank), by = i - (r.rank - n.rank);
+      dim size = from < 0 ? dim(1) : s[from], times = by < 0 ? dim(1) : n[by];
+      if (!times.is_number()) { out.why << "the numbers of tiles " << n << " must be known"; return; }
+      std::int64_t product = 0;
+      if (size.is_number() && __builtin_mul_overflow(size.code, times.code, &product)) { out.why << times << " tiles are too many"; return; }
+      r[i] = size.is_number() ? dim(product) : times == dim(1) ? size : dim(dyn);
+    }
+    out.result(in[0].element, r);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct tile_to {
+  static constexpr std::string_view name = "tile_to";
+  static constexpr int operands = 1;
+  using attributes = tile_to_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape &s = in[0].dims, &to = a.to;
+    if (to.rank < s.rank) { out.why << "the rank of " << to << " is less than that of the operand"; return; }
+    for (int i = 0; i < to.rank; ++i) {
+      if (to[i] == dim(dyn)) { out.why << "no extent of " << to << " can be inferred"; return; }
+      int from = i - (to.rank - s.rank);
+      if (from < 0 || !to[i].is_number() || !s[from].is_number()) continue;
+      if (s.at(from) ? to.at(i) % s.at(from) != 0 : to.at(i) != 0) { out.why << "extent " << to[i] << " of " << to << " is no multiple of " << s[from]; return; }
+    }
+    out.result(in[0].element, to);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The first operand as tiles of the second, whose shape alone is read.
+export struct tile_like {
+  static constexpr std::string_view name = "tile_like";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The adjoint of tiling: the sum of the tiles, which have the shape of the second operand.
+export struct untile {
+  static constexpr std::string_view name = "untile";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct repeat {
+  static constexpr std::string_view name = "repeat";
+  static constexpr int operands = 1;
+  using attributes = repeat_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    shape s = in[0].dims;
+    int axis = detail::normal_axis(a.axis, s.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    std::int64_t n = 0;
+    if (a.count < 0 || (s[axis].is_number() && __builtin_mul_overflow(s.at(axis), a.count, &n))) { out.why << "elements cannot be repeated " << a.count << " times"; return; }
+    s[axis] = s[axis].is_number() ? dim(n) : a.count == 1 ? s[axis] : dim(dyn);
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The adjoint of repeat, and its adjoint again: the second operand's shape says how often.
+export struct unrepeat {
+  static constexpr std::string_view name = "unrepeat";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = axis_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct repeat_like {
+  static constexpr std::string_view name = "repeat_like";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = axis_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct pad {
+  static constexpr std::string_view name = "pad";
+  static constexpr int operands = 1;
+  using attributes = pad_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    shape s = in[0].dims;
+    int axis = detail::normal_axis(a.axis, s.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    std::int64_t n = 0;
+    if (a.before < 0 || a.after < 0 || __builtin_add_overflow(a.before, a.after, &n) || (s[axis].is_number() && __builtin_add_overflow(s.at(axis), n, &n))) {
+      out.why << "a border cannot have " << a.before << " positions before and " << a.after << " after";
+      return;
+    }
+    bool held = with_type(in[0].element, [&]<class T>() { T v{}; return detail::to_element(a.value, v); });
+    if (!held) { out.why << detail::number_misfit(a.value, in[0].element); out.of_elements = true; return; }
+    s[axis] = s[axis].is_number() ? dim(n) : n ? dim(dyn) : s[axis];
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+}  // namespace op
+
+namespace rule {
+struct tile_to_attributes {
+  shape to;
+  axes new_axes;
+};
+struct tile_to {
+  static constexpr std::string_view name = "tile_to";
+  static constexpr int operands = 1;
+  using attributes = tile_to_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    inference widened;
+    op::unsqueeze::infer({a.new_axes}, in, widened);
+    if (!widened.why.empty()) out.why << widened.why;
+    else op::tile_to::infer({a.to}, view<const tensor_type>(widened.results, 1), out);
+  }
+};
+}  // namespace rule
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+
+/// x side by side with itself, repeats[i] times along axis i; axes that one of both lacks lead, with 1 (as numpy.tile).
+/// Shapes: [2, 3] by {2, 1} -> [4, 3]; [3] by {2, 1} -> [2, 3].   Types: any.   Errors: shape_error.
+export template <Symbolic X>
+  requires RunTimeAttributes<"tile<2, 1>(x)", X>
+constexpr auto tile(const X& x, const shape& repeats) { return apply<op::tile>({repeats}, x); }
+/// The same with the numbers in the type.
+export template <std::int64_t... Repeats, Symbolic X>
+  requires(sizeof...(Repeats) > 0) && ApplicableFixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>
+constexpr auto tile(const X& x) { return apply_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}>(x); }
+/// x side by side with itself up to a shape whose extents are multiples of its own; `new_axes` names the axes of that
+/// shape which x does not have: the leading ones if none is named.
+/// Shapes: [2, 3] to [4, 3]; [2, 3] to [4, 2, 3]; [2, 3] to [2, 5, 3] with new axis 1.   Types: any.
+/// Errors: shape_error where an extent is no multiple.
+export template <Symbolic X>
+  requires RunTimeAttributes<"tile_to<extents<4, 3>>(x)", X>
+constexpr auto tile_to(const X& x, const shape& to, axes new_axes = {}) {
+  return new_axes.count ? apply<op::tile_to>({to}, unsqueeze(x, new_axes)) : apply<op::tile_to>({to}, x);
+}
+/// The same with extents in the type: `tile_to<extents<2, 5, 3>, 1>(x)`.
+export template <class To, int... NewAxes, Symbolic X>
+  requires ApplicableFixed<rule::tile_to, rule::tile_to_attributes{To::pattern, axes(NewAxes...)}, X>
+constexpr auto tile_to(const X& x) {
+  if constexpr (To::pattern.is_static()) detail::obey<rule::tile_to>({To::pattern, axes(NewAxes...)}, x);
+  if constexpr (sizeof...(NewAxes) == 0) return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(x);
+  else return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(unsqueeze<NewAxes...>(x));
+}
+/// Each element along an axis `count` times (as numpy.repeat).   Shapes: [2, 3], 2 times along 1 -> [2, 6].   Types: any.
+export template <Symbolic X>
+  requires RunTimeAttributes<"repeat<2, 1>(x)", X>
+constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0) { return apply<op::repeat>({count, axis}, x); }
+/// The same with number and axis in the type.
+export template <std::int64_t Count, std::int64_t Axis = 0, Symbolic X>
+  requires ApplicableFixed<op::repeat, repeat_attributes{Count, Axis}, X>
+constexpr auto repeat(const X& x) { return apply_fixed<op::repeat, repeat_attributes{Count, Axis}>(x); }
+/// A border of one number before and after an axis; one call for each axis.
+/// Shapes: [2, 3] with 1 before and 2 after axis 1 -> [2, 6].   Types: any.
+/// Errors: shape_error for a negative border, type_error for a number that the element type does not hold.
+export template <Symbolic X>
+  requires RunTimeAttributes<"pad<pad_attributes{.axis = 1, .before = 1}>(x)", X>
+constexpr auto pad(const X& x, pad_attributes a) { return apply<op::pad>(a, x); }
+/// The same with attributes in the type.
+export template <pad_attributes A, Symbolic X>
+  requires ApplicableFixed<op::pad, A, X>
+constexpr auto pad(const X& x) { return apply_fixed<op::pad, A>(x); }
+
+}  // namespace lamina

@@ -1,0 +1,140 @@
+module;
+#include "../kernels/table.h"
+module lamina:op.tile.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.box;
+import :op.reduce;
+import :op.shape;
+import :op.tile;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+namespace {
+
+using detail::axis_group;
+
+// Where a repetition stands in memory: runs of the operand's elements and of repetitions, outermost first; those
+// marked `reduced` are repetitions, and the adjoint sums over them.
+std::vector<axis_group> tiles_of(const shape& one, const shape& all) {
+  std::vector<axis_group> g;
+  for (int i = 0; i < all.rank; ++i) {
+    int from = i - (all.rank - one.rank);
+    std::int64_t size = from < 0 ? 1 : one.at(from);
+    g.push_back({size ? all.at(i) / size : 1, true});
+    g.push_back({size, false});
+  }
+  return g;
+}
+std::vector<axis_group> repeats_of(const shape& one, const shape& all, std::int64_t at) {
+  int axis = detail::normal_axis(at, one.rank);
+  std::int64_t size = one.at(axis);
+  return {{one.size(0, axis + 1), false}, {size ? all.at(axis) / size : 1, true}, {one.size(axis + 1, one.rank), false}};
+}
+
+// Without axes of size 1; neighbours of one kind joined.
+std::vector<axis_group> joined(const std::vector<axis_group>& all) {
+  std::vector<axis_group> g;
+  for (const auto& a : all) {
+    if (a.size == 1) continue;
+    if (!g.empty() && g.back().reduced == a.reduced) g.back().size *= a.size;
+    else g.push_back(a);
+  }
+  return g;
+}
+
+void emit_repeated(emission& e, const std::vector<axis_group>& all) {
+  if (e.out_type(0).dims.size() == 0) return;
+  auto g = joined(all);
+  const auto count = g.size();
+  std::vector<std::int64_t> in(count), out(count);
+  std::int64_t in_step = 1, out_step = 1;
+  for (auto i = count; i-- > 0;) {
+    out[i] = out_step;
+    out_step *= g[i].size;
+    in[i] = g[i].reduced ? 0 : in_step;
+    if (!g[i].reduced) in_step *= g[i].size;
+  }
+  // A box has as many axes as a shape; those before are written out.
+  const auto outside = count > max_rank ? count - max_rank : 0;
+  detail::box b;
+  for (auto i = outside; i < count; ++i) {
+    b.in_stride[b.extent.rank] = in[i];
+    b.out_stride[b.extent.rank] = out[i];
+    b.extent.push_back(dim(g[i].size));
+  }
+  std::vector<std::int64_t> index(outside);
+  for (bool more = true; more;) {
+    b.in_first = b.out_first = 0;
+    for (std::size_t i = 0; i < outside; ++i) {
+      b.in_first += index[i] * in[i];
+      b.out_first += index[i] * out[i];
+    }
+    detail::emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
+    more = false;
+    for (auto i = outside; i-- > 0 && !more;) {
+      more = ++index[i] < g[i].size;
+      if (!more) index[i] = 0;
+    }
+  }
+}
+void emit_sum(emission& e, const std::vector<axis_group>& all) {
+  detail::emit_groups(e, static_cast<int>(kernels::reduce_op::sum), joined(all));
+}
+
+}  // namespace
+
+void tile::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }
+void tile::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
+void tile_to::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }
+void tile_to::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
+void tile_like::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }
+void tile_like::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
+void untile::gradient(gradient_call& c) { c(0, [&] { return apply<op::tile_like>({}, c.gradient(), c(0)); }); }
+void untile::emit(emission& e) { emit_sum(e, tiles_of(e.out_type(0).dims, e.in_type(0).dims)); }
+
+void repeat::gradient(gradient_call& c) { c(0, [&] { return apply<op::unrepeat>({c.attributes<repeat_attributes>().axis}, c.gradient(), c(0)); }); }
+void repeat::emit(emission& e) { emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<repeat_attributes>().axis)); }
+void repeat_like::gradient(gradient_call& c) { c(0, [&] { return apply<op::unrepeat>(c.attributes<axis_attributes>(), c.gradient(), c(0)); }); }
+void repeat_like::emit(emission& e) { emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<axis_attributes>().axis)); }
+void unrepeat::gradient(gradient_call& c) { c(0, [&] { return apply<op::repeat_like>(c.attributes<axis_attributes>(), c.gradient(), c(0)); }); }
+void unrepeat::emit(emission& e) { emit_sum(e, repeats_of(e.out_type(0).dims, e.in_type(0).dims, e.attributes<axis_attributes>().axis)); }
+
+void pad::gradient(gradient_call& c) {
+  c(0, [&] {
+    const auto& a = c.attributes<pad_attributes>();
+    return lamina::slice(c.gradient(), {.start = a.before, .stop = a.after ? -a.after : std::numeric_limits<std::int64_t>::max(), .axis = a.axis});
+  });
+}
+void pad::emit(emission& e) {
+  const auto& a = e.attributes<pad_attributes>();
+  const shape &from = e.in_type(0).dims, &to = e.out_type(0).dims;
+  dtype element = e.out_type(0).element;
+  int axis = detail::normal_axis(a.axis, from.rank);
+  if (to.size() == 0) return;
+  std::int64_t outer = from.size(0, axis), row = to.size(axis, to.rank), inner = from.size(axis + 1, from.rank);
+  auto size = static_cast<std::int64_t>(size_of(element));
+  detail::box b = detail::box::whole(from);
+  row_major_strides(to, b.out_stride);
+  b.out_first = a.before * inner;
+  if (outer <= 16) {      // the borders alone
+    for (std::int64_t o = 0; o < outer; ++o) {
+      if (a.before) detail::emit_fill(e, e.out(0).at(o * row * size), a.before * inner, element, a.value);
+      if (a.after) detail::emit_fill(e, e.out(0).at((o * row + row - a.after * inner) * size), a.after * inner, element, a.value);
+    }
+  } else {
+    detail::emit_fill(e, e.out(0), to.size(), element, a.value);
+    e.stage();
+  }
+  detail::emit_box(e, b, e.in(0), e.out(0), element);
+}
+
+}  // namespace lamina::op

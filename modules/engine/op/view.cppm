@@ -1,0 +1,299 @@
+// Parts of a tensor and other views of its axes: unsqueeze, squeeze, select, split, stack, and a tensor seen as a matrix.
+export module lamina:op.view;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+export struct axes_attributes {
+  lamina::axes axes;
+  static constexpr void members(auto& a, auto&& f) { f("axes", a.axes); }
+  bool operator==(const axes_attributes&) const = default;
+};
+/// One position of an axis; a negative one counts from the end.
+export struct select_attributes {
+  std::int64_t axis = 0, index = 0;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("index", a.index); }
+  bool operator==(const select_attributes&) const = default;
+};
+/// Positions [start, start + count) of an axis that has `whole` of them.
+export struct section_attributes {
+  std::int64_t axis = 0, start = 0, count = 0, whole = 0;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("start", a.start), f("count", a.count), f("whole", a.whole); }
+  bool operator==(const section_attributes&) const = default;
+};
+/// One of `parts` equal parts of an axis.
+export struct part_attributes {
+  std::int64_t axis = 0, part = 0, parts = 1;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("part", a.part), f("parts", a.parts); }
+  bool operator==(const part_attributes&) const = default;
+};
+export struct matrix_attributes {
+  std::int64_t leading = 0;
+  static constexpr void members(auto& a, auto&& f) { f("leading", a.leading); }
+  bool operator==(const matrix_attributes&) const = default;
+};
+
+namespace detail {
+/// A bit for each of the named axes of a rank; false where one is outside of it or named twice.
+constexpr bool named_axes(const axes& a, int rank, unsigned& bits) {
+  bits = 0;
+  for (int i = 0; i < a.count; ++i) {
+    int axis = normal_axis(a[i], rank);
+    if (axis < 0 || bits >> axis & 1u) return false;
+    bits |= 1u << axis;
+  }
+  return true;
+}
+/// Where a view begins along its axis, of operations that take neighbouring positions of one.
+struct axis_view { int axis; std::int64_t first, count; };
+constexpr axis_view view_of(const select_attributes& a, const shape& s) {
+  int axis = normal_axis(a.axis, s.rank);
+  return {axis, a.index < 0 ? a.index + s.at(axis) : a.index, 1};
+}
+constexpr axis_view view_of(const section_attributes& a, const shape& s) { return {normal_axis(a.axis, s.rank), a.start, a.count}; }
+constexpr axis_view view_of(const part_attributes& a, const shape& s) {
+  int axis = normal_axis(a.axis, s.rank);
+  std::int64_t count = s.at(axis) / a.parts;
+  return {axis, a.part * count, count};
+}
+constexpr dim product_of(const shape& s, int from, int to) {
+  std::int64_t n = 1;
+  for (int i = from; i < to; ++i) {
+    if (!s[i].is_number()) return to - from == 1 ? s[i] : dim(dyn);
+    n *= s.at(i);
+  }
+  return n;
+}
+/// Order[i] is where axis i went; the order itself where it is none.
+constexpr axes inverse_of(const axes& order) {
+  axes inverse = order;
+  for (int i = 0; i < order.count; ++i) {
+    int axis = normal_axis(order[i], order.count);
+    if (axis < 0) return order;
+    inverse.values[axis] = i;
+  }
+  return inverse;
+}
+}  // namespace detail
+
+namespace op {
+/// New axes of size 1 at the given places of the result.
+export struct unsqueeze {
+  static constexpr std::string_view name = "unsqueeze";
+  static constexpr int operands = 1, alias = 0;
+  using attributes = axes_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    unsigned bits = 0;
+    int rank = s.rank + a.axes.count;
+    if (rank > max_rank) { out.why << "the result would have rank " << rank << "; the limit is " << max_rank; return; }
+    if (!detail::named_axes(a.axes, rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of a result of rank " << rank; return; }
+    shape r;
+    for (int i = 0, from = 0; i < rank; ++i) r.push_back(bits >> i & 1u ? dim(1) : s[from++]);
+    out.result(in[0].element, r);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// Without the given axes, which have size 1; without all of size 1 where none is given.
+export struct squeeze {
+  static constexpr std::string_view name = "squeeze";
+  static constexpr int operands = 1, alias = 0;
+  using attributes = axes_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    unsigned bits = 0;
+    if (!detail::named_axes(a.axes, s.rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of the operand"; return; }
+    shape r;
+    for (int i = 0; i < s.rank; ++i) {
+      if (a.axes.count == 0 && !s[i].is_number()) { out.why << "axis " << i << " is not known yet; name the axes"; return; }
+      bool goes = a.axes.count ? bits >> i & 1u : s[i] == dim(1);
+      if (goes && !may_equal(s[i], 1)) { out.why << "axis " << i << " has " << s[i] << " positions, not one"; return; }
+      if (!goes) r.push_back(s[i]);
+    }
+    out.result(in[0].element, r);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct select {
+  static constexpr std::string_view name = "select";
+  static constexpr int operands = 1;
+  using attributes = select_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    int axis = detail::normal_axis(a.axis, s.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (s[axis].is_number() && (a.index >= s.at(axis) || a.index < -s.at(axis))) { out.why << "position " << a.index << " is outside of axis " << a.axis; return; }
+    shape r;
+    for (int i = 0; i < s.rank; ++i)
+      if (i != axis) r.push_back(s[i]);
+    out.result(in[0].element, r);
+  }
+  static constexpr shape loose(view<const tensor_type> in) {
+    shape r;
+    for (int i = 1; i < in[0].dims.rank; ++i) r.push_back(dyn);
+    return r;
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct section {
+  static constexpr std::string_view name = "split";
+  static constexpr int operands = 1;
+  using attributes = section_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    shape s = in[0].dims;
+    int axis = detail::normal_axis(a.axis, s.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (a.count < 0) { out.why << "a part of " << a.count << " positions"; return; }
+    if (!may_equal(s[axis], a.whole)) { out.why << "the parts of axis " << a.axis << " are " << a.whole << " positions together"; return; }
+    s[axis] = a.count;
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct equal_part {
+  static constexpr std::string_view name = "split_evenly";
+  static constexpr int operands = 1;
+  using attributes = part_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    shape s = in[0].dims;
+    int axis = detail::normal_axis(a.axis, s.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (a.parts < 1) { out.why << a.parts << " parts"; return; }
+    if (s[axis].is_number() && s.at(axis) % a.parts) { out.why << "axis " << a.axis << " does not divide into " << a.parts << " equal parts"; return; }
+    s[axis] = s[axis].is_number() ? dim(s.at(axis) / a.parts) : dim(dyn);
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The adjoint of equal_part: zeros of the second operand's shape with the first operand where the part is.
+export struct unpart {
+  static constexpr std::string_view name = "unpart";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_only = 2;
+  using attributes = part_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The first `leading` axes as rows, the others as columns.
+export struct as_matrix {
+  static constexpr std::string_view name = "as_matrix";
+  static constexpr int operands = 1, alias = 0;
+  using attributes = matrix_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    if (a.leading < 0 || a.leading > s.rank) { out.why << a.leading << " leading axes are more than the rank"; return; }
+    auto leading = static_cast<int>(a.leading);
+    out.result(in[0].element, {detail::product_of(s, 0, leading), detail::product_of(s, leading, s.rank)});
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+}  // namespace op
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+
+/// New axes of size 1, at their places in the result.   Shapes: [2, 3] -> [1, 2, 3] for axis 0.   Cost: none, a view.
+/// Typed operands name the axes in the type, `unsqueeze<0>(x)`; values of a program also at run time.
+export template <int... Axes, Symbolic X>
+  requires ApplicableFixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>
+constexpr auto unsqueeze(const X& x) { return apply_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"unsqueeze<0>(x)", X>
+constexpr auto unsqueeze(const X& x, axes at) { return apply<op::unsqueeze>({at}, x); }
+/// Without the named axes of size 1, or without all that have size 1.   Cost: none, a view.
+/// Errors: shape_error for an axis of another size.
+export template <int... Axes, Symbolic X>
+  requires ApplicableFixed<op::squeeze, axes_attributes{axes(Axes...)}, X>
+constexpr auto squeeze(const X& x) { return apply_fixed<op::squeeze, axes_attributes{axes(Axes...)}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"squeeze<0>(x)", X>
+constexpr auto squeeze(const X& x, axes at) { return apply<op::squeeze>({at}, x); }
+
+/// What stands at one position of an axis; the axis vanishes. A negative position counts from the end.
+/// Errors: shape_error for a position outside of the axis: when the operation is made, or planned where the extent is
+/// known only then.
+/// `x[i]` is select(x, 0, i).
+export template <Symbolic X>
+  requires Applicable<op::select, X>
+constexpr auto select(const X& x, std::int64_t axis, std::int64_t index) {
+  if constexpr (std::same_as<world_of<X>, lazy>) detail::obey<op::select>({axis, index}, x);
+  return apply<op::select>({axis, index}, x);
+}
+/// The same with axis and position in the type.
+export template <std::int64_t Axis, std::int64_t Index, Symbolic X>
+  requires ApplicableFixed<op::select, select_attributes{Axis, Index}, X>
+constexpr auto select(const X& x) {
+  detail::obey<op::select>({Axis, Index}, x);
+  return apply_fixed<op::select, select_attributes{Axis, Index}>(x);
+}
+
+/// Equal parts of an axis, one behind the other.   Errors: shape_error where they would not be equal.
+/// Of a typed operand a tuple: `auto [a, b] = split<2, 1>(x)`.
+export template <std::int64_t Parts, std::int64_t Axis = 0, Symbolic X>
+  requires ApplicableFixed<op::equal_part, part_attributes{Axis, 0, Parts}, X>
+constexpr auto split(const X& x) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::make_tuple(apply_fixed<op::equal_part, part_attributes{Axis, static_cast<std::int64_t>(I), Parts}>(x)...);
+  }(std::make_index_sequence<static_cast<std::size_t>(Parts)>{});
+}
+export std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis = 0);
+/// Parts of the given sizes, which together are the whole axis: `split(x, {2, 3}, 1)`.
+export std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0);
+export std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis = 0);
+namespace detail {
+constexpr std::int64_t sum_of(const axes& a, int count) {
+  std::int64_t n = 0;
+  for (int i = 0; i < count; ++i) n += a[i];
+  return n;
+}
+}  // namespace detail
+/// The same with the sizes in the type: `split<axes(2, 3), 1>(x)`.
+export template <auto Sizes, std::int64_t Axis = 0, Symbolic X>
+  requires std::same_as<std::remove_const_t<decltype(Sizes)>, axes> && ApplicableFixed<op::section, section_attributes{Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, X>
+constexpr auto split(const X& x) {
+  detail::obey<op::section>({Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, x);
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::make_tuple(apply_fixed<op::section, section_attributes{Axis, detail::sum_of(Sizes, static_cast<int>(I)), Sizes[static_cast<int>(I)],
+                                                                       detail::sum_of(Sizes, Sizes.count)}>(x)...);
+  }(std::make_index_sequence<static_cast<std::size_t>(Sizes.count)>{});
+}
+
+/// Tensors of one shape along a new axis.   Shapes: [2, 3] [2, 3] -> [2, 2, 3].
+export template <int Axis = 0, Symbolic... X>
+constexpr auto stack(const X&... x) { return concat<Axis>(unsqueeze<Axis>(x)...); }
+/// The same for any number of values of a program.
+export value stack(view<const value> x, std::int64_t axis = 0);
+/// Values of a program one behind the other along an axis.
+export value concat(view<const value> x, std::int64_t axis = 0);
+
+/// The opposite of permute: axis order[i] of the result is axis i of x.
+export template <int... Order, Symbolic X>
+  requires ApplicableFixed<op::permute, permute_attributes{axes(Order...)}, X>
+constexpr auto permute_inverse(const X& x) { return apply_fixed<op::permute, permute_attributes{detail::inverse_of(axes(Order...))}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"permute_inverse<1, 0>(x)", X>
+constexpr auto permute_inverse(const X& x, axes order) { return apply<op::permute>(permute_attributes{detail::inverse_of(order)}, x); }
+
+/// The first `Leading` axes as rows and the others as columns.   Cost: none, a view.
+export template <std::int64_t Leading, Symbolic X>
+  requires ApplicableFixed<op::as_matrix, matrix_attributes{Leading}, X>
+constexpr auto as_matrix(const X& x) { return apply_fixed<op::as_matrix, matrix_attributes{Leading}>(x); }
+export template <Symbolic X>
+  requires RunTimeAttributes<"as_matrix<1>(x)", X>
+constexpr auto as_matrix(const X& x, std::int64_t leading) { return apply<op::as_matrix>({leading}, x); }
+
+}  // namespace lamina

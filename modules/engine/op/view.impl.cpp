@@ -1,0 +1,114 @@
+module lamina:op.view.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.box;
+import :op.shape;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+void emit_axis_view(emission& e, const detail::axis_view& v) {
+  const shape& from = e.in_type(0).dims;
+  detail::box b;
+  std::int64_t stride[max_rank]{}, step = 1;
+  row_major_strides(from, stride);
+  b.extent = from;
+  b.extent[v.axis] = dim(v.count);
+  for (int i = from.rank; i-- > 0;) {
+    b.in_stride[i] = stride[i];
+    b.out_stride[i] = step;
+    step *= b.extent.at(i);
+  }
+  b.in_first = v.first * stride[v.axis];
+  detail::emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
+}
+
+}  // namespace
+
+std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis) {
+  std::vector<value> all;
+  // None is refused as one is: with words.
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(parts, 1); ++i) all.push_back(apply<op::equal_part>({axis, i, parts}, x));
+  return all;
+}
+std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis) {
+  std::vector<value> all;
+  std::int64_t whole = 0, at = 0;
+  for (auto n : sizes)
+    if (__builtin_add_overflow(whole, n, &whole)) detail::raise(error_kind::shape, "split: the sizes together are more than 64 bits hold");
+  for (auto n : sizes) {
+    all.push_back(apply<op::section>({axis, at, n, whole}, x));
+    at += n;
+  }
+  return all;
+}
+std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis) {
+  return split(x, view<const std::int64_t>(sizes), axis);
+}
+
+value concat(view<const value> x, std::int64_t axis) {
+  if (x.empty()) detail::raise(error_kind::value, "concat: no tensors");
+  return apply_all<op::concat>({axis}, x);
+}
+value stack(view<const value> x, std::int64_t axis) {
+  if (x.empty()) detail::raise(error_kind::value, "stack: no tensors");
+  std::vector<value> all;
+  for (const auto& v : x) all.push_back(unsqueeze(v, axes(axis)));
+  return concat(all, axis);
+}
+
+// Members of a class that knows no operations.
+value value::operator[](std::int64_t i) const { return lamina::select(*this, 0, i); }
+
+namespace op {
+
+void unsqueeze::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void unsqueeze::emit(emission& e) { detail::emit_copy(e); }
+void squeeze::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void squeeze::emit(emission& e) { detail::emit_copy(e); }
+void as_matrix::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void as_matrix::emit(emission& e) { detail::emit_copy(e); }
+
+void select::gradient(gradient_call& c) {
+  c(0, [&] {
+    const auto& a = c.attributes<select_attributes>();
+    auto axis = detail::normal_axis(a.axis, c(0).shape().rank);
+    slice_attributes at{.start = a.index, .stop = a.index == -1 ? std::numeric_limits<std::int64_t>::max() : a.index + 1, .axis = axis};
+    return apply<op::unslice>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0));
+  });
+}
+void select::emit(emission& e) { emit_axis_view(e, detail::view_of(e.attributes<select_attributes>(), e.in_type(0).dims)); }
+void section::gradient(gradient_call& c) {
+  c(0, [&] {
+    const auto& a = c.attributes<section_attributes>();
+    return apply<op::unslice>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis}, c.gradient(), c(0));
+  });
+}
+void section::emit(emission& e) { emit_axis_view(e, detail::view_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
+void equal_part::gradient(gradient_call& c) { c(0, [&] { return apply<op::unpart>(c.attributes<part_attributes>(), c.gradient(), c(0)); }); }
+void equal_part::emit(emission& e) { emit_axis_view(e, detail::view_of(e.attributes<part_attributes>(), e.in_type(0).dims)); }
+
+void unpart::gradient(gradient_call& c) { c(0, [&] { return apply<op::equal_part>(c.attributes<part_attributes>(), c.gradient()); }); }
+void unpart::emit(emission& e) {
+  const shape& whole = e.out_type(0).dims;
+  const auto at = detail::view_of(e.attributes<part_attributes>(), whole);
+  detail::emit_fill(e, e.out(0), whole.size(), e.out_type(0).element);
+  e.stage();
+  detail::box b = detail::box::whole(e.in_type(0).dims);
+  row_major_strides(whole, b.out_stride);
+  b.out_first = at.first * b.out_stride[at.axis];
+  detail::emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
+}
+
+}  // namespace op
+
+}  // namespace lamina
