@@ -271,22 +271,47 @@ export class eval_plan {
   explicit eval_plan(context& where = default_context()) : where_(&where) {}
   template <Evaluable E>
   auto add(const E& e) {
+    using operand = detail::operand_of<E>;
+    struct held { operand of; std::shared_ptr<std::optional<evaluated<E>>> result; };
     handle<evaluated<E>> h;
-    entries_.push_back({[kept = detail::operand_of<E>(detail::as_operand(e))](lowering& l) { return lower(kept, l); }, [e, result = h.result_]() -> void* {
-                          result->emplace(evaluated<E>::uninitialised(e.shape()));
-                          return (*result)->writable().data();
-                        }});
+    auto kept = std::make_shared<held>(held{detail::as_operand(e), h.result_});
+    entry made{kept, [](const void* p, lowering& l) { return lower(static_cast<const held*>(p)->of, l); },
+               [](const void* p) -> void* {
+                 const auto& at = *static_cast<const held*>(p);
+                 at.result->emplace(evaluated<E>::uninitialised(at.of.shape()));
+                 return (*at.result)->writable().data();
+               }, nullptr, leaves_.size(), 0};
+    if constexpr (!has_run_time_structure<operand>) {
+      made.tag = &tag_of<operand>;
+      visit_leaves(kept->of, [&](const leaf& x, std::string_view, const tensor_type&) { leaves_.push_back(x); });
+      made.leaves = leaves_.size() - made.first_leaf;
+    }
+    entries_.push_back(std::move(made));
     return h;
   }
-  /// Computes everything that was added since the last run. An error leaves the entries in place.
+  /// Computes everything that was added since the last run; operations of one level that are alike run as one, so that
+  /// samples added one by one cost what a batch of them does. Expressions of the types and extents of an earlier run in
+  /// this context find its plan. An error leaves the entries in place.
   void run();
   /// Counters of the last run.
   const pass_counters& counters() const { return counters_; }
 
  private:
-  struct entry { std::function<value(lowering&)> lower; std::function<void*()> result; };
+  struct prepared;
+  struct rest;                           // plans of earlier runs, kept by the context
+  struct entry {
+    std::shared_ptr<const void> kept;
+    value (*lower)(const void*, lowering&);
+    void* (*result)(const void*);
+    const void* tag;                     // of the type, where that says the structure
+    std::size_t first_leaf, leaves;
+  };
+  template <class E>
+  static constexpr char tag_of = 0;
+  std::unique_ptr<prepared> prepare(bool keyed) const;
   context* where_;
   std::vector<entry> entries_;
+  std::vector<leaf> leaves_;
   pass_counters counters_;
 };
 

@@ -34,6 +34,7 @@ any_tensor compute_constant(const program& p) {
 std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options) {
   pass_counters counters;
   auto concrete = specialised(p, inputs, options, counters, &compute_constant);
+  if (options.merge) concrete = merged(concrete, counters);
   return std::make_shared<const plan>(concrete, set, options, counters);
 }
 
@@ -329,20 +330,79 @@ void evaluation_site::run(const call& c, bool cached, context& where, void (*low
 
 }  // namespace detail
 
-void eval_plan::run() {
-  if (entries_.empty()) return;
-  program p;
-  lowering l(p);
-  for (const auto& e : entries_) p.output("result", e.lower(l));
+// ---- many results in one go -----------------------------------------------------------------------------------------
+
+struct eval_plan::prepared {
+  std::vector<const void*> tags;               // of the entries
+  std::vector<std::int64_t> extents;           // of all leaves
+  std::vector<std::uint32_t> first_alike;      // of each leaf: the first with its memory
+  std::size_t cases = 0;
+  std::vector<std::size_t> leaf_of_input;
+  std::optional<executor> run;
+  bool same_as(const prepared& o) const { return cases == o.cases && tags == o.tags && extents == o.extents && first_alike == o.first_alike; }
+};
+struct eval_plan::rest {
+  static constexpr std::size_t most = 16;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<prepared>> all;   // the one used last comes last
+};
+
+// What the plan depends on where types say the structure; else a plan for these entries alone.
+std::unique_ptr<eval_plan::prepared> eval_plan::prepare(bool keyed) const {
+  auto p = std::make_unique<prepared>();
+  p->cases = where_->slot<detail::context_cases>().version();
+  if (keyed) {
+    std::unordered_map<const void*, std::uint32_t> seen;
+    seen.reserve(leaves_.size());
+    for (const auto& e : entries_) p->tags.push_back(e.tag);
+    for (const auto& x : leaves_) {
+      if (x.extents)
+        for (int d = 0; d < x.extents->rank; ++d) p->extents.push_back(x.extents->at(d));
+      p->first_alike.push_back(seen.try_emplace(x.data, static_cast<std::uint32_t>(p->first_alike.size())).first->second);
+    }
+    auto& kept = where_->slot<rest>();
+    std::lock_guard lock(kept.mutex);
+    for (std::size_t i = kept.all.size(); i-- > 0;)
+      if (kept.all[i]->same_as(*p)) {
+        auto found = std::move(kept.all[i]);
+        kept.all.erase(kept.all.begin() + static_cast<std::ptrdiff_t>(i));
+        return found;
+      }
+  }
+  program source;
+  lowering l(source);
+  for (const auto& e : entries_) source.output("result", e.lower(e.kept.get(), l));
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  auto plan = make_plan(p, shapes, where_->isa(), {.cases = where_->slot<detail::context_cases>().all()});
-  counters_ = plan->counters();
-  executor run(plan, nullptr, where_->threads() > 1 ? &where_->pool() : nullptr);
-  for (std::size_t i = 0; i < l.leaves().size(); ++i) run.bind_input(i, l.leaves()[i].data);
-  for (std::size_t i = 0; i < entries_.size(); ++i) run.bind_output(i, entries_[i].result());
-  run.run();
+  auto plan = make_plan(source, shapes, where_->isa(), {.cases = where_->slot<detail::context_cases>().all(), .merge = true});
+  p->run.emplace(std::move(plan), nullptr, where_->threads() > 1 ? &where_->pool() : nullptr);
+  if (keyed) {
+    const auto& inputs = source.inputs();
+    p->leaf_of_input.assign(inputs.size(), 0);
+    for (std::size_t i = l.aliases().size(); i-- > 0;)
+      p->leaf_of_input[static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), l.aliases()[i]) - inputs.begin())] = i;
+  } else {
+    for (std::size_t i = 0; i < l.leaves().size(); ++i) p->run->bind_input(i, l.leaves()[i].data);
+  }
+  return p;
+}
+
+void eval_plan::run() {
+  if (entries_.empty()) return;
+  const bool keyed = std::all_of(entries_.begin(), entries_.end(), [](const entry& e) { return e.tag != nullptr; });
+  auto p = prepare(keyed);
+  counters_ = p->run->plan().counters();
+  for (std::size_t i = 0; i < p->leaf_of_input.size(); ++i) p->run->bind_input(i, leaves_[p->leaf_of_input[i]].data);
+  for (std::size_t i = 0; i < entries_.size(); ++i) p->run->bind_output(i, entries_[i].result(entries_[i].kept.get()));
+  p->run->run();
+  if (keyed) {
+    auto& kept = where_->slot<rest>();
+    std::lock_guard lock(kept.mutex);
+    kept.all.push_back(std::move(p));
+    if (kept.all.size() > rest::most) kept.all.erase(kept.all.begin());
+  }
   entries_.clear();
+  leaves_.clear();
 }
 
 }  // namespace lamina

@@ -86,12 +86,13 @@ export struct pass_options {
   bool reuse_memory = true;            ///< results take the memory of operands that nobody reads afterwards
   rewrites without{};                  ///< those of `simplify` that stay off
   std::vector<special_case> cases{};   ///< of the user, tried before them
+  bool merge = false;                  ///< like operations of one level become one, row by row; what an eval_plan does
   bool operator==(const pass_options&) const = default;
 };
 
 /// How often each rewriting applied; `simplified` is the sum of `rewritten`.
 export struct pass_counters {
-  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0, fused_elementwise = 0, fused_epilogues = 0;
+  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0, merged = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};
   constexpr std::int64_t of(rewrite r) const { return rewritten[static_cast<int>(r)]; }
 };
@@ -103,6 +104,10 @@ export using constant_evaluator = std::function<any_tensor(const program&)>;
 /// `inputs` holds the extents of each input. Errors: shape_error naming operation and shapes where they do not fit.
 export program specialised(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
                            const constant_evaluator& evaluate);
+
+/// The specialised program with like operations of one level merged: samples that are evaluated side by side become the rows
+/// of one operation, with the same bits. `counters.merged` counts the operations that went away.
+export program merged(const program& p, pass_counters& counters);
 
 /// A program in which everything that depends on parameters alone is a state, to be computed once.
 export struct settled_program {

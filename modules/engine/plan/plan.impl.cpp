@@ -48,7 +48,7 @@ std::string plan::explain() const {
       any = true;
     }
   t << (any ? "), " : ", ") << counters_.inlined_calls
-    << " calls, " << counters_.fused_elementwise << " fused elementwise, " << counters_.fused_epilogues << " in epilogues\n";
+    << " calls, " << counters_.joined_loops << " loops joined, " << counters_.merged << " merged, " << counters_.fused_elementwise << " fused elementwise, " << counters_.fused_epilogues << " in epilogues\n";
   return t.string();
 }
 

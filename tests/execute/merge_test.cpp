@@ -1,0 +1,121 @@
+// Samples evaluated one by one through one plan: merged into batched operations, with the same bits.
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+import lamina;
+
+using namespace lamina;
+
+namespace {
+
+matrix<float> filled_with(std::int64_t rows, std::int64_t columns, int seed) {
+  matrix<float> m(rows, columns);
+  auto d = m.writable();
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed) * 97u) % 1000u) / 500.f - 1.f;
+  return m;
+}
+template <class A, class B>
+bool same_bits(const A& a, const B& b) {
+  return a.shape() == b.shape() && std::memcmp(a.data().data(), b.data().data(), a.data().size() * sizeof(float)) == 0;
+}
+struct weights {
+  matrix<float> w1 = filled_with(20, 33, 1), w2 = filled_with(33, 5, 2), b1 = filled_with(1, 33, 3), b2 = filled_with(1, 5, 4);
+};
+auto mlp(const weights& w, const matrix<float>& x) { return softmax(matmul(tanh(matmul(x, w.w1) + w.b1), w.w2) + w.b2); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(merged_samples)
+
+BOOST_AUTO_TEST_CASE(samples_become_rows_with_the_same_bits) {
+  weights w;
+  context where(1, target_isa());
+  for (int samples : {2, 7, 64}) {
+    std::vector<matrix<float>> x, alone;
+    for (int i = 0; i < samples; ++i) {
+      x.push_back(filled_with(1, 20, 10 + i));
+      alone.push_back(evaluate(mlp(w, x.back()), where));
+    }
+    eval_plan plan(where);
+    std::vector<handle<matrix<float>>> results;
+    for (const auto& one : x) results.push_back(plan.add(mlp(w, one)));
+    plan.run();
+    for (int i = 0; i < samples; ++i) BOOST_TEST(same_bits(results[static_cast<std::size_t>(i)].value(), alone[static_cast<std::size_t>(i)]));
+    BOOST_TEST(plan.counters().merged == (samples - 1) * 6);      // two products, two sums, tanh and softmax of each
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_second_run_finds_the_plan_and_other_data) {
+  weights w;
+  context where(1, target_isa());
+  for (int round = 0; round < 3; ++round) {
+    eval_plan plan(where);
+    std::vector<handle<matrix<float>>> results;
+    std::vector<matrix<float>> x;
+    for (int i = 0; i < 5; ++i) x.push_back(filled_with(1, 20, 100 * round + i));
+    for (const auto& one : x) results.push_back(plan.add(mlp(w, one)));
+    plan.run();
+    for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(mlp(w, x[i]), where)));
+  }
+  // the same types, but one sample twice: another pattern of memory
+  eval_plan plan(where);
+  auto x = filled_with(1, 20, 5), y = filled_with(1, 20, 6);
+  auto a = plan.add(mlp(w, x)), b = plan.add(mlp(w, x)), c = plan.add(mlp(w, y)), d = plan.add(mlp(w, y)), e = plan.add(mlp(w, x));
+  plan.run();
+  for (const auto* h : {&a, &b, &e}) BOOST_TEST(same_bits(h->value(), evaluate(mlp(w, x), where)));
+  for (const auto* h : {&c, &d}) BOOST_TEST(same_bits(h->value(), evaluate(mlp(w, y), where)));
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_several_and_different_lengths) {
+  weights w;
+  context where(1, target_isa());
+  eval_plan plan(where);
+  std::vector<matrix<float>> x;
+  std::vector<handle<matrix<float>>> results;
+  for (std::int64_t rows : {1, 3, 3, 1, 2}) x.push_back(filled_with(rows, 20, static_cast<int>(rows) + 20));
+  for (const auto& one : x) results.push_back(plan.add(mlp(w, one)));
+  plan.run();
+  for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(mlp(w, x[i]), where)));
+  BOOST_TEST(plan.counters().merged == 2 * 6);       // the two of one row, the two of three; the other stays alone
+}
+
+BOOST_AUTO_TEST_CASE(loops_of_growing_shapes_fall_back) {
+  context where(1, target_isa());
+  eval_plan plan(where);
+  dynamic<float, 2> sum = make_dynamic(filled_with(1, 3, 1));
+  std::vector<handle<matrix<float>>> results;
+  std::vector<matrix<float>> wanted;
+  for (int i = 0; i < 4; ++i) {
+    sum = make_dynamic(tanh(concat<0>(sum, filled_with(1, 3, i + 2))));
+    results.push_back(plan.add(sum));
+    wanted.push_back(evaluate(sum, where));
+  }
+  plan.run();
+  for (std::size_t i = 0; i < wanted.size(); ++i) BOOST_TEST(same_bits(results[i].value(), wanted[i]));
+  BOOST_TEST(plan.counters().merged == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_recurrent_step_of_many_samples) {
+  context where(1, target_isa());
+  auto w = filled_with(6, 12, 1), u = filled_with(4, 12, 2);
+  auto step = [&](const matrix<float>& x, const matrix<float>& h) { return gru_gates(matmul(x, w), matmul(h, u), h); };
+  std::vector<matrix<float>> h(8, filled_with(1, 4, 3)), alone = h;
+  for (int t = 0; t < 3; ++t) {
+    eval_plan plan(where);
+    std::vector<handle<matrix<float>>> next;
+    for (int i = 0; i < 8; ++i) {
+      auto x = filled_with(1, 6, 50 + t * 8 + i);
+      next.push_back(plan.add(step(x, h[static_cast<std::size_t>(i)])));
+      alone[static_cast<std::size_t>(i)] = evaluate(step(x, alone[static_cast<std::size_t>(i)]), where);
+    }
+    plan.run();
+    BOOST_TEST(plan.counters().merged > 0);
+    for (std::size_t i = 0; i < 8; ++i) h[i] = next[i].value();
+    for (std::size_t i = 0; i < 8; ++i) BOOST_TEST(same_bits(h[i], alone[i]));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
