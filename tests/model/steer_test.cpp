@@ -91,8 +91,7 @@ BOOST_AUTO_TEST_CASE(activation_bias_and_gain_are_policies) {
       BOOST_TEST(std::abs(sum - static_cast<double>(static_cast<float>(y(n, static_cast<int>(o))))) < 1e-5);
     }
   model<perceptron, input<"N", 4>, policies<sub<"hidden">(activation(nn::relu{})), bias(true)>> other({.seed = 1});
-  BOOST_TEST(names_of(other.parameters()) ==
-                 (strings{"hidden.weight", "hidden.bias", "head.weight", "head.bias"}),
+  BOOST_TEST(names_of(other.parameters()) == (strings{"hidden.weight", "hidden.bias", "head.weight", "head.bias"}),
              boost::test_tools::per_element());
 }
 

@@ -21,7 +21,8 @@ namespace {
 static_assert(fans_of({8, 3, 5, 5}) == fans{75, 200} && fans_of({120, 400}) == fans{400, 120});
 static_assert(fans_of({7}) == fans{7, 7} && fans_of({}) == fans{1, 1});
 static_assert(fans_of({784, 10}, fan_layout::in_out) == fans{784, 10});
-static_assert(fans_of({2, 3, 4, 5}, fan_layout::in_out) == fans{24, 30} && fans_of({7}, fan_layout::in_out) == fans{1, 1});
+static_assert(fans_of({2, 3, 4, 5}, fan_layout::in_out) == fans{24, 30} &&
+              fans_of({7}, fan_layout::in_out) == fans{1, 1});
 
 array made(const initialiser& how, const shape& s, std::int64_t seed = 1, dtype element = dtype::float32,
            const char* name = "w") {
@@ -75,7 +76,7 @@ double distance_from_orthogonal(const array& a, double gain) {
 BOOST_AUTO_TEST_SUITE(initialisers)
 
 BOOST_AUTO_TEST_CASE(variances_follow_the_fans_of_the_shape) {
-  const shape conv{40, 20, 5, 25}, dense{400, 250};                     // 1e5 elements each
+  const shape conv{40, 20, 5, 25}, dense{400, 250};  // 1e5 elements each
   expect(initialiser::xavier_uniform(), dense, 2.0 / 650, std::sqrt(6.0 / 650));
   expect(initialiser::xavier_normal(), conv, 2.0 / (60 * 125), any);
   expect(initialiser::kaiming_uniform(), conv, 2.0 / 2500, std::sqrt(6.0 / 2500));
@@ -127,7 +128,8 @@ BOOST_AUTO_TEST_CASE(integers_are_uniform) {
 }
 
 BOOST_AUTO_TEST_CASE(one_seed_and_name_give_the_same_bits) {
-  for (const auto& how : {initialiser::xavier_uniform(), initialiser::orthogonal(), initialiser::truncated_normal(0, 1)}) {
+  for (const auto& how :
+       {initialiser::xavier_uniform(), initialiser::orthogonal(), initialiser::truncated_normal(0, 1)}) {
     BOOST_TEST(same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 5)));
     BOOST_TEST(!same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 6)));
     BOOST_TEST(!same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 5, dtype::float32, "v")));

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_layer_goes_forward_and_backward_lazily) {
   equal(numbers(out[key<"output">]), {11, 22, 33, 44});
   equal(numbers(grad[key<"lhs">]), {1, 0, 2, -1});
   equal(numbers(grad[key<"rhs">]), {1, 0, 2, -1});
-  equal(numbers(tanh(out[key<"output">] * 0.f) + grad[key<"rhs">]), {1, 0, 2, -1});     // operands like any other
+  equal(numbers(tanh(out[key<"output">] * 0.f) + grad[key<"rhs">]), {1, 0, 2, -1});  // operands like any other
   layer.assert_neutral();
 }
 
@@ -67,7 +67,8 @@ BOOST_AUTO_TEST_CASE(backward_passes_take_forward_results_in_reverse_order) {
   auto first = layer.forward(dict(key<"lhs"> = a, key<"rhs"> = b));
   auto second = layer.forward(dict(key<"lhs"> = c, key<"rhs"> = d));
   BOOST_TEST(layer.waiting() == 2u);
-  BOOST_TEST(message_of([&] { layer.assert_neutral(); }) == "layer `times`: 2 forward results wait for a backward pass");
+  BOOST_TEST(message_of([&] { layer.assert_neutral(); }) ==
+             "layer `times`: 2 forward results wait for a backward pass");
   auto of_second = layer.backward(dict(key<"output"> = one));
   BOOST_CHECK_THROW(assert_neutral(layer), state_error);
   auto of_first = layer.backward(dict(key<"output"> = one));
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_broadcast_operands_are_summed_back) {
       layer("times");
   matrix<double> a{{1, 2, 3}, {4, 5, 6}}, g{{1, 1, 1}, {1, 10, 100}};
   vector<double> b{1, 2, 3};
-  auto out = layer.forward(dict(key<"rhs"> = b, key<"lhs"> = a));          // names, not places
+  auto out = layer.forward(dict(key<"rhs"> = b, key<"lhs"> = a));  // names, not places
   auto grad = layer.backward(dict(key<"output"> = g));
   BOOST_TEST((grad[key<"rhs">].shape() == shape{3}));
   equal(numbers(grad[key<"lhs">]), {1, 2, 3, 1, 20, 300});
@@ -109,7 +110,7 @@ BOOST_AUTO_TEST_CASE(one_operand_for_two_ports_has_a_gradient_for_each) {
   auto half = a * 0.5f;
   layer.forward(dict(key<"lhs"> = half, key<"rhs"> = tanh(half) * 0.f + 2.f));
   auto grad = layer.backward(dict(key<"output"> = one));
-  equal(numbers(grad[key<"lhs">]), {2});           // not the derivative through the other operand
+  equal(numbers(grad[key<"lhs">]), {2});  // not the derivative through the other operand
   layer.forward(dict(key<"lhs"> = a, key<"rhs"> = a));
   auto same = layer.backward(dict(key<"output"> = one));
   equal(numbers(same[key<"lhs">]), {3});
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(shapes_are_checked_on_every_call) {
   BOOST_TEST(message_of([&] { layer.backward(dict(key<"output"> = g)); }) ==
              "layer `sum`: the gradient of port `output` is [3x2] and the port is [2x3]");
   BOOST_CHECK_THROW(layer.backward(dict(key<"output"> = g)), shape_error);
-  BOOST_TEST(layer.waiting() == 1u);               // refused, so the result still waits
+  BOOST_TEST(layer.waiting() == 1u);  // refused, so the result still waits
   train_layer<nn::add, inputs<port<"lhs", tensor<float, extents<"N", 3>>>, port<"rhs", tensor<float, extents<"N", 1>>>>>
       named("named");
   BOOST_TEST(message_of([&] { named.forward(dict(key<"lhs"> = a, key<"rhs"> = matrix<float>(1, 1))); }) ==
@@ -145,7 +146,8 @@ BOOST_AUTO_TEST_CASE(nothing_waits_where_nothing_is_trained_or_fed_back) {
 }
 
 BOOST_AUTO_TEST_CASE(integer_ports_have_no_gradient) {
-  train_layer<scaled_by, inputs<port<"n", vector<std::int64_t>>, port<"x", vector<float>>>, my_policies> layer("scaled_by");
+  train_layer<scaled_by, inputs<port<"n", vector<std::int64_t>>, port<"x", vector<float>>>, my_policies> layer(
+      "scaled_by");
   auto out = layer.forward(dict(key<"x"> = vector<float>{1, 2}, key<"n"> = vector<std::int64_t>{3, 4}));
   auto grad = layer.backward(dict(key<"output"> = vector<float>{1, 10}));
   static_assert(std::same_as<std::remove_cvref_t<decltype(grad[key<"n">])>, no_gradient_type>);
@@ -214,8 +216,10 @@ BOOST_AUTO_TEST_CASE(results_outlive_the_layer_and_chains_may_be_long) {
   {
     add_layer layer("add");
     for (int i = 0; i < 3000; ++i) {
-      if (i == 0) y = layer.forward(dict(key<"lhs"> = x, key<"rhs"> = x))[key<"output">];
-      else y = layer.forward(dict(key<"lhs"> = y, key<"rhs"> = x))[key<"output">];
+      if (i == 0)
+        y = layer.forward(dict(key<"lhs"> = x, key<"rhs"> = x))[key<"output">];
+      else
+        y = layer.forward(dict(key<"lhs"> = y, key<"rhs"> = x))[key<"output">];
     }
     dy = layer.backward(dict(key<"output"> = x))[key<"lhs">];
     for (int i = 1; i < 3000; ++i) dy = layer.backward(dict(key<"output"> = dy))[key<"lhs">];
@@ -233,8 +237,9 @@ BOOST_AUTO_TEST_CASE(an_inference_layer_takes_what_fits) {
   equal(numbers(out[key<"output">]), {4, 5});
   auto wide = dot.forward(dict(key<"lhs"> = matrix<double>{{2}}, key<"rhs"> = filled(3.0, 1, 2)));
   equal(numbers(wide[key<"output">]), {6, 6});
-  BOOST_TEST(message_of([&] { dot.forward(dict(key<"lhs"> = matrix<float>(2, 3), key<"rhs"> = matrix<float>(2, 3))); }) ==
-             "layer `dot`: matmul: the inner sizes differ: [2x3] [2x3]");
+  BOOST_TEST(message_of([&] {
+               dot.forward(dict(key<"lhs"> = matrix<float>(2, 3), key<"rhs"> = matrix<float>(2, 3)));
+             }) == "layer `dot`: matmul: the inner sizes differ: [2x3] [2x3]");
 }
 
 BOOST_AUTO_TEST_CASE(dropout_draws_other_numbers_on_each_forward_pass_and_the_same_ones_backward) {

@@ -12,7 +12,7 @@ using matrix_port = inputs<port<"input", matrix<float>>>;
 // ---- an inference layer stores nothing, or its parameters
 static_assert(std::is_empty_v<infer_layer<nn::add>> && std::is_empty_v<infer_layer<nn::tanh>>);
 static_assert(sizeof(infer_layer<constant_layer<fc>>) ==
-              sizeof(std::string) + sizeof(std::vector<int>) + sizeof(std::int64_t));    // name, parameters, seed
+              sizeof(std::string) + sizeof(std::vector<int>) + sizeof(std::int64_t));  // name, parameters, seed
 constexpr auto no_weights = sequential(nn::relu{}, nn::residual{nn::tanh{}}, nn::dropout{0.5});
 constexpr auto weights_inside = sequential(nn::relu{}, nn::residual{nn::linear{3, 3}});
 static_assert(std::is_empty_v<infer_layer<constant_layer<no_weights>>>);
@@ -50,24 +50,28 @@ constexpr auto chain = sequential(sublayer<"first">(nn::relu{}), sublayer<"a">(n
                                   sublayer<"b">(nn::tanh{}), sublayer<"c">(nn::linear{3, 2}));
 using all = propagation<chain, policies<>, input<"N", 3>>;
 static_assert(!all::updates({"first"}) && all::updates({"a"}) && !all::updates({"b"}) && all::updates({"c"}));
-static_assert(!all::feeds_back({"first"}) && !all::feeds_back({"a"}) && all::feeds_back({"b"}) && all::feeds_back({"c"}));
+static_assert(!all::feeds_back({"first"}) && !all::feeds_back({"a"}) && all::feeds_back({"b"}) &&
+              all::feeds_back({"c"}));
 using head_only = propagation<chain, policies<sub<"a">(update(false))>, input<"N", 3>>;
 static_assert(!head_only::feeds_back({"b"}) && !head_only::feeds_back({"c"}) && head_only::updates({"c"}));
 using fed_back = propagation<chain, policies<update(false), feedback(true)>, input<"N", 3>>;
 static_assert(fed_back::feeds_back({"first"}) && fed_back::feeds_back({"c"}) && !fed_back::updates({"c"}));
 
-constexpr auto inner = topology(sublayer<"w">(nn::param_source{{3, 3}}), sublayer<"dot">(nn::dot{}),
-                                sublayer<"out">(nn::tanh{}), connect<"input", "dot.lhs">, connect<"w.output", "dot.rhs">,
-                                connect<"dot.output", "out.input">, connect<"out.output", "output">);
-constexpr auto outer = topology(sublayer<"left">(inner), sublayer<"right">(inner), sublayer<"side">(nn::relu{}),
-                                sublayer<"sum">(nn::add{}), connect<"x", "left.input">, connect<"left.output", "right.input">,
-                                connect<"x", "side.input">, connect<"right.output", "sum.lhs">,
-                                connect<"side.output", "sum.rhs">, connect<"sum.output", "y">);
+constexpr auto inner =
+    topology(sublayer<"w">(nn::param_source{{3, 3}}), sublayer<"dot">(nn::dot{}), sublayer<"out">(nn::tanh{}),
+             connect<"input", "dot.lhs">, connect<"w.output", "dot.rhs">, connect<"dot.output", "out.input">,
+             connect<"out.output", "output">);
+constexpr auto outer = topology(
+    sublayer<"left">(inner), sublayer<"right">(inner), sublayer<"side">(nn::relu{}), sublayer<"sum">(nn::add{}),
+    connect<"x", "left.input">, connect<"left.output", "right.input">, connect<"x", "side.input">,
+    connect<"right.output", "sum.lhs">, connect<"side.output", "sum.rhs">, connect<"sum.output", "y">);
 using nested = propagation<outer, policies<sub<"left">(update(false))>, input<"N", 3>>;
 static_assert(!nested::updates({"left"}) && nested::updates({"right"}) && nested::updates({"right", "w"}));
-static_assert(!nested::feeds_back({"right"}) && nested::feeds_back({"right", "dot"}) && nested::feeds_back({"right", "out"}));
+static_assert(!nested::feeds_back({"right"}) && nested::feeds_back({"right", "dot"}) &&
+              nested::feeds_back({"right", "out"}));
 static_assert(!nested::feeds_back({"left", "dot"}) && !nested::feeds_back({"side"}) && nested::feeds_back({"sum"}));
 using left_too = propagation<outer, policies<>, input<"N", 3>>;
-static_assert(left_too::feeds_back({"right"}) && left_too::feeds_back({"left", "dot"}) && !left_too::feeds_back({"left"}));
+static_assert(left_too::feeds_back({"right"}) && left_too::feeds_back({"left", "dot"}) &&
+              !left_too::feeds_back({"left"}));
 
 }  // namespace

@@ -57,7 +57,8 @@ BOOST_AUTO_TEST_CASE(a_layer_has_no_values_before_init) {
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
   init(layer, initialisers(7));
   BOOST_TEST(layer.parameter("weight").name() == "fc.weight");
-  BOOST_TEST(message_of([&] { layer.parameter("bia"); }) == "layer `fc`: no parameter `bia`; there are `weight`, `bias`");
+  BOOST_TEST(message_of([&] { layer.parameter("bia"); }) ==
+             "layer `fc`: no parameter `bia`; there are `weight`, `bias`");
 }
 
 BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_layer) {
@@ -101,14 +102,15 @@ BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
   // g^T x, twice
   close(numbers(collector.gradient<matrix<double>>("fc.weight")), {6, -1, 12, 14, -24, 18});
   close(numbers(collector.gradient<vector<double>>("fc.bias")), {3, 2});
-  close(numbers(grad[key<"input">]), numbers(matmul(g, layer.parameter("weight").value().as<double, extents<dyn, dyn>>())));
+  close(numbers(grad[key<"input">]),
+        numbers(matmul(g, layer.parameter("weight").value().as<double, extents<dyn, dyn>>())));
   BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("w"); }) ==
              "gradient collector: no gradient of `w`; there are those of `fc.weight`, `fc.bias`");
   BOOST_CHECK_THROW((void)collector.gradient<vector<double>>("fc.weight"), shape_error);
   BOOST_CHECK_THROW((void)collector.gradient<matrix<float>>("fc.weight"), type_error);
   gradient_collector later;
   collect_gradients(layer, later);
-  BOOST_TEST(later.empty());                       // handed over once
+  BOOST_TEST(later.empty());  // handed over once
   collector.clear();
   BOOST_TEST(collector.empty());
   BOOST_CHECK_THROW(collector.each([](parameter&, const any_tensor&) {}), state_error);
@@ -128,8 +130,9 @@ BOOST_AUTO_TEST_CASE(gradients_of_a_topology_equal_finite_differences) {
   layer.backward(dict(key<"output"> = g));
   gradient_collector collector;
   layer.collect_gradients(collector);
-  BOOST_TEST(collector.names() == (strings{"deep.first.weight", "deep.first.bias", "deep.second.weight", "deep.second.bias"}),
-             boost::test_tools::per_element());
+  BOOST_TEST(
+      collector.names() == (strings{"deep.first.weight", "deep.first.bias", "deep.second.weight", "deep.second.bias"}),
+      boost::test_tools::per_element());
   collector.each([&](parameter& p, const any_tensor& analytic) {
     auto* w = reinterpret_cast<double*>(p.mutable_data());
     for (std::size_t i = 0; i < analytic.elements<double>().size(); ++i) {
@@ -154,14 +157,15 @@ BOOST_AUTO_TEST_CASE(frozen_sublayers_have_no_gradients) {
   layer.backward(dict(key<"output"> = g));
   gradient_collector collector;
   layer.collect_gradients(collector);
-  BOOST_TEST(collector.names() == (strings{"deep.second.weight", "deep.second.bias"}), boost::test_tools::per_element());
+  BOOST_TEST(collector.names() == (strings{"deep.second.weight", "deep.second.bias"}),
+             boost::test_tools::per_element());
   // Nothing is built of the first layer's gradient: one transposed product, for the second weight.
   program p;
   lowering l(p);
   p.output("g", lower(collector.gradient<matrix<double>>("deep.second.weight"), l));
   BOOST_TEST(std::count_if(p.nodes().begin(), p.nodes().end(), [](const node& n) {
-    return n.kind == node_kind::operation && n.op->name == "matmul";
-  }) <= 3);                                        // two forward at most, one backward
+               return n.kind == node_kind::operation && n.op->name == "matmul";
+             }) <= 3);  // two forward at most, one backward
 }
 
 BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
@@ -173,7 +177,7 @@ BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
   init(decoder, how, &buffer);
   init(other, how, &buffer);
   BOOST_TEST(&encoder.parameter("weight") == &decoder.parameter("weight"));
-  BOOST_TEST(&encoder.parameter("weight") != &other.parameter("weight"));      // the boundary is a dot, not a prefix
+  BOOST_TEST(&encoder.parameter("weight") != &other.parameter("weight"));  // the boundary is a dot, not a prefix
   BOOST_TEST(buffer.size() == 4u);
   encoder.forward(dict(key<"input"> = x));
   decoder.forward(dict(key<"input"> = x * 10.0));
@@ -186,7 +190,9 @@ BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
   close(numbers(collector.gradient<matrix<double>>("encoder.weight")), {33, -5.5, 66, 77, -132, 99});
   // A step of training through the collector changes both.
   collector.each([](parameter& p, const any_tensor& gradient) {
-    if (p.shape().rank == 2) p.assign(any_tensor(evaluate(p.value().as<double, extents<dyn, dyn>>() - gradient.as<double, extents<dyn, dyn>>() * 0.1)));
+    if (p.shape().rank == 2)
+      p.assign(any_tensor(
+          evaluate(p.value().as<double, extents<dyn, dyn>>() - gradient.as<double, extents<dyn, dyn>>() * 0.1)));
   });
   close(numbers(encoder.parameter("weight")), numbers(decoder.parameter("weight")));
 }
@@ -268,16 +274,16 @@ BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
   const auto before = numbers(again.parameter("first.weight"));
   BOOST_TEST(message_of([&] { again.load_weights(half); }) ==
              "layer `deep`: parameter `deep.first.bias` is not among the weights to load");
-  close(numbers(again.parameter("first.weight")), before, 1e-300);      // all or nothing
+  close(numbers(again.parameter("first.weight")), before, 1e-300);  // all or nothing
   // Later changes of the layer are not seen in what was saved.
   layer.parameter("first.bias").assign(any_tensor(vector<double>{1, 1, 1, 1}));
   close(numbers(*saved.find("deep.first.bias")), {0, 0, 0, 0});
 }
 
 BOOST_AUTO_TEST_CASE(constants_are_never_initialised_saved_or_trained) {
-  static constexpr auto shift = topology(sublayer<"by">(nn::constant{{2}, 3}), sublayer<"sum">(nn::add{}),
-                                         connect<"input", "sum.lhs">, connect<"by.output", "sum.rhs">,
-                                         connect<"sum.output", "output">);
+  static constexpr auto shift =
+      topology(sublayer<"by">(nn::constant{{2}, 3}), sublayer<"sum">(nn::add{}), connect<"input", "sum.lhs">,
+               connect<"by.output", "sum.rhs">, connect<"sum.output", "output">);
   train_layer<constant_layer<shift>, fc_inputs, trained> layer("shift");
   static_assert(!layer.is_update && !layer.has_states);
   load_buffer saved;
@@ -292,7 +298,8 @@ BOOST_AUTO_TEST_CASE(constants_are_never_initialised_saved_or_trained) {
 
 BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   static constexpr nn::recurrent<nn::gru_step> walk{.step = {2, 3}};
-  using walk_inputs = inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
+  using walk_inputs =
+      inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
   using said = policies<element<double>, feedback(true), sequence<"input", 1>>;
   train_layer<constant_layer<walk>, walk_inputs, said> layer("gru");
   train_layer<constant_layer<walk>, walk_inputs, said::change<bptt(false)>> apart("gru");
@@ -304,7 +311,7 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   BOOST_TEST(saved.size() == 6u);
   load_weights(apart, saved);
   load_weights(served, saved);
-  tensor<double, extents<dyn, dyn, 2>> in(2, 4, 2);          // [N, T, features], walked along axis 1
+  tensor<double, extents<dyn, dyn, 2>> in(2, 4, 2);  // [N, T, features], walked along axis 1
   auto to = in.writable();
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::sin(static_cast<double>(i * i));
   matrix<double> first(2, 3);
@@ -343,7 +350,8 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
 
 BOOST_AUTO_TEST_CASE(running_statistics_follow_on_demand) {
   static constexpr nn::batch_norm2d norm{2};
-  train_layer<constant_layer<norm>, inputs<port<"input", tensor<double, extents<dyn, 2, dyn, dyn>>>>, trained> layer("norm");
+  train_layer<constant_layer<norm>, inputs<port<"input", tensor<double, extents<dyn, 2, dyn, dyn>>>>, trained> layer(
+      "norm");
   init(layer);
   tensor<double, extents<dyn, 2, dyn, dyn>> maps(2, 2, 1, 2);
   auto w = maps.writable();
@@ -373,7 +381,8 @@ BOOST_AUTO_TEST_CASE(steps_through_the_collector_train) {
     gradient_collector collector;
     layer.collect_gradients(collector);
     collector.each([](parameter& p, const any_tensor& gradient) {
-      p.assign(any_tensor(evaluate(p.value().as<double, extents<dyn, dyn>>() - gradient.as<double, extents<dyn, dyn>>() * 0.8)));
+      p.assign(any_tensor(
+          evaluate(p.value().as<double, extents<dyn, dyn>>() - gradient.as<double, extents<dyn, dyn>>() * 0.8)));
     });
   }
   close(numbers(layer.parameter("param.weight")), numbers(w), 1e-6);

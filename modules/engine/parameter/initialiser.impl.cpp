@@ -29,7 +29,7 @@ double below(double z) { return 0.5 * std::erfc(-z * 0.70710678118654752); }
 
 /// The point of a standard normal distribution between two others, a share u of the way in probability.
 double between(double low, double high, double u) {
-  if (low > 0) return -between(-high, -low, 1 - u);    // the lower tail has the finer numbers
+  if (low > 0) return -between(-high, -low, 1 - u);  // the lower tail has the finer numbers
   const double first = below(low), p = first + u * (below(high) - first);
   double l = low, h = high;
   for (int i = 0; i < 60 && l < h; ++i) {
@@ -85,11 +85,15 @@ struct drawn {
   philox stream;
   double operator()(std::uint64_t i) const {
     switch (how.how) {
-      case initialiser::kind::uniform: return how.a + (how.b - how.a) * stream.uniform<double>(i);
-      case initialiser::kind::normal: return how.a + how.b * stream.normal<double>(i);
+      case initialiser::kind::uniform:
+        return how.a + (how.b - how.a) * stream.uniform<double>(i);
+      case initialiser::kind::normal:
+        return how.a + how.b * stream.normal<double>(i);
       case initialiser::kind::truncated_normal:
-        return how.a + how.b * between((how.low - how.a) / how.b, (how.high - how.a) / how.b, stream.uniform<double>(i));
-      default: return how.a;
+        return how.a +
+               how.b * between((how.low - how.a) / how.b, (how.high - how.a) / how.b, stream.uniform<double>(i));
+      default:
+        return how.a;
     }
   }
 };
@@ -101,9 +105,12 @@ initialiser scaled(std::string_view name, const initialiser& how, const shape& s
   const double fan = how.mode == fan_mode::in ? f.in : how.mode == fan_mode::out ? f.out : 0.5 * (f.in + f.out);
   const double variance = how.a / std::max(fan, 1.0), deviation = std::sqrt(variance), limit = std::sqrt(3 * variance);
   switch (how.distribution) {
-    case fan_distribution::uniform: return initialiser::uniform(-limit, limit);
-    case fan_distribution::truncated: return initialiser::truncated_normal(0, deviation / cut_deviation);
-    default: return initialiser::normal(0, deviation);
+    case fan_distribution::uniform:
+      return initialiser::uniform(-limit, limit);
+    case fan_distribution::truncated:
+      return initialiser::truncated_normal(0, deviation / cut_deviation);
+    default:
+      return initialiser::normal(0, deviation);
   }
 }
 

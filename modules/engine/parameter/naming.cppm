@@ -12,7 +12,8 @@ namespace lamina {
 // ---- names ----------------------------------------------------------------------------------------------------------
 
 /// Names that stand for others: a whole name, or a beginning of it that ends at `.` or `/`. The longest one that fits
-/// counts, once: `decoder` -> `encoder` turns `decoder.weight` into `encoder.weight` and leaves `decoder2.weight` alone.
+/// counts, once: `decoder` -> `encoder` turns `decoder.weight` into `encoder.weight` and leaves `decoder2.weight`
+/// alone.
 export class name_map {
  public:
   /// Errors: value_error if the beginning is empty or mapped already.
@@ -71,8 +72,9 @@ export class initialisers {
   }
   const name_map& names() const { return names_; }
 
-  /// The parameter of a full name: from the buffer if it is there, else with given values, else filled; then it is in the
-  /// buffer too. `name` is mapped first. Errors: shape_error, type_error naming the parameter where a value does not fit.
+  /// The parameter of a full name: from the buffer if it is there, else with given values, else filled; then it is in
+  /// the buffer too. `name` is mapped first. Errors: shape_error, type_error naming the parameter where a value does
+  /// not fit.
   std::shared_ptr<parameter> make(std::string_view name, const tensor_type& type, const initialiser& how,
                                   state_role role, bool trainable, load_buffer* buffer) const;
 

@@ -70,9 +70,7 @@ export struct bias {
 export struct single_layer_perceptron {
   std::int64_t in = 0, out = 0;
 
-  constexpr void check(view<const tensor_type> x, text& why) const {
-    nn::weight{in, out}.check(x, why);
-  }
+  constexpr void check(view<const tensor_type> x, text& why) const { nn::weight{in, out}.check(x, why); }
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = lamina::matmul(x, s.parameter("weight", shape{in, out}, initialiser::kaiming_uniform(in)));
     if (policy_of<lamina::bias>(s).value) y = y + s.parameter("bias", shape{out}, initialiser::constant(0));

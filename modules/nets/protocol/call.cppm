@@ -19,7 +19,8 @@ namespace detail {
 /// A program, the expressions that stand for its first inputs, and tensors for the others.
 class layer_call {
  public:
-  layer_call(std::shared_ptr<const program> what, std::vector<dynamic_pointer> operands, std::vector<any_tensor> leaves);
+  layer_call(std::shared_ptr<const program> what, std::vector<dynamic_pointer> operands,
+             std::vector<any_tensor> leaves);
   layer_call(const layer_call&) = delete;
   layer_call& operator=(const layer_call&) = delete;
   ~layer_call();
@@ -35,7 +36,7 @@ class layer_call {
   std::shared_ptr<const program> what_;
   std::vector<dynamic_pointer> operands_;
   std::vector<any_tensor> leaves_;
-  std::vector<char> marks_;                // one address per result, under which a lowering remembers it
+  std::vector<char> marks_;  // one address per result, under which a lowering remembers it
 };
 
 /// Result i of a call, of a concrete shape.

@@ -19,9 +19,12 @@ namespace lamina::detail {
 
 layer_call::layer_call(std::shared_ptr<const program> what, std::vector<dynamic_pointer> operands,
                        std::vector<any_tensor> leaves)
-    : what_(std::move(what)), operands_(std::move(operands)), leaves_(std::move(leaves)), marks_(what_->outputs().size()) {}
+    : what_(std::move(what)),
+      operands_(std::move(operands)),
+      leaves_(std::move(leaves)),
+      marks_(what_->outputs().size()) {}
 layer_call::~layer_call() {
-  for (auto& o : operands_) release(std::move(o));    // a long chain of calls ends with a flat call stack
+  for (auto& o : operands_) release(std::move(o));  // a long chain of calls ends with a flat call stack
 }
 
 value layer_call::lower(lowering& l, std::size_t i) const {

@@ -18,15 +18,16 @@ void gradient_collector::add(std::shared_ptr<parameter> weight, dtype element, d
   const tensor_type given{element, gradient->shape()};
   if (given != weight->value().type()) {
     text t;
-    t << "gradient collector: parameter `" << weight->name() << "` is " << weight->value().type() << " and its gradient "
-      << given;
+    t << "gradient collector: parameter `" << weight->name() << "` is " << weight->value().type()
+      << " and its gradient " << given;
     detail::raise(element == weight->value().element() ? error_kind::shape : error_kind::type, t);
   }
   for (auto& e : all_)
     if (e.weight == weight) return e.parts.push_back(std::move(gradient));
   if (contains(weight->name())) {
     text t;
-    t << "gradient collector: two parameters are named `" << weight->name() << "`; give their layers names of their own";
+    t << "gradient collector: two parameters are named `" << weight->name()
+      << "`; give their layers names of their own";
     detail::raise(error_kind::value, t);
   }
   all_.push_back({std::move(weight), {std::move(gradient)}});
@@ -45,7 +46,8 @@ std::vector<std::string> gradient_collector::names() const {
 
 const gradient_collector::entry& gradient_collector::entry_of(std::string_view name) const {
   if (all_.empty())
-    detail::raise(error_kind::state, "gradient collector: nothing was collected; run a backward pass and collect first");
+    detail::raise(error_kind::state,
+                  "gradient collector: nothing was collected; run a backward pass and collect first");
   for (const auto& e : all_)
     if (e.weight->name() == name) return e;
   text t;
@@ -67,7 +69,8 @@ detail::dynamic_pointer gradient_collector::sum(std::string_view name, const ten
 
 void gradient_collector::each(const std::function<void(parameter&, const any_tensor&)>& f, context& where) const {
   if (all_.empty())
-    detail::raise(error_kind::state, "gradient collector: nothing was collected; run a backward pass and collect first");
+    detail::raise(error_kind::state,
+                  "gradient collector: nothing was collected; run a backward pass and collect first");
   std::vector<detail::dynamic_pointer> sums;
   std::vector<dtype> elements;
   for (const auto& e : all_) {

@@ -35,7 +35,7 @@ struct layer_state {
   initialiser how;
   state_role role = state_role::parameter;
   bool trainable = false;
-  std::shared_ptr<parameter> is;       // empty before init, and always for the generator
+  std::shared_ptr<parameter> is;  // empty before init, and always for the generator
 };
 /// States by the names `<layer>.<path>`.
 class layer_states {
@@ -66,7 +66,7 @@ class layer_states {
 struct layer_program {
   std::shared_ptr<const program> what;
   std::vector<traced_leaf> leaves;
-  std::vector<std::size_t> assigned;   // which leaf each output behind the ports is a new value of
+  std::vector<std::size_t> assigned;  // which leaf each output behind the ports is a new value of
   std::size_t ports = 0;
 };
 layer_program trace_layer(const layer_definition& d);
@@ -81,7 +81,7 @@ class train_core {
   std::shared_ptr<const layer_call> forward(std::vector<dynamic_pointer> operands, view<const shape> in,
                                             view<const shape> out);
   struct reversed {
-    std::shared_ptr<const layer_call> call;     // empty where nothing is computed
+    std::shared_ptr<const layer_call> call;  // empty where nothing is computed
     std::vector<shape> operands;
   };
   /// The gradients of operands are the first results of the call. `gradients` has an empty pointer for a port without.
@@ -105,8 +105,8 @@ class train_core {
   layer_definition d_;
   layer_program forward_;
   layer_states states_;
-  bool keeps_ = false;                          // forward results, for a backward pass
-  std::int64_t step_ = 0;                       // of the generator
+  bool keeps_ = false;     // forward results, for a backward pass
+  std::int64_t step_ = 0;  // of the generator
   std::vector<std::pair<std::vector<bool>, std::shared_ptr<const program>>> reverse_;
   std::vector<forwarded> stack_;
   std::vector<collected> gradients_;

@@ -35,7 +35,7 @@ void layer_states::raise(error_kind kind, const text& why) const {
 }
 
 void layer_states::init(const initialisers& how, load_buffer* buffer) {
-  std::vector<std::shared_ptr<parameter>> made;      // all or none
+  std::vector<std::shared_ptr<parameter>> made;  // all or none
   load_buffer known = buffer ? *buffer : load_buffer();
   for (const auto& s : all_)
     made.push_back(s.role == state_role::generator ? nullptr
@@ -84,7 +84,8 @@ void layer_states::check_ready() const {
   for (const auto& s : all_) {
     text t;
     if (!s.is && s.role != state_role::generator)
-      raise(error_kind::state, t << "parameter `" << s.path << "` has no value yet; call `init` or `load_weights` first");
+      raise(error_kind::state,
+            t << "parameter `" << s.path << "` has no value yet; call `init` or `load_weights` first");
   }
 }
 
@@ -149,7 +150,7 @@ std::shared_ptr<const layer_call> train_core::forward(std::vector<dynamic_pointe
       leaves.push_back(s.is->value());
       continue;
     }
-    any_tensor generator(s.type);               // each forward pass draws numbers of its own
+    any_tensor generator(s.type);  // each forward pass draws numbers of its own
     const std::int64_t now[] = {states_.seed(), step_++};
     std::memcpy(generator.mutable_data(), now, sizeof now);
     leaves.push_back(generator);
@@ -171,7 +172,8 @@ std::shared_ptr<const program> train_core::reverse(const std::vector<bool>& give
     arguments.push_back(p->input(d_.inputs[i].string(), d_.input_types[i]));
   for (std::size_t i = 0; i < given.size(); ++i)
     if (given[i])
-      start.push_back(p->input("gradient of " + d_.outputs[i].string(), forward_.what->type(forward_.what->outputs()[i].value)));
+      start.push_back(
+          p->input("gradient of " + d_.outputs[i].string(), forward_.what->type(forward_.what->outputs()[i].value)));
   for (const auto& l : forward_.leaves) arguments.push_back(p->input(l.path, l.type));
   auto results = p->inlined(*forward_.what, arguments);
   for (std::size_t i = 0; i < given.size(); ++i)
@@ -220,7 +222,8 @@ void train_core::collect(gradient_collector& to) {
 void train_core::assert_neutral() const {
   if (stack_.empty()) return;
   text t;
-  t << stack_.size() << (stack_.size() == 1 ? " forward result waits" : " forward results wait") << " for a backward pass";
+  t << stack_.size() << (stack_.size() == 1 ? " forward result waits" : " forward results wait")
+    << " for a backward pass";
   states_.raise(error_kind::state, t);
 }
 void train_core::update_statistics() {
@@ -248,7 +251,8 @@ std::shared_ptr<const layer_call> infer(const layer_definition& d, const layer_s
     const auto* s = states ? states->find(l.path) : nullptr;
     text t;
     if (!s || !s->is || s->type != l.type)
-      refuse_shapes(layer, t << "its parameter `" << l.path << "` depends on the shapes of its inputs; use a train_layer or a model");
+      refuse_shapes(layer, t << "its parameter `" << l.path
+                             << "` depends on the shapes of its inputs; use a train_layer or a model");
     leaves.push_back(s->is->value());
   }
   return std::make_shared<const layer_call>(made.what, std::move(operands), std::move(leaves));

@@ -1,5 +1,5 @@
-// The layer protocol: one layer, or a topology, with named ports. A training layer has a forward and a backward pass that
-// only build expressions; an inference layer has a forward pass and stores nothing but its parameters.
+// The layer protocol: one layer, or a topology, with named ports. A training layer has a forward and a backward pass
+// that only build expressions; an inference layer has a forward pass and stores nothing but its parameters.
 export module lamina:protocol;
 import :core;
 import :dtype;
@@ -384,10 +384,10 @@ void exact_types(bool training, std::string_view name, view<const tensor_type> i
 // ---- training -------------------------------------------------------------------------------------------------------
 
 /// A layer that is trained: `train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>,
-/// policies<feedback(true)>> layer("add")`. Passes only build expressions; their results are operands. Results of forward
-/// passes wait on a stack, so several of them may be followed by as many backward passes in reverse order. Only gradients
-/// that are fed back (`feedback(true)`) or trained (`update`, for each parameter) are built.
-/// Parameters are named `<layer>.<path>`. One thread at a time may use a layer; its results outlive it.
+/// policies<feedback(true)>> layer("add")`. Passes only build expressions; their results are operands. Results of
+/// forward passes wait on a stack, so several of them may be followed by as many backward passes in reverse order. Only
+/// gradients that are fed back (`feedback(true)`) or trained (`update`, for each parameter) are built. Parameters are
+/// named `<layer>.<path>`. One thread at a time may use a layer; its results outlive it.
 export template <class L, class Inputs, class P = policies<>>
   requires detail::ChosenLayer<L> && no_error<detail::train_check<L, Inputs, P>> &&
            no_error<detail::train_shape_check<L, Inputs, P>>
@@ -560,9 +560,10 @@ template <class L, class P, class Dict, class Places>
 struct infer_run_of;
 template <class L, class P, class Dict, std::size_t... I>
 struct infer_run_of<L, P, Dict, std::index_sequence<I...>> {
-  using type = detail::typed_run<
-      L, P, false,
-      operand_type<std::remove_cvref_t<decltype(std::declval<const Dict&>().template get<detail::input_name<L, I>>())>>...>;
+  using type =
+      detail::typed_run<L, P, false,
+                        operand_type<std::remove_cvref_t<
+                            decltype(std::declval<const Dict&>().template get<detail::input_name<L, I>>())>>...>;
 };
 template <class L, class P, class Dict>
 using infer_run = typename infer_run_of<L, P, Dict, std::make_index_sequence<detail::input_ports_of<L>>>::type;
@@ -617,7 +618,8 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
     }(std::make_index_sequence<in_count>());
     for (std::size_t i = 0; i < in_count; ++i) is[i].dims = operands[i]->shape();
     detail::exact_types<L, P>(false, label_of_layer(), is, view<tensor_type>(out));
-    auto call = detail::infer(detail::definition_of<L, P>(false, run::in), states(), label_of_layer(), std::move(operands));
+    auto call =
+        detail::infer(detail::definition_of<L, P>(false, run::in), states(), label_of_layer(), std::move(operands));
     return detail::results_by_port<L, run>(call, out, std::make_index_sequence<out_count>());
   }
 
