@@ -25,6 +25,8 @@ export import :op.tile;
 export import :op.index;
 export import :op.linear;
 export import :op.nn;
+export import :op.normalise;
+export import :op.attention;
 export import :op.loss;
 export import :op.random;
 export import :op.control;

@@ -6,6 +6,7 @@
 #include "gemm.h"
 #include "index.h"
 #include "reduce.h"
+#include "transformer.h"
 
 namespace lamina::kernels {
 
@@ -18,6 +19,7 @@ struct table {
   const reduce_functions* reduce;
   const cell_functions* cell;
   const index_functions* index;
+  const transformer_functions* transformer;
 };
 
 extern "C" {
@@ -34,6 +36,7 @@ extern const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_a
 extern const cell_functions lamina_cell_sse2, lamina_cell_avx2, lamina_cell_avx512;
 extern const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512;
 extern const index_functions lamina_index_sse2, lamina_index_avx2, lamina_index_avx512;
+extern const transformer_functions lamina_transformer_sse2, lamina_transformer_avx2, lamina_transformer_avx512;
 }
 
 /// The table of a set; all three are linked in, the caller has checked that the machine can run it.

@@ -1,0 +1,176 @@
+// Attention by blocks of queries: scores of a block against all keys it sees, softmax in place, product with the values.
+// Memory is linear in the number of keys, and no row depends on how queries are cut.
+#pragma once
+#include "double_math.h"
+#include "softmax.h"
+#include "transformer.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace attend {
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+template <class T>
+LAMINA_INLINE gemm_args scores(const attention_args& a, long rows, long keys) {
+  gemm_args p{};
+  p.m = rows, p.n = keys, p.k = a.depth;
+  p.a_row = a.depth, p.a_column = 1;
+  p.b_row = 1, p.b_column = a.depth;
+  p.c_row = a.keys;
+  p.prepacked = 1;
+  p.batch = 1;
+  a.product->prepare(&p);
+  return p;
+}
+template <class T>
+LAMINA_INLINE gemm_args mixture(const attention_args& a, long rows, long keys) {
+  gemm_args p{};
+  p.m = rows, p.n = a.width, p.k = keys;
+  p.a_row = a.keys, p.a_column = 1;
+  p.b_row = a.width, p.b_column = 1;
+  p.c_row = a.width;
+  p.batch = 1;
+  a.product->prepare(&p);
+  return p;
+}
+/// Keys that a block of queries sees.
+LAMINA_INLINE long seen(const attention_args& a, long last_query) {
+  const long n = last_query + 1 + a.keys - a.queries;
+  return a.causal == 0 || n > a.keys ? a.keys : n < 0 ? 0 : n;
+}
+
+template <class T>
+std::size_t scratch_bytes(const attention_args& a) {
+  std::size_t product = 0;
+  for (long i = 0; i < a.count; i += attention_rows) {
+    const long rows = a.count - i < attention_rows ? a.count - i : attention_rows;
+    const long keys = seen(a, a.first + i + rows - 1);
+    if (keys == 0) continue;
+    const gemm_args s = scores<T>(a, rows, keys), m = mixture<T>(a, rows, keys);
+    const std::size_t needed[] = {a.product->scratch_bytes(&s), a.product->scratch_bytes(&m)};
+    for (const std::size_t bytes : needed) product = bytes > product ? bytes : product;
+  }
+  return aligned(a.product->packed_bytes(a.depth, a.keys)) +
+         aligned(static_cast<std::size_t>(attention_rows * a.keys) * sizeof(T)) +
+         aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T)) + aligned(product);
+}
+
+/// Adds the mask to a row of scores, or takes out what it hides.  False where nothing is left.
+template <class T>
+LAMINA_APART bool mask_row(const attention_args& a, T* score, long query, long n) {
+  const long at = query * a.mask_row, step = a.mask_column;
+  if (a.mask_is_bool != 0) {
+    const auto* mask = static_cast<const std::uint8_t*>(a.mask) + at;
+    LAMINA_SMALL for (long j = 0; j < n; ++j) score[j] =
+        mask[j * step] != 0 ? score[j] : -std::numeric_limits<T>::infinity();
+  } else if (step == 1) {
+    const T* mask = static_cast<const T*>(a.mask) + at;
+    LAMINA_VECTORS for (long j = 0; j < n; ++j) score[j] += mask[j];
+  } else {
+    const T value = static_cast<const T*>(a.mask)[at];
+    LAMINA_VECTORS for (long j = 0; j < n; ++j) score[j] += value;
+  }
+  const T top = folds::row<folds::maximum, T>(score, n);
+  return top != -std::numeric_limits<T>::infinity();
+}
+
+template <class T>
+LAMINA_APART void run(const attention_args& a, char* scratch) {
+  const std::size_t packed_bytes = aligned(a.product->packed_bytes(a.depth, a.keys));
+  char* const packed = scratch;
+  T* const score = reinterpret_cast<T*>(packed + packed_bytes);
+  const std::size_t score_bytes = aligned(static_cast<std::size_t>(attention_rows * a.keys) * sizeof(T));
+  T* const query = reinterpret_cast<T*>(packed + packed_bytes + score_bytes);
+  char* const rest = packed + packed_bytes + score_bytes +
+                     aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T));
+  if (a.keys > 0) {
+    gemm_prepack_args pack{};
+    pack.k = a.depth, pack.n = a.keys;
+    pack.b = a.k, pack.b_row = 1, pack.b_column = a.depth;
+    pack.packed = packed;
+    a.product->prepack(&pack, rest);
+  }
+  const T scale = static_cast<T>(a.scale);
+  for (long i = 0; i < a.count; i += attention_rows) {
+    const long first = a.first + i, rows = a.count - i < attention_rows ? a.count - i : attention_rows;
+    const long keys = seen(a, first + rows - 1);
+    T* const out = static_cast<T*>(a.out) + first * a.width;
+    if (keys == 0) {
+      __builtin_memset(out, 0, static_cast<std::size_t>(rows * a.width) * sizeof(T));
+      continue;
+    }
+    const T* from = static_cast<const T*>(a.q) + first * a.depth;
+    LAMINA_VECTORS for (long j = 0; j < rows * a.depth; ++j) query[j] = from[j] * scale;
+    gemm_args s = scores<T>(a, rows, keys);
+    s.a = query, s.b = packed, s.c = score;
+    a.product->run(&s, rest);
+    for (long r = 0; r < rows; ++r) {
+      T* const row = score + r * a.keys;
+      long n = seen(a, first + r);
+      if (a.mask != nullptr && n > 0 && !mask_row(a, row, first + r, n)) n = 0;
+      if (n > 0) soft::row(row, row, n, false);
+      LAMINA_SMALL for (long j = n; j < keys; ++j) row[j] = 0;
+    }
+    gemm_args m = mixture<T>(a, rows, keys);
+    m.a = score, m.b = a.v, m.c = out;
+    a.product->run(&m, rest);
+  }
+}
+
+// --- rotary positions -----------------------------------------------------------------------------------------------
+
+/// Sine and cosine of the angles of each position: [length][2][depth / 2].
+template <class T>
+LAMINA_INLINE void angles(const rotate_args& a, const std::int64_t* positions, T* table, double* frequency) {
+  const long half = a.depth / 2;
+  for (long i = 0; i < half; ++i)
+    frequency[i] = __builtin_pow(a.base, -2. * static_cast<double>(i) / static_cast<double>(a.depth));
+  for (long t = 0; t < a.length; ++t, table += a.depth) {
+    const auto position = static_cast<double>(positions[t]);
+    if (__builtin_fabs(position) <= static_cast<double>(wide::sine_limit) && sizeof(T) == 4) {
+      LAMINA_VECTORS for (long i = 0; i < half; ++i) {
+        table[i] = static_cast<T>(wide::sine(position * frequency[i]));
+        table[half + i] = static_cast<T>(wide::cosine(position * frequency[i]));
+      }
+    } else {
+      LAMINA_SMALL for (long i = 0; i < half; ++i) {
+        table[i] = static_cast<T>(__builtin_sin(position * frequency[i]));
+        table[half + i] = static_cast<T>(__builtin_cos(position * frequency[i]));
+      }
+    }
+    if (a.inverse != 0) LAMINA_SMALL for (long i = 0; i < half; ++i) table[i] = -table[i];
+  }
+}
+template <class T>
+LAMINA_APART void rotate(const rotate_args& a, char* scratch) {
+  const long half = a.depth / 2;
+  double* const frequency = reinterpret_cast<double*>(scratch);
+  T* const table = reinterpret_cast<T*>(scratch + aligned(static_cast<std::size_t>(half) * sizeof(double)));
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  for (long o = 0; o < a.outer; ++o) {
+    if (o == 0 || a.positions_outer != 0) angles(a, a.positions + o * a.positions_outer, table, frequency);
+    const T* turn = table;
+    for (long t = 0; t < a.length; ++t, in += a.depth, out += a.depth, turn += a.depth) {
+      const T *sine = turn, *cosine = turn + half;
+      if (a.interleaved != 0) {
+        LAMINA_SMALL for (long i = 0; i < half; ++i) {
+          const T x = in[2 * i], y = in[2 * i + 1];
+          out[2 * i] = x * cosine[i] - y * sine[i];
+          out[2 * i + 1] = x * sine[i] + y * cosine[i];
+        }
+      } else {
+        LAMINA_VECTORS for (long i = 0; i < half; ++i) {
+          const T x = in[i], y = in[half + i];
+          out[i] = x * cosine[i] - y * sine[i];
+          out[half + i] = x * sine[i] + y * cosine[i];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace attend
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

@@ -1,0 +1,58 @@
+// The family of one instruction set for transformers: rows normalised, attention, rotary positions.
+#include "transformer.h"
+
+#include "simd.h"
+
+// vectors wider than a register only pass through functions that are always inlined
+#pragma clang diagnostic ignored "-Wpsabi"
+
+#include "attention.h"
+#include "normalise.h"
+
+namespace lamina::kernels {
+
+extern "C" {
+
+void LAMINA_KERNEL(normalise_f32)(const void* args, void*) noexcept {
+  rows::normalise<float>(*static_cast<const normalise_args*>(args));
+}
+void LAMINA_KERNEL(normalise_f64)(const void* args, void*) noexcept {
+  rows::normalise<double>(*static_cast<const normalise_args*>(args));
+}
+void LAMINA_KERNEL(attention_f32)(const void* args, void* scratch) noexcept {
+  attend::run<float>(*static_cast<const attention_args*>(args), static_cast<char*>(scratch));
+}
+void LAMINA_KERNEL(attention_f64)(const void* args, void* scratch) noexcept {
+  attend::run<double>(*static_cast<const attention_args*>(args), static_cast<char*>(scratch));
+}
+void LAMINA_KERNEL(rotate_f32)(const void* args, void* scratch) noexcept {
+  attend::rotate<float>(*static_cast<const rotate_args*>(args), static_cast<char*>(scratch));
+}
+void LAMINA_KERNEL(rotate_f64)(const void* args, void* scratch) noexcept {
+  attend::rotate<double>(*static_cast<const rotate_args*>(args), static_cast<char*>(scratch));
+}
+void LAMINA_KERNEL(causal)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const causal_args*>(args);
+  auto* out = static_cast<std::uint8_t*>(a.out);
+  for (long i = 0; i < a.rows; ++i)
+    LAMINA_SMALL for (long j = 0; j < a.columns; ++j) *out++ = j <= i + a.columns - a.rows ? 1 : 0;
+}
+std::size_t LAMINA_KERNEL(attention_scratch_bytes)(const attention_args* a, element e) noexcept {
+  return e == element::f32 ? attend::scratch_bytes<float>(*a) : attend::scratch_bytes<double>(*a);
+}
+std::size_t LAMINA_KERNEL(rotate_scratch_bytes)(const rotate_args* a) noexcept {
+  return attend::aligned(static_cast<std::size_t>(a->depth / 2) * sizeof(double)) +
+         static_cast<std::size_t>(a->length * a->depth) * sizeof(double);
+}
+
+extern constinit const transformer_functions LAMINA_KERNEL(transformer) = {
+    {LAMINA_KERNEL(normalise_f32), LAMINA_KERNEL(normalise_f64)},
+    {LAMINA_KERNEL(attention_f32), LAMINA_KERNEL(attention_f64)},
+    {LAMINA_KERNEL(rotate_f32), LAMINA_KERNEL(rotate_f64)},
+    LAMINA_KERNEL(causal),
+    LAMINA_KERNEL(attention_scratch_bytes),
+    LAMINA_KERNEL(rotate_scratch_bytes)};
+
+}  // extern "C"
+
+}  // namespace lamina::kernels

@@ -1,0 +1,64 @@
+// What transformers need beside products: rows normalised, attention, rotary positions.
+#pragma once
+#include "gemm.h"
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+/// Normalises each row: out = (in - mean) / sqrt(variance + epsilon) * weight + bias, contiguous [rows, length]; without
+/// `centred` the mean is 0 (root mean square).  weight, bias, mean and scale (1 / sqrt) may be null.
+/// Order of addition: that of sums along rows; the variance adds blocks of 4096 in double.
+struct normalise_args {
+  const void* in;
+  const void* weight;
+  const void* bias;
+  void* out;
+  void* mean;
+  void* scale;
+  long rows, length;
+  double epsilon;
+  std::int32_t centred, pad;
+};
+
+/// softmax(scale Q K^T + mask) V of one head: queries first .. first + count - 1 of Q [queries, depth], K [keys, depth],
+/// V [keys, width] -> out [queries, width].  mask[i * mask_row + j * mask_column] is added, or keeps where it is bool.
+/// causal: query i sees keys j <= i + keys - queries.  A query that sees nothing gives zeros.
+/// Memory: K packed, and `attention_rows` rows of scores.
+struct attention_args {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* mask;
+  void* out;
+  long queries, keys, depth, width, first, count, mask_row, mask_column;
+  double scale;
+  std::int32_t causal, mask_is_bool;
+  const gemm_functions* product;
+};
+inline constexpr long attention_rows = 32;
+
+/// Rotates pairs of the last axis by position * base^(-2 i / depth): x [outer, length, depth], depth even; the pair i is
+/// (i, i + depth / 2), or (2 i, 2 i + 1) where interleaved.  positions int64 [length], or [outer, length] by stride.
+struct rotate_args {
+  const void* in;
+  const std::int64_t* positions;
+  void* out;
+  long outer, length, depth, positions_outer;
+  double base;
+  std::int32_t interleaved, inverse;
+};
+/// out[i, j] = j <= i + columns - rows, as bool.
+struct causal_args {
+  void* out;
+  long rows, columns;
+};
+
+struct transformer_functions {
+  kernel normalise[2], attention[2], rotate[2];  // [f32, f64]
+  kernel causal;
+  std::size_t (*attention_scratch_bytes)(const attention_args*, element) noexcept;
+  std::size_t (*rotate_scratch_bytes)(const rotate_args*) noexcept;
+};
+extern "C" const transformer_functions lamina_transformer_sse2, lamina_transformer_avx2, lamina_transformer_avx512;
+
+}  // namespace lamina::kernels

@@ -1,0 +1,146 @@
+// Attention and rotary positions.
+export module lamina:op.attention;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.linear;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// `causal`: query i sees keys j <= i + keys - queries, so that the last query sees all. `scale` 0: 1 / sqrt(depth).
+export struct attention_attributes {
+  bool causal = false;
+  double scale = 0;
+  static constexpr void members(auto& a, auto&& f) { f("causal", a.causal), f("scale", a.scale); }
+  bool operator==(const attention_attributes&) const = default;
+};
+/// `interleaved`: pairs are neighbours (2 i, 2 i + 1); else (i, i + depth / 2), as Llama's checkpoints have them.
+export struct rope_attributes {
+  double base = 10000;
+  bool interleaved = false, inverse = false;
+  static constexpr void members(auto& a, auto&& f) { f("base", a.base), f("interleaved", a.interleaved), f("inverse", a.inverse); }
+  bool operator==(const rope_attributes&) const = default;
+};
+
+namespace op {
+/// Operands: q, k, v, and a mask or none.
+export struct attention {
+  static constexpr std::string_view name = "attention";
+  static constexpr int operands = -1;
+  using attributes = attention_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape &q = in[0].dims, &k = in[1].dims, &v = in[2].dims;
+    if (!detail::same_elements({in.first, 3}, out) || !detail::takes(domain::real, in[0].element, out)) return;
+    if (q.rank < 2 || k.rank != q.rank || v.rank != q.rank) { out.why << "queries, keys and values of one rank [..., T, D] are expected"; return; }
+    const int last = q.rank - 1;
+    if (!may_equal(q[last], k[last])) { out.why << "queries and keys differ in depth"; return; }
+    if (q[last] == dim(0)) { out.why << "queries and keys have no depth"; return; }
+    if (!may_equal(k[last - 1], v[last - 1])) { out.why << "keys and values differ in number"; return; }
+    shape s = q;
+    for (int i = 0; i < last - 1; ++i) {
+      const bool heads = i == last - 2;
+      if (!may_equal(k[i], v[i]) || !(heads ? divides(k[i], q[i]) : may_equal(q[i], k[i]))) {
+        out.why << (heads ? "the heads of keys and values do not divide those of the queries" : "the leading axes differ");
+        return;
+      }
+      if (!heads) s[i] = better(q[i], k[i]);
+    }
+    s[last] = v[last];
+    if (in.size() > 3) {
+      if (in[3].element != dtype::boolean && in[3].element != in[0].element) {
+        out.refuse(in[3].element, "a mask of bool or of the queries' element type", "bool");
+        return;
+      }
+      shape score = q, both;
+      score[last] = k[last - 1];
+      if (!broadcast(in[3].dims, score, both) || !fits(both, score)) { out.why << "the mask does not broadcast to the scores " << score; return; }
+    }
+    out.result(in[0].element, s);
+  }
+  static constexpr shape loose(view<const tensor_type> in) {
+    shape s = in[0].dims;
+    s[s.rank - 1] = in[2].dims.back();
+    return s;
+  }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    const shape &q = in[0].dims, &v = in[2].dims;
+    return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(v.at(v.rank - 2)) * static_cast<double>(q.back().code + v.back().code);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+
+ private:
+  static constexpr bool divides(dim part, dim whole) {
+    if (!part.is_number() || !whole.is_number()) return may_equal(part, whole) || part.is_number() || whole.is_number();
+    return part.code > 0 ? whole.code % part.code == 0 : whole.code == 0;
+  }
+};
+/// Which keys the queries of scores [..., queries, keys] see: bool [queries, keys]; only the shape is read.
+export struct causal_mask {
+  static constexpr std::string_view name = "causal_mask";
+  static constexpr int operands = 1;
+  static constexpr unsigned shape_only = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    if (s.rank < 2) { out.why << "scores [..., queries, keys] are expected"; return; }
+    out.result(dtype::boolean, shape{s[s.rank - 2], s[s.rank - 1]});
+  }
+  static void emit(emission&);
+};
+export struct rope {
+  static constexpr std::string_view name = "rope";
+  static constexpr int operands = 2;
+  using attributes = rope_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape &x = in[0].dims, &at = in[1].dims;
+    if (!detail::takes(domain::real, in[0].element, out)) return;
+    if (in[1].element != dtype::int64) { out.refuse(in[1].element, "int64 positions", "std::int64_t"); return; }
+    if (x.rank < 2) { out.why << "[..., T, D] is expected"; return; }
+    if (x.back().is_number() && x.back().code % 2) { out.why << "a depth of " << x.back() << " is odd"; return; }
+    if (!(a.base > 0)) { out.why << "the base must be positive"; return; }
+    shape rows = x;
+    --rows.rank;
+    if (!(at.rank == 1 && may_equal(at[0], rows.back())) && !fits(rows, at)) {
+      out.why << "the positions must have the shape [T] or that of the operand without its last axis";
+      return;
+    }
+    out.result(in[0].element, x);
+  }
+  static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 3.0 * static_cast<double>(in[0].dims.size()); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+}  // namespace op
+
+/// Scaled dot-product attention: softmax(scale q k^T + mask) v.
+/// Shapes:  q [..., H, T, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, T, E]; G divides H, and H / G query heads share
+///          a head of keys. The mask broadcasts to [..., H, T, S]: bool (true is seen), or numbers that are added.
+/// Numerics: a query that sees no key gives zeros, not NaN; each row is right on its own, however the work is cut.
+///          Memory: a packed copy of one head's keys and 32 rows of scores for each thread; the gradient holds all scores.
+/// Errors:  shape_error where depths, numbers of keys, heads or the mask do not fit.
+/// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
+export template <Symbolic Q, Symbolic K, Symbolic V>
+  requires Applicable<op::attention, Q, K, V>
+constexpr auto attention(const Q& q, const K& k, const V& v, attention_attributes a = {}) { return apply<op::attention>(a, q, k, v); }
+export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic M>
+  requires Applicable<op::attention, Q, K, V, M>
+constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {}) { return apply<op::attention>(a, q, k, v, mask); }
+
+/// Rotates pairs of the last axis by angles position * base^(-2 i / D).
+/// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.
+/// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
+export template <Symbolic X, Symbolic P>
+  requires Applicable<op::rope, X, P>
+constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}) { return apply<op::rope>(a, x, positions); }
+
+}  // namespace lamina

@@ -1,0 +1,192 @@
+module;
+#include "../kernels/table.h"
+module lamina:op.attention.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.attention;
+import :op.elementwise;
+import :op.linear;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+namespace {
+
+const kernels::transformer_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).transformer; }
+
+double scale_of(const attention_attributes& a, std::int64_t depth) { return a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(depth)); }
+
+// The bytes between masks of neighbouring positions of an axis: 0 where the mask is repeated along it.
+struct mask_strides {
+  std::int64_t axis[max_rank]{};
+  mask_strides(const shape& mask, int rank) {
+    std::int64_t step = 1;
+    for (int i = mask.rank - 1; i >= 0; --i) {
+      axis[i + rank - mask.rank] = mask.at(i) == 1 ? 0 : step;
+      step *= mask.at(i);
+    }
+  }
+};
+
+}  // namespace
+
+void attention::emit(emission& e) {
+  const shape &q = e.in_type(0).dims, &k = e.in_type(1).dims, &v = e.in_type(2).dims;
+  const dtype element = e.in_type(0).element;
+  const auto size = static_cast<std::int64_t>(size_of(element));
+  const auto& at = e.attributes<attention_attributes>();
+  const int rank = q.rank;
+  if (e.out_type(0).dims.size() == 0) return;
+
+  kernels::attention_args a{};
+  a.queries = q.at(rank - 2);
+  a.keys = k.at(rank - 2);
+  a.depth = q.back().code;
+  a.width = v.back().code;
+  a.scale = scale_of(at, a.depth);
+  a.causal = at.causal;
+  a.product = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(element)];
+
+  const bool masked = e.of().inputs.size() > 3;
+  const mask_strides mask = masked ? mask_strides(e.in_type(3).dims, rank) : mask_strides({}, rank);
+  const auto mask_size = masked ? static_cast<std::int64_t>(size_of(e.in_type(3).element)) : 0;
+  a.mask_row = mask.axis[rank - 2];
+  a.mask_column = mask.axis[rank - 1];
+  a.mask_is_bool = masked && e.in_type(3).element == dtype::boolean;
+
+  const std::int64_t heads = q.size(0, rank - 2), shared = heads / k.size(0, rank - 2);
+  const double cost = 2 * static_cast<double>(a.keys) * static_cast<double>(a.depth + a.width + 20);
+  std::int64_t index[max_rank]{};
+  for (std::int64_t h = 0; h < heads; ++h) {
+    std::int64_t mask_at = 0;
+    for (int i = 0; i < rank - 2; ++i) mask_at += index[i] * mask.axis[i];
+    emission::cut(a.queries, cost, [&](std::int64_t first, std::int64_t count) {
+      kernels::attention_args part = a;
+      part.first = first;
+      part.count = count;
+      std::vector<address> where{{&part.q, e.in(0).at(h * a.queries * a.depth * size)},
+                                 {&part.k, e.in(1).at(h / shared * a.keys * a.depth * size)},
+                                 {&part.v, e.in(2).at(h / shared * a.keys * a.width * size)},
+                                 {&part.out, e.out(0).at(h * a.queries * a.width * size)}};
+      if (masked) where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
+      e.add(functions(e).attention[static_cast<int>(element)], &part, sizeof part, {where.data(), where.size()},
+            functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
+    }, 2e6, kernels::attention_rows);
+    for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;
+  }
+}
+
+namespace {
+
+// A shape with the axis of the query heads split in [heads of keys, queries that share one].
+shape split(const shape& s, dim groups, std::int64_t shared, bool repeated) {
+  shape r;
+  for (int i = 0; i < s.rank; ++i) {
+    if (i == s.rank - 3) {
+      r.push_back(repeated ? dim(1) : groups);
+      r.push_back(repeated ? dim(1) : dim(shared));
+    } else r.push_back(s[i]);
+  }
+  return r;
+}
+
+}  // namespace
+
+// With P the probabilities and W the gradient of the result: dV = P^T W, dP = W V^T, dS = P (dP - sum(P dP)),
+// dQ = scale dS K, dK = scale dS^T Q, and dS goes to a mask that was added.
+void attention::gradient(gradient_call& c) {
+  const auto& at = c.attributes<attention_attributes>();
+  value q = c(0), k = c(1), v = c(2), g = c.gradient(), mask = c.inputs.size() > 3 ? c(3) : value();
+  const int rank = q.shape().rank;
+  const bool masked = static_cast<bool>(mask), added = masked && mask.type().element != dtype::boolean;
+
+  // Heads that share keys get an axis of their own, along which keys and values repeat.
+  if (rank > 2 && q.shape()[rank - 3] != k.shape()[rank - 3]) {
+    const dim all = q.shape()[rank - 3], groups = k.shape()[rank - 3];
+    if (!all.is_number() || !groups.is_number())
+      detail::raise(error_kind::shape, "attention: the gradient needs the numbers of heads, where they differ");
+    const std::int64_t shared = all.code / groups.code;
+    auto alone = [&](const value& x) {
+      shape s;
+      for (int i = 0; i < rank; ++i) {
+        s.push_back(x.shape()[i]);
+        if (i == rank - 3) s.push_back(1);
+      }
+      return value(lamina::reshape(x, s));
+    };
+    q = lamina::reshape(q, split(q.shape(), groups, shared, false));
+    g = lamina::reshape(g, split(g.shape(), groups, shared, false));
+    k = alone(k);
+    v = alone(v);
+    if (masked && mask.shape().rank > 2) mask = lamina::reshape(mask, split(mask.shape(), groups, shared, mask.shape()[mask.shape().rank - 3] == dim(1)));
+  }
+  if (!c(0).shape().back().is_number() && at.scale == 0)
+    detail::raise(error_kind::shape, "attention: the gradient needs the depth of the queries, or a scale");
+  const double scale = scale_of(at, c(0).shape().back().code);
+  value scaled = q * scale, scores = lamina::matmul(scaled, k, {.transpose_b = true}), p;
+  if (!masked && !at.causal) p = lamina::softmax(scores);
+  else {
+    // Below every score that counts, and finite: a row of it alone has a softmax, which is then put to zero.
+    constexpr double nothing = -1e30;
+    if (added) scores = lamina::max(scores + mask, nothing);
+    else if (masked) scores = lamina::where(mask, scores, nothing);
+    if (at.causal) scores = lamina::where(apply<op::causal_mask>({}, scores), scores, nothing);
+    p = lamina::where(scores <= nothing, 0, lamina::softmax(scores));
+  }
+  const auto back = [](const value& x, const value& part, const value& whole) { return value(lamina::reshape_like(lamina::sum_like(x, part), whole)); };
+  c(2, [&] { return back(lamina::matmul(p, g, {.transpose_a = true}), v, c(2)); });
+  if (!c.wanted[0] && !c.wanted[1] && !(added && c.wanted[3])) return;
+  value dp = lamina::matmul(g, v, {.transpose_b = true}), weighted = p * dp;
+  value ds = weighted - p * lamina::reduce_sum(weighted, {.axes = {-1}, .keepdim = true});
+  c(0, [&] { return back(lamina::matmul(ds, k) * scale, q, c(0)); });
+  c(1, [&] { return back(lamina::matmul(ds, scaled, {.transpose_a = true}), k, c(1)); });
+  if (added) c(3, [&] { return back(ds, mask, c(3)); });
+}
+
+void causal_mask::emit(emission& e) {
+  kernels::causal_args a{};
+  a.rows = e.out_type(0).dims.at(0);
+  a.columns = e.out_type(0).dims.at(1);
+  e.step(functions(e).causal, a, {{&a.out, e.out(0)}});
+}
+
+void rope::gradient(gradient_call& c) {
+  c(0, [&] {
+    rope_attributes a = c.attributes<rope_attributes>();
+    a.inverse = !a.inverse;
+    return apply<op::rope>(a, c.gradient(), c(1));
+  });
+}
+void rope::emit(emission& e) {
+  const shape &x = e.in_type(0).dims, &positions = e.in_type(1).dims;
+  const dtype element = e.in_type(0).element;
+  const auto size = static_cast<std::int64_t>(size_of(element));
+  const auto& at = e.attributes<rope_attributes>();
+  const std::int64_t length = x.at(x.rank - 2), depth = x.back().code, plane = length * depth;
+  if (x.size() == 0) return;
+  emission::cut(x.size(0, x.rank - 2), 4 * static_cast<double>(plane), [&](std::int64_t first, std::int64_t count) {
+    kernels::rotate_args a{};
+    a.outer = count;
+    a.length = length;
+    a.depth = depth;
+    a.base = at.base;
+    a.interleaved = at.interleaved;
+    a.inverse = at.inverse;
+    a.positions_outer = positions.rank == 1 ? 0 : length;
+    e.step(functions(e).rotate[static_cast<int>(element)], a,
+           {{&a.in, e.in(0).at(first * plane * size)},
+            {&a.positions, e.in(1).at(first * a.positions_outer * 8)},
+            {&a.out, e.out(0).at(first * plane * size)}},
+           functions(e).rotate_scratch_bytes(&a));
+  });
+}
+
+}  // namespace lamina::op

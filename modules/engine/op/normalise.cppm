@@ -1,0 +1,213 @@
+// Normalisation of rows, of groups of channels, and of single channels.
+export module lamina:op.normalise;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// `axes`: how many trailing axes are one row; 0 takes the rank of the weight or bias, or 1 where there is none.
+export struct normalise_attributes {
+  std::int64_t axes = 0;
+  double epsilon = 1e-5;
+  static constexpr void members(auto& a, auto&& f) { f("axes", a.axes), f("epsilon", a.epsilon); }
+  bool operator==(const normalise_attributes&) const = default;
+};
+/// Options of `group_norm` and `instance_norm`.
+export struct group_norm_options {
+  std::int64_t groups = 1;
+  double epsilon = 1e-5;
+};
+export struct instance_norm_options { double epsilon = 1e-5; };
+
+namespace detail {
+/// How many trailing axes are normalised.
+constexpr int normalised_axes(const normalise_attributes& a, view<const tensor_type> in) {
+  return a.axes ? static_cast<int>(a.axes) : in.size() > 1 ? in[1].dims.rank : 1;
+}
+constexpr void infer_normalise(const normalise_attributes& a, view<const tensor_type> in, inference& out, bool centred) {
+  const shape& x = in[0].dims;
+  if (!same_elements(in, out) || !takes(domain::real, in[0].element, out)) return;
+  const int axes = normalised_axes(a, in);
+  if (axes < 1 || axes > x.rank) {
+    if (in.size() > 1 && !a.axes) out.why << "the weight must have the shape of the last axes";
+    else out.why << "rows of " << axes << " axes are not in the rank";
+    return;
+  }
+  if (!(a.epsilon >= 0)) { out.why << "epsilon must not be negative"; return; }
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    bool same = in[i].dims.rank == axes;
+    for (int k = 0; same && k < axes; ++k) same = may_equal(in[i].dims[k], x[x.rank - axes + k]);
+    if (!same) { out.why << "the weight and bias must have the shape of the last axes"; return; }
+  }
+  shape rows = x;
+  for (int k = x.rank - axes; k < x.rank; ++k) rows[k] = 1;
+  out.result(in[0].element, x);
+  out.result(in[0].element, rows);
+  if (centred) out.result(in[0].element, rows);
+}
+}  // namespace detail
+
+template <fixed_string Name, bool Centred>
+struct normalise_definition {
+  static constexpr std::string_view name = Name.view();
+  static constexpr int operands = -1, results = Centred ? 3 : 2;
+  using attributes = normalise_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_normalise(a, in, out, Centred); }
+  static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return (Centred ? 8.0 : 5.0) * static_cast<double>(in[0].dims.size()); }
+};
+namespace op {
+/// Operands: x, weight, bias, or the first of them.  Result 0: the rows; 1: what they were multiplied by; 2: their means.
+export struct layer_norm : normalise_definition<"layer_norm", true> { static void gradient(gradient_call&); static void emit(emission&); };
+/// Operands: x, weight, or x alone.  Result 0: the rows; 1: what they were multiplied by.
+export struct rms_norm : normalise_definition<"rms_norm", false> { static void gradient(gradient_call&); static void emit(emission&); };
+}  // namespace op
+
+namespace detail {
+/// Result 0 of an operation with several.
+template <class Op, class... X>
+constexpr auto first_result(const typename Op::attributes& a, const X&... x) {
+  if constexpr (std::same_as<world_of<X...>, lazy>) return apply<Op>(a, x...);
+  else return apply<Op>(a, x...)[0];
+}
+/// x [N, C, ...] with each group of channels as one row; the extents that are known go into the shape.
+constexpr shape grouped(const shape& x, std::int64_t groups) {
+  bool rest = true;        // all but the first axis are numbers
+  std::int64_t n = 1;
+  for (int i = 1; i < x.rank; ++i) {
+    rest = rest && x[i].is_number();
+    if (rest) n *= x.at(i);
+  }
+  if (rest && groups > 0) return x[0] == dim(dyn) ? shape{dyn, n / groups} : shape{x[0], groups, n / groups};
+  return {x[0], groups, dyn};
+}
+constexpr shape per_channel(const shape& v, int rank) {
+  shape s{v[0]};
+  for (int i = 2; i < rank; ++i) s.push_back(1);
+  return s;
+}
+constexpr void infer_groups(std::int64_t groups, view<const tensor_type> in, inference& out) {
+  const shape& x = in[0].dims;
+  if (!same_elements(in, out) || !takes(domain::real, in[0].element, out)) return;
+  if (x.rank < 2) { out.why << "[N, C, ...] is expected"; return; }
+  if (groups < 1 || (x[1].is_number() && x.at(1) % groups)) { out.why << x[1] << " channels do not divide into " << groups << " groups"; return; }
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (in[i].dims.rank != 1 || !may_equal(in[i].dims[0], x[1])) { out.why << "the weight and bias must have one element for each channel"; return; }
+}
+}  // namespace detail
+
+namespace rule {
+template <std::int64_t Groups>
+struct group_norm {
+  static constexpr std::string_view name = "group_norm";
+  static constexpr int operands = -1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_groups(Groups, in, out); }
+};
+struct instance_norm {
+  static constexpr std::string_view name = "instance_norm";
+  static constexpr int operands = -1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    detail::infer_groups(1, in, out);
+    if (out.why.empty() && in[0].dims.rank < 3) out.why << "[N, C, ...] with at least one axis behind the channels is expected";
+  }
+};
+}  // namespace rule
+
+/// Normalises each row of x to mean 0 and variance 1, then multiplies by the weight and adds the bias, where given. A row
+/// is the last axes, as many as the weight has, or `axes` of them.
+/// Shapes:  x [..., features], weight [features], bias [features] -> [..., features].
+/// Numerics: two passes; the variance is the biased one, summed in double over blocks of 4096; `epsilon` >= 0.
+/// Errors:  shape_error where weight or bias have another shape than the last axes.
+/// Source:  Ba, Kiros, Hinton, "Layer Normalization" (2016), arXiv:1607.06450.
+export template <Symbolic X>
+  requires Applicable<op::layer_norm, X>
+constexpr auto layer_norm(const X& x, normalise_attributes a = {}) { return detail::first_result<op::layer_norm>(a, x); }
+export template <Symbolic X, Symbolic W>
+  requires Applicable<op::layer_norm, X, W>
+constexpr auto layer_norm(const X& x, const W& weight, normalise_attributes a = {}) { return detail::first_result<op::layer_norm>(a, x, weight); }
+export template <Symbolic X, Symbolic W, Symbolic B>
+  requires Applicable<op::layer_norm, X, W, B>
+constexpr auto layer_norm(const X& x, const W& weight, const B& bias, normalise_attributes a = {}) {
+  return detail::first_result<op::layer_norm>(a, x, weight, bias);
+}
+
+/// Divides each row of x by its root mean square, then multiplies by the weight, where given.
+/// Shapes:  x [..., features], weight [features] -> [..., features].   Numerics: x / sqrt(mean(x^2) + epsilon).
+/// Source:  Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv:1910.07467.
+export template <Symbolic X>
+  requires Applicable<op::rms_norm, X>
+constexpr auto rms_norm(const X& x, normalise_attributes a = {}) { return detail::first_result<op::rms_norm>(a, x); }
+export template <Symbolic X, Symbolic W>
+  requires Applicable<op::rms_norm, X, W>
+constexpr auto rms_norm(const X& x, const W& weight, normalise_attributes a = {}) { return detail::first_result<op::rms_norm>(a, x, weight); }
+
+/// Normalises groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
+/// type (`group_norm<2>(x, weight, bias)`); values of a program take it as an option too.
+/// Shapes:  x [N, C, ...], weight [C], bias [C] -> that of x.   Errors: shape_error where C does not divide into groups.
+/// Source:  Wu, He, "Group Normalization" (2018), arXiv:1803.08494.
+export template <std::int64_t Groups, Symbolic X>
+  requires Applicable<rule::group_norm<Groups>, X>
+constexpr auto group_norm(const X& x, instance_norm_options a = {}) {
+  if constexpr (std::same_as<world_of<X>, lazy>) {
+    constexpr shape rows = detail::grouped(bare<X>::pattern, Groups);
+    return reshape_like(layer_norm(apply_fixed<op::reshape, reshape_attributes{rows}>(x), {.axes = 1, .epsilon = a.epsilon}), x);
+  } else
+    return reshape_like(layer_norm(reshape(x, detail::grouped(x.shape(), Groups)), {.axes = 1, .epsilon = a.epsilon}), x);
+}
+export template <std::int64_t Groups, Symbolic X, Symbolic W, Symbolic B>
+  requires Applicable<rule::group_norm<Groups>, X, W, B>
+constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}) {
+  if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
+    constexpr int rank = bare<X>::pattern.rank;
+    return group_norm<Groups>(x, a) * apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<W>::pattern, rank)}>(weight) +
+           apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<B>::pattern, rank)}>(bias);
+  } else {
+    return group_norm<Groups>(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
+           reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
+  }
+}
+export template <Symbolic X>
+  requires RunTimeAttributes<"group_norm<2>(x)", X>
+constexpr auto group_norm(const X& x, group_norm_options a) {
+  return reshape_like(layer_norm(reshape(x, detail::grouped(x.shape(), a.groups)), {.axes = 1, .epsilon = a.epsilon}), x);
+}
+export template <Symbolic X, Symbolic W, Symbolic B>
+  requires RunTimeAttributes<"group_norm<2>(x, weight, bias)", X, W, B>
+constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm_options a) {
+  return group_norm(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
+         reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
+}
+
+/// Normalises each channel of each sample, then scales and shifts it.
+/// Shapes:  x [N, C, ...] of rank 3 or more, weight [C], bias [C] -> that of x.
+/// Source:  Ulyanov, Vedaldi, Lempitsky, "Instance Normalization" (2016), arXiv:1607.08022.
+export template <Symbolic X>
+  requires Applicable<rule::instance_norm, X>
+constexpr auto instance_norm(const X& x, instance_norm_options a = {}) {
+  return reshape_like(layer_norm(flatten<2>(x), {.axes = 1, .epsilon = a.epsilon}), x);
+}
+export template <Symbolic X, Symbolic W, Symbolic B>
+  requires Applicable<rule::instance_norm, X, W, B>
+constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}) {
+  if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
+    constexpr int rank = bare<X>::pattern.rank;
+    return instance_norm(x, a) * apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<W>::pattern, rank)}>(weight) +
+           apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<B>::pattern, rank)}>(bias);
+  } else {
+    return instance_norm(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
+           reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
+  }
+}
+
+}  // namespace lamina

@@ -1,0 +1,86 @@
+module;
+#include "../kernels/table.h"
+module lamina:op.normalise.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.elementwise;
+import :op.normalise;
+import :op.reduce;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+namespace {
+
+void emit_rows(emission& e, bool centred) {
+  const shape& x = e.in_type(0).dims;
+  const dtype element = e.in_type(0).element;
+  const auto size = static_cast<std::int64_t>(size_of(element));
+  const std::size_t operands = e.of().inputs.size();
+  std::vector<tensor_type> in;
+  for (std::size_t i = 0; i < operands; ++i) in.push_back(e.in_type(i));
+  const auto& at = e.attributes<normalise_attributes>();
+  const int axes = detail::normalised_axes(at, view<const tensor_type>(in.data(), in.size()));
+  const std::int64_t rows = x.size(0, x.rank - axes), length = x.size(x.rank - axes, x.rank);
+  auto run = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).transformer->normalise[static_cast<int>(element)];
+  emission::cut(rows, 4 * static_cast<double>(length) + 40, [&](std::int64_t first, std::int64_t count) {
+    kernels::normalise_args a{};
+    a.rows = count;
+    a.length = length;
+    a.epsilon = at.epsilon;
+    a.centred = centred;
+    std::vector<address> where{{&a.in, e.in(0).at(first * length * size)}, {&a.out, e.out(0).at(first * length * size)}};
+    if (operands > 1) where.push_back({&a.weight, e.in(1)});
+    if (operands > 2) where.push_back({&a.bias, e.in(2)});
+    if (e.used(1)) where.push_back({&a.scale, e.out(1).at(first * size)});
+    if (centred && e.used(2)) where.push_back({&a.mean, e.out(2).at(first * size)});
+    e.add(run, &a, sizeof a, {where.data(), where.size()}, 0);
+  });
+}
+
+// With r the factor of a row, y the normalised row, h = g weight: r (h - mean(h) - y mean(h y)); without means for the
+// root mean square's first one. The factor itself changes by -r^2 y / length, the mean by 1 / length.
+void pass_on(gradient_call& c, bool centred) {
+  std::vector<tensor_type> in;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) in.push_back(c(i).type());
+  const auto& at = c.attributes<normalise_attributes>();
+  const int axes = detail::normalised_axes(at, view<const tensor_type>(in.data(), in.size())), rank = c(0).shape().rank;
+  reduce_attributes row{.axes = {}, .keepdim = true};
+  for (int k = rank - axes; k < rank; ++k) row.axes.values[row.axes.count++] = k;
+
+  const value& factor = c.result(1);
+  value y = c.inputs.size() == 1 ? c.result(0) : centred ? value((c(0) - c.result(2)) * factor) : value(c(0) * factor);
+  value g = c.gradient(0);
+  c(0, [&] {
+    value d;
+    const auto add = [&](const value& v) { d = d ? value(d + v) : v; };
+    if (g) {
+      value h = c.inputs.size() > 1 ? value(g * c(1)) : g;
+      value along = y * lamina::reduce_mean(h * y, row);
+      add(factor * (centred ? value(h - lamina::reduce_mean(h, row) - along) : value(h - along)));
+    }
+    if (const value& f = c.gradient(1)) add(-(y * apply<op::spread_mean>(row, f * lamina::square(factor), c(0))));
+    if (centred)
+      if (const value& m = c.gradient(2)) add(apply<op::spread_mean>(row, m, c(0)));
+    return d;
+  });
+  if (!static_cast<bool>(g)) return;      // `!` would be an operation
+  if (c.inputs.size() > 1) c(1, [&] { return lamina::sum_like(g * y, c(1)); });
+  if (c.inputs.size() > 2) c(2, [&] { return lamina::sum_like(g, c(2)); });
+}
+
+}  // namespace
+
+void layer_norm::gradient(gradient_call& c) { pass_on(c, true); }
+void layer_norm::emit(emission& e) { emit_rows(e, true); }
+void rms_norm::gradient(gradient_call& c) { pass_on(c, false); }
+void rms_norm::emit(emission& e) { emit_rows(e, false); }
+
+}  // namespace lamina::op
