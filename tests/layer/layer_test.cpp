@@ -76,6 +76,19 @@ static_assert(gives(nn::prelu{}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) && gives(nn::pr
               gives(nn::prelu{3}, {"N", 3}, {"N", 3}));
 static_assert(detail::layer_kind(nn::prelu{}) == "prelu" && detail::layer_kind(nn::subtract{}) == "subtract" &&
               detail::layer_inputs(nn::divide{})[1] == label("rhs") && detail::layer_inputs(nn::interpolate{}).size() == 3);
+static_assert(gives(nn::layer_norm{{3}}, {"N", "T", 3}, {"N", "T", 3}) && gives(nn::rms_norm{{4, 3}}, {"N", 4, 3}, {"N", 4, 3}) &&
+              gives(nn::group_norm{2, 6}, {"N", 6, 5, 5}, {"N", 6, 5, 5}) && gives(nn::instance_norm{6}, {"N", 6, 5}, {"N", 6, 5}) &&
+              gives(nn::batch_norm1d{6}, {"N", 6}, {"N", 6}) && gives(nn::batch_norm1d{6}, {"N", 6, 9}, {"N", 6, 9}));
+static_assert(gives(nn::self_attention{8, 2}, {"N", "T", 8}, {"N", "T", 8}) && gives(nn::swiglu{8, 20}, {"N", "T", 8}, {"N", "T", 8}) &&
+              gives(nn::transformer_encoder_layer{.features = 8, .heads = 2}, {"N", "T", 8}, {"N", "T", 8}) &&
+              gives(nn::transformer_encoder_layer{.features = 8, .heads = 4, .norm_first = true}, {2, 5, 8}, {2, 5, 8}));
+static_assert(gives(nn::conv1d{3, 6, 5}, {"N", 3, 20}, {"N", 6, 16}) &&
+              gives(nn::conv1d{.in_channels = 3, .out_channels = 6, .dilation = 4, .causal = true}, {"N", 3, 20}, {"N", 6, 20}) &&
+              gives(nn::conv_transpose2d{3, 6, 4, 2, 1}, {"N", 3, 7, 8}, {"N", 6, 14, 16}));
+static_assert(gives(nn::permute{{1, 0}}, {"N", 3}, {3, "N"}) && gives(nn::transpose{}, {2, "N", 3}, {2, 3, "N"}) &&
+              gives(nn::reshape{{"N", 6}}, {"N", 2, 3}, {"N", 6}) && gives(nn::slice{.stop = 2, .axis = 1}, {"N", 3}, {"N", 2}) &&
+              gives(nn::reduce_sum{{1}}, {"N", 3}, {"N"}) && gives(nn::reduce_mean{.keepdim = true}, {2, 3}, {1, 1}) &&
+              gives(nn::reduce_max{{-1}}, {2, 3}, {2}) && gives(nn::reduce_min{}, {2, 3}, shape{}));
 template <class... L>
 constexpr bool keep_shape(const L&... layers) {
   return (gives(layers, {"N", 3}, {"N", 3}) && ...);
@@ -104,6 +117,14 @@ static_assert(says(nn::avg_pool2d{2}, {8, 8}, "avg_pool2d expects images [N, C, 
 static_assert(says(nn::global_avg_pool2d{}, {8, 8},
                    "global_avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
 static_assert(says(nn::batch_norm2d{}, {1, 4, 8, 8}, "batch_norm2d needs positive `features` but has 0"));
+static_assert(says(nn::layer_norm{{4}}, {2, 3}, "layer_norm expects rows [4] but is given [2x3]"));
+static_assert(says(nn::group_norm{3, 4}, {2, 4, 3}, "group_norm: 4 channels do not divide into 3 groups"));
+static_assert(says(nn::instance_norm{4}, {2, 4}, "instance_norm expects [N, 4, L, ...] but is given [2x4]"));
+static_assert(says(nn::self_attention{6, 4}, {2, 3, 6}, "self_attention: 6 features do not divide into 4 heads"));
+static_assert(says(nn::self_attention{6, 3}, {2, 6}, "self_attention expects [N, T, 6] but is given [2x6]"));
+static_assert(says(nn::conv1d{.in_channels = 3, .out_channels = 3, .padding = 1, .causal = true}, {2, 3, 5},
+                   "conv1d: a causal layer chooses its padding, which must be 0"));
+static_assert(says(nn::conv_transpose2d{3, 4}, {2, 4, 5, 5}, "conv_transpose2d expects images [N, 3, H, W] but is given [2x4x5x5]"));
 static_assert(says(nn::prelu{4}, {2, 3}, "prelu expects [N, 4, ...] but is given [2x3]"));
 static_assert(says(nn::residual{nn::linear{5, 4}}, {2, 5}, "add: the shapes do not broadcast: [2x4] [2x5]"));
 

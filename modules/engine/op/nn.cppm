@@ -43,6 +43,24 @@ export struct pool2d_attributes {
   bool operator==(const pool2d_attributes&) const = default;
 };
 
+/// `output_padding`: rows and columns more at the end, for strides that leave the size open.
+export struct conv_transpose2d_attributes {
+  extent2d stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+  static constexpr void members(auto& a, auto&& f) {
+    f("stride_h", a.stride.h), f("stride_w", a.stride.w), f("padding_h", a.padding.h), f("padding_w", a.padding.w);
+    f("output_padding_h", a.output_padding.h), f("output_padding_w", a.output_padding.w);
+    f("dilation_h", a.dilation.h), f("dilation_w", a.dilation.w), f("groups", a.groups);
+  }
+  constexpr conv2d_attributes forward() const { return {stride, padding, dilation, groups}; }
+  bool operator==(const conv_transpose2d_attributes&) const = default;
+};
+/// `causal`: as many zeros before the first position as let no position see a later one; `padding` then is 0.
+export struct conv1d_options {
+  std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool causal = false;
+};
+
 namespace detail {
 constexpr bool image_operand(const tensor_type& x, inference& out) {
   if (!takes(domain::real, x.element, out)) return false;
@@ -141,6 +159,51 @@ export struct conv2d_weight_grad {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
+/// The adjoint of conv2d as an operation of its own: its result is what a conv2d of these weights takes to the operand.
+export struct conv_transpose2d {
+  static constexpr std::string_view name = "conv_transpose2d";
+  static constexpr int operands = 2;
+  using attributes = conv_transpose2d_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::same_elements(in, out) || !detail::image_operand(in[0], out)) return;
+    const shape &x = in[0].dims, &w = in[1].dims;
+    if (w.rank != 4) { out.why << "weights [C, O / groups, H, W] are expected"; return; }
+    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 || a.padding.w < 0 ||
+        a.output_padding.h < 0 || a.output_padding.w < 0) {
+      out.why << "stride, dilation and groups must be positive, padding not negative";
+      return;
+    }
+    if (!detail::window_numbers_fit({a.stride, a.padding, a.output_padding, a.dilation, a.groups}, out)) return;
+    if (a.output_padding.h >= a.stride.h || a.output_padding.w >= a.stride.w) { out.why << "output padding must be smaller than the stride"; return; }
+    if (!may_equal(x[1], w[0])) { out.why << "the weights expect " << w[0] << " input channels"; return; }
+    if (w[0].is_number() && w.at(0) % a.groups) { out.why << w.at(0) << " input channels do not divide into " << a.groups << " groups"; return; }
+    if (w[1] == dim(0) || w[2] == dim(0) || w[3] == dim(0)) { out.why << "the kernel has no extent"; return; }
+    const auto size = [&](dim n, dim kernel, std::int64_t stride, std::int64_t padding, std::int64_t more, std::int64_t dilation) {
+      if (!n.is_number() || !kernel.is_number() || n.code > most || kernel.code > most) return dim(dyn);
+      return dim((n.code - 1) * stride - 2 * padding + dilation * (kernel.code - 1) + more + 1);
+    };
+    const dim h = size(x[2], w[2], a.stride.h, a.padding.h, a.output_padding.h, a.dilation.h);
+    const dim wide = size(x[3], w[3], a.stride.w, a.padding.w, a.output_padding.w, a.dilation.w);
+    if (x[2] == dim(0) || x[3] == dim(0) || (h.is_number() && h.code < 1) || (wide.is_number() && wide.code < 1)) { out.why << "nothing is left inside the padding"; return; }
+    const shape s{x[0], w[1].is_number() ? dim(w.at(1) * a.groups) : dim(dyn), h, wide};
+    std::int64_t elements = 1;
+    for (int i = 0; i < 4; ++i)
+      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) || elements > conv2d::most_elements)) {
+        out.why << "the result " << s << " is too large";
+        return;
+      }
+    out.result(in[0].element, s);
+  }
+  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], dyn, dyn, dyn}; }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+
+ private:
+  static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+};
 /// Result 0: the maxima; result 1: where each stood in its map, int32.
 export struct max_pool2d {
   static constexpr std::string_view name = "max_pool2d";
@@ -185,7 +248,27 @@ export struct avg_pool2d_grad {
 };
 }  // namespace op
 
+namespace detail {
+/// A sequence [N, C, L] as images of one row, or filters [O, C, K] as filters of one row.
+constexpr shape one_row(const shape& s) { return {s[0], s[1], 1, s[2]}; }
+constexpr bool shapes_into_row(const shape& s) { return s[0] != dim(dyn) || (s[1].is_number() && s[2].is_number()); }
+/// What the kernel reaches over, less one.
+constexpr std::int64_t reach(const conv1d_options& a, const shape& w) { return (w.at(2) - 1) * a.dilation; }
+}  // namespace detail
+
 namespace rule {
+struct conv1d {
+  static constexpr std::string_view name = "conv1d";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::same_elements(in, out) || !detail::takes(domain::real, in[0].element, out)) return;
+    if (in[0].dims.rank != 3) out.why << "sequences [N, C, L] are expected";
+    else if (in[1].dims.rank != 3) out.why << "weights [O, C / groups, K] are expected";
+    else if (!in[1].dims.is_static()) out.why << "the extents of the weights must be known";
+    else if (!detail::shapes_into_row(in[0].dims)) out.why << "the number of sequences must have a number or a name";
+  }
+};
 struct global_avg_pool2d {
   static constexpr std::string_view name = "global_avg_pool2d";
   static constexpr int operands = 1;
@@ -200,6 +283,33 @@ struct global_avg_pool2d {
 export template <Symbolic X, Symbolic W>
   requires Applicable<op::conv2d, X, W>
 constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}) { return apply<op::conv2d>(a, x, w); }
+/// The adjoint of `conv2d`, also called deconvolution.
+/// Shapes:  x [N, C, H, W], w [C, O / groups, KH, KW] -> [N, O, OH, OW] with
+///          OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
+/// Errors:  shape_error where channels do not fit or nothing is left inside the padding.
+export template <Symbolic X, Symbolic W>
+  requires Applicable<op::conv_transpose2d, X, W>
+constexpr auto conv_transpose2d(const X& x, const W& w, conv_transpose2d_attributes a = {}) { return apply<op::conv_transpose2d>(a, x, w); }
+/// Cross-correlation along a sequence, as `conv2d` of one row.
+/// Shapes:  x [N, C, L], w [O, C / groups, K] -> [N, O, OL] with OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1,
+///          or (L - 1) / stride + 1 where it is causal.
+export template <Symbolic X, Symbolic W>
+  requires Applicable<rule::conv1d, X, W>
+constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}) {
+  const auto rows = [](const auto& v) {
+    using V = bare<decltype(v)>;
+    if constexpr (std::same_as<world_of<V>, lazy>) return apply_fixed<op::reshape, reshape_attributes{detail::one_row(V::pattern)}>(v);
+    else return reshape(v, detail::one_row(v.shape()));
+  };
+  const std::int64_t before = a.causal && w.shape().rank == 3 ? detail::reach(a, w.shape()) : a.padding;
+  // Zeros on both sides, of which only those before the sequence are to count: the last positions go again.
+  const bool cut = a.causal && before > 0;
+  const auto y = flatten<2>(conv2d(rows(x), rows(w), {.stride = {1, cut ? 1 : a.stride}, .padding = {0, before}, .dilation = {1, a.dilation}, .groups = a.groups}));
+  if constexpr (std::same_as<world_of<X>, lazy>)
+    return slice(y, {.stop = cut ? -before : std::numeric_limits<std::int64_t>::max(), .axis = 2, .step = cut ? a.stride : 1});
+  else
+    return cut ? slice(y, {.stop = -before, .axis = 2, .step = a.stride}) : y;
+}
 /// Largest element of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins; NaN does.
 export template <Symbolic X>
   requires Applicable<op::max_pool2d, X>

@@ -161,6 +161,19 @@ void conv2d_input_grad::gradient(gradient_call& c) {
   c(1, [&] { return apply<op::conv2d_weight_grad>(a, c(0), c.gradient(), c(1)); });
 }
 
+void conv_transpose2d::emit(emission& e) {
+  const shape &x = e.in_type(0).dims, &weights = e.in_type(1).dims, &y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  if (x.size() == 0) { emit_zeros(e); return; }      // no input channels
+  emit_plain(e, window_of(e.attributes<conv_transpose2d_attributes>().forward(), y, weights, x), y.at(0),
+             2.0 * static_cast<double>(x.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad, {e.in(0), e.in(1)});
+}
+void conv_transpose2d::gradient(gradient_call& c) {
+  const conv2d_attributes a = c.attributes<conv_transpose2d_attributes>().forward();
+  c(0, [&] { return lamina::conv2d(c.gradient(), c(1), a); });
+  c(1, [&] { return apply<op::conv2d_weight_grad>(a, c(0), c.gradient(), c(1)); });
+}
+
 void conv2d_weight_grad::emit(emission& e) {
   const shape &g = e.in_type(0).dims, &x = e.in_type(1).dims, &weights = e.out_type(0).dims;
   dtype element = e.out_type(0).element;

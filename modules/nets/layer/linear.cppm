@@ -76,4 +76,60 @@ export struct conv2d {
   }
 };
 
+/// The adjoint of `conv2d`.
+/// Shapes:  x [N, in_channels, H, W] -> [N, out_channels, OH, OW] with
+///          OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1;
+///          weight [in_channels, out_channels / groups, KH, KW], bias [out_channels].
+export struct conv_transpose2d {
+  std::int64_t in_channels = 0, out_channels = 0;
+  extent2d kernel = 3, stride = 1, padding = 0, output_padding = 0;
+  std::int64_t groups = 1;
+  bool bias = true;
+  extent2d dilation = 1;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    const shape& s = x[0].dims;
+    if (in_channels < 1 || out_channels < 1)
+      why << "conv_transpose2d needs positive `in_channels` and `out_channels` but has " << in_channels << " and " << out_channels;
+    else if (groups < 1 || in_channels % groups || out_channels % groups)
+      why << "conv_transpose2d: groups " << groups << " does not divide " << in_channels << " and " << out_channels << " channels";
+    else if (s.rank != 4 || !may_equal(s[1], in_channels))
+      why << "conv_transpose2d expects images [N, " << in_channels << ", H, W] but is given " << s;
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    const std::int64_t channels = out_channels / groups, fan_in = channels * kernel.h * kernel.w;
+    auto weight = s.parameter("weight", shape{in_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
+    auto y = lamina::conv_transpose2d(x, weight, {.stride = stride, .padding = padding, .output_padding = output_padding,
+                                                  .dilation = dilation, .groups = groups});
+    if (!bias) return y;
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1, 1});
+  }
+};
+
+/// Cross-correlation along sequences. `causal`: no position sees a later one, and the length stays.
+/// Shapes:  x [N, in_channels, L] -> [N, out_channels, OL]; weight [out_channels, in_channels / groups, K], bias [out_channels].
+export struct conv1d {
+  std::int64_t in_channels = 0, out_channels = 0, kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool bias = true, causal = false;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    const shape& s = x[0].dims;
+    if (in_channels < 1 || out_channels < 1 || kernel < 1 || stride < 1 || dilation < 1)
+      why << "conv1d needs positive `in_channels`, `out_channels`, `kernel`, `stride` and `dilation`";
+    else if (groups < 1 || in_channels % groups || out_channels % groups)
+      why << "conv1d: groups " << groups << " does not divide " << in_channels << " and " << out_channels << " channels";
+    else if (causal && padding)
+      why << "conv1d: a causal layer chooses its padding, which must be 0";
+    else if (s.rank != 3 || !may_equal(s[1], in_channels))
+      why << "conv1d expects sequences [N, " << in_channels << ", L] but is given " << s;
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    const std::int64_t channels = in_channels / groups, fan_in = channels * kernel;
+    auto weight = s.parameter("weight", shape{out_channels, channels, kernel}, initialiser::kaiming_uniform(fan_in));
+    auto y = lamina::conv1d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .causal = causal});
+    if (!bias) return y;
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1});
+  }
+};
+
 }  // namespace lamina::nn

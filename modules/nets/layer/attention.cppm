@@ -1,0 +1,190 @@
+// Attention and what transformers are made of. Parameters are named and laid out as in torch.nn, batch first.
+export module lamina:layer.attention;
+import :core;
+import :layer;
+import :layer.activation;
+import :layer.linear;
+import :layer.normalise;
+import :layer.regular;
+import :op;
+import :op.activation;
+import :op.attention;
+import :op.elementwise;
+import :op.linear;
+import :op.shape;
+import :parameter;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::nn {
+
+namespace detail {
+/// What both attention layers share: projections in one matrix [3 features, features], heads, projection of the result.
+struct heads_of {
+  std::int64_t features, heads;
+  bool bias, causal;
+
+  constexpr std::int64_t depth() const { return features / heads; }
+  constexpr void check(std::string_view name, view<const tensor_type> x, text& why) const {
+    if (features < 1 || heads < 1 || features % heads) {
+      why << name << ": " << features << " features do not divide into " << heads << " heads";
+      return;
+    }
+    for (const auto& v : x)
+      if (v.dims.rank != 3 || !may_equal(v.dims.back(), features)) {
+        why << name << " expects [N, T, " << features << "] but is given " << v.dims;
+        return;
+      }
+  }
+  constexpr auto weight(auto& s) const {
+    return s.parameter("in_proj_weight", shape{3 * features, features}, initialiser::xavier_uniform(features, 3 * features));
+  }
+  constexpr auto shift(auto& s) const { return s.parameter("in_proj_bias", shape{3 * features}, initialiser::constant(0)); }
+  /// [N, T, features] -> [N, heads, T, depth]
+  constexpr auto split(const auto& x) const {
+    return lamina::permute(lamina::reshape(x, shape{x.shape()[0], x.shape()[1], heads, depth()}), axes(0, 2, 1, 3));
+  }
+  constexpr auto attend(auto& s, const auto& q, const auto& k, const auto& v) const {
+    auto y = lamina::permute(lamina::attention(split(q), split(k), split(v), {.causal = causal}), axes(0, 2, 1, 3));
+    auto rows = lamina::reshape(y, shape{y.shape()[0], y.shape()[1], features});
+    return s("out_proj", linear{.in = features, .out = features, .bias = bias}, rows);
+  }
+  /// Third `part` of the last axis, or of the first.
+  constexpr auto third(const auto& x, std::int64_t part, std::int64_t axis) const {
+    return lamina::slice(x, {.start = part * features, .stop = (part + 1) * features, .axis = axis});
+  }
+};
+}  // namespace detail
+
+/// Attention of a sequence to itself, by several heads; torch.nn.MultiheadAttention with one input for all three.
+/// Shapes:  x [N, T, features] -> the same; in_proj_weight [3 features, features], in_proj_bias [3 features],
+///          out_proj.weight [features, features], out_proj.bias [features].
+/// `causal`: a position sees itself and those before it. The weights of attention are not dropped out.
+export struct self_attention {
+  std::int64_t features = 0, heads = 1;
+  bool bias = true, causal = false;
+
+  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("self_attention", x, why); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    const auto p = parts();
+    auto all = lamina::matmul(x, p.weight(s), {.transpose_b = true});
+    auto shifted = bias ? all + p.shift(s) : all;
+    return p.attend(s, p.third(shifted, 0, -1), p.third(shifted, 1, -1), p.third(shifted, 2, -1));
+  }
+
+ private:
+  constexpr detail::heads_of parts() const { return {features, heads, bias, causal}; }
+};
+
+/// Attention of one sequence to another; torch.nn.MultiheadAttention.
+/// Shapes:  query [N, T, features], key and value [N, S, features] -> [N, T, features]; parameters as `self_attention`.
+/// `causal`: the last query sees every key, each earlier one a key less.
+export struct multi_head_attention {
+  std::int64_t features = 0, heads = 1;
+  bool bias = true, causal = false;
+
+  static constexpr view<const label> inputs() { return ports<"query", "key", "value">; }
+  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("multi_head_attention", x, why); }
+  constexpr auto forward(auto& s, const auto& query, const auto& key, const auto& value) const {
+    const auto p = parts();
+    auto weight = p.weight(s);
+    auto project = [&](const auto& x, std::int64_t part) { return lamina::matmul(x, p.third(weight, part, 0), {.transpose_b = true}); };
+    if (!bias) return p.attend(s, project(query, 0), project(key, 1), project(value, 2));
+    auto shift = p.shift(s);
+    auto shifted = [&](const auto& x, std::int64_t part) { return project(x, part) + p.third(shift, part, 0); };
+    return p.attend(s, shifted(query, 0), shifted(key, 1), shifted(value, 2));
+  }
+
+ private:
+  constexpr detail::heads_of parts() const { return {features, heads, bias, causal}; }
+};
+
+/// down(silu(gate(x)) up(x)): parameters gate_proj.weight, up_proj.weight [hidden, features], down_proj.weight.
+/// Shapes:  x [..., features] -> the same.   Source: Shazeer, "GLU Variants Improve Transformer" (2020), arXiv:2002.05202.
+export struct swiglu {
+  std::int64_t features = 0, hidden = 0;
+  bool bias = false;
+
+  constexpr auto forward(auto& s, const auto& x) const {
+    const linear in{.in = features, .out = hidden, .bias = bias}, out{.in = hidden, .out = features, .bias = bias};
+    auto gate = lamina::silu(s("gate_proj", in, x));
+    return s("down_proj", out, gate * s("up_proj", in, x));
+  }
+};
+
+/// The function between the two linear layers of a transformer layer.
+export enum class feedforward_activation { relu, gelu };
+
+namespace detail {
+constexpr auto feed_forward(auto& s, const auto& x, std::int64_t features, std::int64_t hidden, double drop, bool bias,
+                            feedforward_activation f) {
+  auto h = s("linear1", linear{.in = features, .out = hidden, .bias = bias}, x);
+  auto y = f == feedforward_activation::relu ? lamina::relu(h) : lamina::gelu(h);
+  return s("linear2", linear{.in = hidden, .out = features, .bias = bias}, s("dropout", dropout{drop}, y));
+}
+}  // namespace detail
+
+/// One layer of a transformer's encoder: attention of the sequence to itself, then two linear layers, each with the way
+/// around it. Normalised after each sum, or before each part (`norm_first`).
+/// Shapes:  x [N, T, features] -> the same; self_attn.*, linear1.* [feedforward, features], linear2.*, norm1.*, norm2.*
+///          as torch.nn.TransformerEncoderLayer has them.
+export struct transformer_encoder_layer {
+  std::int64_t features = 0, heads = 1, feedforward = 2048;
+  double dropout = 0.1;
+  feedforward_activation activation = feedforward_activation::relu;
+  double epsilon = 1e-5;
+  bool norm_first = false, bias = true, causal = false;
+
+  constexpr auto forward(auto& s, const auto& x) const {
+    const layer_norm norm{.features = {features}, .epsilon = epsilon, .bias = bias};
+    const auto seen = [&](const auto& v) {
+      return s("dropout1", nn::dropout{dropout}, s("self_attn", self_attention{features, heads, bias, causal}, v));
+    };
+    const auto fed = [&](const auto& v) {
+      return s("dropout2", nn::dropout{dropout}, detail::feed_forward(s, v, features, feedforward, dropout, bias, activation));
+    };
+    if (norm_first) {
+      auto y = x + seen(s("norm1", norm, x));
+      return y + fed(s("norm2", norm, y));
+    }
+    auto y = s("norm1", norm, x + seen(x));
+    return s("norm2", norm, y + fed(y));
+  }
+};
+
+/// One layer of a transformer's decoder: the target's causal attention to itself, attention to the memory, two linear
+/// layers.
+/// Shapes:  target [N, T, features], memory [N, S, features] -> [N, T, features]; self_attn.*, multihead_attn.*,
+///          linear1.*, linear2.*, norm1.*, norm2.*, norm3.* as torch.nn.TransformerDecoderLayer has them.
+export struct transformer_decoder_layer {
+  std::int64_t features = 0, heads = 1, feedforward = 2048;
+  double dropout = 0.1;
+  feedforward_activation activation = feedforward_activation::relu;
+  double epsilon = 1e-5;
+  bool norm_first = false, bias = true, causal = true;
+
+  static constexpr view<const label> inputs() { return ports<"target", "memory">; }
+  constexpr auto forward(auto& s, const auto& target, const auto& memory) const {
+    const layer_norm norm{.features = {features}, .epsilon = epsilon, .bias = bias};
+    const auto own = [&](const auto& v) {
+      return s("dropout1", nn::dropout{dropout}, s("self_attn", self_attention{features, heads, bias, causal}, v));
+    };
+    const auto other = [&](const auto& v) {
+      return s("dropout2", nn::dropout{dropout}, s("multihead_attn", multi_head_attention{features, heads, bias}, v, memory, memory));
+    };
+    const auto fed = [&](const auto& v) {
+      return s("dropout3", nn::dropout{dropout}, detail::feed_forward(s, v, features, feedforward, dropout, bias, activation));
+    };
+    if (norm_first) {
+      auto a = target + own(s("norm1", norm, target));
+      auto b = a + other(s("norm2", norm, a));
+      return b + fed(s("norm3", norm, b));
+    }
+    auto a = s("norm1", norm, target + own(target));
+    auto b = s("norm2", norm, a + other(a));
+    return s("norm3", norm, b + fed(b));
+  }
+};
+
+}  // namespace lamina::nn

@@ -1,0 +1,299 @@
+// The layers of transformers against plain loops in double, their names, and their gradients.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+#include "gradient_check.h"
+
+#include "check.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+using parameters = std::vector<std::pair<std::string, shape>>;
+
+// A scope that notes which parameters are asked for, or hands out values by name.
+struct test_scope {
+  program* owner;
+  dtype element;
+  parameters* asked;
+  const std::map<std::string, value>* given;
+  std::string path;
+
+  value parameter(std::string_view name, const shape& dims, const initialiser&) const {
+    const std::string whole = path + std::string(name);
+    if (given) return given->at(whole);
+    asked->emplace_back(whole, dims);
+    return owner->input(whole, {element, dims});
+  }
+  bool training() const { return false; }
+  value random_state() const { return {}; }
+  std::int64_t next_site() const { return 0; }
+  template <class L, class... V>
+  value operator()(std::string_view name, const L& layer, const V&... in) const {
+    test_scope inner{owner, element, asked, given, path + std::string(name) + "."};
+    return layer.forward(inner, in...);
+  }
+};
+template <class L>
+value forward(test_scope& s, const L& layer, const std::vector<value>& x, std::size_t ports) {
+  if constexpr (requires { L::inputs(); }) {
+    if constexpr (L::inputs().size() == 3) return layer.forward(s, x[0], x[1], x[2]);
+    else return layer.forward(s, x[0], x[1]);
+  } else {
+    BOOST_TEST(ports == 1u);
+    return layer.forward(s, x[0]);
+  }
+}
+template <class L>
+parameters names_of(const L& layer, const std::vector<shape>& in) {
+  program p;
+  parameters asked;
+  test_scope s{&p, dtype::float64, &asked, nullptr, ""};
+  std::vector<value> x;
+  for (const auto& dims : in) x.push_back(p.input("x", {dtype::float64, dims}));
+  forward(s, layer, x, in.size());
+  return asked;
+}
+
+// A layer with numbers for its inputs and parameters.
+template <class L>
+struct numbered {
+  L layer;
+  std::size_t ports;
+  parameters names;
+  std::vector<array> in;
+
+  numbered(const L& l, const std::vector<shape>& shapes) : layer(l), ports(shapes.size()), names(names_of(l, shapes)) {
+    int seed = 1;
+    for (const auto& s : shapes) in.push_back(real(s, seed++));
+    for (const auto& [name, dims] : names) in.push_back(real(dims, seed++, -1, 1));
+  }
+  value operator()(const std::vector<value>& x) const {
+    std::map<std::string, value> given;
+    for (std::size_t i = 0; i < names.size(); ++i) given[names[i].first] = x[ports + i];
+    test_scope s{&x[0].owner(), dtype::float64, nullptr, &given, ""};
+    return forward(s, layer, x, ports);
+  }
+  array run() const { return result_of(in, [&](const auto& x) { return (*this)(x); }); }
+  const std::vector<double>& operator[](const std::string& name) const {
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (names[i].first == name) return in[ports + i].values;
+    BOOST_FAIL("no parameter " + name);
+    return in[0].values;
+  }
+};
+
+// ---- plain loops, on rows of features -------------------------------------------------------------------------------
+using numbers = std::vector<double>;
+
+numbers linear_by_hand(const numbers& x, const double* w, const double* b, std::size_t in, std::size_t out) {
+  numbers y;
+  for (std::size_t r = 0; r < x.size(); r += in)
+    for (std::size_t o = 0; o < out; ++o) {
+      double sum = b[o];
+      for (std::size_t i = 0; i < in; ++i) sum += x[r + i] * w[o * in + i];
+      y.push_back(sum);
+    }
+  return y;
+}
+template <class Layer>
+numbers linear_by_hand(const Layer& l, const std::string& name, const numbers& x, std::size_t in, std::size_t out) {
+  return linear_by_hand(x, l[name + ".weight"].data(), l[name + ".bias"].data(), in, out);
+}
+template <class Layer>
+numbers norm_by_hand(const Layer& l, const std::string& name, numbers x, std::size_t n) {
+  for (std::size_t r = 0; r < x.size(); r += n) {
+    double mean = 0, variance = 0;
+    for (std::size_t i = 0; i < n; ++i) mean += x[r + i] / static_cast<double>(n);
+    for (std::size_t i = 0; i < n; ++i) variance += (x[r + i] - mean) * (x[r + i] - mean) / static_cast<double>(n);
+    for (std::size_t i = 0; i < n; ++i) x[r + i] = (x[r + i] - mean) / std::sqrt(variance + 1e-5) * l[name + ".weight"][i] + l[name + ".bias"][i];
+  }
+  return x;
+}
+// x [N, T, E], y [N, S, E]
+template <class Layer>
+numbers attention_by_hand(const Layer& l, const std::string& path, const numbers& x, const numbers& y, std::size_t batch, std::size_t features, std::size_t heads, bool causal) {
+  const std::size_t queries = x.size() / batch / features, keys = y.size() / batch / features, depth = features / heads, square = features * features;
+  const double *w = l[path + "in_proj_weight"].data(), *b = l[path + "in_proj_bias"].data();
+  const numbers q = linear_by_hand(x, w, b, features, features), k = linear_by_hand(y, w + square, b + features, features, features),
+                v = linear_by_hand(y, w + 2 * square, b + 2 * features, features, features);
+  numbers mixed(x.size());
+  for (std::size_t n = 0; n < batch; ++n)
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t t = 0; t < queries; ++t) {
+        numbers p;
+        double total = 0;
+        for (std::size_t s = 0; s < keys; ++s) {
+          double score = 0;
+          for (std::size_t d = 0; d < depth; ++d) score += q[(n * queries + t) * features + h * depth + d] * k[(n * keys + s) * features + h * depth + d];
+          p.push_back(causal && s > t ? 0 : std::exp(score / std::sqrt(static_cast<double>(depth))));
+          total += p.back();
+        }
+        for (std::size_t s = 0; s < keys; ++s)
+          for (std::size_t d = 0; d < depth; ++d) mixed[(n * queries + t) * features + h * depth + d] += p[s] / total * v[(n * keys + s) * features + h * depth + d];
+      }
+  return linear_by_hand(l, path + "out_proj", mixed, features, features);
+}
+numbers sum(numbers a, const numbers& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+template <class Layer>
+numbers fed_by_hand(const Layer& l, const numbers& x, std::size_t features, std::size_t hidden, bool gelu) {
+  numbers h = linear_by_hand(l, "linear1", x, features, hidden);
+  for (double& v : h) v = gelu ? v * 0.5 * std::erfc(-v * 0.7071067811865476) : std::max(v, 0.0);
+  return linear_by_hand(l, "linear2", h, hidden, features);
+}
+void near(const array& got, const numbers& want) {
+  BOOST_REQUIRE(got.values.size() == want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) BOOST_TEST(std::abs(got.values[i] - want[i]) < 1e-11);
+}
+
+const std::vector<shape> one{{2, 3, 4}}, two{{2, 3, 4}, {2, 5, 4}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(transformer_layers)
+
+BOOST_AUTO_TEST_CASE(parameters_have_the_names_of_pytorch) {
+  const parameters attention{{"in_proj_weight", {12, 4}}, {"in_proj_bias", {12}}, {"out_proj.weight", {4, 4}}, {"out_proj.bias", {4}}};
+  BOOST_TEST((names_of(nn::self_attention{4, 2}, one) == attention));
+  BOOST_TEST((names_of(nn::multi_head_attention{4, 2}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}}) == attention));
+  std::vector<std::string> got;
+  for (const auto& [name, dims] : names_of(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6}, two)) got.push_back(name);
+  std::sort(got.begin(), got.end());
+  const std::vector<std::string> want{"linear1.bias", "linear1.weight", "linear2.bias", "linear2.weight", "multihead_attn.in_proj_bias", "multihead_attn.in_proj_weight",
+                                      "multihead_attn.out_proj.bias", "multihead_attn.out_proj.weight", "norm1.bias", "norm1.weight", "norm2.bias", "norm2.weight",
+                                      "norm3.bias", "norm3.weight", "self_attn.in_proj_bias", "self_attn.in_proj_weight", "self_attn.out_proj.bias", "self_attn.out_proj.weight"};
+  BOOST_TEST(got == want, boost::test_tools::per_element());
+  BOOST_TEST((names_of(nn::swiglu{4, 6}, one) == parameters{{"gate_proj.weight", {6, 4}}, {"up_proj.weight", {6, 4}}, {"down_proj.weight", {4, 6}}}));
+  BOOST_TEST((names_of(nn::self_attention{.features = 4, .heads = 2, .bias = false}, one) == parameters{{"in_proj_weight", {12, 4}}, {"out_proj.weight", {4, 4}}}));
+}
+
+BOOST_AUTO_TEST_CASE(attention_of_several_heads) {
+  for (bool causal : {false, true}) {
+    numbered own(nn::self_attention{.features = 4, .heads = 2, .causal = causal}, one);
+    near(own.run(), attention_by_hand(own, "", own.in[0].values, own.in[0].values, 2, 4, 2, causal));
+  }
+  numbered other(nn::multi_head_attention{.features = 4, .heads = 4}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}});
+  other.in[2].values = other.in[1].values;
+  near(other.run(), attention_by_hand(other, "", other.in[0].values, other.in[1].values, 2, 4, 4, false));
+}
+
+BOOST_AUTO_TEST_CASE(encoder_layer) {
+  for (bool first : {false, true})
+    for (auto f : {nn::feedforward_activation::relu, nn::feedforward_activation::gelu}) {
+      numbered l(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .activation = f, .norm_first = first}, one);
+      const numbers& x = l.in[0].values;
+      const auto seen = [&](const numbers& v) { return attention_by_hand(l, "self_attn.", v, v, 2, 4, 2, false); };
+      const auto fed = [&](const numbers& v) { return fed_by_hand(l, v, 4, 6, f == nn::feedforward_activation::gelu); };
+      numbers want;
+      if (first) {
+        const numbers y = sum(x, seen(norm_by_hand(l, "norm1", x, 4)));
+        want = sum(y, fed(norm_by_hand(l, "norm2", y, 4)));
+      } else {
+        const numbers y = norm_by_hand(l, "norm1", sum(x, seen(x)), 4);
+        want = norm_by_hand(l, "norm2", sum(y, fed(y)), 4);
+      }
+      near(l.run(), want);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(decoder_layer) {
+  for (bool first : {false, true}) {
+    numbered l(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6, .norm_first = first}, two);
+    const numbers &x = l.in[0].values, &memory = l.in[1].values;
+    const auto own = [&](const numbers& v) { return attention_by_hand(l, "self_attn.", v, v, 2, 4, 2, true); };
+    const auto other = [&](const numbers& v) { return attention_by_hand(l, "multihead_attn.", v, memory, 2, 4, 2, false); };
+    numbers want;
+    if (first) {
+      const numbers a = sum(x, own(norm_by_hand(l, "norm1", x, 4))), b = sum(a, other(norm_by_hand(l, "norm2", a, 4)));
+      want = sum(b, fed_by_hand(l, norm_by_hand(l, "norm3", b, 4), 4, 6, false));
+    } else {
+      const numbers a = norm_by_hand(l, "norm1", sum(x, own(x)), 4), b = norm_by_hand(l, "norm2", sum(a, other(a)), 4);
+      want = norm_by_hand(l, "norm3", sum(b, fed_by_hand(l, b, 4, 6, false)), 4);
+    }
+    near(l.run(), want);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_causal_layer_does_not_see_what_follows) {
+  numbered l(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .causal = true}, {{1, 5, 4}});
+  const array before = l.run();
+  for (std::size_t i = 12; i < 20; ++i) l.in[0].values[i] += 3;      // positions 3 and 4
+  const array after = l.run();
+  for (std::size_t i = 0; i < 12; ++i) BOOST_TEST(before.values[i] == after.values[i]);
+  for (std::size_t i = 12; i < 20; ++i) BOOST_TEST(before.values[i] != after.values[i]);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_layers) {
+  const auto checked = [](const char* name, const auto& layer) { check(name, layer.in, [&](const auto& x) { return values{layer(x)}; }); };
+  checked("encoder layer", numbered(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .causal = true}, {{1, 3, 4}}));
+  checked("encoder layer, norm first", numbered(nn::transformer_encoder_layer{.features = 2, .heads = 1, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true}, {{2, 2, 2}}));
+  checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {{1, 3, 4}, {1, 2, 4}}));
+  checked("swiglu", numbered(nn::swiglu{4, 3}, one));
+  checked("group_norm", numbered(nn::group_norm{2, 4}, {{2, 4, 3}}));
+  checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.features = 2, .affine = true}, {{2, 2, 3}}));
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_of_sequences_and_back) {
+  // against conv2d, whose own tests go by loops
+  for (const auto& [stride, dilation, groups] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1}, {2, 1, 2}, {1, 3, 1}, {3, 2, 2}}) {
+    const array x = real({2, 4, 11}, 1), w = real({6, 4 / groups, 3}, 2);
+    const conv1d_options a{.stride = stride, .padding = 1, .dilation = dilation, .groups = groups};
+    conv1d_options causal = a;
+    causal.padding = 0;
+    causal.causal = true;
+    const auto r = results_of({x, w}, [&](const auto& v) {
+      const value zeros = v[0].owner().constant(to_tensor(array_of(dtype::float64, {2, 4, 2 * dilation}, std::vector<double>(static_cast<std::size_t>(16 * dilation)))));
+      const value filters = reshape(v[1], shape{6, 4 / groups, 1, 3});
+      const value padded = concat<2>(zeros, v[0]);
+      return values{conv1d(v[0], v[1], a), flatten<2>(conv2d(reshape(v[0], shape{2, 4, 1, 11}), filters, {.stride = {1, stride}, .padding = {0, 1}, .dilation = {1, dilation}, .groups = groups})),
+                    conv1d(v[0], v[1], causal), flatten<2>(conv2d(reshape(padded, shape{2, 4, 1, 11 + 2 * dilation}), filters, {.stride = {1, stride}, .dilation = {1, dilation}, .groups = groups}))};
+    });
+    BOOST_TEST(distance(r[0], r[1]) < 1e-14);
+    BOOST_TEST(distance(r[2], r[3]) < 1e-14);
+    check("conv1d", {x, w}, [&](const auto& v) { return values{conv1d(v[0], v[1], a)}; });
+    check("causal conv1d", {x, w}, [&](const auto& v) { return values{conv1d(v[0], v[1], causal)}; });
+  }
+}
+
+// y of conv_transpose2d is the gradient of conv2d with respect to its input.
+BOOST_AUTO_TEST_CASE(transposed_convolutions) {
+  struct problem { shape x, w; conv_transpose2d_attributes a; shape y; };
+  for (const auto& [x, w, a, y] : {problem{{2, 3, 4, 5}, {3, 2, 3, 3}, {}, {2, 2, 6, 7}}, {{1, 4, 3, 3}, {4, 3, 2, 3}, {.stride = 2, .padding = 1, .output_padding = {1, 0}, .groups = 2}, {1, 6, 5, 5}},
+                                   {{2, 1, 1, 1}, {1, 1, 1, 1}, {}, {2, 1, 1, 1}}, {{1, 2, 2, 3}, {2, 2, 3, 2}, {.stride = {3, 1}, .dilation = 2}, {1, 2, 8, 5}}, {{0, 2, 2, 2}, {2, 2, 2, 2}, {}, {0, 2, 3, 3}}}) {
+    const array in = real(x, 1), weight = real(w, 2), image = real(y, 3);
+    const conv2d_attributes forward{.stride = a.stride, .padding = a.padding, .dilation = a.dilation, .groups = a.groups};
+    const auto r = results_of({in, weight, image}, [&](const auto& v) {
+      return values{conv_transpose2d(v[0], v[1], a), gradients(reduce_sum(conv2d(v[2], v[1], forward) * v[0]), std::vector{v[2]})[0]};
+    });
+    BOOST_TEST((r[0].shape() == y));
+    BOOST_TEST(distance(r[0], r[1]) < 1e-14);
+    check("conv_transpose2d", {in, weight}, [&](const auto& v) { return values{conv_transpose2d(v[0], v[1], a)}; });
+  }
+  check("conv_transpose2d twice", {real({1, 2, 2, 2}, 1), real({2, 1, 2, 2}, 2)}, [](const auto& v) {
+    auto g = gradients(reduce_sum(square(conv_transpose2d(v[0], v[1], {.stride = 2}))), std::vector{v[0], v[1]});
+    return values{g[0], g[1]};
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
