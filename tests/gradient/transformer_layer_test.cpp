@@ -244,6 +244,18 @@ BOOST_AUTO_TEST_CASE(a_causal_layer_does_not_see_what_follows) {
   for (std::size_t i = 12; i < 20; ++i) BOOST_TEST(before.values[i] != after.values[i]);
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_a_table) {
+  const array ids = array_of(dtype::int64, {2, 2}, {2, 0, 2, 1}), table = real({3, 4}, 1);
+  const auto embedded = [](const auto& x) {
+    const std::map<std::string, value> given{{"weight", x[1]}};
+    test_scope s{&x[0].owner(), dtype::float64, nullptr, &given, ""};
+    return values{nn::embedding{3, 4}.forward(s, x[0])};
+  };
+  const array rows = results_of({ids, table}, embedded)[0];
+  for (std::size_t i = 0; i < 16; ++i) BOOST_TEST(rows.values[i] == table.values[static_cast<std::size_t>(ids.values[i / 4]) * 4 + i % 4]);
+  check("embedding", {ids, table}, embedded);
+}
+
 BOOST_AUTO_TEST_CASE(gradients_of_layers) {
   const auto checked = [](const char* name, const auto& layer) { check(name, layer.in, [&](const auto& x) { return values{layer(x)}; }); };
   checked("encoder layer", numbered(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .causal = true}, {{1, 3, 4}}));

@@ -89,6 +89,20 @@ static_assert(gives(nn::permute{{1, 0}}, {"N", 3}, {3, "N"}) && gives(nn::transp
               gives(nn::reshape{{"N", 6}}, {"N", 2, 3}, {"N", 6}) && gives(nn::slice{.stop = 2, .axis = 1}, {"N", 3}, {"N", 2}) &&
               gives(nn::reduce_sum{{1}}, {"N", 3}, {"N"}) && gives(nn::reduce_mean{.keepdim = true}, {2, 3}, {1, 1}) &&
               gives(nn::reduce_max{{-1}}, {2, 3}, {2}) && gives(nn::reduce_min{}, {2, 3}, shape{}));
+static_assert(gives(nn::pad{.axis = 1, .before = 2}, {"N", 3}, {"N", 5}) && gives(nn::tile{{2, 3}}, {2, 3}, {4, 9}));
+constexpr shape embedded(const tensor_type& ids, text& why) {
+  type_walk walk{&why};
+  type_scope scope(walk, dtype::float32, false);
+  traced x{ids, &why}, y;
+  detail::run_layer(scope, nn::embedding{10, 4}, view<const traced>(&x, 1), view<traced>(&y, 1));
+  return y.type.dims;
+}
+constexpr bool embeds() {
+  text why, real;
+  return embedded({dtype::int64, {"N", "T"}}, why) == shape{"N", "T", 4} && why.empty() &&
+         (embedded({dtype::float32, {2}}, real), real.view() == "embedding expects int64 ids but is given float32[2]");
+}
+static_assert(embeds());
 template <class... L>
 constexpr bool keep_shape(const L&... layers) {
   return (gives(layers, {"N", 3}, {"N", 3}) && ...);

@@ -11,13 +11,16 @@ namespace attend {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/// Elements between rows of scores: not a power of two, so that rows do not fall on each other in the caches.
+LAMINA_INLINE long score_row(const attention_args& a) { return (a.keys + 15) / 16 * 16 + 16; }
+
 template <class T>
 LAMINA_INLINE gemm_args scores(const attention_args& a, long rows, long keys) {
   gemm_args p{};
   p.m = rows, p.n = keys, p.k = a.depth;
   p.a_row = a.depth, p.a_column = 1;
   p.b_row = 1, p.b_column = a.depth;
-  p.c_row = a.keys;
+  p.c_row = score_row(a);
   p.prepacked = 1;
   p.batch = 1;
   a.product->prepare(&p);
@@ -27,7 +30,7 @@ template <class T>
 LAMINA_INLINE gemm_args mixture(const attention_args& a, long rows, long keys) {
   gemm_args p{};
   p.m = rows, p.n = a.width, p.k = keys;
-  p.a_row = a.keys, p.a_column = 1;
+  p.a_row = score_row(a), p.a_column = 1;
   p.b_row = a.width, p.b_column = 1;
   p.c_row = a.width;
   p.batch = 1;
@@ -52,7 +55,7 @@ std::size_t scratch_bytes(const attention_args& a) {
     for (const std::size_t bytes : needed) product = bytes > product ? bytes : product;
   }
   return aligned(a.product->packed_bytes(a.depth, a.keys)) +
-         aligned(static_cast<std::size_t>(attention_rows * a.keys) * sizeof(T)) +
+         aligned(static_cast<std::size_t>(attention_rows * score_row(a)) * sizeof(T)) +
          aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T)) + aligned(product);
 }
 
@@ -80,7 +83,7 @@ LAMINA_APART void run(const attention_args& a, char* scratch) {
   const std::size_t packed_bytes = aligned(a.product->packed_bytes(a.depth, a.keys));
   char* const packed = scratch;
   T* const score = reinterpret_cast<T*>(packed + packed_bytes);
-  const std::size_t score_bytes = aligned(static_cast<std::size_t>(attention_rows * a.keys) * sizeof(T));
+  const std::size_t score_bytes = aligned(static_cast<std::size_t>(attention_rows * score_row(a)) * sizeof(T));
   T* const query = reinterpret_cast<T*>(packed + packed_bytes + score_bytes);
   char* const rest = packed + packed_bytes + score_bytes +
                      aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T));
@@ -106,7 +109,7 @@ LAMINA_APART void run(const attention_args& a, char* scratch) {
     s.a = query, s.b = packed, s.c = score;
     a.product->run(&s, rest);
     for (long r = 0; r < rows; ++r) {
-      T* const row = score + r * a.keys;
+      T* const row = score + r * score_row(a);
       long n = seen(a, first + r);
       if (a.mask != nullptr && n > 0 && !mask_row(a, row, first + r, n)) n = 0;
       if (n > 0) soft::row(row, row, n, false);

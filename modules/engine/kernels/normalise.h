@@ -8,6 +8,15 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace rows {
 
+/// a * b + c, fused where the set has it.
+template <class V>
+LAMINA_INLINE V add_product(V a, V b, V c) {
+#ifdef __FMA__
+  return __builtin_elementwise_fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
 /// Sum of (p[i] - mean)^2 over up to `sum_block` elements.
 template <class T>
 LAMINA_APART T block_of_squares(const T* p, long n, T mean) {
@@ -18,15 +27,15 @@ LAMINA_APART T block_of_squares(const T* p, long n, T mean) {
   long i = 0;
   LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c) {
     const V d = folds::load_wide(p + i + c * lanes) - mean;
-    held[c] += d * d;
+    held[c] = add_product(d, d, held[c]);
   }
   LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) {
     const V d = folds::load_wide(p + i) - mean;
-    held[0] += d * d;
+    held[0] = add_product(d, d, held[0]);
   }
   if (i < n) {
     const V d = folds::load_wide(p + i, static_cast<int>(n - i), mean) - mean;
-    held[1] += d * d;
+    held[1] = add_product(d, d, held[1]);
   }
   return fold::lanes<T, lanes>((held[0] + held[1]) + (held[2] + held[3]), added);
 }
@@ -38,26 +47,59 @@ LAMINA_INLINE double squares(const T* p, long n, T mean) {
   return sum;
 }
 
+/// What is taken off and multiplied by, for one row.
+template <class T>
+struct factors {
+  T mean, scale;
+};
+template <class T>
+LAMINA_INLINE factors<T> factors_of(const normalise_args& a, const T* in) {
+  const long n = a.length;
+  const T mean = a.centred != 0 ? folds::row<folds::sum, T>(in, n) / static_cast<T>(n) : T(0);
+  const double variance = squares(in, n, mean) / static_cast<double>(n);
+  return {mean, static_cast<T>(1 / __builtin_sqrt(variance + a.epsilon))};
+}
+template <bool Weight, bool Bias, class T>
+LAMINA_INLINE void write_row(const normalise_args& a, const T* in, T* out, factors<T> f) {
+  const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
+  LAMINA_INDEPENDENT for (long i = 0; i < a.length; ++i) {
+    T y = (in[i] - f.mean) * f.scale;
+    if constexpr (Weight && Bias)
+      y = add_product(y, weight[i], bias[i]);
+    else if constexpr (Weight)
+      y *= weight[i];
+    else if constexpr (Bias)
+      y += bias[i];
+    out[i] = y;
+  }
+}
+
+/// Some rows at a time: the statistics of one do not wait for those of another.
 template <class T>
 LAMINA_APART void normalise(const normalise_args& a) {
-  const T *in = static_cast<const T*>(a.in), *weight = static_cast<const T*>(a.weight),
-          *bias = static_cast<const T*>(a.bias);
+  constexpr long group = 8, room = 8192 / static_cast<long>(sizeof(T));
+  const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long n = a.length;
-  for (long r = 0; r < a.rows; ++r, in += n, out += n) {
-    const T mean = a.centred != 0 && n > 0 ? folds::row<folds::sum, T>(in, n) / static_cast<T>(n) : T(0);
-    const double variance = squares(in, n, mean) / static_cast<double>(n > 0 ? n : 1);
-    const T scale = static_cast<T>(1 / __builtin_sqrt(variance + a.epsilon));
-    if (a.mean != nullptr) static_cast<T*>(a.mean)[r] = mean;
-    if (a.scale != nullptr) static_cast<T*>(a.scale)[r] = scale;
-    if (weight != nullptr && bias != nullptr)
-      LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] = (in[i] - mean) * scale * weight[i] + bias[i];
-    else if (weight != nullptr)
-      LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] = (in[i] - mean) * scale * weight[i];
-    else if (bias != nullptr)
-      LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] = (in[i] - mean) * scale + bias[i];
-    else
-      LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] = (in[i] - mean) * scale;
+  const long n = a.length, most = n <= 0 ? 0 : n * group <= room ? group : n < room ? room / n : 1;
+  if (n <= 0) return;
+  for (long r = 0; r < a.rows; r += most) {
+    factors<T> f[group];
+    const long count = a.rows - r < most ? a.rows - r : most;
+    LAMINA_NO_UNROLL for (long i = 0; i < count; ++i) {
+      f[i] = factors_of(a, in + i * n);
+      if (a.mean != nullptr) static_cast<T*>(a.mean)[r + i] = f[i].mean;
+      if (a.scale != nullptr) static_cast<T*>(a.scale)[r + i] = f[i].scale;
+    }
+    LAMINA_NO_UNROLL for (long i = 0; i < count; ++i, in += n, out += n) {
+      if (a.weight != nullptr && a.bias != nullptr)
+        write_row<true, true>(a, in, out, f[i]);
+      else if (a.weight != nullptr)
+        write_row<true, false>(a, in, out, f[i]);
+      else if (a.bias != nullptr)
+        write_row<false, true>(a, in, out, f[i]);
+      else
+        write_row<false, false>(a, in, out, f[i]);
+    }
   }
 }
 

@@ -35,7 +35,7 @@ struct attention_args {
   std::int32_t causal, mask_is_bool;
   const gemm_functions* product;
 };
-inline constexpr long attention_rows = 32;
+inline constexpr long attention_rows = 64;
 
 /// Rotates pairs of the last axis by position * base^(-2 i / depth): x [outer, length, depth], depth even; the pair i is
 /// (i, i + depth / 2), or (2 i, 2 i + 1) where interleaved.  positions int64 [length], or [outer, length] by stride.

@@ -126,7 +126,7 @@ export struct rope {
 /// Shapes:  q [..., H, T, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, T, E]; G divides H, and H / G query heads share
 ///          a head of keys. The mask broadcasts to [..., H, T, S]: bool (true is seen), or numbers that are added.
 /// Numerics: a query that sees no key gives zeros, not NaN; each row is right on its own, however the work is cut.
-///          Memory: a packed copy of one head's keys and 32 rows of scores for each thread; the gradient holds all scores.
+///          Memory: a packed copy of one head's keys and 64 rows of scores for each thread; the gradient holds all scores.
 /// Errors:  shape_error where depths, numbers of keys, heads or the mask do not fit.
 /// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
 export template <Symbolic Q, Symbolic K, Symbolic V>

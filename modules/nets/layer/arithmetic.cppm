@@ -153,7 +153,7 @@ export struct pow : two_operands {
 /// a where the weight is 1, b where it is 0, between them elsewhere: a weight + b (1 - weight). All three broadcast.
 export struct interpolate {
   static constexpr view<const label> inputs() { return ports<"a", "b", "weight">; }
-  constexpr auto forward(auto&, const auto& a, const auto& b, const auto& weight) const { return b + (a - b) * weight; }
+  constexpr auto forward(auto&, const auto& a, const auto& b, const auto& weight) const { return lamina::interpolate(a, b, weight); }
 };
 
 }  // namespace lamina::nn

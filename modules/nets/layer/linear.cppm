@@ -2,8 +2,10 @@
 // files load unmapped, and start as its do: uniform within 1 / sqrt(fan_in).
 export module lamina:layer.linear;
 import :core;
+import :dtype;
 import :layer;
 import :op.elementwise;
+import :op.index;
 import :op.linear;
 import :op.nn;
 import :op.shape;
@@ -129,6 +131,22 @@ export struct conv1d {
     auto y = lamina::conv1d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .causal = causal});
     if (!bias) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1});
+  }
+};
+
+/// Rows of a table.
+/// Shapes:  ids [...] of int64 -> [..., features]; weight [count, features].
+export struct embedding {
+  std::int64_t count = 0, features = 0;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    if (count < 1 || features < 1)
+      why << "embedding needs positive `count` and `features` but has " << count << " and " << features;
+    else if (x[0].element != dtype::int64)
+      why << "embedding expects int64 ids but is given " << x[0];
+  }
+  constexpr auto forward(auto& s, const auto& ids) const {
+    return lamina::embedding(s.parameter("weight", shape{count, features}, initialiser::normal(0, 1)), ids);
   }
 };
 

@@ -5,6 +5,7 @@ import :layer;
 import :op;
 import :op.reduce;
 import :op.shape;
+import :op.tile;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -39,6 +40,19 @@ export struct slice {
   constexpr auto forward(auto&, const auto& x) const {
     return lamina::slice(x, {.start = start, .stop = stop, .axis = axis, .step = step});
   }
+};
+/// Positions of one number before and after those of an axis.
+export struct pad {
+  std::int64_t axis = -1, before = 0, after = 0;
+  double value = 0;
+  constexpr auto forward(auto&, const auto& x) const {
+    return lamina::pad(x, {.axis = axis, .before = before, .after = after, .value = value});
+  }
+};
+/// Each axis as often as its number says.
+export struct tile {
+  shape repeats{};
+  constexpr auto forward(auto&, const auto& x) const { return lamina::tile(x, repeats); }
 };
 /// rhs behind lhs along an axis.
 export struct concat {
