@@ -86,11 +86,15 @@ def problems():
         5: lambda run: run.kernel("conv", ["avx512", "avx2"]),
         6: lambda run: run.kernel("chain", ["avx512", "avx2"]),
         7: lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else []),
+        10: steady.streams,
         11: lenet.run,
         17: sizes.compile_time,
+        18: steady.samples,
         20: steady.overheads,
         22: sizes.program_size,
+        26: sizes.rebuild,
         28: steady.steady_state,
+        29: steady.metann,
     }
 
 

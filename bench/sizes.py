@@ -1,4 +1,4 @@
-"""Problems 17 and 22: how long programs take to compile, and how large they are."""
+"""Problems 17, 22 and 26: how long programs and the library take to compile, and how large they are."""
 import json
 import os
 import pathlib
@@ -121,4 +121,20 @@ def program_size(run):
             size = small.stat().st_size / 2**20
         rows.append(row("22 program size", shape + ", stripped", "MiB", size, (), floor, goal))
         print(f"{shape}: {size:.2f} MiB", flush=True)
+    return rows
+
+
+def rebuild(run):
+    """Seconds until the library stands again after one file was touched."""
+    modules = HERE.parent / "modules"
+    build = ["cmake", "--build", str(run.build), "--target", "lamina"]
+    if timed(build, run.build, 1)[0] is None:
+        return []
+    rows = []
+    for what, path, floor in (("a layer", "nets/layer/recurrent.cppm", 10), ("an operation", "engine/op/nn.cppm", 20),
+                              (":core", "base/core/core.cppm", 120)):
+        os.utime(modules / path)
+        seconds, _ = timed(build, run.build, 1)
+        rows.append(row("26 rebuild", f"after touching {what}", "s", seconds, (), f"ours <= {floor}",
+                        f"ours <= {floor // 2}"))
     return rows

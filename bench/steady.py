@@ -1,4 +1,5 @@
-"""Problems 20 and 28: overheads of small calls, and what a run does besides computing."""
+"""Problems of one program for all instruction sets: streams, loose samples, overheads of small calls, what a run does
+besides computing, and what MetaNN was measured with."""
 
 
 def program(run, name):
@@ -15,3 +16,15 @@ def overheads(run):
 
 def steady_state(run):
     return program(run, "bench_steady")
+
+
+def streams(run):
+    return program(run, "bench_stream")
+
+
+def samples(run):
+    return program(run, "bench_samples")
+
+
+def metann(run):
+    return program(run, "bench_metann")

@@ -1,0 +1,84 @@
+// Samples evaluated one by one through one plan, and the same as a batch.
+#include <vector>
+
+#include "samples.h"
+
+import lamina;
+
+namespace {
+
+using namespace lamina;
+
+constexpr std::int64_t count = 64, in = 784, middle = 256, out = 10, features = 64, hidden = 128, turns = 8;
+
+matrix<float> numbers(std::int64_t rows, std::int64_t columns, int seed) {
+  matrix<float> m(rows, columns);
+  auto d = m.writable();
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 5000.f - 0.1f;
+  return m;
+}
+struct network {
+  matrix<float> w1 = numbers(in, middle, 1), w2 = numbers(middle, out, 2), b1 = numbers(1, middle, 3), b2 = numbers(1, out, 4);
+  matrix<float> all = numbers(count, in, 5);
+  std::vector<matrix<float>> each;
+  network() {
+    for (std::int64_t i = 0; i < count; ++i) each.push_back(evaluate(slice(all, {.start = i, .stop = i + 1})));
+  }
+  auto of(const matrix<float>& x) const { return softmax(matmul(tanh(matmul(x, w1) + b1), w2) + b2); }
+};
+const network& perceptron() {
+  static const network n;
+  return n;
+}
+
+struct recurrent {
+  matrix<float> w = numbers(features, 3 * hidden, 1), u = numbers(hidden, 3 * hidden, 2);
+  std::vector<matrix<float>> all;                  // of each turn
+  std::vector<std::vector<matrix<float>>> each;    // of each turn and sample
+  matrix<float> start = numbers(count, hidden, 50), start_of_one = numbers(1, hidden, 50);
+  recurrent() {
+    for (int t = 0; t < turns; ++t) {
+      all.push_back(numbers(count, features, 10 + t));
+      each.emplace_back();
+      for (std::int64_t i = 0; i < count; ++i) each.back().push_back(evaluate(slice(all.back(), {.start = i, .stop = i + 1})));
+    }
+  }
+  auto step(const matrix<float>& x, const matrix<float>& h) const { return gru_gates(matmul(x, w), matmul(h, u), h); }
+};
+const recurrent& gru() {
+  static const recurrent n;
+  return n;
+}
+void use(const matrix<float>& m) { __asm__ volatile("" ::"r"(m.data().data()) : "memory"); }
+
+}  // namespace
+
+namespace bench::samples {
+
+void perceptron_alone() {
+  eval_plan plan;
+  std::vector<handle<matrix<float>>> results;
+  for (const auto& x : perceptron().each) results.push_back(plan.add(perceptron().of(x)));
+  plan.run();
+  use(results.back().value());
+}
+void perceptron_batch() { use(evaluate(perceptron().of(perceptron().all))); }
+
+void gru_alone() {
+  std::vector<matrix<float>> h(count, gru().start_of_one);
+  for (std::size_t t = 0; t < turns; ++t) {
+    eval_plan plan;
+    std::vector<handle<matrix<float>>> next;
+    for (std::size_t i = 0; i < count; ++i) next.push_back(plan.add(gru().step(gru().each[t][i], h[i])));
+    plan.run();
+    for (std::size_t i = 0; i < count; ++i) h[i] = next[i].value();
+  }
+  use(h.back());
+}
+void gru_batch() {
+  matrix<float> h = gru().start;
+  for (std::size_t t = 0; t < turns; ++t) h = evaluate(gru().step(gru().all[t], h));
+  use(h);
+}
+
+}  // namespace bench::samples

@@ -1,0 +1,25 @@
+// Problem 18: 64 samples evaluated one by one through one plan, against a batch made by hand.
+#include "arguments.h"
+#include "measure.h"
+#include "samples.h"
+
+int main(int count, char** values) {
+  using namespace bench;
+  const arguments a(count, values);
+  report all;
+  const struct { const char* shape; void (*alone)(); void (*batch)(); } problems[] = {
+      {"64 x MLP 784-256-10", &samples::perceptron_alone, &samples::perceptron_batch},
+      {"64 x GRU 64-128, 8 steps", &samples::gru_alone, &samples::gru_batch}};
+  for (const auto& p : problems) {
+    row r;
+    r.problem = "18 loose samples";
+    r.shape = p.shape;
+    r.unit = "us";
+    r.floor = "ratio >= 0.7";
+    r.goal = "ratio >= 0.9";
+    measure(r, p.alone, {{"a batch made by hand", "the same expressions", {}, p.batch}}, 1e-6);
+    all.add(std::move(r));
+  }
+  for (const row& r : all.rows()) show(r);
+  all.write(a.out);
+}

@@ -1,0 +1,12 @@
+// The loose samples of problem 18 behind plain functions.
+#pragma once
+
+namespace bench::samples {
+
+/// 64 samples through a perceptron or a GRU's steps: each by itself in one plan, and as a batch made by hand.
+void perceptron_alone();
+void perceptron_batch();
+void gru_alone();
+void gru_batch();
+
+}  // namespace bench::samples

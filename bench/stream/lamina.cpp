@@ -1,0 +1,39 @@
+// Our streams: recurrent nets and small perceptrons, one sample in, one out.
+#include <span>
+#include <vector>
+
+#include "streams.h"
+
+import lamina;
+
+namespace {
+
+using namespace lamina;
+
+template <std::int64_t Hidden>
+inline constexpr auto lstm_net = sequential(nn::lstm{.input_size = 1, .hidden_size = Hidden}, nn::linear{.in = Hidden, .out = 1});
+template <std::int64_t Hidden>
+inline constexpr auto gru_net = sequential(nn::gru{.input_size = 1, .hidden_size = Hidden}, nn::linear{.in = Hidden, .out = 1});
+inline constexpr auto perceptron = sequential(nn::linear{.in = 16, .out = 32}, nn::tanh{}, nn::linear{.in = 32, .out = 32}, nn::tanh{}, nn::linear{.in = 32, .out = 1});
+
+template <const auto& Net, std::int64_t Width>
+void step() {
+  using factory = reference_factory<Net, input<"T", 1, Width>>;
+  static auto served = stream(factory(model<Net, input<"T", 1, Width>>({.seed = 1})).create());
+  static std::vector<float> in(static_cast<std::size_t>(Width), 0.3f), out(1);
+  served.step(std::span<const float>(in), out);
+}
+
+}  // namespace
+
+namespace bench::streams {
+
+const problem problems[] = {
+    {"LSTM 8", 43, &step<lstm_net<8>, 1>},   {"LSTM 16", 73, &step<lstm_net<16>, 1>}, {"LSTM 24", 149, &step<lstm_net<24>, 1>},
+    {"LSTM 32", 178, &step<lstm_net<32>, 1>}, {"LSTM 64", 695, &step<lstm_net<64>, 1>}, {"GRU 8", 38, &step<gru_net<8>, 1>},
+    {"GRU 16", 50, &step<gru_net<16>, 1>},   {"GRU 24", 95, &step<gru_net<24>, 1>},   {"GRU 64", 491, &step<gru_net<64>, 1>},
+    {"MLP 16-32-32-1", 60, &step<perceptron, 16>},
+};
+const int problem_count = static_cast<int>(sizeof problems / sizeof *problems);
+
+}  // namespace bench::streams
