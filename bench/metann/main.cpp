@@ -6,7 +6,7 @@
 
 int main(int count, char** values) {
   using namespace bench;
-  const arguments a(count, values);
+  const arguments a = parse(count, values);
   report all;
   const struct { const char* shape; void (*run)(); double unit; const char* name; double theirs; const char* floor; } problems[] = {
       {"dot 512 x 512 x 512", &metann::dot_512, 1e-6, "us", 2 * 512. * 512 * 512 / 1.6e9 * 1e6, "ratio >= 50"},

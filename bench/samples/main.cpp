@@ -5,7 +5,7 @@
 
 int main(int count, char** values) {
   using namespace bench;
-  const arguments a(count, values);
+  const arguments a = parse(count, values);
   report all;
   const struct { const char* shape; void (*alone)(); void (*batch)(); } problems[] = {
       {"64 x MLP 784-256-10", &samples::perceptron_alone, &samples::perceptron_batch},

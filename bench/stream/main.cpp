@@ -5,7 +5,7 @@
 
 int main(int count, char** values) {
   using namespace bench;
-  const arguments a(count, values);
+  const arguments a = parse(count, values);
   report all;
   std::vector<row> rows;
   for (int i = 0; i < streams::problem_count; ++i) {
