@@ -110,7 +110,8 @@ class evaluation_site {
   static constexpr std::size_t most_leaves = 64;
   struct call {
     const leaf* leaves;
-    std::size_t leaf_count;
+    const std::int64_t* attributes;      // those that are not in the type
+    std::size_t leaf_count, attribute_count;
     void* const* results;
     std::size_t result_count;
   };
@@ -145,12 +146,17 @@ struct site_of { evaluation_site site; };
 
 // Takes the leaves of an expression as a call of its site.
 struct leaf_taker {
-  leaf* leaves;
-  std::size_t& n;
-  bool& fits;
-  data_seen seen;
+  leaf leaves[evaluation_site::most_leaves];
+  std::int64_t attributes[evaluation_site::most_leaves];
+  std::size_t n = 0, words = 0;
+  bool fits = true;
+  data_seen seen{};
   void operator()(const leaf& x, std::string_view, const tensor_type&) {
     if (n < evaluation_site::most_leaves) leaves[n++] = x;
+    else fits = false;
+  }
+  void attribute(std::int64_t word) {
+    if (words < evaluation_site::most_leaves) attributes[words++] = word;
     else fits = false;
   }
   template <class X>
@@ -158,15 +164,12 @@ struct leaf_taker {
 };
 template <class... E>
 void run_expressions(context& where, void* const* results, const E&... e) {
-  leaf leaves[evaluation_site::most_leaves];
-  std::size_t n = 0;
-  bool fits = true;
-  leaf_taker take{leaves, n, fits, {}};
+  leaf_taker take;                       // its arrays stay as they are until they are filled
   constexpr bool typed = !(has_run_time_structure<E> || ...);
   if constexpr (typed) (visit_leaves(e, take), ...);
   std::tuple<const E&...> all(e...);
-  evaluation_site::call c{leaves, n, results, sizeof...(E)};
-  where.template slot<site_of<E...>>().site.run(c, typed && fits, where, &lower_all<E...>, &all);
+  evaluation_site::call c{take.leaves, take.attributes, take.n, take.words, results, sizeof...(E)};
+  where.template slot<site_of<E...>>().site.run(c, typed && take.fits, where, &lower_all<E...>, &all);
 }
 }  // namespace detail
 
@@ -283,7 +286,8 @@ export class eval_plan {
                }, nullptr, leaves_.size(), 0};
     if constexpr (!has_run_time_structure<operand>) {
       made.tag = &tag_of<operand>;
-      visit_leaves(kept->of, [&](const leaf& x, std::string_view, const tensor_type&) { leaves_.push_back(x); });
+      taker take{leaves_, attributes_};
+      visit_leaves(kept->of, take);
       made.leaves = leaves_.size() - made.first_leaf;
     }
     entries_.push_back(std::move(made));
@@ -306,12 +310,19 @@ export class eval_plan {
     const void* tag;                     // of the type, where that says the structure
     std::size_t first_leaf, leaves;
   };
+  struct taker {
+    std::vector<leaf>& leaves;
+    std::vector<std::int64_t>& attributes;
+    void operator()(const leaf& x, std::string_view, const tensor_type&) { leaves.push_back(x); }
+    void attribute(std::int64_t word) { attributes.push_back(word); }
+  };
   template <class E>
   static constexpr char tag_of = 0;
   std::unique_ptr<prepared> prepare(bool keyed) const;
   context* where_;
   std::vector<entry> entries_;
   std::vector<leaf> leaves_;
+  std::vector<std::int64_t> attributes_;
   pass_counters counters_;
 };
 

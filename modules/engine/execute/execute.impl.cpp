@@ -212,6 +212,7 @@ struct evaluation_site::prepared {
 
   bool matches(const call& c) const {
     if (c.leaf_count != aliases.size()) return false;
+    if (!std::equal(attributes.begin(), attributes.end(), c.attributes, c.attributes + c.attribute_count)) return false;
     std::size_t at = 0;
     for (std::size_t i = 0; i < c.leaf_count; ++i) {
       const auto& x = c.leaves[i];
@@ -229,6 +230,7 @@ struct evaluation_site::prepared {
     }
     return true;
   }
+  std::vector<std::int64_t> attributes;
   std::vector<tensor_type> types;          // of the leaves
   std::vector<std::string> names;
   // As lowering merges: one memory under one type is one input, unless two names keep it apart.
@@ -292,6 +294,7 @@ evaluation_site::prepared* evaluation_site::take(const call& c, context& where, 
   p->run.emplace(plan, nullptr, where.threads() > 1 ? &where.pool() : nullptr);
   if (cached) {
     p->names = l.names();
+    p->attributes.assign(c.attributes, c.attributes + c.attribute_count);
     // Input numbers instead of node numbers.
     for (auto node : l.aliases()) {
       const auto& inputs = p->source->inputs();
@@ -355,6 +358,7 @@ std::unique_ptr<eval_plan::prepared> eval_plan::prepare(bool keyed) const {
     std::unordered_map<const void*, std::uint32_t> seen;
     seen.reserve(leaves_.size());
     for (const auto& e : entries_) p->tags.push_back(e.tag);
+    p->extents = attributes_;
     for (const auto& x : leaves_) {
       if (x.extents)
         for (int d = 0; d < x.extents->rank; ++d) p->extents.push_back(x.extents->at(d));
@@ -403,6 +407,7 @@ void eval_plan::run() {
   }
   entries_.clear();
   leaves_.clear();
+  attributes_.clear();
 }
 
 }  // namespace lamina

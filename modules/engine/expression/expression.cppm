@@ -316,17 +316,34 @@ export class lowering {
 export template <class E>
 inline constexpr bool has_run_time_structure = requires { typename E::run_time_structure; };
 export template <class Op, class A, class... X>
-inline constexpr bool has_run_time_structure<expression<Op, A, X...>> = !A::fixed || (has_run_time_structure<X> || ...);
+inline constexpr bool has_run_time_structure<expression<Op, A, X...>> = (has_run_time_structure<X> || ...);
 
 template <fixed_string Name, class T>
 constexpr std::string_view variable_name(const variable<Name, T>&) { return Name.view(); }
 
-/// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them.
+namespace detail {
+// The numbers that a member of attributes is made of.
+template <class T, class F>
+void each_word(const T& v, F& f) {
+  if constexpr (std::same_as<T, lamina::shape>) {
+    f.attribute(v.rank);
+    for (int i = 0; i < v.rank; ++i) f.attribute(v[i].code);
+  } else if constexpr (std::same_as<T, axes>) {
+    f.attribute(v.count);
+    for (int i = 0; i < v.count; ++i) f.attribute(v[i]);
+  } else f.attribute(static_cast<std::int64_t>(hash_member(v)));
+}
+}  // namespace detail
+
+/// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them; and f.attribute(n),
+/// if there is one, for each number among attributes that are not in the type.
 export template <class E, class F>
 void visit_leaves(const E& e, F&& f) {
   constexpr dtype element = dtype_of<typename E::element_type>;
   constexpr tensor_type type{element, E::pattern};
   if constexpr (requires { typename E::operation; }) {
+    if constexpr (requires { f.attribute(std::int64_t()); } && !decltype(e.attributes)::fixed)
+      E::operation::attributes::members(e.attributes.value, [&](std::string_view, const auto& v) { detail::each_word(v, f); });
     e.operands.each([&](auto, const auto& x) { visit_leaves(x, f); });
   } else if constexpr (requires { e.inner(); }) {          // an expression made from another one
     visit_leaves(e.inner(), f);
