@@ -1,4 +1,6 @@
 // The operations that MetaNN was measured with.
+#include <cstdint>
+
 #include "calls.h"
 
 import lamina;

@@ -1,4 +1,5 @@
 // Samples evaluated one by one through one plan, and the same as a batch.
+#include <cstdint>
 #include <vector>
 
 #include "samples.h"

@@ -1,4 +1,5 @@
 // Our streams: recurrent nets and small perceptrons, one sample in, one out.
+#include <cstdint>
 #include <span>
 #include <vector>
 
