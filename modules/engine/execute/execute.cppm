@@ -258,14 +258,16 @@ class formula {
 export template <class Tensor>
 class handle {
  public:
+  handle() = default;
   const Tensor& value() const {
-    if (!*result_) detail::raise(error_kind::state, "handle: the plan has not run, so there is no value yet");
+    if (!result_ || !*result_) detail::raise(error_kind::state, "handle: the plan has not run, so there is no value yet");
     return **result_;
   }
 
  private:
   friend class eval_plan;
-  std::shared_ptr<std::optional<Tensor>> result_ = std::make_shared<std::optional<Tensor>>();
+  explicit handle(std::shared_ptr<std::optional<Tensor>> result) : result_(std::move(result)) {}
+  std::shared_ptr<std::optional<Tensor>> result_;
 };
 
 /// Expressions gathered and computed in one run; equal parts are computed once.
@@ -275,20 +277,19 @@ export class eval_plan {
   template <Evaluable E>
   auto add(const E& e) {
     using operand = detail::operand_of<E>;
-    struct held { operand of; std::shared_ptr<std::optional<evaluated<E>>> result; };
-    handle<evaluated<E>> h;
-    auto kept = std::make_shared<held>(held{detail::as_operand(e), h.result_});
+    struct held { operand of; std::optional<evaluated<E>> result; };
+    auto kept = std::make_shared<held>(held{detail::as_operand(e), {}});
+    handle<evaluated<E>> h(std::shared_ptr<std::optional<evaluated<E>>>(kept, &kept->result));
     entry made{kept, [](const void* p, lowering& l) { return lower(static_cast<const held*>(p)->of, l); },
-               [](const void* p) -> void* {
-                 const auto& at = *static_cast<const held*>(p);
-                 at.result->emplace(evaluated<E>::uninitialised(at.of.shape()));
-                 return (*at.result)->writable().data();
-               }, nullptr, leaves_.size(), 0};
+               [](void* p) -> void* {
+                 auto& at = *static_cast<held*>(p);
+                 at.result.emplace(evaluated<E>::uninitialised(at.of.shape()));
+                 return at.result->writable().data();
+               }, nullptr};
     if constexpr (!has_run_time_structure<operand>) {
       made.tag = &tag_of<operand>;
       taker take{leaves_, attributes_};
       visit_leaves(kept->of, take);
-      made.leaves = leaves_.size() - made.first_leaf;
     }
     entries_.push_back(std::move(made));
     return h;
@@ -304,11 +305,10 @@ export class eval_plan {
   struct prepared;
   struct rest;                           // plans of earlier runs, kept by the context
   struct entry {
-    std::shared_ptr<const void> kept;
+    std::shared_ptr<void> kept;          // the expression and its result
     value (*lower)(const void*, lowering&);
-    void* (*result)(const void*);
+    void* (*result)(void*);
     const void* tag;                     // of the type, where that says the structure
-    std::size_t first_leaf, leaves;
   };
   struct taker {
     std::vector<leaf>& leaves;

@@ -355,14 +355,21 @@ std::unique_ptr<eval_plan::prepared> eval_plan::prepare(bool keyed) const {
   auto p = std::make_unique<prepared>();
   p->cases = where_->slot<detail::context_cases>().version();
   if (keyed) {
-    std::unordered_map<const void*, std::uint32_t> seen;
-    seen.reserve(leaves_.size());
+    // A table of addresses, twice as large as it need be.
+    const auto places = std::bit_ceil(2 * leaves_.size() + 1);
+    std::vector<std::uint32_t> seen(places, 0);     // a leaf's number + 1
+    p->first_alike.reserve(leaves_.size());
+    p->tags.reserve(entries_.size());
     for (const auto& e : entries_) p->tags.push_back(e.tag);
     p->extents = attributes_;
     for (const auto& x : leaves_) {
       if (x.extents)
         for (int d = 0; d < x.extents->rank; ++d) p->extents.push_back(x.extents->at(d));
-      p->first_alike.push_back(seen.try_emplace(x.data, static_cast<std::uint32_t>(p->first_alike.size())).first->second);
+      const auto mine = static_cast<std::uint32_t>(p->first_alike.size());
+      auto at = (std::bit_cast<std::uintptr_t>(x.data) >> 3) * 0x9e3779b97f4a7c15u >> 20 & (places - 1);
+      while (seen[at] && leaves_[seen[at] - 1].data != x.data) at = (at + 1) & (places - 1);
+      if (!seen[at]) seen[at] = mine + 1;
+      p->first_alike.push_back(seen[at] - 1);
     }
     auto& kept = where_->slot<rest>();
     std::lock_guard lock(kept.mutex);
