@@ -130,27 +130,27 @@ struct instance_norm {
 /// Numerics: two passes; the variance is the biased one, summed in double over blocks of 4096; `epsilon` >= 0.
 /// Errors:  shape_error where weight or bias have another shape than the last axes.
 /// Source:  Ba, Kiros, Hinton, "Layer Normalization" (2016), arXiv:1607.06450.
-export template <Symbolic X>
-  requires Applicable<op::layer_norm, X>
-constexpr auto layer_norm(const X& x, normalise_attributes a = {}) { return detail::first_result<op::layer_norm>(a, x); }
-export template <Symbolic X, Symbolic W>
-  requires Applicable<op::layer_norm, X, W>
-constexpr auto layer_norm(const X& x, const W& weight, normalise_attributes a = {}) { return detail::first_result<op::layer_norm>(a, x, weight); }
-export template <Symbolic X, Symbolic W, Symbolic B>
+export template <Symbolic X, Symbolic W, Symbolic B, std::same_as<normalise_attributes> A = normalise_attributes>
   requires Applicable<op::layer_norm, X, W, B>
-constexpr auto layer_norm(const X& x, const W& weight, const B& bias, normalise_attributes a = {}) {
+constexpr auto layer_norm(const X& x, const W& weight, const B& bias, A a = {}) {
   return detail::first_result<op::layer_norm>(a, x, weight, bias);
 }
+export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
+  requires Applicable<op::layer_norm, X, W>
+constexpr auto layer_norm(const X& x, const W& weight, A a = {}) { return detail::first_result<op::layer_norm>(a, x, weight); }
+export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
+  requires Applicable<op::layer_norm, X>
+constexpr auto layer_norm(const X& x, A a = {}) { return detail::first_result<op::layer_norm>(a, x); }
 
 /// Divides each row of x by its root mean square, then multiplies by the weight, where given.
 /// Shapes:  x [..., features], weight [features] -> [..., features].   Numerics: x / sqrt(mean(x^2) + epsilon).
 /// Source:  Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv:1910.07467.
-export template <Symbolic X>
-  requires Applicable<op::rms_norm, X>
-constexpr auto rms_norm(const X& x, normalise_attributes a = {}) { return detail::first_result<op::rms_norm>(a, x); }
-export template <Symbolic X, Symbolic W>
+export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
   requires Applicable<op::rms_norm, X, W>
-constexpr auto rms_norm(const X& x, const W& weight, normalise_attributes a = {}) { return detail::first_result<op::rms_norm>(a, x, weight); }
+constexpr auto rms_norm(const X& x, const W& weight, A a = {}) { return detail::first_result<op::rms_norm>(a, x, weight); }
+export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
+  requires Applicable<op::rms_norm, X>
+constexpr auto rms_norm(const X& x, A a = {}) { return detail::first_result<op::rms_norm>(a, x); }
 
 /// Normalises groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
 /// type (`group_norm<2>(x, weight, bias)`); values of a program take it as an option too.
