@@ -42,13 +42,8 @@ view<const float> of(const Net& net, std::string_view name) {
 }
 using strings = std::vector<std::string>;
 
-// A layer that asks for a dimension to be kept, to see that shapes follow a policy at compile time.
-struct total {
-  constexpr auto forward(auto& s, const auto& x) const {
-    return reduce_sum(x, {.axes = policy_of<axes>(s), .keepdim = policy_of<keepdim>(s).value});
-  }
-};
-constexpr auto sums = sequential(sublayer<"sum">(total{}));
+// Shapes follow a policy at compile time.
+constexpr auto sums = sequential(sublayer<"sum">(nn::reduce_sum{}));
 static_assert(steered_outputs_of<sums, dtype::float32, policies<keepdim(true), axes(1)>, input<"N", 4>>[0].dims ==
               shape{"N", 1});
 static_assert(steered_outputs_of<sums, dtype::float32, policies<sub<"sum">(axes(1))>, input<"N", 4>>[0].dims ==

@@ -5,6 +5,7 @@ import :layer;
 import :op;
 import :op.reduce;
 import :op.shape;
+import :policy.kinds;
 import :op.tile;
 import :shape;
 import :tensor;
@@ -61,26 +62,43 @@ export struct concat {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return apply<op::concat>({axis}, lhs, rhs); }
 };
 
-/// Sum, mean, largest or smallest element over axes; of all axes where none is named.
+namespace detail {
+// Axes by member, else by policy; kept if either says so.
+constexpr reduce_attributes reduction(const auto& scope, const lamina::axes& axes, bool keepdim) {
+  return {.axes = axes.count ? axes : policy_of<lamina::axes>(scope),
+          .keepdim = keepdim || policy_of<lamina::keepdim>(scope).value};
+}
+}  // namespace detail
+
+/// Sum, mean, largest or smallest element over axes; of all axes where none is named. The policies `axes(...)` and
+/// `keepdim(true)` speak where the members do not.
 export struct reduce_sum {
   lamina::axes axes{};
   bool keepdim = false;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::reduce_sum(x, {.axes = axes, .keepdim = keepdim}); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return lamina::reduce_sum(x, detail::reduction(s, axes, keepdim));
+  }
 };
 export struct reduce_mean {
   lamina::axes axes{};
   bool keepdim = false;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::reduce_mean(x, {.axes = axes, .keepdim = keepdim}); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return lamina::reduce_mean(x, detail::reduction(s, axes, keepdim));
+  }
 };
 export struct reduce_max {
   lamina::axes axes{};
   bool keepdim = false;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::reduce_max(x, {.axes = axes, .keepdim = keepdim}); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return lamina::reduce_max(x, detail::reduction(s, axes, keepdim));
+  }
 };
 export struct reduce_min {
   lamina::axes axes{};
   bool keepdim = false;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::reduce_min(x, {.axes = axes, .keepdim = keepdim}); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return lamina::reduce_min(x, detail::reduction(s, axes, keepdim));
+  }
 };
 
 }  // namespace lamina::nn

@@ -387,8 +387,8 @@ void exact_types(bool training, std::string_view name, view<const tensor_type> i
 /// policies<feedback(true)>> layer("add")`. Passes only build expressions; their results are operands. Results of
 /// forward passes wait on a stack, so several of them may be followed by as many backward passes in reverse order. Only
 /// gradients that are fed back (`feedback(true)`) or trained (`update`, for each parameter) are built. Parameters are
-/// named `<layer>.<path>`, and read when a result is evaluated, not when it is made. One thread at a time may use a layer;
-/// its results outlive it.
+/// named `<layer>.<path>`, and read when a result is evaluated, not when it is made. One thread at a time may use a
+/// layer; its results outlive it.
 export template <class L, class Inputs, class P = policies<>>
   requires detail::ChosenLayer<L> && no_error<detail::train_check<L, Inputs, P>> &&
            no_error<detail::train_shape_check<L, Inputs, P>>
