@@ -83,6 +83,11 @@ BOOST_AUTO_TEST_CASE(data_without_storage) {
   BOOST_TEST(equal(evaluate(x + one_hot<float>(3, 1)), {1, 3, 3}));
   BOOST_TEST(equal(evaluate(x + one_hot<float>(3, 2, 5)), {1, 2, 8}));
   BOOST_TEST(equal(evaluate(one_hot<double>(4, 0) * 2), {2, 0, 0, 0}));
+  BOOST_TEST(evaluate(one_hot(3, 2, std::int64_t(9007199254740993)))(2) == 9007199254740993);
+  BOOST_TEST(equal(evaluate(one_hot<std::int8_t>(3, 1, -7)), {0, -7, 0}));
+  BOOST_TEST(equal(evaluate(one_hot<std::int16_t>(3, 1, 300) + std::int16_t(1)), {1, 301, 1}));
+  BOOST_TEST(equal(evaluate(one_hot<bool>(2, 0)), {1, 0}));
+  BOOST_TEST(equal(evaluate(cast<float>(one_hot<float16>(2, 1))), {0, 1}));
   BOOST_TEST(equal(evaluate(x * filled(2.0f, 3) + zeros<float>(2, 1)), {2, 4, 6, 2, 4, 6}));
   BOOST_TEST(equal(evaluate(filled(3.0f, 2, 2)), {3, 3, 3, 3}));
   BOOST_TEST(equal(evaluate(zeros<float, extents<3>>()), {0, 0, 0}));

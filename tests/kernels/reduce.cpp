@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(pick_and_spread) {
   functions().pick[1](&pick, nullptr);
   BOOST_TEST((out[0] == 3 && out[1] == 0 && out[2] == 8 && invalid == 1));
   const pick_args spread{in, index, back, &invalid, 3, 3};
-  functions().spread[1](&spread, nullptr);
+  functions().spread[3](&spread, nullptr);
   const double wanted[] = {0, 0, 1, 0, 0, 0, 0, 3, 0};
   BOOST_TEST(std::equal(back, back + 9, wanted));
   BOOST_TEST(invalid == 2);

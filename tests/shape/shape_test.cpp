@@ -33,4 +33,13 @@ BOOST_AUTO_TEST_CASE(shapes_are_written_as_in_messages) {
   BOOST_CHECK_EQUAL(shape{}.string(), "[]");
 }
 
+BOOST_AUTO_TEST_CASE(places_and_offsets_are_each_other) {
+  const shape s{2, 3, 4};
+  for (std::int64_t n = 0; n < s.size(); ++n) BOOST_REQUIRE_EQUAL(s.offset_of(s.place_of(n)), n);
+  for (const place& wrong : {place(2, 0, 0), place(0, -1, 0), place(0, 0, 4), place(0, 0), place()}) BOOST_CHECK_THROW((void)s.offset_of(wrong), value_error);
+  BOOST_CHECK_THROW((void)s.place_of(24), value_error);
+  BOOST_CHECK_THROW((void)s.place_of(-1), value_error);
+  BOOST_CHECK_THROW((void)(shape{0, 3}.place_of(0)), value_error);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,10 @@ static_assert(dim("N") == dim("N") && dim("N") != dim("M") && dim("N") != dyn);
 static_assert(std::same_as<extents_for<shape{"N", 3}>, extents<"N", 3>>);
 static_assert(!std::same_as<extents<2, 3>, extents<3, 2>>);
 
+static_assert(shape{2, 3, 4}.offset_of({1, 2, 3}) == 23 && shape{2, 3, 4}.offset_of({0, 1, 0}) == 4 && shape{}.offset_of({}) == 0);
+static_assert(shape{2, 3, 4}.place_of(23) == place(1, 2, 3) && shape{}.place_of(0) == place());
+static_assert(shape{2, 3}.place_of(shape{2, 3}.offset_of({0, 2}) + 1) == place(1, 0));
+
 consteval bool prints(const shape& s, std::string_view expected) {
   text t;
   t << s;

@@ -53,6 +53,19 @@ export struct dim {
 /// Highest rank of a tensor.
 export inline constexpr int max_rank = 8;
 
+/// Where an element is: a number for each axis.
+export struct place {
+  std::int32_t rank = 0;
+  std::int64_t at[max_rank]{};
+  constexpr place() = default;
+  template <std::integral... I>
+    requires(sizeof...(I) <= static_cast<std::size_t>(max_rank))
+  constexpr place(I... i) : rank(sizeof...(I)), at{static_cast<std::int64_t>(i)...} {}
+  constexpr std::int64_t operator[](int axis) const { return at[axis]; }
+  constexpr std::int64_t& operator[](int axis) { return at[axis]; }
+  constexpr bool operator==(const place&) const = default;
+};
+
 /// The dimensions of a tensor, outermost first. At run time every dimension of a tensor's shape is a number.
 export struct shape {
   std::int32_t rank = 0;
@@ -94,6 +107,28 @@ export struct shape {
       if (!dims[i].is_number()) return false;
     return true;
   }
+  /// The number of an element in row-major order. Errors: value_error where the place is outside or of another rank.
+  constexpr std::int64_t offset_of(const place& p) const {
+    std::int64_t n = 0;
+    if (p.rank != rank) outside();
+    for (int i = 0; i < rank; ++i) {
+      if (p[i] < 0 || p[i] >= dims[i].code) outside();
+      n = n * dims[i].code + p[i];
+    }
+    return n;
+  }
+  /// The place of an element from its number: `place_of(offset_of(p) + n)` is n elements further. Errors: value_error where
+  /// there are not so many.
+  constexpr place place_of(std::int64_t offset) const {
+    if (offset < 0 || offset >= size()) outside();
+    place p;
+    p.rank = rank;
+    for (int i = rank - 1; i >= 0; --i) {
+      p[i] = offset % dims[i].code;
+      offset /= dims[i].code;
+    }
+    return p;
+  }
   constexpr bool operator==(const shape& o) const {
     if (rank != o.rank) return false;
     for (int i = 0; i < rank; ++i)
@@ -109,6 +144,7 @@ export struct shape {
 
  private:
   static void too_many();
+  [[noreturn]] static void outside();   // not constexpr: ends constant evaluation with its name
 };
 
 /// The extents of a tensor type: numbers, `dyn` and names in any mix.

@@ -91,11 +91,17 @@ void LAMINA_KERNEL(log_softmax_f64)(const void* args, void*) noexcept {
 }
 void LAMINA_KERNEL(pick_f32)(const void* args, void*) noexcept { pick<float>(*static_cast<const pick_args*>(args)); }
 void LAMINA_KERNEL(pick_f64)(const void* args, void*) noexcept { pick<double>(*static_cast<const pick_args*>(args)); }
-void LAMINA_KERNEL(spread_f32)(const void* args, void*) noexcept {
-  spread<float>(*static_cast<const pick_args*>(args));
+void LAMINA_KERNEL(spread_8)(const void* args, void*) noexcept {
+  spread<std::uint8_t>(*static_cast<const pick_args*>(args));
 }
-void LAMINA_KERNEL(spread_f64)(const void* args, void*) noexcept {
-  spread<double>(*static_cast<const pick_args*>(args));
+void LAMINA_KERNEL(spread_16)(const void* args, void*) noexcept {
+  spread<std::uint16_t>(*static_cast<const pick_args*>(args));
+}
+void LAMINA_KERNEL(spread_32)(const void* args, void*) noexcept {
+  spread<std::uint32_t>(*static_cast<const pick_args*>(args));
+}
+void LAMINA_KERNEL(spread_64)(const void* args, void*) noexcept {
+  spread<std::uint64_t>(*static_cast<const pick_args*>(args));
 }
 void LAMINA_KERNEL(copy)(const void* args, void*) noexcept { boxes::run(*static_cast<const copy_args*>(args)); }
 void LAMINA_KERNEL(fill)(const void* args, void*) noexcept {
@@ -117,7 +123,7 @@ extern constinit const reduce_functions LAMINA_KERNEL(reduce) = {
     {LAMINA_KERNEL(softmax_f32), LAMINA_KERNEL(softmax_f64)},
     {LAMINA_KERNEL(log_softmax_f32), LAMINA_KERNEL(log_softmax_f64)},
     {LAMINA_KERNEL(pick_f32), LAMINA_KERNEL(pick_f64)},
-    {LAMINA_KERNEL(spread_f32), LAMINA_KERNEL(spread_f64)},
+    {LAMINA_KERNEL(spread_8), LAMINA_KERNEL(spread_16), LAMINA_KERNEL(spread_32), LAMINA_KERNEL(spread_64)},
     LAMINA_KERNEL(copy),
     LAMINA_KERNEL(fill),
     {LAMINA_KERNEL(uniform_f32), LAMINA_KERNEL(uniform_f64)},

@@ -67,7 +67,8 @@ struct random_args {
 struct reduce_functions {
   const reduce_table* reduce;
   kernel softmax[2], log_softmax[2];  // [f32, f64]
-  kernel pick[2], spread[2];
+  kernel pick[2];
+  kernel spread[4];  // elements of 1, 2, 4 and 8 bytes
   kernel copy, fill;
   kernel uniform[2], normal[2];
 };

@@ -43,28 +43,21 @@ void emit_random(emission& e, const kernels::kernel (&run)[2]) {
            {{&a.state, e.in(0)}, {&a.out, e.out(0).at(first * static_cast<std::int64_t>(size_of(element)))}});
   }, 400e3, 64);
 }
+// Spreading moves bits, so the size of an element is all it needs.
+kernels::kernel spread_of(const emission& e) { return functions(e).spread[std::bit_width(size_of(e.out_type(0).element)) - 1]; }
 }  // namespace
 
 void pick::gradient(gradient_call& c) { c(0, [&] { return apply<op::unpick>({}, c.gradient(), c(1), c(0)); }); }
 void pick::emit(emission& e) { emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], e.in_type(0).dims); }
 void unpick::gradient(gradient_call& c) { c(0, [&] { return lamina::pick(c.gradient(), c(1)); }); }
-void unpick::emit(emission& e) { emit_pick(e, functions(e).spread[static_cast<int>(e.in_type(0).element)], e.out_type(0).dims); }
+void unpick::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims); }
 
 void one_hot_like::emit(emission& e) {
-  const shape& s = e.out_type(0).dims;
-  auto size = static_cast<std::int32_t>(size_of(e.out_type(0).element));
-  // Real numbers are spread by their own kernel; other types as the real type of the same size would lose their bits.
-  if (is_real(e.out_type(0).element)) {
-    kernels::pick_args a{};
-    a.rows = 1;
-    a.length = s.size();
-    e.step(functions(e).spread[static_cast<int>(e.out_type(0).element)], a,
-           {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status((detail::named(e) << ": the position is outside the vector").view())}});
-    return;
-  }
-  text t = detail::named(e);
-  t << ": element type " << e.out_type(0).element << " of " << size << " bytes cannot be evaluated";
-  detail::raise(error_kind::type, t);
+  kernels::pick_args a{};
+  a.rows = 1;
+  a.length = e.out_type(0).dims.size();
+  e.step(spread_of(e), a,
+         {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status((detail::named(e) << ": the position is outside the vector").view())}});
 }
 
 void random_uniform::emit(emission& e) { emit_random(e, functions(e).uniform); }
