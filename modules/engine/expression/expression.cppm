@@ -305,6 +305,7 @@ export class lowering {
   struct seen { leaf at; tensor_type type; value v; std::string name; };
   program& program_;
   std::vector<seen> seen_;
+  std::unordered_map<const void*, std::vector<std::size_t>> at_;      // those of one address
   std::vector<leaf> leaves_;
   std::vector<std::int32_t> aliases_;
   std::vector<std::string> names_;

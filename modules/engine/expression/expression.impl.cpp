@@ -22,8 +22,9 @@ value detail::lower_one_hot(const value& position, const value& number, const va
 
 value lowering::input(std::string_view name, const leaf& x, const tensor_type& type) {
   names_.emplace_back(name);
-  for (auto& s : seen_)
-    if ((s.name.empty() || name.empty() || s.name == name) && s.at.data == x.data && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
+  auto& here = at_[x.data];
+  for (auto i : here)
+    if (auto& s = seen_[i]; (s.name.empty() || name.empty() || s.name == name) && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
       if (s.name.empty() && !name.empty()) {      // met without its name before
         s.name = name;
         program_.name_input(s.v.id().node, name);
@@ -32,6 +33,7 @@ value lowering::input(std::string_view name, const leaf& x, const tensor_type& t
       return s.v;
     }
   value v = program_.input(name, type, x.uniform);
+  here.push_back(seen_.size());
   seen_.push_back({x, type, v, std::string(name)});
   leaves_.push_back(x);
   aliases_.push_back(v.id().node);

@@ -116,10 +116,9 @@ std::int32_t planner::new_block(std::size_t bytes) {
 }
 
 std::int32_t planner::external(buffer_kind kind, std::int32_t index, std::size_t bytes) {
-  for (std::size_t i = 0; i < virtual_.size(); ++i)
-    if (virtual_[i].kind == kind && virtual_[i].index == index && kind != buffer_kind::arena) return static_cast<std::int32_t>(i);
-  virtual_.push_back({kind, index, bytes});
-  return static_cast<std::int32_t>(virtual_.size()) - 1;
+  auto [at, fresh] = external_.try_emplace({kind, index}, static_cast<std::int32_t>(virtual_.size()));
+  if (fresh) virtual_.push_back({kind, index, bytes});
+  return at->second;
 }
 
 void planner::touch(std::int32_t b) {
@@ -169,7 +168,7 @@ buffer_ref planner::home(value_id v) {
   std::int32_t b;
   if (n.kind == node_kind::input) {
     const auto& all = p_.inputs();
-    b = external(buffer_kind::input, static_cast<std::int32_t>(std::find(all.begin(), all.end(), v.node) - all.begin()), bytes_of(v, form(v)));
+    b = external(buffer_kind::input, static_cast<std::int32_t>(std::lower_bound(all.begin(), all.end(), v.node) - all.begin()), bytes_of(v, form(v)));
   } else if (n.kind == node_kind::state) {
     b = external(buffer_kind::state, state_index(v.node), bytes_of(v, layout::plain));
   } else if (n.kind == node_kind::constant) {

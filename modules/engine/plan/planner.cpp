@@ -175,6 +175,7 @@ class planner final : public emission {
   std::vector<item> items_;
   std::map<std::pair<value_id, layout>, std::int32_t> converted_;
   std::vector<block> virtual_;
+  std::map<std::pair<buffer_kind, std::int32_t>, std::int32_t> external_;   // where those of outside stand in it
   std::map<value_id, std::int32_t> home_;
   std::set<std::int32_t> reused_;
   std::set<std::size_t> placed_outputs_;
