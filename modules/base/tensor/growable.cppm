@@ -74,7 +74,8 @@ class growable {
   void reverse() {
     if (size() < 2 || step() == 0) return;
     T* first = room_for(size());
-    for (std::int64_t i = 0; i < size() / 2; ++i) std::swap_ranges(first + i * step(), first + (i + 1) * step(), first + (size() - 1 - i) * step());
+    for (std::int64_t i = 0; i < size() / 2; ++i)
+      std::swap_ranges(first + i * step(), first + (i + 1) * step(), first + (size() - 1 - i) * step());
   }
 
   std::int64_t size() const { return shape_.at(0); }

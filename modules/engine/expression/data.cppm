@@ -27,9 +27,12 @@ concept HasExtents = requires { { X::extents_type::pattern } -> std::convertible
 template <class X>
 concept HasShape = requires(const X& x) { { x.shape() } -> std::convertible_to<shape>; };
 template <class X>
-concept StandsInMemory = requires(const X& x) { { data_traits<X>::data(x) } -> std::convertible_to<const typename X::element_type*>; };
+concept StandsInMemory = requires(const X& x) {
+  { data_traits<X>::data(x) } -> std::convertible_to<const typename X::element_type*>;
+};
 template <class X>
-concept CanBeRead = StandsInMemory<X> || requires(const X& x, view<typename X::element_type> out) { data_traits<X>::read(x, out); };
+concept CanBeRead =
+    StandsInMemory<X> || requires(const X& x, view<typename X::element_type> out) { data_traits<X>::read(x, out); };
 }  // namespace detail
 
 /// A class of the user that says it is an operand: `using world = lamina::lazy`. The library's own have a `pattern`.
@@ -48,12 +51,17 @@ export template <class X>
 struct data_check {
   static consteval text message() {
     text t;
-    auto lacks = [&](std::string_view what) { t << "the data type " << type_name<X>() << " is no operand yet: it needs " << what; };
+    auto lacks = [&](std::string_view what) {
+      t << "the data type " << type_name<X>() << " is no operand yet: it needs " << what;
+    };
     if constexpr (!UserData<X>) return t;
-    else if constexpr (!detail::HasElementType<X>) lacks("`using element_type`, a type that tensors can hold, such as float");
-    else if constexpr (!detail::HasExtents<X>) lacks("`using extents_type`, such as lamina::extents<lamina::dyn, lamina::dyn>");
+    else if constexpr (!detail::HasElementType<X>)
+      lacks("`using element_type`, a type that tensors can hold, such as float");
+    else if constexpr (!detail::HasExtents<X>)
+      lacks("`using extents_type`, such as lamina::extents<lamina::dyn, lamina::dyn>");
     else if constexpr (!detail::HasShape<X>) lacks("`lamina::shape shape() const`");
-    else if constexpr (!detail::CanBeRead<X>) lacks("`void read(lamina::view<element_type> out) const`, or data_traits");
+    else if constexpr (!detail::CanBeRead<X>)
+      lacks("`void read(lamina::view<element_type> out) const`, or data_traits");
     return t;
   }
 };
@@ -80,8 +88,9 @@ class data_leaf {
       if (!c.is_read.load(std::memory_order_acquire)) {
         std::lock_guard lock(c.mutex);
         if (!c.is_read.load(std::memory_order_relaxed)) {
-          storage memory(static_cast<std::size_t>(c.extents.size()) * sizeof(element_type));
-          data_traits<X>::read(c.origin, {static_cast<element_type*>(memory.data()), static_cast<std::size_t>(c.extents.size())});
+          const auto count = static_cast<std::size_t>(c.extents.size());
+          storage memory(count * sizeof(element_type));
+          data_traits<X>::read(c.origin, {static_cast<element_type*>(memory.data()), count});
           c.memory = std::move(memory);
           c.is_read.store(true, std::memory_order_release);
         }
@@ -162,7 +171,8 @@ consteval text operand_fault() {
   return t;
 }
 template <class... Y>
-inline constexpr bool operands_whole = ((std::is_void_v<typename data_fault<Y>::type> || no_error<data_check<typename data_fault<Y>::type>>) && ...);
+inline constexpr bool operands_whole =
+    ((std::is_void_v<typename data_fault<Y>::type> || no_error<data_check<typename data_fault<Y>::type>>) && ...);
 
 template <class E>
 struct kept_as { using type = E; };

@@ -26,9 +26,12 @@ template <class E>
 bool same_here(const E& a, const E& b, node_pairs& later) {
   if constexpr (requires { typename E::operation; }) {
     using attributes = typename E::operation::attributes;
-    if (hash_attributes<attributes>(&a.attributes.value) != hash_attributes<attributes>(&b.attributes.value) || !(a.attributes.value == b.attributes.value)) return false;
+    const attributes &mine = a.attributes.value, &other = b.attributes.value;
+    if (hash_attributes<attributes>(&mine) != hash_attributes<attributes>(&other) || !(mine == other)) return false;
     bool all = true;
-    a.operands.each([&](auto i, const auto& x) { all = all && same_here(x, b.operands.template get<decltype(i)::value>(), later); });
+    a.operands.each([&](auto i, const auto& x) {
+      all = all && same_here(x, b.operands.template get<decltype(i)::value>(), later);
+    });
     return all;
   } else if constexpr (requires { a.inner(); }) {
     return same_here(a.inner(), b.inner(), later);
@@ -81,8 +84,10 @@ std::uint64_t hash_here(const E& e) {
   } else {
     std::uint64_t h = mix(static_cast<std::uint64_t>(dtype_of<typename E::element_type>), hash_member<shape>(e.shape()));
     if constexpr (is_data_leaf<E> || UserData<E>) return h;
-    else if constexpr (requires { e.position(); }) return mix(mix(h, static_cast<std::uint64_t>(e.position())), hash_number(e.value()));
-    else if constexpr (requires { e.memory(); }) return E::pattern.rank == 0 ? h : mix(h, reinterpret_cast<std::uintptr_t>(e.data().data()));
+    else if constexpr (requires { e.position(); })
+      return mix(mix(h, static_cast<std::uint64_t>(e.position())), hash_number(e.value()));
+    else if constexpr (requires { e.memory(); })
+      return E::pattern.rank == 0 ? h : mix(h, reinterpret_cast<std::uintptr_t>(e.data().data()));
     else if constexpr (requires { e.value.memory(); }) return mix(5, hash_here(e.value));
     else if constexpr (requires { e.value(); }) return mix(h, hash_number(e.value()));
     else return mix(h, hash_number(e.value));
