@@ -154,8 +154,12 @@ BOOST_AUTO_TEST_CASE(read_once_and_only_when_evaluated) {
 BOOST_AUTO_TEST_CASE(equal_data_is_one_operand) {
   user::diagonal d(2, 3);
   eval_plan p;
+  std::atomic<int> reads{0};
+  d.reads = &reads;
   auto a = p.add(exp(d)), b = p.add(exp(d) + 1);
+  BOOST_TEST(reads == 0);
   p.run();
+  BOOST_TEST(reads == 1);
   BOOST_TEST(p.counters().nodes == 4);               // d, exp, the number, add: exp stands once
   BOOST_TEST(a.value()(0, 1) == 1);
   BOOST_TEST(b.value()(0, 1) == 2);

@@ -286,7 +286,7 @@ export class eval_plan {
                  at.result.emplace(evaluated<E>::uninitialised(at.of.shape()));
                  return at.result->writable().data();
                }, nullptr};
-    if constexpr (!has_run_time_structure<operand>) {
+    if constexpr (!has_run_time_structure<operand> && !holds_user_data<operand>) {
       made.tag = &tag_of<operand>;
       taker take{leaves_, attributes_};
       visit_leaves(kept->of, take);

@@ -319,6 +319,12 @@ inline constexpr bool has_run_time_structure = requires { typename E::run_time_s
 export template <class Op, class A, class... X>
 inline constexpr bool has_run_time_structure<expression<Op, A, X...>> = (has_run_time_structure<X> || ...);
 
+/// Whether an expression holds data of the user, which is read when it is evaluated and not before.
+export template <class E>
+inline constexpr bool holds_user_data = is_data_leaf<E>;
+export template <class Op, class A, class... X>
+inline constexpr bool holds_user_data<expression<Op, A, X...>> = (holds_user_data<X> || ...);
+
 template <fixed_string Name, class T>
 constexpr std::string_view variable_name(const variable<Name, T>&) { return Name.view(); }
 

@@ -85,6 +85,8 @@ template <fixed_string Name, fixed_string Other, class E>
 struct variable_types<Name, gradient_expression<Other, E>> : variable_types<Name, E> {};
 template <fixed_string Name, class E>
 inline constexpr bool has_run_time_structure<gradient_expression<Name, E>> = has_run_time_structure<E>;
+template <fixed_string Name, class E>
+inline constexpr bool holds_user_data<gradient_expression<Name, E>> = holds_user_data<E>;
 
 template <fixed_string Name, class E>
 struct variable_check {
