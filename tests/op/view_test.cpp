@@ -295,6 +295,23 @@ BOOST_AUTO_TEST_CASE(the_typed_world_agrees) {
   BOOST_TEST(message_of([&] { tile_to<extents<3, 3>>(m); }) == "tile_to: extent 3 of [3x3] is no multiple of 2: [2x3]");
 }
 
+BOOST_AUTO_TEST_CASE(types_alone_agree) {
+  text why;
+  auto of = [&](dtype t, const shape& s) { return traced({t, s}, &why); };
+  auto x = of(dtype::float32, {"N", 3, 4});
+  BOOST_TEST((dot<2>(x, of(dtype::float32, {3, 4, 5})).shape() == shape{"N", 5}));
+  BOOST_TEST((softmax_over_last<2>(x).shape() == shape{"N", 3, 4}));
+  BOOST_TEST((select(x, 1, -1).shape() == shape{"N", 4}));
+  BOOST_TEST((tile(x, {2, 1}).shape() == shape{"N", 6, 4}));
+  BOOST_TEST((embedding(of(dtype::float32, {10, 8}), of(dtype::int64, {"N", 6})).shape() == shape{"N", 6, 8}));
+  BOOST_TEST((std::get<1>(split<axes(1, 2), 1>(x)).shape() == shape{"N", 2, 4}));
+  BOOST_TEST((top_k<2>(x).indices.type == tensor_type{dtype::int64, {"N", 3, 2}}));
+  BOOST_TEST((nll_loss(x, x).shape() == shape{}));
+  BOOST_TEST(std::string(why.view()) == "");
+  dot<1>(x, of(dtype::float32, {5}));
+  BOOST_TEST(std::string(why.view()) == "dot: the last axis of the first is not the first of the second: [Nx3x4] [5]");
+}
+
 BOOST_AUTO_TEST_CASE(words) {
   graph g;
   auto f = [&](const shape& s, dtype t = dtype::float32) { return g.p.input("f", {t, s}); };

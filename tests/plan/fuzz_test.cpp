@@ -39,7 +39,7 @@ void grow(graph& g, int seed, bool products) {
   for (std::size_t i = 0; i < steps; ++i) {
     const value x = any(), y = any();
     const shape& s = x.shape();
-    switch (draw.below(products ? 25 : 20)) {
+    switch (draw.below(products ? 32 : 26)) {
       case 0: all.push_back(tanh(x)); break;
       case 1: all.push_back(sin(x)); break;
       case 2: all.push_back(-x); break;
@@ -57,10 +57,17 @@ void grow(graph& g, int seed, bool products) {
       case 17: if (s.rank == 1 && s.at(0) % 5 == 0) all.push_back(reshape(x, shape{dyn, 5})); break;
       case 18: if (s.rank == 2 && s.at(1) > 2) all.push_back(slice(x, {.start = 1, .axis = 1, .step = 2})); break;
       case 19: if (s.rank == 2 && y.shape().rank == 2 && s.at(1) == y.shape().at(1)) all.push_back(concat<0>(x, y)); break;
-      case 20: case 21: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5)); break;
-      case 22: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0] && fits_in(x, y)) all.push_back(relu(matmul(x, y) + reduce_mean<axes(0)>(y))); break;
-      case 23: if (s.rank) all.push_back(softmax(x)); break;
-      case 24: if (s.rank) { value p = softmax(x); all.push_back(draw.below(2) ? value(log(p)) : value(tanh(x) / p * p)); } break;
+      case 20: if (s.rank && s.at(0)) all.push_back(x[static_cast<std::int64_t>(draw.below(2)) - 1]); break;
+      case 21: if (s.rank && s.back() == dim(5)) all.push_back(split(x, {2, 3}, -1)[draw.below(2)]); break;
+      case 22: if (s.rank == 2) all.push_back(tile(x, {2, 1})); break;
+      case 23: if (s.rank && s.rank < 3) all.push_back(squeeze(value(unsqueeze(unsqueeze(x, axes(0)), axes(-1))), axes(draw.below(2) ? 0 : -1))); break;
+      case 24: if (s.rank) all.push_back(pad(sort(x, {}), {.axis = -1, .before = 1, .value = 0.5})); break;
+      case 25: if (s.rank == 1) all.push_back(gather(x, argsort(x, {.axis = 0}), 0)); break;
+      case 26: case 27: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5)); break;
+      case 28: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0] && fits_in(x, y)) all.push_back(relu(matmul(x, y) + reduce_mean<axes(0)>(y))); break;
+      case 29: if (s.rank) all.push_back(softmax(x)); break;
+      case 30: if (s.rank) { value p = softmax(x); all.push_back(draw.below(2) ? value(log(p)) : value(tanh(x) / p * p)); } break;
+      case 31: if (s.rank && s.back().code) all.push_back(tanh(cumsum(x * 0.3 * 0.5))); break;
       default: break;
     }
     if (all.back().shape().size() > 5000) all.pop_back();

@@ -74,21 +74,25 @@ LAMINA_INLINE T sum_of(T a, T b) {
 }
 template <class T>
 void scatter_rows(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const scatter_args*>(args);
+  const auto& a = *static_cast<const scatter_rows_args*>(args);
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long columns = a.columns;
-  for (long o = 0; o < a.outer; ++o, out += a.length * a.inner)
-    for (long k = 0; k < a.count; ++k, in += a.inner) {
-      const long at = place(a.index[k], a.length, a.invalid);
-      if (at < 0) continue;
-      T* to = out + at * a.inner;
-      LAMINA_VECTORS for (long i = 0; i < columns; ++i) to[i] = sum_of(to[i], in[i]);
+  const long inner = a.inner, low = a.low, high = a.high;
+  std::int64_t elsewhere = 0;
+  std::int64_t* const invalid = low == 0 ? a.invalid : &elsewhere;
+  for (long o = 0; o < a.outer; ++o, out += a.length * inner) {
+    __builtin_memset(out + low * inner, 0, static_cast<std::size_t>((high - low) * inner) * sizeof(T));
+    for (long k = 0; k < a.count; ++k, in += inner) {
+      const long at = place(a.index[k], a.length, invalid);
+      if (at < low || at >= high) continue;
+      T* to = out + at * inner;
+      LAMINA_VECTORS for (long i = 0; i < inner; ++i) to[i] = sum_of(to[i], in[i]);
     }
+  }
 }
 template <class T>
 void scatter_elements(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const scatter_args*>(args);
+  const auto& a = *static_cast<const scatter_elements_args*>(args);
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   const std::int64_t* index = a.index;

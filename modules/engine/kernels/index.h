@@ -25,9 +25,17 @@ struct take_args {
   long outer, count, length, inner;
   std::int32_t size, pad;
 };
-/// out[o, index[k], i] += in[o, k, i] (rows), or out[o, index[o, k, i], i] += in[o, k, i] (elements), for the first
-/// `columns` of `inner`, k in ascending order.
-struct scatter_args {
+/// Zeros but for out[o, index[k], :] += in[o, k, :], k in ascending order, at the positions low..high-1.  The call whose
+/// `low` is 0 counts what is invalid.
+struct scatter_rows_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long outer, count, length, inner, low, high;
+};
+/// out[o, index[o, k, i], i] += in[o, k, i] for the first `columns` of `inner`, k in ascending order.
+struct scatter_elements_args {
   const void* in;
   const std::int64_t* index;
   void* out;

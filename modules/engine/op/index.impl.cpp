@@ -35,27 +35,49 @@ buffer_ref range_check(emission& e, std::int64_t length) {
   return e.status(t.view());
 }
 
-void emit_scatter(emission& e, bool rows) {
+// Every place is written by one step, which sees the positions in their order.
+void emit_scatter_rows(emission& e) {
   auto [axis, outer, length, inner] = along(e.out_type(0).dims, e.attributes<axis_attributes>().axis);
-  dtype element = e.out_type(0).element;
   auto size = bytes_of(e.out_type(0));
-  std::int64_t count = rows ? e.in_type(1).dims.size() : e.in_type(1).dims.at(axis);
-  detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), element);
+  std::int64_t count = e.in_type(1).dims.size();
+  if (e.out_type(0).dims.size() == 0 && count == 0) return;
+  auto run = functions(e).scatter_rows[static_cast<int>(e.out_type(0).element)];
+  auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t low, std::int64_t positions) {
+    kernels::scatter_rows_args a{};
+    a.outer = outers;
+    a.count = count;
+    a.length = length;
+    a.inner = inner;
+    a.low = low;
+    a.high = low + positions;
+    e.step(run, a, {{&a.in, e.in(0).at(o * count * inner * size)}, {&a.index, e.in(1)}, {&a.out, e.out(0).at(o * length * inner * size)}, {&a.invalid, range_check(e, length)}});
+  };
+  if (outer >= 16) {
+    emission::cut(outer, 4.0 * static_cast<double>((count + length) * inner), [&](std::int64_t first, std::int64_t n) { part(first, n, 0, length); });
+  } else if (inner < 16 || length == 0) {      // a step looks at all positions: not worth it for short rows
+    part(0, outer, 0, length);
+  } else {
+    double cost = 4.0 * static_cast<double>(outer * (count + length) * inner) / static_cast<double>(length);
+    emission::cut(length, cost, [&](std::int64_t first, std::int64_t n) { part(0, outer, first, n); });
+  }
+}
+void emit_scatter_elements(emission& e) {
+  auto [axis, outer, length, inner] = along(e.out_type(0).dims, e.attributes<axis_attributes>().axis);
+  auto size = bytes_of(e.out_type(0));
+  std::int64_t count = e.in_type(1).dims.at(axis);
+  detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), e.out_type(0).element);
   e.stage();
-  auto run = (rows ? functions(e).scatter_rows : functions(e).scatter_elements)[static_cast<int>(element)];
+  auto run = functions(e).scatter_elements[static_cast<int>(e.out_type(0).element)];
   auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t column, std::int64_t columns) {
-    kernels::scatter_args a{};
+    kernels::scatter_elements_args a{};
     a.outer = outers;
     a.count = count;
     a.length = length;
     a.inner = inner;
     a.columns = columns;
-    e.step(run, a, {{&a.in, e.in(0).at((o * count * inner + column) * size)},
-                    {&a.index, e.in(1).at(rows ? 0 : (o * count * inner + column) * 8)},
-                    {&a.out, e.out(0).at((o * length * inner + column) * size)},
-                    {&a.invalid, range_check(e, length)}});
+    e.step(run, a, {{&a.in, e.in(0).at((o * count * inner + column) * size)}, {&a.index, e.in(1).at((o * count * inner + column) * 8)},
+                    {&a.out, e.out(0).at((o * length * inner + column) * size)}, {&a.invalid, range_check(e, length)}});
   };
-  // Every place is written by one step, which sees the positions in their order.
   if (outer >= 16 || inner == 1)
     emission::cut(outer, 4.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) { part(first, n, 0, inner); });
   else
@@ -80,7 +102,7 @@ void gather::emit(emission& e) {
   });
 }
 void scatter_rows::gradient(gradient_call& c) { c(0, [&] { return lamina::gather(c.gradient(), c(1), c.attributes<axis_attributes>().axis); }); }
-void scatter_rows::emit(emission& e) { emit_scatter(e, true); }
+void scatter_rows::emit(emission& e) { emit_scatter_rows(e); }
 
 void take_along_axis::gradient(gradient_call& c) { c(0, [&] { return apply<op::scatter_elements>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); }); }
 void take_along_axis::emit(emission& e) {
@@ -101,7 +123,7 @@ void take_along_axis::emit(emission& e) {
 void scatter_elements::gradient(gradient_call& c) {
   c(0, [&] { return lamina::take_along_axis(c.gradient(), c(1), c.attributes<axis_attributes>().axis); });
 }
-void scatter_elements::emit(emission& e) { emit_scatter(e, false); }
+void scatter_elements::emit(emission& e) { emit_scatter_elements(e); }
 
 void to_one_hot::gradient(gradient_call&) {}      // positions have none
 void to_one_hot::emit(emission& e) {
