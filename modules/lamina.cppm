@@ -59,6 +59,7 @@ export import :topology.check;   // worded compile errors for models
 export import :model;        // a topology with its parameters
 export import :reference;    // one set of weights, many threads
 export import :stream;         // sequences served position by position
+export import :show;         // tables and drawings of nets
 export import :protocol.call;   // what layers hand out: operands by port
 export import :protocol.collector;   // gradients of parameters, summed by name
 export import :protocol.core;

@@ -120,7 +120,7 @@ consteval std::size_t output_count() {
 }
 
 /// Runs a layer in its own scope, from and to one value per port. A scope may look at the inputs first (`enter`) and
-/// refuse; then nothing runs.
+/// refuse; then nothing runs. It may look at the results (`leave`).
 template <class S, Layer L, class V>
 constexpr void run_layer(S& scope, const L& l, view<const V> in, view<V> out) {
   if constexpr (requires { scope.enter(l, in); })
@@ -136,6 +136,8 @@ constexpr void run_layer(S& scope, const L& l, view<const V> in, view<V> out) {
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i];
       }
     }(std::make_index_sequence<input_count<L>()>{});
+  if constexpr (requires { scope.leave(view<const V>(out.data(), out.size())); })
+    scope.leave(view<const V>(out.data(), out.size()));
 }
 }  // namespace detail
 

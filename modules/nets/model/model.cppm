@@ -41,6 +41,16 @@ export struct traced_leaves {
   std::vector<std::pair<std::size_t, value>> assigned;         // new values of states, by number
 };
 
+/// Is told of each layer that a trace enters and leaves; layers inside it come between.
+export struct trace_listener {
+  virtual void entered(view<const label> path, std::string_view kind, view<const label> inputs, view<const label> outputs,
+                       view<const value> in) = 0;
+  virtual void left(view<const value> out) = 0;
+
+ protected:
+  ~trace_listener() = default;
+};
+
 /// What the nested scopes of one trace share.
 export struct trace_walk {
   program& into;
@@ -55,6 +65,7 @@ export struct trace_walk {
   // In the turn of a scan: the walk around it, and which of its values the turn reads, each with its value here.
   trace_walk* outer = nullptr;
   std::vector<std::pair<value, value>> captured{};
+  trace_listener* listener = nullptr;
 };
 
 /// The scope in which layers run over values of a program: parameters are states found by their path.
@@ -114,7 +125,12 @@ export class trace_scope {
     walk_->into.path = where(detail::layer_kind(layer));
     detail::check_layer(layer, view<const tensor_type>(types), why);
     if (!why.empty()) refuse(why.view());
+    if (walk_->listener)
+      walk_->listener->entered(path_, detail::layer_kind(layer), detail::layer_inputs(layer), detail::layer_outputs(layer), in);
     return true;
+  }
+  void leave(view<const value> out) const {
+    if (walk_->listener) walk_->listener->left(out);
   }
   bool failed() const { return false; }
   void explain(auto&&...) const {}

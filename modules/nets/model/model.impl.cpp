@@ -55,7 +55,7 @@ bool trace_scope::is_trainable(std::string_view name) const {
 
 trace_walk trace_scope::turn_walk(program& body) const {
   body.path = walk_->into.path;
-  return {body, walk_->store, walk_->seed, walk_->element, walk_->training, false, walk_->trainable, nullptr, nullptr, walk_, {}};
+  return {body, walk_->store, walk_->seed, walk_->element, walk_->training, false, walk_->trainable, nullptr, nullptr, walk_, {}, walk_->listener};
 }
 std::vector<value> trace_scope::turn_inputs(program& body, view<const value> outer, bool sliced) {
   std::vector<value> inputs;
