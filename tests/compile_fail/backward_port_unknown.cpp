@@ -1,3 +1,4 @@
+// mistake: a gradient is given for a port that is not there
 // expect: add has no output port `result`; its output port is `output`
 import lamina;
 using namespace lamina;

@@ -1,3 +1,4 @@
+// mistake: a result is read under a wrong name
 // expect: no key `result` in this dict; its keys are: `output`
 import lamina;
 using namespace lamina;

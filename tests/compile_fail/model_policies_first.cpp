@@ -1,3 +1,4 @@
+// mistake: policies before the inputs
 // expect: argument 2 of model<...> is an input behind the policies; policies come last
 import lamina;
 using namespace lamina;

@@ -1,3 +1,4 @@
+// mistake: two policies contradict each other
 // expect: policy `update` is given two different values: `update(true)` and `update(false)`
 import lamina;
 using namespace lamina;

@@ -1,3 +1,4 @@
+// mistake: a policy is missing
 // expect: sublayer `hidden`: single_layer_perceptron needs the policy `activation`, as in activation(nn::tanh{})
 import lamina;
 using namespace lamina;

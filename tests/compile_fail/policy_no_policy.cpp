@@ -1,3 +1,4 @@
+// mistake: something that is no policy
 // expect: argument 2 of policies<...> is a value of type `int`, which is no policy
 import lamina;
 using namespace lamina;

@@ -1,3 +1,4 @@
+// mistake: the policies of a sublayer stand in two places
 // expect: the policies of sublayer `dot` are given twice; write them in one `sub`
 import lamina;
 using namespace lamina;

@@ -1,3 +1,4 @@
+// mistake: a layer of the wrong width
 // expect: sublayer `fc1`: linear expects 400 input features but is given 256, shape [Nx256] (`input` is [Nx256], fed by `6.output`)
 import lamina;
 
@@ -13,4 +14,4 @@ constexpr auto net = sequential(
     nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5}, nn::relu{}, nn::max_pool2d{.kernel = 2},
     nn::flatten{}, sublayer<"fc1">(nn::linear{.in = 400, .out = 120}));
 #endif
-static_assert(no_error<shape_check<net, input<"N", 1, 28, 28>>>);
+using trained = model<net, input<"N", 1, 28, 28>>;

@@ -1,3 +1,4 @@
+// mistake: a layer by hand without one of its ports
 // expect: add: input port `rhs` is given nothing; its input ports are `lhs`, `rhs`
 import lamina;
 using namespace lamina;

@@ -1,3 +1,4 @@
+// mistake: a layer by hand with ports that do not fit each other
 // expect: dot: matmul: the inner sizes differ: [?x3] [4x?]
 import lamina;
 using namespace lamina;

@@ -502,8 +502,8 @@ auto run_model(Runner&& at, const First& first, const X&... x) {
 /// Policies come last: `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(update(false))>>`.
 /// Shapes are checked through the whole net at compile time. One thread at a time may use a model; see `reference_factory`.
 export template <const auto& Topology, class... Rest>
-  requires no_error<structure_check<Topology>> && no_error<model_arguments_check<Topology, Rest...>> && no_error<model_constant_check<Topology, Rest...>> &&
-           no_error<model_shape_check<Topology, Rest...>> && no_error<model_policies_check<Topology, Rest...>>
+  requires no_error<structure_check<Topology>> && no_error<model_arguments_check<Topology, Rest...>> && no_error<model_policies_check<Topology, Rest...>> &&
+           no_error<model_constant_check<Topology, Rest...>> && no_error<model_shape_check<Topology, Rest...>>
 class model {
  public:
   using traits = traits_of<Topology, Rest...>;

@@ -1,0 +1,15 @@
+// mistake: an output of a composite leads nowhere
+// expect: output port `body.raw` is not used; connect it, or say `discard` if it is meant
+import lamina;
+
+using namespace lamina;
+constexpr auto body = topology(sublayer<"fc">(nn::linear{.in = 4, .out = 3}), sublayer<"act">(nn::tanh{}),
+                               connect<"input", "fc.input">, connect<"fc.output", "act.input">,
+                               connect<"act.output", "output">, connect<"fc.output", "raw">);
+#ifdef BAD
+constexpr auto net = topology(sublayer<"body">(body), connect<"input", "body.input">, connect<"body.output", "output">);
+#else
+constexpr auto net = topology(sublayer<"body">(body), connect<"input", "body.input">, connect<"body.output", "output">,
+                              discard<"body.raw">);
+#endif
+using trained = model<net, input<"N", 4>>;
