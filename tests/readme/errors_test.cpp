@@ -49,6 +49,13 @@ std::string expectations() {
   return all += '\n';
 }
 
+// A document without the section of what compilers print, which has tests of its own.
+std::string without_mistakes(std::string document) {
+  const auto begin = document.find("<!-- mistakes:"), end = document.find("<!-- end of mistakes -->");
+  if (begin != std::string::npos && end != std::string::npos) document.erase(begin, end - begin);
+  return document;
+}
+
 // The quoted sentences: what stands in backticks in the column of messages of a table, and elsewhere what has five words.
 std::vector<std::string> sentences(std::string_view document) {
   std::vector<std::string> found;
@@ -84,7 +91,7 @@ BOOST_AUTO_TEST_SUITE(documented_errors)
 
 BOOST_AUTO_TEST_CASE(every_quoted_sentence_is_expected_by_a_test) {
   const auto expected = expectations();
-  const auto quoted = sentences(read(LAMINA_ERRORS_DOCUMENT));
+  const auto quoted = sentences(without_mistakes(read(LAMINA_ERRORS_DOCUMENT)));
   BOOST_TEST(quoted.size() > 70u);
   for (const auto& s : quoted) BOOST_CHECK_MESSAGE(expected.find(s) != std::string::npos, "no test expects `" << s << "`");
 }
