@@ -1,4 +1,3 @@
-// mistake: a gradient is given for a port that is not there
 // expect: add has no output port `result`; its output port is `output`
 import lamina;
 using namespace lamina;

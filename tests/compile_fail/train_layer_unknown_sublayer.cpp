@@ -1,3 +1,4 @@
+// mistake: policies for a sublayer that a layer by hand does not have
 // expect: the policies speak of sublayer `x`, which does not exist; the sublayers are: `0`, `1`
 import lamina;
 using namespace lamina;
