@@ -1,4 +1,4 @@
-// expect: sublayer `join` (add): add: the shapes do not broadcast: [Nx3] [Nx2] (`lhs` is [Nx3], fed by `cut.high`; `rhs` is [Nx2], fed by `cut.low`)
+// expect: sublayer `join`: add: the shapes do not broadcast: [Nx3] [Nx2] (`lhs` is [Nx3], fed by `cut.high`; `rhs` is [Nx2], fed by `cut.low`)
 #include <array>
 import lamina;
 

@@ -83,7 +83,7 @@ std::string quoted(const mistake& m, const std::string& output, const fs::path& 
   for (const auto& sentence : m.sentences) {
     std::size_t at = 0;
     while (at < all.size() && all[at].find(sentence) == std::string::npos) ++at;
-    if (at >= first_screen)
+    if (at >= std::min(first_screen, all.size()))
       throw std::runtime_error(m.name + ": `" + sentence + "` is not in the first " + std::to_string(first_screen) + " lines of\n" +
                                output.substr(0, 4000));
     last = std::max(last, at);
