@@ -131,29 +131,33 @@ struct topology_value {
     return {names[static_cast<std::size_t>(s.node)], port};
   }
 
-  // One small function per layer; false where the scope says that the layer failed.
-  template <class S, class V>
-  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>);
-  template <std::size_t I, class S, class V>
-  static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made) {
-    const auto& layer = t.layers.template get<I>();
+  // Runs layer i; false where the scope says that it failed. One function per type of layer, not one per layer: a net has
+  // many layers of few types.
+  template <class L, class S, class V>
+  [[gnu::noinline]] constexpr bool run_at(const L& layer, std::size_t i, S& scope, view<const V> in, view<V> made) const {
     const auto ports = detail::layer_inputs(layer);
-    const auto first = static_cast<std::size_t>(t.wires.first_in[I]);
+    const auto first = static_cast<std::size_t>(wires.first_in[i]);
     work_array<V> arguments(ports.size());
     for (std::size_t p = 0; p < ports.size(); ++p)
-      arguments[p] = t.value_of(t.wires.feeds[first + p], in, view<const V>(made.data(), made.size()));
-    auto inner = scope.nested(t.names[I]);
-    auto out = made.subview(static_cast<std::size_t>(t.wires.first_out[I]), detail::layer_outputs(layer).size());
+      arguments[p] = value_of(wires.feeds[first + p], in, view<const V>(made.data(), made.size()));
+    auto inner = scope.nested(names[i]);
+    auto out = made.subview(static_cast<std::size_t>(wires.first_out[i]), detail::layer_outputs(layer).size());
     detail::run_layer(inner, layer, view<const V>(arguments.data, arguments.size), out);
     if constexpr (requires { inner.failed(); })
       if (inner.failed()) {
         work_array<endpoint> fed_by(ports.size());
-        for (std::size_t p = 0; p < ports.size(); ++p) fed_by[p] = t.name_of(t.wires.feeds[first + p]);
+        for (std::size_t p = 0; p < ports.size(); ++p) fed_by[p] = name_of(wires.feeds[first + p]);
         inner.explain(detail::layer_kind(layer), ports, view<const V>(arguments.data, arguments.size),
                       view<const endpoint>(fed_by.data, fed_by.size));
         return false;
       }
     return true;
+  }
+  template <class S, class V>
+  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>);
+  template <std::size_t I, class S, class V>
+  static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made) {
+    return t.run_at(t.layers.template get<I>(), I, scope, in, made);
   }
   template <class S, class V>
   static constexpr auto steps = []<std::size_t... I>(std::index_sequence<I...>) {
