@@ -27,7 +27,7 @@ const dtype numbers[] = {dtype::float32, dtype::float64, dtype::int8, dtype::int
 struct line { std::int64_t outer, length, inner; };
 line along(const shape& s, int axis) { return {s.size(0, axis), s.at(axis), s.size(axis + 1, s.rank)}; }
 std::size_t at(std::int64_t o, std::int64_t l, std::int64_t i, const line& a) { return static_cast<std::size_t>((o * a.length + l) * a.inner + i); }
-std::size_t place(double index, std::int64_t length) { return static_cast<std::size_t>(index < 0 ? index + static_cast<double>(length) : index); }
+std::size_t offset_in(double index, std::int64_t length) { return static_cast<std::size_t>(index < 0 ? index + static_cast<double>(length) : index); }
 array positions(const shape& s, int seed, std::int64_t length) { return random_array(dtype::int64, s, seed, -static_cast<double>(length), static_cast<double>(length)); }
 
 array gathered(const array& x, const array& index, int axis) {
@@ -38,7 +38,7 @@ array gathered(const array& x, const array& index, int axis) {
   for (int i = axis + 1; i < x.shape().rank; ++i) r.type.dims.push_back(x.shape()[i]);
   for (std::int64_t o = 0; o < a.outer; ++o)
     for (double p : index.values)
-      for (std::int64_t i = 0; i < a.inner; ++i) r.values.push_back(x.values[at(o, static_cast<std::int64_t>(place(p, a.length)), i, a)]);
+      for (std::int64_t i = 0; i < a.inner; ++i) r.values.push_back(x.values[at(o, static_cast<std::int64_t>(offset_in(p, a.length)), i, a)]);
   return r;
 }
 
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(elements_along_an_axis) {
             for (std::int64_t l = 0; l < n; ++l)
               for (std::int64_t i = 0; i < b.inner; ++i) {
                 auto& v = want.values[at(o, l, i, b)];
-                v = x.values[at(o, static_cast<std::int64_t>(place(v, a.length)), i, a)];
+                v = x.values[at(o, static_cast<std::int64_t>(offset_in(v, a.length)), i, a)];
               }
           BOOST_CHECK_MESSAGE(same_bits(result_of({x, index}, [&](const auto& v) { return take_along_axis(v[0], v[1], axis); }), want), s.string() << " " << axis);
         }
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(additions_at_positions) {
           for (std::int64_t l = 0; l < 9; ++l)
             for (std::int64_t i = 0; i < a.inner; ++i) {
               auto k = at(o, l, i, {a.outer, 9, a.inner});
-              want.values[at(o, static_cast<std::int64_t>(place(index.values[k], a.length)), i, a)] += more.values[k];
+              want.values[at(o, static_cast<std::int64_t>(offset_in(index.values[k], a.length)), i, a)] += more.values[k];
             }
         double tolerance = element == dtype::float32 ? 1e-5 : element == dtype::float64 ? 1e-13 : 0;
         BOOST_CHECK_MESSAGE(distance(result_of({x, index, more}, [&](const auto& v) { return scatter_add(v[0], v[1], v[2], axis); }), want) <= tolerance, s.string() << " " << axis);
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(additions_at_positions) {
         for (std::int64_t o = 0; o < a.outer; ++o)
           for (std::int64_t l = 0; l < 9; ++l)
             for (std::int64_t i = 0; i < a.inner; ++i)
-              want.values[at(o, static_cast<std::int64_t>(place(rows.values[static_cast<std::size_t>(l)], a.length)), i, a)] += more.values[at(o, l, i, {a.outer, 9, a.inner})];
+              want.values[at(o, static_cast<std::int64_t>(offset_in(rows.values[static_cast<std::size_t>(l)], a.length)), i, a)] += more.values[at(o, l, i, {a.outer, 9, a.inner})];
         BOOST_CHECK_MESSAGE(distance(result_of({x, rows, more}, [&](const auto& v) { return index_add(v[0], v[1], v[2], axis); }), want) <= tolerance, s.string() << " " << axis);
       }
   auto wraps = result_of({array_of(dtype::int8, {1}, {100}), array_of(dtype::int64, {3}, {0, 0, 0}), array_of(dtype::int8, {3}, {100, 100, 100})},
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(one_at_each_position) {
       array index = positions(s, 1, 4), want{{element, s}, {}};
       want.type.dims.push_back(4);
       for (double p : index.values)
-        for (std::size_t c = 0; c < 4; ++c) want.values.push_back(c == place(p, 4));
+        for (std::size_t c = 0; c < 4; ++c) want.values.push_back(c == offset_in(p, 4));
       BOOST_TEST(same_bits(result_of({index}, [&](const auto& v) { return to_one_hot(v[0], 4, element); }), want));
     }
 }
