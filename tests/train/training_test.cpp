@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_line_is_found, T, element_types) {
   matrix<T> x{{1, 0}, {0, 1}, {1, 1}, {2, -1}}, y(4, 1);
   for (std::int64_t i = 0; i < 4; ++i) y.writable()[static_cast<std::size_t>(i)] = 3 * x.data()[static_cast<std::size_t>(2 * i)] - 2 * x.data()[static_cast<std::size_t>(2 * i + 1)] + T(0.5);
   double first = step(x, y), last = 0;
-  for (int i = 0; i < 400; ++i) last = step(x, y);
+  for (int i = 0; i < 1500; ++i) last = step(x, y);
   BOOST_TEST(last < 1e-5 * first);
   auto w = net.parameters().find("0.weight")->value().template elements<T>();
   BOOST_TEST(std::abs(w[0] - 3) < 0.01);
