@@ -177,6 +177,7 @@ check_interrupt() {
     [[ -e stopped/checkpoint.safetensors ]] && break
     sleep 0.05
   done
+  sleep 0.3      # beyond its first epoch, which alone would be a complete run of one epoch
   kill -INT "$process"
   wait "$process"
   status=$?
