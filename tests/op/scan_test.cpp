@@ -83,6 +83,19 @@ BOOST_AUTO_TEST_CASE(no_turn_gives_the_first_carries) {
   BOOST_TEST(r[1].shape().string() == "[0x2x4]");
 }
 
+BOOST_AUTO_TEST_CASE(a_scan_of_one_turn_is_the_turn) {
+  auto a = operands(1, 2, 3, 4);
+  graph g;
+  values v;
+  for (const auto& x : a) v.push_back(g.input(x));
+  for (const auto& y : scanned(v)) g.output(y);
+  auto r = g.run();
+  BOOST_TEST(g.plan->loops().empty());
+  BOOST_TEST(r[1].shape().string() == "[1x2x4]");
+  auto plain = results_of(a, [](const values& x) { return written_out(x); });
+  for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(distance(r[i], plain[i]) < 1e-6);
+}
+
 BOOST_AUTO_TEST_CASE(weights_that_are_parameters_are_packed_once) {
   auto a = operands(6, 20, 33, 20);
   graph g;

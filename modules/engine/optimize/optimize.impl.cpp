@@ -264,6 +264,28 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
   return found;
 }
 
+// A scan of one turn: the turn takes its place.
+std::vector<value> only_turn(program& into, const node& scan, view<const value> in, const std::vector<tensor_type>& inside, const program& turn,
+                             pass_counters& counters) {
+  std::vector<tensor_type> operands, results;
+  for (const auto& v : in) operands.push_back(v.type());
+  for (const auto& o : turn.outputs()) results.push_back(turn.type(o.value));
+  text why;
+  scan.op->outside(scan.attributes.get(), operands, results, why);
+  if (!why.empty()) {
+    text w;
+    if (!into.path.empty()) w << into.path << ": ";
+    detail::raise(error_kind::shape, w << "scan: " << why);
+  }
+  ++counters.inlined_calls;
+  auto under = [](const value& v, const shape& dims) { return v.shape() == dims ? v : value(reshape(v, dims)); };
+  std::vector<value> given;
+  for (std::size_t i = 0; i < in.size(); ++i) given.push_back(under(in[i], inside[i].dims));
+  auto made = into.inlined(turn, given);
+  for (std::size_t i = 0; i < made.size(); ++i) made[i] = under(made[i], results[i].dims);
+  return made;
+}
+
 void checked_case(const node& call, const value& v) {
   if (v.type() == call.results[0]) return;
   text t;
@@ -324,6 +346,8 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       for (const auto& t : inside) extents.push_back(t.dims);
       auto turn = std::make_shared<program>(specialised(*n.subprograms[0], extents, options, counters, evaluate));
       auto count = turn->outputs().size();
+      const auto carries = static_cast<std::size_t>(static_cast<const scan_attributes*>(n.attributes.get())->carries);
+      if (in[carries].shape()[0] == dim(1)) return only_turn(r, n, in, inside, *turn, counters);
       value_id id = r.add(*n.op, n.attributes, in, {std::move(turn)});
       std::vector<value> results;
       for (std::size_t k = 0; k < count; ++k) results.emplace_back(&r, value_id{id.node, static_cast<std::int32_t>(k)});
