@@ -27,6 +27,23 @@ struct doubles {
   LAMINA_INLINE static double tanh(double x) { return micro::tanh_f64::run(x); }
 };
 
+/// The gates of an LSTM, and of a GRU with the product that its reset gate scales, from place `g` of a row on.
+template <class L>
+struct lstm_activated {
+  typename L::type i, f, u, o;
+  LAMINA_INLINE lstm_activated(const lstm_args& a, long g, long n)
+      : i(L::sigmoid(L::get(a.gates, g, n))), f(L::sigmoid(L::get(a.gates, g + a.hidden, n))),
+        u(L::tanh(L::get(a.gates, g + 2 * a.hidden, n))), o(L::sigmoid(L::get(a.gates, g + 3 * a.hidden, n))) {}
+};
+template <class L>
+struct gru_activated {
+  typename L::type hn, reset, z, u;
+  LAMINA_INLINE gru_activated(const gru_args& a, long g, long n)
+      : hn(L::get(a.h, g + 2 * a.hidden, n)), reset(L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n))),
+        z(L::sigmoid(L::get(a.x, g + a.hidden, n) + L::get(a.h, g + a.hidden, n))),
+        u(L::tanh(L::get(a.x, g + 2 * a.hidden, n) + reset * hn)) {}
+};
+
 template <class L>
 LAMINA_INLINE void lstm(const lstm_args& a) {
   using T = typename L::type;
@@ -34,8 +51,7 @@ LAMINA_INLINE void lstm(const lstm_args& a) {
   for (long r = 0; r < a.rows; ++r)
     LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
       const long n = h - j, g = r * 4 * h + j, at = r * h + j;
-      const T i = L::sigmoid(L::get(a.gates, g, n)), f = L::sigmoid(L::get(a.gates, g + h, n));
-      const T u = L::tanh(L::get(a.gates, g + 2 * h, n)), o = L::sigmoid(L::get(a.gates, g + 3 * h, n));
+      const auto [i, f, u, o] = lstm_activated<L>(a, g, n);
       const T next = f * L::get(a.cell, at, n) + i * u;
       L::put(a.next_out, at, n, next);
       L::put(a.out, at, n, o * L::tanh(next));
@@ -49,8 +65,7 @@ LAMINA_INLINE void lstm_grad(const lstm_args& a) {
   for (long r = 0; r < a.rows; ++r)
     LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
       const long n = h - j, g = r * 4 * h + j, at = r * h + j;
-      const T i = L::sigmoid(L::get(a.gates, g, n)), f = L::sigmoid(L::get(a.gates, g + h, n));
-      const T u = L::tanh(L::get(a.gates, g + 2 * h, n)), o = L::sigmoid(L::get(a.gates, g + 3 * h, n));
+      const auto [i, f, u, o] = lstm_activated<L>(a, g, n);
       const T t = L::tanh(L::get(a.next, at, n)), dh = L::get(a.out_gradient, at, n), cell = L::get(a.cell, at, n);
       const T dc = L::get(a.next_gradient, at, n) + dh * o * (one - t * t);
       L::put(a.gates_gradient, g, n, dc * u * (i * (one - i)));
@@ -62,15 +77,12 @@ LAMINA_INLINE void lstm_grad(const lstm_args& a) {
 }
 template <class L>
 LAMINA_INLINE void gru(const gru_args& a) {
-  using T = typename L::type;
   const long h = a.hidden;
   for (long r = 0; r < a.rows; ++r)
     LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
       const long n = h - j, g = r * 3 * h + j, at = r * h + j;
-      const T reset = L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n));
-      const T z = L::sigmoid(L::get(a.x, g + h, n) + L::get(a.h, g + h, n));
-      const T u = L::tanh(L::get(a.x, g + 2 * h, n) + reset * L::get(a.h, g + 2 * h, n));
-      L::put(a.out, at, n, u + z * (L::get(a.state, at, n) - u));
+      const gru_activated<L> gate(a, g, n);
+      L::put(a.out, at, n, gate.u + gate.z * (L::get(a.state, at, n) - gate.u));
     }
 }
 template <class L>
@@ -81,9 +93,8 @@ LAMINA_INLINE void gru_grad(const gru_args& a) {
   for (long r = 0; r < a.rows; ++r)
     LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
       const long n = h - j, g = r * 3 * h + j, at = r * h + j;
-      const T hn = L::get(a.h, g + 2 * h, n), reset = L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n));
-      const T z = L::sigmoid(L::get(a.x, g + h, n) + L::get(a.h, g + h, n));
-      const T u = L::tanh(L::get(a.x, g + 2 * h, n) + reset * hn), d = L::get(a.out_gradient, at, n);
+      const auto [hn, reset, z, u] = gru_activated<L>(a, g, n);
+      const T d = L::get(a.out_gradient, at, n);
       const T du = d * (one - z) * (one - u * u), dz = d * (L::get(a.state, at, n) - u) * (z * (one - z));
       const T dr = du * hn * (reset * (one - reset));
       L::put(a.x_gradient, g, n, dr);

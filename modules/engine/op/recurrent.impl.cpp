@@ -57,12 +57,20 @@ void second_order(gradient_call& c, std::string_view name, std::vector<value> (*
 }
 
 const kernels::cell_functions& cells(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).cell; }
-std::size_t precision(const emission& e) { return static_cast<std::size_t>(e.out_type(0).element); }
-template <class F>
-void each_rows(const emission& e, std::size_t state, F f) {
+
+// Steps over the rows of a state; `where` says where the operands of each lie, `at` bytes into the state.
+template <class Arguments, class F>
+void emit_rows(emission& e, std::size_t state, const kernels::kernel (&run)[2], F where) {
   const shape& s = e.in_type(state).dims;
   if (s.size() == 0) return;
-  emission::cut(s.at(0), 40.0 * static_cast<double>(s.at(1)), [&](std::int64_t first, std::int64_t count) { f(first, count, s.at(1)); });
+  const dtype element = e.out_type(0).element;
+  emission::cut(s.at(0), 40.0 * static_cast<double>(s.at(1)), [&](std::int64_t first, std::int64_t count) {
+    Arguments a{};
+    a.rows = count;
+    a.hidden = s.at(1);
+    const auto addresses = where(a, first * s.at(1) * static_cast<std::int64_t>(size_of(element)));
+    e.add(run[static_cast<std::size_t>(element)], &a, sizeof a, addresses, 0);
+  });
 }
 
 }  // namespace
@@ -80,46 +88,26 @@ void gru_gates::gradient(gradient_call& c) {
 void gru_gates_grad::gradient(gradient_call& c) { second_order(c, name, &gru_backward); }
 
 void lstm_gates::emit(emission& e) {
-  auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
-  each_rows(e, 1, [&](std::int64_t first, std::int64_t rows, std::int64_t hidden) {
-    kernels::lstm_args a{};
-    a.rows = rows;
-    a.hidden = hidden;
-    auto at = first * hidden * size;
-    e.step(cells(e).lstm[precision(e)], a, {{&a.gates, e.in(0).at(4 * at)}, {&a.cell, e.in(1).at(at)}, {&a.out, e.out(0).at(at)}, {&a.next_out, e.out(1).at(at)}});
+  emit_rows<kernels::lstm_args>(e, 1, cells(e).lstm, [&](const auto& a, std::int64_t at) {
+    return std::array{address{&a.gates, e.in(0).at(4 * at)}, address{&a.cell, e.in(1).at(at)}, address{&a.out, e.out(0).at(at)}, address{&a.next_out, e.out(1).at(at)}};
   });
 }
 void lstm_gates_grad::emit(emission& e) {
-  auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
-  each_rows(e, 1, [&](std::int64_t first, std::int64_t rows, std::int64_t hidden) {
-    kernels::lstm_args a{};
-    a.rows = rows;
-    a.hidden = hidden;
-    auto at = first * hidden * size;
-    e.step(cells(e).lstm_grad[precision(e)], a, {{&a.gates, e.in(0).at(4 * at)}, {&a.cell, e.in(1).at(at)}, {&a.next, e.in(2).at(at)},
-                                                 {&a.out_gradient, e.in(3).at(at)}, {&a.next_gradient, e.in(4).at(at)},
-                                                 {&a.gates_gradient, e.out(0).at(4 * at)}, {&a.cell_gradient, e.out(1).at(at)}});
+  emit_rows<kernels::lstm_args>(e, 1, cells(e).lstm_grad, [&](const auto& a, std::int64_t at) {
+    return std::array{address{&a.gates, e.in(0).at(4 * at)}, address{&a.cell, e.in(1).at(at)}, address{&a.next, e.in(2).at(at)},
+                      address{&a.out_gradient, e.in(3).at(at)}, address{&a.next_gradient, e.in(4).at(at)},
+                      address{&a.gates_gradient, e.out(0).at(4 * at)}, address{&a.cell_gradient, e.out(1).at(at)}};
   });
 }
 void gru_gates::emit(emission& e) {
-  auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
-  each_rows(e, 2, [&](std::int64_t first, std::int64_t rows, std::int64_t hidden) {
-    kernels::gru_args a{};
-    a.rows = rows;
-    a.hidden = hidden;
-    auto at = first * hidden * size;
-    e.step(cells(e).gru[precision(e)], a, {{&a.x, e.in(0).at(3 * at)}, {&a.h, e.in(1).at(3 * at)}, {&a.state, e.in(2).at(at)}, {&a.out, e.out(0).at(at)}});
+  emit_rows<kernels::gru_args>(e, 2, cells(e).gru, [&](const auto& a, std::int64_t at) {
+    return std::array{address{&a.x, e.in(0).at(3 * at)}, address{&a.h, e.in(1).at(3 * at)}, address{&a.state, e.in(2).at(at)}, address{&a.out, e.out(0).at(at)}};
   });
 }
 void gru_gates_grad::emit(emission& e) {
-  auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
-  each_rows(e, 2, [&](std::int64_t first, std::int64_t rows, std::int64_t hidden) {
-    kernels::gru_args a{};
-    a.rows = rows;
-    a.hidden = hidden;
-    auto at = first * hidden * size;
-    e.step(cells(e).gru_grad[precision(e)], a, {{&a.x, e.in(0).at(3 * at)}, {&a.h, e.in(1).at(3 * at)}, {&a.state, e.in(2).at(at)}, {&a.out_gradient, e.in(3).at(at)},
-                                                {&a.x_gradient, e.out(0).at(3 * at)}, {&a.h_gradient, e.out(1).at(3 * at)}, {&a.state_gradient, e.out(2).at(at)}});
+  emit_rows<kernels::gru_args>(e, 2, cells(e).gru_grad, [&](const auto& a, std::int64_t at) {
+    return std::array{address{&a.x, e.in(0).at(3 * at)}, address{&a.h, e.in(1).at(3 * at)}, address{&a.state, e.in(2).at(at)}, address{&a.out_gradient, e.in(3).at(at)},
+                      address{&a.x_gradient, e.out(0).at(3 * at)}, address{&a.h_gradient, e.out(1).at(3 * at)}, address{&a.state_gradient, e.out(2).at(at)}};
   });
 }
 
