@@ -20,11 +20,6 @@ using namespace engine_test;
 
 namespace {
 
-shape without_first(shape s) {
-  for (int i = 1; i < s.rank; ++i) s[i - 1] = s[i];
-  --s.rank;
-  return s;
-}
 // Carries h and c, sequence x, invariants w (a product), b (a broadcast term) and k (a factor).
 values cell(const values& v, bool reverse) {
   auto p = std::make_shared<program>();

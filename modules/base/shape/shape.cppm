@@ -174,6 +174,17 @@ export constexpr bool fits(const shape& pattern, const shape& s) {
     if (!may_equal(pattern[i], s[i])) return false;
   return true;
 }
+/// A shape without its first axis, where it has one, and a shape with one more in front.
+export constexpr shape without_first(shape s) {
+  for (int i = 1; i < s.rank; ++i) s[i - 1] = s[i];
+  if (s.rank > 0) --s.rank;
+  return s;
+}
+export constexpr shape with_first(dim first, const shape& s) {
+  shape r{first};
+  for (int i = 0; i < s.rank; ++i) r.push_back(s[i]);
+  return r;
+}
 
 /// The result of broadcasting two shapes (trailing dimensions aligned, size 1 repeats); false where they do not fit.
 /// An unknown dimension against a number other than 1 gives the number.

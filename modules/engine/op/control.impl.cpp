@@ -80,8 +80,7 @@ void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text
     else if (!may_equal(length, s[0])) why << "the sequences differ in length: " << length << " and " << s[0];
     else {
       length = better(length, s[0]);
-      for (int k = 1; k < s.rank; ++k) s[k - 1] = s[k];
-      --s.rank;
+      s = without_first(s);
     }
   }
 }
@@ -93,15 +92,11 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
   for (std::size_t i = carries; i < carries + static_cast<std::size_t>(a.sequences); ++i) length = better(length, in[i].dims[0]);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (i >= carries) {
-      shape stacked{length};
-      for (int k = 0; k < results[i].dims.rank; ++k) stacked.push_back(results[i].dims[k]);
-      results[i].dims = stacked;
+      results[i].dims = with_first(length, results[i].dims);
       continue;
     }
     const tensor_type& before = in[i];
-    bool same = before.element == results[i].element && before.dims.rank == results[i].dims.rank;
-    for (int k = 0; same && k < before.dims.rank; ++k) same = may_equal(before.dims[k], results[i].dims[k]);
-    if (!same) {
+    if (before.element != results[i].element || !fits(before.dims, results[i].dims)) {
       why << "carry " << i << " is " << before << " and a turn makes " << results[i] << " of it";
       return;
     }
@@ -285,11 +280,8 @@ void op::scan::gradient(gradient_call& c) {
   std::vector<std::pair<std::size_t, value>> carried, summed;      // operand, and its value in the turn
   auto zero_like = [](const value& v) { return value(lamina::broadcast_like(v.owner().number(0.0, v.type().element), v)); };
   auto walk = [&](const value& sequence) {
-    tensor_type t = sequence.type();
-    for (int k = 1; k < t.dims.rank; ++k) t.dims[k - 1] = t.dims[k];
-    --t.dims.rank;
     walked.push_back(sequence);
-    return back->input("sequence", t);
+    return back->input("sequence", {sequence.type().element, without_first(sequence.shape())});
   };
   for (std::size_t i = 0; i < carries; ++i) {
     if (!floating(i)) continue;

@@ -61,10 +61,7 @@ std::vector<value> trace_scope::turn_inputs(program& body, view<const value> out
   std::vector<value> inputs;
   for (const auto& v : outer) {
     tensor_type t = v.type();
-    if (sliced) {
-      for (int k = 1; k < t.dims.rank; ++k) t.dims[k - 1] = t.dims[k];
-      t.dims.rank = std::max(t.dims.rank - 1, 0);
-    }
+    if (sliced) t.dims = without_first(t.dims);
     inputs.push_back(body.input(sliced ? "sequence" : "carry", t));
   }
   return inputs;

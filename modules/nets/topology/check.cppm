@@ -74,32 +74,26 @@ export class type_scope {
     work_array<traced> slices(sequences.size()), given(results.size());
     dim length = dyn;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
-      shape s = sequences[i].type.dims;
+      const shape& s = sequences[i].type.dims;
       if (s.rank == 0) return refuse("a sequence is a number; its first axis is the one to walk along");
       if (!may_equal(length, s[0])) {
         *walk_->why << "the sequences differ in length: " << length << " and " << s[0];
         return;
       }
       length = better(length, s[0]);
-      for (int k = 1; k < s.rank; ++k) s[k - 1] = s[k];
-      --s.rank;
-      slices[i] = made(sequences[i].type.element, s);
+      slices[i] = made(sequences[i].type.element, without_first(s));
     }
     Self scope(self);
     turn(scope, carries, view<const traced>(slices.data, slices.size), view<traced>(given.data, given.size));
     if (failed()) return;
     for (std::size_t i = 0; i < results.size(); ++i) {
       const tensor_type& t = given[i].type;
-      shape s{length};
-      for (int k = 0; k < t.dims.rank; ++k) s.push_back(t.dims[k]);
       if (i >= carries.size()) {
-        results[i] = made(t.element, s);
+        results[i] = made(t.element, with_first(length, t.dims));
         continue;
       }
       const tensor_type& before = carries[i].type;
-      bool same = before.element == t.element && before.dims.rank == t.dims.rank;
-      for (int k = 0; same && k < t.dims.rank; ++k) same = may_equal(before.dims[k], t.dims[k]);
-      if (!same) {
+      if (before.element != t.element || !fits(before.dims, t.dims)) {
         *walk_->why << "what is carried from turn to turn is " << before << " and a turn makes " << t << " of it";
         return;
       }
