@@ -146,13 +146,14 @@ struct site_of { evaluation_site site; };
 
 // Takes the leaves of an expression as a call of its site.
 struct leaf_taker {
-  leaf leaves[evaluation_site::most_leaves];
+  leaf_taker() {}
+  union { leaf leaves[evaluation_site::most_leaves]; };      // only those that are taken are ever made
   std::int64_t attributes[evaluation_site::most_leaves];
   std::size_t n = 0, words = 0;
   bool fits = true;
   data_seen seen{};
   void operator()(const leaf& x, std::string_view, const tensor_type&) {
-    if (n < evaluation_site::most_leaves) leaves[n++] = x;
+    if (n < evaluation_site::most_leaves) std::construct_at(&leaves[n++], x);
     else fits = false;
   }
   void attribute(std::int64_t word) {
@@ -164,7 +165,7 @@ struct leaf_taker {
 };
 template <class... E>
 void run_expressions(context& where, void* const* results, const E&... e) {
-  leaf_taker take;                       // its arrays stay as they are until they are filled
+  leaf_taker take;
   constexpr bool typed = !(has_run_time_structure<E> || ...);
   if constexpr (typed) (visit_leaves(e, take), ...);
   std::tuple<const E&...> all(e...);
