@@ -50,6 +50,7 @@ export import :layer.rearrange;
 export import :layer.normalise;
 export import :layer.attention;
 export import :layer.combine;
+export import :layer.loss;
 export import :layer.source;
 export import :layer.recurrent;
 export import :topology.analysis;

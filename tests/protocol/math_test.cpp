@@ -1,9 +1,12 @@
-// The elementwise layers one by one: forward is the operation's, backward is what central differences say.
+// Elementwise layers and losses one by one: forward is the operation's, backward is what central differences say.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -22,12 +25,12 @@ std::vector<double> elements(const X& x) {
 }
 
 // Differences of sum(y * up) against the backward pass, for every element of one port.
-template <class Run, class Analytic>
-void compare(const char* name, numbers at, const std::vector<double>& analytic, const Run& run, const Analytic& up) {
+template <class X, class Run, class Analytic>
+void compare(const char* name, const X& at, const std::vector<double>& analytic, const Run& run, const Analytic& up) {
   BOOST_TEST_CONTEXT(name)
   for (std::size_t i = 0; i < analytic.size(); ++i) {
     auto total = [&](double by) {
-      numbers moved = at.copy();
+      X moved = at.copy();
       moved.writable()[i] += by;
       auto y = run(moved);
       double sum = 0;
@@ -94,6 +97,33 @@ BOOST_AUTO_TEST_CASE(of_two_inputs) {
   two_inputs<nn::subtract>("subtract", any, inside, [](double x, double y) { return x - y; });
   two_inputs<nn::multiply>("multiply", any, inside, [](double x, double y) { return x * y; });
   two_inputs<nn::divide>("divide", any, above, [](double x, double y) { return x / y; });
+}
+
+// The loss is -sum(weights log input) / sum(weights); its gradient by the probabilities and by the weights.
+BOOST_AUTO_TEST_CASE(of_a_loss) {
+  using table = matrix<double>;
+  train_layer<nn::nll_loss, inputs<port<"weights", table>, port<"input", table>>, said> layer("loss");
+  infer_layer<nn::nll_loss> plain;
+  const std::pair<std::int64_t, std::int64_t> sizes[] = {{1, 1}, {1, 3}, {2, 3}, {4, 1}, {5, 9}};
+  for (auto [rows, classes] : sizes) {
+    table p(rows, classes), w(rows, classes);
+    double total = 0, sum = 0;
+    for (std::size_t i = 0; i < p.data().size(); ++i) {
+      p.writable()[i] = 0.1 + static_cast<double>(i * 7 % 10) / 11;
+      w.writable()[i] = 0.2 + static_cast<double>(i * 3 % 5) / 4;
+      total += w.data()[i] * std::log(p.data()[i]);
+      sum += w.data()[i];
+    }
+    auto forward = [&](const table& input, const table& weights) {
+      return elements(layer.forward(dict(key<"input"> = input, key<"weights"> = weights))[key<"output">]);
+    };
+    BOOST_TEST(std::abs(forward(p, w)[0] + total / sum) < 1e-12);
+    const std::vector<double> up{2};
+    auto grad = layer.backward(dict(key<"output"> = scalar<double>(up[0])));
+    compare("of input", p, elements(grad[key<"input">]), [&](const table& x) { return forward(x, w); }, up);
+    compare("of weights", w, elements(grad[key<"weights">]), [&](const table& x) { return forward(p, x); }, up);
+    BOOST_TEST(elements(plain.forward(dict(key<"input"> = p, key<"weights"> = w))[key<"output">]) == forward(p, w), boost::test_tools::per_element());
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
