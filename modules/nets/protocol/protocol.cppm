@@ -420,7 +420,7 @@ class train_layer {
   /// The results by output port, from operands by input port; nothing is computed.
   /// Errors: shape_error naming layer, port and shapes; state_error where parameters have no values yet.
   template <class... E>
-    requires no_error<detail::dict_check<L, true, port_types, E...>>
+    requires accepted<worded<detail::dict_check<L, true, port_types, E...>>()>
   auto forward(const dict<E...>& in) {
     std::vector<detail::dynamic_pointer> operands;
     std::array<tensor_type, in_count> is = port_types::all;
@@ -442,7 +442,7 @@ class train_layer {
   /// `no_gradient` stands for one that is not there, on both sides.
   /// Errors: shape_error naming layer, port and both shapes; state_error where no forward result waits.
   template <class... E>
-    requires no_error<detail::dict_check<L, false, detail::types_of_results<run>, E...>>
+    requires accepted<worded<detail::dict_check<L, false, detail::types_of_results<run>, E...>>()>
   auto backward(const dict<E...>& gradients) {
     std::vector<detail::dynamic_pointer> given;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -608,7 +608,7 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
   /// The results by output port, from operands by input port; nothing is computed.
   /// Errors: shape_error naming layer and shapes; state_error where parameters have no values yet.
   template <class... E>
-    requires no_error<detail::dict_check<L, true, void, E...>> && no_error<infer_shape_check<L, P, E...>>
+    requires accepted<worded<detail::dict_check<L, true, void, E...>>()> && accepted<worded<infer_shape_check<L, P, E...>>()>
   auto forward(const dict<E...>& in) const {
     using run = infer_run<L, P, dict<E...>>;
     constexpr std::size_t in_count = run::in.size(), out_count = run::out.size();
