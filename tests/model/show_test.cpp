@@ -32,7 +32,7 @@ constexpr auto nested = sequential(sublayer<"stem">(nn::linear{.in = 6, .out = 4
 constexpr auto product = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">, connect<"b", "product.rhs">,
                                   connect<"product.output", "output">);
 constexpr auto judged = topology(sublayer<"softmax">(nn::softmax{}), sublayer<"loss">(nn::nll_loss{}), connect<"x", "softmax.input">,
-                                 connect<"softmax.output", "loss.input">, connect<"weights", "loss.weights">, connect<"loss.output", "loss">);
+                                 connect<"softmax.output", "loss.input">, connect<"weights", "loss.weights">, connect<"loss.output", "value">);
 constexpr auto steps = sequential(sublayer<"rnn">(nn::rnn{.input_size = 3, .hidden_size = 2}));
 constexpr auto lenet_of_any_size = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel = 5}));
 constexpr auto lonely = nn::linear{.in = 3, .out = 2};
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_net_that_ends_in_a_loss) {
   const auto table = show<judged, input<"N", 4>, input<"N", 4>>();
   BOOST_TEST(holds(table, "loss      nll_loss  []"));
   BOOST_TEST(holds(to_dot<judged>(), "\"input weights\" -> \"loss\" [label=\"weights -> weights\"];\n"));
-  BOOST_TEST(holds(to_dot<judged>(), "\"loss\" -> \"output loss\" [label=\"output -> loss\"];\n"));
+  BOOST_TEST(holds(to_dot<judged>(), "\"loss\" -> \"output value\" [label=\"output -> value\"];\n"));
 }
 
 BOOST_AUTO_TEST_CASE(extents_that_one_does_not_fit) {
