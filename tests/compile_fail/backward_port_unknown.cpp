@@ -1,3 +1,4 @@
+// within: 12 lines
 // expect: add has no output port `result`; its output port is `output`
 import lamina;
 using namespace lamina;

@@ -1,3 +1,4 @@
+// within: 12 lines
 // expect: add: port `rhs` is given `int`, which is no operand
 import lamina;
 using namespace lamina;

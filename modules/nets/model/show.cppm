@@ -88,7 +88,7 @@ std::string to_dot(const Net& net) {
 }
 /// The same of a topology: with inputs as a model has them, or `to_dot<lenet>()` without shapes.
 export template <const auto& Topology, class... Rest>
-  requires no_error<structure_check<Topology>>
+  requires accepted<worded<structure_check<Topology>>()>
 std::string to_dot() {
   if constexpr (sizeof...(Rest) == 0) {
     return detail::drawing_of(detail::part_of(Topology, {}), nullptr);

@@ -115,7 +115,7 @@ trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const 
 /// loss or a parameter that is not finite, and for a checkpoint of another seed, another batch size, another number of images
 /// or more epochs; file_error.
 export template <const auto& Topology, class... Rest, class L, class O>
-  requires no_error<loss_check<L>> && no_error<optimiser_check<O>>
+  requires accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
 training_report fit(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, const O& optimiser, const fit_options& options = {}) {
   return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
 }
@@ -148,7 +148,7 @@ class training {
   static_assert(traits::outputs.size() == 1, "training: the model must have one output");
 
   template <class L, class O>
-    requires no_error<loss_check<L>> && no_error<optimiser_check<O>>
+    requires accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
   training(model_type& net, const L& loss, const O& optimiser) : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr) {}
   /// One step: the model's inputs in order, then the targets. The loss of this batch, before the step.
   /// Errors: shape_error where extents do not fit; value_error where a label is outside the classes: nothing is changed then.
@@ -179,7 +179,7 @@ training(model<Topology, Rest...>&, const L&, const O&) -> training<Topology, Re
 
 /// Mean loss and accuracy of a model over a data set.
 export template <const auto& Topology, class... Rest, class L>
-  requires no_error<loss_check<L>>
+  requires accepted<worded<loss_check<L>>()>
 evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
   return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
 }
