@@ -21,6 +21,8 @@ struct fixed_string {
 
 /// Text for messages, usable in constant evaluation: the same code words compile-time and run-time errors.
 /// (std::string and vector(n) are not constexpr-usable under Clang with libstdc++ 12; push_back is.)
+// Appending is never inlined: messages are made in every unit that names an operation, and are short of nothing but
+// compile time.
 export struct text {
   std::vector<char> chars;
 
@@ -30,17 +32,17 @@ export struct text {
   constexpr std::string_view view() const { return {chars.data(), chars.size()}; }
   std::string string() const { return std::string(view()); }
 
-  constexpr text& operator<<(std::string_view v) {
+  [[gnu::noinline]] constexpr text& operator<<(std::string_view v) {
     for (char c : v) chars.push_back(c);
     return *this;
   }
-  constexpr text& operator<<(const char* v) { return *this << std::string_view(v); }
-  constexpr text& operator<<(char c) { chars.push_back(c); return *this; }
-  constexpr text& operator<<(bool b) { return *this << std::string_view(b ? "true" : "false"); }
+  [[gnu::noinline]] constexpr text& operator<<(const char* v) { return *this << std::string_view(v); }
+  [[gnu::noinline]] constexpr text& operator<<(char c) { chars.push_back(c); return *this; }
+  [[gnu::noinline]] constexpr text& operator<<(bool b) { return *this << std::string_view(b ? "true" : "false"); }
   constexpr text& operator<<(const text& t) { return *this << t.view(); }
   template <std::integral T>
     requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  constexpr text& operator<<(T value) {
+  [[gnu::noinline]] constexpr text& operator<<(T value) {
     if (value < 0) chars.push_back('-');
     char digits[24]{};
     std::size_t n = 0;
@@ -53,7 +55,7 @@ export struct text {
     return *this;
   }
   /// Up to six significant decimals, without an exponent where the number is of everyday size.
-  constexpr text& operator<<(double value);
+  [[gnu::noinline]] constexpr text& operator<<(double value);
 };
 
 constexpr text& text::operator<<(double value) {
@@ -168,7 +170,7 @@ export struct label {
   }
   constexpr label(const char* s) : label(std::string_view(s)) {}
   constexpr bool empty() const { return words[0] == 0; }
-  constexpr friend text& operator<<(text& t, const label& l) {
+  [[gnu::noinline]] constexpr friend text& operator<<(text& t, const label& l) {
     for (std::size_t i = 0; i < limit; ++i)
       if (char c = static_cast<char>(l.words[i / 8] >> (56 - 8 * (i % 8)) & 255)) t.chars.push_back(c);
     return t;

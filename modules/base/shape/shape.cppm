@@ -25,7 +25,7 @@ export struct dim {
   constexpr bool is_name() const { return code < -1; }
   constexpr bool operator==(const dim&) const = default;
   static constexpr dim named(std::string_view name) { dim d; d.code = pack(name); return d; }
-  constexpr friend text& operator<<(text& t, dim d) {
+  [[gnu::noinline]] constexpr friend text& operator<<(text& t, dim d) {
     if (d.is_number()) return t << d.code;
     if (!d.is_name()) return t << "?";
     auto bits = static_cast<std::uint64_t>(-(d.code + 1));
@@ -135,7 +135,7 @@ export struct shape {
       if (dims[i] != o.dims[i]) return false;
     return true;
   }
-  constexpr friend text& operator<<(text& t, const shape& s) {
+  [[gnu::noinline]] constexpr friend text& operator<<(text& t, const shape& s) {
     t << "[";
     for (int i = 0; i < s.rank; ++i) t << (i ? "x" : "") << s.dims[i];
     return t << "]";
@@ -226,7 +226,7 @@ export struct axes {
   constexpr axes(T... a) : count(sizeof...(T)), values{held(a)...} {}
   constexpr std::int32_t operator[](int i) const { return values[i]; }
   constexpr bool operator==(const axes&) const = default;
-  constexpr friend text& operator<<(text& t, const axes& a) {
+  [[gnu::noinline]] constexpr friend text& operator<<(text& t, const axes& a) {
     t << "{";
     for (int i = 0; i < a.count; ++i) t << (i ? ", " : "") << a.values[i];
     return t << "}";

@@ -85,7 +85,7 @@ export constexpr bool is_floating(dtype t) { return t <= dtype::bfloat16; }
 export constexpr bool is_integer(dtype t) { return t >= dtype::int8 && t <= dtype::uint8; }
 /// float32 and float64: the types that arithmetic on real numbers runs in.
 export constexpr bool is_real(dtype t) { return t <= dtype::float64; }
-export constexpr text& operator<<(text& t, dtype d) { return t << name_of(d); }
+export [[gnu::noinline]] constexpr text& operator<<(text& t, dtype d) { return t << name_of(d); }
 
 /// Calls f.template operator()<T>() with the C++ type of `t`.
 export template <class F>

@@ -14,7 +14,7 @@ export struct tensor_type {
   dtype element = dtype::float32;
   shape dims;
   constexpr bool operator==(const tensor_type&) const = default;
-  constexpr friend text& operator<<(text& t, const tensor_type& x) { return t << x.element << x.dims; }
+  [[gnu::noinline]] constexpr friend text& operator<<(text& t, const tensor_type& x) { return t << x.element << x.dims; }
   /// Bytes of a tensor of this type; every dimension must be a number.
   constexpr std::size_t bytes() const { return static_cast<std::size_t>(dims.size()) * size_of(element); }
 };
