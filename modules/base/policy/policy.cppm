@@ -59,20 +59,21 @@ struct kind_of<P> {
 
 // ---- policies of a sublayer -----------------------------------------------------------------------------------------
 
-/// Names of sublayers: 1 to 24 characters, no dot (a dot separates a sublayer from its port or its parent).
+// Names of sublayers: 1 to 24 characters, no dot (a dot separates a sublayer from its port or its parent).
+consteval text misfit_of_name(std::string_view name) {
+  text t;
+  if (name.empty())
+    t << "a sublayer's name is empty";
+  else if (name.size() > label::limit)
+    t << "the sublayer name `" << name << "` has " << name.size() << " characters; the limit is " << label::limit;
+  else if (name.find('.') != std::string_view::npos)
+    t << "the sublayer name `" << name << "` contains a dot; a dot separates a sublayer from its port";
+  return t;
+}
+/// That a name can be a sublayer's.
 export template <fixed_string Name>
 struct sublayer_name_check {
-  static consteval text message() {
-    text t;
-    if (Name.empty())
-      t << "a sublayer's name is empty";
-    else if (Name.view().size() > label::limit)
-      t << "the sublayer name `" << Name.view() << "` has " << Name.view().size() << " characters; the limit is "
-        << label::limit;
-    else if (Name.view().find('.') != std::string_view::npos)
-      t << "the sublayer name `" << Name.view() << "` contains a dot; a dot separates a sublayer from its port";
-    return t;
-  }
+  static consteval text message() { return misfit_of_name(Name.view()); }
 };
 
 // What `sub<"dot">(...)` returns: the values as written. The set below turns it into a `sub_set`, where order is gone.

@@ -20,15 +20,14 @@ inline constexpr bool is_named_layer = false;
 template <class L>
 inline constexpr bool is_named_layer<named_layer<L>> = true;
 
+consteval text misfit_of_sublayer(std::string_view name, bool layer, std::string_view type) {
+  text t = misfit_of_name(name);
+  if (t.empty() && !layer) t << "sublayer `" << name << "` is given `" << type << "`, which is no layer: a layer is a class with a member `forward`";
+  return t;
+}
 template <fixed_string Name, class L>
 struct sublayer_check {
-  static consteval text message() {
-    text t = sublayer_name_check<Name>::message();
-    if (t.empty() && !Layer<L>)
-      t << "sublayer `" << Name.view() << "` is given `" << type_name<L>()
-        << "`, which is no layer: a layer is a class with a member `forward`";
-    return t;
-  }
+  static consteval text message() { return misfit_of_sublayer(Name.view(), Layer<L>, type_name<L>()); }
 };
 // Functions say `accepted<worded<...>()>`, which is what `no_error` says: the compiler prints the sentence a step
 // earlier.
@@ -189,12 +188,12 @@ template <class... A>
 struct topology_arguments_check {
   static consteval text message() {
     argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
-    std::string_view names[] = {type_name<A>()..., {}};
     text t;
     std::size_t layers = 0;
     for (std::size_t i = 0; i < sizeof...(A); ++i) {
       layers += kinds[i] == argument_kind::named;
       if (kinds[i] == argument_kind::named || kinds[i] == argument_kind::edge) continue;
+      std::string_view names[] = {type_name<A>()..., {}};
       t << "argument " << i + 1 << " of topology(...) is `" << names[i] << "`";
       if (kinds[i] == argument_kind::layer)
         return t << ", a layer without a name; write it as a sublayer with its name";
@@ -208,11 +207,11 @@ template <class... A>
 struct sequential_arguments_check {
   static consteval text message() {
     argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
-    std::string_view names[] = {type_name<A>()..., {}};
     text t;
     if (!sizeof...(A)) t << "sequential(...) needs at least one layer";
     for (std::size_t i = 0; i < sizeof...(A); ++i) {
       if (kinds[i] == argument_kind::named || kinds[i] == argument_kind::layer) continue;
+      std::string_view names[] = {type_name<A>()..., {}};
       t << "argument " << i + 1 << " of sequential(...) is `" << names[i] << "`; it takes layers and sublayers only";
       if (kinds[i] == argument_kind::edge) t << " and connects each to the next";
       break;
