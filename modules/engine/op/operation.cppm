@@ -257,6 +257,27 @@ struct graph_world {
   using check_fixed = nothing_to_say;
   template <class Op, class... X>
   static auto apply(const typename Op::attributes& attributes, const X&... x) {
+    if constexpr ((std::same_as<bare<X>, value> && ...)) {
+      const value inputs[] = {x...};
+      return add<Op>(attributes, view<const value>(inputs, sizeof...(X)));
+    } else return apply_beside_numbers<Op>(attributes, x...);
+  }
+  template <class Op, typename Op::attributes A, class... X>
+  static auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
+  template <class Op>
+  static auto add(const typename Op::attributes& attributes, view<const value> inputs) {
+    program& owner = inputs[0].owner();
+    return wrap<Op>(&owner, owner.add(record<Op>, shared(attributes), inputs));
+  }
+
+ private:
+  template <class A>
+  static std::shared_ptr<const void> shared(const A& attributes) {
+    if constexpr (std::is_trivially_copyable_v<A> && alignof(A) <= alignof(std::max_align_t)) return detail::copy_of(&attributes, sizeof attributes);
+    else return std::make_shared<const A>(attributes);
+  }
+  template <class Op, class... X>
+  static auto apply_beside_numbers(const typename Op::attributes& attributes, const X&... x) {
     program* owner = nullptr;
     dtype element = dtype::float32;
     auto look = [&](const auto& v) {
@@ -277,11 +298,8 @@ struct graph_world {
       else return owner->number(static_cast<double>(v), element);
     };
     const value inputs[] = {lift(x)...};
-    value_id id = owner->add(record<Op>, std::make_shared<const typename Op::attributes>(attributes), view<const value>(inputs, sizeof...(X)));
-    return wrap<Op>(owner, id);
+    return add<Op>(attributes, view<const value>(inputs, sizeof...(X)));
   }
-  template <class Op, typename Op::attributes A, class... X>
-  static auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
   template <class Op>
   static auto wrap(program* owner, value_id id) {
     if constexpr (requires { Op::results; }) {
@@ -294,10 +312,7 @@ struct graph_world {
 
 /// Adds an operation with a run-time number of operands to their program.
 export template <Operation Op>
-auto apply_all(const typename Op::attributes& attributes, view<const value> inputs) {
-  program& owner = inputs[0].owner();
-  return graph_world::wrap<Op>(&owner, owner.add(record<Op>, std::make_shared<const typename Op::attributes>(attributes), inputs));
-}
+auto apply_all(const typename Op::attributes& attributes, view<const value> inputs) { return graph_world::add<Op>(attributes, inputs); }
 
 /// A value that is only element type and shape: what layers run over at compile time to check a network.
 export struct type_world;

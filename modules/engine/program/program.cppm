@@ -124,6 +124,11 @@ export class value : public operand_base {
   value_id id_;
 };
 
+namespace detail {
+/// A copy of attributes that are plain bytes.
+std::shared_ptr<const void> copy_of(const void* attributes, std::size_t bytes);
+}  // namespace detail
+
 /// Nodes are only added; operands stand before their users.
 export class program {
  public:

@@ -184,6 +184,12 @@ value program::number(double v, dtype element) { return rank_0(v, element); }
 value program::number(std::int64_t v, dtype element) { return rank_0(v, element); }
 value program::number(std::uint64_t v, dtype element) { return rank_0(v, element); }
 
+std::shared_ptr<const void> detail::copy_of(const void* attributes, std::size_t bytes) {
+  auto memory = std::make_shared<std::max_align_t[]>(bytes / sizeof(std::max_align_t) + 1);
+  std::memcpy(memory.get(), attributes, bytes);
+  return memory;
+}
+
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                       std::vector<std::shared_ptr<const program>> subprograms) {
   node n;

@@ -72,11 +72,7 @@ export struct trace_walk {
 export class trace_scope {
  public:
   explicit trace_scope(trace_walk& walk) : walk_(&walk) {}
-  trace_scope nested(const label& name) const {
-    trace_scope s = *this;
-    s.path_.push_back(name);
-    return s;
-  }
+  trace_scope nested(const label& name) const;
 
   value parameter(std::string_view name, const shape& dims, const initialiser& how) const;
   value state(std::string_view name, const shape& dims, double initial) const;
@@ -119,14 +115,8 @@ export class trace_scope {
   /// Called before each layer: errors then begin with its path.
   template <Layer L>
   bool enter(const L& layer, view<const value> in) const {
-    text why;
-    std::vector<tensor_type> types;
-    for (const auto& v : in) types.push_back(v.type());
-    walk_->into.path = where(detail::layer_kind(layer));
-    detail::check_layer(layer, view<const tensor_type>(types), why);
-    if (!why.empty()) refuse(why.view());
-    if (walk_->listener)
-      walk_->listener->entered(path_, detail::layer_kind(layer), detail::layer_inputs(layer), detail::layer_outputs(layer), in);
+    enter({detail::layer_kind(layer), detail::layer_inputs(layer), detail::layer_outputs(layer), &layer,
+           [](const void* l, view<const tensor_type> types, text& why) { detail::check_layer(*static_cast<const L*>(l), types, why); }}, in);
     return true;
   }
   void leave(view<const value> out) const {
@@ -141,6 +131,14 @@ export class trace_scope {
   auto with_path(F&& f) const { return f(view<const label>(path_)); }
 
  private:
+  // A layer as the part of a trace sees it that is no template.
+  struct entered_layer {
+    std::string_view kind;
+    view<const label> inputs, outputs;
+    const void* layer;
+    void (*check)(const void* layer, view<const tensor_type> types, text& why);
+  };
+  void enter(const entered_layer& l, view<const value> in) const;
   std::string full(std::string_view name) const;
   value leaf(const std::string& path, const tensor_type& type, const initialiser& how, state_role role, bool trainable) const;
   bool is_trainable(std::string_view name) const;
@@ -189,6 +187,9 @@ export std::vector<value> trace(const model_definition& d, program& into, parame
 export class plan_runner {
  public:
   plan_runner() = default;
+  plan_runner(plan_runner&&) noexcept;
+  plan_runner& operator=(plan_runner&&) noexcept;
+  ~plan_runner();
   plan_runner(std::shared_ptr<const program> p, parameter_store* store, std::shared_ptr<context> where, pass_options passes, std::mutex* shared = nullptr)
       : program_(std::move(p)), store_(store), where_(std::move(where)), passes_(passes), shared_(shared) {}
   /// The executor for these input extents, made if need be.
@@ -310,8 +311,8 @@ struct model_traits<Topology, input_list<In...>, P> {
 
 // What the compiler makes of a check, worked out once: true_type where it has nothing to say, false_type where it has, void
 // where the check cannot be evaluated.
-template <class Check>
-auto outcome_of(int) -> std::bool_constant<Check::message().empty()>;
+template <class Check, bool Empty = Check::message().empty()>
+std::bool_constant<Empty> outcome_of(int);
 template <class Check>
 void outcome_of(...);
 template <class Check>

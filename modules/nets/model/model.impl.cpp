@@ -22,6 +22,20 @@ namespace lamina {
 
 // ---- tracing --------------------------------------------------------------------------------------------------------
 
+trace_scope trace_scope::nested(const label& name) const {
+  trace_scope s = *this;
+  s.path_.push_back(name);
+  return s;
+}
+void trace_scope::enter(const entered_layer& l, view<const value> in) const {
+  text why;
+  std::vector<tensor_type> types;
+  for (const auto& v : in) types.push_back(v.type());
+  walk_->into.path = where(l.kind);
+  l.check(l.layer, view<const tensor_type>(types), why);
+  if (!why.empty()) refuse(why.view());
+  if (walk_->listener) walk_->listener->entered(path_, l.kind, l.inputs, l.outputs, in);
+}
 std::string trace_scope::full(std::string_view name) const {
   std::string s;
   for (const auto& l : path_) s += l.string() + ".";
@@ -144,6 +158,10 @@ std::vector<value> trace(const model_definition& d, program& into, parameter_sto
 }
 
 // ---- plans by shape -------------------------------------------------------------------------------------------------
+
+plan_runner::plan_runner(plan_runner&&) noexcept = default;
+plan_runner& plan_runner::operator=(plan_runner&&) noexcept = default;
+plan_runner::~plan_runner() = default;
 
 executor& plan_runner::at(view<const shape> inputs) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
