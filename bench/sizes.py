@@ -84,6 +84,10 @@ def compile_time(run):
                         [peer("dlib", "19.24", dlib)], "ours <= 2.0", "ours <= 1.0", "dlib's program trains only"))
         rows.append(row("17 compile time", "memory of that compilation", "MB", memory, (), "ours <= 500"))
 
+    large, _ = compiled(commands, "large_topology.cpp", 3)
+    if large:
+        rows.append(row("17 compile time", "a topology of 200 sublayers", "s", large, (), "ours <= 4.0"))
+
     with tempfile.TemporaryDirectory() as folder:
         root = HERE.parent
         configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
