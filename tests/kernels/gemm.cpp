@@ -75,6 +75,7 @@ struct call {
   epilogue end{};
   long pad = 0;
   bool share_a = false, share_b = false;
+  bool best = false, free_order = false;     // the kernel that `prepare` gives, instead of the general one
   isa set = kernel_test::tested();
 };
 
@@ -106,7 +107,8 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
   g.c_batch = c.step;
   g.prepacked = how.b == layout::prepacked;
   g.accumulate = how.end.accumulate;
-  gemm.prepare(&g);
+  g.free_order = how.free_order;
+  const kernel best = gemm.prepare(&g);
   g.a = a.data.data(), g.c = c.data.data();
   g.b = b.data.data();
   if (how.b == layout::prepacked) {
@@ -127,7 +129,7 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
   g.clamp = how.end.clamp;
   g.low = static_cast<double>(x.low), g.high = static_cast<double>(x.high);
   buffer<unsigned char> scratch(gemm.scratch_bytes(&g));
-  gemm.run(&g, scratch.data());
+  (how.best ? best : gemm.run)(&g, scratch.data());
 
   BOOST_REQUIRE(scratch.guards_intact() && packed.guards_intact() && c.data.guards_intact());
   outcome<T> result{std::vector<T>(at(x.batch * x.m * x.n)), g};
@@ -274,6 +276,35 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(random_sizes_and_epilogues, T, elements) {
   }
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_row_has_the_bits_of_the_general_kernel, T, elements) {
+  for (const long k : {0L, 1L, 2L, 3L, 9L, 64L, 768L, 769L})
+    for (long n = 1; n <= 330; n += n < 35 ? 1 : 37)
+      for (const layout a : plain_layouts) {
+        const numbers<T> x(1, n, k);
+        const call how{.a = a, .b = layout::prepacked, .end = n % 2 ? everything : epilogue{}, .pad = n % 4};
+        call best = how, free_order = how;
+        best.best = free_order.best = free_order.free_order = true;
+        BOOST_TEST_CONTEXT(size_of(1, n, k)) {
+          const auto general = run<T>(x, how).c;
+          BOOST_CHECK(same(run<T>(x, best).c, general));
+          BOOST_CHECK_EQUAL(wrong<T>(x, free_order, run<T>(x, free_order).c), 0);
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_single_column_is_summed_along_rows, T, elements) {
+  for (const long k : {0L, 1L, 7L, 8L, 15L, 16L, 17L, 24L, 31L, 40L, 1000L})
+    for (const long m : {1L, 3L, 4L, 9L}) {
+      const numbers<T> x(m, 1, k);
+      const call how{.end = k % 2 ? everything : epilogue{}, .pad = m % 4, .best = true};
+      const auto c = run<T>(x, how).c;
+      BOOST_TEST_CONTEXT(size_of(m, 1, k)) {
+        BOOST_CHECK_EQUAL(wrong<T>(x, how, c), 0);
+        for (long i = 0; i < m; ++i) BOOST_CHECK(part_agrees(x, c, how, i, i + 1, 0, 1));
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(packed_blocks_of_every_axis, T, elements) {
   // more rows, columns and depth than one block holds, and strides that meet in the same sets of L1
   struct { long m, n, k, pad; } const cases[] = {
@@ -368,6 +399,10 @@ BOOST_AUTO_TEST_CASE(avx2_and_avx512_give_the_same_bits) {
       const call broad{.b = b, .end = everything, .set = isa::avx512};
       BOOST_CHECK(same(run<float>(x, narrow).c, run<float>(x, broad).c));
     }
+  }
+  for (const long k : {3L, 20L, 500L}) {
+    const numbers<float> x(5, 1, k);
+    BOOST_CHECK(same(run<float>(x, {.best = true, .set = isa::avx2}).c, run<float>(x, {.best = true, .set = isa::avx512}).c));
   }
 }
 

@@ -316,6 +316,36 @@ BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
       }
 }
 
+BOOST_AUTO_TEST_CASE(what_depends_on_states_alone_runs_when_they_change) {
+  for (int threads : {1, 2}) {
+    graph g;
+    value a = g.state("a", row({1, 2, 3})), b = g.state("b", row({10, 20, 30})), x = g.input(row({1, 1, 1}));
+    value sum = a + b, twice = reshape(sum, {3, 1}) * 2;
+    g.output(matmul(reshape(x, {1, 3}), twice));         // reads what runs once
+    g.output(x * sum);                                   // may not write over it
+    g.output(reshape(twice, {3}));                       // nor does an output take its place
+    auto plan = g.make();
+    BOOST_TEST(plan->once_states().size() == 2u);
+    BOOST_TEST((plan->explain().find("(once)") != std::string::npos));
+    thread_pool pool(threads);
+    executor run(plan, &g.store, &pool);
+    std::vector<float> in{1, 1, 1}, product(1), scaled(3), whole(3);
+    run.bind_input(0, in.data());
+    run.bind_output(0, product.data()), run.bind_output(1, scaled.data()), run.bind_output(2, whole.data());
+    for (int k = 0; k < 3; ++k) {
+      in[0] = static_cast<float>(k);
+      run.run();
+      BOOST_TEST(product[0] == static_cast<float>(22 * k + 44 + 66));
+      BOOST_TEST(scaled[0] == static_cast<float>(11 * k));
+      BOOST_TEST(whole == (std::vector<float>{22, 44, 66}), boost::test_tools::per_element());
+    }
+    g.store.find("b")->assign(to_tensor(row({0, 0, 1})));
+    run.run();
+    BOOST_TEST(scaled == (std::vector<float>{2, 2, 4}), boost::test_tools::per_element());
+    BOOST_TEST(whole == (std::vector<float>{2, 4, 8}), boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(misuse_is_worded) {
   graph g;
   value w = g.state("w", row({1, 2})), x = g.input(row({1, 2, 3}));

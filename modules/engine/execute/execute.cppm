@@ -46,7 +46,7 @@ export class executor {
 
  private:
   struct range { std::uint32_t first = 0, count = 0; void* address = nullptr; };
-  void bind_outside(const std::vector<std::int32_t>& buffers, std::size_t i, void* address) {
+  inline void bind_outside(const std::vector<std::int32_t>& buffers, std::size_t i, void* address) {
     if (i >= buffers.size()) [[unlikely]] no_such_buffer(i);
     if (buffers[i] < 0) return;                // the program has it, the plan does not use it
     const auto& r = ranges_[static_cast<std::size_t>(buffers[i])];
@@ -56,7 +56,7 @@ export class executor {
   }
   [[noreturn]] void no_such_buffer(std::size_t i) const;
   [[noreturn]] void not_bound() const;
-  void bind(std::int32_t buffer, void* address) {
+  inline void bind(std::int32_t buffer, void* address) {
     auto& r = ranges_[static_cast<std::size_t>(buffer)];
     if (r.address == address) return;
     r.address = address;
@@ -66,7 +66,7 @@ export class executor {
       std::memcpy(arguments_ + at[i].at, &target, sizeof target);
     }
   }
-  void pack();
+  void prepare();
   void check() const;
   void run_stages(std::size_t from, std::size_t to);
   void run_parallel(std::size_t from, std::size_t to);
@@ -82,6 +82,11 @@ export class executor {
   std::uint32_t unbound_ = 0;            // inputs and outputs without memory
   std::vector<parameter*> states_;
   std::vector<packed_form*> packs_;
+  // What was made of states before the runs, by the version of each: packed forms, and results of steps that run once.
+  struct watched { const parameter* of; const std::uint64_t* seen; };
+  std::vector<watched> watched_;
+  std::vector<std::uint64_t> once_seen_;
+  const bound_step* first_ = nullptr;    // of a run
   std::size_t plain_ = 0;                // number of steps where a run is nothing but steps
 };
 

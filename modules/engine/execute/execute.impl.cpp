@@ -106,12 +106,18 @@ executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store
     if (plan.input_types()[i].bytes() == 0) bind_input(i, arguments_);
   for (std::size_t i = 0; i < output_at_.size(); ++i)
     if (plan.output_types()[i].bytes() == 0) bind_output(i, arguments_);
-  pack();
-  if ((!pool || pool->threads() == 1) && packs_.empty() && plan.checks().empty() && plan.assigned_states().empty()) plain_ = plan.cost().steps;
+  once_seen_.resize(plan.once_states().size());
+  for (std::size_t i = 0; i < packs_.size(); ++i) watched_.push_back({states_[static_cast<std::size_t>(plan.packs()[i].state)], &packs_[i]->version});
+  for (std::size_t i = 0; i < once_seen_.size(); ++i) watched_.push_back({states_[static_cast<std::size_t>(plan.once_states()[i])], &once_seen_[i]});
+  prepare();
+  const std::size_t once = plan.once_stages() ? plan.stages()[plan.once_stages() - 1].first + plan.stages()[plan.once_stages() - 1].count : 0;
+  first_ = steps_.data() + once;
+  if ((!pool || pool->threads() == 1) && plan.checks().empty() && plan.assigned_states().empty()) plain_ = plan.cost().steps - once;
 }
 
-// Brings stale packed forms up to date. Runs share them: this happens when an executor is made, or after an assignment.
-void executor::pack() {
+// Brings up to date what was made of states before the runs. Packed forms are shared: this happens when an executor is
+// made, or after an assignment.
+void executor::prepare() {
   for (std::size_t i = 0; i < packs_.size(); ++i) {
     const auto& k = plan_->packs()[i];
     auto& form = *packs_[i];
@@ -122,6 +128,8 @@ void executor::pack() {
     for (std::uint32_t s = 0; s < k.steps.count; ++s) steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
     form.version = of.version();
   }
+  run_stages(0, plan_->once_stages());
+  for (std::size_t i = 0; i < once_seen_.size(); ++i) once_seen_[i] = states_[static_cast<std::size_t>(plan_->once_states()[i])]->version();
 }
 
 void executor::run_stages(std::size_t from, std::size_t to) {
@@ -159,15 +167,15 @@ void executor::check() const {
 
 void executor::run() {
   if (unbound_ != 0) [[unlikely]] not_bound();
+  for (const auto& w : watched_)
+    if (*w.seen != w.of->version()) [[unlikely]] { prepare(); break; }
   if (plain_) {
-    // The hot path: nothing to pack, check or assign, one thread.
-    for (const bound_step *step = steps_.data(), *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
+    // The hot path: nothing to check or assign, one thread.
+    for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
     return;
   }
-  for (std::size_t i = 0; i < packs_.size(); ++i)
-    if (packs_[i]->version != states_[static_cast<std::size_t>(plan_->packs()[i].state)]->version()) { pack(); break; }
   for (const auto& c : plan_->checks()) std::memset(arena_ + c.offset, 0, 8);
-  run_stages(0, plan_->commit_stage());
+  run_stages(plan_->once_stages(), plan_->commit_stage());
   check();
   run_stages(plan_->commit_stage(), plan_->stages().size());
   for (auto s : plan_->assigned_states()) states_[static_cast<std::size_t>(s)]->changed();

@@ -5,6 +5,7 @@
 
 #include "gemm_driver.h"
 #include "gemm_pack.h"
+#include "gemm_row.h"
 #include "gemm_tile.h"
 #include "simd.h"
 
@@ -122,6 +123,21 @@ extern "C" void LAMINA_KERNEL(gemm_f32_pack_a_any)(LAMINA_PACK_PARAMETERS) noexc
   pack_a_any<float>(k, count, static_cast<const float*>(from), row, column, static_cast<float*>(to));
 }
 
+// ---- whole products -------------------------------------------------------------------------------------------------
+
+extern "C" void LAMINA_KERNEL(gemm_f32)(const void* args, void* scratch) noexcept {
+  run_product<float>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));
+}
+extern "C" void LAMINA_KERNEL(gemm_f64)(const void* args, void* scratch) noexcept {
+  run_product<double>(*static_cast<const gemm_args*>(args), static_cast<double*>(scratch));
+}
+extern "C" void LAMINA_KERNEL(gemm_f32_row)(const void* args, void*) noexcept {
+  run_row(*static_cast<const gemm_args*>(args));
+}
+extern "C" void LAMINA_KERNEL(gemm_f32_column)(const void* args, void*) noexcept {
+  run_column(*static_cast<const gemm_args*>(args));
+}
+
 // ---- the choice ----------------------------------------------------------------------------------------------------
 
 inline namespace LAMINA_KERNEL_SET {
@@ -145,7 +161,7 @@ LAMINA_INLINE void choose_f32_tiles(gemm_args& g) {
   g.tile[1][1] = f32_tile(g.short_rows, last, a_in_columns);
 }
 
-void prepare_f32(gemm_args* args) noexcept {
+kernel prepare_f32(gemm_args* args) noexcept {
   gemm_args& g = *args;
   const bool a_in_rows = g.m != 1 && (g.a_column == 1 || g.k == 1), a_in_columns = g.m == 1 || g.a_row == 1;
   const bool whole_lanes = g.n % width<float> == 0;
@@ -180,9 +196,12 @@ void prepare_f32(gemm_args* args) noexcept {
     choose_f32_tiles(g);
   }
   cut_blocks<float>(g);
+  return is_row(g)      ? &LAMINA_KERNEL(gemm_f32_row)
+         : is_column(g) ? &LAMINA_KERNEL(gemm_f32_column)
+                        : &LAMINA_KERNEL(gemm_f32);
 }
 
-void prepare_f64(gemm_args* args) noexcept {
+kernel prepare_f64(gemm_args* args) noexcept {
   gemm_args& g = *args;
   g.a_in_columns = 0;
   g.a_step = g.a_row;
@@ -201,6 +220,7 @@ void prepare_f64(gemm_args* args) noexcept {
   g.tile[0][1] = &LAMINA_KERNEL(gemm_f64_tile_last);
   g.tile[1][0] = g.tile[1][1] = &LAMINA_KERNEL(gemm_f64_tile_row);
   cut_blocks<double>(g);
+  return &LAMINA_KERNEL(gemm_f64);
 }
 
 template <class T> std::size_t scratch_bytes(const gemm_args* args) noexcept { return scratch_of<T>(*args); }
@@ -208,14 +228,7 @@ template <class T> std::size_t packed_bytes(long k, long n) noexcept { return pa
 
 }  // namespace LAMINA_KERNEL_SET
 
-// ---- entry points --------------------------------------------------------------------------------------------------
-
-extern "C" void LAMINA_KERNEL(gemm_f32)(const void* args, void* scratch) noexcept {
-  run_product<float>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));
-}
-extern "C" void LAMINA_KERNEL(gemm_f64)(const void* args, void* scratch) noexcept {
-  run_product<double>(*static_cast<const gemm_args*>(args), static_cast<double*>(scratch));
-}
+// ---- the table -----------------------------------------------------------------------------------------------------
 
 #define LAMINA_PREPACK(name)                                                                      \
   extern "C" void LAMINA_KERNEL(gemm_##name##_prepack)(const void* args, void*) noexcept {        \

@@ -17,7 +17,8 @@ inline constexpr int gemm_add = 1, gemm_finish = 2;
 using gemm_pack = void (*)(long k, long count, const void* from, long row, long column, void* to) noexcept;
 
 /// C[i, j] = sum over p of A[i, p] B[p, j]; strides in elements.  One fma chain per K block, K blocks cut by K alone:
-/// the bits of C[i, j] depend on neither packing nor tiles nor on how M, N and the batch are split between calls.
+/// the bits of C[i, j] depend on neither packing nor tiles nor on how M, N and the batch are split between calls.  Where
+/// N is 1 and both operands are contiguous along K, sixteen chains side by side.
 struct gemm_args {
   long m, n, k;
   const void* a;  long a_row, a_column;      // A[i, p] = a[i * a_row + p * a_column]
@@ -29,6 +30,7 @@ struct gemm_args {
   double low, high;                          // clamp to [low, high] where `clamp`; NaN stays
   std::int32_t clamp, accumulate;            // accumulate: C is read and added to, before bias and residual
   std::int32_t prepacked;                    // b points to what `prepack` wrote, or to the start of one of its panels
+  std::int32_t free_order;                   // a single row may be summed in several chains: other bits than in a batch
   std::int32_t pack_a, pack_b;               // from here on: decided by `prepare`
   std::int32_t a_in_columns;                 // A, or its packed form, is contiguous along M
   long batch, a_batch, b_batch, c_batch, residual_batch;   // given: strides between products, 0 shares; batch >= 1
@@ -48,8 +50,9 @@ struct gemm_prepack_args {
 /// The product of one element type.
 struct gemm_functions {
   /// Fills the decisions and tile addresses of `args` from its sizes and strides (addresses may still be null).  Sizes,
-  /// strides, `prepacked` and `accumulate` may not change afterwards; addresses, bias, residual and clamp may.
-  void (*prepare)(gemm_args* args) noexcept;
+  /// strides, `prepacked` and `accumulate` may not change afterwards; addresses, bias, residual and clamp may.  Gives
+  /// the fastest kernel for them; `run` takes them as well.
+  kernel (*prepare)(gemm_args* args) noexcept;
   /// Bytes of scratch that `run` needs for prepared arguments.
   std::size_t (*scratch_bytes)(const gemm_args* args) noexcept;
   kernel run;                                // args: gemm_args

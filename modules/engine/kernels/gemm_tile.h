@@ -19,8 +19,9 @@ inline constexpr bool masks_b = this_isa != isa::sse2;
 /// Valid lanes of the vectors of a tile row.
 template <class T, int Vectors, masking Masking> struct tile_mask {
   lane_mask<T> mask[Vectors];
+  int columns;
 
-  LAMINA_INLINE explicit tile_mask(int columns) {
+  LAMINA_INLINE explicit tile_mask(int valid) : columns(valid) {
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
       const int left = columns - j * width<T>;
       if (masked(j)) mask[j] = first<T>(left < 0 ? 0 : left);
@@ -37,6 +38,11 @@ template <class T, int Vectors, masking Masking> struct tile_mask {
   }
   LAMINA_INLINE void store(T* p, int j, vec<T> x) const {
     if (masked(j)) kernels::store(p + j * width<T>, x, mask[j]);
+    else kernels::store(p + j * width<T>, x);
+  }
+  /// The same for what is read again soon.
+  LAMINA_INLINE void store_row(T* p, int j, vec<T> x) const {
+    if (masked(j)) store_lanes(p + j * width<T>, x, columns - j * width<T>);
     else kernels::store(p + j * width<T>, x);
   }
 };
@@ -101,7 +107,7 @@ LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = clamp(sum[j], low, high);
     }
   }
-  LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) lanes.store(end.c, j, sum[j]);
+  LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) lanes.store_row(end.c, j, sum[j]);
 }
 
 /// Stores the sums of a tile where nothing else happens to them.  Masked stores of sets that have none count as much.

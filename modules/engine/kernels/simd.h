@@ -183,6 +183,25 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
 
 #endif
 
+/// The first `count` lanes, where they are written or read right before or after: a whole and a half register pass
+/// through the store buffer, masked ones of AVX-512 wait until they are in the cache.
+template <class T> LAMINA_INLINE vec<T> load_lanes(const T* p, long count) {
+  if (count >= width<T>) return load(p);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    if (count == width<T> / 2) return vec<T>(_mm512_zextps256_ps512(_mm256_loadu_ps(p)));
+#endif
+  return load(p, first<T>(count < 0 ? 0 : static_cast<int>(count)));
+}
+template <class T> LAMINA_INLINE void store_lanes(T* p, vec<T> x, long count) {
+  if (count >= width<T>) return store(p, x);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    if (count == width<T> / 2) return _mm256_storeu_ps(p, _mm512_castps512_ps256(x));
+#endif
+  store(p, x, first<T>(count < 0 ? 0 : static_cast<int>(count)));
+}
+
 namespace fold {
 template <int... I> struct indices {};
 template <int... I> indices<I...> make(std::integer_sequence<int, I...>);

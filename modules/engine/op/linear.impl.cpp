@@ -69,9 +69,11 @@ void matmul::emit(emission& e) {
   p.low = tail.low;
   p.high = tail.high;
   p.residual_row = p.n;
+  p.free_order = e.free_order();
 
   buffer_ref packed;
-  if (one_b && p.m * batches < 4096)
+  const bool column = p.n == 1 && p.a_column == 1;         // read along K as it lies
+  if (one_b && !column && p.m * batches < 4096)
     packed = e.packed(e.of().inputs[1], 0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 | static_cast<unsigned>(e.isa()) << 8, gemm.packed_bytes(p.k, p.n), [&](buffer_ref from, buffer_ref to) {
       kernels::gemm_prepack_args q{};
       q.k = p.k;
@@ -85,14 +87,14 @@ void matmul::emit(emission& e) {
   auto product = [&](std::int64_t a_first, std::int64_t b_first, std::int64_t c_first) {
     // Rows or, for few rows, columns are cut at tile boundaries, by size alone.
     auto one = [&](kernels::gemm_args part, std::int64_t row, std::int64_t column) {
-      gemm.prepare(&part);
+      const auto run = gemm.prepare(&part);
       buffer_ref b_at = packed ? packed.at(column * p.k * size) : e.in(1).at((b_first + column * p.b_column) * size);
       std::vector<address> where{{&part.a, e.in(0).at((a_first + row * p.a_row) * size)},
                                  {&part.b, b_at},
                                  {&part.c, e.out(0).at((c_first + row * p.c_row + column) * size)}};
       if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
       if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
-      e.add(gemm.run, &part, sizeof part, where, gemm.scratch_bytes(&part));
+      e.add(run, &part, sizeof part, where, gemm.scratch_bytes(&part));
     };
     double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
     if (flops < 2e6) { one(p, 0, 0); return; }

@@ -87,6 +87,7 @@ export struct pass_options {
   rewrites without{};                  ///< those of `simplify` that stay off
   std::vector<special_case> cases{};   ///< of the user, tried before them
   bool merge = false;                  ///< like operations of one level become one, row by row; what an eval_plan does
+  bool free_order = false;             ///< sums of single rows run in several chains: faster, not the bits of a batch
   bool operator==(const pass_options&) const = default;
 };
 

@@ -26,7 +26,7 @@ export class parameter {
   bool trainable() const { return trainable_; }
   void trainable(bool on) { trainable_ = on; }
   /// Counts the assignments; packed forms of an older version are stale.
-  std::uint64_t version() const { return version_; }
+  inline std::uint64_t version() const { return version_; }
   void changed() { ++version_; }
   std::byte* mutable_data() { return value_.mutable_data(); }
   /// Takes other elements of the same type. Errors: shape_error, type_error.

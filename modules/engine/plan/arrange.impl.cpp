@@ -31,6 +31,40 @@ void planner::schedule() {
     for (auto d : dependencies_of_item(n))
       if (std::find(late.begin(), late.end(), d.node) == late.end()) visit(d.node);
   for (auto n : late) visit(n);
+  put_once_first();
+}
+
+bool planner::runs_once(const item& it) const {
+  if (it.what != item::kind::chain || first_invariant_) return false;
+  bool reads_states = false;
+  for (auto m : it.nodes) {
+    const node& n = p_.at(m);
+    value_id made{m, 0};
+    if (uses(made).root || form(made) != layout::plain || bytes_of(made, layout::plain) > most_once_bytes) return false;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      if (shape_only(n, k)) continue;
+      value_id base = base_of(n.inputs[k]);
+      const node& from = p_.at(base);
+      if (form(base) != layout::plain && form(base) != layout::uniform) return false;
+      if (from.kind == node_kind::constant || std::binary_search(it.nodes.begin(), it.nodes.end(), base.node)) continue;
+      if (from.kind == node_kind::state) {
+        for (const auto& a : p_.assignments())
+          if (a.state == base.node) return false;
+      } else if (from.kind != node_kind::operation || !items_[static_cast<std::size_t>(item_of_[static_cast<std::size_t>(base.node)])].once) return false;
+      reads_states = true;
+    }
+  }
+  return reads_states;
+}
+
+void planner::put_once_first() {
+  bool any = false;
+  for (auto& it : items_) any = (it.once = runs_once(it)) || any;
+  if (!any) return;
+  std::stable_sort(items_.begin(), items_.end(), [](const item& a, const item& b) { return a.once > b.once; });
+  for (std::size_t i = 0; i < items_.size(); ++i)
+    if (items_[i].what != item::kind::reorder)
+      for (auto m : items_[i].nodes) item_of_[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(i);
 }
 
 std::vector<value_id> planner::dependencies_of_item(std::int32_t n) const {
@@ -205,7 +239,7 @@ void planner::place_roots() {
       if (view->second != 0 || bytes_of(view->first, form(view->first)) != bytes_of(v, layout::plain)) break;
       v = view->first;
     }
-    if (p_.at(v).kind == node_kind::operation && !viewed(v) && !home_.contains(v) && form(v) == layout::plain) {
+    if (p_.at(v).kind == node_kind::operation && !viewed(v) && !items_[static_cast<std::size_t>(item_of_[static_cast<std::size_t>(v.node)])].once && !home_.contains(v) && form(v) == layout::plain) {
       home_[v] = external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain));
       if (v == p_.outputs()[o].value || viewed(p_.outputs()[o].value)) placed_outputs_.insert(o);
     }

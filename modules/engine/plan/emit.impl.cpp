@@ -89,6 +89,20 @@ buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes, 
   return {b, 0, layout::plain};
 }
 
+// The results of an item that runs once stay for all runs.
+void planner::keep_once() {
+  plan_.once_stages_ = plan_.stages_.size();
+  note_ = "once";
+  auto remember = [&](std::int32_t state) {
+    if (std::find(plan_.once_states_.begin(), plan_.once_states_.end(), state) == plan_.once_states_.end()) plan_.once_states_.push_back(state);
+  };
+  for (auto m : current_->nodes) {
+    if (auto h = home_.find({m, 0}); h != home_.end()) virtual_[static_cast<std::size_t>(root_block(h->second))].last = static_cast<std::int32_t>(items_.size()) + 1;
+    for (auto v : p_.at(m).inputs)
+      if (auto base = base_of(v); p_.at(base).kind == node_kind::state) remember(state_index(base.node));
+  }
+}
+
 void planner::stage() {
   if (!packing_ && pending_.size() > stage_first_) {
     plan_.stages_.push_back({static_cast<std::uint32_t>(stage_first_), static_cast<std::uint32_t>(pending_.size() - stage_first_)});
@@ -127,6 +141,7 @@ void planner::emit_items() {
       of().op->emit(*this);
     }
     stage();
+    if (current_->once) keep_once();
     record(pending_.size() - first);
   }
   if (commit_item_ == never) plan_.commit_stage_ = plan_.stages_.size();
@@ -385,6 +400,7 @@ void planner::reuse_operand(value_id result, const std::vector<chain_slot>& slot
 }
 
 bool planner::last_read_here(value_id v, std::int32_t until) const {
+  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != nobody && items_[static_cast<std::size_t>(i)].once) return false;
   for (auto c : uses(v).nodes) {
     if (c > until && item_of_[static_cast<std::size_t>(c)] == now_ - 1) return false;
     if (item_of_[static_cast<std::size_t>(c)] > now_ - 1 || item_of_[static_cast<std::size_t>(c)] == nobody) return false;

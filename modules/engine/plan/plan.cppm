@@ -84,6 +84,9 @@ export class plan {
   const std::vector<loop_move>& moves() const { return moves_; }
   /// The stage before which the checks are read; stages from here on assign states.
   std::size_t commit_stage() const { return commit_stage_; }
+  /// The stages before this one read nothing but states, `once_states`: they run again when one of those was assigned.
+  std::size_t once_stages() const { return once_stages_; }
+  const std::vector<std::int32_t>& once_states() const { return once_states_; }
   std::size_t arena_bytes() const { return arena_bytes_; }
   std::size_t scratch_bytes() const { return scratch_bytes_; }
 
@@ -117,9 +120,9 @@ export class plan {
   std::vector<loop_move> moves_;
   std::vector<tensor_type> input_types_, output_types_, state_types_;
   std::vector<std::string> output_names_, state_names_;
-  std::vector<std::int32_t> assigned_;
+  std::vector<std::int32_t> assigned_, once_states_;
   std::vector<plan_line> lines_;
-  std::size_t commit_stage_ = 0, arena_bytes_ = 0, scratch_bytes_ = 0;
+  std::size_t commit_stage_ = 0, once_stages_ = 0, arena_bytes_ = 0, scratch_bytes_ = 0;
   lamina::isa isa_;
   pass_counters counters_;
   plan_cost cost_;

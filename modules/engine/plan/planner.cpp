@@ -44,6 +44,7 @@ class planner final : public emission {
   buffer_ref out(std::size_t i) override;
   bool used(std::size_t i) const override;
   lamina::isa isa() const override { return isa_; }
+  bool free_order() const override { return options_.free_order; }
   const lamina::epilogue& epilogue() const override { return current_->tail; }
   buffer_ref operand(value_id v) override { return read(v, v == current_->tail.residual ? form(current_->result) : layout::plain); }
   const tensor_type& operand_type(value_id v) const override { return p_.type(v); }
@@ -63,12 +64,14 @@ class planner final : public emission {
     std::vector<layout> wanted;           // of the operands
     lamina::epilogue tail;
     layout to = layout::plain;            // of a reorder
+    bool once = false;                    // reads nothing but states that no run assigns
   };
   struct use_list { std::vector<std::int32_t> nodes; bool root = false; };
   // Memory before it has an offset: lives over the items that touch it.
   struct block { buffer_kind kind; std::int32_t index; std::size_t bytes; std::int32_t first = -1, last = -1; std::int32_t same_as = -1; };
 
   static constexpr std::int32_t nobody = -1;
+  static constexpr std::size_t most_once_bytes = 64 * 1024;     // of a result that every executor keeps for itself
 
   // ---- uses ----
   void look();
@@ -106,6 +109,9 @@ class planner final : public emission {
 
   // ---- order ----
   void schedule();
+  // What depends on states alone is computed when they change, not in every run.
+  void put_once_first();
+  bool runs_once(const item& it) const;
   std::vector<value_id> dependencies_of_item(std::int32_t n) const;
   void visit(std::int32_t root);
   void append(std::int32_t n);
@@ -136,6 +142,7 @@ class planner final : public emission {
   static constexpr std::int32_t never = std::numeric_limits<std::int32_t>::max();
 
   void record(std::size_t steps);
+  void keep_once();
 
   void emit_reorder();
 

@@ -1,0 +1,116 @@
+// The products that one sample at a time is made of: a row times prepacked weights, and rows times a single column.  They
+// are short, so that every cycle before the first multiply-add counts.
+#pragma once
+#include "gemm.h"
+#include "gemm_driver.h"
+#include "gemm_tile.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+/// Registers of sums side by side, in whole panels: enough chains to hide the latency of the multiply-add.
+inline constexpr int row_vectors = this_isa == isa::avx512 ? 3 * tile_vectors : 4 * tile_vectors;
+
+/// Whether the row's product has a kernel of its own: one K block, so that the sums are the same chains.
+LAMINA_INLINE bool is_row(const gemm_args& g) {
+  return g.m == 1 && g.prepacked && g.batch == 1 && g.k <= longest_k_block;
+}
+/// Whether a product of one column is sums along contiguous rows.
+LAMINA_INLINE bool is_column(const gemm_args& g) {
+  return g.n == 1 && !g.prepacked && g.batch == 1 && (g.a_column == 1 || g.k == 1) && (g.b_row == 1 || g.k == 1);
+}
+
+LAMINA_INLINE int flags_of(const gemm_args& g) {
+  return (g.accumulate ? gemm_add : 0) | (g.bias_column || g.bias_row || g.residual || g.clamp ? gemm_finish : 0);
+}
+
+/// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
+template <int Vectors, int Chains> LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column) {
+  const long panel = g.k * panel_columns<float>;
+  const float* a = static_cast<const float*>(g.a);
+  vec<float> chain[Chains][Vectors];
+  LAMINA_UNROLL for (int c = 0; c < Chains; ++c)
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = zero<float>();
+  const auto add = [&](int c) __attribute__((always_inline)) {
+    const vec<float> x = broadcast(a);
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
+      chain[c][j] = fma(x, load(b + j / tile_vectors * panel + j % tile_vectors * width<float>), chain[c][j]);
+    a += g.a_column;
+    b += panel_columns<float>;
+  };
+  long p = 0;
+  LAMINA_NO_UNROLL for (; p + Chains <= g.k; p += Chains) LAMINA_UNROLL for (int c = 0; c < Chains; ++c) add(c);
+  if constexpr (Chains > 1) LAMINA_NO_UNROLL for (; p < g.k; ++p) add(0);
+  vec<float>(&sum)[Vectors] = chain[0];
+  LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2)
+    LAMINA_UNROLL for (int c = 0; c < half; ++c)
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
+  const int columns = static_cast<int>(smaller(g.n - column, Vectors * width<float>));
+  finish_row<float, Vectors, masking::last>(sum, tile_mask<float, Vectors, masking::last>(columns),
+                                            {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, flags_of(g)});
+}
+template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_args& g, const float* b, long column) {
+  constexpr int chains = Vectors <= 2 ? 4 : Vectors <= 4 ? 2 : 1;
+  if (vectors == Vectors) {
+    if (chains > 1 && g.free_order) row_of_panels<Vectors, chains>(g, b, column);
+    else row_of_panels<Vectors, 1>(g, b, column);
+  } else if constexpr (Vectors > 1) row_of_panels<Vectors - 1>(vectors, g, b, column);
+}
+
+/// The whole of a product that `is_row`.
+LAMINA_INLINE void run_row(const gemm_args& g) {
+  constexpr long columns = row_vectors * width<float>;
+  const auto* b = static_cast<const float*>(g.b);
+  for (long j = 0; j < g.n; j += columns)
+    row_of_panels<row_vectors>(static_cast<int>(smaller(parts(g.n - j, width<float>), row_vectors)), g, b + j * g.k, j);
+}
+
+/// Sums of `Rows` rows times a column: sixteen chains each, added in the same pairs by every set.
+template <int Rows> LAMINA_INLINE void column_of_rows(const gemm_args& g, long row) {
+  constexpr int chains = 16, registers = chains / width<float>;
+  const float* a = static_cast<const float*>(g.a) + row * g.a_row;
+  const auto* b = static_cast<const float*>(g.b);
+  vec<float> sum[Rows][registers];
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+    LAMINA_UNROLL for (int j = 0; j < registers; ++j) sum[i][j] = zero<float>();
+  const auto step = [&](long p, auto read) __attribute__((always_inline)) {
+    LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
+      const vec<float> y = read(b + p + j * width<float>, j);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+        sum[i][j] = fma(read(a + i * g.a_row + p + j * width<float>, j), y, sum[i][j]);
+    }
+  };
+  long p = 0;
+  LAMINA_NO_UNROLL for (; p + chains <= g.k; p += chains)
+    step(p, [](const float* at, int) __attribute__((always_inline)) { return load(at); });
+  if (p < g.k)
+    step(p, [left = g.k - p](const float* at, int j) __attribute__((always_inline)) {
+      return load_lanes(at, left - j * width<float>);
+    });
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
+    LAMINA_UNROLL for (int half = registers / 2; half > 0; half /= 2)
+      LAMINA_UNROLL for (int j = 0; j < half; ++j) sum[i][j] = sum[i][j] + sum[i][j + half];
+    float* c = static_cast<float*>(g.c) + (row + i) * g.c_row;
+    float x = reduce_add(sum[i][0]);
+    if (g.accumulate) x += *c;
+    if (g.bias_column) x += *static_cast<const float*>(g.bias_column);
+    if (g.bias_row) x += static_cast<const float*>(g.bias_row)[row + i];
+    if (g.residual) x += static_cast<const float*>(g.residual)[(row + i) * g.residual_row];
+    if (g.clamp) {
+      const auto low = static_cast<float>(g.low), high = static_cast<float>(g.high);
+      x = low > x ? low : x;                 // a NaN stays
+      x = high < x ? high : x;
+    }
+    *c = x;
+  }
+}
+/// The whole of a product that `is_column`.
+LAMINA_INLINE void run_column(const gemm_args& g) {
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + 4 <= g.m; i += 4) column_of_rows<4>(g, i);
+  LAMINA_NO_UNROLL for (; i < g.m; ++i) column_of_rows<1>(g, i);
+}
+
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
