@@ -12,10 +12,14 @@ struct floats {
   using type = vf;
   using element = float;
   static constexpr long lanes = width<float>;
-  LAMINA_INLINE static vf get(const void* p, long i, long n) { return load(static_cast<const float*>(p) + i, first<float>(static_cast<int>(n))); }
-  LAMINA_INLINE static void put(void* p, long i, long n, vf x) { store(static_cast<float*>(p) + i, x, first<float>(static_cast<int>(n))); }
-  LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid(x); }
-  LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh(x); }
+  LAMINA_INLINE static vf get(const void* p, long i, long n) {  return load_lanes(static_cast<const float*>(p) + i, n); }
+  LAMINA_INLINE static void put(void* p, long i, long n, vf x) { store_lanes(static_cast<float*>(p) + i, x, n); }
+  // Gates want no relative accuracy in the tails: within 6e-8, without a division where tanh needs none.
+  LAMINA_INLINE static vf sigmoid(vf x) {
+    if constexpr (this_isa == isa::avx512) return fma(tanh(x * vf(.5f)), vf(.5f), vf(.5f));
+    else return kernels::sigmoid(x);
+  }
+  LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh<haste::hurried>(x); }
 };
 struct doubles {
   using type = double;

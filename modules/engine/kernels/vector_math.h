@@ -31,6 +31,9 @@ LAMINA_INLINE vf horner(const float (&coefficients)[Count], vf x) {
 /// x - n ln 2, n an integer or a multiple of a small power of two; the first product is exact.
 LAMINA_INLINE vf less_ln2(vf x, vf n) { return fma(n, vf(-ln2_low), fma(n, vf(-ln2_high), x)); }
 
+/// Whether a caller waits for each result, and half a unit more of error is better than a long chain.
+enum class haste { none, hurried };
+
 #if defined(__AVX512F__)
 LAMINA_INLINE vf lookup(const float (&table)[16], vi i) {
   return vf(_mm512_permutexvar_ps(i.data, _mm512_load_ps(table)));
@@ -38,13 +41,20 @@ LAMINA_INLINE vf lookup(const float (&table)[16], vi i) {
 LAMINA_INLINE vf lookup(const float (&table)[32], vi i) {
   return vf(_mm512_permutex2var_ps(_mm512_load_ps(table), i.data, _mm512_load_ps(table + 16)));
 }
-/// One of 32 polynomials, by the size of a in [0, 15).
-template <int Rows>
-LAMINA_INLINE vf piecewise(const float (&pieces)[Rows][32], vf a) {
+/// One of 32 polynomials of degree five, by the size of a in [0, 15).
+template <haste Haste>
+LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
   const vi i = bits_of(a + vf(1.f)) >> 20;
   const vf y = a - lookup(pieces[0], i);
-  vf sum = lookup(pieces[Rows - 1], i);
-  LAMINA_UNROLL for (int d = Rows - 2; d >= 1; --d) sum = fma(sum, y, lookup(pieces[d], i));
+  if constexpr (Haste == haste::hurried) {
+    const vf square = y * y;
+    const auto pair = [&](int d) __attribute__((always_inline)) {
+      return fma(lookup(pieces[d + 1], i), y, lookup(pieces[d], i));
+    };
+    return fma(fma(pair(5), square, pair(3)), square, pair(1));
+  }
+  vf sum = lookup(pieces[6], i);
+  LAMINA_UNROLL for (int d = 5; d >= 1; --d) sum = fma(sum, y, lookup(pieces[d], i));
   return sum;
 }
 #elif defined(__AVX2__)
@@ -100,10 +110,10 @@ LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
 LAMINA_INLINE vf exp(vf x) { return exp_bounded<false>(clamp(x, vf(-110.f), vf(100.f))); }
 
 /// Hyperbolic tangent.
-LAMINA_INLINE vf tanh(vf x) {
+template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
   const vf a = xsimd::min(vf(9.1f), xsimd::abs(x));
 #if defined(__AVX512F__)
-  const vf y = piecewise(tanh_pieces, a);
+  const vf y = piecewise<Haste>(tanh_pieces, a);
 #else
   // x + x^3 q(x^2) for small x, else 1 - 2 / (e^2x + 1)
   constexpr float q[] = {-0x1.555554p-2f, 0x1.111042p-3f,  -0x1.b9d7aep-5f,
@@ -125,7 +135,7 @@ LAMINA_INLINE vf sigmoid(vf x) {
 LAMINA_INLINE vf erf(vf x) {
   const vf a = xsimd::min(vf(4.f), xsimd::abs(x));
 #if defined(__AVX512F__)
-  const vf y = xsimd::min(vf(1.f), piecewise(erf_pieces, a));
+  const vf y = xsimd::min(vf(1.f), piecewise<haste::none>(erf_pieces, a));
 #else
   // x + x p(x^2) for small x, else 1 - exp(log erfc)
   constexpr float p[] = {0x1.06eba8p-3f, -0x1.812744p-2f,  0x1.ce2e5cp-4f, -0x1.b815ccp-6f,

@@ -28,7 +28,7 @@ export class reference_core {
   plan_runner runner();
   /// The program of inference, and an executor of one made from it over the shared weights.
   const program& inference() const { return *inference_; }
-  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs);
+  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool free_order);
   /// Bytes of the shared weights.
   std::size_t bytes() const { return store_->bytes(); }
   /// Factors and terms that were folded into weights.

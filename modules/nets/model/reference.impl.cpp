@@ -44,8 +44,10 @@ reference_core::reference_core(model_core&& origin, const reference_options& o)
   }
 }
 
-std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs) {
-  auto made = make_plan(p, inputs, where_->isa(), passes_);
+std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order) {
+  auto passes = passes_;
+  passes.free_order = free_order;
+  auto made = make_plan(p, inputs, where_->isa(), passes);
   std::lock_guard lock(packing_);
   return std::make_unique<executor>(std::move(made), store_.get());
 }

@@ -38,8 +38,8 @@ export class stream_core {
   bool step(view<const void* const> inputs, view<void* const> outputs) noexcept;
   /// Forgets everything, as before the first position.
   void reset() noexcept;
-  std::size_t size_of_input(std::size_t i) const { return static_cast<std::size_t>(program_.inputs[i].size()); }
-  std::size_t size_of_output(std::size_t i) const { return static_cast<std::size_t>(program_.outputs[i].size()); }
+  inline std::size_t size_of_input(std::size_t i) const { return input_sizes_[i]; }
+  inline std::size_t size_of_output(std::size_t i) const { return output_sizes_[i]; }
   /// Bytes of what is remembered from block to block.
   std::size_t memory_bytes() const { return bytes_; }
 
@@ -47,7 +47,7 @@ export class stream_core {
   std::shared_ptr<reference_core> net_;
   streamed_program program_;
   std::unique_ptr<executor> run_;
-  std::vector<std::size_t> at_;          // of each memory
+  std::vector<std::size_t> input_sizes_, output_sizes_, at_;     // elements of a block; where each memory lies
   std::size_t bytes_ = 0;
   storage now_, next_, first_;
 };
@@ -73,7 +73,8 @@ struct step_check {
 };
 }  // namespace detail
 
-/// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence.
+/// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for the
+/// rounding of sums: those of a single position run in several chains.
 export template <class Traits>
 class streaming {
  public:

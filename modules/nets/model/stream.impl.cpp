@@ -326,20 +326,22 @@ class stream_maker {
 streamed_program streamed(const program& p, const stream_options& o) { return stream_maker(p, o).run(); }
 
 stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_options& o) : net_(std::move(net)), program_(streamed(net_->inference(), o)) {
+  for (const auto& s : program_.inputs) input_sizes_.push_back(static_cast<std::size_t>(s.size()));
+  for (const auto& s : program_.outputs) output_sizes_.push_back(static_cast<std::size_t>(s.size()));
   std::vector<shape> shapes = program_.inputs;
   for (const auto& t : program_.memories) {
     shapes.push_back(t.dims);
     at_.push_back(bytes_);
     bytes_ += (t.bytes() + 63) / 64 * 64;
   }
-  run_ = net_->bound(*program_.block, shapes);
+  run_ = net_->bound(*program_.block, shapes, true);
   now_ = storage(bytes_ + 64);
   next_ = storage(bytes_ + 64);
   first_ = storage(bytes_ + 64);
   std::memset(first_.data(), 0, bytes_);
   auto byte = [](storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; };
   if (!program_.memories.empty()) {
-    auto start = net_->bound(*program_.start, program_.inputs);
+    auto start = net_->bound(*program_.start, program_.inputs, false);
     // What the memories begin with may not depend on what is in the inputs: zeros stand for them.
     std::vector<any_tensor> nothing;
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
