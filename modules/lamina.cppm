@@ -39,7 +39,8 @@ export import :gradient;     // the reverse walk
 export import :gradient.typed;
 export import :optimize;     // passes over a program
 export import :plan;         // a program made ready for concrete shapes
-export import :execute;      // running plans, evaluating expressions
+export import :execute;      // running plans
+export import :execute.typed;   // evaluating expressions
 export import :layer;        // what a layer is
 export import :layer.activation;
 export import :layer.arithmetic;

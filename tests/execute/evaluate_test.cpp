@@ -230,6 +230,93 @@ BOOST_AUTO_TEST_CASE(formulas) {
   BOOST_TEST(g(three)() == 5);
 }
 
+// What a function without captures has from elsewhere.
+int calls = 0;
+vector<float>& elsewhere() {
+  static vector<float> v{1, 1};
+  return v;
+}
+
+BOOST_AUTO_TEST_CASE(a_formula_into_memory_is_traced_once) {
+  auto f = formula([](const auto& x, const auto& w) { return ++calls, matmul(x, w) * x + w; });
+  calls = 0;
+  for (int round = 0; round < 4; ++round)
+    for (std::int64_t n : {2, 1, 3, 0}) {
+      matrix<float> x(n, n), w(n, n), out(n, n);
+      for (auto& v : x.writable()) v = static_cast<float>(round + 1);
+      for (auto& v : w.writable()) v = static_cast<float>(n);
+      f(x, w, out);
+      for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * (round + 1) + n));
+      f(w, x, out);                                          // the other way round
+      for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * n + (round + 1)));
+      f(x, x, out);                                          // one memory for both
+      for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
+    }
+  BOOST_TEST(calls == 4);                                    // one for each of the extents
+  auto copy = f;
+  matrix<float> x(2, 2), out(2, 2), other(2, 3);
+  copy(x, x, out);
+  BOOST_TEST(calls == 4);
+  BOOST_TEST(message_of([&] { f(x, x, other); }) == "evaluate_into: the result is [2x2] and the tensor [2x3]");
+  BOOST_TEST(message_of([&] { f(x, other, out); }) == "multiply: the shapes do not broadcast: [2x3] [2x2]");
+  BOOST_CHECK_THROW(f(x, out, out), state_error);            // an operand is no place for the result
+  matrix<float> held = out;
+  BOOST_CHECK_THROW(f(x, x, out), state_error);
+  BOOST_TEST(same_bits(from_tensor(f(x, x)), from_tensor(evaluate(matmul(x, x) * x + x))));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_formula_has_from_elsewhere_is_read_each_time) {
+  vector<float> a{1, 2}, out(2);
+  auto f = formula([](const auto& x) { return x * elsewhere(); });
+  f(a, out);
+  BOOST_TEST(equal(out, {1, 2}));
+  elsewhere() = vector<float>{3, 4};
+  f(a, out);
+  BOOST_TEST(equal(out, {3, 8}));
+  f(elsewhere(), out);                                       // both at once, then apart again
+  BOOST_TEST(equal(out, {9, 16}));
+  f(a, out);
+  BOOST_TEST(equal(out, {3, 8}));
+  auto first = formula([](const auto& x) { return elsewhere() + x; });
+  first(elsewhere(), out);
+  BOOST_TEST(equal(out, {6, 8}));
+  first(a, out);
+  BOOST_TEST(equal(out, {4, 6}));
+
+  float rate = 2;
+  auto scaled = formula([&rate](const auto& x) { return x * rate; });
+  scaled(a, out);
+  BOOST_TEST(equal(out, {2, 4}));
+  rate = 3;
+  scaled(a, out);
+  BOOST_TEST(equal(out, {3, 6}));
+  auto counted = formula([](const auto& x) { return x * static_cast<float>(calls) + slice(x, {.start = calls, .stop = calls + 1}); });
+  for (calls = 0; calls < 2; ++calls) {
+    counted(a, out);
+    BOOST_TEST(equal(out, {calls * 1. + a(calls), calls * 2. + a(calls)}));
+  }
+  auto table = formula([](const auto& x) { return x + vector<float>{10, 20}; });
+  table(a, out);
+  table(a, out);
+  BOOST_TEST(equal(out, {11, 22}));
+}
+
+BOOST_AUTO_TEST_CASE(a_traced_formula_of_gradients_and_names) {
+  auto f = formula([](const auto& x, const auto& w) { return gradient<"w">(reduce_sum(square(x * var<"w">(w)))); });
+  vector<double> x{1, 2}, w{3, 5}, out(2);
+  for (int round = 0; round < 3; ++round) {
+    f(x, w, out);
+    BOOST_TEST(equal(out, {6, 40}));
+    f(w, x, out);
+    BOOST_TEST(equal(out, {18, 100}));
+    f(x, x, out);
+    BOOST_TEST(equal(out, {2, 16}));
+  }
+  auto same_name = formula([](const auto& x, const auto& w) { return var<"v">(x) + var<"v">(w); });
+  same_name(x, x, out);
+  BOOST_TEST(equal(out, {2, 4}));
+}
+
 BOOST_AUTO_TEST_CASE(plans_of_many_results) {
   vector<float> x{1, 2, 3};
   eval_plan p;

@@ -197,6 +197,21 @@ BOOST_AUTO_TEST_CASE(a_repeated_evaluation_into_memory_allocates_nothing) {
   BOOST_TEST(locked == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_formula_into_memory_allocates_nothing_and_locks_nothing) {
+  matrix<float> x(8, 4), w(4, 3), out(8, 3);
+  vector<float> b(3);
+  const auto f = formula([](const auto& in, const auto& weights, const auto& bias) { return tanh(matmul(in, weights) + bias); });
+  f(x, w, b, out);
+  auto ours = memory::counters().allocations;
+  std::size_t a = allocations, l = locks;
+  for (int i = 0; i < 100; ++i) f(x, w, b, out);
+  auto allocated = allocations - a, locked = locks - l;
+  BOOST_TEST(allocated == 0u);
+  BOOST_TEST(locked == 0u);
+  BOOST_TEST(memory::counters().allocations == ours);
+  if (forbidden_calls([] { syscall(SYS_getpid); }) == -9) BOOST_TEST(forbidden_calls([&] { f(x, w, b, out); }) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(rows_of_a_table_beside_the_table_are_planned_once) {
   matrix<float> x{{1, 2}, {3, 4}}, out(2, 2);
   auto top = x.rows(0, 1);                                         // the memory of x under other extents

@@ -83,6 +83,24 @@ BOOST_AUTO_TEST_CASE(a_context_of_several_threads_shared_by_many) {
   BOOST_TEST(wrong == 0);
 }
 
+BOOST_AUTO_TEST_CASE(one_formula_with_results_of_each_thread) {
+  auto x = table(17, 9, 1), w = table(9, 5, 2);
+  const auto f = formula([](const auto& a, const auto& b) { return tanh(matmul(a, b)); });
+  std::vector<array> wanted;
+  for (int rows = 14; rows < 18; ++rows) wanted.push_back(from_tensor(evaluate(tanh(matmul(x.rows(0, rows), w)))));
+  std::atomic<int> wrong{0};
+  together([&](int t) {
+    for (int i = 0; i < 60; ++i) {
+      const int rows = 14 + (t + i / 7) % 4;
+      matrix<float> out(rows, 5);
+      const auto top = x.rows(0, rows);
+      f(top, w, out);
+      if (!same_bits(from_tensor(out), wanted[static_cast<std::size_t>(rows - 14)])) ++wrong;
+    }
+  });
+  BOOST_TEST(wrong == 0);
+}
+
 BOOST_AUTO_TEST_CASE(executors_that_share_a_plan) {
   graph g;
   value x = g.input(random_array(dtype::float32, {8, 8}, 1));

@@ -1,3 +1,7 @@
+module;
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 // Tensors: shared 64-byte aligned storage, row-major, any mix of static, dynamic and named extents; and the data types
 // that need no storage. Every one of them is an operand of the lazy operations.
 export module lamina:tensor;
@@ -36,14 +40,14 @@ export class storage {
   /// Memory of the caller, kept alive by `keeper` if given.
   static storage borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper = nullptr);
 
-  storage(const storage& o) noexcept : block_(o.block_) {
-    if (block_) block_->references.fetch_add(1, std::memory_order_relaxed);
+  inline storage(const storage& o) noexcept : block_(o.block_) {
+    if (block_) count(1);
   }
-  storage(storage&& o) noexcept : block_(std::exchange(o.block_, nullptr)) {}
-  storage& operator=(storage o) noexcept { std::swap(block_, o.block_); return *this; }
-  ~storage() {
+  inline storage(storage&& o) noexcept : block_(std::exchange(o.block_, nullptr)) {}
+  inline storage& operator=(storage o) noexcept { std::swap(block_, o.block_); return *this; }
+  inline ~storage() {
     // The only handle needs no locked instruction to know it.
-    if (block_ && (block_->references.load(std::memory_order_acquire) == 1 || block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)) destroy(block_);
+    if (block_ && (block_->references.load(std::memory_order_acquire) == 1 || count(-1) == 1)) destroy(block_);
   }
 
   inline void* data() const { return block_ ? block_->data : nullptr; }
@@ -64,6 +68,17 @@ export class storage {
   static constexpr std::size_t header = 64;
   static_assert(sizeof(block) <= header);
   static void destroy(block* b) noexcept;
+  // Gives the number before. While the process has one thread no instruction is locked.
+  inline long count(long change) const noexcept {
+#if __has_include(<sys/single_threaded.h>)
+    if (__libc_single_threaded) {
+      const long before = block_->references.load(std::memory_order_relaxed);
+      block_->references.store(before + change, std::memory_order_relaxed);
+      return before;
+    }
+#endif
+    return block_->references.fetch_add(change, std::memory_order_acq_rel);
+  }
   block* block_ = nullptr;
 };
 

@@ -67,7 +67,7 @@ class context_cases {
   void add(const special_case& added);
   std::vector<special_case> all();
   /// Changes when a case is added.
-  std::size_t version() const { return version_.load(std::memory_order_acquire); }
+  inline std::size_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
   std::mutex mutex_;

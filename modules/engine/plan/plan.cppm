@@ -73,9 +73,9 @@ export class plan {
   plan(const program& p, isa set, const pass_options& options, pass_counters counters);
 
   const std::vector<plan_buffer>& buffers() const { return buffers_; }
-  const std::vector<plan_step>& steps() const { return steps_; }
+  inline const std::vector<plan_step>& steps() const { return steps_; }
   const std::vector<plan_stage>& stages() const { return stages_; }
-  const std::vector<relocation>& relocations() const { return relocations_; }
+  inline const std::vector<relocation>& relocations() const { return relocations_; }
   const std::vector<std::byte>& arguments() const { return arguments_; }
   const std::vector<any_tensor>& constants() const { return constants_; }
   const std::vector<plan_pack>& packs() const { return packs_; }

@@ -1,0 +1,365 @@
+// Evaluation of typed expressions: one by one, as a formula, or many in one plan.
+export module lamina:execute.typed;
+import :context;
+import :core;
+import :dtype;
+import :execute;
+import :expression;
+import :expression.data;
+import :gradient.typed;
+import :op;
+import :optimize;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+
+/// An evaluation: what its plan depends on, and where its operands are.
+struct evaluation {
+  view<const leaf> leaves;                 // in the order in which `lower` meets them
+  view<const std::int64_t> words;          // what types leave open of extents and attributes; and types, if a site serves many
+  void (*lower)(program&, lowering&, const void*) = nullptr;
+  const void* expression = nullptr;
+  view<const std::size_t> order{};         // the operand that each leaf met by `lower` is, where it is not the next one
+  bool keyed = true;                       // all of this says the structure; else there is a plan for this evaluation alone
+  bool each_apart = false;                 // operands of the same memory are two inputs all the same
+  bool merge = false;
+};
+/// Calls f with each word that a leaf adds: the extents that are not in its type.
+template <class F>
+inline void each_open_extent(const leaf& x, const tensor_type& type, F&& f) {
+  for (int d = 0; d < type.dims.rank; ++d)
+    if (!type.dims[d].is_number()) f(x.extents->at(d));
+}
+
+/// Executors at rest for evaluations of one kind, with what their plans depend on.
+class evaluation_site {
+ public:
+  static constexpr std::size_t most_leaves = 64, most_words = 576;
+  struct prepared;
+  /// Keeps up to `most` executors besides the one that each thread used last.
+  explicit evaluation_site(std::size_t most = 64);
+  ~evaluation_site();
+  evaluation_site(const evaluation_site&) = delete;
+  evaluation_site& operator=(const evaluation_site&) = delete;
+  /// An executor bound to the operands; null if there is none and only a `known` one is wanted.
+  std::unique_ptr<prepared> take(const evaluation& e, context& where, bool known = false);
+  void rest(std::unique_ptr<prepared> p);
+  /// Takes one, runs it into the results and lets it rest; false if none was known.
+  bool run(const evaluation& e, context& where, view<void* const> results, bool known = false);
+
+ private:
+  std::unique_ptr<prepared> find(const evaluation& e, context& where, bool known);
+  std::unique_ptr<prepared> make(const evaluation& e, context& where);
+  void store(std::unique_ptr<prepared> p, std::size_t thread);
+  // The one that each of the first threads used last; a place is touched by its thread alone.
+  static constexpr std::size_t places = 16;
+  struct alignas(64) place { prepared* ready = nullptr; };
+  place places_[places];
+  std::size_t most_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<prepared>> resting_;
+};
+
+template <class... E>
+void lower_all(program& p, lowering& l, const void* expressions) {
+  const auto& all = *static_cast<const std::tuple<const E&...>*>(expressions);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    int n = 0;
+    (p.output(std::string("output") + (n++ ? std::to_string(n) : std::string()), lamina::lower(std::get<I>(all), l)), ...);
+  }(std::index_sequence_for<E...>{});
+}
+template <class... E>
+struct site_of { evaluation_site site; };
+
+// Takes what an evaluation of expressions depends on.
+struct leaf_taker {
+  inline leaf_taker() {}
+  union { leaf leaves[evaluation_site::most_leaves]; };      // only those that are taken are ever made
+  std::int64_t words[evaluation_site::most_words];
+  std::size_t leaf_count = 0, word_count = 0;
+  bool fits = true;
+  data_seen seen{};
+  inline void operator()(const leaf& x, std::string_view, const tensor_type& type) {
+    if (leaf_count < evaluation_site::most_leaves) std::construct_at(&leaves[leaf_count++], x.data, x.extents, x.uniform);
+    else fits = false;
+    each_open_extent(x, type, [&](std::int64_t n) { attribute(n); });
+  }
+  inline void attribute(std::int64_t word) {
+    if (word_count < evaluation_site::most_words) words[word_count++] = word;
+    else fits = false;
+  }
+  template <class X>
+  void meet(const data_leaf<X>& x) { seen.meet(x); }
+};
+template <class... E>
+void run_expressions(context& where, view<void* const> results, const E&... e) {
+  leaf_taker take;
+  constexpr bool typed = !(has_run_time_structure<E> || ...);
+  if constexpr (typed) (visit_leaves(e, take), ...);
+  const std::tuple<const E&...> all(e...);
+  where.template slot<site_of<E...>>().site.run(
+      {.leaves = {take.leaves, take.leaf_count}, .words = {take.words, take.word_count}, .lower = &lower_all<E...>,
+       .expression = &all, .keyed = typed && take.fits}, where, results);
+}
+}  // namespace detail
+
+/// A typed lazy operand that can be evaluated.
+export template <class E>
+concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy> && accepted<worded<data_check<bare<E>>>()>;
+
+template <class E>
+using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
+
+/// Computes expressions together: common parts once. One gives a tensor, several `results`.
+/// An expression is lowered once per type; further calls find its plan by the pattern and extents of its operands.
+export template <Evaluable E>
+auto evaluate(const E& e, context& where = default_context()) {
+  auto r = evaluated<E>::uninitialised(e.shape());
+  void* const out[] = {r.writable().data()};
+  detail::run_expressions(where, out, detail::as_operand(e));
+  return r;
+}
+export template <Evaluable E1, Evaluable E2, Evaluable... E>
+  requires(sizeof...(E) <= 4)
+auto evaluate(const E1& e1, const E2& e2, const E&... e) {
+  void* out[2 + sizeof...(E)];
+  std::size_t n = 0;
+  auto place = [&]<class X>(const X& e) {
+    auto t = evaluated<X>::uninitialised(e.shape());
+    out[n++] = t.writable().data();
+    return t;
+  };
+  results<evaluated<E1>, evaluated<E2>, evaluated<E>...> r{place(e1), place(e2), place(e)...};
+  detail::run_expressions(default_context(), out, detail::as_operand(e1),
+                          detail::as_operand(e2), detail::as_operand(e)...);
+  return r;
+}
+/// Computes an expression into a tensor of its shape. Errors: shape_error, state_error if the tensor is shared.
+export template <Evaluable E, class X>
+void evaluate_into(tensor<typename E::element_type, X>& out, const E& e, context& where = default_context()) {
+  if (out.shape() != e.shape()) {
+    text t;
+    t << "evaluate_into: the result is " << e.shape() << " and the tensor " << out.shape();
+    detail::raise(error_kind::shape, t);
+  }
+  void* const to[] = {out.writable().data()};
+  detail::run_expressions(where, to, detail::as_operand(e));
+}
+/// The number of a rank-0 operand.
+export template <Evaluable E>
+  requires(pattern_of<E>.rank == 0)
+typename E::element_type item(const E& e) { return evaluate(e).data()[0]; }
+/// The number of a tensor of one element.
+export template <Element T, class X>
+  requires(X::rank > 0)
+T item(const tensor<T, X>& t) {
+  if (t.size() != 1) {
+    text w;
+    w << "item: a tensor of shape " << t.shape() << " is not one number";
+    detail::raise(error_kind::shape, w);
+  }
+  return t.data()[0];
+}
+
+namespace detail {
+
+// What an expression is where its type says all but its tensors.
+template <class E>
+inline constexpr bool only_tensors = false;
+template <Element T, class X>
+inline constexpr bool only_tensors<tensor<T, X>> = true;
+template <fixed_string Name, class Tensor>
+inline constexpr bool only_tensors<variable<Name, Tensor>> = only_tensors<Tensor>;
+template <class Op, class A, class... X>
+inline constexpr bool only_tensors<expression<Op, A, X...>> = A::fixed && (only_tensors<X> && ...);
+template <fixed_string Name, class E>
+inline constexpr bool only_tensors<gradient_expression<Name, E>> = only_tensors<E>;
+
+/// Whether a function can be traced: nothing but its operands can stand in what it makes.
+template <class F, class... X>
+concept Traceable = std::is_empty_v<F> && (only_tensors<std::remove_const_t<X>> && ...) &&
+                    only_tensors<std::remove_cvref_t<std::invoke_result_t<const F&, X&...>>>;
+
+/// Finds the operands of a trace among the tensors that it was made with.
+struct operand_finder {
+  view<const leaf> operands;
+  std::vector<std::size_t> order{};
+  bool all = true;                         // no other tensor was met
+  void operator()(const leaf& x, std::string_view, const tensor_type&) {
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].data == x.data && x.extents && *operands[i].extents == *x.extents) return order.push_back(i);
+    all = false;
+  }
+};
+
+/// The traces of a function for types of operands and result.
+template <class F, class... X>
+class traces {
+ public:
+  // Runs what the function makes of the operands x without calling it, if that is possible.
+  template <class Out, class... Y>
+  bool run(const F& f, context& where, Out& out, Y&... x) {
+    if (foreign_.load(std::memory_order_relaxed) || !out.memory().unique() || (out.memory().same(x.memory()) || ...)) return false;
+    const leaf at[] = {{x.data().data(), &x.shape(), false}...};
+    // The extents of the result are among the words, so that a plan for others is not found.
+    constexpr std::size_t most = (... + Y::rank) + Out::rank;
+    std::int64_t words[most + 1];
+    std::size_t n = 0;
+    const auto open = [&]<class T>(const T& t) {
+      for (int d = 0; d < T::rank; ++d)
+        if (!T::pattern[d].is_number()) words[n++] = t.extent(d);
+    };
+    (open(x), ..., open(out));
+    void* const to[] = {out.writable().data()};
+    evaluation e{.leaves = at, .words = {words, n}, .each_apart = true};
+    if (site_.run(e, where, to, true)) [[likely]] return true;
+    // Where computing takes long, calling the function matters little.
+    constexpr std::int64_t small = 1 << 16;
+    if (((x.size() > small) || ...) || any_shared(x...)) return false;
+    return trace(f, where, e, to, out.shape(), std::index_sequence_for<Y...>(), x...);
+  }
+
+ private:
+  // A name may stand for two operands only if they are one tensor, so a trace is made where they are not.
+  template <class... Y>
+  static bool any_shared(const Y&... x) {
+    const storage* memory[] = {&x.memory()...};
+    for (std::size_t i = 0; i < sizeof...(Y); ++i)
+      for (std::size_t k = 0; k < i; ++k)
+        if (memory[i]->same(*memory[k])) return true;
+    return false;
+  }
+  // The function meets copies: a tensor that it has from elsewhere is then none of its operands, whatever it is.
+  template <std::size_t... I, class... Y>
+  bool trace(const F& f, context& where, evaluation e, view<void* const> to, const shape& wanted, std::index_sequence<I...>, Y&... x) {
+    std::tuple<std::remove_const_t<Y>...> copies(x.copy()...);
+    const leaf copied[] = {{std::get<I>(copies).data().data(), &std::get<I>(copies).shape(), false}...};
+    const auto made = f(static_cast<Y&>(std::get<I>(copies))...);
+    using E = std::remove_const_t<decltype(made)>;
+    operand_finder finder{copied};
+    visit_leaves(made, finder);
+    if (!finder.all) foreign_.store(true, std::memory_order_relaxed);
+    if (!finder.all || made.shape() != wanted) return false;
+    const std::tuple<const E&> all(made);
+    e.lower = &lower_all<E>, e.expression = &all, e.order = finder.order;
+    return site_.run(e, where, to);
+  }
+
+  evaluation_site site_;
+  std::atomic<bool> foreign_{false};       // it makes tensors of its own
+};
+}  // namespace detail
+
+/// A function of tensors: `auto f = formula([](auto x, auto w) { return tanh(matmul(x, w)); });`. One without captures whose
+/// result has no parts but its operands is traced once per types and extents where the result goes into given memory:
+/// `f(x, w, out)` then builds nothing. What such a function makes depends on types and extents alone.
+export template <class F>
+class formula {
+ public:
+  explicit formula(F f) : f_(std::move(f)) {}
+  template <class... X>
+    requires(Symbolic<X> && ...)
+  auto operator()(const X&... x) const { return evaluate(f_(x...)); }
+  /// The last argument takes the result. Errors: shape_error, state_error as of `evaluate_into`.
+  template <class First, class... Rest>
+    requires requires(const F& f, First& first, Rest&... rest) { requires !std::is_invocable_v<const F&, First&, Rest&...>; }
+  void operator()(First& first, Rest&... rest) const {
+    [&]<std::size_t... I>(std::tuple<First&, Rest&...> all, std::index_sequence<I...>) {
+      into(std::get<sizeof...(Rest)>(all), std::get<I>(all)...);
+    }(std::tuple<First&, Rest&...>(first, rest...), std::make_index_sequence<sizeof...(Rest)>{});
+  }
+
+ private:
+  template <class Out, class... X>
+  void into(Out& out, X&... x) const {
+    if constexpr (detail::only_tensors<Out> && detail::Traceable<F, X...>) {
+      auto& where = default_context();
+      if (where.template slot<detail::traces<F, Out, X...>>().run(f_, where, out, x...)) return;
+    }
+    evaluate_into(out, f_(x...));
+  }
+  F f_;
+};
+
+// ---- many results in one go -----------------------------------------------------------------------------------------
+
+/// A result of an eval_plan. Errors: state_error when it is read before the plan has run.
+export template <class Tensor>
+class handle {
+ public:
+  handle() = default;
+  const Tensor& value() const {
+    if (!result_ || !*result_) detail::raise(error_kind::state, "handle: the plan has not run, so there is no value yet");
+    return **result_;
+  }
+
+ private:
+  friend class eval_plan;
+  explicit handle(std::shared_ptr<std::optional<Tensor>> result) : result_(std::move(result)) {}
+  std::shared_ptr<std::optional<Tensor>> result_;
+};
+
+/// Expressions gathered and computed in one run; equal parts are computed once.
+export class eval_plan {
+ public:
+  explicit eval_plan(context& where = default_context()) : where_(&where) {}
+  template <Evaluable E>
+  auto add(const E& e) {
+    using operand = detail::operand_of<E>;
+    struct held { operand of; std::optional<evaluated<E>> result; };
+    auto kept = std::make_shared<held>(held{detail::as_operand(e), {}});
+    handle<evaluated<E>> h(std::shared_ptr<std::optional<evaluated<E>>>(kept, &kept->result));
+    entry made{kept, [](const void* p, lowering& l) { return lower(static_cast<const held*>(p)->of, l); },
+               [](void* p) -> void* {
+                 auto& at = *static_cast<held*>(p);
+                 at.result.emplace(evaluated<E>::uninitialised(at.of.shape()));
+                 return at.result->writable().data();
+               }};
+    if constexpr (!has_run_time_structure<operand> && !holds_user_data<operand>) {
+      made.typed = true;
+      words_.push_back(std::bit_cast<std::int64_t>(&tag_of<operand>));
+      taker take{leaves_, words_};
+      visit_leaves(kept->of, take);
+    }
+    entries_.push_back(std::move(made));
+    return h;
+  }
+  /// Computes everything that was added since the last run; operations of one level that are alike run as one, so that
+  /// samples added one by one cost what a batch of them does. Expressions of the types and extents of an earlier run in
+  /// this context find its plan. An error leaves the entries in place.
+  void run();
+  /// Counters of the last run.
+  const pass_counters& counters() const { return counters_; }
+
+ private:
+  struct plans;                          // of earlier runs, kept by the context
+  struct entry {
+    std::shared_ptr<void> kept;          // the expression and its result
+    value (*lower)(const void*, lowering&);
+    void* (*result)(void*);
+    bool typed = false;                  // the type says the structure
+  };
+  struct taker {
+    std::vector<leaf>& leaves;
+    std::vector<std::int64_t>& words;
+    void operator()(const leaf& x, std::string_view, const tensor_type& type) {
+      leaves.push_back(x);
+      detail::each_open_extent(x, type, [&](std::int64_t n) { words.push_back(n); });
+    }
+    void attribute(std::int64_t word) { words.push_back(word); }
+  };
+  template <class E>
+  static constexpr char tag_of = 0;
+  context* where_;
+  std::vector<entry> entries_;
+  std::vector<leaf> leaves_;
+  std::vector<std::int64_t> words_;        // what types leave open, each after its type
+  pass_counters counters_;
+};
+
+}  // namespace lamina

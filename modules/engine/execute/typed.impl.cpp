@@ -1,0 +1,190 @@
+module lamina:execute.typed.impl;
+import :context;
+import :core;
+import :execute;
+import :execute.typed;
+import :expression;
+import :optimize;
+import :program;
+import :shape;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+
+namespace {
+// Calls f with the number of the first leaf that has the memory of each leaf, until that says false.
+template <class F>
+bool each_first_alike(view<const leaf> leaves, F f) {
+  if (leaves.size() <= 8) {
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      std::size_t first = 0;
+      while (leaves[first].data != leaves[i].data) ++first;
+      if (!f(static_cast<std::int64_t>(first))) return false;
+    }
+    return true;
+  }
+  // A table of addresses, twice as large as it need be: a leaf's number + 1.
+  const auto places = std::bit_ceil(2 * leaves.size() + 1);
+  std::uint32_t few[4 * evaluation_site::most_leaves];
+  std::vector<std::uint32_t> many(places > std::size(few) ? places : 0);
+  std::uint32_t* const seen = many.empty() ? few : many.data();
+  std::fill_n(seen, places, 0u);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    auto at = (std::bit_cast<std::uintptr_t>(leaves[i].data) >> 3) * 0x9e3779b97f4a7c15u >> 20 & (places - 1);
+    while (seen[at] && leaves[seen[at] - 1].data != leaves[i].data) at = (at + 1) & (places - 1);
+    if (!seen[at]) seen[at] = static_cast<std::uint32_t>(i + 1);
+    if (!f(static_cast<std::int64_t>(seen[at]) - 1)) return false;
+  }
+  return true;
+}
+
+// The lowest number that no living thread has. It goes from a thread that has ended to a new one under a mutex, so what
+// the first wrote in its places the second may read.
+class thread_number {
+ public:
+  thread_number() {
+    std::lock_guard lock(mutex());
+    auto& all = used();
+    while (mine_ < all.size() && all[mine_]) ++mine_;
+    if (mine_ == all.size()) all.push_back(true);
+    else all[mine_] = true;
+  }
+  ~thread_number() {
+    std::lock_guard lock(mutex());
+    used()[mine_] = false;
+  }
+  static std::size_t get() {
+    thread_local const thread_number number;
+    return number.mine_;
+  }
+
+ private:
+  static std::mutex& mutex() { static auto* m = new std::mutex; return *m; }
+  static std::vector<bool>& used() { static auto* v = new std::vector<bool>; return *v; }
+  std::size_t mine_ = 0;
+};
+}  // namespace
+
+// What a plan depends on: the cases of its context, the words of the evaluation, and which operands are the same memory.
+struct evaluation_site::prepared {
+  const context_cases* special;
+  std::size_t cases;                       // their version
+  std::vector<std::int64_t> words, first_alike;
+  std::vector<std::size_t> leaf_of_input;
+  executor run;
+
+  [[gnu::always_inline]] inline bool serves(const evaluation& e) const {
+    if (special->version() != cases || words.size() != e.words.size()) return false;
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (words[i] != e.words[i]) return false;
+    if (e.each_apart) return true;
+    const std::int64_t *at = first_alike.data(), *end = at + first_alike.size();
+    return each_first_alike(e.leaves, [&](std::int64_t first) { return at != end && *at++ == first; });
+  }
+};
+
+evaluation_site::evaluation_site(std::size_t most) : most_(most) {}
+evaluation_site::~evaluation_site() {
+  for (auto& p : places_) delete p.ready;
+}
+
+// While an executor runs it stands nowhere, so nobody else finds it.
+std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluation& e, context& where, bool known) {
+  if (e.keyed) {
+    std::lock_guard lock(mutex_);
+    for (std::size_t i = resting_.size(); i-- > 0;)
+      if (resting_[i]->serves(e)) {
+        auto p = std::move(resting_[i]);
+        resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
+        return p;
+      }
+  }
+  return known ? nullptr : make(e, where);
+}
+
+void evaluation_site::store(std::unique_ptr<prepared> p, std::size_t thread) {
+  if (thread < places) p = std::unique_ptr<prepared>(std::exchange(places_[thread].ready, p.release()));   // the one used last stays
+  std::lock_guard lock(mutex_);
+  resting_.push_back(std::move(p));
+  if (resting_.size() > most_) resting_.erase(resting_.begin());
+}
+
+std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluation& e, context& where) {
+  auto& special = where.slot<context_cases>();
+  const auto cases = special.version();      // of the list below, or an earlier one: then the next call makes another plan
+  program source;
+  lowering l(source);
+  e.lower(source, l, e.expression);
+  std::vector<shape> shapes;
+  for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
+  auto plan = make_plan(source, shapes, where.isa(), {.cases = special.all(), .merge = e.merge});
+  std::unique_ptr<prepared> p(new prepared{&special, cases, {}, {}, {}, executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
+  if (e.keyed) {
+    p->words.assign(e.words.begin(), e.words.end());
+    if (!e.each_apart) each_first_alike(e.leaves, [&](std::int64_t first) { return p->first_alike.push_back(first), true; });
+    const auto& inputs = source.inputs();
+    p->leaf_of_input.assign(inputs.size(), 0);
+    for (std::size_t i = l.aliases().size(); i-- > 0;) {
+      const auto input = std::find(inputs.begin(), inputs.end(), l.aliases()[i]) - inputs.begin();
+      p->leaf_of_input[static_cast<std::size_t>(input)] = e.order.empty() ? i : e.order[i];
+    }
+  } else {
+    for (std::size_t i = 0; i < l.leaves().size(); ++i) p->run.bind_input(i, l.leaves()[i].data);
+  }
+  return p;
+}
+
+[[gnu::always_inline]] inline std::unique_ptr<evaluation_site::prepared> evaluation_site::take(const evaluation& e, context& where, bool known) {
+  const std::size_t thread = e.keyed ? thread_number::get() : places;
+  std::unique_ptr<prepared> p;
+  if (thread < places && places_[thread].ready && places_[thread].ready->serves(e)) [[likely]]
+    p = std::unique_ptr<prepared>(std::exchange(places_[thread].ready, nullptr));
+  else if (p = find(e, where, known); !p) return p;
+  for (std::size_t i = 0; i < p->leaf_of_input.size(); ++i) p->run.bind_input(i, e.leaves[p->leaf_of_input[i]].data);
+  return p;
+}
+
+[[gnu::always_inline]] inline void evaluation_site::rest(std::unique_ptr<prepared> p) {
+  const auto thread = thread_number::get();
+  if (thread < places && !places_[thread].ready) [[likely]] places_[thread].ready = p.release();
+  else store(std::move(p), thread);
+}
+
+bool evaluation_site::run(const evaluation& e, context& where, view<void* const> results, bool known) {
+  auto p = take(e, where, known);
+  if (!p) return false;
+  for (std::size_t i = 0; i < results.size(); ++i) p->run.bind_output(i, results[i]);
+  p->run.run();
+  if (e.keyed) rest(std::move(p));
+  return true;
+}
+
+}  // namespace detail
+
+// ---- many results in one go -----------------------------------------------------------------------------------------
+
+struct eval_plan::plans {
+  detail::evaluation_site site{16};
+};
+
+void eval_plan::run() {
+  if (entries_.empty()) return;
+  detail::evaluation e{.leaves = leaves_, .words = words_, .expression = &entries_, .merge = true};
+  e.keyed = std::all_of(entries_.begin(), entries_.end(), [](const entry& one) { return one.typed; });
+  e.lower = [](program& p, lowering& l, const void* entries) {
+    for (const auto& one : *static_cast<const std::vector<entry>*>(entries)) p.output("result", one.lower(one.kept.get(), l));
+  };
+  auto& site = where_->slot<plans>().site;
+  auto p = site.take(e, *where_);
+  counters_ = p->run.plan().counters();
+  for (std::size_t i = 0; i < entries_.size(); ++i) p->run.bind_output(i, entries_[i].result(entries_[i].kept.get()));
+  p->run.run();
+  if (e.keyed) site.rest(std::move(p));
+  entries_.clear();
+  leaves_.clear();
+  words_.clear();
+}
+
+}  // namespace lamina
