@@ -2,12 +2,6 @@
 export module lamina:execute;
 import :context;
 import :core;
-import :dtype;
-import :emission;
-import :expression;
-import :expression.data;
-import :gradient;
-import :op;
 import :optimize;
 import :parameter;
 import :plan;

@@ -1,10 +1,7 @@
 module lamina:execute.impl;
 import :context;
 import :core;
-import :dtype;
-import :emission;
 import :execute;
-import :expression;
 import :optimize;
 import :parameter;
 import :plan;

@@ -46,19 +46,19 @@ class evaluation_site {
   ~evaluation_site();
   evaluation_site(const evaluation_site&) = delete;
   evaluation_site& operator=(const evaluation_site&) = delete;
-  /// An executor bound to the operands; null if there is none and only a `known` one is wanted.
+  /// An executor bound to the operands, which nobody else finds until it rests again; null if there is none and only a
+  /// `known` one is wanted.
   std::unique_ptr<prepared> take(const evaluation& e, context& where, bool known = false);
   void rest(std::unique_ptr<prepared> p);
-  /// Takes one, runs it into the results and lets it rest; false if none was known.
+  /// Runs one into the results; false if only a known one is wanted and there is none.
   bool run(const evaluation& e, context& where, view<void* const> results, bool known = false);
 
  private:
-  std::unique_ptr<prepared> find(const evaluation& e, context& where, bool known);
+  std::unique_ptr<prepared> find(const evaluation& e);
   std::unique_ptr<prepared> make(const evaluation& e, context& where);
-  void store(std::unique_ptr<prepared> p, std::size_t thread);
   // The one that each of the first threads used last; a place is touched by its thread alone.
   static constexpr std::size_t places = 16;
-  struct alignas(64) place { prepared* ready = nullptr; };
+  struct alignas(64) place { prepared* ready = nullptr; bool busy = false; };
   place places_[places];
   std::size_t most_;
   std::mutex mutex_;

@@ -83,6 +83,13 @@ struct evaluation_site::prepared {
     const std::int64_t *at = first_alike.data(), *end = at + first_alike.size();
     return each_first_alike(e.leaves, [&](std::int64_t first) { return at != end && *at++ == first; });
   }
+  [[gnu::always_inline]] inline void bind_inputs(const evaluation& e) {
+    for (std::size_t i = 0; i < leaf_of_input.size(); ++i) run.bind_input(i, e.leaves[leaf_of_input[i]].data);
+  }
+  [[gnu::always_inline]] inline void run_into(view<void* const> results) {
+    for (std::size_t i = 0; i < results.size(); ++i) run.bind_output(i, results[i]);
+    run.run();
+  }
 };
 
 evaluation_site::evaluation_site(std::size_t most) : most_(most) {}
@@ -90,25 +97,20 @@ evaluation_site::~evaluation_site() {
   for (auto& p : places_) delete p.ready;
 }
 
-// While an executor runs it stands nowhere, so nobody else finds it.
-std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluation& e, context& where, bool known) {
-  if (e.keyed) {
-    std::lock_guard lock(mutex_);
-    for (std::size_t i = resting_.size(); i-- > 0;)
-      if (resting_[i]->serves(e)) {
-        auto p = std::move(resting_[i]);
-        resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
-        return p;
-      }
+std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluation& e) {
+  if (!e.keyed) return nullptr;
+  if (const auto thread = thread_number::get(); thread < places) {
+    place& mine = places_[thread];
+    if (mine.ready && !mine.busy && mine.ready->serves(e)) return std::unique_ptr<prepared>(std::exchange(mine.ready, nullptr));
   }
-  return known ? nullptr : make(e, where);
-}
-
-void evaluation_site::store(std::unique_ptr<prepared> p, std::size_t thread) {
-  if (thread < places) p = std::unique_ptr<prepared>(std::exchange(places_[thread].ready, p.release()));   // the one used last stays
   std::lock_guard lock(mutex_);
-  resting_.push_back(std::move(p));
-  if (resting_.size() > most_) resting_.erase(resting_.begin());
+  for (std::size_t i = resting_.size(); i-- > 0;)
+    if (resting_[i]->serves(e)) {
+      auto p = std::move(resting_[i]);
+      resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
+      return p;
+    }
+  return nullptr;
 }
 
 std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluation& e, context& where) {
@@ -136,27 +138,37 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
   return p;
 }
 
-[[gnu::always_inline]] inline std::unique_ptr<evaluation_site::prepared> evaluation_site::take(const evaluation& e, context& where, bool known) {
-  const std::size_t thread = e.keyed ? thread_number::get() : places;
-  std::unique_ptr<prepared> p;
-  if (thread < places && places_[thread].ready && places_[thread].ready->serves(e)) [[likely]]
-    p = std::unique_ptr<prepared>(std::exchange(places_[thread].ready, nullptr));
-  else if (p = find(e, where, known); !p) return p;
-  for (std::size_t i = 0; i < p->leaf_of_input.size(); ++i) p->run.bind_input(i, e.leaves[p->leaf_of_input[i]].data);
+std::unique_ptr<evaluation_site::prepared> evaluation_site::take(const evaluation& e, context& where, bool known) {
+  auto p = find(e);
+  if (!p && !known) p = make(e, where);
+  if (p) p->bind_inputs(e);
   return p;
 }
 
-[[gnu::always_inline]] inline void evaluation_site::rest(std::unique_ptr<prepared> p) {
-  const auto thread = thread_number::get();
-  if (thread < places && !places_[thread].ready) [[likely]] places_[thread].ready = p.release();
-  else store(std::move(p), thread);
+void evaluation_site::rest(std::unique_ptr<prepared> p) {
+  // The one used last stays with its thread.
+  if (const auto thread = thread_number::get(); thread < places && !places_[thread].busy) {
+    p = std::unique_ptr<prepared>(std::exchange(places_[thread].ready, p.release()));
+    if (!p) return;
+  }
+  std::lock_guard lock(mutex_);
+  resting_.push_back(std::move(p));
+  if (resting_.size() > most_) resting_.erase(resting_.begin());
 }
 
 bool evaluation_site::run(const evaluation& e, context& where, view<void* const> results, bool known) {
+  if (const auto thread = e.keyed ? thread_number::get() : places; thread < places) {
+    place& mine = places_[thread];
+    if (mine.ready && !mine.busy && mine.ready->serves(e)) [[likely]] {
+      struct leave { bool& busy; ~leave() { busy = false; } } when_done{mine.busy = true};
+      mine.ready->bind_inputs(e);
+      mine.ready->run_into(results);
+      return true;
+    }
+  }
   auto p = take(e, where, known);
   if (!p) return false;
-  for (std::size_t i = 0; i < results.size(); ++i) p->run.bind_output(i, results[i]);
-  p->run.run();
+  p->run_into(results);
   if (e.keyed) rest(std::move(p));
   return true;
 }
