@@ -79,7 +79,7 @@ class Run:
 
 def problems():
     """What runs for each number."""
-    import lenet, sizes, steady
+    import debug, lenet, sizes, steady
     return {
         1: lambda run: run.kernel("sgemm", ["avx512"]),
         2: lambda run: run.kernel("sgemm", ["avx2"]),
@@ -93,6 +93,7 @@ def problems():
         20: steady.overheads,
         22: sizes.program_size,
         26: sizes.rebuild,
+        27: debug.run,
         28: steady.steady_state,
         29: steady.metann,
     }

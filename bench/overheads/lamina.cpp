@@ -1,6 +1,7 @@
 // Our small calls.
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,24 @@ struct bound_network {
     run->bind_output(0, out.writable().data());
   }
 };
+/// A net that is put together at run time: 21 small operations in a row.
+struct run_time_net {
+  static constexpr int layers = 7, operations = 3 * layers;
+  matrix<float> in{{1, 2, 3, 4}}, weights = left, bias{{1, 0, 1, 0}}, out{{0, 0, 0, 0}};
+  std::optional<executor> run;
+  run_time_net() {
+    program p;
+    value h = p.input("x", {dtype::float32, {1, 4}});
+    const value w = p.input("w", {dtype::float32, {4, 4}}), b = p.input("b", {dtype::float32, {1, 4}});
+    for (int i = 0; i < layers; ++i) h = relu(matmul(h, w) + b);
+    p.output("y", h);
+    const shape extents[] = {in.shape(), weights.shape(), bias.shape()};
+    run.emplace(make_plan(p, extents, target_isa()), nullptr);
+    const void* const inputs[] = {in.data().data(), weights.data().data(), bias.data().data()};
+    void* const outputs[] = {out.writable().data()};
+    run->run(inputs, outputs);
+  }
+};
 /// The kernels of a plan on memory of their own, as a program written by hand would call them.
 struct hand_bound {
   explicit hand_bound(const plan& p) : arguments(p.arguments().size() + 64), scratch(p.scratch_bytes() + 64) {
@@ -65,6 +84,10 @@ bound_network& network() {
   static bound_network n;
   return n;
 }
+run_time_net& small_net() {
+  static run_time_net n;
+  return n;
+}
 
 }  // namespace
 
@@ -79,6 +102,8 @@ void formula_small() { multiply_add(left, right, result); }
 
 void run_small_steps() { network().run->run(); }
 long small_steps() { return static_cast<long>(network().run->plan().steps().size()); }
+void run_small_net() { small_net().run->run(); }
+long small_net_operations() { return run_time_net::operations; }
 void call_small_kernels() {
   static hand_bound kernels(network().run->plan());
   kernels.call(std::make_index_sequence<small_layers>());

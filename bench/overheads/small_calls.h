@@ -12,5 +12,8 @@ void run_small_steps();
 long small_steps();
 /// The same kernels with arguments of the same form, called one after the other without the executor.
 void call_small_kernels();
+/// One run of a program of small operations made at run time, and how many they are.
+void run_small_net();
+long small_net_operations();
 
 }  // namespace bench::overheads
