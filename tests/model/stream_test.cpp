@@ -1,7 +1,10 @@
 // Streams: position by position what the whole sequence gives, whatever the block; steady; and what cannot be streamed.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -23,6 +26,26 @@ struct mean_over_time {
 };
 inline constexpr auto averaged = sequential(nn::linear{3, 5}, mean_over_time{});
 inline constexpr auto weighted = sequential(nn::linear{3, 5}, nn::softmax{.axis = 0});
+
+// Convolutions along time that see no later position: the library's own, and one behind a pad.
+template <std::int64_t In, std::int64_t Out, std::int64_t Dilation>
+constexpr nn::conv1d causal{.in_channels = In, .out_channels = Out, .dilation = Dilation, .causal = true};
+inline constexpr auto tcn = sequential(causal<3, 8, 1>, nn::relu{}, causal<8, 8, 2>, nn::relu{}, causal<8, 8, 4>, nn::relu{},
+                                       nn::transpose{}, nn::linear{8, 2}, nn::transpose{});
+inline constexpr auto padded = sequential(nn::pad{.before = 6}, nn::conv1d{.in_channels = 3, .out_channels = 4, .kernel = 4, .dilation = 2},
+                                          nn::tanh{}, nn::pad{.before = 1, .value = 0.5}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel = 2});
+inline constexpr auto residual = sequential(causal<3, 4, 1>, nn::residual{sequential(causal<4, 4, 2>, nn::relu{}, causal<4, 4, 1>)},
+                                            nn::conv1d{.in_channels = 4, .out_channels = 4, .kernel = 1, .groups = 2, .causal = true});
+inline constexpr auto both_kinds = sequential(causal<3, 6, 2>, nn::relu{}, nn::permute{axes(2, 0, 1)}, nn::gru{6, 5}, nn::permute{axes(1, 2, 0)},
+                                              causal<5, 3, 3>, nn::permute{axes(2, 0, 1)}, nn::lstm{3, 4}, nn::permute{axes(1, 2, 0)});
+inline constexpr auto delayed = sequential(nn::pad{.before = 3}, nn::slice{.start = 1, .stop = -2, .axis = 2});
+inline constexpr auto sees_later = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 1});
+inline constexpr auto pads_behind = sequential(nn::pad{.after = 2}, nn::conv1d{.in_channels = 3, .out_channels = 4});
+inline constexpr auto skips = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .stride = 2, .causal = true});
+inline constexpr auto uncut = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 2}, nn::relu{});
+inline constexpr auto tail_again = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 2}, nn::slice{.start = 2, .axis = 2});
+inline constexpr auto given_state = topology(sublayer<"gru">(nn::gru{.input_size = 3, .hidden_size = 4, .states = true}), connect<"x", "gru.input">,
+                                             connect<"start", "gru.h0">, connect<"gru.output", "y">, connect<"gru.hn", "last">);
 
 tensor<float, extents<dyn, 1, 3>> sequence(std::int64_t turns) {
   tensor<float, extents<dyn, 1, 3>> x(turns);
@@ -60,6 +83,43 @@ void equals_the_whole(Net& net, auto factory, std::int64_t turns, std::size_t wi
   }
 }
 
+// The same for nets over [1, channels, T].
+template <const auto& Net, std::int64_t Channels>
+void causal_equals_the_whole(std::int64_t turns) {
+  using in_type = input<1, Channels, "T">;
+  model<Net, in_type> net({.seed = 5});
+  tensor<float, extents<1, Channels, dyn>> x(turns);
+  auto d = x.writable();
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 37 % 23)) / 11.f - 1.f;
+  auto whole = net(x);
+  const std::int64_t width = whole.shape().at(1);
+  for (std::int64_t block : {1, 2, 8}) {
+    auto s = stream(reference_factory<Net, in_type>(net).create(), {.block = block});
+    std::vector<float> in(static_cast<std::size_t>(Channels * block)), out(static_cast<std::size_t>(width * block));
+    for (int round = 0; round < 2; ++round) {
+      double worst = 0;
+      for (std::int64_t t = 0; t < turns; t += block) {
+        for (std::int64_t c = 0; c < Channels; ++c)
+          for (std::int64_t b = 0; b < block; ++b) in[static_cast<std::size_t>(c * block + b)] = x.data()[static_cast<std::size_t>(c * turns + t + b)];
+        BOOST_TEST(s.step(in, out));
+        for (std::int64_t c = 0; c < width; ++c)
+          for (std::int64_t b = 0; b < block; ++b)
+            worst = std::max(worst, std::abs(static_cast<double>(out[static_cast<std::size_t>(c * block + b)]) -
+                                             static_cast<double>(whole.data()[static_cast<std::size_t>(c * turns + t + b)])));
+      }
+      BOOST_CHECK_MESSAGE(worst < 1e-6, "block " << block << ": off by " << worst);
+      s.reset();
+    }
+  }
+}
+template <const auto& Net>
+std::string refusal() {
+  return message_of([] {
+    model<Net, input<1, 3, "T">> net;
+    stream(reference_factory<Net, input<1, 3, "T">>(net).create());
+  });
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(streams)
@@ -70,6 +130,29 @@ BOOST_AUTO_TEST_CASE(a_stream_gives_what_the_whole_sequence_gives) {
   equals_the_whole(net, reference_factory<voice, input<"T", 1, 3>>(net), 12, 2);
   model<gates, input<"T", 1, 3>> second({.seed = 4});
   equals_the_whole(second, reference_factory<gates, input<"T", 1, 3>>(second), 8, 4);
+}
+
+BOOST_AUTO_TEST_CASE(causal_convolutions) {
+  causal_equals_the_whole<tcn, 3>(32);
+  causal_equals_the_whole<padded, 3>(24);
+  causal_equals_the_whole<residual, 3>(16);
+  causal_equals_the_whole<both_kinds, 3>(16);
+  causal_equals_the_whole<delayed, 3>(16);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_that_see_later_positions) {
+  BOOST_TEST(refusal<sees_later>() == "sublayer `0` (conv1d): stream: `conv2d`: reads later positions, or not every one; pad on the left alone");
+  BOOST_TEST(refusal<pads_behind>() == "sublayer `0` (pad): stream: `pad`: pads after the last position");
+  BOOST_TEST(refusal<skips>() == "sublayer `0` (conv1d): stream: `slice`: leaves positions out");
+  BOOST_TEST(refusal<uncut>() == "sublayer `1` (relu): stream: `relu`: its result is no sequence of the same length");
+  BOOST_TEST(refusal<tail_again>() == "sublayer `1` (slice): stream: `slice`: takes positions that are counted from the first or the last one");
+}
+
+BOOST_AUTO_TEST_CASE(a_first_state_that_an_input_gives) {
+  model<given_state, input<"T", 1, 3>, input<1, 1, 4>> net;
+  BOOST_TEST(message_of([&] { stream(reference_factory<given_state, input<"T", 1, 3>, input<1, 1, 4>>(net).create()); }) ==
+             "sublayer `gru` (gru): stream: `scan`: its first state is read from input `start`, and a stream keeps its state itself: take a net "
+             "that begins with a state of its own");
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_span_runs_nothing) {

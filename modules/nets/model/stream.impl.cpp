@@ -9,6 +9,7 @@ import :op.linear;
 import :op.nn;
 import :op.reduce;
 import :op.shape;
+import :op.tile;
 import :program;
 import :reference;
 import :shape;
@@ -117,6 +118,7 @@ class stream_maker {
     values_.resize(p_.nodes().size());
     varies_.resize(p_.nodes().size());
     depends_.resize(p_.nodes().size());
+    behind_.resize(p_.nodes().size());
     for (auto i : p_.inputs()) {
       const node& n = p_.at(i);
       values_[static_cast<std::size_t>(i)] = {made_.block->input(n.name, n.results[0])};
@@ -165,10 +167,20 @@ class stream_maker {
     return k < carries && time_of(type(n.inputs[carries]).dims).axis == 0;
   }
 
-  // A memory: an input of the block, whose value after it is `next`.
-  value remember(const tensor_type& t) {
+  // A memory: an input of the block, whose value after it is `next`. It begins as a value of the net, or as zeros.
+  value remember(const tensor_type& t, std::optional<value_id> first) {
+    first_.push_back(first);
     made_.memories.push_back(t);
     return made_.block->input("memory", t);
+  }
+  // A block behind the positions before it, as many as a net reaches back to.
+  value with_history(const value& block, tensor_type t, int axis, std::int64_t count, std::optional<value_id> first) {
+    t.dims[axis] = dim(count);
+    value memory = remember(t, first);
+    value parts[] = {memory, block};
+    value all = apply_all<op::concat>(axis_attributes{axis}, view<const value>(parts, 2));
+    next_.push_back(slice(all, {.start = -count, .axis = axis}));
+    return all;
   }
 
   void copy(std::int32_t i) {
@@ -191,8 +203,17 @@ class stream_maker {
     }
     made_.block->path = n.path;
     if (n.op->name == "scan") return copy_scan(n, at);
-    if (varies_[at] && read_[at]) check(n, types_[at]);
-    if (n.op->name == "pad" && varies_[at] && time_of(types_[at][0].dims).history) return copy_pad(n, at);
+    find_behind(n, at);
+    if (varies_[at] && read_[at]) check(n, at);
+    if (varies_[at]) {
+      const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
+      if (n.op->name == "pad" && out.history > in.history) return copy_pad(n, at);
+      if (n.op->name == "conv2d" && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at);
+      if (n.op->name == "slice" && behind(n.inputs[0]) && !behind_[at]) {
+        values_[at] = {moved(n.inputs[0])};
+        return;
+      }
+    }
     add(n, at, operands(n));
   }
   std::vector<value> operands(const node& n) const {
@@ -203,6 +224,34 @@ class stream_maker {
   void add(const node& n, std::size_t at, const std::vector<value>& in) {
     value_id id = made_.block->add(*n.op, n.attributes, in, n.subprograms);
     for (std::size_t r = 0; r < n.results.size(); ++r) values_[at].emplace_back(made_.block.get(), value_id{id.node, static_cast<std::int32_t>(r)});
+  }
+
+  // How many results stand behind those of the last position, which padding on both sides brings: a block has none.
+  std::int64_t behind(value_id v) const { return behind_[static_cast<std::size_t>(v.node)]; }
+  void find_behind(const node& n, std::size_t at) {
+    for (auto v : n.inputs) behind_[at] = std::max(behind_[at], behind(v));
+    if (!behind_[at]) return;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (reads(n, k) && varies_[static_cast<std::size_t>(n.inputs[k].node)] && behind(n.inputs[k]) != behind_[at])
+        refuse(n, "brings positions together with what stands behind them");
+    if (n.op->name != "slice") return;
+    const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
+    if (time_of(types_[at][0].dims).history == 0 && a.start == 0 && a.step == 1) behind_[at] = 0;
+  }
+  // A convolution along one of its axes: what it is padded by, and what it reaches over.
+  struct window { std::int64_t stride, padding, reach; };
+  window along(const node& n, int axis) const {
+    const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
+    const std::int64_t size = type(n.inputs[1]).dims.at(axis) - 1;
+    return axis == 2 ? window{a.stride.h, a.padding.h, size * a.dilation.h} : window{a.stride.w, a.padding.w, size * a.dilation.w};
+  }
+  const std::string& input_below(value_id v) const {
+    for (const node* n = &p_.at(v);;) {
+      if (n->kind == node_kind::input) return n->name;
+      std::size_t k = 0;
+      while (!reads(*n, k) || !depends_[static_cast<std::size_t>(n->inputs[k].node)]) ++k;
+      n = &p_.at(n->inputs[k]);
+    }
   }
 
   // What a scan carries is remembered.
@@ -221,12 +270,14 @@ class stream_maker {
     }
     if (!walks) return add(n, at, operands(n));
     if (a.reverse) refuse(n, "walks from the last position to the first");
+    for (std::size_t k = 0; k < carries; ++k)
+      if (depends_[static_cast<std::size_t>(n.inputs[k].node)]) {
+        text t("its first state is read from input `");
+        t << input_below(n.inputs[k]) << "`, and a stream keeps its state itself: take a net that begins with a state of its own";
+        refuse(n, t.view());
+      }
     auto in = operands(n);
-    std::vector<value> before;
-    for (std::size_t k = 0; k < carries; ++k) {
-      first_.push_back(n.inputs[k]);
-      in[k] = remember(type(n.inputs[k]));
-    }
+    for (std::size_t k = 0; k < carries; ++k) in[k] = remember(type(n.inputs[k]), n.inputs[k]);
     add(n, at, in);
     for (std::size_t k = 0; k < carries; ++k) next_.push_back(values_[at][k]);
     varies_[at] = 1;
@@ -235,22 +286,26 @@ class stream_maker {
   // The positions that padding stands for are those before the block.
   void copy_pad(const node& n, std::size_t at) {
     auto t = time_of(types_[at][0].dims);
-    tensor_type before = types_[at][0];
-    before.dims[t.axis] = dim(t.history);
-    first_.push_back(value_id{static_cast<std::int32_t>(at), 0});
-    value memory = remember(before);
-    value parts[] = {memory, moved(n.inputs[0])};
-    value all = apply_all<op::concat>(axis_attributes{t.axis}, view<const value>(parts, 2));
-    next_.push_back(slice(all, {.start = -t.history, .axis = t.axis}));
-    values_[at] = {all};
+    values_[at] = {with_history(moved(n.inputs[0]), types_[at][0], t.axis, t.history, value_id{static_cast<std::int32_t>(at), 0})};
+  }
+  // A convolution that pads its input by all that it reaches over: on the left stand the positions before the block; of
+  // what padding on the right gives there is nothing.
+  void copy_padded(const node& n, std::size_t at) {
+    const tensor_type& x = type(n.inputs[0]);
+    const int axis = time_of(x.dims).axis;
+    auto a = *static_cast<const conv2d_attributes*>(n.attributes.get());
+    (axis == 2 ? a.padding.h : a.padding.w) = 0;
+    behind_[at] = along(n, axis).padding;
+    values_[at] = {apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, behind_[at], {}), moved(n.inputs[1]))};
   }
 
   // That a position of the results reads no later one of the operands.
-  void check(const node& n, const std::vector<tensor_type>& results) const {
+  void check(const node& n, std::size_t at) const {
+    const auto& results = types_[at];
     const std::string_view name = n.op->name;
     auto out = time_of(results[0].dims);
     if (out.several) refuse(n, "compares positions with each other");
-    if (out.axis < 0) refuse(n, "puts all positions together");
+    if (out.axis < 0) refuse(n, name == "slice" ? "leaves positions out" : "puts all positions together");
     const bool pointwise = n.op->map || name == "cast" || name == "broadcast_like";
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (!reads(n, k) || !varies_[static_cast<std::size_t>(n.inputs[k].node)]) continue;
@@ -268,16 +323,25 @@ class stream_maker {
       } else if (name == "softmax" || name == "log_softmax") {
         if (detail::normal_axis(static_cast<const softmax_attributes*>(n.attributes.get())->axis, s.rank) == in.axis) refuse(n, "compares positions with each other");
       } else if (name == "conv2d") {
-        const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
-        bool rows = in.axis == 2;
-        if ((rows ? a.stride.h : a.stride.w) != 1 || (rows ? a.padding.h : a.padding.w) != 0 || in.axis < 2) refuse(n, "reads later positions, or not every one; pad on the left alone");
+        if (k != 0) refuse(n, "multiplies positions with each other");
+        const bool apart = in.axis >= 2 && along(n, in.axis).stride == 1;
+        const std::int64_t padding = apart ? along(n, in.axis).padding : 0;
+        if (!apart || (padding && (in.history || padding != along(n, in.axis).reach)) || behind(n.inputs[0]))
+          refuse(n, "reads later positions, or not every one; pad on the left alone");
       } else if (name == "lstm_gates" || name == "gru_gates") {
         if (in.axis != 0) refuse(n, "mixes positions");
       } else if (name == "gather") {
         if (k == 0) refuse(n, "looks up positions");
       } else if (name == "pad") {
-        if (in.history || out.axis != in.axis) refuse(n, "pads after the last position");
-      } else if (name.starts_with("reduce_") || name == "argmax" || name == "permute" || name == "slice" || name == "concat" || name == "layer_norm" || name == "rms_norm" || name == "concat_part") {
+        const auto& a = *static_cast<const pad_attributes*>(n.attributes.get());
+        if (detail::normal_axis(a.axis, s.rank) != in.axis) continue;
+        if (a.after || in.history) refuse(n, a.after ? "pads after the last position" : "pads what reaches back already");
+      } else if (name == "slice") {
+        const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
+        if (detail::normal_axis(a.axis, s.rank) != in.axis || (behind(n.inputs[0]) && !behind_[at])) continue;
+        const bool to_the_end = a.stop < 0 || a.stop >= s.at(in.axis);
+        if (behind(n.inputs[0]) || a.start < 0 || !to_the_end || a.step != 1) refuse(n, "takes positions that are counted from the first or the last one");
+      } else if (name.starts_with("reduce_") || name == "argmax" || name == "permute" || name == "concat" || name == "layer_norm" || name == "rms_norm" || name == "concat_part") {
         if (in.history != out.history) refuse(n, "mixes positions");
         if ((name == "layer_norm" || name == "rms_norm") && in.axis == s.rank - 1) refuse(n, "compares positions with each other");
       } else refuse(n, "it is not known that it leaves positions apart");
@@ -301,10 +365,15 @@ class stream_maker {
       }
     }
     for (std::size_t k = 0; k < first_.size(); ++k) {
-      value v = made[static_cast<std::size_t>(first_[k].node)][static_cast<std::size_t>(first_[k].result)];
-      const node& n = p_.at(first_[k]);
+      if (!first_[k]) {
+        p.output("first", p.constant(any_tensor(made_.memories[k])));
+        continue;
+      }
+      const value_id from = *first_[k];
+      value v = made[static_cast<std::size_t>(from.node)][static_cast<std::size_t>(from.result)];
+      const node& n = p_.at(from);
       if (n.kind == node_kind::operation && n.op->name == "pad") {       // its first positions are nothing but padding
-        auto t = time_of(type(first_[k]).dims);
+        auto t = time_of(type(from).dims);
         v = slice(v, {.start = 0, .stop = t.history, .axis = t.axis});
       }
       p.output("first", v);
@@ -317,7 +386,8 @@ class stream_maker {
   std::vector<std::vector<tensor_type>> types_;
   std::vector<std::vector<value>> values_;
   std::vector<char> varies_, depends_, read_;       // reads positions; reads any input; is computed
-  std::vector<value_id> first_;
+  std::vector<std::int64_t> behind_;
+  std::vector<std::optional<value_id>> first_;
   std::vector<value> next_;
 };
 
