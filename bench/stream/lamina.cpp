@@ -1,4 +1,4 @@
-// Our streams: recurrent nets and small perceptrons, one sample in, one out.
+// Our streams: recurrent nets, small perceptrons and causal convolutions, one sample in, one out.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,10 +17,14 @@ template <std::int64_t Hidden>
 inline constexpr auto gru_net = sequential(nn::gru{.input_size = 1, .hidden_size = Hidden}, nn::linear{.in = Hidden, .out = 1});
 inline constexpr auto perceptron = sequential(nn::linear{.in = 16, .out = 32}, nn::tanh{}, nn::linear{.in = 32, .out = 32}, nn::tanh{}, nn::linear{.in = 32, .out = 1});
 
-template <const auto& Net, std::int64_t Width>
+template <std::int64_t In, std::int64_t Dilation>
+inline constexpr nn::conv1d causal{.in_channels = In, .out_channels = 16, .dilation = Dilation, .causal = true};
+inline constexpr auto tcn = sequential(causal<1, 1>, nn::relu{}, causal<16, 2>, nn::relu{}, causal<16, 4>, nn::relu{}, nn::transpose{}, nn::linear{16, 1});
+
+template <const auto& Net, std::int64_t Width, class In = input<"T", 1, Width>>
 void step() {
-  using factory = reference_factory<Net, input<"T", 1, Width>>;
-  static auto served = stream(factory(model<Net, input<"T", 1, Width>>({.seed = 1})).create());
+  using factory = reference_factory<Net, In>;
+  static auto served = stream(factory(model<Net, In>({.seed = 1})).create());
   static std::vector<float> in(static_cast<std::size_t>(Width), 0.3f), out(1);
   served.step(std::span<const float>(in), out);
 }
@@ -34,6 +38,7 @@ const problem problems[] = {
     {"LSTM 32", 178, &step<lstm_net<32>, 1>}, {"LSTM 64", 695, &step<lstm_net<64>, 1>}, {"GRU 8", 38, &step<gru_net<8>, 1>},
     {"GRU 16", 50, &step<gru_net<16>, 1>},   {"GRU 24", 95, &step<gru_net<24>, 1>},   {"GRU 64", 491, &step<gru_net<64>, 1>},
     {"MLP 16-32-32-1", 60, &step<perceptron, 16>},
+    {"TCN 16", 0, &step<tcn, 1, input<1, 1, "T">>},
 };
 const int problem_count = static_cast<int>(sizeof problems / sizeof *problems);
 
