@@ -49,18 +49,17 @@ struct test_scope {
   template <class L, class... V>
   value operator()(std::string_view name, const L& layer, const V&... in) const {
     test_scope inner{owner, element, asked, given, path + std::string(name) + "."};
-    return layer.forward(inner, in...);
+    const value inputs[] = {in...};
+    value out;
+    lamina::detail::run_layer(inner, layer, view<const value>(inputs, sizeof...(in)), view<value>(&out, 1));
+    return out;
   }
 };
 template <class L>
 value forward(test_scope& s, const L& layer, const std::vector<value>& x, std::size_t ports) {
-  if constexpr (requires { L::inputs(); }) {
-    if constexpr (L::inputs().size() == 3) return layer.forward(s, x[0], x[1], x[2]);
-    else return layer.forward(s, x[0], x[1]);
-  } else {
-    BOOST_TEST(ports == 1u);
-    return layer.forward(s, x[0]);
-  }
+  value y;
+  lamina::detail::run_layer(s, layer, view<const value>(x.data(), ports), view<value>(&y, 1));
+  return y;
 }
 template <class L>
 parameters names_of(const L& layer, const std::vector<shape>& in) {
@@ -244,6 +243,42 @@ BOOST_AUTO_TEST_CASE(a_causal_layer_does_not_see_what_follows) {
   for (std::size_t i = 12; i < 20; ++i) BOOST_TEST(before.values[i] != after.values[i]);
 }
 
+// A mask of the lower triangle, as bool or as numbers that are added, is what `causal` means; one that hides the last key of
+// sample 1 is a shorter memory.
+BOOST_AUTO_TEST_CASE(masks_are_ports) {
+  const numbers triangle{1, 0, 0, 1, 1, 0, 1, 1, 1};
+  numbers added;
+  for (double v : triangle) added.push_back(v > 0 ? 0 : -1e30);
+  const array masks[] = {array_of(dtype::boolean, {3, 3}, triangle), array_of(dtype::float64, {1, 1, 3, 3}, added)};
+  for (const auto& m : masks) {
+    numbered own(nn::self_attention{.features = 4, .heads = 2, .mask = true}, {{2, 3, 4}, m.shape()});
+    own.in[1] = m;
+    near(own.run(), attention_by_hand(own, "", own.in[0].values, own.in[0].values, 2, 4, 2, true));
+    numbered encoder(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .mask = true}, {{2, 3, 4}, m.shape()});
+    encoder.in[1] = m;
+    numbered causal(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .causal = true}, one);
+    causal.in.assign(1, encoder.in[0]);
+    causal.in.insert(causal.in.end(), encoder.in.begin() + 2, encoder.in.end());
+    near(encoder.run(), causal.run().values);
+  }
+  const array without_last = array_of(dtype::boolean, {1, 1, 1, 5}, {1, 1, 1, 1, 0});
+  numbered other(nn::multi_head_attention{.features = 4, .heads = 2, .mask = true}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}, {1, 1, 1, 5}});
+  other.in[2].values = other.in[1].values;
+  other.in[3] = without_last;
+  numbers memory;
+  for (std::size_t i = 0; i < 40; ++i)
+    if (i % 20 < 16) memory.push_back(other.in[1].values[i]);
+  near(other.run(), attention_by_hand(other, "", other.in[0].values, memory, 2, 4, 2, false));
+  numbered decoder(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6, .mask = true}, {{2, 3, 4}, {2, 5, 4}, {1, 1, 1, 5}});
+  decoder.in[2] = without_last;
+  numbered shorter(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6}, {{2, 3, 4}, {2, 4, 4}});
+  shorter.in.assign({decoder.in[0], array_of(dtype::float64, {2, 4, 4}, {})});
+  for (std::size_t i = 0; i < 40; ++i)
+    if (i % 20 < 16) shorter.in[1].values.push_back(decoder.in[1].values[i]);
+  shorter.in.insert(shorter.in.end(), decoder.in.begin() + 3, decoder.in.end());
+  near(decoder.run(), shorter.run().values);
+}
+
 BOOST_AUTO_TEST_CASE(rows_of_a_table) {
   const array ids = array_of(dtype::int64, {2, 2}, {2, 0, 2, 1}), table = real({3, 4}, 1);
   const auto embedded = [](const auto& x) {
@@ -261,6 +296,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_layers) {
   checked("encoder layer", numbered(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .causal = true}, {{1, 3, 4}}));
   checked("encoder layer, norm first", numbered(nn::transformer_encoder_layer{.features = 2, .heads = 1, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true}, {{2, 2, 2}}));
   checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {{1, 3, 4}, {1, 2, 4}}));
+  checked("attention with a mask of numbers", numbered(nn::self_attention{.features = 4, .heads = 2, .mask = true}, {{2, 3, 4}, {2, 1, 3, 3}}));
+  checked("attention to others with a mask", numbered(nn::multi_head_attention{.features = 2, .heads = 1, .mask = true}, {{1, 2, 2}, {1, 3, 2}, {1, 3, 2}, {2, 3}}));
   checked("swiglu", numbered(nn::swiglu{4, 3}, one));
   checked("group_norm", numbered(nn::group_norm{2, 4}, {{2, 4, 3}}));
   checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.features = 2, .affine = true}, {{2, 2, 3}}));

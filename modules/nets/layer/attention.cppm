@@ -45,8 +45,8 @@ struct heads_of {
   constexpr auto split(const auto& x) const {
     return lamina::permute(lamina::reshape(x, shape{x.shape()[0], x.shape()[1], heads, depth()}), axes(0, 2, 1, 3));
   }
-  constexpr auto attend(auto& s, const auto& q, const auto& k, const auto& v) const {
-    auto y = lamina::permute(lamina::attention(split(q), split(k), split(v), {.causal = causal}), axes(0, 2, 1, 3));
+  constexpr auto attend(auto& s, const auto& q, const auto& k, const auto& v, const auto&... mask) const {
+    auto y = lamina::permute(lamina::attention(split(q), split(k), split(v), mask..., {.causal = causal}), axes(0, 2, 1, 3));
     auto rows = lamina::reshape(y, shape{y.shape()[0], y.shape()[1], features});
     return s("out_proj", linear{.in = features, .out = features, .bias = bias}, rows);
   }
@@ -57,20 +57,29 @@ struct heads_of {
 };
 }  // namespace detail
 
+// A `mask` adds a port of that name, which broadcasts to [N, heads, T, S]: bool, where true is seen, or numbers that are added
+// to the scores. The weights of attention are not dropped out.
+
 /// Attention of a sequence to itself, by several heads; torch.nn.MultiheadAttention with one input for all three.
 /// Shapes:  x [N, T, features] -> the same; in_proj_weight [3 features, features], in_proj_bias [3 features],
 ///          out_proj.weight [features, features], out_proj.bias [features].
-/// `causal`: a position sees itself and those before it. The weights of attention are not dropped out.
+/// `causal`: a position sees itself and those before it. `mask`: a port of bool or numbers for [N, heads, T, T].
 export struct self_attention {
+  static constexpr bool has_forward_ports = true;
   std::int64_t features = 0, heads = 1;
-  bool bias = true, causal = false;
+  bool bias = true, causal = false, mask = false;
 
-  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("self_attention", x, why); }
-  constexpr auto forward(auto& s, const auto& x) const {
+  constexpr view<const label> inputs() const { return mask ? view<const label>(ports<"input", "mask">) : view<const label>(ports<"input">); }
+  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("self_attention", {x.data(), 1}, why); }
+  template <class S, class V>
+  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+    out[0] = mask ? forward(s, in[0], in[1]) : forward(s, in[0]);
+  }
+  constexpr auto forward(auto& s, const auto& x, const auto&... seen) const {
     const auto p = parts();
     auto all = lamina::matmul(x, p.weight(s), {.transpose_b = true});
     auto shifted = bias ? all + p.shift(s) : all;
-    return p.attend(s, p.third(shifted, 0, -1), p.third(shifted, 1, -1), p.third(shifted, 2, -1));
+    return p.attend(s, p.third(shifted, 0, -1), p.third(shifted, 1, -1), p.third(shifted, 2, -1), seen...);
   }
 
  private:
@@ -79,21 +88,28 @@ export struct self_attention {
 
 /// Attention of one sequence to another; torch.nn.MultiheadAttention.
 /// Shapes:  query [N, T, features], key and value [N, S, features] -> [N, T, features]; parameters as `self_attention`.
-/// `causal`: the last query sees every key, each earlier one a key less.
+/// `causal`: the last query sees every key, each earlier one a key less. `mask`: a port for [N, heads, T, S].
 export struct multi_head_attention {
+  static constexpr bool has_forward_ports = true;
   std::int64_t features = 0, heads = 1;
-  bool bias = true, causal = false;
+  bool bias = true, causal = false, mask = false;
 
-  static constexpr view<const label> inputs() { return ports<"query", "key", "value">; }
-  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("multi_head_attention", x, why); }
-  constexpr auto forward(auto& s, const auto& query, const auto& key, const auto& value) const {
+  constexpr view<const label> inputs() const {
+    return mask ? view<const label>(ports<"query", "key", "value", "mask">) : view<const label>(ports<"query", "key", "value">);
+  }
+  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("multi_head_attention", {x.data(), 3}, why); }
+  template <class S, class V>
+  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+    out[0] = mask ? forward(s, in[0], in[1], in[2], in[3]) : forward(s, in[0], in[1], in[2]);
+  }
+  constexpr auto forward(auto& s, const auto& query, const auto& key, const auto& value, const auto&... seen) const {
     const auto p = parts();
     auto weight = p.weight(s);
     auto project = [&](const auto& x, std::int64_t part) { return lamina::matmul(x, p.third(weight, part, 0), {.transpose_b = true}); };
-    if (!bias) return p.attend(s, project(query, 0), project(key, 1), project(value, 2));
+    if (!bias) return p.attend(s, project(query, 0), project(key, 1), project(value, 2), seen...);
     auto shift = p.shift(s);
     auto shifted = [&](const auto& x, std::int64_t part) { return project(x, part) + p.third(shift, part, 0); };
-    return p.attend(s, shifted(query, 0), shifted(key, 1), shifted(value, 2));
+    return p.attend(s, shifted(query, 0), shifted(key, 1), shifted(value, 2), seen...);
   }
 
  private:
@@ -129,18 +145,24 @@ constexpr auto feed_forward(auto& s, const auto& x, std::int64_t features, std::
 /// around it. Normalised after each sum, or before each part (`norm_first`).
 /// Shapes:  x [N, T, features] -> the same; self_attn.*, linear1.* [feedforward, features], linear2.*, norm1.*, norm2.*
 ///          as torch.nn.TransformerEncoderLayer has them.
+/// `mask`: a port of bool or numbers for [N, heads, T, T], as of `self_attention`.
 export struct transformer_encoder_layer {
   std::int64_t features = 0, heads = 1, feedforward = 2048;
   double dropout = 0.1;
   feedforward_activation activation = feedforward_activation::relu;
   double epsilon = 1e-5;
-  bool norm_first = false, bias = true, causal = false;
+  bool norm_first = false, bias = true, causal = false, mask = false;
 
-  constexpr auto forward(auto& s, const auto& x) const {
+  static constexpr bool has_forward_ports = true;
+  constexpr view<const label> inputs() const { return mask ? view<const label>(ports<"input", "mask">) : view<const label>(ports<"input">); }
+  template <class S, class V>
+  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+    out[0] = mask ? forward(s, in[0], in[1]) : forward(s, in[0]);
+  }
+  constexpr auto forward(auto& s, const auto& x, const auto&... shown) const {
     const layer_norm norm{.features = {features}, .epsilon = epsilon, .bias = bias};
-    const auto seen = [&](const auto& v) {
-      return s("dropout1", nn::dropout{dropout}, s("self_attn", self_attention{features, heads, bias, causal}, v));
-    };
+    const self_attention attention{features, heads, bias, causal, mask};
+    const auto seen = [&](const auto& v) { return s("dropout1", nn::dropout{dropout}, s("self_attn", attention, v, shown...)); };
     const auto fed = [&](const auto& v) {
       return s("dropout2", nn::dropout{dropout}, detail::feed_forward(s, v, features, feedforward, dropout, bias, activation));
     };
@@ -157,21 +179,29 @@ export struct transformer_encoder_layer {
 /// layers.
 /// Shapes:  target [N, T, features], memory [N, S, features] -> [N, T, features]; self_attn.*, multihead_attn.*,
 ///          linear1.*, linear2.*, norm1.*, norm2.*, norm3.* as torch.nn.TransformerDecoderLayer has them.
+/// `mask`: a port of bool or numbers for [N, heads, T, S]: what of the memory is seen.
 export struct transformer_decoder_layer {
   std::int64_t features = 0, heads = 1, feedforward = 2048;
   double dropout = 0.1;
   feedforward_activation activation = feedforward_activation::relu;
   double epsilon = 1e-5;
-  bool norm_first = false, bias = true, causal = true;
+  bool norm_first = false, bias = true, causal = true, mask = false;
 
-  static constexpr view<const label> inputs() { return ports<"target", "memory">; }
-  constexpr auto forward(auto& s, const auto& target, const auto& memory) const {
+  static constexpr bool has_forward_ports = true;
+  constexpr view<const label> inputs() const {
+    return mask ? view<const label>(ports<"target", "memory", "mask">) : view<const label>(ports<"target", "memory">);
+  }
+  template <class S, class V>
+  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+    out[0] = mask ? forward(s, in[0], in[1], in[2]) : forward(s, in[0], in[1]);
+  }
+  constexpr auto forward(auto& s, const auto& target, const auto& memory, const auto&... shown) const {
     const layer_norm norm{.features = {features}, .epsilon = epsilon, .bias = bias};
     const auto own = [&](const auto& v) {
       return s("dropout1", nn::dropout{dropout}, s("self_attn", self_attention{features, heads, bias, causal}, v));
     };
     const auto other = [&](const auto& v) {
-      return s("dropout2", nn::dropout{dropout}, s("multihead_attn", multi_head_attention{features, heads, bias}, v, memory, memory));
+      return s("dropout2", nn::dropout{dropout}, s("multihead_attn", multi_head_attention{.features = features, .heads = heads, .bias = bias, .mask = mask}, v, memory, memory, shown...));
     };
     const auto fed = [&](const auto& v) {
       return s("dropout3", nn::dropout{dropout}, detail::feed_forward(s, v, features, feedforward, dropout, bias, activation));
