@@ -35,6 +35,17 @@ buffer_ref range_check(emission& e, std::int64_t length) {
   return e.status(t.view());
 }
 
+// The arguments of a kernel that goes over rows of `length` entries of `inner` elements, by `count` positions in each.
+template <class Arguments>
+Arguments rows_of(std::int64_t outer, std::int64_t count, std::int64_t length, std::int64_t inner) {
+  Arguments a{};
+  a.outer = outer;
+  a.count = count;
+  a.length = length;
+  a.inner = inner;
+  return a;
+}
+
 // Every place is written by one step, which sees the positions in their order.
 void emit_scatter_rows(emission& e) {
   auto [axis, outer, length, inner] = along(e.out_type(0).dims, e.attributes<axis_attributes>().axis);
@@ -43,11 +54,7 @@ void emit_scatter_rows(emission& e) {
   if (e.out_type(0).dims.size() == 0 && count == 0) return;
   auto run = functions(e).scatter_rows[static_cast<int>(e.out_type(0).element)];
   auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t low, std::int64_t positions) {
-    kernels::scatter_rows_args a{};
-    a.outer = outers;
-    a.count = count;
-    a.length = length;
-    a.inner = inner;
+    auto a = rows_of<kernels::scatter_rows_args>(outers, count, length, inner);
     a.low = low;
     a.high = low + positions;
     e.step(run, a, {{&a.in, e.in(0).at(o * count * inner * size)}, {&a.index, e.in(1)}, {&a.out, e.out(0).at(o * length * inner * size)}, {&a.invalid, range_check(e, length)}});
@@ -69,11 +76,7 @@ void emit_scatter_elements(emission& e) {
   e.stage();
   auto run = functions(e).scatter_elements[static_cast<int>(e.out_type(0).element)];
   auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t column, std::int64_t columns) {
-    kernels::scatter_elements_args a{};
-    a.outer = outers;
-    a.count = count;
-    a.length = length;
-    a.inner = inner;
+    auto a = rows_of<kernels::scatter_elements_args>(outers, count, length, inner);
     a.columns = columns;
     e.step(run, a, {{&a.in, e.in(0).at((o * count * inner + column) * size)}, {&a.index, e.in(1).at((o * count * inner + column) * 8)},
                     {&a.out, e.out(0).at((o * length * inner + column) * size)}, {&a.invalid, range_check(e, length)}});
@@ -110,11 +113,7 @@ void take_along_axis::emit(emission& e) {
   std::int64_t count = e.in_type(1).dims.at(axis);
   auto size = bytes_of(e.in_type(0));
   emission::cut(outer, 20.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) {
-    kernels::take_args a{};
-    a.outer = n;
-    a.count = count;
-    a.length = length;
-    a.inner = inner;
+    auto a = rows_of<kernels::take_args>(n, count, length, inner);
     a.size = static_cast<std::int32_t>(size);
     e.step(functions(e).take, a, {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.index, e.in(1).at(first * count * inner * 8)},
                                   {&a.out, e.out(0).at(first * count * inner * size)}, {&a.invalid, range_check(e, length)}});
