@@ -9,15 +9,13 @@
 import lamina;
 
 #include "graph.h"
+#include "numbers.h"
 
 using namespace lamina;
 using namespace engine_test;
 
 namespace {
 
-using list = std::vector<double>;
-template <class T>
-list numbers(const T& t) { return {t.data().begin(), t.data().end()}; }
 
 constexpr std::int64_t odd = 9007199254740993;       // 2^53 + 1: no double
 
@@ -104,6 +102,30 @@ BOOST_AUTO_TEST_CASE(shapes_that_do_not_throw_in_every_build) {
   const shape wrong[] = {{2, 3}, {2, 2}, {2, 2}}, right[] = {{2, 3}, {2, 2}, {2, 1}};
   BOOST_CHECK_THROW(make_plan(p, wrong, target_isa()), shape_error);
   BOOST_TEST((make_plan(p, right, target_isa())->output_types()[0].dims == shape{2, 3}));
+}
+
+// A result of static extents says nothing of the operands': they are looked at when the expression is made, too.
+BOOST_AUTO_TEST_CASE(extents_are_checked_when_an_expression_is_made) {
+  matrix<float> m(2, 4), n(3, 3);
+  static_assert(decltype(reshape<extents<3, 3>>(m))::pattern.is_static());
+  BOOST_TEST(message_of([&] { (void)reshape<extents<3, 3>>(m); }) == "reshape: 8 elements do not make [3x3]: [2x4]");
+  BOOST_TEST((evaluate(reshape<extents<2, 4>>(m)).shape() == shape{2, 4}));
+  BOOST_TEST((evaluate(reshape<extents<9>>(n)).shape() == shape{9}));
+  matrix<float, 2, dyn> a(4);
+  matrix<float, dyn, 3> b(4), c(5);
+  static_assert(decltype(matmul(a, b))::pattern.is_static());
+  BOOST_TEST((evaluate(matmul(a, b)).shape() == shape{2, 3}));
+  BOOST_TEST(message_of([&] { (void)matmul(a, c); }) == "matmul: the inner sizes differ: [2x4] [5x3]");
+  matrix<float, 3, 3> fixed;
+  BOOST_TEST((evaluate(fixed + n).shape() == shape{3, 3}));
+  BOOST_TEST(message_of([&] { (void)(fixed + m); }) == "add: the shapes do not broadcast: [3x3] [2x4]");
+  matrix<float, dyn, 3> rows(2);
+  BOOST_TEST(message_of([&] { (void)squeeze<0>(rows); }) == "squeeze: axis 0 has 2 positions, not one: [2x3]");
+  vector<float, 3> v{1, 2, 3};
+  BOOST_TEST(message_of([&] { (void)select(v, 0, 3); }) == "select: position 3 is outside of axis 0: [3]");
+  BOOST_TEST(message_of([&] { (void)take_along_axis<1>(rows, matrix<std::int64_t, 3, 2>()); }) ==
+             "take_along_axis: the positions must have the shape of the operand but along axis 1: float32[2x3] int64[3x2]");
+  BOOST_TEST(evaluate(reduce_sum(n))() == 0);      // whose rule looks at no extent
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -215,6 +215,13 @@ struct lazy {
   }
 
  private:
+  // Whether all that the rule asks for stands in the types, so that nothing is left to find out when an expression is made.
+  template <class Op, class Attributes, class... X>
+  static constexpr bool settled = [] {
+    if constexpr (!Attributes::fixed) return false;
+    else if constexpr (requires { Op::rule_of_rank; }) return true;
+    else return (X::pattern.is_static() && ...);
+  }();
   // The shape that all operands but numbers have, or null: then the rule decides.
   template <class... X>
   static const lamina::shape* common_shape(const X&... x) {
@@ -250,7 +257,7 @@ struct lazy {
   template <class Op, class Attributes, class... X>
   static auto made(const Attributes& a, X&&... x) {
     using result = expression<Op, Attributes, bare<X>...>;
-    if constexpr (result::pattern.is_static()) {
+    if constexpr (settled<Op, Attributes, bare<X>...> && result::pattern.is_static()) {
       return result{a, {{std::forward<X>(x)}...}, result::pattern};
     } else {
       if constexpr (requires { Op::broadcasts; })

@@ -232,10 +232,7 @@ export template <Symbolic X, Symbolic I>
 constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis) { return apply<op::take_along_axis>({axis}, x, index); }
 export template <int Axis, Symbolic X, Symbolic I>
   requires ApplicableFixed<op::take_along_axis, axis_attributes{Axis}, X, I>
-constexpr auto take_along_axis(const X& x, const I& index) {
-  detail::obey<op::take_along_axis>({Axis}, x, index);
-  return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index);
-}
+constexpr auto take_along_axis(const X& x, const I& index) { return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index); }
 /// x with updates added at positions along an axis, several to one place too; the adjoint of take_along_axis.
 /// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
 /// Numerics: what goes to one place is summed in the order of the positions, then added to x.

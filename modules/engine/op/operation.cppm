@@ -361,8 +361,8 @@ struct type_world {
 };
 
 namespace detail {
-/// Checks operands where no constraint has done so: of a spelling that is made of several operations, for extents known at
-/// run time, values of a program, types alone; of one operation, where a result of static extents would leave it to the plan.
+/// Checks operands of a spelling that is made of several operations where no constraint has done so: extents known at run
+/// time, values of a program, types alone.
 template <class Rule, class... X>
 constexpr void obey(const typename Rule::attributes& attributes, const X&... x) {
   inference found;

@@ -64,6 +64,7 @@ export template <fixed_string Name, domain Domain>
 struct reduction {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
+  static constexpr bool rule_of_rank = true;      // no extent is wrong
   using attributes = reduce_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(Domain, in[0].element, out)) return;

@@ -229,17 +229,11 @@ constexpr auto squeeze(const X& x, axes at) { return apply<op::squeeze>({at}, x)
 /// `x[i]` is select(x, 0, i).
 export template <Symbolic X>
   requires Applicable<op::select, X>
-constexpr auto select(const X& x, std::int64_t axis, std::int64_t index) {
-  if constexpr (std::same_as<world_of<X>, lazy>) detail::obey<op::select>({axis, index}, x);
-  return apply<op::select>({axis, index}, x);
-}
+constexpr auto select(const X& x, std::int64_t axis, std::int64_t index) { return apply<op::select>({axis, index}, x); }
 /// The same with axis and position in the type.
 export template <std::int64_t Axis, std::int64_t Index, Symbolic X>
   requires ApplicableFixed<op::select, select_attributes{Axis, Index}, X>
-constexpr auto select(const X& x) {
-  detail::obey<op::select>({Axis, Index}, x);
-  return apply_fixed<op::select, select_attributes{Axis, Index}>(x);
-}
+constexpr auto select(const X& x) { return apply_fixed<op::select, select_attributes{Axis, Index}>(x); }
 
 /// Equal parts of an axis, one behind the other.   Errors: shape_error where they would not be equal.
 /// Of a typed operand a tuple: `auto [a, b] = split<2, 1>(x)`.
@@ -265,7 +259,6 @@ constexpr std::int64_t sum_of(const axes& a, int count) {
 export template <auto Sizes, std::int64_t Axis = 0, Symbolic X>
   requires std::same_as<std::remove_const_t<decltype(Sizes)>, axes> && ApplicableFixed<op::section, section_attributes{Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, X>
 constexpr auto split(const X& x) {
-  detail::obey<op::section>({Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, x);
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::make_tuple(apply_fixed<op::section, section_attributes{Axis, detail::sum_of(Sizes, static_cast<int>(I)), Sizes[static_cast<int>(I)],
                                                                        detail::sum_of(Sizes, Sizes.count)}>(x)...);
