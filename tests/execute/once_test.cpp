@@ -13,6 +13,7 @@
 import lamina;
 
 #include "graph.h"
+#include "numbers.h"
 
 using namespace lamina;
 using namespace engine_test;
@@ -44,9 +45,6 @@ int runs_of(const auto& f) {
   f();
   return runs;
 }
-using list = std::vector<double>;
-template <class T>
-list numbers(const T& t) { return {t.data().begin(), t.data().end()}; }
 
 }  // namespace
 

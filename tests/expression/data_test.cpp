@@ -13,6 +13,7 @@
 import lamina;
 
 #include "graph.h"
+#include "numbers.h"
 
 namespace user {
 
@@ -83,11 +84,6 @@ using namespace lamina;
 using namespace engine_test;
 
 namespace {
-
-template <class T>
-std::vector<double> numbers(const T& t) { return {t.data().begin(), t.data().end()}; }
-using list = std::vector<double>;
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(data_of_the_user)

@@ -10,16 +10,12 @@
 import lamina;
 
 #include "graph.h"
+#include "numbers.h"
 
 using namespace lamina;
 using namespace engine_test;
 
 namespace {
-
-template <class T>
-std::vector<double> numbers(const T& t) { return {t.data().begin(), t.data().end()}; }
-using list = std::vector<double>;
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(growable_lists)

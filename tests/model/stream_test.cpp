@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,7 +13,10 @@
 
 import lamina;
 
+#include "message.h"
+
 using namespace lamina;
+using engine_test::message_of;
 
 namespace {
 
@@ -52,14 +54,6 @@ tensor<float, extents<dyn, 1, 3>> sequence(std::int64_t turns) {
   auto d = x.writable();
   for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 37 % 23)) / 11.f - 1.f;
   return x;
-}
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 template <class Net>

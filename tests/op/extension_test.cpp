@@ -12,6 +12,7 @@
 import lamina;
 
 #include "graph.h"
+#include "numbers.h"
 
 namespace user {
 
@@ -90,9 +91,6 @@ using namespace engine_test;
 
 namespace {
 
-using list = std::vector<double>;
-template <class T>
-list numbers(const T& t) { return {t.data().begin(), t.data().end()}; }
 
 bool has_line(const plan& p, std::string_view words) {
   for (const auto& l : p.lines())

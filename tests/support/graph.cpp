@@ -118,13 +118,4 @@ std::vector<array> results_of(const std::vector<array>& in, const builder& build
   return g.run(options);
 }
 
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
-}
-
 }  // namespace engine_test

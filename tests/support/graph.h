@@ -2,6 +2,8 @@
 // double whatever their type. Include it after `import lamina;` and <functional>, <memory>, <string>, <vector>.
 #pragma once
 
+#include "message.h"
+
 namespace engine_test {
 
 /// A tensor of any element type with its elements as numbers.
@@ -49,8 +51,5 @@ inline array result_of(const std::vector<array>& in, const std::function<lamina:
                        const lamina::pass_options& options = {}) {
   return results_of(in, [&](const std::vector<lamina::value>& v) { return std::vector<lamina::value>{build(v)}; }, options)[0];
 }
-
-/// The message of the error that f raises, or "" if it raises none.
-std::string message_of(const std::function<void()>& f);
 
 }  // namespace engine_test

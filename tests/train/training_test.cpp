@@ -3,14 +3,16 @@
 
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 import lamina;
 
+#include "message.h"
+
 using namespace lamina;
+using engine_test::message_of;
 
 namespace {
 
@@ -19,15 +21,6 @@ inline constexpr auto classes = sequential(nn::linear{.in = 2, .out = 3});
 inline constexpr auto remembers = sequential(nn::gru{.input_size = 1, .hidden_size = 8}, nn::linear{.in = 8, .out = 1});
 
 using element_types = std::tuple<float, double>;
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 }  // namespace
 
