@@ -278,8 +278,9 @@ class formula {
   template <class Out, class... X>
   void into(Out& out, X&... x) const {
     if constexpr (detail::only_tensors<Out> && detail::Traceable<F, X...>) {
-      auto& where = default_context();
-      if (where.template slot<detail::traces<F, Out, X...>>().run(f_, where, out, x...)) return;
+      static context& where = default_context();
+      static auto& known = where.template slot<detail::traces<F, Out, X...>>();      // found once
+      if (known.run(f_, where, out, x...)) return;
     }
     evaluate_into(out, f_(x...));
   }
