@@ -113,6 +113,7 @@ BOOST_AUTO_TEST_CASE(an_error_leaves_plan_and_operands_usable) {
   auto sum = p.add(reduce_sum(x));
   BOOST_CHECK_THROW(p.run(), value_error);
   BOOST_CHECK_THROW(p.run(), value_error);           // the entries are still there
+  BOOST_CHECK_THROW(picked.value(), state_error);    // what was not computed is no value
   labels[1] = 1;
   p.run();
   BOOST_TEST(numbers(picked.value()) == (list{1, 4}), boost::test_tools::per_element());

@@ -320,7 +320,8 @@ export class eval_plan {
                  auto& at = *static_cast<held*>(p);
                  at.result.emplace(evaluated<E>::uninitialised(at.of.shape()));
                  return at.result->writable().data();
-               }};
+               },
+               [](void* p) { static_cast<held*>(p)->result.reset(); }};
     if constexpr (!has_run_time_structure<operand> && !holds_user_data<operand>) {
       made.typed = true;
       words_.push_back(std::bit_cast<std::int64_t>(&tag_of<operand>));
@@ -342,7 +343,8 @@ export class eval_plan {
   struct entry {
     std::shared_ptr<void> kept;          // the expression and its result
     value (*lower)(const void*, lowering&);
-    void* (*result)(void*);
+    void* (*result)(void*);              // makes memory for it
+    void (*forget)(void*);
     bool typed = false;                  // the type says the structure
   };
   struct taker {

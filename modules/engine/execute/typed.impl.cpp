@@ -191,8 +191,13 @@ void eval_plan::run() {
   auto& site = where_->slot<plans>().site;
   auto p = site.take(e, *where_);
   counters_ = p->run.plan().counters();
-  for (std::size_t i = 0; i < entries_.size(); ++i) p->run.bind_output(i, entries_[i].result(entries_[i].kept.get()));
-  p->run.run();
+  try {
+    for (std::size_t i = 0; i < entries_.size(); ++i) p->run.bind_output(i, entries_[i].result(entries_[i].kept.get()));
+    p->run.run();
+  } catch (...) {
+    for (const auto& one : entries_) one.forget(one.kept.get());      // what was not computed is no value
+    throw;
+  }
   if (e.keyed) site.rest(std::move(p));
   entries_.clear();
   leaves_.clear();

@@ -56,7 +56,7 @@ void map_unary(const void* a, const void*, const void*, void* out, long n, unsig
 template <class Op, class T, unsigned Steps>
 LAMINA_INLINE void binary_run(const T* x, const T* y, auto* out, long n) {
   const T x0 = *x, y0 = *y;
-  LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] =
+  LAMINA_IN_PAIRS for (long i = 0; i < n; ++i) out[i] =
       stored(Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0));
 }
 template <class Op, class T>

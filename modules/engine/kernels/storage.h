@@ -8,6 +8,8 @@
 /// Before a loop whose iterations are independent even if the output is the address of an input.
 #define LAMINA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
 
+/// The same, two registers at a time: what is shorter than a turn of the loop runs in scalars, and rows of 16 are frequent.
+#define LAMINA_IN_PAIRS _Pragma("clang loop vectorize(assume_safety) interleave_count(2)")
 /// The same, one register at a time: for loops that are seldom hot.
 #define LAMINA_VECTORS _Pragma("clang loop vectorize(assume_safety) interleave(disable) unroll(disable)")
 /// Before a loop that need not be fast.
