@@ -37,7 +37,8 @@ inline constexpr auto tcn = sequential(causal<3, 8, 1>, nn::relu{}, causal<8, 8,
 inline constexpr auto padded = sequential(nn::pad{.before = 6}, nn::conv1d{.in_channels = 3, .out_channels = 4, .kernel = 4, .dilation = 2},
                                           nn::tanh{}, nn::pad{.before = 1, .value = 0.5}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel = 2});
 inline constexpr auto residual = sequential(causal<3, 4, 1>, nn::residual{sequential(causal<4, 4, 2>, nn::relu{}, causal<4, 4, 1>)},
-                                            nn::conv1d{.in_channels = 4, .out_channels = 4, .kernel = 1, .groups = 2, .causal = true});
+                                            nn::conv1d{.in_channels = 4, .out_channels = 6, .kernel = 1, .causal = true},
+                                            nn::conv1d{.in_channels = 6, .out_channels = 4, .groups = 2, .bias = false, .causal = true});
 inline constexpr auto both_kinds = sequential(causal<3, 6, 2>, nn::relu{}, nn::permute{axes(2, 0, 1)}, nn::gru{6, 5}, nn::permute{axes(1, 2, 0)},
                                               causal<5, 3, 3>, nn::permute{axes(2, 0, 1)}, nn::lstm{3, 4}, nn::permute{axes(1, 2, 0)});
 inline constexpr auto delayed = sequential(nn::pad{.before = 3}, nn::slice{.start = 1, .stop = -2, .axis = 2});
@@ -77,23 +78,24 @@ void equals_the_whole(Net& net, auto factory, std::int64_t turns, std::size_t wi
   }
 }
 
-// The same for nets over [1, channels, T].
-template <const auto& Net, std::int64_t Channels>
+// The same for nets over [samples, channels, T].
+template <const auto& Net, std::int64_t Samples = 1>
 void causal_equals_the_whole(std::int64_t turns) {
-  using in_type = input<1, Channels, "T">;
+  using in_type = input<Samples, 3, "T">;
   model<Net, in_type> net({.seed = 5});
-  tensor<float, extents<1, Channels, dyn>> x(turns);
+  tensor<float, extents<Samples, 3, dyn>> x(turns);
   auto d = x.writable();
   for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 37 % 23)) / 11.f - 1.f;
   auto whole = net(x);
-  const std::int64_t width = whole.shape().at(1);
+  constexpr std::int64_t rows = 3 * Samples;
+  const std::int64_t width = whole.shape().at(0) * whole.shape().at(1);
   for (std::int64_t block : {1, 2, 8}) {
     auto s = stream(reference_factory<Net, in_type>(net).create(), {.block = block});
-    std::vector<float> in(static_cast<std::size_t>(Channels * block)), out(static_cast<std::size_t>(width * block));
+    std::vector<float> in(static_cast<std::size_t>(rows * block)), out(static_cast<std::size_t>(width * block));
     for (int round = 0; round < 2; ++round) {
       double worst = 0;
       for (std::int64_t t = 0; t < turns; t += block) {
-        for (std::int64_t c = 0; c < Channels; ++c)
+        for (std::int64_t c = 0; c < rows; ++c)
           for (std::int64_t b = 0; b < block; ++b) in[static_cast<std::size_t>(c * block + b)] = x.data()[static_cast<std::size_t>(c * turns + t + b)];
         BOOST_TEST(s.step(in, out));
         for (std::int64_t c = 0; c < width; ++c)
@@ -127,11 +129,12 @@ BOOST_AUTO_TEST_CASE(a_stream_gives_what_the_whole_sequence_gives) {
 }
 
 BOOST_AUTO_TEST_CASE(causal_convolutions) {
-  causal_equals_the_whole<tcn, 3>(32);
-  causal_equals_the_whole<padded, 3>(24);
-  causal_equals_the_whole<residual, 3>(16);
-  causal_equals_the_whole<both_kinds, 3>(16);
-  causal_equals_the_whole<delayed, 3>(16);
+  causal_equals_the_whole<tcn>(32);
+  causal_equals_the_whole<tcn, 2>(16);
+  causal_equals_the_whole<padded>(24);
+  causal_equals_the_whole<residual>(16);
+  causal_equals_the_whole<both_kinds>(16);
+  causal_equals_the_whole<delayed>(16);
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_that_see_later_positions) {

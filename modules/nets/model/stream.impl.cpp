@@ -296,7 +296,26 @@ class stream_maker {
     auto a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     (axis == 2 ? a.padding.h : a.padding.w) = 0;
     behind_[at] = along(n, axis).padding;
-    values_[at] = {apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, behind_[at], {}), moved(n.inputs[1]))};
+    values_[at] = {is_one_window(n) ? one_window(n, behind_[at])
+                                    : apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, behind_[at], {}), moved(n.inputs[1]))};
+  }
+  // Whether a block has one window, along one sequence: then the convolution is a product of one row.
+  bool is_one_window(const node& n) const {
+    const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
+    const shape &x = type(n.inputs[0]).dims, &w = type(n.inputs[1]).dims;
+    return options_.block == 1 && a.groups == 1 && x[0] == dim(1) && time_of(x).axis == 3 && x[2] == dim(1) && w[2] == dim(1) && a.padding.h == 0;
+  }
+  // Positions are remembered one behind the other, each with all its channels, so that they are copied as a whole.
+  value one_window(const node& n, std::int64_t history) {
+    const std::int64_t step = static_cast<const conv2d_attributes*>(n.attributes.get())->dilation.w;
+    const tensor_type& x = type(n.inputs[0]);
+    const shape& w = type(n.inputs[1]).dims;
+    const value now = reshape(moved(n.inputs[0]), shape{1, x.dims[1]});
+    const value all = with_history(now, {x.element, {1, x.dims[1]}}, 0, history, {});
+    const value taps = step > 1 ? value(slice(all, {.axis = 0, .step = step})) : all;
+    const std::int64_t row = w.size(1, 4);
+    const value y = matmul(reshape(permute(taps, axes(1, 0)), shape{1, row}), reshape(moved(n.inputs[1]), shape{w[0], row}), {.transpose_b = true});
+    return reshape(y, shape{1, w[0], 1, 1});
   }
 
   // That a position of the results reads no later one of the operands.
