@@ -57,8 +57,8 @@ struct heads_of {
 };
 }  // namespace detail
 
-// A `mask` adds a port of that name, which broadcasts to [N, heads, T, S]: bool, where true is seen, or numbers that are added
-// to the scores. The weights of attention are not dropped out.
+// A `mask` adds a port of that name, which broadcasts to [N, heads, T, S]: bool, where true is seen (PyTorch's layers say the
+// opposite), or numbers that are added to the scores. The weights of attention are not dropped out.
 
 /// Attention of a sequence to itself, by several heads; torch.nn.MultiheadAttention with one input for all three.
 /// Shapes:  x [N, T, features] -> the same; in_proj_weight [3 features, features], in_proj_bias [3 features],
