@@ -144,4 +144,72 @@ BOOST_AUTO_TEST_CASE(a_gradient_is_an_operand) {
   for (std::int64_t i = 0; i < 5; ++i) BOOST_TEST(stepped(i) == 0.5 * x(i), boost::test_tools::tolerance(1e-14));
 }
 
+BOOST_AUTO_TEST_CASE(a_variable_behind_a_dynamic) {
+  for (const auto& [m, n] : {std::pair{3, 4}, {1, 1}, {0, 2}, {2, 1}, {7, 33}}) {
+    auto x = filled_matrix<double>(m, n, 1), y = filled_matrix<double>(m, n, 2);
+    dynamic<double, 2> d = tanh(var<"x">(x));
+    auto want = by_program({from_tensor(x), from_tensor(y)}, [](const auto& v) -> value { return reduce_sum(square(tanh(v[0])) * v[1] + tanh(v[0])); });
+    auto loss = reduce_sum(square(d) * var<"y">(y) + d);
+    equal(evaluate(gradient<"x">(loss)), want[0]);
+    equal(evaluate(gradient<"y">(loss)), want[1]);
+    // With the loss, which has met the shared part before, and behind another one.
+    auto [l, dx, dy] = evaluate(loss, gradient<"x">(loss), gradient<"y">(loss));
+    equal(dx, want[0]);
+    equal(dy, want[1]);
+    dynamic<double, 0> hidden = loss;
+    equal(evaluate(gradient<"x", matrix<double>>(hidden)), want[0]);
+    dynamic<double, 2> slope = gradient<"x">(loss);
+    auto second = by_program({from_tensor(x), from_tensor(y)}, [](const auto& v) -> value {
+      const value w[] = {v[0]};
+      return reduce_sum(gradients(reduce_sum(square(tanh(v[0])) * v[1] + tanh(v[0])), w)[0]);
+    });
+    equal(evaluate(gradient<"x">(reduce_sum(slope))), second[0]);
+    eval_plan p;
+    auto h = p.add(gradient<"x">(loss)), k = p.add(slope);
+    p.run();
+    equal(h.value(), want[0]);
+    equal(k.value(), want[0]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(softmax_and_nll_behind_a_dynamic) {
+  auto x = filled_matrix<float>(6, 4, 1), w = filled_matrix<float>(4, 3, 2);
+  auto b = filled_vector<float>(3, 3);
+  vector<std::int64_t> labels{0, 2, 1, 1, 0, 2};
+  dynamic<float, 2> y = softmax(matmul(x, var<"w">(w)) + var<"b">(b));
+  auto want = by_program({from_tensor(x), from_tensor(w), from_tensor(b), from_tensor(labels)},
+                         [](const auto& v) { return value(nll(log(softmax(matmul(v[0], v[1]) + v[2])), v[3])); });
+  eval_plan p;
+  auto dw = p.add(gradient<"w">(nll(log(y), labels)));
+  auto db = p.add(gradient<"b", vector<float>>(nll(log(y), labels)));
+  p.run();
+  equal(dw.value(), want[1]);
+  equal(db.value(), want[2]);
+  BOOST_TEST(p.counters().of(rewrite::logarithm) > 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_behind_a_dynamic) {
+  auto x = filled_matrix<double>(2, 3, 1), other = filled_matrix<double>(4, 3, 2);
+  dynamic<double, 2> d = tanh(var<"x">(x)), e = var<"x">(other) * 2.0;
+  auto words = [](auto f) -> std::string {
+    try { f(); }
+    catch (const value_error& error) { return std::string("value: ") + error.what(); }
+    catch (const shape_error& error) { return std::string("shape: ") + error.what(); }
+    catch (const type_error& error) { return std::string("type: ") + error.what(); }
+    return "none";
+  };
+  BOOST_TEST(words([&] { gradient<"v">(reduce_sum(d)); }) == "value: gradient: the expression has no variable named `v`");
+  BOOST_TEST(words([&] { gradient<"x">(reduce_sum(dynamic<double, 2>(x))); }) == "value: gradient: the expression has no variable named `x`");
+  BOOST_TEST(words([&] { gradient<"x">(dynamic<double, 0>(reduce_sum(d))); }) ==
+             "shape: gradient: the variable `x` is float64[2x3] and is taken for float64[]; say its type, as in gradient<\"x\", vector<float>>(loss)");
+  BOOST_TEST(words([&] { gradient<"x", matrix<float>>(reduce_sum(d)); }).starts_with("type: gradient: the variable `x` is float64[2x3]"));
+  BOOST_TEST(words([&] { evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(e))); }) ==
+             "value: variable `x` names two tensors, [2x3] and [4x3]; give each a name of its own");
+  BOOST_TEST(words([&] { evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(var<"x">(other)))); }).starts_with("value: variable `x` names two tensors"));
+  // Elsewhere in one evaluation the name may be another's.
+  auto loss = reduce_sum(d);
+  auto [a, g] = evaluate(e, gradient<"x">(loss));
+  equal(g, by_program({from_tensor(x)}, [](const auto& v) -> value { return reduce_sum(tanh(v[0])); })[0]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

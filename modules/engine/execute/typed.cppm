@@ -177,8 +177,8 @@ template <fixed_string Name, class Tensor>
 inline constexpr bool only_tensors<variable<Name, Tensor>> = only_tensors<Tensor>;
 template <class Op, class A, class... X>
 inline constexpr bool only_tensors<expression<Op, A, X...>> = A::fixed && (only_tensors<X> && ...);
-template <fixed_string Name, class E>
-inline constexpr bool only_tensors<gradient_expression<Name, E>> = only_tensors<E>;
+template <fixed_string Name, class E, class Said>
+inline constexpr bool only_tensors<gradient_expression<Name, E, Said>> = only_tensors<E>;
 
 /// Whether a function can be traced: nothing but its operands can stand in what it makes.
 template <class F, class... X>

@@ -27,6 +27,8 @@ class dynamic_node {
   virtual bool same(const dynamic_node& other, node_pairs& later) const = 0;
   /// Calls f for each `dynamic` that the expression holds itself.
   virtual void each(void (*f)(void* to, const dynamic_node* inner), void* to) const = 0;
+  /// Calls f for each variable that the expression holds itself; its type has the extents that it has now.
+  virtual void each_variable(void (*)(void* to, std::string_view name, const tensor_type& now), void*) const {}
 };
 using dynamic_pointer = std::shared_ptr<const dynamic_node>;
 
@@ -41,6 +43,15 @@ void visit_dynamics(const E& e, F&& f) {
   else if constexpr (requires { e.inner(); }) visit_dynamics(e.inner(), f);
   else if constexpr (requires { e.node(); }) f(e.node());
 }
+template <class E, class F>
+void visit_variables(const E& e, F&& f) {
+  if constexpr (requires { typename E::operation; }) e.operands.each([&](auto, const auto& x) { visit_variables(x, f); });
+  else if constexpr (requires { e.inner(); }) visit_variables(e.inner(), f);
+  else if constexpr (requires { e.value.memory(); }) f(variable_name(e), tensor_type{dtype_of<typename E::element_type>, e.shape()});
+}
+/// The extents of a variable that an expression holds behind these. Errors: value_error if there is none; shape_error,
+/// type_error if it is not of the type that is wanted.
+shape extents_behind(std::vector<const dynamic_node*> nodes, std::string_view name, const tensor_type& wanted);
 }  // namespace detail
 
 /// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
@@ -98,6 +109,9 @@ class dynamic {
     }
     void each(void (*f)(void*, const detail::dynamic_node*), void* to) const override {
       detail::visit_dynamics(value, [&](const detail::dynamic_node* inner) { f(to, inner); });
+    }
+    void each_variable(void (*f)(void*, std::string_view, const tensor_type&), void* to) const override {
+      detail::visit_variables(value, [&](std::string_view name, const tensor_type& now) { f(to, name, now); });
     }
     E value;
     std::uint64_t hash;

@@ -299,8 +299,9 @@ export class lowering {
   const std::vector<std::int32_t>& aliases() const { return aliases_; }
   /// The name under which each leaf was met, in the same order.
   const std::vector<std::string>& names() const { return names_; }
-  /// The input that a name means among the leaves from number `first` on. Errors: value_error if it means two.
-  value variable(std::string_view name, std::size_t first) const;
+  /// The input that a name means among the leaves from number `first` on and those that a value depends on, if one is given.
+  /// Errors: value_error if it means two, or none.
+  value variable(std::string_view name, std::size_t first, const value& of = {}) const;
   /// The value of a shared node that was lowered before, or an empty one.
   value known(const void* node) const;
   void remember(const void* node, const value& v) { known_[node] = v; }

@@ -12,6 +12,14 @@ import lamina.std;
 
 namespace lamina {
 
+namespace {
+[[noreturn]] void no_variable(std::string_view name) {
+  text t;
+  t << "gradient: the expression has no variable named `" << name << "`";
+  detail::raise(error_kind::value, t);
+}
+}  // namespace
+
 void detail::misfit(std::string_view op, const inference& found, view<const tensor_type> in) {
   raise(found.of_elements ? error_kind::type : error_kind::shape, worded_misfit(op, found, in));
 }
@@ -40,20 +48,32 @@ value lowering::input(std::string_view name, const leaf& x, const tensor_type& t
   return v;
 }
 
-value lowering::variable(std::string_view name, std::size_t first) const {
+value lowering::variable(std::string_view name, std::size_t first, const value& of) const {
+  // A shared part that was lowered before is not met again; its inputs are those that the value depends on.
+  std::vector<char> read(of ? program_.nodes().size() : 0);
+  if (of) read[static_cast<std::size_t>(of.id().node)] = 1;
+  for (auto i = read.size(); i-- > 0;)
+    if (read[i])
+      for (auto v : program_.nodes()[i].inputs) read[static_cast<std::size_t>(v.node)] = 1;
   std::int32_t found = -1;
-  for (std::size_t i = first; i < names_.size(); ++i) {
-    if (names_[i] != name || aliases_[i] == found) continue;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const bool counts = i >= first || (of && read[static_cast<std::size_t>(aliases_[i])]);
+    if (!counts || names_[i] != name || aliases_[i] == found) continue;
     if (found >= 0) {
-      auto of = [&](std::int32_t input) {
-        return *std::find_if(seen_.begin(), seen_.end(), [&](const seen& s) { return s.v.id().node == input; })->at.extents;
+      auto type_of = [&](std::int32_t input) {
+        const auto& s = *std::find_if(seen_.begin(), seen_.end(), [&](const seen& one) { return one.v.id().node == input; });
+        return tensor_type{s.type.element, *s.at.extents};
       };
+      const tensor_type a = type_of(found), b = type_of(aliases_[i]);
       text t;
-      t << "variable `" << name << "` names two tensors, " << of(found) << " and " << of(aliases_[i]) << "; give each a name of its own";
-      detail::raise(error_kind::value, t);
+      t << "variable `" << name << "` names two tensors, ";
+      if (a.element == b.element) t << a.dims << " and " << b.dims;
+      else t << a << " and " << b;
+      detail::raise(error_kind::value, t << "; give each a name of its own");
     }
     found = aliases_[i];
   }
+  if (found < 0) no_variable(name);
   return {&program_, {found, 0}};
 }
 
@@ -81,6 +101,34 @@ value detail::lower_dynamic(const dynamic_node& node, lowering& l) {
     waiting.pop_back();
   }
   return l.known(&node);
+}
+
+shape detail::extents_behind(std::vector<const dynamic_node*> waiting, std::string_view name, const tensor_type& wanted) {
+  struct search {
+    std::string_view name;
+    std::vector<const dynamic_node*>& waiting;
+    std::optional<tensor_type> found{};
+  } at{name, waiting};
+  std::set<const dynamic_node*> seen;
+  while (!waiting.empty() && !at.found) {
+    const dynamic_node* top = waiting.back();
+    waiting.pop_back();
+    if (!top || !seen.insert(top).second) continue;
+    top->each_variable([](void* to, std::string_view met, const tensor_type& now) {
+      auto& s = *static_cast<search*>(to);
+      if (met == s.name && !s.found) s.found = now;
+    }, &at);
+    top->each([](void* to, const dynamic_node* inner) { static_cast<search*>(to)->waiting.push_back(inner); }, &at);
+  }
+  if (!at.found) no_variable(name);
+  const tensor_type& found = *at.found;
+  if (found.element != wanted.element || !fits(wanted.dims, found.dims)) {
+    text t;
+    t << "gradient: the variable `" << name << "` is " << found << " and is taken for " << wanted << "; say its type, as in gradient<\"" << name
+      << "\", vector<float>>(loss)";
+    raise(found.element == wanted.element ? error_kind::shape : error_kind::type, t);
+  }
+  return found.dims;
 }
 
 bool detail::same_nodes(node_pairs waiting) {

@@ -3,6 +3,7 @@ export module lamina:gradient.typed;
 import :core;
 import :dtype;
 import :expression;
+import :expression.dynamic;
 import :gradient;
 import :op;
 import :program;
@@ -56,57 +57,100 @@ const auto* variable_in(const E& e) {
   else return &e.value;
 }
 
+// What stands behind a `dynamic` is known when there is one: until then a variable there has the element type and the rank
+// of the operand of most axes whose structure is not in its type.
+template <class E>
+struct behind { using type = not_found; };
+template <class E>
+  requires has_run_time_structure<E> && (!requires { typename E::operation; }) && (!requires(const E& e) { e.inner(); })
+struct behind<E> { using type = tensor_of_rank<typename E::element_type, E::pattern.rank>; };
+template <class A, class B>
+struct of_more_axes { using type = A; };
+template <class A, class B>
+  requires(!std::same_as<B, not_found>) && (std::same_as<A, not_found> || requires { requires (B::rank > A::rank); })
+struct of_more_axes<A, B> { using type = B; };
+template <class Found, class... X>
+struct first_behind { using type = Found; };
+template <class Found, class X, class... Rest>
+struct first_behind<Found, X, Rest...> : first_behind<typename of_more_axes<Found, typename behind<X>::type>::type, Rest...> {};
+template <class Op, class A, class... X>
+struct behind<expression<Op, A, X...>> : first_behind<not_found, X...> {};
+
+// The type of the variable: the one that is said, or that it has in the expression, or what is taken for it.
+template <fixed_string Name, class E, class Said>
+struct variable_of {
+  using found = typename find_variable<Name, E>::type;
+  using type = std::conditional_t<!std::is_void_v<Said>, Said,
+                                  typename std::conditional_t<std::same_as<found, not_found>, behind<E>, find_variable<Name, E>>::type>;
+};
+
 /// The gradient of a loss with respect to a named variable, not yet computed.
-export template <fixed_string Name, class E>
+export template <fixed_string Name, class E, class Said = void>
 class gradient_expression {
  public:
   using world = lazy;
-  using variable_type = typename find_variable<Name, E>::type;
+  using variable_type = typename variable_of<Name, E, Said>::type;
   using element_type = typename variable_type::element_type;
   static constexpr lamina::shape pattern = variable_type::pattern;
 
-  explicit gradient_expression(const E& loss) : loss_(loss), shape_(variable_in<Name>(loss)->shape()) {}
+  explicit gradient_expression(const E& loss) : loss_(loss), shape_(extents(loss)) {}
   const lamina::shape& shape() const { return shape_; }
   const E& inner() const { return loss_; }
   value lower(lowering& l) const {
     auto first = l.names().size();
     value loss = lamina::lower(loss_, l);
-    value w = l.variable(Name.view(), first);
+    value w = l.variable(Name.view(), first, has_run_time_structure<E> ? loss : value());
     return gradients(loss, {&w, 1})[0];
   }
 
  private:
+  static lamina::shape extents(const E& loss) {
+    if constexpr (!std::same_as<typename find_variable<Name, E>::type, not_found>) return variable_in<Name>(loss)->shape();
+    else {
+      std::vector<const detail::dynamic_node*> nodes;
+      detail::visit_dynamics(loss, [&](const detail::dynamic_node* n) { nodes.push_back(n); });
+      return detail::extents_behind(std::move(nodes), Name.view(), {dtype_of<element_type>, pattern});
+    }
+  }
   E loss_;
   lamina::shape shape_;
 };
-template <fixed_string Name, fixed_string Other, class E>
-struct find_variable<Name, gradient_expression<Other, E>> : find_variable<Name, E> {};
-template <fixed_string Name, fixed_string Other, class E>
-struct variable_types<Name, gradient_expression<Other, E>> : variable_types<Name, E> {};
-template <fixed_string Name, class E>
-inline constexpr bool has_run_time_structure<gradient_expression<Name, E>> = has_run_time_structure<E>;
-template <fixed_string Name, class E>
-inline constexpr bool holds_user_data<gradient_expression<Name, E>> = holds_user_data<E>;
+template <fixed_string Name, fixed_string Other, class E, class Said>
+struct find_variable<Name, gradient_expression<Other, E, Said>> : find_variable<Name, E> {};
+template <fixed_string Name, fixed_string Other, class E, class Said>
+struct variable_types<Name, gradient_expression<Other, E, Said>> : variable_types<Name, E> {};
+template <fixed_string Name, class E, class Said>
+struct behind<gradient_expression<Name, E, Said>> : behind<E> {};
+template <fixed_string Name, class E, class Said>
+inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Said>> = has_run_time_structure<E>;
+template <fixed_string Name, class E, class Said>
+inline constexpr bool holds_user_data<gradient_expression<Name, E, Said>> = holds_user_data<E>;
 
-template <fixed_string Name, class E>
+template <fixed_string Name, class E, class Said = void>
 struct variable_check {
   static consteval text message() {
     text t;
     std::vector<tensor_type> all;
     variable_types<Name, E>::collect(all);
-    if (std::same_as<typename find_variable<Name, E>::type, not_found>) t << "the expression has no variable named `" << Name.view() << "`";
+    if (all.empty() && !has_run_time_structure<E>) t << "the expression has no variable named `" << Name.view() << "`";
     for (const auto& other : all)
       if (t.empty() && other != all[0])
         t << "two variables are named `" << Name.view() << "`: " << all[0] << " and " << other << "; give each a name of its own";
+    if constexpr (!std::is_void_v<Said>)
+      if (const tensor_type said{dtype_of<typename Said::element_type>, Said::pattern}; t.empty() && !all.empty() && all[0] != said)
+        t << "the variable `" << Name.view() << "` is " << all[0] << ", and its gradient is asked for as " << said;
     return t;
   }
 };
 
 /// d loss / d variable, as an expression: `evaluate(loss, gradient<"w">(loss))` is one program.
 /// A loss that is no scalar counts as the sum of its elements.
-/// Errors: value_error, when it is evaluated, where the name stands for two different tensors in the loss.
-export template <fixed_string Name, class E>
-  requires no_error<variable_check<Name, E>>
-auto gradient(const E& loss) { return gradient_expression<Name, E>(loss); }
+/// A variable behind a `dynamic` is looked for when the gradient is made. Its element type and rank are taken to be those of
+/// the dynamic operand, the one of most axes where there are several; `gradient<"b", vector<float>>(loss)` says another.
+/// Errors: value_error where the name stands for nothing behind a `dynamic`, or, when it is evaluated, for two different
+/// tensors in the loss; shape_error, type_error where the variable behind a `dynamic` is of another type.
+export template <fixed_string Name, class Tensor = void, class E>
+  requires no_error<variable_check<Name, E, Tensor>>
+auto gradient(const E& loss) { return gradient_expression<Name, E, Tensor>(loss); }
 
 }  // namespace lamina
