@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 import lamina;
@@ -239,6 +240,32 @@ BOOST_AUTO_TEST_CASE(common_parts_are_one) {
   g.run();
   BOOST_TEST(g.plan->counters().common >= 1);
   BOOST_TEST(lines_with(*g.plan, "matmul") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(common_parts_are_counted_and_stay_apart_if_told) {
+  auto made = [](bool joins, const pass_options& options) {
+    graph g;
+    g.p.joins = joins;
+    value x = g.input(real({3, 4}, 1)), y = g.input(real({4, 3}, 2));
+    g.output(matmul(x, y) * matmul(x, y) + matmul(x, y));
+    auto r = g.run(options);
+    const auto& c = g.plan->counters();
+    return std::tuple(g.p.joined(), c.common, lines_with(*g.plan, "matmul"), r[0]);
+  };
+  auto [in_program, common, products, result] = made(true, {});
+  BOOST_TEST(in_program == 2);
+  BOOST_TEST(common == 2);
+  BOOST_TEST(products == 1u);
+  auto [none, by_pass, one, same] = made(false, {});
+  BOOST_TEST(none == 0);
+  BOOST_TEST(by_pass == 2);
+  BOOST_TEST(one == 1u);
+  auto [off, not_counted, three, again] = made(false, {.common = false});
+  BOOST_TEST(off == 0);
+  BOOST_TEST(not_counted == 0);
+  BOOST_TEST(three == 3u);
+  BOOST_TEST(same_bits(result, same));
+  BOOST_TEST(same_bits(result, again));
 }
 
 BOOST_AUTO_TEST_CASE(random_operations_of_two_sites_never_merge) {

@@ -20,7 +20,7 @@ namespace {
 
 class merger {
  public:
-  merger(const program& from, std::int64_t& merged) : from_(from), merged_(merged) {}
+  merger(const program& from, std::int64_t& merged) : from_(from), merged_(merged) { to_.joins = from.joins; }
 
   program run() {
     auto needed = from_.reachable();

@@ -88,10 +88,12 @@ export struct pass_options {
   std::vector<special_case> cases{};   ///< of the user, tried before them
   bool merge = false;                  ///< like operations of one level become one, row by row; what an eval_plan does
   bool free_order = false;             ///< sums of single rows run in several chains: faster, not the bits of a batch
+  bool common = true;                  ///< equal operations become one; see `program::joins` for those of the program itself
   bool operator==(const pass_options&) const = default;
 };
 
-/// How often each rewriting applied; `simplified` is the sum of `rewritten`.
+/// How often each rewriting applied; `simplified` is the sum of `rewritten`. `common` counts operations that were found
+/// equal to another one, when the program was built and when it was planned.
 export struct pass_counters {
   std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0, merged = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};

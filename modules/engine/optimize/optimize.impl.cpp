@@ -324,6 +324,8 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
                     const constant_evaluator& evaluate) {
   program r;
   r.path = p.path;
+  r.joins = options.common;
+  counters.common += p.joined();
   std::vector<std::vector<value>> made(p.nodes().size());
   auto needed = p.reachable();
   auto loops = joined_loops(p, needed);

@@ -49,6 +49,7 @@ class settled_nodes {
 class joining {
  public:
   explicit joining(const program& from) : from_(from), settled_(to_, from), uses_(from.nodes().size()), made_(from.nodes().size()) {
+    to_.joins = from.joins;
     for (const auto& n : from.nodes())
       for (auto v : n.inputs) ++uses_[static_cast<std::size_t>(v.node)];
     for (const auto& o : from.outputs()) ++uses_[static_cast<std::size_t>(o.value.node)];

@@ -148,7 +148,7 @@ export class program {
   value number(double v, dtype element);
   value number(std::int64_t v, dtype element);
   value number(std::uint64_t v, dtype element);
-  /// Adds an operation, or finds the equal one. Errors: shape_error, type_error naming operation and operand types.
+  /// Adds an operation, or finds the equal one unless `joins` is off. Errors: shape_error, type_error naming operation and operand types.
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
   void output(std::string_view name, const value& v);
@@ -178,6 +178,10 @@ export class program {
 
   /// Path of the layer being traced; errors begin with it, and the nodes that are added keep it.
   std::string path;
+  /// Whether an operation that is equal to one that is there is that one.
+  bool joins = true;
+  /// How often an operation was found instead of added.
+  std::int64_t joined() const { return joined_; }
   /// Randomness: each call site has its own number, so that two never merge.
   std::int64_t next_site() { return sites_++; }
   /// Moves a value's program into this one as a copy of the reachable part, with inputs replaced; used by `call` and passes.
@@ -192,7 +196,7 @@ export class program {
   std::vector<program_output> outputs_;
   std::vector<assignment> assignments_;
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known_;
-  std::int64_t sites_ = 0;
+  std::int64_t sites_ = 0, joined_ = 0;
 };
 
 /// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.

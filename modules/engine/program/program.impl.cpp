@@ -239,9 +239,12 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   }
   n.subprograms = std::move(subprograms);
   n.hash = hash_node(n, 1, 0, [&](std::int32_t i) { return at(i).hash; });
-  if (op.pure)
+  if (op.pure && joins)
     for (auto known : known_[n.hash])
-      if (same_node(at(known), n)) return {known, 0};
+      if (same_node(at(known), n)) {
+        ++joined_;
+        return {known, 0};
+      }
   auto hash = n.hash;
   auto id = push(std::move(n));
   if (op.pure) known_[hash].push_back(id.node);
