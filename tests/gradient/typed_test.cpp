@@ -188,6 +188,18 @@ BOOST_AUTO_TEST_CASE(softmax_and_nll_behind_a_dynamic) {
   BOOST_TEST(p.counters().of(rewrite::logarithm) > 0);
 }
 
+constexpr nn::linear behind_layer{3, 2};
+
+BOOST_AUTO_TEST_CASE(a_variable_behind_the_operand_of_a_layer) {
+  auto x = filled_matrix<double>(4, 3, 1), up = filled_matrix<double>(4, 2, 2);
+  train_layer<constant_layer<behind_layer>, inputs<port<"input", matrix<double>>>, policies<feedback(true), element<double>>> layer("layer");
+  init(layer);
+  auto y = layer.forward(dict(key<"input"> = var<"x">(x)))[key<"output">];
+  auto slope = evaluate(gradient<"x">(reduce_sum(y * up)));
+  auto back = evaluate(layer.backward(dict(key<"output"> = up))[key<"input">]);
+  BOOST_TEST(distance(from_tensor(slope), from_tensor(back)) < 1e-14);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_behind_a_dynamic) {
   auto x = filled_matrix<double>(2, 3, 1), other = filled_matrix<double>(4, 3, 2);
   dynamic<double, 2> d = tanh(var<"x">(x)), e = var<"x">(other) * 2.0;
