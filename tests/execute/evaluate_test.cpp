@@ -265,6 +265,57 @@ BOOST_AUTO_TEST_CASE(a_formula_into_memory_is_traced_once) {
   BOOST_TEST(same_bits(from_tensor(f(x, x)), from_tensor(evaluate(matmul(x, x) * x + x))));
 }
 
+BOOST_AUTO_TEST_CASE(a_formula_that_gives_its_result_is_traced_once) {
+  auto f = formula([](const auto& x, const auto& w) { return ++calls, matmul(x, w) * x + w; });
+  calls = 0;
+  for (int round = 0; round < 4; ++round)
+    for (std::int64_t n : {2, 1, 3, 0, 2}) {
+      matrix<float> x(n, n), w(n, n);
+      for (auto& v : x.writable()) v = static_cast<float>(round + 1);
+      for (auto& v : w.writable()) v = static_cast<float>(n);
+      auto y = f(x, w), kept = f(w, x);
+      BOOST_REQUIRE(y.shape() == shape({n, n}));
+      for (float v : y.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * (round + 1) + n));
+      for (float v : kept.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * n + (round + 1)));
+      for (float v : f(x, x).data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
+    }
+  BOOST_TEST(calls == 4);                                    // one for each of the extents
+  matrix<float> x(2, 2), other(2, 3);
+  BOOST_TEST(message_of([&] { f(x, other); }) == "multiply: the shapes do not broadcast: [2x3] [2x2]");
+  calls = 0;
+  matrix<float, 2, 2> a(x), b(matrix<float>{{1, 2}, {3, 4}});
+  for (int i = 0; i < 3; ++i) BOOST_TEST(same_bits(from_tensor(f(a, b)), from_tensor(evaluate(matmul(a, b) * a + b))));
+  BOOST_TEST(calls == 1);                                    // other types
+  // Large operands too; they are copied when the formula is traced.
+  matrix<float> large(300, 300), weights(300, 300), out(300, 300);
+  calls = 0;
+  for (int i = 0; i < 3; ++i) f(large, weights), f(large, weights, out);
+  BOOST_TEST(calls == 2);                                    // with memory for the result, and without
+  auto same = formula([](const auto& v) { return v; });
+  BOOST_TEST(same_bits(from_tensor(same(b)), from_tensor(b)));
+  auto labels = formula([](const auto& p, const auto& at) { return pick(p, at); });
+  vector<std::int64_t> right{0, 1}, wrong{0, 7};
+  BOOST_TEST(equal(labels(b, right), {1, 4}));
+  BOOST_CHECK_THROW(labels(b, wrong), value_error);
+  BOOST_TEST(equal(labels(b, right), {1, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(formulas_take_numbers_and_data_without_storage) {
+  auto f = formula([](const auto& x, const auto& w) { return x * w; });
+  matrix<float> x{{1, 2, 3}, {4, 5, 6}}, out(2, 3);
+  for (float by : {2.f, 3.f}) {
+    f(x, filled(by, 2, 3), out);
+    BOOST_TEST(equal(out, {1 * by, 2 * by, 3 * by, 4 * by, 5 * by, 6 * by}));
+    BOOST_TEST(equal(f(x, filled(by, 2, 3)), {1 * by, 2 * by, 3 * by, 4 * by, 5 * by, 6 * by}));
+    f(x, by, out);
+    BOOST_TEST(equal(out, {1 * by, 2 * by, 3 * by, 4 * by, 5 * by, 6 * by}));
+    f(x, x + by, out);
+    BOOST_TEST(equal(out, {1 * (1 + by), 2 * (2 + by), 3 * (3 + by), 4 * (4 + by), 5 * (5 + by), 6 * (6 + by)}));
+  }
+  f(x, zeros<float>(2, 3), out);
+  BOOST_TEST(equal(out, {0, 0, 0, 0, 0, 0}));
+}
+
 BOOST_AUTO_TEST_CASE(what_a_formula_has_from_elsewhere_is_read_each_time) {
   vector<float> a{1, 2}, out(2);
   auto f = formula([](const auto& x) { return x * elsewhere(); });
@@ -277,6 +328,10 @@ BOOST_AUTO_TEST_CASE(what_a_formula_has_from_elsewhere_is_read_each_time) {
   BOOST_TEST(equal(out, {9, 16}));
   f(a, out);
   BOOST_TEST(equal(out, {3, 8}));
+  BOOST_TEST(equal(f(a), {3, 8}));
+  elsewhere() = vector<float>{5, 6};
+  BOOST_TEST(equal(f(a), {5, 12}));
+  elsewhere() = vector<float>{3, 4};
   auto first = formula([](const auto& x) { return elsewhere() + x; });
   first(elsewhere(), out);
   BOOST_TEST(equal(out, {6, 8}));
@@ -287,13 +342,16 @@ BOOST_AUTO_TEST_CASE(what_a_formula_has_from_elsewhere_is_read_each_time) {
   auto scaled = formula([&rate](const auto& x) { return x * rate; });
   scaled(a, out);
   BOOST_TEST(equal(out, {2, 4}));
+  BOOST_TEST(equal(scaled(a), {2, 4}));
   rate = 3;
   scaled(a, out);
   BOOST_TEST(equal(out, {3, 6}));
+  BOOST_TEST(equal(scaled(a), {3, 6}));
   auto counted = formula([](const auto& x) { return x * static_cast<float>(calls) + slice(x, {.start = calls, .stop = calls + 1}); });
   for (calls = 0; calls < 2; ++calls) {
     counted(a, out);
     BOOST_TEST(equal(out, {calls * 1. + a(calls), calls * 2. + a(calls)}));
+    BOOST_TEST(equal(counted(a), {calls * 1. + a(calls), calls * 2. + a(calls)}));
   }
   auto table = formula([](const auto& x) { return x + vector<float>{10, 20}; });
   table(a, out);
@@ -336,6 +394,54 @@ BOOST_AUTO_TEST_CASE(plans_of_many_results) {
   BOOST_TEST(equal(later.value(), {2, 3, 4}));
   BOOST_TEST(c.value()() == 6);                            // an earlier run's result stays
   p.run();                                                 // nothing to do
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_of_many_results_that_fails_can_be_cleared) {
+  matrix<float> table{{1, 2}, {3, 4}};
+  vector<std::int64_t> wrong{0, 5};
+  vector<float> x{1, 2};
+  eval_plan p;
+  auto bad = p.add(embedding(table, wrong));
+  for (int i = 0; i < 2; ++i) BOOST_CHECK_THROW(p.run(), value_error);       // it stays in place
+  auto beside = p.add(x + 1);
+  BOOST_CHECK_THROW(p.run(), value_error);
+  p.clear();
+  wrong(1) = 1;                                              // not held any more, though the handle is there
+  p.run();                                                   // nothing to do
+  BOOST_CHECK_THROW(bad.value(), state_error);
+  BOOST_CHECK_THROW(beside.value(), state_error);
+  auto good = p.add(embedding(table, wrong));
+  auto other = p.add(x * 2);
+  p.run();
+  BOOST_TEST(equal(good.value(), {1, 2, 3, 4}));
+  BOOST_TEST(equal(other.value(), {2, 4}));
+  BOOST_TEST(message_of([&] { p.add(dynamic<float, 1>{}); }) == "dynamic: this one is empty");
+  BOOST_CHECK_THROW(p.add(dynamic<float, 1>{}), state_error);
+  auto third = p.add(x * 3);
+  p.run();
+  BOOST_TEST(equal(third.value(), {3, 6}));
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_of_many_results_says_what_it_costs) {
+  vector<float> x(1000);
+  eval_plan p;
+  auto a = p.add(exp(x) + exp(x));
+  p.run();
+  BOOST_TEST(p.counters().common == 1);                      // the second exp
+  BOOST_TEST(p.counters().nodes == 3);
+  BOOST_TEST(p.cost().steps == 1u);                          // one pass
+  BOOST_TEST(p.cost().bytes == 8000u);
+  BOOST_TEST(p.cost().arena == 0u);
+  auto b = p.add(exp(x) * 2);
+  auto c = p.add(reduce_sum(exp(x)));
+  matrix<float> m(20, 30), w(30, 40), v(40, 5);
+  auto d = p.add(matmul(matmul(m, w), v));
+  p.run();
+  BOOST_TEST(p.counters().common == 1);
+  BOOST_TEST(p.cost().steps >= 4u);
+  BOOST_TEST(p.cost().live_peak >= 20u * 40u * sizeof(float));
+  BOOST_TEST(p.cost().arena >= p.cost().live_peak);
+  BOOST_TEST(p.cost().bytes >= 4u * (20 * 30 + 30 * 40 + 2 * 20 * 40 + 40 * 5 + 20 * 5));
 }
 
 BOOST_AUTO_TEST_CASE(borrowed_memory) {

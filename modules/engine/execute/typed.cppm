@@ -9,6 +9,7 @@ import :expression.data;
 import :gradient.typed;
 import :op;
 import :optimize;
+import :plan;
 import :program;
 import :shape;
 import :tensor;
@@ -52,6 +53,8 @@ class evaluation_site {
   void rest(std::unique_ptr<prepared> p);
   /// Runs one into the results; false if only a known one is wanted and there is none.
   bool run(const evaluation& e, context& where, view<void* const> results, bool known = false);
+  /// Runs a known one into the memory that `memory` gives for the extents of its result; false if there is none.
+  bool run_known(const evaluation& e, context& where, void* (*memory)(void* to, const shape& extents), void* to);
 
  private:
   std::unique_ptr<prepared> find(const evaluation& e);
@@ -203,28 +206,44 @@ class traces {
  public:
   // Runs what the function makes of the operands x without calling it, if that is possible.
   template <class Out, class... Y>
-  bool run(const F& f, context& where, Out& out, Y&... x) {
+  bool run(const F& f, context& where, Out& out, const Y&... x) {
     if (foreign_.load(std::memory_order_relaxed) || !out.memory().unique() || (out.memory().same(x.memory()) || ...)) return false;
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
     // The extents of the result are among the words, so that a plan for others is not found.
     constexpr std::size_t most = (... + Y::rank) + Out::rank;
     std::int64_t words[most + 1];
     std::size_t n = 0;
-    const auto open = [&]<class T>(const T& t) {
-      for (int d = 0; d < T::rank; ++d)
-        if (!T::pattern[d].is_number()) words[n++] = t.extent(d);
-    };
-    (open(x), ..., open(out));
+    (open(x, words, n), ..., open(out, words, n));
     void* const to[] = {out.writable().data()};
     evaluation e{.leaves = at, .words = {words, n}, .each_apart = true};
     if (site_.run(e, where, to, true)) [[likely]] return true;
-    // Where computing takes long, calling the function matters little.
-    constexpr std::int64_t small = 1 << 16;
-    if (((x.size() > small) || ...) || any_shared(x...)) return false;
-    return trace(f, where, e, to, out.shape(), std::index_sequence_for<Y...>(), x...);
+    return trace(f, where, e, [&](const shape& made) { return made == out.shape() ? to[0] : nullptr; }, x...);
+  }
+  // The same into a new tensor.
+  template <class R, class... Y>
+  std::optional<R> make(const F& f, context& where, const Y&... x) {
+    if (foreign_.load(std::memory_order_relaxed)) return {};
+    const leaf at[] = {{x.data().data(), &x.shape(), false}...};
+    std::int64_t words[(... + Y::rank) + 1];
+    std::size_t n = 0;
+    (open(x, words, n), ...);
+    evaluation e{.leaves = at, .words = {words, n}, .each_apart = true};
+    std::optional<R> result;
+    const auto place = [](void* to, const shape& extents) -> void* {
+      auto& r = *static_cast<std::optional<R>*>(to);
+      r.emplace(R::uninitialised(extents));
+      return r->writable().data();
+    };
+    if (site_.run_known(e, where, place, &result) || trace(f, where, e, [&](const shape& made) { return place(&result, made); }, x...)) return result;
+    return {};
   }
 
  private:
+  template <class T>
+  static void open(const T& t, std::int64_t* words, std::size_t& n) {
+    for (int d = 0; d < T::rank; ++d)
+      if (!T::pattern[d].is_number()) words[n++] = t.extent(d);
+  }
   // A name may stand for two operands only if they are one tensor, so a trace is made where they are not.
   template <class... Y>
   static bool any_shared(const Y&... x) {
@@ -234,17 +253,25 @@ class traces {
         if (memory[i]->same(*memory[k])) return true;
     return false;
   }
-  // The function meets copies: a tensor that it has from elsewhere is then none of its operands, whatever it is.
-  template <std::size_t... I, class... Y>
-  bool trace(const F& f, context& where, evaluation e, view<void* const> to, const shape& wanted, std::index_sequence<I...>, Y&... x) {
-    std::tuple<std::remove_const_t<Y>...> copies(x.copy()...);
+  // The function meets copies: a tensor that it has from elsewhere is then none of its operands, whatever it is. So what it
+  // is called with must be small enough to be copied once.
+  template <class Place, class... Y>
+  bool trace(const F& f, context& where, evaluation e, Place place, const Y&... x) {
+    constexpr std::int64_t most = 1 << 24;
+    if (((x.size() > most) || ...) || any_shared(x...)) return false;
+    return trace_copies(f, where, e, place, std::index_sequence_for<Y...>(), x...);
+  }
+  template <class Place, std::size_t... I, class... Y>
+  bool trace_copies(const F& f, context& where, evaluation e, Place place, std::index_sequence<I...>, const Y&... x) {
+    const std::tuple<Y...> copies(x.copy()...);
     const leaf copied[] = {{std::get<I>(copies).data().data(), &std::get<I>(copies).shape(), false}...};
-    const auto made = f(static_cast<Y&>(std::get<I>(copies))...);
+    const auto made = f(std::get<I>(copies)...);
     using E = std::remove_const_t<decltype(made)>;
     operand_finder finder{copied};
     visit_leaves(made, finder);
     if (!finder.all) foreign_.store(true, std::memory_order_relaxed);
-    if (!finder.all || made.shape() != wanted) return false;
+    void* const to[] = {finder.all ? place(made.shape()) : nullptr};
+    if (!to[0]) return false;
     const std::tuple<const E&> all(made);
     e.lower = &lower_all<E>, e.expression = &all, e.order = finder.order;
     return site_.run(e, where, to);
@@ -253,31 +280,78 @@ class traces {
   evaluation_site site_;
   std::atomic<bool> foreign_{false};       // it makes tensors of its own
 };
+
+template <class X>
+inline constexpr bool is_tensor = false;
+template <Element T, class X>
+inline constexpr bool is_tensor<tensor<T, X>> = true;
+
+/// How a formula is called: with what its function takes, or with a tensor for the result behind that.
+template <class F, class... X>
+struct formula_call {
+  static constexpr std::size_t count = sizeof...(X);
+  template <std::size_t I>
+  using at = const std::remove_cvref_t<pick_type<I, X...>>&;
+  template <class>
+  static constexpr bool takes = false;
+  template <std::size_t... I>
+  static constexpr bool takes<std::index_sequence<I...>> = std::is_invocable_v<const F&, at<I>...>;
+  static constexpr bool operands = ((Symbolic<std::remove_cvref_t<X>> || std::is_arithmetic_v<std::remove_cvref_t<X>>) && ...);
+  static constexpr bool gives = [] {
+    if constexpr (operands) return takes<std::make_index_sequence<count>>;
+    else return false;
+  }();
+  static constexpr bool fills = [] {
+    if constexpr (gives || !operands || count == 0) return false;
+    else return takes<std::make_index_sequence<count - 1>>;
+  }();
+  static consteval text message() {
+    text t;
+    if constexpr (fills) {
+      using last = pick_type<count - 1, X...>;
+      if (!is_tensor<std::remove_cvref_t<last>>) t << "formula: the last argument takes the result, so it must be a tensor";
+      else if (!std::is_lvalue_reference_v<last> || std::is_const_v<std::remove_reference_t<last>>)
+        t << "formula: the last argument takes the result, so it must be a tensor that stays and can be written";
+    } else if (!operands) t << "formula: the arguments are operands, numbers, and a tensor for the result";
+    else if (!gives) t << "formula: its function cannot be called with these operands, nor with all but the last of them";
+    return t;
+  }
+};
 }  // namespace detail
 
 /// A function of tensors: `auto f = formula([](auto x, auto w) { return tanh(matmul(x, w)); });`. One without captures whose
-/// result has no parts but its operands is traced once per types and extents where the result goes into given memory:
-/// `f(x, w, out)` then builds nothing. What such a function makes depends on types and extents alone.
+/// result has no parts but its operands is traced once per types and extents: `f(x, w)` and `f(x, w, out)` then call nothing
+/// and build nothing. What such a function makes depends on types and extents alone.
 export template <class F>
 class formula {
  public:
   explicit formula(F f) : f_(std::move(f)) {}
+  /// Gives the result, or puts it into the last argument if the function takes one less. Errors: of the operations; with
+  /// memory for the result also shape_error, state_error as of `evaluate_into`.
   template <class... X>
-    requires(Symbolic<X> && ...)
-  auto operator()(const X&... x) const { return evaluate(f_(x...)); }
-  /// The last argument takes the result. Errors: shape_error, state_error as of `evaluate_into`.
-  template <class First, class... Rest>
-    requires requires(const F& f, First& first, Rest&... rest) { requires !std::is_invocable_v<const F&, First&, Rest&...>; }
-  void operator()(First& first, Rest&... rest) const {
-    [&]<std::size_t... I>(std::tuple<First&, Rest&...> all, std::index_sequence<I...>) {
-      into(std::get<sizeof...(Rest)>(all), std::get<I>(all)...);
-    }(std::tuple<First&, Rest&...>(first, rest...), std::make_index_sequence<sizeof...(Rest)>{});
+    requires no_error<detail::formula_call<F, X...>>
+  auto operator()(X&&... x) const {
+    if constexpr (detail::formula_call<F, X...>::gives) return made(std::as_const(x)...);
+    else
+      [&]<std::size_t... I>(std::tuple<X&...> all, std::index_sequence<I...>) {
+        into(std::get<sizeof...(X) - 1>(all), std::as_const(std::get<I>(all))...);
+      }(std::tuple<X&...>(x...), std::make_index_sequence<sizeof...(X) - 1>{});
   }
 
  private:
+  template <class... X>
+  auto made(const X&... x) const {
+    if constexpr (sizeof...(X) > 0 && detail::Traceable<F, const X...>) {
+      using result = evaluated<std::remove_cvref_t<std::invoke_result_t<const F&, const X&...>>>;
+      static context& where = default_context();
+      static auto& known = where.template slot<detail::traces<F, void, X...>>();     // found once
+      if (auto r = known.template make<result>(f_, where, x...)) return *std::move(r);
+    }
+    return evaluate(f_(x...));
+  }
   template <class Out, class... X>
-  void into(Out& out, X&... x) const {
-    if constexpr (detail::only_tensors<Out> && detail::Traceable<F, X...>) {
+  void into(Out& out, const X&... x) const {
+    if constexpr (sizeof...(X) > 0 && detail::Traceable<F, const X...>) {
       static context& where = default_context();
       static auto& known = where.template slot<detail::traces<F, Out, X...>>();      // found once
       if (known.run(f_, where, out, x...)) return;
@@ -309,42 +383,49 @@ class handle {
 export class eval_plan {
  public:
   explicit eval_plan(context& where = default_context()) : where_(&where) {}
+  /// Errors: state_error where an operand is empty.
   template <Evaluable E>
   auto add(const E& e) {
     using operand = detail::operand_of<E>;
-    struct held { operand of; std::optional<evaluated<E>> result; };
+    struct held { std::optional<operand> of; std::optional<evaluated<E>> result; };
     auto kept = std::make_shared<held>(held{detail::as_operand(e), {}});
+    static_cast<void>(kept->of->shape());         // an empty operand is refused here, not when all run
     handle<evaluated<E>> h(std::shared_ptr<std::optional<evaluated<E>>>(kept, &kept->result));
-    entry made{kept, [](const void* p, lowering& l) { return lower(static_cast<const held*>(p)->of, l); },
+    entry made{kept, [](const void* p, lowering& l) { return lower(*static_cast<const held*>(p)->of, l); },
                [](void* p) -> void* {
                  auto& at = *static_cast<held*>(p);
-                 at.result.emplace(evaluated<E>::uninitialised(at.of.shape()));
+                 at.result.emplace(evaluated<E>::uninitialised(at.of->shape()));
                  return at.result->writable().data();
                },
-               [](void* p) { static_cast<held*>(p)->result.reset(); }};
+               [](void* p) { static_cast<held*>(p)->result.reset(); }, [](void* p) { static_cast<held*>(p)->of.reset(); }};
     if constexpr (!has_run_time_structure<operand> && !holds_user_data<operand>) {
       made.typed = true;
       words_.push_back(std::bit_cast<std::int64_t>(&tag_of<operand>));
       taker take{leaves_, words_};
-      visit_leaves(kept->of, take);
+      visit_leaves(*kept->of, take);
     }
     entries_.push_back(std::move(made));
     return h;
   }
   /// Computes everything that was added since the last run; operations of one level that are alike run as one, so that
   /// samples added one by one cost what a batch of them does. Expressions of the types and extents of an earlier run in
-  /// this context find its plan. An error leaves the entries in place.
+  /// this context find its plan. An error leaves the entries in place, and the next run tries them again.
   void run();
-  /// Counters of the last run.
+  /// Forgets what was added since the last whole run, and holds its operands no more; its handles have no value.
+  void clear();
+  /// Counters of the last run: nodes, and what was found equal, folded, merged and fused.
   const pass_counters& counters() const { return counters_; }
+  /// What the last run cost: kernels (`steps`), bytes read and written, and bytes of results in between (`arena`, `live_peak`).
+  const plan_cost& cost() const { return cost_; }
 
  private:
   struct plans;                          // of earlier runs, kept by the context
   struct entry {
-    std::shared_ptr<void> kept;          // the expression and its result
+    std::shared_ptr<void> kept;          // the expression, while it waits for a run, and its result
     value (*lower)(const void*, lowering&);
     void* (*result)(void*);              // makes memory for it
     void (*forget)(void*);
+    void (*let_go)(void*);               // of the expression, which its handle may outlive
     bool typed = false;                  // the type says the structure
   };
   struct taker {
@@ -363,6 +444,7 @@ export class eval_plan {
   std::vector<leaf> leaves_;
   std::vector<std::int64_t> words_;        // what types leave open, each after its type
   pass_counters counters_;
+  plan_cost cost_;
 };
 
 }  // namespace lamina
