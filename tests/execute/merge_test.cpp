@@ -118,4 +118,35 @@ BOOST_AUTO_TEST_CASE(a_recurrent_step_of_many_samples) {
   }
 }
 
+// How many operations went away of three samples that f makes of x, beside a number of the sample.
+template <class F>
+std::int64_t merged_of_three(F f) {
+  context where(1, target_isa());
+  eval_plan plan(where);
+  for (int i = 0; i < 3; ++i) plan.add(f(filled_with(6, 6, i), filled_with(6, 6, i + 7)));
+  plan.run();
+  return plan.counters().merged;
+}
+
+// What docs/limits.md says.
+BOOST_AUTO_TEST_CASE(what_is_merged) {
+  const auto w = filled_with(6, 6, 99);
+  const auto of = [](auto f) { return merged_of_three(f); };
+  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(x, w); }) == 2);
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return softmax(matmul(x, w)) + tanh(matmul(y, w)); }) > 4);
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, w) * y; }) == 4);            // half of it lies together
+  BOOST_TEST(of([&](const auto& x, const auto&) { return cast<double>(matmul(x, w)); }) == 4);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return slice(matmul(x, w), {.start = 2, .stop = 4, .axis = 1}); }) == 4);
+  // alone
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return tanh(x) * y; }) == 0);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return softmax(x); }) == 0);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return slice(x, {.start = 2, .stop = 4, .axis = 1}); }) == 0);
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return gru_gates(concat<1>(x, x, x), concat<1>(y, y, y), y); }) == 0);
+  // other products
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, y); }) == 0);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(w, x); }) == 0);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(transpose(x), w); }) == 0);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(unsqueeze<0>(x), w); }) == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
