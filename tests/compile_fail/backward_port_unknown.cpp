@@ -1,4 +1,3 @@
-// within: 12 lines
 // expect: add has no output port `result`; its output port is `output`
 import lamina;
 using namespace lamina;

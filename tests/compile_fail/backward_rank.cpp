@@ -1,4 +1,3 @@
-// within: 12 lines
 // expect: add: port `output` is float32[?x?] and is given float32[?]
 import lamina;
 using namespace lamina;

@@ -1,4 +1,3 @@
-// within: 12 lines
 // expect: the loss is `int`; it must be callable as loss(output, labels) and give a value, as loss::cross_entropy{} does
 import lamina;
 using namespace lamina;

@@ -1,4 +1,3 @@
-// within: 12 lines
 // expect: add: port `rhs` is float32[?x?] and is given float64[?x?]
 import lamina;
 using namespace lamina;

@@ -1,4 +1,3 @@
-// within: 12 lines
 // expect: add: port `rhs` is given `int`, which is no operand
 import lamina;
 using namespace lamina;

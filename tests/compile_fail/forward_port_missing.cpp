@@ -1,4 +1,3 @@
-// within: 12 lines
 // expect: add: input port `rhs` is given nothing; its input ports are `lhs`, `rhs`
 import lamina;
 using namespace lamina;

@@ -1,4 +1,3 @@
-// within: 12 lines
 // expect: matmul: the inner sizes differ: [?x3] [4x?]
 import lamina;
 using namespace lamina;

@@ -120,7 +120,8 @@ using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
 
 /// Computes expressions together: common parts once. One gives a tensor, several `results`.
 /// An expression is lowered once per type; further calls find its plan by the pattern and extents of its operands.
-export template <Evaluable E>
+export template <Symbolic E>
+  requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>   // Evaluable, a step earlier
 auto evaluate(const E& e, context& where = default_context()) {
   auto r = evaluated<E>::uninitialised(e.shape());
   void* const out[] = {r.writable().data()};
@@ -329,7 +330,7 @@ class formula {
   /// Gives the result, or puts it into the last argument if the function takes one less. Errors: of the operations; with
   /// memory for the result also shape_error, state_error as of `evaluate_into`.
   template <class... X>
-    requires no_error<detail::formula_call<F, X...>>
+    requires accepted<worded<detail::formula_call<F, X...>>()>
   auto operator()(X&&... x) const {
     if constexpr (detail::formula_call<F, X...>::gives) return made(std::as_const(x)...);
     else

@@ -150,7 +150,7 @@ struct variable_check {
 /// Errors: value_error where the name stands for nothing behind a `dynamic`, or, when it is evaluated, for two different
 /// tensors in the loss; shape_error, type_error where the variable behind a `dynamic` is of another type.
 export template <fixed_string Name, class Tensor = void, class E>
-  requires no_error<variable_check<Name, E, Tensor>>
+  requires accepted<worded<variable_check<Name, E, Tensor>>()>
 auto gradient(const E& loss) { return gradient_expression<Name, E, Tensor>(loss); }
 
 }  // namespace lamina

@@ -130,17 +130,17 @@ export struct rope {
 /// Errors:  shape_error where depths, numbers of keys, heads or the mask do not fit.
 /// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
 export template <Symbolic Q, Symbolic K, Symbolic V>
-  requires Applicable<op::attention, Q, K, V>
+  requires accepted<worded<applying<op::attention, Q, K, V>>()>
 constexpr auto attention(const Q& q, const K& k, const V& v, attention_attributes a = {}) { return apply<op::attention>(a, q, k, v); }
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic M>
-  requires Applicable<op::attention, Q, K, V, M>
+  requires accepted<worded<applying<op::attention, Q, K, V, M>>()>
 constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {}) { return apply<op::attention>(a, q, k, v, mask); }
 
 /// Rotates pairs of the last axis by angles position * base^(-2 i / D).
 /// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.
 /// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
 export template <Symbolic X, Symbolic P>
-  requires Applicable<op::rope, X, P>
+  requires accepted<worded<applying<op::rope, X, P>>()>
 constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}) { return apply<op::rope>(a, x, positions); }
 
 }  // namespace lamina

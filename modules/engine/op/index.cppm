@@ -211,16 +211,16 @@ using index_add = addition<op::scatter_rows, "index_add">;
 /// Shapes: x [3, V, 4], index [5, 6], axis 1 -> [3, 5, 6, 4].   Types: any, index int64.
 /// Gradient: slices are added where they came from, in the order of the positions for any number of threads.
 export template <Symbolic X, Symbolic I>
-  requires RunTimeAttributes<"gather<1>(x, index)", X>
+  requires accepted<worded<run_time_check<"gather<1>(x, index)", X>>()>
 constexpr auto gather(const X& x, const I& index, std::int64_t axis) { return apply<op::gather>({axis}, x, index); }
 /// The same with the axis in the type; the first without one.
 export template <int Axis = 0, Symbolic X, Symbolic I>
-  requires ApplicableFixed<op::gather, axis_attributes{Axis}, X, I>
+  requires accepted<worded<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
 constexpr auto gather(const X& x, const I& index) { return apply_fixed<op::gather, axis_attributes{Axis}>(x, index); }
 /// Rows of a table: result[.., :] = table[ids[..], :].   Shapes: table [V, D], ids [...] -> [..., D].
 /// Source: Bengio, Ducharme, Vincent, Jauvin, "A neural probabilistic language model" (2003).
 export template <Symbolic W, Symbolic I>
-  requires Applicable<rule::embedding, W, I>
+  requires accepted<worded<applying<rule::embedding, W, I>>()>
 constexpr auto embedding(const W& table, const I& ids) {
   detail::obey<rule::embedding>({}, table, ids);
   return gather<0>(table, ids);
@@ -228,22 +228,22 @@ constexpr auto embedding(const W& table, const I& ids) {
 /// Elements of x along an axis, each at a position of its own (ONNX GatherElements, numpy.take_along_axis).
 /// Shapes: x [3, V], index [3, 5], axis 1 -> [3, 5].   Types: any, index int64.
 export template <Symbolic X, Symbolic I>
-  requires RunTimeAttributes<"take_along_axis<1>(x, index)", X>
+  requires accepted<worded<run_time_check<"take_along_axis<1>(x, index)", X>>()>
 constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis) { return apply<op::take_along_axis>({axis}, x, index); }
 export template <int Axis, Symbolic X, Symbolic I>
-  requires ApplicableFixed<op::take_along_axis, axis_attributes{Axis}, X, I>
+  requires accepted<worded<applying_fixed<op::take_along_axis, axis_attributes{Axis}, X, I>>()>
 constexpr auto take_along_axis(const X& x, const I& index) { return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index); }
 /// x with updates added at positions along an axis, several to one place too; the adjoint of take_along_axis.
 /// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
 /// Numerics: what goes to one place is summed in the order of the positions, then added to x.
 export template <Symbolic X, Symbolic I, Symbolic U>
-  requires RunTimeAttributes<"scatter_add<1>(x, index, updates)", X>
+  requires accepted<worded<run_time_check<"scatter_add<1>(x, index, updates)", X>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, std::int64_t axis) {
   detail::obey<rule::scatter_add>({axis}, x, index, updates);
   return x + apply<op::scatter_elements>({axis}, updates, index, x);
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
-  requires ApplicableFixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>
+  requires accepted<worded<applying_fixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates) {
   detail::obey<rule::scatter_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_elements, axis_attributes{Axis}>(updates, index, x);
@@ -251,13 +251,13 @@ constexpr auto scatter_add(const X& x, const I& index, const U& updates) {
 /// x with whole slices of updates added at positions of an axis; the adjoint of gather.
 /// Shapes: x [V, 4], index [5], updates [5, 4], axis 0 -> [V, 4].   Types: float and integer.
 export template <Symbolic X, Symbolic I, Symbolic U>
-  requires RunTimeAttributes<"index_add<0>(x, index, updates)", X>
+  requires accepted<worded<run_time_check<"index_add<0>(x, index, updates)", X>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, std::int64_t axis) {
   detail::obey<rule::index_add>({axis}, x, index, updates);
   return x + apply<op::scatter_rows>({axis}, updates, index, x);
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
-  requires ApplicableFixed<rule::index_add, axis_attributes{Axis}, X, I, U>
+  requires accepted<worded<applying_fixed<rule::index_add, axis_attributes{Axis}, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates) {
   detail::obey<rule::index_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_rows, axis_attributes{Axis}>(updates, index, x);
@@ -265,41 +265,41 @@ constexpr auto index_add(const X& x, const I& index, const U& updates) {
 /// Zeros with 1 at each position, along a new last axis.   Shapes: [2, 3] with depth 10 -> [2, 3, 10].
 /// (`one_hot` is a tensor that is made of one position known when it is written.)
 export template <Symbolic I>
-  requires RunTimeAttributes<"to_one_hot<10>(index)", I>
+  requires accepted<worded<run_time_check<"to_one_hot<10>(index)", I>>()>
 constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32) { return apply<op::to_one_hot>({depth, element}, index); }
 /// The same with depth and element type in the type.
 export template <std::int64_t Depth, Element T = float, Symbolic I>
-  requires ApplicableFixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>
+  requires accepted<worded<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
 constexpr auto to_one_hot(const I& index) { return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index); }
 
 /// Running sums along an axis; `exclusive` leaves each element itself out, `reverse` begins at the end.
 /// Numerics: float32 adds in double; integers wrap.
 export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
-  requires ApplicableFixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>
+  requires accepted<worded<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
 constexpr auto cumsum(const X& x) { return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x); }
 export template <Symbolic X>
-  requires RunTimeAttributes<"cumsum<1>(x)", X>
+  requires accepted<worded<run_time_check<"cumsum<1>(x)", X>>()>
 constexpr auto cumsum(const X& x, cumsum_attributes a) { return apply<op::cumsum>(a, x); }
 
 /// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
-  requires ApplicableFixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>
+  requires accepted<worded<applying_fixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
 constexpr auto argsort(const X& x) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, Axis, Descending}, x);
   return apply_fixed<op::order, order_attributes{order_attributes::all, Axis, Descending}>(x);
 }
 export template <Symbolic X>
-  requires RunTimeAttributes<"argsort<1>(x)", X>
+  requires accepted<worded<run_time_check<"argsort<1>(x)", X>>()>
 constexpr auto argsort(const X& x, sort_attributes a) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, a.axis, a.descending}, x);
   return apply<op::order>({order_attributes::all, a.axis, a.descending}, x);
 }
 /// x sorted along an axis.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
-  requires ApplicableFixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>
+  requires accepted<worded<applying_fixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
 constexpr auto sort(const X& x) { return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x)); }
 export template <Symbolic X>
-  requires RunTimeAttributes<"sort<1>(x)", X>
+  requires accepted<worded<run_time_check<"sort<1>(x)", X>>()>
 constexpr auto sort(const X& x, sort_attributes a) { return take_along_axis(x, argsort(x, a), a.axis); }
 
 /// Elements and their positions: `auto [values, indices] = top_k<3>(x)`.
@@ -309,7 +309,7 @@ struct top_k_result { V values; I indices; };
 /// Shapes: [3, 9] -> twice [3, k].   Types: float and integer.   Errors: shape_error where there are fewer than k.
 /// Gradient: that of the values.
 export template <std::int64_t K, std::int64_t Axis = -1, bool Largest = true, Symbolic X>
-  requires ApplicableFixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>
+  requires accepted<worded<applying_fixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>>()>
 constexpr auto top_k(const X& x) {
   detail::obey<rule::order<"top_k">>({K, Axis, Largest}, x);
   auto at = apply_fixed<op::order, order_attributes{K, Axis, Largest}>(x);
@@ -317,7 +317,7 @@ constexpr auto top_k(const X& x) {
   return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
 }
 export template <Symbolic X>
-  requires RunTimeAttributes<"top_k<3>(x)", X>
+  requires accepted<worded<run_time_check<"top_k<3>(x)", X>>()>
 constexpr auto top_k(const X& x, top_k_attributes a) {
   detail::obey<rule::order<"top_k">>({a.k, a.axis, a.largest}, x);
   auto at = apply<op::order>({a.k, a.axis, a.largest}, x);

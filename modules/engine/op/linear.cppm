@@ -98,7 +98,7 @@ struct dot {
 /// Numerics: one fused multiply-add chain per block of at most 768 of K.   Errors: shape_error where the inner sizes differ.
 /// Transposition is in the type (`matmul<false, true>(x, w)`) or an attribute.
 export template <bool TransposeA = false, bool TransposeB = false, Symbolic A, Symbolic B>
-  requires ApplicableFixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>
+  requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>>()>
 constexpr auto matmul(A&& a, B&& b) {
   return apply_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}>(std::forward<A>(a), std::forward<B>(b));
 }
@@ -112,7 +112,7 @@ constexpr auto matmul(A&& a, B&& b, matmul_attributes at) {
 /// Shapes:  a [..., K1, ..., Kn], b [K1, ..., Kn, ...] -> the other axes of a, then those of b; two vectors give a number.
 /// Errors:  shape_error where the axes differ.   Cost: that of matmul; nothing is copied.
 export template <int Count = 1, Symbolic A, Symbolic B>
-  requires ApplicableFixed<rule::dot, dot_attributes{Count}, A, B>
+  requires accepted<worded<applying_fixed<rule::dot, dot_attributes{Count}, A, B>>()>
 constexpr auto dot(const A& a, const B& b) {
   detail::obey<rule::dot>({Count}, a, b);
   if constexpr (std::same_as<world_of<A, B>, lazy>)

@@ -96,30 +96,30 @@ struct nll_loss {
 /// Entry index[..] of the last axis.   Shapes: x [..., C], index [...] int64 -> [...].
 /// Errors: value_error at run time for an index outside 0..C-1.
 export template <Symbolic X, Symbolic I>
-  requires Applicable<op::pick, X, I>
+  requires accepted<worded<applying<op::pick, X, I>>()>
 constexpr auto pick(const X& x, const I& index) { return apply<op::pick>({}, x, index); }
 
 /// Negative log likelihood, averaged.   Shapes: log_probabilities [..., C], labels [...] int64 -> [].
 export template <Symbolic X, Symbolic L>
-  requires Applicable<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>
+  requires accepted<worded<applying<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>>()>
 constexpr auto nll(const X& log_probabilities, const L& labels) { return -reduce_mean(pick(log_probabilities, labels)); }
 /// Negative log likelihood of probabilities under weights: -sum(weights log probabilities) / sum(weights).
 /// Shapes:  equal -> [].   Units: nats.
 /// Numerics: the gradient by the logits of a softmax before it needs no division by the probabilities, and is right where
 /// one of them is 0.   Errors: shape_error where the shapes differ.
 export template <Symbolic W, Symbolic P>
-  requires Applicable<rule::nll_loss, W, P>
+  requires accepted<worded<applying<rule::nll_loss, W, P>>()>
 constexpr auto nll_loss(const W& weights, const P& probabilities) {
   detail::obey<rule::nll_loss>({}, weights, probabilities);
   return -(reduce_sum(weights * log(probabilities)) / reduce_sum(weights));
 }
 /// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].
 export template <Symbolic X, Symbolic L>
-  requires Applicable<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>
+  requires accepted<worded<applying<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>>()>
 constexpr auto cross_entropy(const X& logits, const L& labels) { return nll(log_softmax(logits), labels); }
 /// Mean of squared differences.   Shapes: equal or broadcast -> [].
 export template <Symbolic A, Symbolic B>
-  requires Applicable<rule::mse, A, B>
+  requires accepted<worded<applying<rule::mse, A, B>>()>
 constexpr auto mse(const A& a, const B& b) { return reduce_mean(square(a - b)); }
 
 }  // namespace lamina

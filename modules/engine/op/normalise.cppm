@@ -131,25 +131,25 @@ struct instance_norm {
 /// Errors:  shape_error where weight or bias have another shape than the last axes.
 /// Source:  Ba, Kiros, Hinton, "Layer Normalization" (2016), arXiv:1607.06450.
 export template <Symbolic X, Symbolic W, Symbolic B, std::same_as<normalise_attributes> A = normalise_attributes>
-  requires Applicable<op::layer_norm, X, W, B>
+  requires accepted<worded<applying<op::layer_norm, X, W, B>>()>
 constexpr auto layer_norm(const X& x, const W& weight, const B& bias, A a = {}) {
   return detail::first_result<op::layer_norm>(a, x, weight, bias);
 }
 export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
-  requires Applicable<op::layer_norm, X, W>
+  requires accepted<worded<applying<op::layer_norm, X, W>>()>
 constexpr auto layer_norm(const X& x, const W& weight, A a = {}) { return detail::first_result<op::layer_norm>(a, x, weight); }
 export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
-  requires Applicable<op::layer_norm, X>
+  requires accepted<worded<applying<op::layer_norm, X>>()>
 constexpr auto layer_norm(const X& x, A a = {}) { return detail::first_result<op::layer_norm>(a, x); }
 
 /// Divides each row of x by its root mean square, then multiplies by the weight, where given.
 /// Shapes:  x [..., features], weight [features] -> [..., features].   Numerics: x / sqrt(mean(x^2) + epsilon).
 /// Source:  Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv:1910.07467.
 export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
-  requires Applicable<op::rms_norm, X, W>
+  requires accepted<worded<applying<op::rms_norm, X, W>>()>
 constexpr auto rms_norm(const X& x, const W& weight, A a = {}) { return detail::first_result<op::rms_norm>(a, x, weight); }
 export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
-  requires Applicable<op::rms_norm, X>
+  requires accepted<worded<applying<op::rms_norm, X>>()>
 constexpr auto rms_norm(const X& x, A a = {}) { return detail::first_result<op::rms_norm>(a, x); }
 
 /// Normalises groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
@@ -157,7 +157,7 @@ constexpr auto rms_norm(const X& x, A a = {}) { return detail::first_result<op::
 /// Shapes:  x [N, C, ...], weight [C], bias [C] -> that of x.   Errors: shape_error where C does not divide into groups.
 /// Source:  Wu, He, "Group Normalization" (2018), arXiv:1803.08494.
 export template <std::int64_t Groups, Symbolic X>
-  requires Applicable<rule::group_norm<Groups>, X>
+  requires accepted<worded<applying<rule::group_norm<Groups>, X>>()>
 constexpr auto group_norm(const X& x, instance_norm_options a = {}) {
   if constexpr (std::same_as<world_of<X>, lazy>) {
     constexpr shape rows = detail::grouped(bare<X>::pattern, Groups);
@@ -166,7 +166,7 @@ constexpr auto group_norm(const X& x, instance_norm_options a = {}) {
     return reshape_like(layer_norm(reshape(x, detail::grouped(x.shape(), Groups)), {.axes = 1, .epsilon = a.epsilon}), x);
 }
 export template <std::int64_t Groups, Symbolic X, Symbolic W, Symbolic B>
-  requires Applicable<rule::group_norm<Groups>, X, W, B>
+  requires accepted<worded<applying<rule::group_norm<Groups>, X, W, B>>()>
 constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}) {
   if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
     constexpr int rank = bare<X>::pattern.rank;
@@ -178,12 +178,12 @@ constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_n
   }
 }
 export template <Symbolic X>
-  requires RunTimeAttributes<"group_norm<2>(x)", X>
+  requires accepted<worded<run_time_check<"group_norm<2>(x)", X>>()>
 constexpr auto group_norm(const X& x, group_norm_options a) {
   return reshape_like(layer_norm(reshape(x, detail::grouped(x.shape(), a.groups)), {.axes = 1, .epsilon = a.epsilon}), x);
 }
 export template <Symbolic X, Symbolic W, Symbolic B>
-  requires RunTimeAttributes<"group_norm<2>(x, weight, bias)", X, W, B>
+  requires accepted<worded<run_time_check<"group_norm<2>(x, weight, bias)", X, W, B>>()>
 constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm_options a) {
   return group_norm(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
          reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
@@ -193,12 +193,12 @@ constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm
 /// Shapes:  x [N, C, ...] of rank 3 or more, weight [C], bias [C] -> that of x.
 /// Source:  Ulyanov, Vedaldi, Lempitsky, "Instance Normalization" (2016), arXiv:1607.08022.
 export template <Symbolic X>
-  requires Applicable<rule::instance_norm, X>
+  requires accepted<worded<applying<rule::instance_norm, X>>()>
 constexpr auto instance_norm(const X& x, instance_norm_options a = {}) {
   return reshape_like(layer_norm(flatten<2>(x), {.axes = 1, .epsilon = a.epsilon}), x);
 }
 export template <Symbolic X, Symbolic W, Symbolic B>
-  requires Applicable<rule::instance_norm, X, W, B>
+  requires accepted<worded<applying<rule::instance_norm, X, W, B>>()>
 constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}) {
   if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
     constexpr int rank = bare<X>::pattern.rank;

@@ -214,14 +214,19 @@ struct common_world<X, Y...> { using type = typename bare<X>::world; };
 export template <class... X>
 using world_of = typename common_world<X...>::type;
 
-/// Whether the world of the operands finds nothing wrong with applying Op; its message carries the reason.
+/// What the world of the operands says of applying Op to them. Functions require `accepted<worded<applying<...>>()>`
+/// rather than `Applicable<...>`, which is the same: the compiler then prints the sentence a step earlier.
 export template <class Op, class... X>
-concept Applicable = (Symbolic<X> || ...) && accepted<worded<typename world_of<X...>::template check<Op, X...>>()>;
-
+  requires(Symbolic<X> || ...)
+using applying = typename world_of<X...>::template check<Op, X...>;
 /// The same with attributes that are part of the type.
 export template <class Op, auto Attributes, class... X>
-concept ApplicableFixed =
-    (Symbolic<X> || ...) && accepted<worded<typename world_of<X...>::template check_fixed<Op, Attributes, X...>>()>;
+  requires(Symbolic<X> || ...)
+using applying_fixed = typename world_of<X...>::template check_fixed<Op, Attributes, X...>;
+
+/// Whether the world of the operands finds nothing wrong with applying Op; its message carries the reason.
+export template <class Op, class... X>
+concept Applicable = accepted<worded<applying<Op, X...>>()>;
 
 // A spelling that is made of several operations has a rule of its own (`rule::`): a definition that is never a node, with
 // which its constraint finds a misfit under the name that the user wrote.
@@ -234,14 +239,14 @@ template <class Op>
 struct attributes_of<Op> { using type = typename Op::attributes; };
 
 /// Applies an operation in the world of its operands.
-export template <Operation Op, Operand... X>
-  requires Applicable<Op, X...>
+export template <class Op, Operand... X>
+  requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying<Op, X...>>()>
 constexpr auto apply(const typename attributes_of<Op>::type& attributes, X&&... x) {
   return world_of<X...>::template apply<Op>(attributes, std::forward<X>(x)...);
 }
 /// The same with attributes that are part of the type: extents then follow at compile time.
-export template <Operation Op, typename Op::attributes Attributes, Operand... X>
-  requires ApplicableFixed<Op, Attributes, X...>
+export template <class Op, typename attributes_of<Op>::type Attributes, Operand... X>
+  requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_fixed<Op, Attributes, X...>>()>
 constexpr auto apply_fixed(X&&... x) {
   return world_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
 }
@@ -390,7 +395,7 @@ constexpr void obey(const typename Rule::attributes& attributes, const X&... x) 
 }  // namespace detail
 
 /// That no operand is typed: attributes on which the rank of a result depends stand in the type of a typed one.
-template <fixed_string Spelling, class... X>
+export template <fixed_string Spelling, class... X>
 struct run_time_check {
   static consteval text message() {
     text t;
@@ -399,8 +404,6 @@ struct run_time_check {
     return t;
   }
 };
-export template <fixed_string Spelling, class... X>
-concept RunTimeAttributes = accepted<worded<run_time_check<Spelling, X...>>()>;
 
 // ---- rules that many operations share -------------------------------------------------------------------------------
 

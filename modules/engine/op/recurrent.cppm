@@ -98,7 +98,7 @@ constexpr auto lstm_gates(const G& gates, const C& cell) { return apply<op::lstm
 /// Shapes:  x and h [N, 3 H] in the order r z n, state [N, H] -> [N, H].
 /// Source:  Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), in the form of cuDNN.
 export template <Symbolic X, Symbolic H, Symbolic S>
-  requires Applicable<op::gru_gates, X, H, S>
+  requires accepted<worded<applying<op::gru_gates, X, H, S>>()>
 constexpr auto gru_gates(const X& x, const H& h, const S& state) { return apply<op::gru_gates>({}, x, h, state); }
 
 }  // namespace lamina

@@ -266,47 +266,47 @@ struct transpose {
 /// The same elements under another shape; one extent may be `dyn` and is then inferred.   Cost: none, a view.
 /// Errors: shape_error where the counts differ.
 export template <Symbolic X>
-  requires RunTimeAttributes<"reshape<extents<6, 2>>(x)", X>
+  requires accepted<worded<run_time_check<"reshape<extents<6, 2>>(x)", X>>()>
 constexpr auto reshape(const X& x, const shape& to) { return apply<op::reshape>(reshape_attributes{to}, x); }
 /// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
 export template <class To, Symbolic X>
-  requires ApplicableFixed<op::reshape, reshape_attributes{To::pattern}, X>
+  requires accepted<worded<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
 constexpr auto reshape(const X& x) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
 /// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
 /// The axis stands in the type (`flatten<2>(x)`); values of a program take it as an attribute too.
 /// Errors: shape_error for an axis outside the rank.
 export template <std::int64_t From = 1, Symbolic X>
-  requires ApplicableFixed<op::flatten, flatten_attributes{From}, X>
+  requires accepted<worded<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
 constexpr auto flatten(const X& x) { return apply_fixed<op::flatten, flatten_attributes{From}>(x); }
 export template <Symbolic X>
-  requires RunTimeAttributes<"flatten<2>(x)", X>
+  requires accepted<worded<run_time_check<"flatten<2>(x)", X>>()>
 constexpr auto flatten(const X& x, flatten_attributes a) { return apply<op::flatten>(a, x); }
 /// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`.
 export template <int... Order, Symbolic X>
-  requires ApplicableFixed<op::permute, permute_attributes{axes(Order...)}, X>
+  requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
 constexpr auto permute(const X& x) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
 export template <Symbolic X>
-  requires RunTimeAttributes<"permute<1, 0>(x)", X>
+  requires accepted<worded<run_time_check<"permute<1, 0>(x)", X>>()>
 constexpr auto permute(const X& x, axes order) { return apply<op::permute>(permute_attributes{order}, x); }
 /// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
 export template <Symbolic X>
-  requires Applicable<rule::transpose, X>
+  requires accepted<worded<applying<rule::transpose, X>>()>
 constexpr auto transpose(const X& x) { return permute<1, 0>(x); }
 /// Positions start, start + step, ... below stop of one axis.
 export template <Symbolic X>
-  requires Applicable<op::slice, X>
+  requires accepted<worded<applying<op::slice, X>>()>
 constexpr auto slice(const X& x, slice_attributes a) { return apply<op::slice>(a, x); }
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
 export template <int Axis = 0, Symbolic... X>
-  requires ApplicableFixed<op::concat, axis_attributes{Axis}, X...>
+  requires accepted<worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
 constexpr auto concat(const X&... x) { return apply_fixed<op::concat, axis_attributes{Axis}>(x...); }
 /// x repeated to the shape of `like`.
 export template <Symbolic X, Symbolic Like>
-  requires Applicable<op::broadcast_like, X, Like>
+  requires accepted<worded<applying<op::broadcast_like, X, Like>>()>
 constexpr auto broadcast_like(const X& x, const Like& like) { return apply<op::broadcast_like>({}, x, like); }
 /// x summed over what broadcasting `like` to its shape would repeat.
 export template <Symbolic X, Symbolic Like>
-  requires Applicable<op::sum_like, X, Like>
+  requires accepted<worded<applying<op::sum_like, X, Like>>()>
 constexpr auto sum_like(const X& x, const Like& like) {
   if constexpr (std::same_as<world_of<X>, graph_world>)
     if (x.shape() == like.shape()) return x;
@@ -315,7 +315,7 @@ constexpr auto sum_like(const X& x, const Like& like) {
 }
 /// x under the shape of `like`.
 export template <Symbolic X, Symbolic Like>
-  requires Applicable<op::reshape_like, X, Like>
+  requires accepted<worded<applying<op::reshape_like, X, Like>>()>
 constexpr auto reshape_like(const X& x, const Like& like) { return apply<op::reshape_like>({}, x, like); }
 /// The extents of x as an int64 vector.
 export template <Symbolic X>
