@@ -190,6 +190,22 @@ using strings = std::vector<std::string>;
 
 BOOST_AUTO_TEST_SUITE(layer)
 
+BOOST_AUTO_TEST_CASE(ports_are_told_by_name) {
+  auto said = [](const auto& layer) {
+    text t;
+    for (const auto& name : detail::layer_inputs(layer)) t << name << " ";
+    t << ">";
+    for (const auto& name : detail::layer_outputs(layer)) t << " " << name;
+    return std::string(t.view());
+  };
+  BOOST_TEST(said(nn::relu{}) == "input > output");
+  BOOST_TEST(said(nn::dot{}) == "lhs rhs > output");
+  BOOST_TEST(said(nn::interpolate{}) == "a b weight > output");
+  BOOST_TEST(said(nn::param_source{}) == "> output");
+  BOOST_TEST(said(nn::lstm_cell{3, 4}) == "input previous_output previous_cell > output cell");
+  BOOST_TEST(said(nn::lstm{.input_size = 3, .hidden_size = 4, .states = true}) == "input h0 c0 > output hn cn");
+}
+
 BOOST_AUTO_TEST_CASE(parameters_are_named_and_shaped_as_in_pytorch) {
   BOOST_TEST(asks(nn::linear{5, 3}, {2, 5}, false) == (strings{"parameter weight[3x5]", "parameter bias[3]"}),
              boost::test_tools::per_element());

@@ -15,65 +15,12 @@ import lamina;
 
 #include "gradient_check.h"
 
+#include "run_layer.h"
+
 using namespace lamina;
 using namespace engine_test;
 
 namespace {
-
-using values = std::vector<value>;
-using table = std::map<std::string, array>;
-
-// A scope whose parameters are given.
-struct given_scope : trace_scope {
-  static inline std::map<std::string, value> all;
-  explicit given_scope(const trace_scope& s) : trace_scope(s) {}
-  given_scope nested(const label& name) const { return given_scope(trace_scope::nested(name)); }
-  value parameter(std::string_view name, const shape& dims, const initialiser&) const {
-    auto found = all.find(std::string(name));
-    if (found == all.end()) throw std::runtime_error("no parameter " + std::string(name));
-    BOOST_TEST(found->second.shape().string() == dims.string());
-    return outside(found->second);
-  }
-};
-
-// The layer over inputs and parameters, all as inputs of one program.
-template <class L>
-values run(const L& layer, const values& in, const std::vector<std::string>& names, std::size_t inputs, dtype element) {
-  given_scope::all.clear();
-  for (std::size_t i = 0; i < names.size(); ++i) given_scope::all.emplace(names[i], in[inputs + i]);
-  parameter_store store;
-  trace_walk walk{in[0].owner(), store, 0, element, false, false, nullptr, nullptr, {}};
-  given_scope scope{trace_scope(walk)};
-  values out(detail::layer_outputs(layer).size());
-  detail::run_layer(scope, layer, view<const value>(in.data(), inputs), view<value>(out));
-  return out;
-}
-struct prepared {
-  std::vector<array> in;
-  std::vector<std::string> names;
-  std::size_t inputs;
-};
-template <class L>
-prepared with_parameters(const L&, std::vector<array> in, const table& parameters) {
-  prepared p{std::move(in), {}, 0};
-  p.inputs = p.in.size();
-  for (const auto& [name, a] : parameters) {
-    p.names.push_back(name);
-    p.in.push_back(a);
-  }
-  return p;
-}
-template <class L>
-std::vector<array> outcomes(const L& layer, const std::vector<array>& in, const table& parameters) {
-  auto p = with_parameters(layer, in, parameters);
-  return results_of(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
-}
-template <class L>
-void check_layer(std::string_view name, const L& layer, const std::vector<array>& in, const table& parameters) {
-  auto p = with_parameters(layer, in, parameters);
-  auto report = check_gradient(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
-  BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, name << ": error " << report.worst << ", " << report.where);
-}
 
 array real(const shape& s, int seed) { return random_array(dtype::float64, s, seed, -0.8, 0.8); }
 array lengths_of(const std::vector<double>& v) { return array_of(dtype::int64, {dim(v.size())}, v); }
