@@ -444,6 +444,18 @@ BOOST_AUTO_TEST_CASE(a_plan_of_many_results_says_what_it_costs) {
   BOOST_TEST(p.cost().bytes >= 4u * (20 * 30 + 30 * 40 + 2 * 20 * 40 + 40 * 5 + 20 * 5));
 }
 
+BOOST_AUTO_TEST_CASE(a_plan_of_data_as_it_is) {
+  vector<float> x{1, 2, 3};
+  eval_plan p;
+  auto typed = p.add(x);
+  auto erased = p.add(make_dynamic(x));
+  static_assert(std::same_as<decltype(typed.value()), decltype(erased.value())>);
+  BOOST_CHECK_THROW(erased.value(), state_error);
+  p.run();
+  BOOST_TEST(equal(typed.value(), {1, 2, 3}));
+  BOOST_TEST(equal(erased.value(), {1, 2, 3}));
+}
+
 BOOST_AUTO_TEST_CASE(borrowed_memory) {
   std::vector<float> mine{1, 2, 3, 4, 5, 6};
   auto x = borrow(mine.data(), {2, 3});

@@ -198,6 +198,18 @@ BOOST_AUTO_TEST_CASE(a_case_that_types_decide) {
   BOOST_TEST(user::ran_typed == 1);
 }
 
+BOOST_AUTO_TEST_CASE(parts_of_an_expression) {
+  vector<double> x{1, 2, 3};
+  auto y = tanh(x) * 2.0;
+  using parts = decltype(y.operands);
+  static_assert(parts::size == 2 && std::same_as<decltype(y)::operation, op::multiply>);
+  static_assert(std::same_as<std::remove_cvref_t<decltype(y.operands.get<0>())>, decltype(tanh(x))>);
+  BOOST_TEST(numbers(evaluate(y.operands.get<0>() * 2.0)) == numbers(evaluate(y)), boost::test_tools::per_element());
+  BOOST_TEST((y.shape() == shape{3}));
+  auto z = softmax(matrix<double>(2, 3), {.axis = 0});
+  BOOST_TEST(z.attributes.value.axis == 0);
+}
+
 BOOST_AUTO_TEST_CASE(an_operation_that_cannot_be_run) {
   vector<double> x{1, 2, 3};
   auto y = apply<user::silent_op>({}, x);

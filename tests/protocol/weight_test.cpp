@@ -348,6 +348,36 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   BOOST_TEST((numbers(through[key<"previous_output">]) != numbers(cut[key<"previous_output">])));
 }
 
+BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {
+  static constexpr nn::recurrent<nn::gru_step> walk{.step = {2, 3}};
+  using walk_inputs = inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
+  using said = policies<element<double>, initialise<"Uz">(initialiser::constant(0.25)), initialise<>(initialiser::constant(-1))>;
+  train_layer<constant_layer<walk>, walk_inputs, said> layer("gru");
+  init(layer);
+  close(numbers(layer.parameter("Uz")), std::vector<double>(9, 0.25));
+  close(numbers(layer.parameter("Wr")), std::vector<double>(6, -1));
+  static_assert(layer.is_update && !train_layer<constant_layer<walk>, walk_inputs, said::change<update(false)>>::is_update);
+}
+
+BOOST_AUTO_TEST_CASE(free_functions_do_nothing_for_a_layer_without_weights) {
+  train_layer<nn::tanh, inputs<port<"input", matrix<double>>>, trained> layer("tanh");
+  infer_layer<nn::tanh> served("tanh");
+  load_buffer buffer;
+  gradient_collector collector;
+  auto all = [&](auto& l) {
+    init(l, initialisers(1), &buffer);
+    save_weights(l, buffer);
+    load_weights(l, buffer);
+    collect_gradients(l, collector);
+    assert_neutral(l);
+  };
+  all(layer);
+  all(served);
+  BOOST_TEST((buffer.size() == 0u && collector.empty()));
+  layer.forward(dict(key<"input"> = x));
+  BOOST_CHECK_THROW(assert_neutral(layer), state_error);
+}
+
 BOOST_AUTO_TEST_CASE(running_statistics_follow_on_demand) {
   static constexpr nn::batch_norm2d norm{2};
   train_layer<constant_layer<norm>, inputs<port<"input", tensor<double, extents<dyn, 2, dyn, dyn>>>>, trained> layer(

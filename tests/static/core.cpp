@@ -62,6 +62,7 @@ static_assert([] {
   d[key<"rhs">] = 7.5;
   return d[key<"rhs">];
 }() == 7.5);
+static_assert(std::same_as<decltype(sides[key<"rhs">]), const double&>);
 static_assert(std::is_trivially_destructible_v<pair_of> && sizeof(pair_of) == 2 * sizeof(double));
 static_assert(dict<>::size == 0 && dict().with(key<"a"> = 1)[key<"a">] == 1);
 

@@ -8,6 +8,12 @@ using namespace lamina;
 
 static_assert(shape{2, 3}.size() == 6 && shape{}.size() == 1);
 static_assert(shape{2, 3, 4}.size(1, 3) == 12);
+static_assert([] {
+  std::int64_t digits = 0;
+  const shape s{2, 3, 4};
+  for (int i = s.rank; i-- > 0;) digits = 10 * digits + s[i].code;
+  return digits;
+}() == 432 && shape{2, 3, 4}.back() == dim(4));
 static_assert(shape{2, 3} == shape{2, 3} && shape{2, 3} != shape{3, 2} && shape{2} != shape{2, 1});
 static_assert(shape{2, 3}.is_static() && !shape{dyn, 3}.is_static() && !shape{"N", 3}.is_static());
 static_assert(dim("N") == dim("N") && dim("N") != dim("M") && dim("N") != dyn);
