@@ -3,10 +3,11 @@
 
 namespace engine_test {
 
-inline void check(std::string_view name, const std::vector<array>& in, const builder& build, bool also_float32 = true) {
+inline void check(std::string_view name, const std::vector<array>& in, const builder& build, bool also_float32 = true,
+                  extents_known how_open = extents_known::both_ways) {
   std::string shapes;
   for (const auto& a : in) shapes += " " + a.shape().string();
-  auto report = check_gradient(in, build, also_float32);
+  auto report = check_gradient(in, build, also_float32, how_open);
   BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, name << shapes << ": error " << report.worst << ", " << report.where);
 }
 inline array real(const lamina::shape& s, int seed, double low = -2, double high = 2) {

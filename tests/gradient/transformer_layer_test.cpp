@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_table) {
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_layers) {
-  const auto checked = [](const char* name, const auto& layer) { check(name, layer.in, [&](const auto& x) { return values{layer(x)}; }); };
+  const auto checked = [](const char* name, const auto& layer) { check(name, layer.in, [&](const auto& x) { return values{layer(x)}; }, true, extents_known::when_built); };
   checked("encoder layer", numbered(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .causal = true}, {{1, 3, 4}}));
   checked("encoder layer, norm first", numbered(nn::transformer_encoder_layer{.features = 2, .heads = 1, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true}, {{2, 2, 2}}));
   checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {{1, 3, 4}, {1, 2, 4}}));
@@ -320,8 +320,8 @@ BOOST_AUTO_TEST_CASE(convolutions_of_sequences_and_back) {
     });
     BOOST_TEST(distance(r[0], r[1]) < 1e-14);
     BOOST_TEST(distance(r[2], r[3]) < 1e-14);
-    check("conv1d", {x, w}, [&](const auto& v) { return values{conv1d(v[0], v[1], a)}; });
-    check("causal conv1d", {x, w}, [&](const auto& v) { return values{conv1d(v[0], v[1], causal)}; });
+    check("conv1d", {x, w}, [&](const auto& v) { return values{conv1d(v[0], v[1], a)}; }, true, extents_known::when_built);
+    check("causal conv1d", {x, w}, [&](const auto& v) { return values{conv1d(v[0], v[1], causal)}; }, true, extents_known::when_built);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,19 @@ BOOST_AUTO_TEST_CASE(a_layer) {
     equal(db, want[2]);
     BOOST_TEST(l() == item(loss));
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_repeated_along_an_axis_is_summed_whatever_is_known_of_it) {
+  matrix<float> row{{1, 2, 3}}, big(4, 3);
+  for (int i = 0; i < 12; ++i) big.writable()[static_cast<std::size_t>(i)] = static_cast<float>(i + 1);
+  std::vector<float> memory(32, -7.f);
+  auto out = borrow(std::span(memory.data(), 3), {1, 3});
+  evaluate_into(out, gradient<"r">(reduce_sum(big * var<"r">(row))));
+  BOOST_TEST((memory[0] == 22 && memory[1] == 26 && memory[2] == 30));
+  for (std::size_t i = 3; i < memory.size(); ++i) BOOST_TEST(memory[i] == -7.f);
+  matrix<double> column{{1}, {2}}, wide{{1, 2, 3}, {4, 5, 6}};
+  equal(evaluate(gradient<"c">(reduce_sum(wide / var<"c">(column)))), array_of(dtype::float64, {2, 1}, {-6, -3.75}));
+  equal(evaluate(gradient<"c">(reduce_sum(where(wide > 2.0, var<"c">(column), wide)))), array_of(dtype::float64, {2, 1}, {1, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(a_classifier) {

@@ -14,7 +14,9 @@ inline constexpr double gradient_tolerance = 1e-6;
 /// Differentiates the sum of all results of `build`, each element times a fixed random weight, with respect to every
 /// float64 input: with all passes, with none, and in float32 (to 2e-3, reported as 1e-6 where it is just met).
 /// Inputs must stay 1e-3 away from kinks. Random operations draw other numbers in float32: leave it out for them.
-gradient_report check_gradient(const std::vector<array>& in, const builder& build, bool also_float32 = true);
+/// The gradient is found a second time from inputs of which only the rank is known, unless `build` needs numbers.
+enum class extents_known { both_ways, when_built };
+gradient_report check_gradient(const std::vector<array>& in, const builder& build, bool also_float32 = true, extents_known how_open = extents_known::both_ways);
 
 /// Distinct numbers, at least 0.02 apart and 0.005 away from 0, in an order that depends on the seed; `offset` shifts
 /// them so that two arrays of offsets 0 and 0.01 have no number in common.

@@ -79,6 +79,13 @@ value graph::input(const array& a, std::string_view name) {
   return p.input(name, a.type);
 }
 
+value graph::open_input(const array& a, std::string_view name) {
+  data.push_back(a);
+  lamina::tensor_type open = a.type;
+  for (int i = 0; i < open.dims.rank; ++i) open.dims[i] = dyn;
+  return p.input(name, open);
+}
+
 value graph::state(std::string_view name, const array& a) {
   store.add(std::string(name), to_tensor(a), state_role::parameter);
   return p.state(name, a.type);

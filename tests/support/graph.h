@@ -34,6 +34,8 @@ class graph {
   std::shared_ptr<const lamina::plan> plan;   // of the last run
 
   lamina::value input(const array& a, std::string_view name = "x");
+  /// An input of which only element type and rank are known until a plan is made.
+  lamina::value open_input(const array& a, std::string_view name = "x");
   lamina::value state(std::string_view name, const array& a);
   void output(const lamina::value& v) { p.output("y", v); }
   std::shared_ptr<const lamina::plan> make(const lamina::pass_options& options = {}) const;

@@ -174,6 +174,12 @@ export constexpr bool fits(const shape& pattern, const shape& s) {
     if (!may_equal(pattern[i], s[i])) return false;
   return true;
 }
+/// Whether two shapes are equal whatever their unknown extents turn out to be: two that nothing is known of may differ.
+export constexpr bool surely_equal(const shape& a, const shape& b) {
+  for (int i = 0; i < a.rank; ++i)
+    if (!a[i].is_number() && !a[i].is_name()) return false;
+  return a == b;
+}
 /// A shape without its first axis, where it has one, and a shape with one more in front.
 export constexpr shape without_first(shape s) {
   for (int i = 1; i < s.rank; ++i) s[i - 1] = s[i];

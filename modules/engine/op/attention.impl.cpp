@@ -128,10 +128,14 @@ void attention::gradient(gradient_call& c) {
     v = alone(v);
     if (masked && mask.shape().rank > 2) mask = lamina::reshape(mask, split(mask.shape(), groups, shared, mask.shape()[mask.shape().rank - 3] == dim(1)));
   }
-  if (!c(0).shape().back().is_number() && at.scale == 0)
-    detail::raise(error_kind::shape, "attention: the gradient needs the depth of the queries, or a scale");
-  const double scale = scale_of(at, c(0).shape().back().code);
-  value scaled = q * scale, scores = lamina::matmul(scaled, k, {.transpose_b = true}), p;
+  // Where the depth is not known yet, it is read off the shape.
+  const dim depth = c(0).shape().back();
+  auto scale = [&](const value& x) {
+    if (at.scale != 0 || depth.is_number()) return value(x * scale_of(at, depth.code));
+    value n = lamina::reshape(lamina::slice(lamina::shape_of(c(0)), {.start = rank - 1, .stop = rank}), shape{});
+    return value(x / lamina::sqrt(apply<op::cast>({x.type().element}, n)));
+  };
+  value scaled = scale(q), scores = lamina::matmul(scaled, k, {.transpose_b = true}), p;
   if (!masked && !at.causal) p = lamina::softmax(scores);
   else {
     // Below every score that counts, and finite: a row of it alone has a softmax, which is then put to zero.
@@ -146,7 +150,7 @@ void attention::gradient(gradient_call& c) {
   if (!c.wanted[0] && !c.wanted[1] && !(added && c.wanted[3])) return;
   value dp = lamina::matmul(g, v, {.transpose_b = true}), weighted = p * dp;
   value ds = weighted - p * lamina::reduce_sum(weighted, {.axes = {-1}, .keepdim = true});
-  c(0, [&] { return back(lamina::matmul(ds, k) * scale, q, c(0)); });
+  c(0, [&] { return back(scale(lamina::matmul(ds, k)), q, c(0)); });
   c(1, [&] { return back(lamina::matmul(ds, scaled, {.transpose_a = true}), k, c(1)); });
   if (added) c(3, [&] { return back(ds, mask, c(3)); });
 }
