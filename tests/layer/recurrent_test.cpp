@@ -243,6 +243,41 @@ BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(rnn_and_gru_cells_walked_along_axes_from_the_end) {
+  array x = real({2, 5, 3}, 1), h = real({2, 4}, 2), in_turns{{dtype::float64, {5, 2, 3}}, std::vector<double>(30)}, h0 = h;
+  h0.type.dims = {1, 2, 4};
+  for (std::size_t n = 0; n < 2; ++n)
+    for (std::size_t t = 0; t < 5; ++t)
+      for (std::size_t k = 0; k < 3; ++k) in_turns.values[(t * 2 + n) * 3 + k] = x.values[(n * 5 + t) * 3 + k];
+  auto short_names = [](const table& p) {
+    table cell;
+    for (const auto& [name, a] : p) cell[name.substr(0, name.size() - 3)] = a;
+    return cell;
+  };
+  auto agrees = [&](std::string_view name, const auto& cell, const table& p, const stepper& step) {
+    auto w = walk(in_turns, 4, 1, 1, step, &h0, nullptr, nullptr);
+    nn::recurrent<std::remove_cvref_t<decltype(cell)>> layer{.step = cell, .sequences = {nn::sequence_port{"input", -2}, nn::sequence_port{""}, nn::sequence_port{""}, nn::sequence_port{""}}, .output_axis = -2};
+    auto out = outcomes(layer, {x, h}, short_names(p))[0];
+    BOOST_REQUIRE(out.shape().string() == "[2x5x4]");
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t t = 0; t < 5; ++t)
+        for (std::size_t k = 0; k < 4; ++k)
+          BOOST_CHECK_MESSAGE(std::abs(out.values[(n * 5 + t) * 4 + k] - w.output.values[(t * 2 + n) * 4 + k]) < 1e-12, name);
+    check_layer(name, layer, {x, h}, short_names(p));
+  };
+  auto p = parameters(1, 3, 4), g = parameters(3, 3, 4);
+  agrees("rnn_cell", nn::rnn_cell{3, 4}, p, [&](const row& r, const cell_state& m, const std::string& s) { return rnn_formula(p, r, m, s); });
+  for (auto form : {nn::gru_form::reset_after, nn::gru_form::reset_before, nn::gru_form::reversed})
+    agrees("gru_cell", nn::gru_cell{3, 4, true, form}, g, [&](const row& r, const cell_state& m, const std::string& s) { return gru_formula(g, r, m, s, form); });
+  nn::recurrent<nn::gru_cell> plain{.step = {3, 4, false}, .output_axis = 7};
+  table weights;
+  for (const auto& [name, a] : short_names(g))
+    if (name.starts_with("weight")) weights[name] = a;
+  BOOST_TEST(message_of([&] { outcomes(plain, {in_turns, h}, weights); }).find("port `output` of shape [5x2x4] has no axis 7 to walk along") != std::string::npos);
+  plain.output_axis = 0;
+  check_layer("gru_cell without biases", plain, {in_turns, h}, weights);
+}
+
 BOOST_AUTO_TEST_CASE(gradients_of_all_operands) {
   for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {3, 2, 2, 3, 1, 1}, {2, 1, 2, 2, 2, 1}, {3, 2, 2, 2, 1, 2}, {0, 2, 2, 3, 1, 1}}) {
     array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2), c0 = real(h0.shape(), 3);
@@ -276,9 +311,9 @@ BOOST_AUTO_TEST_CASE(gates_have_second_gradients) {
   auto lstm = check_gradient({real({2, 12}, 1), real({2, 3}, 2)}, [&](const values& v) {
     auto r = lstm_gates(v[0], v[1]);
     return second(v, reduce_sum(r[0] * r[0] + r[1]));
-  }, false);
+  }, false, extents_known::when_built);
   BOOST_CHECK_MESSAGE(lstm.worst < gradient_tolerance, lstm.where << lstm.worst);
-  auto gru = check_gradient({real({2, 9}, 1), real({2, 9}, 2), real({2, 3}, 3)}, [&](const values& v) { return second(v, reduce_sum(square(gru_gates(v[0], v[1], v[2])))); }, false);
+  auto gru = check_gradient({real({2, 9}, 1), real({2, 9}, 2), real({2, 3}, 3)}, [&](const values& v) { return second(v, reduce_sum(square(gru_gates(v[0], v[1], v[2])))); }, false, extents_known::when_built);
   BOOST_CHECK_MESSAGE(gru.worst < gradient_tolerance, gru.where << gru.worst);
 }
 

@@ -346,6 +346,58 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   }
   // Without gradients from turn to turn the first state matters to the first turn alone.
   BOOST_TEST((numbers(through[key<"previous_output">]) != numbers(cut[key<"previous_output">])));
+  tensor<double, extents<dyn, dyn, dyn>> first_turn(4, 2, 3);
+  auto ones = first_turn.writable();
+  for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = i < 6 ? 1 : 0;
+  layer.forward(given);
+  close(numbers(cut[key<"previous_output">]), numbers(layer.backward(dict(key<"output"> = first_turn))[key<"previous_output">]));
+}
+
+// The names of what a layer has under some policies.
+template <const auto& L, class Inputs, class Policies>
+std::size_t parameters_of() {
+  train_layer<constant_layer<L>, Inputs, Policies> layer("one");
+  init(layer, initialisers(1));
+  load_buffer saved;
+  save_weights(layer, saved);
+  return saved.size();
+}
+
+BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
+  using rows = inputs<port<"input", tensor<double, extents<dyn, dyn, 4>>>>;
+  using with = policies<element<double>>;
+  using without = policies<element<double>, bias(false)>;
+  static constexpr nn::rnn r{4, 3};
+  static constexpr nn::gru g{4, 3};
+  static constexpr nn::lstm l{4, 3};
+  static constexpr nn::conv1d c{4, 4, 1};
+  static constexpr nn::self_attention a{4, 2};
+  static constexpr nn::layer_norm n{{4}};
+  BOOST_TEST((parameters_of<r, rows, with>()) == 4u);
+  BOOST_TEST((parameters_of<r, rows, without>()) == 2u);
+  BOOST_TEST((parameters_of<g, rows, with>()) == 4u);
+  BOOST_TEST((parameters_of<g, rows, without>()) == 2u);
+  BOOST_TEST((parameters_of<l, rows, without>()) == 2u);
+  BOOST_TEST((parameters_of<c, inputs<port<"input", tensor<double, extents<dyn, 4, 5>>>>, without>()) == 1u);
+  using few_rows = inputs<port<"input", tensor<double, extents<dyn, 5, 4>>>>;
+  BOOST_TEST((parameters_of<a, few_rows, with>()) == 4u);
+  BOOST_TEST((parameters_of<a, few_rows, without>()) == 2u);
+  BOOST_TEST((parameters_of<n, rows, without>()) == 1u);
+
+  train_layer<constant_layer<g>, rows, policies<element<double>, feedback(true)>> through("gru");
+  train_layer<constant_layer<g>, rows, policies<element<double>, feedback(true), bptt(false)>> cut("gru");
+  init(through, initialisers(8));
+  load_buffer saved;
+  save_weights(through, saved);
+  load_weights(cut, saved);
+  tensor<double, extents<dyn, dyn, 4>> x(5, 2, 4);
+  for (auto& v : x.writable()) v = 0.1;
+  auto y = through.forward(dict(key<"input"> = x))[key<"output">];
+  close(numbers(y), numbers(cut.forward(dict(key<"input"> = x))[key<"output">]));
+  auto up = filled(1.0, 5, 2, 3);
+  auto all = numbers(through.backward(dict(key<"output"> = up))[key<"input">]), apart = numbers(cut.backward(dict(key<"output"> = up))[key<"input">]);
+  BOOST_TEST((all != apart));
+  for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);      // the last turn passes nothing on
 }
 
 BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {

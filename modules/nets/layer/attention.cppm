@@ -78,7 +78,7 @@ export struct self_attention {
   constexpr auto forward(auto& s, const auto& x, const auto&... seen) const {
     const auto p = parts();
     auto all = lamina::matmul(x, p.weight(s), {.transpose_b = true});
-    auto shifted = bias ? all + p.shift(s) : all;
+    auto shifted = biased(*this, s) ? all + p.shift(s) : all;
     return p.attend(s, p.third(shifted, 0, -1), p.third(shifted, 1, -1), p.third(shifted, 2, -1), seen...);
   }
 
@@ -106,7 +106,7 @@ export struct multi_head_attention {
     const auto p = parts();
     auto weight = p.weight(s);
     auto project = [&](const auto& x, std::int64_t part) { return lamina::matmul(x, p.third(weight, part, 0), {.transpose_b = true}); };
-    if (!bias) return p.attend(s, project(query, 0), project(key, 1), project(value, 2), seen...);
+    if (!biased(*this, s)) return p.attend(s, project(query, 0), project(key, 1), project(value, 2), seen...);
     auto shift = p.shift(s);
     auto shifted = [&](const auto& x, std::int64_t part) { return project(x, part) + p.third(shift, part, 0); };
     return p.attend(s, shifted(query, 0), shifted(key, 1), shifted(value, 2), seen...);

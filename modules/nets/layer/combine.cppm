@@ -4,15 +4,22 @@ import :core;
 import :layer;
 import :op.elementwise;
 import :op.linear;
+import :policy.kinds;
 import :tensor;
 import lamina.std;
 
 namespace lamina::nn {
 
-/// Matrix product.   Shapes: lhs [..., M, K], rhs [..., K, N] -> [..., M, N].
+/// Matrix product.   Shapes: lhs [..., M, K], rhs [..., K, N] -> [..., M, N]. With the policy `axis_count(n)`, n up to 3,
+/// the last n axes of lhs meet the first n of rhs.
 export struct dot {
   static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
-  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::matmul(lhs, rhs); }
+  constexpr auto forward(auto& s, const auto& lhs, const auto& rhs) const {
+    using product = std::remove_cvref_t<decltype(lamina::matmul(lhs, rhs))>;
+    const auto n = policy_of<axis_count>(s).value;
+    if (n < 1 || n > 3) s.refuse("dot: the policy axis_count is 1, 2 or 3");
+    return n == 2 ? product(lamina::dot<2>(lhs, rhs)) : n == 3 ? product(lamina::dot<3>(lhs, rhs)) : product(lamina::matmul(lhs, rhs));
+  }
 };
 /// A layer and the way around it: body(x) + x. Parameters are found under `body`.
 /// Source: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), arXiv:1512.03385.

@@ -3,6 +3,7 @@
 export module lamina:layer;
 import :core;
 import :policy;
+import :policy.kinds;
 import :tensor;
 import lamina.std;
 
@@ -42,6 +43,8 @@ constexpr Kind policy_of(const S& scope) {
   else
     return Kind{};
 }
+/// Whether a layer with a member `bias` has one: where both the member and the policy say so.
+export constexpr bool biased(const auto& layer, const auto& scope) { return layer.bias && policy_of<bias>(scope).value; }
 /// The same for policies that carry types, such as `activation(nn::tanh{})`: calls f with the one in force. All calls
 /// that the model's policies allow return one type.
 export template <class Kind, class S, class F>

@@ -35,7 +35,7 @@ export struct linear {
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = lamina::matmul(x, s.parameter("weight", shape{out, in}, initialiser::kaiming_uniform(in)),
                             {.transpose_b = true});
-    if (!bias || !policy_of<lamina::bias>(s).value) return y;
+    if (!biased(*this, s)) return y;
     return y + s.parameter("bias", shape{out}, initialiser::kaiming_uniform(in));
   }
 };
@@ -72,7 +72,7 @@ export struct conv2d {
     auto weight =
         s.parameter("weight", shape{out_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv2d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
-    if (!bias || !policy_of<lamina::bias>(s).value) return y;
+    if (!biased(*this, s)) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)),
                                shape{out_channels, 1, 1});
   }
@@ -103,7 +103,7 @@ export struct conv_transpose2d {
     auto weight = s.parameter("weight", shape{in_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv_transpose2d(x, weight, {.stride = stride, .padding = padding, .output_padding = output_padding,
                                                   .dilation = dilation, .groups = groups});
-    if (!bias) return y;
+    if (!biased(*this, s)) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1, 1});
   }
 };
@@ -129,7 +129,7 @@ export struct conv1d {
     const std::int64_t channels = in_channels / groups, fan_in = channels * kernel;
     auto weight = s.parameter("weight", shape{out_channels, channels, kernel}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv1d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .causal = causal});
-    if (!bias) return y;
+    if (!biased(*this, s)) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1});
   }
 };

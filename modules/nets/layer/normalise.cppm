@@ -1,6 +1,7 @@
 // Layers that normalise without running statistics, and batch normalisation of rows. Parameters as PyTorch has them.
 export module lamina:layer.normalise;
 import :core;
+import :layer;
 import :layer.regular;
 import :op;
 import :op.elementwise;
@@ -45,7 +46,7 @@ export struct layer_norm {
     const normalise_attributes a{.axes = features.rank, .epsilon = epsilon};
     if (!affine) return lamina::layer_norm(x, a);
     auto weight = detail::ones(s, features);
-    if (!bias) return lamina::layer_norm(x, weight, a);
+    if (!biased(*this, s)) return lamina::layer_norm(x, weight, a);
     return lamina::layer_norm(x, weight, detail::zeros(s, features), a);
   }
 };

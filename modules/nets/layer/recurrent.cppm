@@ -34,6 +34,11 @@ constexpr void check_step(std::string_view name, std::int64_t in, std::int64_t h
       why << name << " expects a state of shape [N, " << hidden << "] for its input [N, " << in << "], but is given "
           << x[i].dims << " for " << x[0].dims;
 }
+/// What a turn leaves to the next; with `bptt(false)` no gradient comes back from there.
+template <class V>
+constexpr V passed_on(const auto& s, const V& v) {
+  return policy_of<bptt>(s).value ? v : V(lamina::stop_gradient(v));
+}
 constexpr auto columns(const auto& v, std::int64_t part, std::int64_t width) {
   return lamina::slice(v, {.start = part * width, .stop = (part + 1) * width, .axis = 1});
 }
@@ -58,7 +63,7 @@ export struct rnn_cell {
     const auto start = initialiser::kaiming_uniform(hidden_size);
     auto y = lamina::matmul(x, s.parameter("weight_ih", shape{hidden_size, input_size}, start), {.transpose_b = true}) +
              lamina::matmul(h, s.parameter("weight_hh", shape{hidden_size, hidden_size}, start), {.transpose_b = true});
-    if (bias)
+    if (biased(*this, s))
       y = y + (s.parameter("bias_ih", shape{hidden_size}, start) + s.parameter("bias_hh", shape{hidden_size}, start));
     if (relu) return decltype(y)(lamina::relu(y));
     return decltype(y)(lamina::tanh(y));
@@ -85,7 +90,7 @@ export struct lstm_cell {
     auto gates =
         lamina::matmul(x, s.parameter("weight_ih", shape{4 * hidden_size, input_size}, start), {.transpose_b = true}) +
         lamina::matmul(h, s.parameter("weight_hh", shape{4 * hidden_size, hidden_size}, start), {.transpose_b = true});
-    if (bias)
+    if (biased(*this, s))
       gates = gates + (s.parameter("bias_ih", shape{4 * hidden_size}, start) +
                        s.parameter("bias_hh", shape{4 * hidden_size}, start));
     return behind(s, gates, c, hidden_size, peephole);
@@ -130,10 +135,11 @@ export struct gru_cell {
     auto gates =
         lamina::matmul(x, s.parameter("weight_ih", shape{3 * hidden_size, input_size}, start), {.transpose_b = true});
     auto u = s.parameter("weight_hh", shape{3 * hidden_size, hidden_size}, start);
-    if (!bias) return behind(gates, h, u, nullptr, hidden_size, form);
+    using V = decltype(gates);
+    if (!biased(*this, s)) return behind<V>(gates, h, u, nullptr, hidden_size, form);
     gates = gates + s.parameter("bias_ih", shape{3 * hidden_size}, start);
-    auto b = s.parameter("bias_hh", shape{3 * hidden_size}, start);
-    return behind(gates, h, u, &b, hidden_size, form);
+    V b = s.parameter("bias_hh", shape{3 * hidden_size}, start);
+    return behind<V>(gates, h, u, &b, hidden_size, form);
   }
   /// What follows the product of the input.
   template <class V>
@@ -193,7 +199,8 @@ export struct sequence_port {
 
 /// Walks a step along sequences. Its ports are the step's: at those in `sequences` whole sequences, at `previous_x`
 /// what stands for `x` before the first turn, at the others what every turn gets; its outputs are those of all turns,
-/// stacked along axis `output_axis`. Policies: `bptt(false)` keeps gradients from flowing back from turn to turn;
+/// stacked along axis `output_axis`; axes count from the end where they are negative. Policies: `bptt(false)` keeps
+/// gradients from flowing back from turn to turn;
 /// `sequence<"port", axis>` names sequences instead of the member.
 /// Errors:  a worded one where the sequences differ in length, or name no port or a `previous_` one.
 export template <Layer Step>
@@ -220,12 +227,11 @@ struct recurrent {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (places[i].kind == role::carry) first[places[i].at] = in[i];
       if (places[i].kind == role::sequence) {
-        if (in[i].shape().rank <= places[i].axis)
-          return s.refuse("a sequence has no axis of the number that is walked along");
-        whole[places[i].at] = to_front(in[i], places[i].axis);
+        const int axis = counted(s, in[i], places[i].axis, names[i]);
+        if (axis < 0) return;
+        whole[places[i].at] = to_front(in[i], axis);
       }
     }
-    const bool through_time = policy_of<bptt>(s).value;
     auto turn = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
       work_array<V> arguments(names.size()), stepped(results.size());
       for (std::size_t i = 0; i < names.size(); ++i) {
@@ -233,21 +239,23 @@ struct recurrent {
           arguments[i] = slices[places[i].at];
         else if (places[i].kind == role::same)
           arguments[i] = inner.outside(in[i]);
-        else if (through_time)
-          arguments[i] = carried[places[i].at];
         else
-          arguments[i] = lamina::stop_gradient(carried[places[i].at]);
+          arguments[i] = carried[places[i].at];
       }
       lamina::detail::run_layer(inner, step, view<const V>(arguments.data, arguments.size),
                                 view<V>(stepped.data, stepped.size));
       for (std::size_t i = 0; i < names.size(); ++i)
-        if (places[i].kind == role::carry) made[places[i].at] = stepped[places[i].from];
+        if (places[i].kind == role::carry) made[places[i].at] = detail::passed_on(s, stepped[places[i].from]);
       for (std::size_t r = 0; r < results.size(); ++r) made[carries + r] = stepped[r];
     };
     s.scan(s, view<const V>(first.data, first.size), view<const V>(whole.data, whole.size),
            view<V>(given.data, given.size), turn, reverse);
     if (s.failed()) return;
-    for (std::size_t r = 0; r < out.size(); ++r) out[r] = from_front(given[carries + r], output_axis);
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      const int axis = counted(s, given[carries + r], output_axis, results[r]);
+      if (axis < 0) return;
+      out[r] = from_front(given[carries + r], axis);
+    }
   }
 
  private:
@@ -301,6 +309,16 @@ struct recurrent {
     if (why.empty() && walked == 0) why << "recurrent needs at least one sequence";
     if (!why.empty()) s.refuse(why.view());
     return why.empty();
+  }
+  // An axis of a port as a number from the front; -1, and a word, where there is none.
+  template <class S, class V>
+  static constexpr int counted(S& s, const V& v, std::int64_t axis, label port) {
+    const int rank = v.shape().rank;
+    if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
+    text why;
+    why << "port `" << port << "` of shape " << v.shape() << " has no axis " << axis << " to walk along";
+    s.refuse(why.view());
+    return -1;
   }
   static constexpr axes front_order(int rank, int axis) {
     axes order;
@@ -378,7 +396,7 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
       // One product for the inputs of all turns.
       V all = lamina::matmul(x, s.parameter(named("weight_ih").view(), shape{gates * l.hidden_size, features}, start),
                              {.transpose_b = true});
-      if (l.bias) {
+      if (biased(l, s)) {
         V b = s.parameter(named("bias_ih").view(), shape{gates * l.hidden_size}, start);
         if (state_bias) b = b + s.parameter(named("bias_hh").view(), shape{gates * l.hidden_size}, start);
         all = all + b;
@@ -399,9 +417,12 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
       auto turn = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
         step(inner, slices[0], carried, made, suffix.view());
         made[States + (l.lengths ? 1 : 0)] = made[0];
-        if (!l.lengths) return;
+        if (!l.lengths) {
+          for (std::size_t i = 0; i < States; ++i) made[i] = passed_on(s, made[i]);
+          return;
+        }
         V counts = carried[States] < lamina::reshape(inner.outside(in[in.size() - 1]), shape{dyn, 1});
-        for (std::size_t i = 0; i < States; ++i) made[i] = lamina::where(counts, made[i], carried[i]);
+        for (std::size_t i = 0; i < States; ++i) made[i] = passed_on(s, V(lamina::where(counts, made[i], carried[i])));
         made[States + 1] = lamina::where(counts, made[States + 1], 0);
         made[States] = d ? V(carried[States] - 1) : V(carried[States] + 1);
       };
@@ -496,7 +517,7 @@ export struct gru {
                       const auto start = initialiser::kaiming_uniform(hidden_size);
                       V u = inner.parameter((text("weight_hh") << suffix).view(), shape{3 * hidden_size, hidden_size},
                                             start);
-                      if (!bias)
+                      if (!biased(*this, s))
                         made[0] = gru_cell::behind<V>(x, h[0], u, nullptr, hidden_size, form);
                       else {
                         V b = inner.parameter((text("bias_hh") << suffix).view(), shape{3 * hidden_size}, start);
