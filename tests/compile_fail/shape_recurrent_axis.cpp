@@ -1,4 +1,4 @@
-// expect: a sequence has no axis of the number that is walked along
+// expect: port `input` of shape [TxNx3] has no axis 3 to walk along
 import lamina;
 
 using namespace lamina;

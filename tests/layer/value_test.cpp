@@ -261,12 +261,12 @@ BOOST_AUTO_TEST_CASE(step_of_an_rnn) {
     table p{{"weight_hh", real({dim(h), dim(h)}, 3)}, {"weight_ih", real({dim(h), dim(i)}, 4)}};
     if (bias) p.insert({{"bias_hh", real({dim(h)}, 5)}, {"bias_ih", real({dim(h)}, 6)}});
     check(nn::rnn_cell{i, h, bias, relu}, {real({dim(n), dim(i)}, 1), real({dim(n), dim(h)}, 2)}, p, {dim(n), dim(h)},
-          [&, bias = bias, relu = relu](const arrays& in, const position& place) {
+          [&, shifted = bias, cut = relu](const arrays& in, const position& place) {
             const auto sample = place[0], unit = place[1];
-            double sum = bias ? p.at("bias_ih").values[unit] + p.at("bias_hh").values[unit] : 0;
+            double sum = shifted ? p.at("bias_ih").values[unit] + p.at("bias_hh").values[unit] : 0;
             for (std::size_t k = 0; k < sizes(in[0].shape())[1]; ++k) sum += read_at(in[0], {sample, k}) * read_at(p.at("weight_ih"), {unit, k});
             for (std::size_t k = 0; k < sizes(in[1].shape())[1]; ++k) sum += read_at(in[1], {sample, k}) * read_at(p.at("weight_hh"), {unit, k});
-            return relu ? std::max(sum, 0.0) : std::tanh(sum);
+            return cut ? std::max(sum, 0.0) : std::tanh(sum);
           });
   }
 }

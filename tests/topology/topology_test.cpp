@@ -120,6 +120,7 @@ struct note_scope {
     detail::run_layer(inner, layer, view<const traced>(&x, 1), view<traced>(&out, 1));
     return out;
   }
+  void refuse(std::string_view words) const { *why << words; }
 };
 
 template <class T>
