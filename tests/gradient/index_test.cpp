@@ -50,8 +50,10 @@ BOOST_AUTO_TEST_CASE(parts) {
       if (s.at(axis) == 3) both("split", real(s, 1), [&](const value& x) { auto p = split(x, {1, 2}, axis); return value(p[0] * p[1]); });
       both("stack", real(s, 1), [&](const value& x) { const value two[] = {x, sin(x)}; return stack(two, axis); });
     }
-  both("permute_inverse", real({2, 3, 4}, 1), [](const value& x) { return permute_inverse(x, axes(2, 0, 1)); });
-  both("squeeze", real({2, 1, 4}, 1), [](const value& x) { return squeeze(x, axes(1)); });
+  for (const auto& s : {shape{2, 3, 4}, shape{1, 3, 2}, shape{3, 1, 1}, shape{2, 0, 3}, shape{1, 1, 1}})
+    both("permute_inverse", real(s, 1), [](const value& x) { return permute_inverse(x, axes(2, 0, 1)); });
+  for (const auto& s : {shape{2, 1, 4}, shape{3, 1}, shape{0, 1, 2}, shape{1, 1, 1}, shape{1, 1, 5}})
+    both("squeeze", real(s, 1), [](const value& x) { return squeeze(x, axes(1)); });
 }
 
 BOOST_AUTO_TEST_CASE(tiles_and_borders) {
@@ -64,7 +66,8 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
         both("pad", real(s, 1), [&, b = before, a = after](const value& x) { return pad(x, {.axis = axis, .before = b, .after = a, .value = 0.5}); });
     }
   }
-  both("tile_to", real({2, 3}, 1), [](const value& x) { return tile_to(x, {4, 2, 3}, axes(1)); });
+  for (const auto& s : {shape{2, 3}, shape{1, 3}, shape{4, 1}, shape{2, 0}, shape{1, 1}})
+    both("tile_to", real(s, 1), [&](const value& x) { return tile_to(x, {4, s[0], s[1]}, axes(1)); });
   both("deep tile", real({2, 1, 2, 1, 2}, 1), [](const value& x) { return tile(x, {2, 2, 2, 2, 2}); });
 }
 
@@ -75,7 +78,10 @@ BOOST_AUTO_TEST_CASE(contractions) {
     check("dot", {real(a, 1), real(b, 2)}, [&](const values& x) { return values{f(x)}; });
     check("dot twice", {real(a, 1), real(b, 2)}, [&](const values& x) { return gradients(reduce_sum(square(f(x))), x); });
   }
-  check("interpolate", {real({2, 3}, 1), real({3}, 2), real({2, 1}, 3)}, [](const values& x) { return values{interpolate(x[0], x[1], x[2])}; });
+  for (const auto& [a, b, by] : {std::tuple{shape{2, 3}, shape{3}, shape{2, 1}}, {shape{4}, shape{4}, shape{1}}, {shape{1, 3}, shape{2, 3}, shape{2, 3}}, {shape{0, 2}, shape{2}, shape{0, 1}}, {shape{2, 1, 2}, shape{3, 1}, shape{}}}) {
+    check("interpolate", {real(a, 1), real(b, 2), real(by, 3)}, [](const values& x) { return values{interpolate(x[0], x[1], x[2])}; });
+    check("interpolate twice", {real(a, 1), real(b, 2), real(by, 3)}, [](const values& x) { return gradients(reduce_sum(square(interpolate(x[0], x[1], x[2]))), x); });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gathers_and_scatters) {

@@ -288,7 +288,8 @@ BOOST_AUTO_TEST_CASE(rows_of_a_table) {
   };
   const array rows = results_of({ids, table}, embedded)[0];
   for (std::size_t i = 0; i < 16; ++i) BOOST_TEST(rows.values[i] == table.values[static_cast<std::size_t>(ids.values[i / 4]) * 4 + i % 4]);
-  check("embedding", {ids, table}, embedded);
+  for (const auto& some : {array_of(dtype::int64, {2, 2}, {2, 0, 2, 1}), array_of(dtype::int64, {3}, {1, 1, 1}), array_of(dtype::int64, {0}, {}), array_of(dtype::int64, {}, {2}), array_of(dtype::int64, {1, 1}, {0})})
+    check("embedding", {some, table}, embedded);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_layers) {
@@ -298,7 +299,9 @@ BOOST_AUTO_TEST_CASE(gradients_of_layers) {
   checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {{1, 3, 4}, {1, 2, 4}}));
   checked("attention with a mask of numbers", numbered(nn::self_attention{.features = 4, .heads = 2, .mask = true}, {{2, 3, 4}, {2, 1, 3, 3}}));
   checked("attention to others with a mask", numbered(nn::multi_head_attention{.features = 2, .heads = 1, .mask = true}, {{1, 2, 2}, {1, 3, 2}, {1, 3, 2}, {2, 3}}));
-  checked("swiglu", numbered(nn::swiglu{4, 3}, one));
+  for (const auto& s : {shape{2, 4}, shape{1, 4}, shape{0, 4}, shape{2, 3, 4}, shape{1, 1, 4}}) checked("swiglu", numbered(nn::swiglu{4, 3}, {s}));
+  for (const auto& s : {shape{1, 3, 4}, shape{2, 1, 4}, shape{1, 1, 4}, shape{2, 2, 4}, shape{0, 2, 4}})
+    checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {s, {s[0], 2, 4}}));
   checked("group_norm", numbered(nn::group_norm{2, 4}, {{2, 4, 3}}));
   checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.features = 2, .affine = true}, {{2, 2, 3}}));
 }

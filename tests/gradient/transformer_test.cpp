@@ -38,8 +38,10 @@ BOOST_AUTO_TEST_CASE(normalised_rows) {
     check("rms_norm", {in[0], in[1]}, [](const auto& x) { return values{rms_norm(x[0], x[1]), rms_norm(x[0])}; });
   }
   check("rows of two axes", {real({2, 3, 4}, 1), real({3, 4}, 2), real({3, 4}, 3)}, [](const auto& x) { return values{layer_norm(x[0], x[1], x[2])}; });
-  check("group_norm", {real({2, 6, 3}, 1), real({6}, 2), real({6}, 3)}, [](const auto& x) { return values{group_norm(x[0], x[1], x[2], {.groups = 3})}; }, true, extents_known::when_built);
-  check("instance_norm", {real({2, 3, 2, 2}, 1), real({3}, 2), real({3}, 3)}, [](const auto& x) { return values{instance_norm(x[0], x[1], x[2])}; }, true, extents_known::when_built);
+  for (const auto& s : {shape{2, 6, 3}, shape{1, 3, 4}, shape{0, 6, 2}, shape{2, 6}, shape{1, 9, 2, 1}})
+    check("group_norm", {real(s, 1), real({s[1]}, 2), real({s[1]}, 3)}, [](const auto& x) { return values{group_norm(x[0], x[1], x[2], {.groups = 3, .epsilon = 0.1})}; }, true, extents_known::when_built);
+  for (const auto& s : {shape{2, 3, 2, 2}, shape{1, 2, 4}, shape{0, 3, 2}, shape{2, 1, 5}, shape{1, 2, 1, 3}})
+    check("instance_norm", {real(s, 1), real({s[1]}, 2), real({s[1]}, 3)}, [](const auto& x) { return values{instance_norm(x[0], x[1], x[2])}; }, true, extents_known::when_built);
 }
 
 BOOST_AUTO_TEST_CASE(normalised_rows_twice) {

@@ -1,6 +1,7 @@
 // Recurrent layers against the formulas written out in double, and their gradients against differences.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -286,19 +287,23 @@ BOOST_AUTO_TEST_CASE(gradients_of_all_operands) {
     check_layer("gru", nn::gru{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both, .states = true}, {x, h0}, parameters(3, i, h, layers, directions));
     check_layer("rnn", nn::rnn{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both}, {x}, parameters(1, i, h, layers, directions));
   }
-  array x = real({3, 2, 2}, 1), h = real({2, 3}, 2), c = real({2, 3}, 3);
-  check_layer("gru, reset before", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reset_before}, {x}, parameters(3, 2, 3));
-  check_layer("gru, reversed", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reversed}, {x}, parameters(3, 2, 3));
-  check_layer("lstm with peepholes", nn::lstm{.input_size = 2, .hidden_size = 3, .peephole = true}, {x}, parameters(4, 2, 3, 1, 1, true));
-  check_layer("lstm with lengths", nn::lstm{.input_size = 2, .hidden_size = 3, .lengths = true}, {x, lengths_of({2, 3})}, parameters(4, 2, 3));
   table g;
   int seed = 7;
   for (std::string name : {"Wz", "Wr", "W"}) g[name] = real({2, 3}, ++seed);
   for (std::string name : {"Uz", "Ur", "U"}) g[name] = real({3, 3}, ++seed);
-  check_layer("recurrent gru_step", nn::recurrent<nn::gru_step>{{2, 3}}, {x, h}, g);
   table l;
   for (const auto& [name, a] : parameters(4, 2, 3)) l[name.substr(0, name.size() - 3)] = a;
-  check_layer("recurrent lstm_cell backwards", nn::recurrent<nn::lstm_cell>{.step = {2, 3}, .reverse = true}, {x, h, c}, l);
+  for (auto [t, n] : {std::array<std::int64_t, 2>{3, 2}, {1, 1}, {2, 1}, {0, 2}, {4, 3}}) {
+    array x = real({dim(t), dim(n), 2}, 1), h = real({dim(n), 3}, 2), c = real({dim(n), 3}, 3);
+    std::vector<double> lengths;
+    for (std::int64_t k = 0; k < n; ++k) lengths.push_back(static_cast<double>(std::min(t, k + 1)));
+    check_layer("gru, reset before", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reset_before}, {x}, parameters(3, 2, 3));
+    check_layer("gru, reversed", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reversed}, {x}, parameters(3, 2, 3));
+    check_layer("lstm with peepholes", nn::lstm{.input_size = 2, .hidden_size = 3, .peephole = true}, {x}, parameters(4, 2, 3, 1, 1, true));
+    check_layer("lstm with lengths", nn::lstm{.input_size = 2, .hidden_size = 3, .lengths = true}, {x, lengths_of(lengths)}, parameters(4, 2, 3));
+    check_layer("recurrent gru_step", nn::recurrent<nn::gru_step>{{2, 3}}, {x, h}, g);
+    check_layer("recurrent lstm_cell backwards", nn::recurrent<nn::lstm_cell>{.step = {2, 3}, .reverse = true}, {x, h, c}, l);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gates_have_second_gradients) {
