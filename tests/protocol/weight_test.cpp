@@ -363,6 +363,22 @@ std::size_t parameters_of() {
   return saved.size();
 }
 
+BOOST_AUTO_TEST_CASE(a_policy_says_how_many_axes_a_dot_layer_contracts) {
+  static constexpr nn::dot product{};
+  tensor<double, extents<2, 3, 4>> a;
+  tensor<double, extents<3, 4, 5>> b;
+  for (std::size_t k = 0; k < 24; ++k) a.writable()[k] = static_cast<double>(k);
+  for (auto& v : b.writable()) v = 0.5;
+  infer_layer<constant_layer<product>, policies<element<double>, axis_count(2)>> both;
+  auto y = both.forward(dict(key<"lhs"> = a, key<"rhs"> = b))[key<"output">];
+  BOOST_TEST((y.shape() == shape{2, 5}));
+  close(numbers(y), {33, 33, 33, 33, 33, 105, 105, 105, 105, 105});
+  infer_layer<constant_layer<product>, policies<element<double>>> one;
+  tensor<double, extents<2, 4, 5>> c;
+  for (auto& v : c.writable()) v = 0.5;
+  BOOST_TEST((one.forward(dict(key<"lhs"> = a, key<"rhs"> = c))[key<"output">].shape() == shape{2, 3, 5}));
+}
+
 BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
   using rows = inputs<port<"input", tensor<double, extents<dyn, dyn, 4>>>>;
   using with = policies<element<double>>;
