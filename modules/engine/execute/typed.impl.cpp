@@ -91,6 +91,9 @@ struct evaluation_site::prepared {
     for (std::size_t i = 0; i < results.size(); ++i) run.bind_output(i, results[i]);
     run.run();
   }
+  /// Calls `run` with one that serves, bound to the operands; false if only a known one is wanted and there is none.
+  template <class F>
+  static bool lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run);
 };
 
 evaluation_site::evaluation_site(std::size_t most) : most_(most) {}
@@ -157,30 +160,11 @@ void evaluation_site::rest(std::unique_ptr<prepared> p) {
   if (resting_.size() > most_) resting_.erase(resting_.begin());
 }
 
-bool evaluation_site::run(const evaluation& e, context& where, view<void* const> results, bool known) {
+// What this thread used last runs where it rests.
+template <class F>
+bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run) {
   if (const auto thread = e.keyed ? thread_number::get() : places; thread < places) {
-    place& mine = places_[thread];
-    if (mine.ready && !mine.busy && mine.ready->serves(e)) [[likely]] {
-      struct leave { bool& busy; ~leave() { busy = false; } } when_done{mine.busy = true};
-      mine.ready->bind_inputs(e);
-      mine.ready->run_into(results);
-      return true;
-    }
-  }
-  auto p = take(e, where, known);
-  if (!p) return false;
-  p->run_into(results);
-  if (e.keyed) rest(std::move(p));
-  return true;
-}
-
-bool evaluation_site::run_known(const evaluation& e, context& where, void* (*memory)(void*, const shape&), void* to) {
-  const auto run = [&](prepared& p) {
-    void* const results[] = {memory(to, p.run.plan().output_types()[0].dims)};
-    p.run_into(results);
-  };
-  if (const auto thread = thread_number::get(); thread < places) {
-    place& mine = places_[thread];
+    place& mine = site.places_[thread];
     if (mine.ready && !mine.busy && mine.ready->serves(e)) [[likely]] {
       struct leave { bool& busy; ~leave() { busy = false; } } when_done{mine.busy = true};
       mine.ready->bind_inputs(e);
@@ -188,11 +172,22 @@ bool evaluation_site::run_known(const evaluation& e, context& where, void* (*mem
       return true;
     }
   }
-  auto p = take(e, where, true);
+  auto p = site.take(e, where, known);
   if (!p) return false;
   run(*p);
-  rest(std::move(p));
+  if (e.keyed) site.rest(std::move(p));
   return true;
+}
+
+bool evaluation_site::run(const evaluation& e, context& where, view<void* const> results, bool known) {
+  return prepared::lend(*this, e, where, known, [&](prepared& p) { p.run_into(results); });
+}
+
+bool evaluation_site::run_known(const evaluation& e, context& where, void* (*memory)(void*, const shape&), void* to) {
+  return prepared::lend(*this, e, where, true, [&](prepared& p) {
+    void* const results[] = {memory(to, p.run.plan().output_types()[0].dims)};
+    p.run_into(results);
+  });
 }
 
 }  // namespace detail
