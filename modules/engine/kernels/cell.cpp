@@ -12,7 +12,7 @@ struct floats {
   using type = vf;
   using element = float;
   static constexpr long lanes = width<float>;
-  LAMINA_INLINE static vf get(const void* p, long i, long n) {  return load_lanes(static_cast<const float*>(p) + i, n); }
+  LAMINA_INLINE static vf get(const void* p, long i, long n) { return load_lanes(static_cast<const float*>(p) + i, n); }
   LAMINA_INLINE static void put(void* p, long i, long n, vf x) { store_lanes(static_cast<float*>(p) + i, x, n); }
   // Gates want no relative accuracy in the tails: within 6e-8, without a division where tanh needs none.
   LAMINA_INLINE static vf sigmoid(vf x) {

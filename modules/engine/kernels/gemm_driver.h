@@ -71,6 +71,9 @@ template <class T> LAMINA_INLINE void cut_blocks(gemm_args& g) {
   g.panel_block = larger(1, parts(panels, larger(1, parts(panels, most))));
 }
 
+/// Whether anything follows the sums.
+LAMINA_INLINE bool has_epilogue(const gemm_args& g) { return g.bias_column || g.bias_row || g.residual || g.clamp; }
+
 template <class T> LAMINA_INLINE long packed_b_count(const gemm_args& g) {
   return g.pack_b ? g.k_block * parts(g.column_block, panel_columns<T>) * panel_columns<T> : 0;
 }
@@ -127,7 +130,7 @@ template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch
   const T* const a = static_cast<const T*>(g.a);
   const T* const b = static_cast<const T*>(g.b);
   T* const c = static_cast<T*>(g.c);
-  const bool epilogue = g.bias_column || g.bias_row || g.residual || g.clamp;
+  const bool epilogue = has_epilogue(g);
   for (long j = 0; j < g.n; j += g.column_block) {
     for (long p = 0; p == 0 || p < g.k; p += g.k_block) {
       block<T> now;

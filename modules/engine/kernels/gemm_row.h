@@ -22,7 +22,7 @@ LAMINA_INLINE bool is_column(const gemm_args& g) {
 }
 
 LAMINA_INLINE int flags_of(const gemm_args& g) {
-  return (g.accumulate ? gemm_add : 0) | (g.bias_column || g.bias_row || g.residual || g.clamp ? gemm_finish : 0);
+  return (g.accumulate ? gemm_add : 0) | (has_epilogue(g) ? gemm_finish : 0);
 }
 
 /// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
