@@ -50,7 +50,33 @@ const recurrent& gru() {
   static const recurrent n;
   return n;
 }
-void use(const matrix<float>& m) { __asm__ volatile("" ::"r"(m.data().data()) : "memory"); }
+
+using pictures = tensor_of_rank<float, 4>;
+pictures picture(const shape& s, int seed) {
+  pictures t(s.at(0), s.at(1), s.at(2), s.at(3));
+  auto d = t.writable();
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 5000.f - 0.1f;
+  return t;
+}
+struct convolutional {
+  pictures k1 = picture({6, 1, 5, 5}, 1), k2 = picture({16, 6, 5, 5}, 2), all = picture({count, 1, 28, 28}, 3);
+  matrix<float> w1 = numbers(400, 120, 4), w2 = numbers(120, 84, 5), w3 = numbers(84, 10, 6);
+  std::vector<pictures> each;
+  convolutional() {
+    for (std::int64_t i = 0; i < count; ++i) each.push_back(evaluate(slice(all, {.start = i, .stop = i + 1})));
+  }
+  auto of(const pictures& x) const {
+    auto y = max_pool2d(relu(conv2d(max_pool2d(relu(conv2d(x, k1, {.padding = 2}))), k2)));
+    return softmax(matmul(relu(matmul(relu(matmul(flatten(y), w1)), w2)), w3));
+  }
+};
+const convolutional& lenet() {
+  static const convolutional n;
+  return n;
+}
+
+template <class T>
+void use(const T& m) { __asm__ volatile("" ::"r"(m.data().data()) : "memory"); }
 
 }  // namespace
 
@@ -81,5 +107,14 @@ void gru_batch() {
   for (std::size_t t = 0; t < turns; ++t) h = evaluate(gru().step(gru().all[t], h));
   use(h);
 }
+
+void lenet_alone() {
+  eval_plan plan;
+  std::vector<handle<matrix<float>>> results;
+  for (const auto& x : lenet().each) results.push_back(plan.add(lenet().of(x)));
+  plan.run();
+  use(results.back().value());
+}
+void lenet_batch() { use(evaluate(lenet().of(lenet().all))); }
 
 }  // namespace bench::samples

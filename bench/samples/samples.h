@@ -3,10 +3,12 @@
 
 namespace bench::samples {
 
-/// 64 samples through a perceptron or a GRU's steps: each by itself in one plan, and as a batch made by hand.
+/// 64 samples through a perceptron, a GRU's steps or LeNet: each by itself in one plan, and as a batch made by hand.
 void perceptron_alone();
 void perceptron_batch();
 void gru_alone();
 void gru_batch();
+void lenet_alone();
+void lenet_batch();
 
 }  // namespace bench::samples

@@ -143,10 +143,37 @@ BOOST_AUTO_TEST_CASE(what_is_merged) {
   BOOST_TEST(of([&](const auto& x, const auto&) { return slice(x, {.start = 2, .stop = 4, .axis = 1}); }) == 0);
   BOOST_TEST(of([&](const auto& x, const auto& y) { return gru_gates(concat<1>(x, x, x), concat<1>(y, y, y), y); }) == 0);
   // other products
+  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(transpose(x), w); }) == 2);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(unsqueeze<0>(x), w); }) == 2);
   BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, y); }) == 0);
   BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(w, x); }) == 0);
-  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(transpose(x), w); }) == 0);
-  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(unsqueeze<0>(x), w); }) == 0);
+  // behind a product
+  BOOST_TEST(of([&](const auto& x, const auto&) { return layer_norm(matmul(x, w)); }) == 4);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return reduce_sum<axes(1)>(matmul(x, w)); }) == 4);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return concat<1>(matmul(x, w), tanh(matmul(x, w))); }) == 6);
+}
+
+BOOST_AUTO_TEST_CASE(pictures_of_one_each) {
+  context where(1, target_isa());
+  tensor_of_rank<float, 4> k1(6, 1, 5, 5), k2(8, 6, 3, 3);
+  const auto fill = [](auto& t, int seed) {
+    auto d = t.writable();
+    for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 500.f - 1.f;
+  };
+  fill(k1, 1), fill(k2, 2);
+  const auto w = filled_with(8 * 3 * 3, 10, 3);
+  const auto net = [&](const tensor_of_rank<float, 4>& x) {
+    auto y = max_pool2d(relu(conv2d(max_pool2d(relu(conv2d(x, k1, {.padding = 2})), {.kernel = 2}), k2)), {.kernel = 2});
+    return log_softmax(matmul(flatten(y), w));
+  };
+  eval_plan plan(where);
+  std::vector<tensor_of_rank<float, 4>> x;
+  std::vector<handle<matrix<float>>> results;
+  for (int i = 0; i < 9; ++i) fill(x.emplace_back(1, 1, 16, 16), 10 + i);
+  for (const auto& one : x) results.push_back(plan.add(net(one)));
+  plan.run();
+  BOOST_TEST(plan.counters().merged == 8 * 9);
+  for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(net(x[i]), where)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@ import :dtype;
 import :op;
 import :op.elementwise;
 import :op.linear;
+import :op.nn;
+import :op.normalise;
 import :op.reduce;
 import :op.shape;
 import :optimize;
@@ -50,9 +52,10 @@ class merger {
  private:
   // Rows [first, first + rows) of a value that holds those of all samples.
   struct part { value of; std::int64_t first = 0, rows = 0; };
-  enum class slot : char { same, rows, none };      // what the operands of merged calls are: one for all, one each
+  // What the operands of merged calls are: one for all; or one each, which are put below or beside each other.
+  enum class slot : char { same, rows, columns };
 
-  // Whether rows of a call do not see each other, and which of its operands have rows.
+  // Which of its operands are put together, if rows of a call do not see each other; nothing otherwise.
   std::vector<slot> slots_of(const node& n) const {
     std::vector<slot> s(n.inputs.size(), slot::rows);
     const auto none = std::vector<slot>();
@@ -61,7 +64,8 @@ class merger {
       if (r.dims.rank == 0 || r.dims.size() == 0) return none;
     const shape& out = n.results[0].dims;
     auto operand = [&](std::size_t k) -> const shape& { return from_.type(n.inputs[k]).dims; };
-    auto keeps_rows = [&](std::int64_t axis) { return operand(0).rank >= 2 && detail::normal_axis(axis, operand(0).rank) > 0; };
+    auto when = [&](bool apart) { return apart ? s : none; };
+    auto below_first = [&](std::int64_t axis) { return operand(0).rank >= 2 && detail::normal_axis(axis, operand(0).rank) > 0; };
     const std::string_view name = n.op->name;
     if (n.op->map || name == "cast") {
       for (std::size_t k = 0; k < s.size(); ++k)
@@ -72,15 +76,38 @@ class merger {
       return s;
     }
     if (name == "matmul") {
-      if (out.rank != 2 || operand(0).rank != 2 || operand(1).rank != 2 || static_cast<const matmul_attributes*>(n.attributes.get())->transpose_a) return none;
+      const bool across = attributes_of<matmul_attributes>(n).transpose_a;
+      const shape &a = operand(0), &b = operand(1);
+      if (a.rank < out.rank || (out.rank > 2 && a.at(0) != out.at(0))) return none;
+      if (b.rank == 2) s[1] = slot::same;
+      else if (b.rank < out.rank || b.at(0) != out.at(0)) return none;
+      if (out.rank == 2 && across) s[0] = slot::columns;
+      return s;
+    }
+    if (name == "conv2d" || name == "conv_transpose2d") {
       s[1] = slot::same;
       return s;
     }
-    if (name == "softmax" || name == "log_softmax") return keeps_rows(static_cast<const softmax_attributes*>(n.attributes.get())->axis) ? s : none;
-    if (name == "slice") return keeps_rows(static_cast<const slice_attributes*>(n.attributes.get())->axis) ? s : none;
-    if (name == "lstm_gates" || name == "gru_gates") return s;
-    return none;
+    if (name == "softmax" || name == "log_softmax") return when(below_first(attributes_of<softmax_attributes>(n).axis));
+    if (name == "slice") return when(below_first(attributes_of<slice_attributes>(n).axis));
+    if (name == "concat") return when(below_first(attributes_of<axis_attributes>(n).axis));
+    if (name == "permute") return when(attributes_of<permute_attributes>(n).order[0] == 0);
+    if (name == "flatten") return when(below_first(attributes_of<flatten_attributes>(n).from));
+    if (name == "reshape") return when(operand(0).rank > 0 && operand(0).at(0) == out.at(0));
+    if (name.starts_with("reduce_")) {
+      const auto& axes = attributes_of<reduce_attributes>(n).axes;
+      bool apart = axes.count > 0;
+      for (int i = 0; i < axes.count; ++i) apart = apart && below_first(axes[i]);
+      return when(apart);
+    }
+    if (name == "layer_norm" || name == "rms_norm") {
+      for (std::size_t k = 1; k < s.size(); ++k) s[k] = slot::same;
+      return when(attributes_of<normalise_attributes>(n).axes < out.rank);
+    }
+    return when(name == "max_pool2d" || name == "avg_pool2d" || name == "lstm_gates" || name == "gru_gates");
   }
+  template <class A>
+  static const A& attributes_of(const node& n) { return *static_cast<const A*>(n.attributes.get()); }
 
   bool alike(const node& a, const node& b, const std::vector<slot>& s) const {
     if (a.op != b.op || a.results != b.results || !a.op->equal(a.attributes.get(), b.attributes.get())) return false;
@@ -121,13 +148,15 @@ class merger {
     }
   }
 
-  // Rows that lie in one value need no copy. A product gains more than a copy of its rows costs; others only if nothing
-  // or less than half of their operands is copied.
+  // Rows that lie in one value need no copy. A product or convolution that shares its weights gains more than a copy of
+  // its rows costs; others only if nothing or less than half of their operands is copied.
   bool worthwhile(const std::vector<std::int32_t>& nodes, const std::vector<slot>& slots) const {
     int together = 0, apart = 0;
     for (std::size_t k = 0; k < slots.size(); ++k)
-      if (slots[k] == slot::rows) (rows_of(nodes, k) ? together : apart) += 1;
-    return from_.at(nodes[0]).op->name == "matmul" || (together > 0 && apart <= together);
+      if (slots[k] != slot::same) (slots[k] == slot::rows && rows_of(nodes, k) ? together : apart) += 1;
+    const std::string_view name = from_.at(nodes[0]).op->name;
+    const bool heavy = name == "matmul" || name == "conv2d" || name == "conv_transpose2d";
+    return (heavy && slots[1] == slot::same) || (together > 0 && apart <= together);
   }
   // The value in which operand k of the calls stands row by row, and from where on.
   std::optional<part> rows_of(const std::vector<std::int32_t>& nodes, std::size_t k) const {
@@ -147,23 +176,28 @@ class merger {
     std::vector<value> in;
     for (std::size_t k = 0; k < slots.size(); ++k) {
       if (slots[k] == slot::same) in.push_back(at(first.inputs[k]));
-      else if (auto rows = rows_of(nodes, k)) {
+      else if (auto rows = slots[k] == slot::rows ? rows_of(nodes, k) : std::nullopt) {
         bool whole = rows->first == 0 && rows->rows == rows->of.shape().at(0);
         in.push_back(whole ? rows->of : value(slice(rows->of, {.start = rows->first, .stop = rows->first + rows->rows})));
       } else {
         std::vector<value> all;
         for (auto i : nodes) all.push_back(at(from_.at(i).inputs[k]));
-        in.push_back(apply_all<op::concat>(axis_attributes{0}, all));
+        in.push_back(apply_all<op::concat>(axis_attributes{slots[k] == slot::rows ? 0 : 1}, all));
       }
     }
     to_.path = first.path;
-    value_id id = to_.add(*first.op, first.attributes, in);
+    const value_id id = first.op->name == "reshape" ? with_rows_of(in[0], first.results[0].dims) : to_.add(*first.op, first.attributes, in);
     for (std::size_t s = 0; s < nodes.size(); ++s)
       for (std::size_t r = 0; r < first.results.size(); ++r) {
         auto rows = first.results[r].dims.at(0);
         parts_[{nodes[s], static_cast<std::int32_t>(r)}] = {value(&to_, {id.node, static_cast<std::int32_t>(r)}), static_cast<std::int64_t>(s) * rows, rows};
       }
     merged_ += static_cast<std::int64_t>(nodes.size()) - 1;
+  }
+
+  static value_id with_rows_of(const value& x, shape to) {
+    to[0] = x.shape()[0];
+    return value(reshape(x, to)).id();
   }
 
   void copy(std::int32_t i) {
