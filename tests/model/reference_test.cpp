@@ -120,8 +120,8 @@ void folds(std::int64_t factors) {
   auto expected = net(x);
   using factory_type = reference_factory<Net, Input, policies<element<double>>>;
   factory_type plain(net), folded(net, {.optimize = true});
-  BOOST_TEST(plain.folded() == 0);
-  BOOST_TEST(folded.folded() == factors);
+  BOOST_TEST(plain.report().folded == 0);
+  BOOST_TEST(folded.report().folded == factors);
   BOOST_TEST(folded.shared_bytes() <= plain.shared_bytes());
   BOOST_TEST(same_bits(plain.create()(x), expected));
   auto a = folded.create(), b = folded.create();
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_folded_network_in_float_and_its_errors) {
   test_files::folder dir;
   save(trained, dir / "net.safetensors");
   auto factory = reference_factory<net_of_squares, input<"N", 1, "H", "W">>::from_file(dir / "net.safetensors", {.optimize = true});
-  BOOST_TEST(factory.folded() == 2);
+  BOOST_TEST(factory.report().folded == 2);
   auto x = random_tensor<tensor<float, extents<dyn, 1, 6, 6>>>({40, 1, 6, 6}, 2);
   auto y = factory.create()(x), expected = trained(x);
   float most = 0;

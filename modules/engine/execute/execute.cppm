@@ -8,6 +8,7 @@ import :plan;
 import :program;
 import :shape;
 import :tensor;
+export import :workspace;
 import lamina.std;
 
 namespace lamina {
@@ -16,12 +17,27 @@ namespace lamina {
 /// Errors: shape_error naming operation and shapes where they do not fit.
 export std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options = {});
 
+/// Where an executor finds its states.
+export struct state_source {
+  parameter_store* shared = nullptr;     // parameters and packed forms, which executors of other threads may read as well
+  parameter_store* own = nullptr;        // looked up first: states that no other thread reads or assigns
+};
+
+/// Guards the packed forms of a store that several threads share, and remembers the plans that made them.
+export struct shared_packs {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const plan>> makers;
+};
+
 /// A plan bound to buffers. A run walks a flat array of {kernel, arguments}: on one thread it allocates nothing, takes no
 /// lock and makes no system call. Not for several threads at once; many executors share one plan.
 export class executor {
  public:
   /// `store` holds the plan's states by name; their memory is bound once. With a pool, steps of a stage run side by side.
-  executor(std::shared_ptr<const lamina::plan> plan, parameter_store* store, thread_pool* pool = nullptr);
+  executor(std::shared_ptr<const lamina::plan> plan, parameter_store* store, thread_pool* pool = nullptr)
+      : executor(std::move(plan), {store, nullptr}, pool, std::make_shared<workspace>()) {}
+  /// Works in memory that other executors use as well: `work_in` comes before a run after one of another executor.
+  executor(std::shared_ptr<const lamina::plan> plan, state_source states, thread_pool* pool, const std::shared_ptr<workspace>& memory);
   ~executor();
   executor(executor&&) noexcept;
   executor& operator=(executor&&) noexcept;
@@ -38,8 +54,17 @@ export class executor {
   /// Binds in order of inputs and outputs, and runs.
   void run(view<const void* const> inputs, view<void* const> outputs);
   const lamina::plan& plan() const { return *plan_; }
-  /// Bytes that belong to this executor alone: arena, scratch and bound arguments.
-  std::size_t bytes() const;
+  /// Takes memory that other executors may have used since the last run. Errors: out_of_memory, which names what is planned.
+  void work_in(const std::shared_ptr<workspace>& memory);
+  /// Reads other states from now on, of the same names and types. Errors: state_error, shape_error, type_error: it stays as it
+  /// was; out_of_memory for packed forms: it must not run before it has read states again.
+  void read(state_source states);
+  /// Bytes that a plan needs of its workspace: arena, and scratch for each thread.
+  static std::size_t workspace_bytes(const lamina::plan& p, const thread_pool* pool);
+  /// Bytes of its bound arguments, and of the workspace.
+  std::size_t bytes() const { return own_bytes() + memory_->bytes(); }
+  /// Bytes of its bound arguments.
+  std::size_t own_bytes() const;
 
  private:
   struct range { std::uint32_t first = 0, count = 0; void* address = nullptr; };
@@ -64,6 +89,7 @@ export class executor {
       std::memcpy(arguments_ + at[i].at, &target, sizeof target);
     }
   }
+  void bind_states(state_source states);
   void prepare();
   void check() const;
   void run_whole();
@@ -71,10 +97,11 @@ export class executor {
   void run_parallel(std::size_t from, std::size_t to);
 
   std::shared_ptr<const lamina::plan> plan_;
-  parameter_store* store_ = nullptr;
   thread_pool* pool_ = nullptr;
-  storage memory_;                       // arguments, arena, scratch of each worker
+  storage own_;                          // arguments
+  std::shared_ptr<workspace> memory_;    // arena, scratch of each worker
   std::byte *arguments_ = nullptr, *arena_ = nullptr, *scratch_ = nullptr;
+  std::uint64_t taken_ = 0;              // what the workspace counted when this executor took it
   std::vector<bound_step> steps_;
   std::vector<range> ranges_;
   std::vector<std::int32_t> input_at_, output_at_;

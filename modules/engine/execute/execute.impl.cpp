@@ -26,6 +26,8 @@ any_tensor compute_constant(const program& p) {
   return result;
 }
 
+constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 }  // namespace
 
 std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options) {
@@ -41,15 +43,10 @@ executor::~executor() = default;
 executor::executor(executor&&) noexcept = default;
 executor& executor::operator=(executor&&) noexcept = default;
 
-executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store, thread_pool* pool) : plan_(std::move(p)), store_(store), pool_(pool) {
+executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, thread_pool* pool, const std::shared_ptr<workspace>& memory)
+    : plan_(std::move(p)), pool_(pool), own_(rounded(plan_->arguments().size()) + 64) {
   const auto& plan = *plan_;
-  auto rounded = [](std::size_t n) { return (n + 63) / 64 * 64; };
-  auto workers = static_cast<std::size_t>(pool ? pool->threads() : 1);
-  std::size_t arguments = rounded(plan.arguments().size()), arena = rounded(plan.arena_bytes()), scratch = plan.scratch_bytes();
-  memory_ = storage(arguments + arena + scratch * workers + 64);
-  arguments_ = static_cast<std::byte*>(memory_.data());
-  arena_ = arguments_ + arguments;
-  scratch_ = arena_ + arena;
+  arguments_ = static_cast<std::byte*>(own_.data());
   if (!plan.arguments().empty()) std::memcpy(arguments_, plan.arguments().data(), plan.arguments().size());
   for (const auto& s : plan.steps()) steps_.push_back({s.run, arguments_ + s.arguments});
   for (const auto& l : plan.loops()) {
@@ -66,50 +63,92 @@ executor::executor(std::shared_ptr<const lamina::plan> p, parameter_store* store
   }
   input_at_.assign(plan.input_types().size(), -1);
   output_at_.assign(plan.output_types().size(), -1);
-  for (const auto& name : plan.state_names()) {
-    parameter* s = store ? store->find(name) : nullptr;
-    if (!s) {
-      text t;
-      t << "state `" << name << "` is not in the parameter store";
-      detail::raise(error_kind::state, t);
-    }
-    if (const auto& wanted = plan.state_types()[states_.size()]; s->value().type() != wanted) {
-      text t;
-      t << "state `" << name << "` is " << wanted << " in the plan and " << s->value().type() << " in the parameter store";
-      detail::raise(s->value().element() == wanted.element ? error_kind::shape : error_kind::type, t);
-    }
-    states_.push_back(s);
-  }
-  packs_.resize(plan.packs().size());
   for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
     const auto& b = plan.buffers()[i];
     auto at = static_cast<std::size_t>(b.index);
     auto number = static_cast<std::int32_t>(i);
-    switch (b.kind) {
-      case buffer_kind::arena: bind(number, arena_ + b.offset); break;
-      case buffer_kind::constant: bind(number, const_cast<std::byte*>(plan.constants()[at].data())); break;
-      case buffer_kind::state: bind(number, states_[at]->mutable_data()); break;
-      case buffer_kind::input: input_at_[at] = number; ++unbound_; break;
-      case buffer_kind::output: output_at_[at] = number; ++unbound_; break;
-      case buffer_kind::packed: {
-        const auto& k = plan.packs()[at];
-        packs_[at] = &store->packed(store->index(plan.state_names()[static_cast<std::size_t>(k.state)]), k.format);
-        break;
-      }
-    }
+    if (b.kind == buffer_kind::constant) bind(number, const_cast<std::byte*>(plan.constants()[at].data()));
+    else if (b.kind == buffer_kind::input) input_at_[at] = number, ++unbound_;
+    else if (b.kind == buffer_kind::output) output_at_[at] = number, ++unbound_;
   }
   // Memory of no bytes needs no address: what stands for it is never read.
   for (std::size_t i = 0; i < input_at_.size(); ++i)
     if (plan.input_types()[i].bytes() == 0) bind_input(i, arguments_);
   for (std::size_t i = 0; i < output_at_.size(); ++i)
     if (plan.output_types()[i].bytes() == 0) bind_output(i, arguments_);
+  packs_.resize(plan.packs().size());
   once_seen_.resize(plan.once_states().size());
-  for (std::size_t i = 0; i < packs_.size(); ++i) watched_.push_back({states_[static_cast<std::size_t>(plan.packs()[i].state)], &packs_[i]->version});
-  for (std::size_t i = 0; i < once_seen_.size(); ++i) watched_.push_back({states_[static_cast<std::size_t>(plan.once_states()[i])], &once_seen_[i]});
+  work_in(memory);
+  bind_states(states);
   prepare();
   const std::size_t once = plan.once_stages() ? plan.stages()[plan.once_stages() - 1].first + plan.stages()[plan.once_stages() - 1].count : 0;
   first_ = steps_.data() + once;
   if ((!pool || pool->threads() == 1) && plan.checks().empty() && plan.assigned_states().empty()) plain_ = plan.cost().steps - once;
+}
+
+std::size_t executor::workspace_bytes(const lamina::plan& p, const thread_pool* pool) {
+  return rounded(p.arena_bytes()) + p.scratch_bytes() * static_cast<std::size_t>(pool ? pool->threads() : 1) + 64;
+}
+
+void executor::work_in(const std::shared_ptr<workspace>& memory) {
+  const std::size_t needed = workspace_bytes(*plan_, pool_);
+  std::byte* at = nullptr;
+  try {
+    at = memory->reserve(needed);
+  } catch (const out_of_memory& e) {
+    text t;
+    t << e.what() << "; the plan works in " << plan_->arena_bytes() << " bytes of activations and " << needed - plan_->arena_bytes() << " of scratch";
+    detail::raise(error_kind::memory, t);
+  }
+  if (memory_ == memory && at == arena_ && memory->taken_ == taken_) return;
+  memory_ = memory;
+  taken_ = ++memory_->taken_;
+  arena_ = at;
+  scratch_ = arena_ + rounded(plan_->arena_bytes());
+  const auto& buffers = plan_->buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].kind == buffer_kind::arena) bind(static_cast<std::int32_t>(i), arena_ + buffers[i].offset);
+  std::fill(once_seen_.begin(), once_seen_.end(), 0);     // what was made of states there is gone
+}
+
+void executor::bind_states(state_source from) {
+  const auto& plan = *plan_;
+  const auto& names = plan.state_names();
+  std::vector<parameter*> found;
+  for (const auto& name : names) {
+    parameter* s = from.own ? from.own->find(name) : nullptr;
+    if (!s && from.shared) s = from.shared->find(name);
+    if (!s) {
+      text t;
+      t << "state `" << name << "` is not in the parameter store";
+      detail::raise(error_kind::state, t);
+    }
+    if (const auto& wanted = plan.state_types()[found.size()]; s->value().type() != wanted) {
+      text t;
+      t << "state `" << name << "` is " << wanted << " in the plan and " << s->value().type() << " in the parameter store";
+      detail::raise(s->value().element() == wanted.element ? error_kind::shape : error_kind::type, t);
+    }
+    found.push_back(s);
+  }
+  states_ = std::move(found);
+  for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
+    const auto& b = plan.buffers()[i];
+    if (b.kind == buffer_kind::state) bind(static_cast<std::int32_t>(i), states_[static_cast<std::size_t>(b.index)]->mutable_data());
+  }
+  watched_.clear();
+  for (std::size_t i = 0; i < packs_.size(); ++i) {
+    const auto state = static_cast<std::size_t>(plan.packs()[i].state);
+    parameter_store& store = from.own && from.own->find(names[state]) ? *from.own : *from.shared;
+    packs_[i] = &store.packed(store.index(names[state]), plan.packs()[i].format);
+    watched_.push_back({states_[state], &packs_[i]->version});
+  }
+  for (std::size_t i = 0; i < once_seen_.size(); ++i) watched_.push_back({states_[static_cast<std::size_t>(plan.once_states()[i])], &once_seen_[i]});
+  std::fill(once_seen_.begin(), once_seen_.end(), 0);
+}
+
+void executor::read(state_source states) {
+  bind_states(states);
+  prepare();
 }
 
 // Brings up to date what was made of states before the runs. Packed forms are shared: this happens when an executor is
@@ -184,8 +223,8 @@ void executor::run(view<const void* const> inputs, view<void* const> outputs) {
   run();
 }
 
-std::size_t executor::bytes() const {
-  return memory_.bytes() + steps_.size() * sizeof(bound_step) + ranges_.size() * sizeof(range);
+std::size_t executor::own_bytes() const {
+  return own_.bytes() + steps_.size() * sizeof(bound_step) + ranges_.size() * sizeof(range);
 }
 
 void executor::no_such_buffer(std::size_t i) const {

@@ -68,6 +68,7 @@ export class parameter_store {
   std::size_t bytes() const;
   /// The packed form of a parameter in a format; `memory` is empty until somebody fills it.
   packed_form& packed(std::size_t parameter, std::uint64_t format);
+  std::size_t packed_forms() const { return packed_.size(); }
   std::size_t index(std::string_view name) const;
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 

@@ -170,15 +170,55 @@ executor& plan_runner::at(view<const shape> inputs) {
     for (std::size_t k = 0; same && k < inputs.size(); ++k) same = known[k] == inputs[k];
     if (!same) continue;
     if (i) std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i), entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    return *entries_.front().run;
+    return ready();
   }
-  auto made = make_plan(*program_, inputs, where_->isa(), passes_);
-  std::unique_lock<std::mutex> lock;
-  if (shared_) lock = std::unique_lock(*shared_);
-  auto run = std::make_unique<executor>(std::move(made), store_, where_->threads() > 1 ? &where_->pool() : nullptr);
+  auto plan = make_plan(*program_, inputs, where_->isa(), passes_);
+  thread_pool* pool = where_->threads() > 1 ? &where_->pool() : nullptr;
+  provide(executor::workspace_bytes(*plan, pool));
+  auto run = [&] {
+    auto lock = packing();
+    const std::size_t forms = states_.shared ? states_.shared->packed_forms() : 0;
+    auto made = std::make_unique<executor>(plan, states_, pool, memory_);
+    if (packs_ && states_.shared->packed_forms() > forms) packs_->makers.push_back(plan);
+    return made;
+  }();
   if (entries_.size() == most_plans) entries_.pop_back();
   entries_.insert(entries_.begin(), entry{{inputs.begin(), inputs.end()}, std::move(run)});
   return *entries_.front().run;
+}
+executor& plan_runner::ready() {
+  entry& e = entries_.front();
+  if (e.stale) {
+    auto lock = packing();
+    try {
+      e.run->read(states_);
+    } catch (...) {
+      entries_.erase(entries_.begin());
+      throw;
+    }
+    e.stale = false;
+  }
+  if (arenas_) provide(executor::workspace_bytes(e.run->plan(), where_->threads() > 1 ? &where_->pool() : nullptr));
+  e.run->work_in(memory_);
+  return *e.run;
+}
+void plan_runner::provide(std::size_t bytes) {
+  if (!arenas_) {
+    if (!memory_) memory_ = std::make_shared<workspace>();
+    return;
+  }
+  rest();
+  memory_ = arenas_->take(bytes, memory_);
+  lent_ = true;
+}
+void plan_runner::give_back() noexcept {
+  if (std::exchange(lent_, false)) arenas_->give_back(memory_);
+}
+std::unique_lock<std::mutex> plan_runner::packing() const { return packs_ ? std::unique_lock(packs_->mutex) : std::unique_lock<std::mutex>(); }
+void plan_runner::read(state_source states, shared_packs* packs) {
+  states_ = states;
+  packs_ = packs;
+  for (auto& e : entries_) e.stale = true;
 }
 
 executor& plan_runner::at(view<const shape> inputs, const model_definition& d) {
@@ -198,8 +238,8 @@ executor& plan_runner::at(view<const shape> inputs, const model_definition& d) {
 }
 
 std::size_t plan_runner::bytes() const {
-  std::size_t n = 0;
-  for (const auto& e : entries_) n += e.run->bytes();
+  std::size_t n = memory_ && !arenas_ ? memory_->bytes() : 0;
+  for (const auto& e : entries_) n += e.run->own_bytes();
   return n;
 }
 
@@ -220,11 +260,11 @@ model_core::model_core(model_definition d, const model_options& o)
     : definition_(std::move(d)), options_(o), store_(std::make_unique<parameter_store>()), where_(std::make_shared<context>(o.threads, target_isa())) {
   definition_.names = o.tie;
   inference_ = inference_of(definition_, *store_, o.seed);
-  runner_ = plan_runner(inference_, store_.get(), where_, options_.passes);
+  runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
 }
 model_core::model_core(const model_core& o)
     : definition_(o.definition_), options_(o.options_), store_(std::make_unique<parameter_store>(*o.store_)), where_(o.where_), inference_(o.inference_),
-      runner_(inference_, store_.get(), where_, options_.passes) {}
+      runner_(inference_, {store_.get(), nullptr}, where_, options_.passes) {}
 model_core::model_core(model_core&&) noexcept = default;
 model_core& model_core::operator=(model_core&&) noexcept = default;
 model_core::~model_core() = default;
@@ -232,7 +272,7 @@ model_core::~model_core() = default;
 void model_core::threads(int n) {
   options_.threads = n;
   where_ = std::make_shared<context>(n, where_->isa());
-  runner_ = plan_runner(inference_, store_.get(), where_, options_.passes);
+  runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
 }
 
 std::shared_ptr<const plan> model_core::plan_for(view<const shape> inputs) const { return make_plan(*inference_, inputs, where_->isa(), options_.passes); }

@@ -1,18 +1,22 @@
 module lamina:reference.impl;
 import :context;
 import :core;
+import :dtype;
 import :execute;
 import :model;
 import :optimize;
 import :parameter;
+import :plan;
 import :program;
 import :reference;
+import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina {
 
 namespace {
+
 // Runs a program of states alone; its outputs become parameters.
 void add_results(const program& values, parameter_store& from, isa set, parameter_store& to) {
   if (values.outputs().empty()) return;
@@ -23,34 +27,203 @@ void add_results(const program& values, parameter_store& from, isa set, paramete
   run.run();
   for (std::size_t i = 0; i < made.size(); ++i) to.add(values.outputs()[i].name, std::move(made[i]), state_role::parameter, false);
 }
+
+bool is_saved(const parameter& p) { return p.role() == state_role::parameter || p.role() == state_role::statistic; }
+
+// Counts the layers that give what they are given.
+class idle_layers final : public trace_listener {
+ public:
+  std::int64_t count = 0;
+  void entered(view<const label>, std::string_view, view<const label>, view<const label>, view<const value> in) override {
+    if (!open_.empty()) open_.back().innermost = false;
+    open_.push_back({{in.begin(), in.end()}});
+  }
+  void left(view<const value> out) override {
+    const auto layer = std::move(open_.back());
+    open_.pop_back();
+    count += layer.innermost && layer.in.size() == 1 && out.size() == 1 && out[0].same(layer.in[0]);
+  }
+
+ private:
+  struct layer { std::vector<value> in; bool innermost = true; };
+  std::vector<layer> open_;
+};
+std::int64_t idle_layers_of(const model_definition& d) {
+  program made;
+  parameter_store unused;
+  traced_leaves leaves;
+  idle_layers found;
+  std::vector<value> in, out(d.outputs.size());
+  for (const auto& i : d.inputs) in.push_back(made.input(i.name, i.type));
+  trace_walk walk{made, unused, 0, d.element, false, false, d.trainable, &leaves};
+  walk.listener = &found;
+  trace_scope scope(walk);
+  d.trace(scope, in, view<value>(out));
+  return found.count;
+}
+
 }  // namespace
 
-reference_core::reference_core(model_core&& origin, const reference_options& o)
-    : definition_(origin.definition()), passes_(origin.options().passes), inference_(origin.inference_program()),
-      where_(std::make_shared<context>(1, origin.where()->isa())) {
-  // What the program of inference reads, and no slots of optimisers or the like.
-  auto all = origin.take_parameters();
-  store_ = std::make_unique<parameter_store>();
+reference_source detail::source_of(model_core&& origin) {
+  return {origin.inference_program(), origin.take_parameters(), origin.options().passes, origin.where()->isa(), origin.definition()};
+}
+
+// ---- core -----------------------------------------------------------------------------------------------------------
+
+reference_core::reference_core(reference_source from, const reference_options& o)
+    : definition_(std::move(from.definition)), options_(o), passes_(std::move(from.passes)), inference_(std::move(from.inference)),
+      where_(std::make_shared<context>(1, from.isa)) {
+  auto& all = *from.parameters;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_saved(all[i])) wanted_.emplace_back(all[i].name(), all[i].value().type());
+  if (definition_) report_.dropped = idle_layers_of(*definition_);
   if (o.optimize) {
     auto settled = lamina::settled(*inference_);
     inference_ = settled.rewritten;
-    folded_ = settled.joined;
-    add_results(*settled.values, *all, where_->isa(), *store_);
+    beforehand_ = settled.values;
+    computed_ = settled.names;
+    report_.folded = settled.joined;
+    report_.computed = static_cast<std::int64_t>(computed_.size());
+  }
+  for (const auto& a : inference_->assignments()) {
+    const auto& name = inference_->at(a.state).name;
+    if (const parameter* p = all.find(name)) own_.add(name, p->value(), p->role(), false);
+  }
+  weights_ = prepared(all);
+  origin_ = std::make_unique<reference_runner>(*this);
+}
+reference_core::~reference_core() = default;
+
+// What the program of inference reads and does not assign, and no slots of optimisers or the like.
+std::shared_ptr<shared_weights> reference_core::prepared(const parameter_store& all) const {
+  auto made = std::make_shared<shared_weights>();
+  if (beforehand_) {
+    parameter_store from(all);
+    add_results(*beforehand_, from, where_->isa(), made->store);
   }
   for (auto s : inference_->states()) {
-    const parameter* p = all->find(inference_->at(s).name);
-    if (!p) continue;    // computed just now
-    store_->add(p->name(), p->value(), p->role(), p->trainable());
+    const auto& name = inference_->at(s).name;
+    if (made->store.find(name) || own_.find(name)) continue;
+    if (const parameter* p = all.find(name)) made->store.add(name, p->value(), p->role(), p->trainable());
   }
+  return made;
 }
 
-std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order) {
+std::shared_ptr<shared_weights> reference_core::weights() const {
+  std::lock_guard lock(mutex_);
+  return weights_;
+}
+std::unique_ptr<parameter_store> reference_core::own_states() const {
+  if (own_.size() == 0) return nullptr;      // as most nets: nothing to wait for
+  std::lock_guard lock(mutex_);
+  return std::make_unique<parameter_store>(own_);
+}
+
+void reference_core::update(const parameter_store& now) {
+  for (const auto& [name, type] : wanted_) {
+    const parameter* p = now.find(name);
+    text t;
+    if (!p) detail::raise(error_kind::state, t << "update: parameter `" << name << "` is missing; the weights stay as they were");
+    if (p->value().type() != type)
+      detail::raise(p->value().element() == type.element ? error_kind::shape : error_kind::type,
+                    t << "update: parameter `" << name << "` is " << type << " and is given " << p->value().type() << "; the weights stay as they were");
+  }
+  std::lock_guard one(updating_);
+  parameter_store copied(now);
+  auto next = prepared(copied);
+  // The packed forms that the plans of now read are made before anybody waits for them.
+  {
+    auto before = weights();
+    std::lock_guard lock(before->packs.mutex);
+    next->packs.makers = before->packs.makers;
+  }
+  auto own = own_states();
+  for (const auto& plan : next->packs.makers) executor(plan, {&next->store, own.get()}, nullptr, std::make_shared<workspace>());
+  std::lock_guard lock(mutex_);
+  weights_ = std::move(next);
+  version_.fetch_add(1, std::memory_order_release);
+}
+void reference_core::update_from_file(const std::string& path) {
+  parameter_store now;
+  for (const auto& [name, type] : wanted_) now.add(name, any_tensor(type), state_role::parameter);
+  load_parameters(now, path);
+  update(now);
+}
+
+std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const {
   auto passes = passes_;
   passes.free_order = free_order;
   auto made = make_plan(p, inputs, where_->isa(), passes);
-  std::lock_guard lock(packing_);
-  return std::make_unique<executor>(std::move(made), store_.get());
+  std::lock_guard lock(weights.packs.mutex);
+  return std::make_unique<executor>(std::move(made), &weights.store);
 }
-plan_runner reference_core::runner() { return plan_runner(inference_, store_.get(), where_, passes_, &packing_); }
+
+// ---- runners --------------------------------------------------------------------------------------------------------
+
+reference_runner::reference_runner(const reference_core& core)
+    : version_(core.version()), weights_(core.weights()), own_(core.own_states()),
+      runner_(core.inference_, {&weights_->store, own_.get()}, core.where_, core.passes_, &weights_->packs, core.options_.arenas) {}
+
+executor& reference_runner::at(const reference_core& core, view<const shape> inputs) {
+  if (const auto now = core.version(); now != version_) [[unlikely]] {
+    auto next = core.weights();
+    runner_.read({&next->store, own_.get()}, &next->packs);
+    weights_ = std::move(next);
+    version_ = now;
+  }
+  return core.definition() ? runner_.at(inputs, *core.definition()) : runner_.at(inputs);
+}
+
+// ---- the origin -----------------------------------------------------------------------------------------------------
+
+origin_loan::origin_loan(std::shared_ptr<reference_core> core, bool wait) {
+  std::unique_lock lock(core->mutex_);
+  if (core->lent_ && !wait) return;
+  core->returned_.wait(lock, [&] { return !core->lent_; });
+  core->lent_ = true;
+  core_ = std::move(core);
+}
+origin_loan& origin_loan::operator=(origin_loan&& o) noexcept {
+  give_back();
+  core_ = std::move(o.core_);
+  return *this;
+}
+void origin_loan::give_back() noexcept {
+  if (!core_) return;
+  {
+    std::lock_guard lock(core_->mutex_);
+    for (std::size_t i = 0; i < core_->own_.size(); ++i)
+      std::memcpy(core_->own_[i].mutable_data(), (*core_->origin_->own_)[i].value().data(), core_->own_[i].value().bytes());
+    core_->lent_ = false;
+  }
+  core_->returned_.notify_one();
+  core_.reset();
+}
+
+// ---- programs -------------------------------------------------------------------------------------------------------
+
+program_factory::program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o, const pass_options& passes)
+    : core_(std::make_shared<reference_core>(reference_source{std::move(inference), std::make_unique<parameter_store>(states), passes, target_isa()}, std::move(o))) {}
+
+std::vector<any_tensor> program_reference::operator()(view<const any_tensor> inputs) {
+  const program& p = core_->inference();
+  text t;
+  if (inputs.size() != p.inputs().size())
+    detail::raise(error_kind::value, t << "the program has " << p.inputs().size() << " inputs and is given " << inputs.size());
+  std::vector<shape> extents;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const node& n = p.at(p.inputs()[i]);
+    if (inputs[i].element() != n.results[0].element)
+      detail::raise(error_kind::type, t << "input `" << n.name << "` is " << n.results[0] << " and is given " << inputs[i].type());
+    extents.push_back(inputs[i].shape());
+  }
+  const detail::resting after{runner_};
+  executor& run = runner_.at(*core_, extents);
+  std::vector<any_tensor> results;
+  for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
+  for (std::size_t i = 0; i < run.plan().output_types().size(); ++i) run.bind_output(i, results.emplace_back(run.plan().output_types()[i]).mutable_data());
+  run.run();
+  return results;
+}
 
 }  // namespace lamina

@@ -45,6 +45,7 @@ export class stream_core {
 
  private:
   std::shared_ptr<reference_core> net_;
+  std::shared_ptr<shared_weights> weights_;
   streamed_program program_;
   std::unique_ptr<executor> run_;
   std::vector<std::size_t> input_sizes_, output_sizes_, at_;     // elements of a block; where each memory lies
@@ -113,7 +114,7 @@ class streaming {
   stream_core core_;
 };
 
-/// A stream over a reference model: `auto voice = stream(factory.create(), {.block = 1}); voice.step(in, out);`.
+/// A stream over a reference model, with the weights of now, which it keeps: `auto voice = stream(factory.create(), {.block = 1}); voice.step(in, out);`.
 /// Errors: value_error where the net has no such dimension, or an operation reads later positions; it is named.
 export template <class Traits>
 streaming<Traits> stream(const reference_model<Traits>& net, const stream_options& o = {}) { return {net.shared_part(), o}; }

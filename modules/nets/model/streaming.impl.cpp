@@ -11,7 +11,7 @@ import lamina.std;
 
 namespace lamina {
 
-stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_options& o) : net_(std::move(net)), program_(streamed(net_->inference(), o)) {
+stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_options& o) : net_(std::move(net)), weights_(net_->weights()), program_(streamed(net_->inference(), o)) {
   for (const auto& s : program_.inputs) input_sizes_.push_back(static_cast<std::size_t>(s.size()));
   for (const auto& s : program_.outputs) output_sizes_.push_back(static_cast<std::size_t>(s.size()));
   std::vector<shape> shapes = program_.inputs;
@@ -20,14 +20,14 @@ stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_optio
     at_.push_back(bytes_);
     bytes_ += (t.bytes() + 63) / 64 * 64;
   }
-  run_ = net_->bound(*program_.block, shapes, true);
+  run_ = net_->bound(*program_.block, shapes, true, *weights_);
   now_ = storage(bytes_ + 64);
   next_ = storage(bytes_ + 64);
   first_ = storage(bytes_ + 64);
   std::memset(first_.data(), 0, bytes_);
   auto byte = [](storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; };
   if (!program_.memories.empty()) {
-    auto start = net_->bound(*program_.start, program_.inputs, false);
+    auto start = net_->bound(*program_.start, program_.inputs, false, *weights_);
     // What the memories begin with may not depend on what is in the inputs: zeros stand for them.
     std::vector<any_tensor> nothing;
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {

@@ -224,7 +224,7 @@ evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int 
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
   at.check_labels(data, "evaluate", "data set");
-  plan_runner plans(at.check_program, &at.net.parameters(), at.where, at.net.options().passes);
+  plan_runner plans(at.check_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
   return at.measured(plans, data, batch);
 }
 
@@ -268,8 +268,8 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     at.check_labels(*o.validation, "fit", "validation data");
   }
   if (o.threads > 0 && o.threads != at.where->threads()) at.where = std::make_shared<context>(o.threads, at.where->isa());
-  plan_runner plans(at.train_program, &at.net.parameters(), at.where, at.net.options().passes);
-  plan_runner checks(at.check_program, &at.net.parameters(), at.where, at.net.options().passes);
+  plan_runner plans(at.train_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
+  plan_runner checks(at.check_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
 
   const std::int64_t batches = (data.size() + o.batch - 1) / o.batch, steps = batches * o.epochs;
   checkpoint_position position{0, 0, 0, o.seed};
@@ -382,7 +382,7 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     p->output("loss", l);
     p->path.clear();
     add_updates(*p, net_.parameters(), d.element, l, step_);
-    plans_ = plan_runner(p, &net_.parameters(), net_.where(), net_.options().passes);
+    plans_ = plan_runner(p, {&net_.parameters(), nullptr}, net_.where(), net_.options().passes);
     targets_ = wanted;
   }
   std::vector<shape> all(extents.begin(), extents.end());
