@@ -1,0 +1,16 @@
+// expect: a reference model cannot be saved: it shares its weights with the others of its factory
+import lamina;
+using namespace lamina;
+
+inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+using net_type = model<net, input<"N", 4>>;
+
+void use(net_type& m, const matrix<float, 3, 4>& x, const image_dataset& data) {
+  auto r = reference_factory<net, input<"N", 4>>(m).create();
+  (void)x, (void)data;
+#ifdef BAD
+  save(r, "net.safetensors");
+#else
+  save(m, "net.safetensors");
+#endif
+}

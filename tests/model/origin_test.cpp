@@ -1,0 +1,186 @@
+// What a factory owns: its origin and who has it, generators, lives in any order, memory that is lent, programs.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+namespace {
+
+// Draws in inference too.
+struct noisy {
+  constexpr auto forward(auto& s, const auto& x) const { return x + random_uniform(s.random_state(), x, {.a = 0, .b = 1, .site = s.next_site()}); }
+};
+constexpr auto noisy_net = sequential(nn::linear{.in = 4, .out = 3}, noisy{});
+using noisy_type = model<noisy_net, input<"N", 4>>;
+using noisy_factory = reference_factory<noisy_net, input<"N", 4>>;
+using rows = matrix<float, dyn, 4>;
+
+constexpr auto plain_net = sequential(nn::linear{.in = 4, .out = 8}, nn::dropout{0.3}, nn::relu{}, nn::dropout{0.1}, nn::linear{.in = 8, .out = 2});
+using plain_type = model<plain_net, input<"N", 4>>;
+using plain_factory = reference_factory<plain_net, input<"N", 4>>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(origins)
+
+BOOST_AUTO_TEST_CASE(each_reference_draws_from_a_copy_of_the_origins_generator) {
+  noisy_type net({.seed = 7});
+  const noisy_factory factory(net);
+  const auto x = random_tensor<rows>({2, 4}, 1);
+  auto a = factory.create(), b = factory.create();
+  const auto first = a(x), second = a(x);
+  BOOST_TEST(!same_bits(first, second));
+  BOOST_TEST(same_bits(b(x), first));           // b's own generator did not move
+  BOOST_TEST(same_bits(b(x), second));
+  BOOST_TEST(same_bits(net(x), first));         // and neither did that of the model the factory was made from
+  {
+    auto origin = factory.origin();
+    BOOST_TEST(same_bits(origin(x), first));
+    BOOST_TEST(same_bits(factory.create()(x), first));     // while it is lent: as it was before
+  }
+  auto after = factory.create();
+  BOOST_TEST(same_bits(after(x), second));      // the origin has drawn once
+  factory.update(net);                          // weights alone
+  BOOST_TEST(!same_bits(after(x), second));
+  BOOST_TEST(same_bits(factory.create()(x), second));
+}
+
+BOOST_AUTO_TEST_CASE(one_has_the_origin_at_a_time) {
+  const plain_factory factory{plain_type({.seed = 1})};
+  const auto x = random_tensor<rows>({3, 4}, 1);
+  const auto expected = factory.create()(x);
+  auto held = std::make_unique<origin_model<plain_factory::traits>>(factory.origin());
+  static_assert(!std::copy_constructible<origin_model<plain_factory::traits>>);
+  BOOST_TEST(!factory.try_origin().has_value());
+  auto moved = std::make_unique<origin_model<plain_factory::traits>>(std::move(*held));
+  held.reset();
+  BOOST_TEST(!factory.try_origin().has_value());      // what was moved from gives nothing back
+  std::atomic<int> stage{0};
+  std::thread other([&] {
+    stage = 1;
+    auto mine = factory.origin();
+    stage = 2;
+    BOOST_TEST(same_bits(mine(x), expected));
+  });
+  while (stage == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  BOOST_TEST(stage == 1);
+  BOOST_TEST(same_bits((*moved)(x), expected));
+  moved.reset();
+  other.join();
+  BOOST_TEST(stage == 2);
+  auto again = factory.try_origin();
+  BOOST_REQUIRE(again.has_value());
+  BOOST_TEST(same_bits((*again)(x), expected));
+}
+
+BOOST_AUTO_TEST_CASE(factory_origin_and_references_end_in_any_order) {
+  const auto x = random_tensor<rows>({3, 4}, 1);
+  plain_type net({.seed = 1});
+  const auto expected = net(x);
+  int order[] = {0, 1, 2, 3};
+  do {
+    auto model = std::make_unique<plain_type>(net);
+    auto factory = std::make_unique<plain_factory>(*model);
+    auto reference = std::make_unique<reference_model<plain_factory::traits>>(factory->create());
+    auto origin = std::make_unique<origin_model<plain_factory::traits>>(factory->origin());
+    BOOST_TEST(same_bits((*reference)(x), expected));
+    for (int next : order) {
+      if (next == 0) model.reset();
+      if (next == 1) factory.reset();
+      if (next == 2) reference.reset();
+      if (next == 3) origin.reset();
+      if (reference) BOOST_TEST(same_bits((*reference)(x), expected));
+      if (origin) BOOST_TEST(same_bits((*origin)(x), expected));
+      if (factory) BOOST_TEST(same_bits(factory->create()(x), expected));
+    }
+  } while (std::next_permutation(std::begin(order), std::end(order)));
+}
+
+BOOST_AUTO_TEST_CASE(a_report_says_what_inference_does_without) {
+  const plain_type net({.seed = 1});
+  const plain_factory factory(net, {.optimize = true});
+  BOOST_TEST(factory.report().dropped == 2);
+  BOOST_TEST(factory.report().folded == 0);
+  BOOST_TEST(factory.report().computed == 0);
+}
+
+BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {
+  auto arenas = std::make_shared<arena_pool>();
+  plain_type small({.seed = 1});
+  model<lenet, input<"N", 1, 28, 28>> large({.seed = 2});
+  const plain_factory small_factory(small, {.arenas = arenas});
+  const reference_factory<lenet, input<"N", 1, 28, 28>> large_factory(large, {.arenas = arenas});
+  const auto x = random_tensor<rows>({3, 4}, 1);
+  const auto pictures = random_tensor<images>({4, 1, 28, 28}, 2);
+  const auto small_result = small(x);
+  const auto large_result = large(pictures);
+  auto a = small_factory.create();
+  auto b = large_factory.create(), c = large_factory.create();
+  for (int round = 0; round < 3; ++round) {
+    BOOST_TEST(same_bits(a(x), small_result));
+    BOOST_TEST(same_bits(b(pictures), large_result));
+    BOOST_TEST(same_bits(c(pictures), large_result));
+    BOOST_TEST(arenas->lent() == 0u);
+  }
+  const auto one = arenas->bytes();
+  BOOST_TEST(one > 0u);
+  BOOST_TEST(b.bytes() < one);                  // its arguments alone
+  arenas->trim();
+  BOOST_TEST(arenas->bytes() == 0u);
+  BOOST_TEST(same_bits(c(pictures), large_result));
+  BOOST_TEST(arenas->bytes() == one);
+
+  // a limit that lets one large model run: others wait for it
+  auto narrow = std::make_shared<arena_pool>(one + one / 2);
+  const reference_factory<lenet, input<"N", 1, 28, 28>> limited(large, {.arenas = narrow});
+  std::atomic<int> wrong{0};
+  parallel_workers(4, [&](int) {
+    auto r = limited.create();
+    for (int i = 0; i < 20; ++i) wrong += !same_bits(r(pictures), large_result) || narrow->bytes() > narrow->limit();
+  });
+  BOOST_TEST(wrong == 0);
+  const reference_factory<lenet, input<"N", 1, 28, 28>> too_narrow(large, {.arenas = std::make_shared<arena_pool>(1000)});
+  auto r = too_narrow.create();
+  const auto said = error_of([&] { r(pictures); });
+  BOOST_TEST(holds(said, "error: out of memory: a run works in "));
+  BOOST_TEST(holds(said, "the limit of its arena pool is 1000"));
+}
+
+BOOST_AUTO_TEST_CASE(programs_without_a_topology_are_served_as_well) {
+  plain_type net({.seed = 1});
+  const auto x = random_tensor<rows>({3, 4}, 1);
+  const auto expected = net(x);
+  program_factory factory(net.core().inference_program(), net.parameters());
+  auto r = factory.create();
+  const any_tensor in[] = {x};
+  const auto out = r(in);
+  BOOST_REQUIRE(out.size() == 1u);
+  BOOST_TEST(same_bits(out[0].as<float, extents<dyn, 2>>(), expected));
+  plain_type other({.seed = 2});
+  factory.update(other.parameters());
+  BOOST_TEST(same_bits(r(in)[0].as<float, extents<dyn, 2>>(), other(x)));
+  BOOST_TEST(error_of([&] { r({}); }) == "value_error: the program has 1 inputs and is given 0");
+  const any_tensor wrong[] = {tensor<double, extents<3, 4>>()};
+  BOOST_TEST(holds(error_of([&] { r(wrong); }), "input `input` is float32[Nx4] and is given float64[3x4]"));
+  const any_tensor misfit[] = {matrix<float>(3, 5)};
+  BOOST_TEST(holds(error_of([&] { r(misfit); }), "shape_error: "));
+  BOOST_TEST(same_bits(r(in)[0].as<float, extents<dyn, 2>>(), other(x)));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,155 @@
+// Weights that are exchanged while reference models serve: each call computes with one set, the new one is seen by the
+// next call, and nothing is seen of an update that fails.
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "files.h"
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+namespace {
+
+using net_type = model<lenet, input<"N", 1, 28, 28>>;
+using factory_type = reference_factory<lenet, input<"N", 1, 28, 28>>;
+
+constexpr auto with_norm = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{},
+                                      nn::flatten{}, nn::linear{.in = 64, .out = 3});
+using small_images = tensor<float, extents<dyn, 1, 6, 6>>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(updates)
+
+BOOST_AUTO_TEST_CASE(the_next_call_computes_with_the_new_weights) {
+  net_type one({.seed = 1}), two({.seed = 2});
+  const auto x = random_tensor<images>({5, 1, 28, 28}, 1);
+  const auto first = one(x), second = two(x);
+  const factory_type factory(one);
+  auto early = factory.create(), idle = factory.create();
+  for (std::int64_t n : {5, 1, 3}) BOOST_TEST(same_bits(early(x.rows(0, n)), first.rows(0, n)));
+  factory.update(two);
+  for (std::int64_t n : {1, 5, 3, 2}) BOOST_TEST(same_bits(early(x.rows(0, n)), second.rows(0, n)));
+  BOOST_TEST(same_bits(factory.create()(x), second));
+  factory.update(one.parameters());
+  BOOST_TEST(same_bits(idle(x), first));
+  BOOST_TEST(same_bits(early(x), first));
+  BOOST_TEST(factory.shared_bytes() == one.parameters().bytes());
+  auto& bias = *one.parameters().find("11.bias");      // the factory has a copy
+  std::memset(bias.mutable_data(), 0, 40);
+  BOOST_TEST(same_bits(early(x), first));
+}
+
+BOOST_AUTO_TEST_CASE(folded_weights_are_folded_anew) {
+  model<with_norm, input<"N", 1, 6, 6>> one({.seed = 1}), two({.seed = 2});
+  for (auto* net : {&one, &two}) fit(*net, squares(30, 1), loss::cross_entropy{}, optim::adam{}, {.batch = 10});
+  const auto x = random_tensor<small_images>({4, 1, 6, 6}, 2);
+  using folding = reference_factory<with_norm, input<"N", 1, 6, 6>>;
+  const folding factory(one, {.optimize = true}), fresh(two, {.optimize = true});
+  auto r = factory.create();
+  const auto before = r(x);
+  factory.update(two);
+  const auto after = r(x);
+  BOOST_TEST(!same_bits(before, after));
+  BOOST_TEST(same_bits(after, fresh.create()(x)));
+}
+
+BOOST_AUTO_TEST_CASE(an_update_that_fails_changes_nothing) {
+  test_files::folder dir;
+  net_type one({.seed = 1}), two({.seed = 2});
+  const auto x = random_tensor<images>({2, 1, 28, 28}, 1);
+  const auto first = one(x);
+  const factory_type factory(one);
+  auto r = factory.create();
+  save(two, dir / "two.safetensors");
+  {
+    std::ifstream whole(dir / "two.safetensors", std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(whole)), {});
+    std::ofstream(dir / "cut.safetensors", std::ios::binary) << bytes.substr(0, bytes.size() / 2);
+  }
+  BOOST_TEST(holds(error_of([&] { factory.update_from_file(dir / "cut.safetensors"); }), "file_error: "));
+  BOOST_TEST(holds(error_of([&] { factory.update_from_file(dir / "absent"); }), "file_error: "));
+  BOOST_TEST(same_bits(r(x), first));
+  parameter_store nothing;
+  BOOST_TEST(error_of([&] { factory.update(nothing); }) == "error: update: parameter `0.weight` is missing; the weights stay as they were");
+  parameter_store odd(two.parameters()), wrong;
+  for (std::size_t i = 0; i < odd.size(); ++i)
+    wrong.add(odd[i].name(), odd[i].name() == "11.bias" ? any_tensor(tensor_type{dtype::float32, {11}}) : odd[i].value(), odd[i].role());
+  BOOST_TEST(error_of([&] { factory.update(wrong); }) ==
+             "shape_error: update: parameter `11.bias` is float32[10] and is given float32[11]; the weights stay as they were");
+  BOOST_TEST(same_bits(r(x), first));
+  BOOST_TEST(same_bits(factory.create()(x), first));
+  factory.update_from_file(dir / "two.safetensors");
+  BOOST_TEST(same_bits(r(x), two(x)));
+}
+
+BOOST_AUTO_TEST_CASE(old_weights_are_freed_with_their_last_user) {
+  net_type one({.seed = 1});
+  const auto x = random_tensor<images>({1, 1, 28, 28}, 1);
+  const factory_type factory(one);
+  std::vector<reference_model<factory_type::traits>> users;
+  for (int i = 0; i < 4; ++i) users.push_back(factory.create());
+  for (auto& u : users) u(x);
+  factory.update(one);
+  for (auto& u : users) u(x);
+  const auto settled = memory::counters().current;
+  for (int i = 0; i < 3; ++i) {
+    factory.update(one);
+    for (auto& u : users) u(x);
+    BOOST_TEST(memory::counters().current == settled);
+  }
+  factory.update(one);
+  BOOST_TEST(memory::counters().current > settled);      // four idle users hold the set before
+  users.clear();
+  BOOST_TEST(memory::counters().current < settled);
+}
+
+// Three sets of weights go round while threads make reference models, run and drop them: every result is that of one set,
+// whole, and never of one that came before the last that the thread saw.
+BOOST_AUTO_TEST_CASE(threads_see_whole_sets_in_order) {
+  constexpr int sets = 3, rounds = 60;
+  std::vector<std::unique_ptr<net_type>> nets;
+  const auto x = random_tensor<images>({3, 1, 28, 28}, 1);
+  std::vector<decltype(std::declval<net_type&>()(x))> expected;
+  for (int i = 0; i < sets; ++i) {
+    nets.push_back(std::make_unique<net_type>(model_options{.seed = i}));
+    expected.push_back((*nets.back())(x));
+  }
+  const factory_type factory(*nets[0]);
+  std::atomic<int> begun{0}, ended{0}, wrong{0};          // updates that have begun and ended
+  parallel_workers(8, [&](int w) {
+    if (w == 0) {
+      for (int i = 1; i <= rounds; ++i) {
+        begun = i;
+        factory.update(*nets[static_cast<std::size_t>(i % sets)]);
+        ended = i;
+        memory::trim();
+      }
+      return;
+    }
+    auto r = factory.create();
+    while (ended < rounds) {
+      if (w % 2) r = factory.create();
+      const std::int64_t n = 1 + w % 3;
+      const int from = ended;
+      const auto y = r(x.rows(0, n));
+      const int to = begun;
+      bool found = false;
+      for (int i = from; i <= to && !found; ++i) found = same_bits(y, expected[static_cast<std::size_t>(i % sets)].rows(0, n));
+      wrong += !found;
+    }
+  });
+  BOOST_TEST(wrong == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
