@@ -1,0 +1,143 @@
+// One sample's result has the same bits whatever surrounds it: the run, the number of threads, the reference model, the
+// place in the batch, the plan's and the memory's age, other samples merged with it. At least 10,000 comparisons.
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+using namespace lamina;
+
+namespace {
+
+constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::batch_norm2d{6}, nn::relu{},
+                                         nn::max_pool2d{.kernel = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 3, .padding = 1}, nn::relu{},
+                                         nn::flatten{}, nn::linear{.in = 16 * 7 * 7, .out = 33}, nn::tanh{}, nn::linear{.in = 33, .out = 10}, nn::softmax{});
+constexpr auto perceptron = sequential(nn::linear{.in = 100, .out = 257}, nn::relu{}, nn::layer_norm{.features = {257}}, nn::linear{.in = 257, .out = 3}, nn::log_softmax{});
+constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .batch_first = true}, nn::linear{.in = 20, .out = 5});
+constexpr auto heads = sequential(nn::transformer_encoder_layer{.features = 24, .heads = 3, .feedforward = 40, .causal = true});
+
+constexpr std::int64_t most = 7;
+
+// A net as a program, its states, and the extents of one sample.
+struct net {
+  std::string name;
+  std::shared_ptr<model_core> core;
+  shape sample;
+};
+template <class Model>
+net net_of(std::string name, shape sample, std::int64_t seed) { return {std::move(name), std::make_shared<model_core>(std::move(Model({.seed = seed}).core())), sample}; }
+std::vector<net> all_nets() {
+  return {net_of<model<convolutions, input<"N", 1, 14, 14>>>("convolutions", {1, 14, 14}, 1), net_of<model<perceptron, input<"N", 100>>>("perceptron", {100}, 2),
+          net_of<model<gates, input<"N", "T", 12>>>("gates", {9, 12}, 3), net_of<model<heads, input<"N", "T", 24>>>("heads", {11, 24}, 4)};
+}
+
+shape batch_of(std::int64_t n, const shape& sample) {
+  shape s{n};
+  for (int i = 0; i < sample.rank; ++i) s.push_back(sample[i]);
+  return s;
+}
+any_tensor numbers(const shape& s, int seed) {
+  any_tensor t(tensor_type{dtype::float32, s});
+  auto* out = reinterpret_cast<float*>(t.mutable_data());
+  philox stream(seed, 3);
+  for (std::int64_t i = 0; i < s.size(); ++i) out[i] = 2 * stream.uniform<float>(static_cast<std::uint64_t>(i)) - 1;
+  return t;
+}
+// Samples [first, first + n) of a batch.
+any_tensor samples_of(const any_tensor& batch, std::int64_t first, std::int64_t n) {
+  shape s = batch.shape();
+  const auto row = static_cast<std::size_t>(batch.bytes()) / static_cast<std::size_t>(s.at(0));
+  s[0] = n;
+  return any_tensor(batch.memory(), {batch.element(), s}, static_cast<std::size_t>(batch.data() - static_cast<const std::byte*>(batch.memory().data())) + static_cast<std::size_t>(first) * row);
+}
+any_tensor run(model_core& core, const any_tensor& x) {
+  const shape s[] = {x.shape()};
+  executor& e = core.at(s);
+  any_tensor y(e.plan().output_types()[0]);
+  e.bind_input(0, x.data());
+  e.bind_output(0, y.mutable_data());
+  e.run();
+  return y;
+}
+
+struct tally {
+  std::int64_t compared = 0, different = 0;
+  // Each sample of y against that of the batch from `first` on.
+  void compare(const any_tensor& y, const any_tensor& expected, std::int64_t first) {
+    const auto row = expected.bytes() / static_cast<std::size_t>(expected.shape().at(0));
+    for (std::int64_t i = 0; i < y.shape().at(0); ++i) {
+      ++compared;
+      different += std::memcmp(y.data() + static_cast<std::size_t>(i) * row, expected.data() + static_cast<std::size_t>(first + i) * row, row) != 0;
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
+  tally t;
+  auto nets = all_nets();
+  auto arenas = std::make_shared<arena_pool>();
+  struct served { std::unique_ptr<program_factory> factory; std::vector<program_reference> references; };
+  std::vector<served> all;
+  for (auto& n : nets) {
+    all.push_back({std::make_unique<program_factory>(n.core->inference_program(), n.core->parameters(), reference_options{.arenas = arenas}), {}});
+    for (int i = 0; i < 4; ++i) all.back().references.push_back(all.back().factory->create());
+  }
+  for (int round = 0; round < 9; ++round) {
+    std::vector<any_tensor> x, expected;
+    for (auto& n : nets) {
+      x.push_back(numbers(batch_of(most, n.sample), 100 + round));
+      n.core->threads(1);                                     // new plans
+      expected.push_back(run(*n.core, x.back()));
+    }
+    for (std::size_t k = 0; k < nets.size(); ++k) {
+      auto& core = *nets[k].core;
+      const auto before = t.different;
+      for (int threads = 1; threads <= 8; ++threads) {
+        core.threads(threads);
+        for (std::int64_t n : {most, std::int64_t{1}, most - 1}) {
+          const std::int64_t first = round % (most - n + 1);
+          t.compare(run(core, samples_of(x[k], first, n)), expected[k], first);
+          t.compare(run(core, samples_of(x[k], first, n)), expected[k], first);
+        }
+      }
+      BOOST_TEST(t.different == before, nets[k].name << ": threads");
+    }
+    // references of several nets in turn, in memory that they lend each other
+    for (std::size_t i = 0; i < 4; ++i)
+      for (std::int64_t n = 1; n <= most; ++n)
+        for (std::size_t k = 0; k < nets.size(); ++k) {
+          const std::int64_t first = static_cast<std::int64_t>(i + static_cast<std::size_t>(round)) % (most - n + 1);
+          const any_tensor in[] = {samples_of(x[k], first, n)};
+          const auto before = t.different;
+          t.compare(all[k].references[i](in)[0], expected[k], first);
+          BOOST_TEST(t.different == before, nets[k].name << ": reference " << i << ", batch " << n);
+        }
+    for (std::size_t k = 0; k < nets.size(); ++k) {
+      const any_tensor in[] = {x[k]};
+      t.compare(program_factory(nets[k].core->inference_program(), nets[k].core->parameters()).create()(in)[0], expected[k], 0);
+    }
+  }
+  // samples evaluated one by one, merged into rows
+  for (int round = 0; round < 12; ++round) {
+    context where(1 + round % 3, target_isa());
+    const auto w = numbers({30, 41}, 1).as<float, extents<dyn, dyn>>(), v = numbers({41, 8}, 2).as<float, extents<dyn, dyn>>();
+    const auto f = [&](const matrix<float>& x) { return softmax(matmul(tanh(matmul(x, w)), v)); };
+    eval_plan plan(where);
+    std::vector<matrix<float>> x;
+    std::vector<handle<matrix<float>>> results;
+    for (int i = 0; i < 40; ++i) x.push_back(numbers({1 + i % 2, 30}, 1000 * round + i).as<float, extents<dyn, dyn>>());
+    for (const auto& one : x) results.push_back(plan.add(f(one)));
+    plan.run();
+    BOOST_TEST(plan.counters().merged > 0);
+    for (std::size_t i = 0; i < x.size(); ++i) t.compare(results[i].value(), evaluate(f(x[i])), 0);
+  }
+  BOOST_TEST(t.different == 0);
+  BOOST_TEST(t.compared >= 10'000);
+  BOOST_TEST_MESSAGE(t.compared << " comparisons");
+}
