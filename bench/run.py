@@ -96,6 +96,7 @@ def problems():
         27: debug.run,
         28: steady.steady_state,
         29: steady.metann,
+        30: steady.folding,
     }
 
 

@@ -1,5 +1,5 @@
 """Problems of one program for all instruction sets: streams, loose samples, overheads of small calls, what a run does
-besides computing, and what MetaNN was measured with."""
+besides computing, what MetaNN was measured with, and what folding gains."""
 
 
 def program(run, name):
@@ -28,3 +28,7 @@ def samples(run):
 
 def metann(run):
     return program(run, "bench_metann")
+
+
+def folding(run):
+    return program(run, "bench_folding")
