@@ -221,7 +221,7 @@ export template <Operand A, Operand B> requires accepted<worded<applying<op::div
 export template <Operand A, Operand B> requires accepted<worded<applying<op::minimum, A, B>>()> constexpr auto min(A&& a, B&& b) { return apply<op::minimum>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// The larger of two; NaN if either is NaN.
 export template <Operand A, Operand B> requires accepted<worded<applying<op::maximum, A, B>>()> constexpr auto max(A&& a, B&& b) { return apply<op::maximum>({}, std::forward<A>(a), std::forward<B>(b)); }
-/// a to the power of b.
+/// a to the power of b.   Numerics: at 0 to the power of 0 both derivatives are 0, as PyTorch has them.
 export template <Operand A, Operand B> requires accepted<worded<applying<op::pow, A, B>>()> constexpr auto pow(A&& a, B&& b) { return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Elementwise comparisons give bool tensors.
 export template <Operand A, Operand B> requires accepted<worded<applying<op::equal, A, B>>()> constexpr auto operator==(A&& a, B&& b) { return apply<op::equal>({}, std::forward<A>(a), std::forward<B>(b)); }

@@ -17,6 +17,19 @@ using kernels::map_op;
 
 namespace {
 constexpr int code(map_op m) { return static_cast<int>(m); }
+
+template <class T>
+bool holds_no_zero(view<const T> all) {
+  for (const T& x : all)
+    if (x == 0) return false;
+  return true;
+}
+// A constant without zeros; what is not constant may be zero.
+bool never_zero(const value& v) {
+  const node& n = v.owner().at(v.id());
+  if (n.kind != node_kind::constant) return false;
+  return v.type().element == dtype::float64 ? holds_no_zero(n.constant.elements<double>()) : holds_no_zero(n.constant.elements<float>());
+}
 }
 
 int negate::map() { return code(map_op::negate); }
@@ -141,9 +154,15 @@ void maximum::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(share(c(0), c(1)), c(0)); });
   c(1, [&] { return lamina::sum_like(share(c(1), c(0)), c(1)); });
 }
+// Limits that the formulas do not reach are taken instead of 0 times infinity: at 0 to the power of 0 the derivative by the
+// base is 0, and so is the one by the exponent at 0 to any power from 0 on.
 void pow::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::sum_like(c.gradient() * (c(1) * lamina::pow(c(0), c(1) - 1)), c(0)); });
-  c(1, [&] { return lamina::sum_like(c.gradient() * (c.result() * lamina::log(c(0))), c(1)); });
+  auto base_or_one = [&](const value& at) { return lamina::where(at, 1, c(0)); };
+  c(0, [&] {
+    value base = never_zero(c(1)) ? c(0) : value(base_or_one(c(0) == 0 && c(1) == 0));
+    return lamina::sum_like(c.gradient() * (c(1) * lamina::pow(base, c(1) - 1)), c(0));
+  });
+  c(1, [&] { return lamina::sum_like(c.gradient() * (c.result() * lamina::log(base_or_one(c(0) == 0 && c(1) >= 0))), c(1)); });
 }
 void clamp::gradient(gradient_call& c) {
   auto inside = [&] { return (c(0) >= c(1)) && (c(0) <= c(2)); };
