@@ -29,7 +29,7 @@ shape with(shape batch, std::int64_t rows, std::int64_t columns, bool transposed
 void products(const shape& batch_a, const shape& batch_b, std::int64_t m, std::int64_t k, std::int64_t n) {
   for (bool ta : {false, true})
     for (bool tb : {false, true})
-      check("matmul", {real(with(batch_a, m, k, ta), 1), real(with(batch_b, k, n, tb), 2)},
+      check_twice("matmul", {real(with(batch_a, m, k, ta), 1), real(with(batch_b, k, n, tb), 2)},
             [&](const auto& x) { return values{matmul(x[0], x[1], {ta, tb})}; });
 }
 

@@ -33,7 +33,7 @@ struct given_scope {
   bool training() const { return trains; }
 };
 
-const std::vector<shape> images{{2, 3, 2, 2}, {4, 1, 3, 3}, {1, 2, 3, 4}, {3, 2, 1, 1}, {2, 5, 1, 4}, {5, 4, 2, 3}};
+const std::vector<shape> images{{2, 3, 2, 2}, {4, 1, 3, 3}, {1, 2, 3, 4}, {3, 2, 1, 1}, {2, 5, 1, 4}, {5, 4, 2, 3}, {0, 2, 3, 3}, {2, 3, 0, 2}};
 
 }  // namespace
 

@@ -53,6 +53,7 @@ std::vector<array> outcomes(const L& layer, const std::vector<array>& in, const 
 template <class L>
 void check_layer(std::string_view name, const L& layer, const std::vector<array>& in, const table& parameters) {
   auto p = with_parameters(in, parameters);
+  note(noted::layer, lamina::detail::layer_kind(layer), in, 1);
   auto report = check_gradient(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
   BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, name << ": error " << report.worst << ", " << report.where);
 }

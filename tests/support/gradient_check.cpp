@@ -2,9 +2,13 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -31,6 +35,8 @@ struct weighted {
   std::vector<value> inputs, floating;
   value loss;
   std::vector<shape> shapes;                 // of the results
+  std::vector<value_id> results;
+  std::size_t built = 0;                     // how many nodes the program had when they stood
 
   // With `known` shapes of the results, nothing is known of the inputs but their ranks.
   weighted(const std::vector<array>& in, const builder& build, const std::vector<shape>* known = nullptr) {
@@ -39,8 +45,11 @@ struct weighted {
       if (is_floating(a.type.element)) floating.push_back(inputs.back());
     }
     int seed = 900;
-    for (const auto& v : build(inputs)) {
+    const auto all = build(inputs);
+    built = g.p.nodes().size();
+    for (const auto& v : all) {
       if (!is_floating(v.type().element)) continue;
+      results.push_back(v.id());
       const shape& dims = known ? (*known)[shapes.size()] : v.shape();
       shapes.push_back(dims);
       value part = reduce_sum(v * g.p.constant(to_tensor(random_array(v.type().element, dims, seed++, 0.5, 1.5))));
@@ -48,6 +57,69 @@ struct weighted {
     }
   }
 };
+
+// ---- what has been compared ---------------------------------------------------------------------------------------------
+
+struct shapes_seen {
+  std::set<std::string> all;
+  bool size_0 = false, size_1 = false, broadcast = false;
+
+  void add(const std::vector<shape>& operands, bool differ) {
+    std::string text;
+    for (const auto& s : operands) {
+      text += s.string() + " ";
+      size_0 = size_0 || s.size() == 0;
+      size_1 = size_1 || s.rank == 0;
+      for (int i = 0; i < s.rank; ++i) size_1 = size_1 || s[i] == dim(1);
+    }
+    broadcast = broadcast || differ;
+    all.insert(text);
+  }
+};
+struct seen {
+  shapes_seen of_order[2];
+  bool combines = false;                     // elements of several operands, one by one
+};
+std::map<std::string, seen, std::less<>>& all_seen(noted what) {
+  static std::map<std::string, seen, std::less<>> kinds[3];
+  return kinds[static_cast<int>(what)];
+}
+bool any_differs(const std::vector<shape>& operands) {
+  return std::any_of(operands.begin(), operands.end(), [&](const shape& s) { return s != operands[0]; });
+}
+
+// Every operation of which a result of `build` depends on a floating input.
+void note_operations(const weighted& w, int order) {
+  const program& p = w.g.p;
+  auto at = [](value_id v) { return static_cast<std::size_t>(v.node); };
+  std::vector<char> depends(w.built), needed(w.built);
+  for (const auto& v : w.floating) depends[at(v.id())] = 1;
+  for (const auto& v : w.results) needed[at(v)] = 1;
+  auto passes = [&](const node& n, std::size_t operand) { return depends[at(n.inputs[operand])] && !(n.op->shape_only >> std::min<std::size_t>(operand, 31) & 1u); };
+  for (std::size_t i = 0; i < w.built; ++i) {
+    const node& n = p.nodes()[i];
+    if (n.kind != node_kind::operation || !n.op->gradient) continue;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (passes(n, k) && is_floating(n.results[0].element)) depends[i] = 1;
+  }
+  for (std::size_t i = w.built; i-- > 0;) {
+    const node& n = p.nodes()[i];
+    if (n.kind != node_kind::operation || !depends[i] || !needed[i]) continue;
+    std::vector<shape> operands, differentiated;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      needed[at(n.inputs[k])] = 1;
+      operands.push_back(p.type(n.inputs[k]).dims);
+      if (!passes(n, k)) continue;
+      differentiated.push_back(operands.back());
+      if (n.op->name == "matmul") differentiated.back().rank -= 2;   // those are contracted
+    }
+    seen& s = all_seen(noted::operation)[std::string(n.op->name)];
+    s.combines = (n.op->map && n.op->operands > 1) || n.op->name == "matmul";
+    s.of_order[order - 1].add(operands, any_differs(differentiated));
+  }
+}
+
+// ---- the comparison -----------------------------------------------------------------------------------------------------
 
 std::vector<array> analytic(const std::vector<array>& in, const builder& build, const pass_options& options, bool open = false) {
   std::optional<std::vector<shape>> known;
@@ -67,6 +139,7 @@ class differences {
     for (std::size_t i = 0; i < memory_.size(); ++i) run_->bind_input(i, memory_[i].data());
     run_->bind_output(0, &result_);
   }
+  const weighted& loss() const { return loss_; }
   // Five points: the error is of fourth order.
   double at(std::size_t input, std::size_t element) {
     auto* x = reinterpret_cast<double*>(memory_[input].mutable_data()) + element;
@@ -108,6 +181,7 @@ gradient_report check_gradient(const std::vector<array>& in, const builder& buil
   for (const auto& a : in) narrow.push_back(in_float(a));
   auto in_float32 = also_float32 ? analytic(narrow, build, {}) : with_passes;
   differences numeric(in, build);
+  note_operations(numeric.loss(), 1);
   std::size_t k = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!is_floating(in[i].type.element)) continue;
@@ -128,6 +202,44 @@ gradient_report check_gradient(const std::vector<array>& in, const builder& buil
     ++k;
   }
   return report;
+}
+
+gradient_report check_second_gradient(const std::vector<array>& in, const builder& build, extents_known how_open) {
+  note_operations(weighted(in, build), 2);
+  return check_gradient(in, [&](const std::vector<value>& x) {
+    std::vector<value> floating;
+    for (const auto& v : x)
+      if (is_floating(v.type().element)) floating.push_back(v);
+    value loss;
+    for (const auto& y : build(x)) {
+      if (!is_floating(y.type().element)) continue;
+      value part = reduce_sum(sin(y));
+      loss = loss ? value(loss + part) : part;
+    }
+    return gradients(loss, floating);
+  }, false, how_open);
+}
+
+void note(noted what, std::string_view name, const std::vector<array>& in, int order) {
+  std::vector<shape> operands;
+  for (const auto& a : in) operands.push_back(a.shape());
+  all_seen(what)[std::string(name)].of_order[order - 1].add(operands, any_differs(operands));
+}
+
+std::string lacking(noted what, std::string_view name, const demand& d) {
+  auto found = all_seen(what).find(name);
+  if (found == all_seen(what).end()) return "any check of its gradient";
+  std::string all;
+  auto look = [&](const shapes_seen& s, std::string_view order) {
+    auto lacks = [&](const std::string& part) { all += (all.empty() ? "" : ", ") + std::string(order) + part; };
+    if (s.all.size() < 5) lacks(std::to_string(5 - s.all.size()) + " shapes more");
+    if (d.size_0 && !s.size_0) lacks("a shape of size 0");
+    if (!s.size_1) lacks("a shape of size 1");
+    if ((d.broadcast || found->second.combines) && !s.broadcast) lacks("operands that broadcast");
+  };
+  look(found->second.of_order[0], "");
+  if (d.second_order) look(found->second.of_order[1], "in second order ");
+  return all;
 }
 
 array distinct_array(const shape& dims, int seed, double offset) {

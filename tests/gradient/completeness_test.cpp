@@ -1,0 +1,76 @@
+// That the checks of this program leave out no operation: it runs after all others, and reads from the sources what there is.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+#include "gradient_check.h"
+
+#include "sources.h"
+
+using namespace engine_test;
+
+namespace {
+
+using names = std::set<std::string, std::less<>>;
+
+// Nothing flows back through what gives positions, truth, shapes or random numbers.
+const names without_gradient{"argmax", "argmin", "argsort", "reduce_all", "reduce_any", "to_one_hot", "random_uniform", "random_normal", "shape_of", "stop_gradient"};
+// How operations are applied, not operations.
+const names ways_to_apply{"apply", "apply_all", "apply_fixed"};
+// A second derivative is 0 wherever it is defined, or jumps.
+const names not_smooth{"abs", "sign", "relu", "floor", "ceil", "round", "leaky_relu", "elu", "selu", "relu6", "hard_sigmoid", "hard_swish", "prelu",
+                       "minimum", "maximum", "min", "max", "clamp", "reduce_max", "reduce_min", "max_pool2d"};
+// The derivative of a product by its entries is differentiated once: products have two orders.
+const names differentiated_once{"product_of_others"};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(completeness)
+
+BOOST_AUTO_TEST_CASE(every_operation_with_a_gradient) {
+  const auto all = operations_with_gradient();
+  BOOST_TEST(all.size() > 90u);
+  for (const auto& name : all) {
+    if (without_gradient.contains(name)) continue;
+    const auto lacks = lacking(noted::operation, name, {.second_order = !not_smooth.contains(name) && !differentiated_once.contains(name)});
+    BOOST_CHECK_MESSAGE(lacks.empty(), "operation " << name << ": lacks " << lacks);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_spelling) {
+  const auto operations = operations_with_gradient();
+  const auto all = spellings();
+  BOOST_TEST(all.size() > 90u);
+  for (const auto& name : all) {
+    if (without_gradient.contains(name) || ways_to_apply.contains(name)) continue;
+    const auto lacks = lacking(noted::spelling, name, {.second_order = !not_smooth.contains(name)});
+    BOOST_CHECK_MESSAGE(lacks.empty(), "function " << name << ": lacks " << lacks);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_left_out_exists) {
+  names known = spellings();
+  known.merge(operations_with_gradient());
+  for (const auto* list : {&without_gradient, &ways_to_apply, &not_smooth, &differentiated_once})
+    for (const auto& name : *list) BOOST_CHECK_MESSAGE(known.contains(name), name);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_not_checked_is_found) {
+  BOOST_TEST(lacking(noted::operation, "no such operation", {}) == "any check of its gradient");
+  for (int n : {1, 2, 3, 4}) note(noted::spelling, "example", {array_of(lamina::dtype::float64, {n, 2}, std::vector<double>(static_cast<std::size_t>(2 * n)))}, 1);
+  BOOST_TEST(lacking(noted::spelling, "example", {.second_order = false, .broadcast = true}) == "1 shapes more, a shape of size 0, operands that broadcast");
+  BOOST_TEST(lacking(noted::spelling, "example", {}).find("in second order 5 shapes more") != std::string::npos);
+  note(noted::spelling, "example", {array_of(lamina::dtype::float64, {0}, {}), array_of(lamina::dtype::float64, {1}, {1})}, 1);
+  BOOST_TEST(lacking(noted::spelling, "example", {.second_order = false, .broadcast = true}) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

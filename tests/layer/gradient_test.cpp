@@ -1,0 +1,257 @@
+// The gradients of layers by all their inputs and parameters, each over shapes of which one has an extent of 0 and one an
+// extent of 1; and that no layer is left out.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+#include "gradient_check.h"
+
+#include "sources.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+using values = std::vector<value>;
+
+// What a layer asks its scope for, in order; then the values given for it.
+struct leaves {
+  std::vector<std::pair<std::string, tensor_type>> asked;
+  view<const value> given{};
+
+  value operator()(program& p, const std::string& name, const tensor_type& type) {
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      if (asked[i].first == name && i < given.size()) return given[i];
+    asked.emplace_back(name, type);
+    return p.input(name, type);
+  }
+};
+class leaf_scope : public trace_scope {
+ public:
+  leaf_scope(trace_walk& walk, leaves& all) : trace_scope(walk), walk_(&walk), all_(&all) {}
+  leaf_scope nested(const label& name) const {
+    leaf_scope inner = *this;
+    static_cast<trace_scope&>(inner) = trace_scope::nested(name);
+    return inner;
+  }
+  template <Layer L, class... V>
+  auto operator()(std::string_view name, const L& layer, const V&... in) const { return call(nested(label(name)), layer, in...); }
+  value parameter(std::string_view name, const shape& dims, const initialiser&) const { return leaf(name, {walk_->element, dims}); }
+  value state(std::string_view name, const shape& dims, double) const { return leaf(name, {walk_->element, dims}); }
+  void assign(const value&, const value&) const {}
+  value random_state() const { return leaf("generator", {dtype::int64, {2}}); }
+
+ private:
+  value leaf(std::string_view name, const tensor_type& type) const {
+    std::string path;
+    with_path([&](view<const label> at) {
+      for (const auto& l : at) path += l.string() + ".";
+    });
+    return (*all_)(walk_->into, path += name, type);
+  }
+  trace_walk* walk_;
+  leaves* all_;
+};
+
+// A layer without its type: what runs it in a scope.
+struct some_layer {
+  std::string kind;
+  std::size_t outputs;
+  std::function<void(const leaf_scope&, view<const value>, view<value>)> run;
+};
+template <class L>
+some_layer of(const L& layer) {
+  return {std::string(detail::layer_kind(layer)), detail::layer_outputs(layer).size(),
+          [layer](leaf_scope scope, view<const value> in, view<value> out) { detail::run_layer(scope, layer, in, out); }};
+}
+template <class P, class L>
+some_layer under(const L& layer) {
+  some_layer with = of(layer);
+  with.run = [layer](const leaf_scope& plain, view<const value> in, view<value> out) {
+    steered<leaf_scope, P> scope(plain);
+    detail::run_layer(scope, layer, in, out);
+  };
+  return with;
+}
+
+// How inputs are made, and what is known of them.
+struct manner {
+  double low = -2, high = 2;
+  bool distinct = false;                     // no two numbers alike, and none at 0
+  bool training = false, also_float32 = true;
+  extents_known open = extents_known::both_ways;
+};
+using cases = std::vector<std::vector<shape>>;
+
+array made(const shape& s, int seed, const manner& m) {
+  return m.distinct ? distinct_array(s, seed, seed % 2 ? 0 : 0.01) : random_array(dtype::float64, s, seed, m.low, m.high);
+}
+array made_for(const std::string& name, const tensor_type& type, int seed) {
+  if (type.element == dtype::int64) return array_of(dtype::int64, type.dims, {42, 7});
+  return name.ends_with("running_var") ? random_array(dtype::float64, type.dims, seed, 0.5, 2) : random_array(dtype::float64, type.dims, seed, -1, 1);
+}
+values run(const some_layer& layer, leaves& all, const values& in, std::size_t inputs, dtype element, bool training) {
+  parameter_store store;
+  trace_walk walk{in[0].owner(), store, 0, element, training};
+  values out(layer.outputs);
+  layer.run(leaf_scope(walk, all), view<const value>(in.data(), inputs), view<value>(out));
+  return out;
+}
+void check(const some_layer& layer, std::vector<array> in, const manner& m = {}) {
+  const std::vector<array> given = in;
+  leaves asked;
+  program noting;
+  values first;
+  for (const auto& a : in) first.push_back(noting.input("x", a.type));
+  first.push_back(noting.input("no port", {dtype::float64, {}}));      // so that a layer without inputs has a program
+  run(layer, asked, first, in.size(), dtype::float64, m.training);
+  int seed = 50;
+  for (const auto& [name, type] : asked.asked) in.push_back(made_for(name, type, seed++));
+  const std::size_t inputs = given.size();
+  const auto report = check_gradient(in, [&](const values& v) {
+    leaves all = asked;
+    all.given = view<const value>(v.data() + inputs, v.size() - inputs);
+    dtype element = dtype::float64;
+    for (const auto& x : v)
+      if (is_floating(x.type().element)) element = x.type().element;
+    return run(layer, all, v, inputs, element, m.training);
+  }, m.also_float32, m.open);
+  std::string text = layer.kind;
+  for (const auto& a : given) text += " " + a.shape().string();
+  BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, text << ": error " << report.worst << ", " << report.where);
+  note(noted::layer, layer.kind, given.empty() ? in : given, 1);
+}
+void over(const some_layer& layer, const cases& all, const manner& m = {}) {
+  for (const auto& shapes : all) {
+    std::vector<array> in;
+    for (const auto& s : shapes) in.push_back(made(s, static_cast<int>(in.size()) + 1, m));
+    check(layer, in, m);
+  }
+}
+
+const cases any{{{}}, {{1}}, {{7}}, {{0}}, {{2, 3}}, {{3, 1, 4}}};
+const cases pairs{{{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1}, {1, 4}}, {{0, 3}, {3}}, {{1}, {1}}, {{}, {5}}};
+const cases maps{{{2, 3, 4, 4}}, {{1, 3, 5, 4}}, {{0, 3, 4, 4}}, {{1, 3, 3, 6}}, {{3, 3, 4, 5}}};
+const cases features{{{2, 3}}, {{1, 3}}, {{0, 3}}, {{2, 4, 3}}, {{5, 1, 3}}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(layer_gradients)
+
+BOOST_AUTO_TEST_CASE(smooth_functions_of_one) {
+  for (const auto& layer : {of(nn::sigmoid{}), of(nn::tanh{}), of(nn::gelu{}), of(nn::gelu_tanh{}), of(nn::silu{}), of(nn::mish{}), of(nn::softplus{}), of(nn::square{}),
+                            of(nn::exp{}), of(nn::expm1{}), of(nn::sin{}), of(nn::cos{}), of(nn::sinh{}), of(nn::cosh{}), of(nn::asinh{}), of(nn::erf{}), of(nn::atan{}),
+                            of(nn::negative{}), of(nn::dropout{0.4})})
+    over(layer, any);
+  over(of(nn::dropout{0.4}), any, {.training = true, .also_float32 = false});   // other numbers are drawn in float32
+  for (const auto& layer : {of(nn::sqrt{}), of(nn::rsqrt{}), of(nn::reciprocal{}), of(nn::log{})}) over(layer, any, {.low = 0.5, .high = 3});
+  over(of(nn::log1p{}), any, {.low = -0.5});
+  over(of(nn::tan{}), any, {.low = -1, .high = 1});
+  for (const auto& layer : {of(nn::asin{}), of(nn::acos{}), of(nn::atanh{})}) over(layer, any, {.low = -0.7, .high = 0.7});
+  over(of(nn::acosh{}), any, {.low = 1.5, .high = 3});
+  for (const auto& layer : {of(nn::softmax{}), of(nn::log_softmax{}), of(nn::softmax{.axis = 0})}) over(layer, {{{1}}, {{7}}, {{2, 3}}, {{3, 1, 4}}, {{0, 3}}});
+}
+
+BOOST_AUTO_TEST_CASE(functions_of_one_with_kinks) {
+  for (const auto& layer : {of(nn::relu{}), of(nn::selu{}), of(nn::relu6{}), of(nn::hard_swish{}), of(nn::leaky_relu{}), of(nn::elu{}), of(nn::hard_sigmoid{}), of(nn::abs{}),
+                            of(nn::sign{}), of(nn::floor{}), of(nn::ceil{}), of(nn::round{}), of(nn::clamp{.low = -0.03, .high = 0.03}), of(nn::prelu{})})
+    over(layer, any, {.distinct = true});
+  over(of(nn::prelu{3}), {{{2, 3}}, {{1, 3, 2}}, {{0, 3}}, {{2, 3, 1, 2}}, {{4, 3, 1}}}, {.distinct = true});
+}
+
+BOOST_AUTO_TEST_CASE(functions_of_two) {
+  for (const auto& layer : {of(nn::add{}), of(nn::subtract{}), of(nn::multiply{}), of(nn::divide{}), of(nn::pow{})}) over(layer, pairs, {.low = 0.5});
+  for (const auto& layer : {of(nn::minimum{}), of(nn::maximum{})}) over(layer, pairs, {.distinct = true});
+  over(of(nn::interpolate{}), {{{2, 3}, {2, 3}, {2, 3}}, {{2, 3}, {3}, {}}, {{2, 1}, {1, 4}, {2, 4}}, {{0, 3}, {3}, {1}}, {{1}, {1}, {1}}});
+  over(of(nn::nll_loss{}), {{{2, 3}, {2, 3}}, {{1, 1}, {1, 1}}, {{0, 3}, {0, 3}}, {{5}, {5}}, {{2, 1, 3}, {2, 1, 3}}}, {.low = 0.2, .high = 1});
+  over(of(nn::dot{}), {{{2, 3}, {3, 4}}, {{1, 1}, {1, 1}}, {{0, 3}, {3, 2}}, {{2, 0}, {0, 3}}, {{2, 1, 2, 3}, {3, 3, 1}}});
+}
+
+BOOST_AUTO_TEST_CASE(products_and_tables) {
+  for (const auto& layer : {of(nn::linear{3, 4}), of(nn::linear{3, 1, false}), of(nn::weight{3, 2}), of(nn::bias{{3}}), under<policies<activation(nn::tanh{})>>(nn::single_layer_perceptron{3, 2}),
+                            of(nn::residual{nn::linear{3, 3}})})
+    over(layer, features);
+  for (const auto& s : {shape{2, 3}, shape{}, shape{0}, shape{1}, shape{2, 1, 2}})
+    check(of(nn::embedding{5, 4}), {random_array(dtype::int64, s, 1, 0, 5)});
+  for (const auto& s : {shape{2, 3}, shape{}, shape{0, 2}, shape{1}, shape{2, 1, 2}}) check(of(nn::param_source{s}), {});
+}
+
+BOOST_AUTO_TEST_CASE(moved_and_reduced_elements) {
+  over(of(nn::permute{axes(2, 0, 1)}), {{{2, 3, 4}}, {{1, 2, 3}}, {{0, 2, 3}}, {{2, 1, 1}}, {{3, 2, 5}}});
+  over(of(nn::transpose{}), {{{2, 3}}, {{1, 4}}, {{0, 3}}, {{2, 3, 4}}, {{2, 1, 3, 2}}});
+  over(of(nn::reshape{{dyn}}), any);
+  over(of(nn::flatten{}), {{{2, 3}}, {{2, 3, 4}}, {{0, 3, 2}}, {{1, 1, 5}}, {{2, 2, 2, 2}}});
+  over(of(nn::slice{.start = 1, .stop = 4, .axis = -1, .step = 2}), {{{5}}, {{1}}, {{2, 4}}, {{0, 4}}, {{2, 1, 6}}});
+  over(of(nn::pad{.before = 1, .after = 2}), {{{3}}, {{1}}, {{2, 3}}, {{0, 2}}, {{2, 1, 2}}});
+  over(of(nn::tile{{2, 3}}), {{{2, 3}}, {{1, 1}}, {{0, 2}}, {{2, 1}}, {{4, 2}}});
+  over(of(nn::concat{1}), {{{2, 3}, {2, 1}}, {{1, 1}, {1, 1}}, {{0, 2}, {0, 3}}, {{2, 1, 2}, {2, 3, 2}}, {{3, 2}, {3, 0}}});
+  for (const auto& layer : {of(nn::reduce_sum{axes(-1)}), of(nn::reduce_mean{axes(-1), true})}) over(layer, {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}});
+  for (const auto& layer : {of(nn::reduce_max{axes(-1)}), of(nn::reduce_min{axes(-1), true})}) over(layer, {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}}, {.distinct = true});
+}
+
+BOOST_AUTO_TEST_CASE(maps_and_sequences) {
+  over(of(nn::conv2d{.in_channels = 3, .out_channels = 2, .kernel = {2, 3}, .stride = {1, 2}, .padding = 1}), maps);
+  over(of(nn::conv2d{.in_channels = 4, .out_channels = 4, .kernel = 1, .groups = 2, .bias = false}), {{{1, 4, 1, 1}}, {{2, 4, 2, 3}}});
+  over(of(nn::conv_transpose2d{.in_channels = 3, .out_channels = 2, .kernel = 2, .stride = 2}), {{{2, 3, 2, 2}}, {{1, 3, 1, 1}}, {{0, 3, 2, 2}}, {{1, 3, 3, 1}}, {{2, 3, 1, 2}}});
+  over(of(nn::conv1d{.in_channels = 3, .out_channels = 2, .kernel = 2}), {{{2, 3, 4}}, {{1, 3, 2}}, {{0, 3, 3}}, {{3, 3, 5}}, {{1, 3, 7}}}, {.open = extents_known::when_built});
+  over(of(nn::conv1d{.in_channels = 2, .out_channels = 2, .causal = true}), {{{1, 2, 1}}, {{2, 2, 4}}}, {.open = extents_known::when_built});
+  over(of(nn::max_pool2d{}), maps, {.distinct = true});
+  for (const auto& layer : {of(nn::avg_pool2d{.kernel = 3, .stride = 1, .padding = 1}), of(nn::global_avg_pool2d{})}) over(layer, maps);
+}
+
+BOOST_AUTO_TEST_CASE(normalised) {
+  for (const auto& layer : {of(nn::layer_norm{{3}}), of(nn::layer_norm{.features = {3}, .bias = false}), of(nn::rms_norm{{3}}), of(nn::rms_norm{.features = {3}, .affine = false})}) over(layer, features);
+  const cases channels{{{2, 4, 3}}, {{1, 4, 1}}, {{0, 4, 2}}, {{2, 4, 2, 2}}, {{3, 4, 5}}};
+  for (const auto& layer : {of(nn::group_norm{.groups = 2, .features = 4, .epsilon = 0.1}), of(nn::instance_norm{.features = 4, .epsilon = 0.1, .affine = true}), of(nn::instance_norm{.features = 4, .epsilon = 0.1})})
+    over(layer, channels, {.open = extents_known::when_built});
+  for (bool training : {false, true}) {
+    const manner m{.training = training, .open = extents_known::when_built};
+    over(of(nn::batch_norm1d{.features = 3, .epsilon = 0.1}), {{{2, 3}}, {{1, 3}}, {{0, 3}}, {{2, 3, 4}}, {{4, 3, 1}}}, m);
+    for (bool affine : {true, false}) over(of(nn::batch_norm2d{.features = 3, .epsilon = 0.1, .affine = affine}), {{{2, 3, 2, 2}}, {{1, 3, 3, 4}}, {{0, 3, 2, 2}}, {{3, 3, 1, 1}}, {{2, 3, 1, 4}}, {{2, 3, 0, 2}}}, m);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attention_and_transformers) {
+  const manner built{.open = extents_known::when_built};
+  const cases sequences{{{1, 3, 4}}, {{2, 2, 4}}, {{2, 1, 4}}, {{0, 2, 4}}, {{1, 5, 4}}};
+  for (const auto& layer : {of(nn::self_attention{.features = 4, .heads = 2}), of(nn::self_attention{.features = 4, .heads = 1, .bias = false, .causal = true}), of(nn::swiglu{4, 3}),
+                            of(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}),
+                            of(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true})})
+    over(layer, sequences, built);
+  const cases two{{{1, 3, 4}, {1, 2, 4}}, {{2, 2, 4}, {2, 3, 4}}, {{2, 1, 4}, {2, 1, 4}}, {{0, 2, 4}, {0, 2, 4}}, {{1, 4, 4}, {1, 1, 4}}};
+  over(of(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}), two, built);
+  cases three = two;
+  for (auto& c : three) c.push_back(c[1]);
+  over(of(nn::multi_head_attention{.features = 4, .heads = 2}), three, built);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(completeness)
+
+// recurrent_test has those that walk along sequences.
+BOOST_AUTO_TEST_CASE(every_layer) {
+  const std::set<std::string, std::less<>> without_gradient{"value_source", "constant"}, of_two{"add", "subtract", "multiply", "divide", "minimum", "maximum", "pow", "interpolate"};
+  const auto all = layers(), walked = layers("recurrent.cppm");
+  BOOST_TEST(all.size() > 85u);
+  for (const auto& name : all) {
+    if (without_gradient.contains(name) || walked.contains(name)) continue;
+    const auto lacks = lacking(noted::layer, name, {.second_order = false, .broadcast = of_two.contains(name)});
+    BOOST_CHECK_MESSAGE(lacks.empty(), "layer " << name << ": lacks " << lacks);
+  }
+  for (const auto& name : without_gradient) BOOST_TEST(all.contains(name));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

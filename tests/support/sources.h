@@ -1,0 +1,14 @@
+// What the sources define: operations, the functions that spell them, layers. Include it after <functional>, <set>,
+// <string> and <string_view>.
+#pragma once
+
+namespace engine_test {
+
+/// Names of the definitions in modules/engine/op that state a gradient.
+std::set<std::string, std::less<>> operations_with_gradient();
+/// Functions that modules/engine/op exports.
+std::set<std::string, std::less<>> spellings();
+/// Classes that modules/nets/layer exports into lamina::nn, or one file of it.
+std::set<std::string, std::less<>> layers(std::string_view file = {});
+
+}  // namespace engine_test
