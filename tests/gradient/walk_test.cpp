@@ -46,6 +46,10 @@ BOOST_AUTO_TEST_CASE(the_comparison_finds_a_wrong_gradient) {
   BOOST_CHECK_LT(right.worst, gradient_tolerance);
   auto kink = check_gradient({array_of(dtype::float64, {1}, {0})}, [](const auto& x) { return values{relu(x[0])}; });
   BOOST_CHECK_GT(kink.worst, gradient_tolerance);
+  auto once = check_second_gradient({real({3}, 1)}, [](const auto& x) { return values{x[0] * stop_gradient(x[0])}; });
+  BOOST_CHECK_GT(once.worst, 0.1);
+  auto both = check_second_gradient({real({3}, 1)}, [](const auto& x) { return values{x[0] * x[0]}; });
+  BOOST_CHECK_LT(both.worst, gradient_tolerance);
 }
 
 BOOST_AUTO_TEST_CASE(calls) {
