@@ -67,6 +67,7 @@ export import :protocol.collector;   // gradients of parameters, summed by name
 export import :protocol.core;
 export import :protocol;     // train_layer, infer_layer: dicts of operands forward, of gradients backward
 export import :protocol.propagation;   // who is trained, who hands gradients on
+export import :serve;        // single samples from many threads, computed in batches
 export import :data;         // data sets of images
 export import :train.optim;   // losses, optimisers, schedules
 export import :train;        // fit, observers, checkpoints

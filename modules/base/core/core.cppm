@@ -235,8 +235,12 @@ export class file_error : public error { public: using error::error; ~file_error
 export class state_error : public error { public: using error::error; ~state_error() override; };
 /// A memory limit that would be crossed.
 export class out_of_memory : public error { public: using error::error; ~out_of_memory() override; };
+/// A deadline that passed before the work was begun.
+export class deadline_error : public error { public: using error::error; ~deadline_error() override; };
+/// Work that is not done because who does it was told to stop.
+export class stopped_error : public error { public: using error::error; ~stopped_error() override; };
 
-export enum class error_kind { shape, type, value, file, state, memory };
+export enum class error_kind { shape, type, value, file, state, memory, deadline, stopped };
 
 export namespace detail {
 /// Throws the error of the given kind; interfaces never say `throw`, so that programs without exceptions can import them.

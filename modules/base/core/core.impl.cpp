@@ -14,6 +14,8 @@ value_error::~value_error() = default;
 file_error::~file_error() = default;
 state_error::~state_error() = default;
 out_of_memory::~out_of_memory() = default;
+deadline_error::~deadline_error() = default;
+stopped_error::~stopped_error() = default;
 
 namespace detail {
 void raise(error_kind kind, std::string_view what) {
@@ -25,6 +27,8 @@ void raise(error_kind kind, std::string_view what) {
     case error_kind::file: throw file_error(message);
     case error_kind::state: throw state_error(message);
     case error_kind::memory: throw out_of_memory(message);
+    case error_kind::deadline: throw deadline_error(message);
+    case error_kind::stopped: throw stopped_error(message);
   }
   throw error(message);
 }

@@ -440,6 +440,12 @@ inline shape call_extents(const shape& pattern, const shape& given) {
   for (int i = 0; i < given.rank; ++i) s.push_back(given[i]);
   return s;
 }
+/// The shape of one row.
+constexpr shape without_leading(const shape& s) {
+  shape inner;
+  for (int i = 1; i < s.rank; ++i) inner.push_back(s[i]);
+  return inner;
+}
 constexpr bool call_fits(const shape& pattern, const shape& given) {
   if (given.rank == pattern.rank) return fits(pattern, given);
   if (given.rank + 1 != pattern.rank || pattern.rank == 0 || pattern[0].is_number()) return false;
@@ -475,10 +481,7 @@ inline constexpr bool leaves_out_leading = First::pattern.rank != Traits::patter
 template <class Traits, class First, std::size_t Output>
 consteval shape call_result() {
   const shape& s = Traits::outputs[Output].dims;
-  if (!leaves_out_leading<Traits, First>) return s;
-  shape inner;
-  for (int i = 1; i < s.rank; ++i) inner.push_back(s[i]);
-  return inner;
+  return leaves_out_leading<Traits, First> ? without_leading(s) : s;
 }
 
 /// Runs an executor on typed tensors; shared by models and reference models. Several outputs come as `results`.
@@ -492,11 +495,7 @@ auto run_model(Runner&& at, const First& first, const X&... x) {
   (run.bind_input(++i, x.data().data()), ...);
   auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
     shape s = run.plan().output_types()[O].dims;
-    if constexpr (leaves_out_leading<Traits, First>) {
-      shape inner;
-      for (int d = 1; d < s.rank; ++d) inner.push_back(s[d]);
-      s = inner;
-    }
+    if constexpr (leaves_out_leading<Traits, First>) s = without_leading(s);
     auto out = tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>::uninitialised(s);
     run.bind_output(O, out.writable().data());
     return out;

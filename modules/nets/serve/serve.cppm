@@ -1,0 +1,367 @@
+// Serving: single samples from any number of threads, computed in batches by reference models.
+export module lamina:serve;
+import :core;
+import :dtype;
+import :execute;
+import :expression;
+import :model;
+import :reference;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+// ---- options and figures --------------------------------------------------------------------------------------------
+
+/// How a queue forms batches, and how much it holds.
+export struct queue_options {
+  int workers = 1;                         // threads, each with a reference model of its own: 1..1024
+  std::int64_t batch = 32;                 // most samples of one run: 1..32768
+  std::chrono::microseconds delay{200};    // how long a sample waits for others while a worker is free: 0..60 s
+  std::int64_t capacity = 1024;            // requests that wait, at most; then submit waits and try_submit refuses
+};
+
+/// How long computed requests took from `submit` to their answer.
+export struct latency_histogram {
+  /// Upper bounds in seconds; the last count is of those beyond the last bound.
+  static constexpr std::array<double, 19> bounds{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2,
+                                                 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10};
+  std::array<std::int64_t, 20> counts{};
+  double sum = 0;    // seconds
+};
+
+/// What a queue has done so far. requests = answered + failed + expired + stopped + waiting + running.
+export struct queue_statistics {
+  std::int64_t requests = 0;     // accepted
+  std::int64_t answered = 0;     // computed
+  std::int64_t failed = 0;       // by an error of their run
+  std::int64_t expired = 0;      // their deadline passed
+  std::int64_t stopped = 0;      // by shutdown_now
+  std::int64_t refused = 0;      // by try_submit; not accepted
+  std::int64_t waiting = 0, running = 0;
+  std::int64_t batches = 0;
+  std::vector<std::int64_t> batch_sizes;    // [n]: runs of n samples
+  latency_histogram latency;
+};
+
+// ---- the part that is no template -----------------------------------------------------------------------------------
+
+namespace detail {
+
+/// A request, shared by the caller's answer and the queue.
+class queued {
+ public:
+  using clock = std::chrono::steady_clock;
+  static constexpr clock::time_point never = clock::time_point::max();
+  queued();
+  queued(const queued&) = delete;
+  queued& operator=(const queued&) = delete;
+  virtual ~queued();
+  bool ready() const noexcept;
+  void wait() const;
+  bool wait_until(clock::time_point t) const;
+  /// Raises the error of a request that was not computed.
+  void check() const;
+
+  struct failure;
+  void finish(std::shared_ptr<const failure> why = nullptr, bool failed = false) noexcept;
+  clock::time_point arrived{}, until = never;
+
+ private:
+  struct signal;
+  std::unique_ptr<signal> signal_;
+};
+
+/// Computes a batch; each worker has its own.
+class batch_runner {
+ public:
+  virtual ~batch_runner();
+  /// Fills the results of all requests. `rows` >= the number of requests: rows beyond them are filled up.
+  virtual void run(view<const std::shared_ptr<queued>> batch, std::int64_t rows) = 0;
+  /// Whether two requests can be rows of one batch.
+  virtual bool alike(const queued& a, const queued& b) const = 0;
+};
+
+class queue_core {
+ public:
+  /// Errors: value_error naming the option that is out of range.
+  queue_core(const queue_options& o, const std::function<std::unique_ptr<batch_runner>()>& make);
+  ~queue_core();
+  queue_core(const queue_core&) = delete;
+  queue_core& operator=(const queue_core&) = delete;
+  /// Whether the request was accepted; where there is no room, `wait` waits for it. Errors: stopped_error.
+  bool push(std::shared_ptr<queued> r, bool wait);
+  void shutdown(bool at_once);
+  queue_statistics statistics() const;
+  const queue_options& options() const;
+
+ private:
+  struct implementation;
+  std::unique_ptr<implementation> impl_;
+};
+
+[[noreturn]] void no_answer();
+[[noreturn]] void sample_misfit(std::size_t input, const shape& wanted, const shape& given);
+[[noreturn]] void rows_misfit(std::size_t output, const shape& given, std::int64_t rows);
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+/// That a model has a leading dimension of samples everywhere.
+template <class Traits>
+struct queue_check {
+  static consteval text message() {
+    text t;
+    for (std::size_t i = 0; i < Traits::inputs && t.empty(); ++i) look(t, "input ", i, Traits::patterns[i]);
+    for (std::size_t o = 0; o < Traits::outputs.size() && t.empty(); ++o) look(t, "output ", o, Traits::outputs[o].dims);
+    return t;
+  }
+
+ private:
+  static consteval void look(text& t, const char* what, std::size_t i, const shape& s) {
+    if (s.rank > 0 && !s[0].is_number()) return;
+    t << "a batching queue puts samples together along the leading dimension, dyn or a name, and " << what << i << " of the model is " << s;
+  }
+};
+
+template <class Traits, class... X>
+struct sample_check {
+  static consteval text message() {
+    const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
+    text t;
+    if (sizeof...(X) != Traits::inputs) {
+      t << "submit: a sample of this model has " << Traits::inputs << (Traits::inputs == 1 ? " tensor" : " tensors") << " and is given as " << sizeof...(X);
+      return t;
+    }
+    for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
+      const tensor_type wanted{Traits::elements[i], without_leading(Traits::patterns[i])};
+      if (wanted.element == given[i].element && fits(wanted.dims, given[i].dims)) continue;
+      t << "submit: a sample for input " << i << " is " << wanted << " and is given as " << given[i];
+      if (wanted.dims.rank + 1 == given[i].dims.rank) t << "; a sample has no dimension of samples";
+    }
+    return t;
+  }
+};
+
+// ---- requests of a model --------------------------------------------------------------------------------------------
+
+template <class Traits, std::size_t I>
+using sample_of = tensor<element_of<Traits::elements[I]>, extents_for<without_leading(Traits::patterns[I])>>;
+template <class Traits, std::size_t I>
+using batch_of = tensor<element_of<Traits::elements[I]>, extents_for<Traits::patterns[I]>>;
+template <class Traits, std::size_t O>
+using row_of = tensor<element_of<Traits::outputs[O].element>, extents_for<without_leading(Traits::outputs[O].dims)>>;
+
+template <class Traits, class Outputs = std::make_index_sequence<Traits::outputs.size()>>
+struct rows_of;
+template <class Traits, std::size_t O>
+struct rows_of<Traits, std::index_sequence<O>> { using type = row_of<Traits, O>; };
+template <class Traits, std::size_t... O>
+  requires(sizeof...(O) > 1)
+struct rows_of<Traits, std::index_sequence<O...>> { using type = results<row_of<Traits, O>...>; };
+
+template <class Traits, class Inputs = std::make_index_sequence<Traits::inputs>>
+struct samples_of;
+template <class Traits, std::size_t... I>
+struct samples_of<Traits, std::index_sequence<I...>> { using type = std::tuple<sample_of<Traits, I>...>; };
+
+/// One of the members of `results`, or the single result itself.
+template <std::size_t Count, std::size_t O, class R>
+auto& part(R& r) {
+  if constexpr (Count == 1) return r;
+  else if constexpr (O == 0) return r.first;
+  else if constexpr (O == 1) return r.second;
+  else if constexpr (O == 2) return r.third;
+  else if constexpr (O == 3) return r.fourth;
+  else if constexpr (O == 4) return r.fifth;
+  else return r.sixth;
+}
+
+template <class Result>
+struct answered : queued { Result value; };
+
+template <class Traits>
+struct request : answered<typename rows_of<Traits>::type> {
+  typename samples_of<Traits>::type samples;
+
+  template <class... X>
+  explicit request(const X&... x) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (keep<I>(x), ...); }(std::index_sequence_for<X...>());
+  }
+
+ private:
+  // A copy, so that the caller may write to his own at once.
+  template <std::size_t I, class X>
+  void keep(const X& x) {
+    using sample = sample_of<Traits, I>;
+    if (!fits(sample::pattern, x.shape())) sample_misfit(I, sample::pattern, x.shape());
+    auto t = sample::uninitialised(x.shape());
+    if (t.size()) std::memcpy(static_cast<void*>(t.writable().data()), x.data().data(), x.data().size() * sizeof(typename X::element_type));
+    std::get<I>(samples) = std::move(t);
+  }
+};
+
+template <class Traits>
+class row_runner final : public batch_runner {
+ public:
+  explicit row_runner(reference_model<Traits> net) : net_(std::move(net)) {}
+
+  void run(view<const std::shared_ptr<queued>> batch, std::int64_t rows) override {
+    auto y = [&]<std::size_t... I>(std::index_sequence<I...>) { return net_(stacked<I>(batch, rows)...); }(std::make_index_sequence<Traits::inputs>());
+    [&]<std::size_t... O>(std::index_sequence<O...>) { (hand_out<O>(batch, rows, part<outputs, O>(y)), ...); }(std::make_index_sequence<outputs>());
+  }
+  bool alike(const queued& a, const queued& b) const override {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return ((sample_of<Traits, I>::pattern.is_static() || sample<I>(a).shape() == sample<I>(b).shape()) && ...);
+    }(std::make_index_sequence<Traits::inputs>());
+  }
+
+ private:
+  static constexpr std::size_t outputs = Traits::outputs.size();
+  using request_type = request<Traits>;
+  template <std::size_t I>
+  static const auto& sample(const queued& r) { return std::get<I>(static_cast<const request_type&>(r).samples); }
+
+  // Rows beyond the requests repeat the last of them.
+  template <std::size_t I>
+  static auto stacked(view<const std::shared_ptr<queued>> batch, std::int64_t rows) {
+    const shape& one = sample<I>(*batch[0]).shape();
+    shape all{rows};
+    for (int i = 0; i < one.rank; ++i) all.push_back(one[i]);
+    auto x = batch_of<Traits, I>::uninitialised(all);
+    auto* to = x.writable().data();
+    const auto n = static_cast<std::size_t>(one.size());
+    for (std::size_t r = 0; n && r < static_cast<std::size_t>(rows); ++r)
+      std::memcpy(static_cast<void*>(to + r * n), sample<I>(*batch[std::min(r, batch.size() - 1)]).data().data(), n * sizeof(*to));
+    return x;
+  }
+  template <std::size_t O, class Y>
+  static void hand_out(view<const std::shared_ptr<queued>> batch, std::int64_t rows, const Y& y) {
+    if (y.shape()[0] != dim(rows)) rows_misfit(O, y.shape(), rows);
+    const shape one = without_leading(y.shape());
+    const auto n = static_cast<std::size_t>(one.size());
+    const auto* from = y.data().data();
+    for (std::size_t r = 0; r < batch.size(); ++r) {
+      auto row = row_of<Traits, O>::uninitialised(one);
+      if (n) std::memcpy(static_cast<void*>(row.writable().data()), from + r * n, n * sizeof(*from));
+      part<outputs, O>(static_cast<request_type&>(*batch[r]).value) = std::move(row);
+    }
+  }
+
+  reference_model<Traits> net_;
+};
+
+}  // namespace detail
+
+// ---- the queue ------------------------------------------------------------------------------------------------------
+
+/// What `submit` gives: the result of a sample, or the error that it met, once it is there. For one thread at a time; an
+/// answer that nobody waits for is computed all the same.
+export template <class Result>
+class answer {
+ public:
+  answer() = default;
+  explicit answer(std::shared_ptr<detail::answered<Result>> r) : request_(std::move(r)) {}
+  answer(answer&&) = default;
+  answer& operator=(answer&&) = default;
+
+  /// Whether there is something to wait for: not before a submit, and not after `get`.
+  bool valid() const { return request_ != nullptr; }
+  bool ready() const { return asked().ready(); }
+  void wait() const { asked().wait(); }
+  /// Whether the answer is there by then.
+  bool wait_until(std::chrono::steady_clock::time_point t) const { return asked().wait_until(t); }
+  bool wait_for(std::chrono::nanoseconds d) const { return wait_until(std::chrono::steady_clock::now() + d); }
+  /// Waits, and takes the result: the rows of the model's outputs without the leading dimension. Errors: deadline_error if
+  /// the deadline passed before the sample was computed, stopped_error after `shutdown_now`, whatever the run of its batch
+  /// met, state_error if the answer was taken already.
+  Result get() {
+    asked().wait();
+    auto r = std::move(request_);
+    r->check();
+    return std::move(r->value);
+  }
+
+ private:
+  detail::queued& asked() const {
+    if (!request_) detail::no_answer();
+    return *request_;
+  }
+  std::shared_ptr<detail::answered<Result>> request_;
+};
+
+/// Takes single samples from any thread and has them computed in batches by threads of its own, one reference model each:
+/// `batching_queue queue(factory, {.workers = 2}); auto y = queue.submit(x).get();`. A batch leaves when it is full, when
+/// its first sample has waited for `delay`, or when less than `delay` is left to a deadline in it. Every accepted request
+/// is answered. Answers do not depend on the batch that they were computed in, down to the bits, where the net leaves
+/// samples apart. Batches are of few sizes, so that few plans are made; samples of different extents go in batches of
+/// their own.
+/// Shapes: samples have no leading dimension, and neither have results.
+export template <class Traits>
+class batching_queue {
+  static_assert(accepted<worded<detail::queue_check<Traits>>()>);
+
+ public:
+  using result_type = typename detail::rows_of<Traits>::type;
+  using answer_type = answer<result_type>;
+
+  /// Makes the reference models and starts the workers. Errors: value_error for an option out of range.
+  template <const auto& Topology, class... Rest>
+    requires std::same_as<typename reference_factory<Topology, Rest...>::traits, Traits>
+  explicit batching_queue(const reference_factory<Topology, Rest...>& f, const queue_options& o = {})
+      : core_(o, [&]() -> std::unique_ptr<detail::batch_runner> { return std::make_unique<detail::row_runner<Traits>>(f.create()); }) {}
+  batching_queue(const batching_queue&) = delete;
+  batching_queue& operator=(const batching_queue&) = delete;
+
+  /// Accepts a sample, which is copied; waits while the queue is full. Errors: shape_error, stopped_error after a shutdown.
+  template <detail::InMemory... X>
+    requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  answer_type submit(const X&... x) { return pushed(detail::queued::never, x...); }
+  /// The same with a deadline, so long from now, which also ends the waiting for room: `queue.submit_within(5ms, x)`. If it
+  /// passes before the sample is computed, the answer is a deadline_error.
+  template <detail::InMemory... X>
+    requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  answer_type submit_within(std::chrono::nanoseconds d, const X&... x) { return pushed(std::chrono::steady_clock::now() + d, x...); }
+  /// Accepts a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
+  template <detail::InMemory... X>
+    requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  std::optional<answer_type> try_submit(const X&... x) { return tried(detail::queued::never, x...); }
+  /// The same with a deadline.
+  template <detail::InMemory... X>
+    requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  std::optional<answer_type> try_submit_within(std::chrono::nanoseconds d, const X&... x) { return tried(std::chrono::steady_clock::now() + d, x...); }
+
+  /// Accepts nothing more, computes what was accepted, and ends the workers. As the destructor does.
+  void shutdown() { core_.shutdown(false); }
+  /// Accepts nothing more and ends the workers after the batches that they are computing; requests that wait are answered
+  /// with stopped_error.
+  void shutdown_now() { core_.shutdown(true); }
+  queue_statistics statistics() const { return core_.statistics(); }
+  const queue_options& options() const { return core_.options(); }
+
+ private:
+  using time = std::chrono::steady_clock::time_point;
+  template <class... X>
+  static auto asked(time until, const X&... x) {
+    auto r = std::make_shared<detail::request<Traits>>(x...);
+    r->until = until;
+    return r;
+  }
+  template <class... X>
+  answer_type pushed(time until, const X&... x) {
+    auto r = asked(until, x...);
+    core_.push(r, true);
+    return answer_type(std::move(r));
+  }
+  template <class... X>
+  std::optional<answer_type> tried(time until, const X&... x) {
+    auto r = asked(until, x...);
+    if (!core_.push(r, false)) return {};
+    return answer_type(std::move(r));
+  }
+  detail::queue_core core_;
+};
+export template <const auto& Topology, class... Rest>
+batching_queue(const reference_factory<Topology, Rest...>&, const queue_options& = {}) -> batching_queue<typename reference_factory<Topology, Rest...>::traits>;
+
+}  // namespace lamina

@@ -1,0 +1,349 @@
+module lamina:serve.impl;
+import :core;
+import :serve;
+import :shape;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+
+// ---- a request ------------------------------------------------------------------------------------------------------
+
+struct queued::failure {
+  std::optional<error_kind> kind;
+  std::string what;
+};
+struct queued::signal {
+  enum state : int { open, computed, failed };
+  std::atomic<int> now{open};
+  std::shared_ptr<const failure> why;    // none where there was no memory for it
+  std::mutex mutex;
+  std::condition_variable changed;
+};
+
+queued::queued() : signal_(std::make_unique<signal>()) {}
+queued::~queued() = default;
+bool queued::ready() const noexcept { return signal_->now.load(std::memory_order_acquire) != signal::open; }
+void queued::wait() const {
+  if (ready()) return;
+  std::unique_lock lock(signal_->mutex);
+  signal_->changed.wait(lock, [&] { return ready(); });
+}
+bool queued::wait_until(clock::time_point t) const {
+  if (ready()) return true;
+  std::unique_lock lock(signal_->mutex);
+  return signal_->changed.wait_until(lock, t, [&] { return ready(); });
+}
+void queued::check() const {
+  if (signal_->now.load(std::memory_order_acquire) != signal::failed) return;
+  const failure* why = signal_->why.get();
+  if (!why) raise(error_kind::memory, "out of memory");
+  if (why->kind) raise(*why->kind, why->what);
+  throw error(why->what);
+}
+void queued::finish(std::shared_ptr<const failure> why, bool failed) noexcept {
+  signal_->why = std::move(why);
+  {
+    std::lock_guard lock(signal_->mutex);
+    signal_->now.store(failed ? signal::failed : signal::computed, std::memory_order_release);
+  }
+  signal_->changed.notify_all();
+}
+
+batch_runner::~batch_runner() = default;
+
+namespace {
+
+using request_list = std::vector<std::shared_ptr<queued>>;
+
+std::optional<error_kind> kind_of(const std::exception& e) {
+  if (dynamic_cast<const shape_error*>(&e)) return error_kind::shape;
+  if (dynamic_cast<const type_error*>(&e)) return error_kind::type;
+  if (dynamic_cast<const value_error*>(&e)) return error_kind::value;
+  if (dynamic_cast<const file_error*>(&e)) return error_kind::file;
+  if (dynamic_cast<const state_error*>(&e)) return error_kind::state;
+  if (dynamic_cast<const out_of_memory*>(&e) || dynamic_cast<const std::bad_alloc*>(&e)) return error_kind::memory;
+  return {};
+}
+
+// One failure for all of them; each caller raises an error of its own from it.
+void fail(request_list& all, std::optional<error_kind> kind, const char* what) noexcept {
+  std::shared_ptr<const queued::failure> why;
+  try {
+    why = std::make_shared<queued::failure>(kind, what);
+  } catch (...) {    // said without words
+  }
+  for (auto& r : all) r->finish(why, true);
+  all.clear();
+}
+
+constexpr const char* late = "the deadline passed before the request was computed";
+constexpr const char* stopped = "the queue was told to stop before the request was computed";
+
+template <class T>
+void check_option(const char* name, T value, T least, T most, const char* unit = "") {
+  if (value >= least && value <= most) return;
+  text t;
+  t << "batching_queue: " << name << " is to be " << least << " to " << most << unit << ", and is " << value;
+  raise(error_kind::value, t);
+}
+
+// The sizes that batches have: few, since each is a plan.
+std::vector<std::int64_t> sizes_up_to(std::int64_t batch) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t n = 1; n < batch; n *= 2) {
+    all.push_back(n);
+    if (batch <= 64 && n >= 2 && n / 2 * 3 < batch) all.push_back(n / 2 * 3);
+  }
+  all.push_back(batch);
+  return all;
+}
+
+}  // namespace
+
+// ---- the queue ------------------------------------------------------------------------------------------------------
+
+struct queue_core::implementation {
+  using clock = queued::clock;
+
+  const queue_options options;
+  const std::vector<std::int64_t> sizes;
+  const std::size_t capacity, enough;    // requests that wait at most; that a batch needs no more of
+
+  mutable std::mutex mutex;
+  std::condition_variable turn;      // workers: there is work and nobody forms a batch
+  std::condition_variable grown;     // the worker that forms a batch: it may be complete
+  std::condition_variable room;      // callers: there is room
+  std::deque<std::shared_ptr<queued>> waiting;
+  clock::time_point urgent = queued::never;    // the first deadline of those waiting
+  clock::time_point closing{};                 // when the batch that is being formed leaves
+  bool forming = false, over = false;
+  std::int64_t blocked = 0;
+  queue_statistics figures;
+
+  std::mutex joining;
+  std::vector<std::unique_ptr<batch_runner>> runners;
+  std::vector<std::thread> threads;
+
+  explicit implementation(const queue_options& o)
+      : options(o), sizes(sizes_up_to(o.batch)), capacity(static_cast<std::size_t>(o.capacity)),
+        enough(static_cast<std::size_t>(std::min(o.batch, o.capacity))) {
+    figures.batch_sizes.resize(static_cast<std::size_t>(o.batch) + 1);
+  }
+
+  // How many of n samples to take, and how many rows to compute them in: rather few samples less than many rows more.
+  std::pair<std::size_t, std::int64_t> cut(std::size_t n) const {
+    const auto count = static_cast<std::int64_t>(n);
+    const auto above = std::lower_bound(sizes.begin(), sizes.end(), count);
+    if ((*above - count) * 8 <= count) return {n, *above};
+    return {static_cast<std::size_t>(*(above - 1)), *(above - 1)};
+  }
+
+  clock::time_point leaves() const {
+    auto t = waiting.front()->arrived + options.delay;
+    if (urgent != queued::never) t = std::min(t, urgent - options.delay);
+    return t;
+  }
+
+  // Moves samples that go together into `batch`, and those whose deadline has passed into `expired`.
+  std::int64_t take(const batch_runner& runner, request_list& batch, request_list& expired) {
+    const auto now = clock::now();
+    request_list other;    // not of this batch, first to last
+    const auto most = static_cast<std::size_t>(options.batch);
+    for (std::size_t looked = 0; !waiting.empty() && batch.size() < most && looked < 8 * most; ++looked) {
+      auto r = std::move(waiting.front());
+      waiting.pop_front();
+      if (r->until <= now) expired.push_back(std::move(r));
+      else if (batch.empty() || runner.alike(*batch.front(), *r)) batch.push_back(std::move(r));
+      else other.push_back(std::move(r));
+    }
+    while (!other.empty()) {
+      waiting.push_front(std::move(other.back()));
+      other.pop_back();
+    }
+    std::int64_t rows = 0;
+    if (!batch.empty()) {
+      std::size_t count = 0;
+      std::tie(count, rows) = cut(batch.size());
+      while (batch.size() > count) {
+        waiting.push_front(std::move(batch.back()));
+        batch.pop_back();
+      }
+    }
+    if (urgent != queued::never) {
+      urgent = queued::never;
+      for (const auto& r : waiting) urgent = std::min(urgent, r->until);
+    }
+    figures.expired += static_cast<std::int64_t>(expired.size());
+    figures.running += static_cast<std::int64_t>(batch.size());
+    return rows;
+  }
+
+  // Waits for a batch; false: there will be none.
+  bool next(const batch_runner& runner, request_list& batch, request_list& expired, std::int64_t& rows) {
+    std::unique_lock lock(mutex);
+    turn.wait(lock, [&] { return (!forming && !waiting.empty()) || (over && waiting.empty()); });
+    if (waiting.empty()) return false;
+    forming = true;
+    while (!over && waiting.size() < enough) {
+      closing = leaves();
+      if (clock::now() >= closing) break;
+      grown.wait_until(lock, closing);
+      if (waiting.empty()) break;    // a shutdown took them
+    }
+    forming = false;
+    rows = take(runner, batch, expired);
+    const bool more = !waiting.empty() || over, callers = blocked > 0;
+    lock.unlock();
+    if (more) turn.notify_one();
+    if (callers) room.notify_all();
+    return true;
+  }
+
+  void account(const request_list& batch, bool failed) {
+    const auto now = clock::now();
+    const auto n = static_cast<std::int64_t>(batch.size());
+    std::lock_guard lock(mutex);
+    figures.running -= n;
+    (failed ? figures.failed : figures.answered) += n;
+    ++figures.batches;
+    ++figures.batch_sizes[batch.size()];
+    if (failed) return;
+    for (const auto& r : batch) {
+      const double seconds = std::chrono::duration<double>(now - r->arrived).count();
+      const auto& bounds = latency_histogram::bounds;
+      ++figures.latency.counts[static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin())];
+      figures.latency.sum += seconds;
+    }
+  }
+
+  void work(batch_runner& runner) {
+    request_list batch, expired;
+    std::int64_t rows = 0;
+    while (next(runner, batch, expired, rows)) {
+      if (!expired.empty()) fail(expired, error_kind::deadline, late);
+      if (batch.empty()) continue;
+      auto give_up = [&](std::optional<error_kind> kind, const char* what) {
+        account(batch, true);
+        fail(batch, kind, what);
+      };
+      try {
+        runner.run(view<const std::shared_ptr<queued>>(batch.data(), batch.size()), rows);
+        account(batch, false);
+        for (auto& r : batch) r->finish();
+        batch.clear();
+      } catch (const std::exception& e) {
+        give_up(kind_of(e), e.what());
+      } catch (...) {
+        give_up({}, "the run ended with something that is no std::exception");
+      }
+    }
+    turn.notify_all();
+  }
+
+  void stop(bool at_once) {
+    request_list dropped;
+    {
+      std::lock_guard lock(mutex);
+      over = true;
+      if (at_once) {
+        dropped.assign(waiting.begin(), waiting.end());
+        waiting.clear();
+        urgent = queued::never;
+        figures.stopped += static_cast<std::int64_t>(dropped.size());
+      }
+    }
+    turn.notify_all();
+    grown.notify_all();
+    room.notify_all();
+    fail(dropped, error_kind::stopped, stopped);
+    std::lock_guard lock(joining);
+    for (auto& t : threads)
+      if (t.joinable()) t.join();
+  }
+};
+
+queue_core::queue_core(const queue_options& o, const std::function<std::unique_ptr<batch_runner>()>& make) {
+  check_option<std::int64_t>("workers", o.workers, 1, 1024);
+  check_option<std::int64_t>("batch", o.batch, 1, 32768);
+  check_option<std::int64_t>("delay", o.delay.count(), 0, 60000000, " microseconds");
+  check_option<std::int64_t>("capacity", o.capacity, 1, std::int64_t{1} << 40);
+  impl_ = std::make_unique<implementation>(o);
+  for (int w = 0; w < o.workers; ++w) impl_->runners.push_back(make());
+  try {
+    for (auto& runner : impl_->runners) impl_->threads.emplace_back([i = impl_.get(), r = runner.get()] { i->work(*r); });
+  } catch (...) {    // the system has no more threads
+    impl_->stop(true);
+    throw;
+  }
+}
+queue_core::~queue_core() {
+  if (impl_) impl_->stop(false);
+}
+
+bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
+  auto& q = *impl_;
+  r->arrived = queued::clock::now();
+  std::unique_lock lock(q.mutex);
+  auto refuse_if_over = [&] {
+    if (q.over) raise(error_kind::stopped, "submit: the queue was told to stop");
+  };
+  refuse_if_over();
+  bool in_time = r->until > r->arrived;
+  while (in_time && q.waiting.size() >= q.capacity) {
+    if (!wait) {
+      ++q.figures.refused;
+      return false;
+    }
+    ++q.blocked;
+    if (r->until == queued::never) q.room.wait(lock);
+    else in_time = q.room.wait_until(lock, r->until) == std::cv_status::no_timeout;
+    --q.blocked;
+    refuse_if_over();
+  }
+  ++q.figures.requests;
+  if (!in_time) {
+    ++q.figures.expired;
+    lock.unlock();
+    request_list one{std::move(r)};
+    fail(one, error_kind::deadline, late);
+    return true;
+  }
+  const auto until = r->until;
+  q.waiting.push_back(std::move(r));
+  q.urgent = std::min(q.urgent, until);
+  const bool forming = q.forming;
+  const bool leaves = forming && (q.waiting.size() >= q.enough || (until != queued::never && until - q.options.delay < q.closing));
+  lock.unlock();
+  if (leaves) q.grown.notify_one();
+  else if (!forming) q.turn.notify_one();
+  return true;
+}
+
+void queue_core::shutdown(bool at_once) { impl_->stop(at_once); }
+queue_statistics queue_core::statistics() const {
+  std::lock_guard lock(impl_->mutex);
+  auto s = impl_->figures;
+  s.waiting = static_cast<std::int64_t>(impl_->waiting.size());
+  return s;
+}
+const queue_options& queue_core::options() const { return impl_->options; }
+
+// ---- words ----------------------------------------------------------------------------------------------------------
+
+void no_answer() { raise(error_kind::state, "answer: there is none; it was taken already, or nothing was submitted"); }
+void sample_misfit(std::size_t input, const shape& wanted, const shape& given) {
+  text t;
+  t << "submit: a sample for input " << input << " is " << wanted << " and is given as " << given;
+  raise(error_kind::shape, t);
+}
+void rows_misfit(std::size_t output, const shape& given, std::int64_t rows) {
+  text t;
+  t << "batching_queue: " << rows << " samples give output " << output << " as " << given << ", which has not a row for each";
+  raise(error_kind::shape, t);
+}
+
+}  // namespace detail
+
+}  // namespace lamina

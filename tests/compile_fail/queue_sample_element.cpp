@@ -1,0 +1,14 @@
+// expect: submit: a sample for input 0 is float32[4] and is given as float64[4]
+import lamina;
+using namespace lamina;
+
+inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+using queue = batching_queue<reference_factory<net, input<"N", 4>>::traits>;
+
+void use(queue& q) {
+#ifdef BAD
+  auto y = q.try_submit(vector<double, 4>());
+#else
+  auto y = q.try_submit(vector<float, 4>());
+#endif
+}

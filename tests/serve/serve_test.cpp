@@ -1,0 +1,305 @@
+// Queues that form batches: what a batch is, room, deadlines, errors, shutdown.
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace nets_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto tiny = sequential(nn::linear{.in = 4, .out = 3}, nn::tanh{});
+using tiny_factory = reference_factory<tiny, input<"N", 4>>;
+using rows = matrix<float, dyn, 4>;
+
+// Small images take microseconds; a large one keeps a worker busy for as long as a test needs.
+constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 32, .kernel = 3, .padding = 1}, nn::relu{},
+                                         nn::conv2d{.in_channels = 32, .out_channels = 32, .kernel = 3, .padding = 1},
+                                         nn::global_avg_pool2d{}, nn::flatten{});
+using image_factory = reference_factory<convolutions, input<"N", 2, "H", "W">>;
+using image = tensor<float, extents<2, dyn, dyn>>;
+image picture(std::int64_t side, int seed) { return random_tensor<image>({2, side, side}, seed); }
+constexpr std::int64_t slow = 400, quick = 5;
+
+constexpr auto both = topology(sublayer<"sum">(nn::add{}), sublayer<"difference">(nn::subtract{}), connect<"x", "sum.lhs">,
+                               connect<"y", "sum.rhs">, connect<"x", "difference.lhs">, connect<"y", "difference.rhs">,
+                               connect<"sum.output", "a">, connect<"difference.output", "b">);
+using both_factory = reference_factory<both, port_input<"x", float, "N", 2>, port_input<"y", float, "N", 2>>;
+
+constexpr auto table = sequential(nn::embedding{5, 4});
+using table_factory = reference_factory<table, port_input<"input", std::int64_t, "N", 2>>;
+
+template <class Factory>
+Factory made() { return Factory(typename Factory::model_type({.seed = 3})); }
+
+template <class Queue>
+void wait_for_work(const Queue& queue) {
+  while (queue.statistics().running == 0) std::this_thread::sleep_for(100us);
+}
+
+static_assert(!std::is_copy_constructible_v<answer<vector<float, 3>>> && std::is_nothrow_move_constructible_v<answer<vector<float, 3>>>);
+static_assert(std::same_as<batching_queue<tiny_factory::traits>::result_type, vector<float, 3>>);
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(serving)
+
+BOOST_AUTO_TEST_CASE(a_full_batch_leaves_at_once) {
+  auto factory = made<tiny_factory>();
+  auto x = random_tensor<rows>({4, 4}, 1);
+  auto expected = factory.create()(x);
+  batching_queue queue(factory, {.batch = 4, .delay = 60s});
+  std::vector<answer<vector<float, 3>>> answers;
+  for (int i = 0; i < 3; ++i) answers.push_back(queue.submit(x[i]));
+  BOOST_TEST(!answers[0].wait_for(20ms));
+  BOOST_TEST(queue.statistics().waiting == 3);
+  answers.push_back(queue.submit(x[3]));
+  for (int i = 0; i < 4; ++i) {
+    auto y = answers[static_cast<std::size_t>(i)].get();
+    BOOST_TEST(same_bits(y, expected[i]));
+    y(0) = 1;    // the caller's own
+  }
+  const auto s = queue.statistics();
+  BOOST_TEST(s.batches == 1);
+  BOOST_TEST(s.batch_sizes[4] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_caller_may_write_to_a_sample_at_once) {
+  auto factory = made<tiny_factory>();
+  vector<float, 4> x{1, 2, 3, 4};
+  auto expected = factory.create()(x);
+  batching_queue queue(factory, {.batch = 2, .delay = 60s});
+  auto first = queue.submit(x);
+  x(0) = 7;
+  auto second = queue.submit(x);
+  BOOST_TEST(same_bits(first.get(), expected));
+  BOOST_TEST(!same_bits(second.get(), expected));
+}
+
+BOOST_AUTO_TEST_CASE(any_number_of_samples_gives_the_same_bits) {
+  auto factory = made<tiny_factory>();
+  auto x = random_tensor<rows>({80, 4}, 1);
+  auto expected = factory.create()(x);
+  for (std::int64_t most : {1, 5, 64, 100})
+    for (std::int64_t n : {1, 2, 5, 7, 17, 31, 63, 80}) {
+      batching_queue queue(factory, {.batch = most, .delay = 2ms});
+      std::vector<answer<vector<float, 3>>> answers;
+      for (std::int64_t i = 0; i < n; ++i) answers.push_back(queue.submit(x[i]));
+      for (std::int64_t i = 0; i < n; ++i) BOOST_TEST(same_bits(answers[static_cast<std::size_t>(i)].get(), expected[i]));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(several_inputs_and_outputs) {
+  auto factory = made<both_factory>();
+  batching_queue queue(factory, {.batch = 3, .delay = 1ms});
+  std::vector<decltype(queue)::answer_type> answers;
+  for (int i = 0; i < 7; ++i) answers.push_back(queue.submit(vector<float, 2>{float(i), 1}, vector<float, 2>{10, float(i)}));
+  for (int i = 0; i < 7; ++i) {
+    auto [a, b] = answers[static_cast<std::size_t>(i)].get();
+    BOOST_TEST((a(0) == float(i) + 10 && a(1) == 1 + float(i) && b(0) == float(i) - 10 && b(1) == 1 - float(i)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(samples_of_different_extents_go_in_batches_of_their_own) {
+  auto factory = made<image_factory>();
+  auto ref = factory.create();
+  batching_queue queue(factory, {.workers = 2, .batch = 4, .delay = 1ms});
+  std::vector<image> pictures;
+  std::vector<decltype(queue)::answer_type> answers;
+  for (int i = 0; i < 24; ++i) {
+    pictures.push_back(picture(4 + i * i % 3, i));
+    answers.push_back(queue.submit(pictures.back()));
+  }
+  for (std::size_t i = 0; i < answers.size(); ++i) BOOST_TEST(same_bits(answers[i].get(), ref(pictures[i])));
+  auto said = error_of([&] { queue.submit(tensor<float, extents<dyn, dyn, dyn>>(3, 5, 5)); });
+  BOOST_TEST(said == "shape_error: submit: a sample for input 0 is [2xHxW] and is given as [3x5x5]");
+}
+
+BOOST_AUTO_TEST_CASE(a_full_queue_refuses_or_lets_wait) {
+  auto factory = made<image_factory>();
+  batching_queue queue(factory, {.batch = 1, .delay = 0us, .capacity = 2});
+  auto busy = queue.submit(picture(slow, 1));
+  wait_for_work(queue);
+  auto a = queue.submit(picture(quick, 1)), b = queue.submit(picture(quick, 2));
+  BOOST_TEST(!queue.try_submit(picture(quick, 3)).has_value());
+  auto late = queue.submit_within(1ms, picture(quick, 4));
+  BOOST_CHECK_THROW(late.get(), deadline_error);
+  BOOST_TEST(!busy.ready());
+  auto c = queue.submit(picture(quick, 5));    // waits until there is room
+  BOOST_TEST(busy.ready());
+  auto d = queue.try_submit_within(60s, picture(quick, 6));
+  auto ref = factory.create();
+  BOOST_TEST(same_bits(a.get(), ref(picture(quick, 1))));
+  BOOST_TEST(same_bits(b.get(), ref(picture(quick, 2))));
+  BOOST_TEST(same_bits(c.get(), ref(picture(quick, 5))));
+  if (d) BOOST_TEST(same_bits(d->get(), ref(picture(quick, 6))));
+  const auto s = queue.statistics();
+  BOOST_TEST(s.refused == (d ? 1 : 2));
+  BOOST_TEST(s.expired == 1);
+}
+
+BOOST_AUTO_TEST_CASE(deadlines) {
+  auto factory = made<image_factory>();
+  batching_queue queue(factory, {.batch = 4, .delay = 50ms});
+  // One that has passed already.
+  auto past = queue.submit_within(-1s, picture(quick, 1));
+  auto said = error_of([&] { past.get(); });
+  BOOST_TEST(said == "error: the deadline passed before the request was computed");
+  // A batch does not wait beyond the deadlines in it.
+  batching_queue patient(factory, {.batch = 4, .delay = 60s});
+  auto soon = patient.submit_within(30s, picture(quick, 1));
+  BOOST_TEST(same_bits(soon.get(), factory.create()(picture(quick, 1))));
+  auto one = patient.submit(picture(quick, 2));
+  BOOST_TEST(!one.wait_for(5ms));
+  auto hurry = patient.submit_within(30s, picture(quick, 3));    // takes the other one along
+  hurry.get();
+  one.get();
+  BOOST_TEST(patient.statistics().batch_sizes[2] == 1);
+  // The worker is busy until the deadline has passed; those around it are computed.
+  auto busy = queue.submit(picture(slow, 1));
+  wait_for_work(queue);
+  auto before = queue.submit(picture(quick, 1)), late = queue.submit_within(100us, picture(quick, 2)), after = queue.submit_within(60s, picture(quick, 3));
+  BOOST_CHECK_THROW(late.get(), deadline_error);
+  before.get();
+  after.get();
+  busy.get();
+  const auto s = queue.statistics();
+  BOOST_TEST(s.expired == 2);
+  BOOST_TEST(s.answered == 3);
+}
+
+BOOST_AUTO_TEST_CASE(errors_of_a_run_reach_the_callers_of_its_batch) {
+  auto factory = made<table_factory>();
+  batching_queue queue(factory, {.batch = 2, .delay = 60s});
+  std::vector<decltype(queue)::answer_type> answers;
+  for (std::int64_t i : {0, 1, 2, 9, 3, 4}) answers.push_back(queue.submit(vector<std::int64_t, 2>{0, i}));
+  auto ref = factory.create();
+  for (std::size_t i : {0u, 1u, 4u, 5u}) {
+    const std::int64_t at[] = {0, 1, 2, 9, 3, 4};
+    BOOST_TEST(same_bits(answers[i].get(), ref(vector<std::int64_t, 2>{0, at[i]})));
+  }
+  for (std::size_t i : {2u, 3u}) {
+    auto said = error_of([&] { answers[i].get(); });
+    BOOST_TEST(said == "value_error: sublayer `0` (embedding): gather: a position is outside -5..4 (1 of them)");
+  }
+  const auto s = queue.statistics();
+  BOOST_TEST(s.failed == 2);
+  BOOST_TEST(s.answered == 4);
+}
+
+BOOST_AUTO_TEST_CASE(shutdown_answers_everything) {
+  auto factory = made<image_factory>();
+  auto ref = factory.create();
+  std::optional<batching_queue<image_factory::traits>> queue(std::in_place, factory, queue_options{.workers = 2, .batch = 4, .delay = 60s});
+  std::vector<std::remove_cvref_t<decltype(*queue)>::answer_type> answers;
+  for (int i = 0; i < 11; ++i) answers.push_back(queue->submit(picture(quick, i)));
+  parallel_workers(3, [&](int) { queue->shutdown(); });
+  for (int i = 0; i < 11; ++i) BOOST_TEST(same_bits(answers[static_cast<std::size_t>(i)].get(), ref(picture(quick, i))));
+  auto said = error_of([&] { queue->submit(picture(quick, 1)); });
+  BOOST_TEST(said == "error: submit: the queue was told to stop");
+  BOOST_CHECK_THROW(queue->try_submit(picture(quick, 1)), stopped_error);
+  queue.emplace(factory, queue_options{.batch = 4, .delay = 60s});
+  auto last = queue->submit(picture(quick, 1));
+  queue.reset();
+  BOOST_TEST(same_bits(last.get(), ref(picture(quick, 1))));    // answers outlive their queue
+}
+
+BOOST_AUTO_TEST_CASE(shutdown_at_once_says_so) {
+  auto factory = made<image_factory>();
+  batching_queue queue(factory, {.batch = 1, .delay = 0us, .capacity = 2});
+  auto busy = queue.submit(picture(slow, 1));
+  wait_for_work(queue);
+  auto a = queue.submit(picture(quick, 1)), b = queue.submit(picture(quick, 2));
+  std::thread blocked([&] { BOOST_CHECK_THROW(queue.submit(picture(quick, 3)), stopped_error); });
+  std::this_thread::sleep_for(2ms);
+  queue.shutdown_now();
+  blocked.join();
+  BOOST_TEST(busy.ready());
+  busy.get();
+  BOOST_CHECK_THROW(a.get(), stopped_error);
+  auto said = error_of([&] { b.get(); });
+  BOOST_TEST(said == "error: the queue was told to stop before the request was computed");
+  BOOST_TEST(queue.statistics().stopped == 2);
+}
+
+BOOST_AUTO_TEST_CASE(threads_submit_while_the_queue_is_shut_down) {
+  auto factory = made<tiny_factory>();
+  auto x = random_tensor<rows>({16, 4}, 1);
+  auto expected = factory.create()(x);
+  for (bool at_once : {false, true})
+    for (int round = 0; round < 5; ++round) {
+      batching_queue queue(factory, {.workers = 2, .batch = 8, .delay = 50us, .capacity = 16});
+      std::atomic<int> answered = 0, dropped = 0, wrong = 0;
+      parallel_workers(5, [&](int w) {
+        if (w == 4) {
+          std::this_thread::sleep_for(1ms);
+          at_once ? queue.shutdown_now() : queue.shutdown();
+          return;
+        }
+        for (;;) {
+          std::vector<decltype(queue)::answer_type> open;
+          bool over = false;
+          try {
+            for (int i = 0; i < 16; ++i) open.push_back(queue.submit(x[i]));
+          } catch (const stopped_error&) {
+            over = true;
+          }
+          for (std::size_t i = 0; i < open.size(); ++i) {
+            try {
+              wrong += !same_bits(open[i].get(), expected[static_cast<std::int64_t>(i)]);
+              ++answered;
+            } catch (const stopped_error&) {
+              ++dropped;
+            }
+          }
+          if (over) return;
+        }
+      });
+      const auto s = queue.statistics();
+      BOOST_TEST(wrong == 0);
+      BOOST_TEST(s.answered == answered);
+      BOOST_TEST(s.stopped == dropped);
+      BOOST_TEST(s.requests == answered + dropped);
+      if (!at_once) BOOST_TEST(dropped == 0);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(options_and_answers) {
+  auto factory = made<tiny_factory>();
+  auto refused = [&](queue_options o) { return error_of([&] { batching_queue queue(factory, o); }); };
+  BOOST_TEST(refused({.workers = 0}) == "value_error: batching_queue: workers is to be 1 to 1024, and is 0");
+  BOOST_TEST(refused({.batch = 0}) == "value_error: batching_queue: batch is to be 1 to 32768, and is 0");
+  BOOST_TEST(refused({.delay = 61s}) == "value_error: batching_queue: delay is to be 0 to 60000000 microseconds, and is 61000000");
+  BOOST_TEST(holds(refused({.capacity = 0}), "capacity is to be 1 to"));
+  batching_queue queue(factory, {.batch = 64, .delay = 0us, .capacity = 3});
+  BOOST_TEST(queue.options().capacity == 3);
+  auto a = queue.submit(vector<float, 4>{1, 2, 3, 4});
+  BOOST_TEST(a.valid());
+  a.wait();
+  BOOST_TEST(a.ready());
+  auto moved = std::move(a);
+  BOOST_TEST(!a.valid());
+  moved.get();
+  BOOST_TEST(!moved.valid());
+  auto said = error_of([&] { moved.get(); });
+  BOOST_TEST(said == "error: answer: there is none; it was taken already, or nothing was submitted");
+  BOOST_CHECK_THROW(answer<float>().wait(), state_error);
+  queue.submit(vector<float, 4>{1, 2, 3, 4});    // nobody waits for it
+  queue.shutdown();
+  BOOST_TEST(queue.statistics().answered == 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
