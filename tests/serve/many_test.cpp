@@ -95,4 +95,33 @@ BOOST_AUTO_TEST_CASE(a_million_requests_from_eight_threads) {
   BOOST_TEST(s.batches < all / 4);
 }
 
+BOOST_AUTO_TEST_CASE(weights_are_exchanged_while_a_queue_serves) {
+  constexpr int threads = 3, rounds = 200;
+  using net_type = model<tiny, input<"N", 4>>;
+  net_type old_net({.seed = 3}), new_net({.seed = 4});
+  auto x = random_tensor<matrix<float, dyn, 4>>({32, 4}, 1);
+  const auto before = old_net(x), after = new_net(x);
+  reference_factory<tiny, input<"N", 4>> factory(old_net);
+  batching_queue queue(factory, {.workers = 2, .batch = 8, .delay = std::chrono::microseconds(50)});
+  std::vector<int> wrong(threads + 1, 0);
+  parallel_workers(threads + 1, [&](int w) {
+    if (w == threads) {
+      for (int round = 0; round < 20; ++round) factory.update(round % 2 ? old_net : new_net);
+      factory.update(new_net);
+      return;
+    }
+    std::vector<decltype(queue)::answer_type> open;
+    for (int round = 0; round < rounds; ++round) {
+      open.clear();
+      for (int i = 0; i < 32; ++i) open.push_back(queue.submit(x[i]));
+      for (int i = 0; i < 32; ++i) {
+        auto y = open[static_cast<std::size_t>(i)].get();
+        wrong[static_cast<std::size_t>(w)] += !same_bits(y, before[i]) && !same_bits(y, after[i]);
+      }
+    }
+  });
+  for (int n : wrong) BOOST_TEST(n == 0);
+  BOOST_TEST(same_bits(queue.submit(x[5]).get(), after[5]));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
