@@ -1,6 +1,9 @@
 // The module `lamina`: every room, in the order of the floors.
 export module lamina;
 export import :core;         // text, worded errors, named values, error types
+export import :cache.key;    // what a cache may be asked by
+export import :cache.lru;    // caches for one thread
+export import :cache;        // caches for many, which build a value once
 export import :shape;        // dimensions, shapes, extents and their arithmetic
 export import :policy;       // compile-time choices as values, inherited by sublayers
 export import :policy.kinds;   // those that layers read

@@ -135,6 +135,16 @@ export struct shape {
       if (dims[i] != o.dims[i]) return false;
     return true;
   }
+  /// A key of caches: no address in it.
+  using plain_key = void;
+  constexpr std::size_t hash() const {
+    auto h = (static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < rank; ++i) {
+      h = (h ^ static_cast<std::uint64_t>(dims[i].code)) * 0x9e3779b97f4a7c15u;
+      h ^= h >> 32;
+    }
+    return static_cast<std::size_t>(h);
+  }
   [[gnu::noinline]] constexpr friend text& operator<<(text& t, const shape& s) {
     t << "[";
     for (int i = 0; i < s.rank; ++i) t << (i ? "x" : "") << s.dims[i];

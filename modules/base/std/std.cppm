@@ -62,7 +62,8 @@ using std::make_index_sequence; using std::make_integer_sequence; using std::mak
 using std::remove_const_t; using std::remove_cv_t; using std::remove_cvref_t; using std::remove_pointer_t;
 using std::remove_reference_t; using std::true_type; using std::type_identity; using std::type_identity_t;
 using std::underlying_type_t; using std::void_t; using std::is_constant_evaluated; using std::is_invocable_v;
-using std::is_lvalue_reference_v; using std::is_nothrow_move_constructible_v; using std::is_copy_constructible_v;
+using std::is_aggregate_v; using std::is_array_v; using std::is_member_pointer_v; using std::is_null_pointer_v; using std::is_union_v;
+using std::is_lvalue_reference_v; using std::remove_extent_t; using std::is_nothrow_move_constructible_v; using std::is_copy_constructible_v;
 using std::is_trivially_destructible_v;
 // concepts
 using std::constructible_from; using std::convertible_to; using std::copyable; using std::default_initializable;
@@ -76,7 +77,7 @@ using std::tuple_size; using std::tuple_size_v; using std::get; using std::make_
 using std::optional; using std::nullopt; using std::nullopt_t; using std::variant; using std::visit;
 using std::holds_alternative; using std::get_if; using std::monostate; using std::function; using std::hash;
 using std::less; using std::equal_to; using std::plus; using std::greater; using std::reference_wrapper; using std::ref;
-using std::invoke; using std::bit_cast; using std::bit_floor; using std::bit_width; using std::bit_ceil; using std::popcount; using std::countr_zero; using std::endian;
+using std::invoke; using std::bit_cast; using std::bit_floor; using std::bit_width; using std::bit_ceil; using std::popcount; using std::countr_one; using std::countr_zero; using std::endian;
 using std::source_location; using std::forward_as_tuple; using std::piecewise_construct;
 // memory
 using std::addressof; using std::align_val_t; using std::bad_alloc; using std::construct_at; using std::default_delete;

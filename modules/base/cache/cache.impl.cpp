@@ -1,0 +1,119 @@
+// Caches: settings, numbers of threads, and the list of a multi_cache.
+module lamina:cache.impl;
+import :cache;
+import :cache.lru;
+import :core;
+import lamina.std;
+
+namespace lamina {
+
+std::size_t cache_capacity(std::string_view setting) {
+  const bool negative = setting.starts_with('-');
+  const std::string_view digits = setting.substr(negative ? 1 : 0);
+  std::size_t n = 0;
+  bool whole = !digits.empty();
+  for (char c : digits) {
+    const auto digit = static_cast<std::size_t>(c - '0');
+    whole = whole && c >= '0' && c <= '9' && n <= (std::numeric_limits<std::size_t>::max() - digit) / 10;
+    n = 10 * n + digit;
+  }
+  if (!whole) {
+    text t;
+    t << "the capacity of a cache is a whole number, and `" << setting << "` is none";
+    detail::raise(error_kind::value, t);
+  }
+  return negative ? 0 : n;
+}
+
+namespace detail {
+namespace {
+
+constexpr std::size_t no_number = 64;
+constinit std::atomic<std::uint64_t> numbers_in_use{0};
+constinit std::atomic<std::size_t> next_shared{0};
+constinit thread_local std::size_t number_of_this_thread = no_number;
+
+// Gives the number back when the thread ends.
+struct held_number {
+  std::uint64_t bit = 0;
+  ~held_number() { numbers_in_use.fetch_and(~bit, std::memory_order_relaxed); }
+};
+
+}  // namespace
+
+std::size_t thread_number() noexcept {
+  if (number_of_this_thread != no_number) return number_of_this_thread;
+  static thread_local held_number held;
+  std::uint64_t in_use = numbers_in_use.load(std::memory_order_relaxed);
+  for (;;) {
+    const auto lowest = static_cast<std::size_t>(std::countr_one(in_use));
+    if (lowest == no_number)
+      return number_of_this_thread = next_shared.fetch_add(1, std::memory_order_relaxed) % no_number;
+    const std::uint64_t bit = std::uint64_t(1) << lowest;
+    if (!numbers_in_use.compare_exchange_weak(in_use, in_use | bit, std::memory_order_relaxed)) continue;
+    held.bit = bit;
+    return number_of_this_thread = lowest;
+  }
+}
+
+std::size_t cache_stripes() noexcept {
+  static const std::size_t count =
+      std::clamp(std::bit_ceil(std::size_t(2) * std::thread::hardware_concurrency()), std::size_t(8), std::size_t(32));
+  return count;
+}
+
+cache_of_types::~cache_of_types() = default;
+
+}  // namespace detail
+
+/// A list that only grows: it is read without a lock.
+struct multi_cache::all_types {
+  explicit all_types(cache_limits l) : limits(l) {}
+  all_types(const all_types&) = delete;
+  all_types& operator=(const all_types&) = delete;
+  ~all_types() {
+    for (auto* at = first.load(); at;) delete std::exchange(at, at->next);
+  }
+  cache_limits limits;
+  std::mutex adding;
+  std::atomic<detail::cache_of_types*> first{nullptr};
+};
+
+multi_cache::multi_cache(cache_limits limits) : all_(std::make_shared<all_types>(limits)) {}
+
+detail::cache_of_types* multi_cache::find(const void* types) const {
+  auto* at = all_->first.load(std::memory_order_acquire);
+  while (at && at->types != types) at = at->next;
+  return at;
+}
+
+detail::cache_of_types* multi_cache::add(const void* types, maker make) const {
+  const std::lock_guard lock(all_->adding);
+  if (auto* known = find(types)) return known;
+  auto made = make(types, all_->limits);
+  made->next = all_->first.load(std::memory_order_relaxed);
+  all_->first.store(made.get(), std::memory_order_release);
+  return made.release();
+}
+
+void multi_cache::clear() {
+  for (auto* at = all_->first.load(std::memory_order_acquire); at; at = at->next) at->clear();
+}
+
+const cache_limits& multi_cache::limits() const { return all_->limits; }
+
+cache_statistics multi_cache::statistics() const {
+  cache_statistics sum;
+  for (auto* at = all_->first.load(std::memory_order_acquire); at; at = at->next) {
+    const cache_statistics s = at->statistics();
+    sum.hits += s.hits;
+    sum.misses += s.misses;
+    sum.evictions += s.evictions;
+    sum.builds += s.builds;
+    sum.entries += s.entries;
+    sum.bytes += s.bytes;
+  }
+  return sum;
+}
+
+}  // namespace lamina

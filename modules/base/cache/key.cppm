@@ -1,0 +1,341 @@
+// What may be the key of a cache, told in words, and the hash that is made for it.
+//
+// A key fully determines the value that is kept for it.  An address does not: memory is freed and given out again, with
+// other contents.  So a key is looked through, member by member, and refused where it holds one.
+export module lamina:cache.key;
+import :core;
+import lamina.std;
+
+namespace lamina {
+namespace detail {
+
+// ---- the members of an aggregate ------------------------------------------------------------------------------------
+
+/// Stands for any member of a T in its braces, but for no base of it. Never called; std::optional wants a body all the
+/// same.
+template <class T, std::size_t = 0>
+struct any_member {
+  template <class U>
+    requires(!std::is_base_of_v<std::remove_cv_t<U>, T> && std::is_copy_constructible_v<T>)
+  constexpr operator U&() const noexcept { std::abort(); }
+  template <class U>
+    requires(!std::is_base_of_v<std::remove_cv_t<U>, T> && !std::is_copy_constructible_v<T>)
+  constexpr operator U&&() const noexcept { std::abort(); }
+};
+template <class T>
+struct any_base {
+  template <class U>
+    requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>)
+  constexpr operator U&() const noexcept { std::abort(); }
+};
+template <class T>
+inline constexpr bool has_base = requires { T{any_base<T>()}; };
+
+template <class T, std::size_t... I>
+consteval bool takes(std::index_sequence<I...>) {
+  return requires { T{any_member<T, I>()...}; };
+}
+template <class T, std::size_t... B, std::size_t... I, std::size_t... A>
+consteval bool takes(std::index_sequence<B...>, std::index_sequence<I...>, std::index_sequence<A...>) {
+  return requires { T{any_member<T, B>()..., {any_member<T, I>()...}, any_member<T, A>()...}; };
+}
+
+inline constexpr std::size_t most_members = 16, most_initialisers = 48;
+
+/// How many initialisers the braces of a T take, elements of arrays counted one by one; a type with a reference takes
+/// none of the small numbers.
+template <class T, std::size_t N = 0, bool Taken = false>
+consteval std::size_t initialisers() {
+  constexpr bool now = takes<T>(std::make_index_sequence<N>());
+  if constexpr ((Taken && !now) || N > most_initialisers)
+    return Taken ? N - 1 : 0;
+  else
+    return initialisers<T, N + 1, now>();
+}
+
+/// How many initialisers the member at place `At` of `All` takes: more than one if it is an array. In braces of its own
+/// it is an array of n exactly if the others then take All - At - n, and not one more.
+template <class T, std::size_t All, std::size_t At, std::size_t N>
+consteval std::size_t initialisers_of_member() {
+  if constexpr (N < 2)
+    return 1;
+  else if constexpr (takes<T>(std::make_index_sequence<At>(), std::make_index_sequence<N>(),
+                              std::make_index_sequence<All - At - N>()) &&
+                     !takes<T>(std::make_index_sequence<At>(), std::make_index_sequence<N>(),
+                               std::make_index_sequence<All - At - N + 1>()))
+    return N;
+  else
+    return initialisers_of_member<T, All, At, N - 1>();
+}
+template <class T, std::size_t All, std::size_t At = 0>
+consteval std::size_t members_from() {
+  if constexpr (At >= All)
+    return 0;
+  else
+    return 1 + members_from<T, All, At + initialisers_of_member<T, All, At, All - At>()>();
+}
+template <class T>
+inline constexpr std::size_t member_count = members_from<T, initialisers<T>()>();
+
+template <class... T>
+struct type_list {};
+
+/// Calls use(type_list<declared types...>(), members...).
+template <class T, class Use>
+constexpr decltype(auto) with_members(const T& whole, Use&& use) {
+  constexpr std::size_t count = member_count<T>;
+  if constexpr (count == 0) {
+    return use(type_list<>());
+  } else if constexpr (count == 1) {
+    const auto& [a] = whole;
+    return use(type_list<decltype(a)>(), a);
+  } else if constexpr (count == 2) {
+    const auto& [a, b] = whole;
+    return use(type_list<decltype(a), decltype(b)>(), a, b);
+  } else if constexpr (count == 3) {
+    const auto& [a, b, c] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c)>(), a, b, c);
+  } else if constexpr (count == 4) {
+    const auto& [a, b, c, d] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d)>(), a, b, c, d);
+  } else if constexpr (count == 5) {
+    const auto& [a, b, c, d, e] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e)>(), a, b, c, d, e);
+  } else if constexpr (count == 6) {
+    const auto& [a, b, c, d, e, f] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f)>(),
+               a, b, c, d, e, f);
+  } else if constexpr (count == 7) {
+    const auto& [a, b, c, d, e, f, g] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g)>(),
+               a, b, c, d, e, f, g);
+  } else if constexpr (count == 8) {
+    const auto& [a, b, c, d, e, f, g, h] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h)>(), a, b, c, d, e, f, g, h);
+  } else if constexpr (count == 9) {
+    const auto& [a, b, c, d, e, f, g, h, i] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i)>(), a, b, c, d, e, f, g, h, i);
+  } else if constexpr (count == 10) {
+    const auto& [a, b, c, d, e, f, g, h, i, j] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i), decltype(j)>(), a, b, c, d, e, f, g, h, i, j);
+  } else if constexpr (count == 11) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i), decltype(j), decltype(k)>(), a, b, c, d, e, f, g, h, i, j, k);
+  } else if constexpr (count == 12) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i), decltype(j), decltype(k), decltype(l)>(),
+               a, b, c, d, e, f, g, h, i, j, k, l);
+  } else if constexpr (count == 13) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i), decltype(j), decltype(k), decltype(l), decltype(m)>(),
+               a, b, c, d, e, f, g, h, i, j, k, l, m);
+  } else if constexpr (count == 14) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i), decltype(j), decltype(k), decltype(l), decltype(m), decltype(n)>(),
+               a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+  } else if constexpr (count == 15) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i), decltype(j), decltype(k), decltype(l), decltype(m), decltype(n),
+                         decltype(o)>(), a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+  } else if constexpr (count == 16) {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = whole;
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
+                         decltype(h), decltype(i), decltype(j), decltype(k), decltype(l), decltype(m), decltype(n),
+                         decltype(o), decltype(p)>(), a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+  }
+}
+template <class T>
+using members_of = decltype(with_members(std::declval<const T&>(), [](auto types, const auto&...) { return types; }));
+
+// ---- kinds of types -------------------------------------------------------------------------------------------------
+
+template <class T, template <class...> class Template>
+inline constexpr bool is_one_of = false;
+template <class... A, template <class...> class Template>
+inline constexpr bool is_one_of<Template<A...>, Template> = true;
+template <class T>
+inline constexpr bool is_std_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_std_array<std::array<T, N>> = true;
+template <class T>
+inline constexpr bool is_span = false;
+template <class T, std::size_t N>
+inline constexpr bool is_span<std::span<T, N>> = true;
+
+template <class T>
+inline constexpr bool is_owned_text = is_one_of<T, std::basic_string>;
+template <class T>
+inline constexpr bool is_pair_or_tuple = is_one_of<T, std::pair> || is_one_of<T, std::tuple>;
+template <class T>
+inline constexpr bool is_list = is_one_of<T, std::vector> || is_std_array<T> || std::is_array_v<T>;
+template <class T>
+inline constexpr bool is_address =
+    std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T> || is_one_of<T, std::shared_ptr> ||
+    is_one_of<T, std::weak_ptr> || is_one_of<T, std::unique_ptr>;
+template <class T>
+inline constexpr bool is_borrowed = is_span<T> || is_one_of<T, std::basic_string_view> || is_one_of<T, lamina::view>;
+template <class T>
+concept declares_plain_key = requires { typename T::plain_key; } && std::is_void_v<typename T::plain_key>;
+template <class T>
+concept has_own_hash = requires(const T& key) { { key.hash() } -> std::convertible_to<std::size_t>; };
+template <class T>
+inline constexpr bool can_be_looked_through = std::is_aggregate_v<T> && !std::is_union_v<T> && !std::is_array_v<T>;
+
+// ---- what is wrong with a key ---------------------------------------------------------------------------------------
+
+inline constexpr std::string_view instead =
+    "keep a value or an id of it in the key, and hand addresses over when the result is used";
+
+template <class T>
+consteval text key_fault(const text& where);
+
+/// What is wrong with the parts of a list, optional, pair, tuple or aggregate.
+template <class Whole, class... Part>
+consteval text parts_fault(type_list<Part...>, std::string_view word) {
+  text found;
+  std::size_t number = 0;
+  const auto look = [&]<class P>() {
+    ++number;
+    if (!found.empty()) return;
+    text where;
+    where << word;
+    if (sizeof...(Part) > 1 || word == "member ") where << number << " of ";
+    where << "`" << type_name<Whole>() << "`";
+    found = key_fault<P>(where);
+  };
+  (look.template operator()<Part>(), ...);
+  return found;
+}
+
+template <class T>
+consteval text parts_of_aggregate_fault() {
+  constexpr std::string_view declare = "declare `using plain_key = void;` and `std::size_t hash() const`";
+  text t;
+  if constexpr (has_base<T>) {
+    t << "`" << type_name<T>() << "` derives from another class, so that a cache cannot look through it: hold that as "
+      << "a member, or " << declare;
+  } else if constexpr (member_count<T> > most_members || (member_count<T> == 0 && !std::is_empty_v<T>)) {
+    t << "a cache looks through classes of up to " << most_members << " members, and `" << type_name<T>()
+      << "` has more: " << declare;
+  } else {
+    t = parts_fault<T>(members_of<T>(), "member ");
+    if (t.empty() && !std::equality_comparable<T>)
+      t << "keys of a cache are compared: `" << type_name<T>() << "` has no `bool operator==(const " << type_name<T>()
+        << "&) const = default;`";
+  }
+  return t;
+}
+
+/// What is wrong with a type that a key is or holds; `where` says where it is.
+template <class Declared>
+consteval text key_fault(const text& where) {
+  using T = std::remove_cv_t<Declared>;
+  text t;
+  if constexpr (std::is_reference_v<T> || is_one_of<T, std::reference_wrapper>) {
+    t << "keys of a cache hold no reference: " << where << " is `" << type_name<T>() << "`; " << instead;
+  } else if constexpr (is_address<T>) {
+    t << "keys of a cache hold no pointer: " << where << " is `" << type_name<T>() << "`; " << instead;
+  } else if constexpr (is_borrowed<T>) {
+    t << "keys of a cache own what they hold: " << where << " is `" << type_name<T>()
+      << "`, which looks at memory of others; hold a std::string or std::vector";
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || is_owned_text<T>) {
+  } else if constexpr (std::is_array_v<T>) {
+    t = key_fault<std::remove_extent_t<T>>(where);
+  } else if constexpr (is_list<T> || is_one_of<T, std::optional>) {
+    t = parts_fault<T>(type_list<typename T::value_type>(), "the element of ");
+  } else if constexpr (is_pair_or_tuple<T>) {
+    t = []<template <class...> class Whole, class... Part>(std::type_identity<Whole<Part...>>) {
+      return parts_fault<T>(type_list<Part...>(), "part ");
+    }(std::type_identity<T>());
+  } else if constexpr (declares_plain_key<T>) {
+    if constexpr (!has_own_hash<T>)
+      t << "`" << type_name<T>() << "` declares `plain_key` and has no `std::size_t hash() const`";
+    else if constexpr (!std::equality_comparable<T>)
+      t << "keys of a cache are compared: `" << type_name<T>() << "` has no operator==";
+  } else if constexpr (can_be_looked_through<T>) {
+    t = parts_of_aggregate_fault<T>();
+  } else {
+    t << "a cache cannot look into " << where << ", `" << type_name<T>()
+      << "`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it";
+    if constexpr (!has_own_hash<T>) t << ", and `std::size_t hash() const`";
+  }
+  return t;
+}
+
+template <class Key>
+struct key_check {
+  static consteval text message() {
+    text t = key_fault<Key>(text("the key"));
+    if (t.empty() && !std::is_copy_constructible_v<Key>)
+      t << "a cache copies its keys: `" << type_name<Key>() << "` cannot be copied";
+    return t;
+  }
+};
+
+// ---- hashes ---------------------------------------------------------------------------------------------------------
+
+constexpr std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 32;
+}
+
+template <class T>
+constexpr std::uint64_t hash_of(const T& k) {
+  constexpr std::uint64_t start = 0x2545f4914f6cdd1du;
+  const auto all = [](const auto&... part) {
+    std::uint64_t h = start;
+    ((h = mixed(h, hash_of(part))), ...);
+    return h;
+  };
+  if constexpr (has_own_hash<T>) {
+    return static_cast<std::uint64_t>(k.hash());
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return mixed(start, k == T(0) ? 0 : std::bit_cast<std::uint64_t>(static_cast<double>(k)));   // 0 == -0
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    return mixed(start, static_cast<std::uint64_t>(k));
+  } else if constexpr (is_owned_text<T>) {
+    return mixed(start, std::hash<T>()(k));
+  } else if constexpr (is_list<T>) {
+    std::uint64_t h = start;
+    for (const auto& element : k) h = mixed(h, hash_of(element));
+    if constexpr (is_one_of<T, std::vector>) h = mixed(h, k.size());
+    return h;
+  } else if constexpr (is_one_of<T, std::optional>) {
+    return k ? mixed(start, hash_of(*k)) : start;
+  } else if constexpr (is_pair_or_tuple<T>) {
+    return std::apply(all, k);
+  } else {
+    return with_members(k, [&](auto, const auto&... member) { return all(member...); });
+  }
+}
+
+}  // namespace detail
+
+/// A type whose values a cache may be asked by: compared by ==, hashed, and free of addresses.
+///
+/// - Arithmetic types (a NaN equals nothing, so it is never found), enumerations and std::string, and std::vector,
+///   arrays, std::optional, std::pair and std::tuple of keys: the hash is made.
+/// - Aggregates of up to 16 such members without a base, arrays among them, with `operator==`: looked through, and the
+///   hash is made unless there is a member `hash()`.
+/// - Any other class says that it holds no address by `using plain_key = void;`, and has `std::size_t hash() const` and
+///   ==.
+///
+/// Pointers, references, spans, views and string views are refused wherever they are found, in words.
+export template <class Key>
+concept CacheKey = accepted<worded<detail::key_check<Key>>()>;
+
+/// The hash that caches use; equal keys have equal hashes.
+export template <CacheKey Key>
+constexpr std::size_t key_hash(const Key& key) {
+  return static_cast<std::size_t>(detail::hash_of(key));
+}
+
+}  // namespace lamina

@@ -1,0 +1,149 @@
+// A cache for one thread that forgets what was used least recently, and the words that all caches share.
+export module lamina:cache.lru;
+import :cache.key;
+import :core;
+import lamina.std;
+
+namespace lamina {
+
+/// What a cache has done since it was made. `entries` and `bytes` are what it holds now; `builds` counts calls of
+/// builders.
+export struct cache_statistics {
+  std::size_t hits = 0, misses = 0, evictions = 0, builds = 0;
+  std::size_t entries = 0, bytes = 0;
+  bool operator==(const cache_statistics&) const = default;
+};
+
+/// The number of entries that a setting asks for: a whole number, where a negative one means 0, which turns the cache
+/// off. Errors: value_error if the text is no whole number.
+export std::size_t cache_capacity(std::string_view setting);
+/// The same of a number.
+export constexpr std::size_t cache_capacity(std::int64_t setting) {
+  return setting < 0 ? 0 : static_cast<std::size_t>(setting);
+}
+
+namespace detail {
+
+/// Entries by key, in an order from the newest to the oldest. Addresses of entries stay.
+template <class Key, class Content>
+class ordered_entries {
+ public:
+  struct entry {
+    Content content;
+    entry* newer = nullptr;
+    entry* older = nullptr;
+    const Key* key = nullptr;
+  };
+  struct hasher {
+    std::size_t operator()(const Key& key) const { return key_hash(key); }
+  };
+  using map = std::unordered_map<Key, entry, hasher>;
+  /// An entry that was taken out, with its key.
+  using taken = typename map::node_type;
+
+  ordered_entries() = default;
+  ordered_entries(const ordered_entries&) = delete;
+  ordered_entries& operator=(const ordered_entries&) = delete;
+
+  std::size_t size() const { return map_.size(); }
+  entry* find(const Key& key) {
+    const auto at = map_.find(key);
+    return at == map_.end() ? nullptr : &at->second;
+  }
+  /// Adds what is not there yet as the newest.
+  entry& add(const Key& key, Content content) {
+    const auto at = map_.try_emplace(key, entry{std::move(content)}).first;
+    at->second.key = &at->first;
+    push(at->second);
+    return at->second;
+  }
+  void make_newest(entry& e) {
+    if (newest_ == &e) return;
+    unlink(e);
+    push(e);
+  }
+  entry* oldest() { return oldest_; }
+  taken take(entry& e) {
+    unlink(e);
+    return map_.extract(map_.find(*e.key));
+  }
+  void clear() {
+    map_.clear();
+    newest_ = oldest_ = nullptr;
+  }
+
+ private:
+  void push(entry& e) {
+    e.newer = nullptr;
+    e.older = newest_;
+    (newest_ ? newest_->newer : oldest_) = &e;
+    newest_ = &e;
+  }
+  void unlink(entry& e) {
+    (e.newer ? e.newer->older : newest_) = e.older;
+    (e.older ? e.older->newer : oldest_) = e.newer;
+  }
+  map map_;
+  entry* newest_ = nullptr;
+  entry* oldest_ = nullptr;
+};
+
+}  // namespace detail
+
+/// Keeps the `capacity` values that were put or got last. For one thread; many use `shared_cache`.
+export template <CacheKey Key, std::copyable Value>
+class lru_cache {
+ public:
+  explicit lru_cache(std::size_t capacity) : capacity_(capacity) {}
+
+  /// Keeps a value as the newest: in place of the one with this key, else of the oldest one where the cache is full.
+  /// With capacity 0 it does nothing.
+  void put(const Key& key, Value value) {
+    if (capacity_ == 0) return;
+    if (auto* known = entries_.find(key)) {
+      known->content = std::move(value);
+      entries_.make_newest(*known);
+      return;
+    }
+    if (entries_.size() == capacity_) evict(1);
+    entries_.add(key, std::move(value));
+  }
+
+  /// A copy of the value of a key, which becomes the newest; nothing if it is not there.
+  std::optional<Value> get(const Key& key) {
+    auto* known = entries_.find(key);
+    if (!known) {
+      ++counts_.misses;
+      return std::nullopt;
+    }
+    ++counts_.hits;
+    entries_.make_newest(*known);
+    return known->content;
+  }
+
+  /// Forgets the n oldest, or all where there are fewer; says how many.
+  std::size_t evict(std::size_t n) {
+    std::size_t gone = 0;
+    for (; gone < n && entries_.oldest(); ++gone) entries_.take(*entries_.oldest());
+    counts_.evictions += gone;
+    return gone;
+  }
+
+  /// Forgets everything; the counts stay.
+  void clear() { entries_.clear(); }
+  std::size_t size() const { return entries_.size(); }
+  std::size_t capacity() const { return capacity_; }
+  /// Hits and misses of `get`, evictions, entries.
+  cache_statistics statistics() const {
+    cache_statistics s = counts_;
+    s.entries = entries_.size();
+    return s;
+  }
+
+ private:
+  detail::ordered_entries<Key, Value> entries_;
+  std::size_t capacity_;
+  cache_statistics counts_;
+};
+
+}  // namespace lamina
