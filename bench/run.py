@@ -88,6 +88,7 @@ def problems():
         7: lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else []),
         10: steady.streams,
         11: lenet.run,
+        16: steady.plan_cache,
         17: sizes.compile_time,
         18: steady.samples,
         20: steady.overheads,

@@ -1,5 +1,5 @@
-"""Problems of one program for all instruction sets: streams, loose samples, overheads of small calls, what a run does
-besides computing, what MetaNN was measured with, and what folding gains."""
+"""Problems of one program for all instruction sets: streams, the plan cache, loose samples, overheads of small
+calls, what a run does besides computing, what MetaNN was measured with, and what folding gains."""
 
 
 def program(run, name):
@@ -32,3 +32,7 @@ def metann(run):
 
 def folding(run):
     return program(run, "bench_folding")
+
+
+def plan_cache(run):
+    return program(run, "bench_plan_cache")

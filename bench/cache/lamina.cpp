@@ -1,0 +1,88 @@
+// Our side of the plan cache.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "plan_cache.h"
+
+import lamina;
+
+namespace {
+
+using namespace lamina;
+
+struct request {
+  program_id program;
+  shape extents;
+  isa set{};
+  bool operator==(const request&) const = default;
+};
+using shared_plan = std::shared_ptr<const plan>;
+
+program brighten() {
+  program p;
+  const value x = p.input("x", {dtype::float32, {1, 3, "H", "W"}});
+  p.output("y", relu(x + 1.0f));
+  return p;
+}
+
+struct filled_cache {
+  program source = brighten();
+  std::vector<request> requests;
+  shared_cache<request, shared_plan> plans;
+
+  filled_cache() {
+    for (int i = 0; i < bench::plan_cache::shapes; ++i) {
+      requests.push_back({source.id(), {1, 3, 80 + i / 20, 80 + i % 20}, target_isa()});
+      find(requests.back(), [](const shared_plan&) {});
+    }
+  }
+  template <class Use>
+  void find(const request& r, Use use) {
+    plans.visit(r, [&] { return build(r); }, use);
+  }
+  shared_plan build(const request& r) const {
+    const shape extents[] = {r.extents};
+    return make_plan(source, extents, r.set);
+  }
+};
+filled_cache& cache() {
+  static filled_cache c;
+  return c;
+}
+
+void used(const plan& p) { __asm__ volatile("" ::"r"(&p) : "memory"); }
+
+void visit(long count, std::size_t step) {
+  filled_cache& c = cache();
+  std::size_t at = 0;
+  for (long i = 0; i < count; ++i, at = at + step < c.requests.size() ? at + step : 0)
+    c.find(c.requests[at], [](const shared_plan& p) { used(*p); });
+}
+void copy(long count, std::size_t step) {
+  filled_cache& c = cache();
+  std::size_t at = 0;
+  for (long i = 0; i < count; ++i, at = at + step < c.requests.size() ? at + step : 0)
+    used(*c.plans.get_or_create(c.requests[at], [&] { return c.build(c.requests[at]); }).value);
+}
+
+}  // namespace
+
+namespace bench::plan_cache {
+
+void visit_all(long count) { visit(count, 1); }
+void copy_all(long count) { copy(count, 1); }
+void visit_one(long count) { visit(count, 0); }
+void copy_one(long count) { copy(count, 0); }
+
+bool answers_are_right() {
+  filled_cache& c = cache();
+  bool right = true;
+  for (const request& r : c.requests)
+    c.find(r, [&](const shared_plan& p) { right = right && p->output_types()[0].dims == r.extents; });
+  const cache_statistics s = c.plans.statistics();
+  return right && s.builds == shapes && s.entries == shapes && s.evictions == 0;
+}
+
+}  // namespace bench::plan_cache
