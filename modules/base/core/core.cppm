@@ -215,6 +215,40 @@ struct view {
   constexpr view subview(std::size_t from, std::size_t n) const { return {first + from, n}; }
 };
 
+// ---- names that are not there ---------------------------------------------------------------------------------------
+
+/// How many letters are to be changed, added or left out to make one word of another.
+constexpr std::size_t letters_apart(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row;
+  for (std::size_t j = 0; j <= b.size(); ++j) row.push_back(j);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t corner = row[0];   // of the row before
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = corner + (a[i] != b[j]);
+      corner = row[j + 1];
+      row[j + 1] = std::min(changed, std::min(corner, row[j]) + 1);
+    }
+  }
+  return row[b.size()];
+}
+/// Says which names there are, each once, and which of them may have been meant by one that is not there.
+constexpr void list_for(text& t, std::string_view meant, view<const std::string_view> there) {
+  std::string_view nearest;
+  std::size_t apart = meant.size() / 2 + 1, listed = 0;   // a name that shares less than half was not meant
+  t << (there.empty() ? "; there are none" : "; there are");
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (std::find(there.begin(), there.begin() + i, there[i]) != there.begin() + i) continue;
+    if (const std::size_t n = letters_apart(meant, there[i]); n < apart) {
+      apart = n;
+      nearest = there[i];
+    }
+    if (listed++ < 12) t << (listed > 1 ? ", `" : " `") << there[i] << "`";
+  }
+  if (listed > 12) t << ", ... (" << listed << ")";
+  if (!nearest.empty()) t << "; did you mean `" << nearest << "`?";
+}
+
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
 /// Base of every error that lamina reports at run time.
@@ -304,15 +338,18 @@ struct dict {
   constexpr dict(E... e) : entries{{std::move(e)}...} {}
   template <fixed_string Key>
   static constexpr bool contains = ((Key.view() == E::name.view()) || ...);
+  // An argument of its own: Clang says the sentence a step earlier, which for a const dict would come late.
+  template <fixed_string Key>
+  static constexpr auto misfit = worded<unknown_key<Key, E::name...>>();
 
-  template <fixed_string Key>
-    requires accepted<worded<unknown_key<Key, E::name...>>()>
+  template <fixed_string Key, fixed_string Misfit = misfit<Key>>
+    requires accepted<Misfit>
   constexpr const auto& operator[](key_type<Key>) const { return entries.template get<place<Key>()>().value; }
-  template <fixed_string Key>
-    requires accepted<worded<unknown_key<Key, E::name...>>()>
+  template <fixed_string Key, fixed_string Misfit = misfit<Key>>
+    requires accepted<Misfit>
   constexpr auto& operator[](key_type<Key>) { return entries.template get<place<Key>()>().value; }
-  template <fixed_string Key>
-    requires accepted<worded<unknown_key<Key, E::name...>>()>
+  template <fixed_string Key, fixed_string Misfit = misfit<Key>>
+    requires accepted<Misfit>
   constexpr const auto& get() const { return entries.template get<place<Key>()>().value; }
   /// The dict with one entry more, or with this one in place of that of its name, which may be of another type:
   /// `d.with(key<"rhs"> = b)`.

@@ -8,6 +8,18 @@ namespace lamina {
 
 // ---- structure of layers --------------------------------------------------------------------------------------------
 
+// `forward` is a template of its scope and values, so it cannot be called to see whether it is there: a class that
+// inherits the name twice cannot name it either.
+struct names_forward {
+  int forward;
+};
+template <class L>
+struct names_forward_twice : L, names_forward {};
+template <class L>
+concept HasForward = std::is_class_v<L> && !__is_final(L) && !requires { &names_forward_twice<L>::forward; };
+template <class L>
+concept HasForwardPorts = requires { L::has_forward_ports; };
+
 /// Whether layers with weights add a bias; false takes it away where the layer itself would have one.
 export struct bias {
   bool value = true;
@@ -20,8 +32,18 @@ struct activation_policy {
   using kind = activation_kind;
   L value;
 };
+template <class L>
+struct activation_check {
+  static consteval text message() {
+    text t;
+    if (!HasForward<L> && !HasForwardPorts<L>)
+      t << "activation is given `" << type_name<L>() << "`, which is no layer: a layer is a class with a member `forward`";
+    return t;
+  }
+};
 /// The layer that a perceptron puts behind its product, or the step of a recurrent layer: `activation(nn::tanh{})`.
 export template <class L>
+  requires accepted<worded<activation_check<L>>()>
 consteval activation_policy<L> activation(L layer) {
   return {layer};
 }

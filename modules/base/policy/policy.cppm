@@ -63,7 +63,7 @@ struct kind_of<P> {
 consteval text misfit_of_name(std::string_view name) {
   text t;
   if (name.empty())
-    t << "a sublayer's name is empty";
+    t << "the name of a sublayer is empty";
   else if (name.size() > label::limit)
     t << "the sublayer name `" << name << "` has " << name.size() << " characters; the limit is " << label::limit;
   else if (name.find('.') != std::string_view::npos)

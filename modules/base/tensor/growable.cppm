@@ -12,6 +12,16 @@ namespace detail {
 [[noreturn]] void item_misfit(const shape& wanted, const shape& given);
 [[noreturn]] void no_such_item(std::int64_t i, std::int64_t count);
 [[noreturn]] void no_items();
+template <class T, int Rank, class Given, int GivenRank>
+struct item_check {
+  static consteval text message() {
+    text t;
+    if (!std::same_as<T, Given> || Rank != GivenRank)
+      t << "growable: its items are " << dtype_of<T> << " of rank " << Rank << ", and this one is " << dtype_of<Given>
+        << " of rank " << GivenRank;
+    return t;
+  }
+};
 }
 
 /// Items of rank `Rank`, seen as one operand of rank `Rank` + 1: extent 0 is their number. They lie packed, so an operation
@@ -48,17 +58,19 @@ class growable {
   }
 
   /// Adds an item at the end. Errors: shape_error naming both shapes.
-  template <class Extents>
-    requires(Extents::rank == Rank)
-  void push(const tensor<T, Extents>& item) {
+  template <class U, class Extents>
+    requires accepted<worded<detail::item_check<T, Rank, U, Extents::rank>>()>
+  void push(const tensor<U, Extents>& item) {
     if (item.shape() != item_shape()) detail::item_misfit(item_shape(), item.shape());
     const tensor<T, Extents> kept = item;             // it may be one of these
     T* to = room_for(size() + 1) + size() * step();
     if (step()) std::memcpy(static_cast<void*>(to), kept.data().data(), static_cast<std::size_t>(step()) * sizeof(T));
     ++shape_[0].code;
   }
-  void push(T number) requires(Rank == 0) {
-    *(room_for(size() + 1) + size()) = number;
+  template <std::convertible_to<T> Number>
+    requires(Rank == 0)
+  void push(const Number& number) {
+    *(room_for(size() + 1) + size()) = static_cast<T>(number);
     ++shape_[0].code;
   }
   /// Makes room for this many items in all, so that they are added without another allocation.

@@ -128,8 +128,17 @@ auto evaluate(const E& e, context& where = default_context()) {
   detail::run_expressions(where, out, detail::as_operand(e));
   return r;
 }
-export template <Evaluable E1, Evaluable E2, Evaluable... E>
-  requires(sizeof...(E) <= 4)
+template <std::size_t Count>
+struct evaluate_check {
+  static consteval text message() {
+    text t;
+    if (Count > 6) t << "evaluate: " << Count << " expressions are given, and at most 6 are computed together";
+    return t;
+  }
+};
+// The misfit is an argument of its own: Clang says it a step earlier.
+export template <Evaluable E1, Evaluable E2, Evaluable... E, fixed_string Misfit = worded<evaluate_check<sizeof...(E) + 2>>()>
+  requires accepted<Misfit>
 auto evaluate(const E1& e1, const E2& e2, const E&... e) {
   void* out[2 + sizeof...(E)];
   std::size_t n = 0;

@@ -54,6 +54,20 @@ void visit_variables(const E& e, F&& f) {
 shape extents_behind(std::vector<const dynamic_node*> nodes, std::string_view name, const tensor_type& wanted);
 }  // namespace detail
 
+namespace detail {
+template <class T, int Rank, class E>
+struct dynamic_check {
+  static consteval text message() {
+    text t;
+    if constexpr (std::same_as<typename E::world, lazy>)
+      if (!std::same_as<typename E::element_type, T> || pattern_of<E>.rank != Rank)
+        t << "dynamic: it holds " << dtype_of<T> << " of rank " << Rank << ", and is given "
+          << tensor_type{dtype_of<typename E::element_type>, pattern_of<E>};
+    return t;
+  }
+};
+}  // namespace detail
+
 /// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
 /// common subexpressions and fusion work. Errors: state_error when an empty one is used.
 export template <Element T, int Rank>
@@ -65,8 +79,9 @@ class dynamic {
   static constexpr lamina::shape pattern = tensor_of_rank<T, Rank>::pattern;
 
   dynamic() = default;
-  template <Symbolic E>
-    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy> && std::same_as<typename E::element_type, T> && pattern_of<E>.rank == Rank)
+  // The misfit is an argument of its own: Clang says it a step earlier, behind the constructors that copy and move.
+  template <Symbolic E, fixed_string Misfit = worded<detail::dynamic_check<T, Rank, E>>()>
+    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy>) && accepted<Misfit>
   dynamic(E e) : node_(std::make_shared<holder<detail::operand_of<E>>>(detail::operand_of<E>(std::move(e)))) {}
   dynamic(const dynamic&) = default;
   dynamic(dynamic&&) noexcept = default;

@@ -56,7 +56,7 @@ export struct attention {
     s[last] = v[last];
     if (in.size() > 3) {
       if (in[3].element != dtype::boolean && in[3].element != in[0].element) {
-        out.refuse(in[3].element, "a mask of bool or of the queries' element type", "bool");
+        out.refuse(in[3].element, "a mask of bool or of the element type of the queries", "bool");
         return;
       }
       shape score = q, both;
@@ -129,12 +129,13 @@ export struct rope {
 ///          Memory: a packed copy of one head's keys and 64 rows of scores for each thread; the gradient holds all scores.
 /// Errors:  shape_error where depths, numbers of keys, heads or the mask do not fit.
 /// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
-export template <Symbolic Q, Symbolic K, Symbolic V>
-  requires accepted<worded<applying<op::attention, Q, K, V>>()>
-constexpr auto attention(const Q& q, const K& k, const V& v, attention_attributes a = {}) { return apply<op::attention>(a, q, k, v); }
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic M>
   requires accepted<worded<applying<op::attention, Q, K, V, M>>()>
 constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {}) { return apply<op::attention>(a, q, k, v, mask); }
+// The type of the attributes is deduced, so that a mask that does not fit is not first told that it is no attributes.
+export template <Symbolic Q, Symbolic K, Symbolic V, std::same_as<attention_attributes> A = attention_attributes>
+  requires accepted<worded<applying<op::attention, Q, K, V>>()>
+constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}) { return apply<op::attention>(a, q, k, v); }
 
 /// Rotates pairs of the last axis by angles position * base^(-2 i / D).
 /// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.

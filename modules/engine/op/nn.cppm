@@ -180,11 +180,12 @@ export struct conv_transpose2d {
     if (w[1] == dim(0) || w[2] == dim(0) || w[3] == dim(0)) { out.why << "the kernel has no extent"; return; }
     const auto size = [&](dim n, dim kernel, std::int64_t stride, std::int64_t padding, std::int64_t more, std::int64_t dilation) {
       if (!n.is_number() || !kernel.is_number() || n.code > most || kernel.code > most) return dim(dyn);
-      return dim((n.code - 1) * stride - 2 * padding + dilation * (kernel.code - 1) + more + 1);
+      const std::int64_t left = (n.code - 1) * stride - 2 * padding + dilation * (kernel.code - 1) + more + 1;
+      return dim(std::max<std::int64_t>(left, 0));   // below 0 it would be a name
     };
     const dim h = size(x[2], w[2], a.stride.h, a.padding.h, a.output_padding.h, a.dilation.h);
     const dim wide = size(x[3], w[3], a.stride.w, a.padding.w, a.output_padding.w, a.dilation.w);
-    if (x[2] == dim(0) || x[3] == dim(0) || (h.is_number() && h.code < 1) || (wide.is_number() && wide.code < 1)) { out.why << "nothing is left inside the padding"; return; }
+    if (x[2] == dim(0) || x[3] == dim(0) || h == dim(0) || wide == dim(0)) { out.why << "nothing is left inside the padding"; return; }
     const shape s{x[0], w[1].is_number() ? dim(w.at(1) * a.groups) : dim(dyn), h, wide};
     std::int64_t elements = 1;
     for (int i = 0; i < 4; ++i)

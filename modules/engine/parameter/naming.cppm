@@ -20,6 +20,9 @@ export class name_map {
   name_map& add(std::string_view beginning, std::string_view to);
   std::string operator()(std::string_view name) const;
   bool empty() const { return entries_.empty(); }
+  /// That each beginning under `root` (all where it is empty) is one of these names. Errors: value_error naming the first
+  /// that is not, those that are there, and the nearest.
+  void check(std::string_view root, view<const std::string> names) const;
 
  private:
   std::vector<std::pair<std::string, std::string>> entries_;
@@ -71,6 +74,9 @@ export class initialisers {
     return *this;
   }
   const name_map& names() const { return names_; }
+  /// That what is said of parameters under `layer.` is said of some of these, the full names of the layer's parameters.
+  /// Errors: value_error naming what is not there, what is, and the nearest.
+  void check(std::string_view layer, view<const std::string> names) const;
 
   /// The parameter of a full name: from the buffer if it is there, else with given values, else filled; then it is in
   /// the buffer too. `name` is mapped first. Errors: shape_error, type_error naming the parameter where a value does

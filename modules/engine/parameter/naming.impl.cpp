@@ -24,15 +24,34 @@ name_map& name_map::add(std::string_view beginning, std::string_view to) {
   return *this;
 }
 
+namespace {
+/// Whether a beginning is that of a name, or all of it.
+bool begins(std::string_view name, std::string_view beginning) {
+  if (!name.starts_with(beginning)) return false;
+  auto parts = [](char c) { return c == '.' || c == '/'; };
+  return name.size() == beginning.size() || parts(name[beginning.size()]) || parts(beginning.back());
+}
+[[noreturn]] void refuse(text t, std::string_view meant, view<const std::string> names) {
+  std::vector<std::string_view> there(names.begin(), names.end());
+  list_for(t, meant, there);
+  detail::raise(error_kind::value, t);
+}
+}  // namespace
+
 std::string name_map::operator()(std::string_view name) const {
   const std::pair<std::string, std::string>* best = nullptr;
-  for (const auto& e : entries_) {
-    if (!name.starts_with(e.first) || (best && best->first.size() > e.first.size())) continue;
-    const bool ends = name.size() == e.first.size() || name[e.first.size()] == '.' || name[e.first.size()] == '/' ||
-                      e.first.back() == '.' || e.first.back() == '/';
-    if (ends) best = &e;
-  }
+  for (const auto& e : entries_)
+    if (begins(name, e.first) && !(best && best->first.size() > e.first.size())) best = &e;
   return best ? best->second + std::string(name.substr(best->first.size())) : std::string(name);
+}
+
+void name_map::check(std::string_view root, view<const std::string> names) const {
+  for (const auto& e : entries_) {
+    if (!root.empty() && !begins(e.first, root)) continue;
+    if (std::any_of(names.begin(), names.end(), [&](const std::string& n) { return begins(n, e.first); })) continue;
+    text t;
+    refuse(t << "name map: `" << e.first << "` begins no name of a parameter", e.first, names);
+  }
 }
 
 // ---- named weights --------------------------------------------------------------------------------------------------
@@ -87,6 +106,18 @@ initialisers& initialisers::fill(std::string name, const initialiser& how) {
 initialisers& initialisers::set(std::string name, const any_tensor& v) {
   added(std::move(name)).given = v.copy();
   return *this;
+}
+
+void initialisers::check(std::string_view layer, view<const std::string> names) const {
+  if (layer.empty()) return;   // its parameters cannot be told from those of others
+  names_.check(layer, names);
+  std::vector<std::string> mapped;
+  for (const auto& n : names) mapped.push_back(names_(n));
+  for (const auto& e : exceptions_) {
+    if (!begins(e.name, layer) || std::find(mapped.begin(), mapped.end(), e.name) != mapped.end()) continue;
+    text t;
+    refuse(t << "initialisers: layer `" << layer << "` has no parameter `" << e.name << "`", e.name, mapped);
+  }
 }
 
 std::shared_ptr<parameter> initialisers::make(std::string_view name, const tensor_type& type, const initialiser& how,

@@ -11,18 +11,6 @@ namespace lamina {
 
 // ---- the concept ----------------------------------------------------------------------------------------------------
 
-// `forward` is a template of its scope and values, so it cannot be called to see whether it is there: a class that
-// inherits the name twice cannot name it either.
-struct names_forward {
-  int forward;
-};
-template <class L>
-struct names_forward_twice : L, names_forward {};
-template <class L>
-concept HasForward = std::is_class_v<L> && !__is_final(L) && !requires { &names_forward_twice<L>::forward; };
-template <class L>
-concept HasForwardPorts = requires { L::has_forward_ports; };
-
 /// A layer: a class that can be copied, with `forward(scope, inputs...)`, or a topology. Optional members, with their
 /// defaults: `kind()` (the type's name), `inputs()` and `outputs()` (one port: `input`, `output`), `check(types, why)`.
 export template <class L>

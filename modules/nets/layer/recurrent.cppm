@@ -277,7 +277,7 @@ struct recurrent {
       std::size_t r = 0;
       while (r < results.size() && !(results[r] == label(name.view().substr(before.size())))) ++r;
       if (r == results.size())
-        why << "the step's input `" << names[i] << "` has no output `" << name.view().substr(before.size())
+        why << "input `" << names[i] << "` of the step has no output `" << name.view().substr(before.size())
             << "` that it could be";
       places[i] = {role::carry, carries++, r, 0};
     }
@@ -285,7 +285,7 @@ struct recurrent {
       std::size_t i = 0;
       while (i < names.size() && !(names[i] == q.port)) ++i;
       if (i == names.size()) {
-        why << "there is no port `" << q.port << "` to walk along; the step's inputs are";
+        why << "there is no port `" << q.port << "` to walk along; the inputs of the step are";
         list_names(why, names);
       } else if (places[i].kind == role::carry)
         why << "`" << q.port << "` is what a turn leaves to the next, not a sequence";

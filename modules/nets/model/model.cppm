@@ -66,6 +66,7 @@ export struct trace_walk {
   trace_walk* outer = nullptr;
   std::vector<std::pair<value, value>> captured{};
   trace_listener* listener = nullptr;
+  std::vector<std::string> met{};                         // states that were asked for, where names stand for others
 };
 
 /// The scope in which layers run over values of a program: parameters are states found by their path.
@@ -142,6 +143,7 @@ export class trace_scope {
   std::string full(std::string_view name) const;
   value leaf(const std::string& path, const tensor_type& type, const initialiser& how, state_role role, bool trainable) const;
   bool is_trainable(std::string_view name) const;
+  std::string renamed(const std::string& path) const;
   std::string where(std::string_view kind) const;
   trace_walk turn_walk(program& body) const;
   static std::vector<value> turn_inputs(program& body, view<const value> outer, bool sliced);

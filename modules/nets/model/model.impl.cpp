@@ -59,6 +59,10 @@ value trace_scope::leaf(const std::string& path, const tensor_type& type, const 
   walk_->leaves->all.push_back({path, type, how, role, trainable, walk_->into.input(path, type)});
   return walk_->leaves->all.back().at;
 }
+std::string trace_scope::renamed(const std::string& path) const {
+  walk_->met.push_back(path);
+  return (*walk_->names)(path);
+}
 bool trace_scope::is_trainable(std::string_view name) const {
   auto names = path_;
   names.push_back(label(name));
@@ -107,7 +111,7 @@ value trace_scope::parameter(std::string_view name, const shape& dims, const ini
   auto path = full(name);
   tensor_type type{walk_->element, dims};
   if (walk_->leaves) return leaf(path, type, how, state_role::parameter, is_trainable(name));
-  if (walk_->names) path = (*walk_->names)(path);
+  if (walk_->names) path = renamed(path);
   if (!walk_->store.find(path)) walk_->store.make(path, type, how, walk_->seed, state_role::parameter, is_trainable(name));
   return walk_->into.state(path, type);
 }
@@ -116,7 +120,7 @@ value trace_scope::state(std::string_view name, const shape& dims, double initia
   auto path = full(name);
   tensor_type type{walk_->element, dims};
   if (walk_->leaves) return leaf(path, type, initialiser::constant(initial), state_role::statistic, false);
-  if (walk_->names) path = (*walk_->names)(path);
+  if (walk_->names) path = renamed(path);
   if (!walk_->store.find(path)) walk_->store.make(path, type, initialiser::constant(initial), walk_->seed, state_role::statistic, false);
   return walk_->into.state(path, type);
 }
@@ -146,6 +150,7 @@ std::vector<value> trace(const model_definition& d, program& into, parameter_sto
   std::vector<value> out(d.outputs.size());
   d.trace(scope, inputs, view<value>(out));
   into.path.clear();
+  if (walk.names) walk.names->check({}, walk.met);
   if (walk.random) {
     // The generator moves on by one step a run.
     any_tensor one(tensor_type{dtype::int64, shape{2}});

@@ -35,6 +35,10 @@ void layer_states::raise(error_kind kind, const text& why) const {
 }
 
 void layer_states::init(const initialisers& how, load_buffer* buffer) {
+  std::vector<std::string> names;
+  for (const auto& s : all_)
+    if (s.role != state_role::generator) names.push_back(full(s));
+  how.check(layer_, names);
   std::vector<std::shared_ptr<parameter>> made;  // all or none
   load_buffer known = buffer ? *buffer : load_buffer();
   for (const auto& s : all_)

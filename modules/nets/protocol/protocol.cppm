@@ -116,6 +116,9 @@ struct typed_run {
     text why;
     std::array<tensor_type, output_ports_of<L>> types{};
     run_types<L, P>(Training, in, view<tensor_type>(types), why);
+    check_policy_names<P>(why, [&](text& w, bool training, state_listener* to) {
+      run_types<L, P>(training, in, view<tensor_type>(types), w, to);
+    });
     return why;
   }
   static constexpr auto out = [] {

@@ -19,8 +19,10 @@ namespace lamina {
 
 // ---- the scope of compile-time checks -------------------------------------------------------------------------------
 
-/// Is told of each state that a layer asks for: the path of the layer, the name, and what it is.
+/// Is told of each state that a layer asks for: the path of the layer, the name, and what it is; and of each layer that
+/// runs.
 export struct state_listener {
+  constexpr virtual void entered(view<const label> /*path*/) {}
   constexpr virtual void met(view<const label> path, std::string_view name, const tensor_type& type,
                              const initialiser& how, state_role role) = 0;
 
@@ -134,6 +136,7 @@ export class type_scope {
   }
   template <Layer L>
   constexpr bool enter(const L& layer, view<const traced> in) const {
+    if (walk_->listener) with_path([&](view<const label> path) { walk_->listener->entered(path); });
     auto ports = detail::layer_inputs(layer);
     if (in.size() != ports.size()) {
       *walk_->why << "it is called with " << in.size() << (in.size() == 1 ? " input" : " inputs") << " but has "
@@ -316,13 +319,131 @@ struct type_run {
   }
 };
 
+// ---- names in policies ----------------------------------------------------------------------------------------------
+
+constexpr void refuse_sublayer(text& why, std::string_view path, std::string_view name, view<const label> there) {
+  why << "the policies speak of sublayer `" << path << name << "`, which does not exist; ";
+  why << (there.empty() ? "there are no sublayers" : "the sublayers are:");
+  for (std::size_t i = 0; i < there.size() && i < 12; ++i) why << (i ? ", `" : " `") << path << there[i] << "`";
+  if (there.size() > 12) why << ", ... (" << there.size() << ")";
+}
+// A set of policies against the names of a topology, and so on inwards. What a layer made by code names inside itself is
+// found when it runs, below.
+template <class T, class Set>
+constexpr void check_sub_policies(const T& t, Set, std::string_view path, text& why) {
+  Set::each_sub([&](std::string_view name, auto inner) {
+    if (!why.empty()) return;
+    bool found = false;
+    t.layers.each([&](auto i, const auto& l) {
+      if (!(t.names[i] == label(name))) return;
+      found = true;
+      text below(path);
+      below << name << ".";
+      if constexpr (requires { l.layers; }) check_sub_policies(l, inner, below.view(), why);
+    });
+    if (!found) refuse_sublayer(why, path, name, view<const label>(t.names.data(), t.names.size()));
+  });
+}
+/// That every `sub<"name">` of a set of policies names a sublayer.
+export template <const auto& Topology, class Policies>
+struct sub_policies_check {
+  static consteval text message() {
+    text why;
+    if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>)
+      check_sub_policies(Topology, Policies{}, {}, why);
+    return why;
+  }
+};
+
+// The layers and parameters that a walk meets. A path is the names of layers, a dot after each.
+struct walk_record final : state_listener {
+  struct met_parameter {
+    text path, name;
+  };
+  std::vector<text> layers;
+  std::vector<met_parameter> parameters;
+  static constexpr text spelled(view<const label> path) {
+    text t;
+    for (const auto& p : path) t << p << ".";
+    return t;
+  }
+  constexpr void entered(view<const label> path) override { layers.push_back(spelled(path)); }
+  constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initialiser&,
+                     state_role role) override {
+    if (role == state_role::parameter) parameters.push_back({spelled(path), text(name)});
+  }
+};
+template <class P>
+consteval bool names_something() {
+  bool any = false;
+  P::each_sub([&](std::string_view, auto) { any = true; });
+  P::each_at(view<const label>(), [&](const auto& p) {
+    if constexpr (requires { p.is_initialiser; }) any = any || !p.parameter.empty();
+  });
+  return any;
+}
+constexpr void check_initialised(const walk_record& met, std::string_view path, std::string_view name, text& why) {
+  std::vector<std::string_view> there;
+  for (const auto& p : met.parameters)
+    if (p.path.view().starts_with(path)) there.push_back(p.name.view());
+  if (std::find(there.begin(), there.end(), name) != there.end()) return;
+  why << "policy `initialise` speaks of parameter `" << name << "`, which no layer";
+  if (!path.empty()) why << " of `" << path.substr(0, path.size() - 1) << "`";
+  list_for(why << " has", name, there);
+}
+constexpr void check_entered(const walk_record& met, std::string_view path, std::string_view name, text& why) {
+  std::vector<label> there;
+  for (const auto& l : met.layers) {
+    if (!l.view().starts_with(path)) continue;
+    const auto rest = l.view().substr(path.size());
+    if (rest.empty()) continue;
+    const label next(rest.substr(0, rest.find('.')));
+    if (next == label(name)) return;
+    if (std::find(there.begin(), there.end(), next) == there.end()) there.push_back(next);
+  }
+  refuse_sublayer(why, path, name, there);
+}
+// A set of policies against what a walk met, and so on inwards.
+template <class Set>
+constexpr void check_met(const walk_record& met, Set, std::string_view path, text& why) {
+  Set::each_at(view<const label>(), [&](const auto& p) {
+    if constexpr (requires { p.is_initialiser; })
+      if (why.empty() && !p.parameter.empty()) check_initialised(met, path, p.parameter, why);
+  });
+  Set::each_sub([&](std::string_view name, auto inner) {
+    if (why.empty()) check_entered(met, path, name, why);
+    text below(path);
+    below << name << ".";
+    if (why.empty()) check_met(met, inner, below.view(), why);
+  });
+}
+/// That a set of policies speaks of sublayers and parameters that are there; `run(why, training, listener)` walks through
+/// the layers, which may name other ones in training.
+template <class P, class Run>
+constexpr void check_policy_names(text& why, Run run) {
+  if constexpr (names_something<P>()) {
+    if (!why.empty()) return;
+    walk_record met;
+    text inferring, training;
+    run(inferring, false, &met);
+    run(training, true, &met);
+    check_met(met, P{}, {}, why);
+  }
+}
+
+// ---- checks of shapes -----------------------------------------------------------------------------------------------
+
 /// The shapes through a whole topology with parameters of the given type, steered by policies: the layers run over types
 /// alone, for inference.
 export template <const auto& Topology, dtype Type, class P, class... In>
 struct steered_shape_check {
   static consteval text message() {
     text why;
-    if constexpr (ValidTopology<Topology>) type_run<Topology, Type, P, In...>::run(why);
+    if constexpr (ValidTopology<Topology>) {
+      using run = type_run<Topology, Type, P, In...>;
+      run::run(why);
+      check_policy_names<P>(why, [](text& w, bool training, state_listener* to) { run::run(w, training, to); });
+    }
     return why;
   }
 };
@@ -355,38 +476,5 @@ inline constexpr auto output_types_of = typed_outputs_of<Topology, dtype::float3
 /// The type of a topology's first output.
 export template <const auto& Topology, class... In>
 inline constexpr tensor_type output_type_of = output_types_of<Topology, In...>[0];
-
-// ---- policies of sublayers ------------------------------------------------------------------------------------------
-
-// A set of policies against the names of a topology, and so on inwards; what a layer made by code names inside itself
-// is not known from outside.
-template <class T, class Set>
-constexpr void check_sub_policies(const T& t, Set, std::string_view path, text& why) {
-  Set::each_sub([&](std::string_view name, auto inner) {
-    if (!why.empty()) return;
-    bool found = false;
-    t.layers.each([&](auto i, const auto& l) {
-      if (!(t.names[i] == label(name))) return;
-      found = true;
-      text below(path);
-      below << name << ".";
-      if constexpr (requires { l.layers; }) check_sub_policies(l, inner, below.view(), why);
-    });
-    if (found) return;
-    why << "the policies speak of sublayer `" << path << name << "`, which does not exist; the sublayers are:";
-    for (std::size_t i = 0; i < t.names.size() && i < 12; ++i) why << (i ? ", `" : " `") << path << t.names[i] << "`";
-    if (t.names.size() > 12) why << ", ... (" << t.names.size() << ")";
-  });
-}
-/// That every `sub<"name">` of a set of policies names a sublayer.
-export template <const auto& Topology, class Policies>
-struct sub_policies_check {
-  static consteval text message() {
-    text why;
-    if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>)
-      check_sub_policies(Topology, Policies{}, {}, why);
-    return why;
-  }
-};
 
 }  // namespace lamina
