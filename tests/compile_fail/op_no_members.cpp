@@ -1,4 +1,4 @@
-// expect: the operation again_op lacks in its attributes `static constexpr void members(auto& a, auto&& f)`
+// expect: the operation again_op lacks in its attributes `static constexpr void members(auto& a, auto&& f)`, which calls f(\"name\", a.name), or `==`
 #include <string_view>
 import lamina;
 using namespace lamina;

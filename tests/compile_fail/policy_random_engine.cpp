@@ -1,4 +1,4 @@
-// expect: random engine `mt19937` does not exist; the only one is `philox`
+// expect: random engine `mt19937` does not exist; the only one is `philox`, whose bits do not depend on the number of threads
 import lamina;
 using namespace lamina;
 #ifdef BAD

@@ -1,4 +1,4 @@
-// expect: input `previous_state` has no output `state` that it could be
+// expect: input `previous_state` of the step has no output `state` that it could be
 import lamina;
 
 using namespace lamina;

@@ -1,4 +1,4 @@
-// expect: there is no port `inptu` to walk along
+// expect: there is no port `inptu` to walk along; the inputs of the step are `input`, `previous_output`
 import lamina;
 
 using namespace lamina;

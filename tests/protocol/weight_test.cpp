@@ -251,6 +251,37 @@ BOOST_AUTO_TEST_CASE(a_model_ties_parameters_too) {
   close(numbers(m(x)), numbers(wanted), 1e-12);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_said_of_no_parameter_is_an_error) {
+  fc_layer layer("fc");
+  load_buffer buffer;
+  initialisers how(1);
+  how.fill("fc.wieght", initialiser::constant(1)).fill("other.weight", initialiser::constant(1));
+  BOOST_TEST(message_of([&] { init(layer, how, &buffer); }) ==
+             "initialisers: layer `fc` has no parameter `fc.wieght`; there are `fc.weight`, `fc.bias`; did you mean `fc.weight`?");
+  BOOST_TEST(buffer.size() == 0u);
+  BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
+  BOOST_TEST(message_of([&] { init(layer, initialisers(1).set("fc.x", any_tensor(vector<double>(2)))); }) ==
+             "initialisers: layer `fc` has no parameter `fc.x`; there are `fc.weight`, `fc.bias`");
+  BOOST_TEST(message_of([&] { init(layer, initialisers(1).tie("fc.bais", "fc.bias")); }) ==
+             "name map: `fc.bais` begins no name of a parameter; there are `fc.weight`, `fc.bias`; did you mean `fc.bias`?");
+  // What is tied is called by the name that it stands for.
+  initialisers tied(1);
+  tied.tie("fc", "shared").fill("fc.bias", initialiser::constant(1));
+  BOOST_TEST(message_of([&] { init(layer, tied); }) ==
+             "initialisers: layer `fc` has no parameter `fc.bias`; there are `shared.weight`, `shared.bias`");
+  init(layer, initialisers(1).fill("fc.bias", initialiser::constant(1)).fill("fc2.bias", initialiser::constant(1)).tie("gc", "fc"));
+  close(numbers(layer.parameter("bias")), {1, 1});
+}
+
+BOOST_AUTO_TEST_CASE(a_model_ties_no_names_that_are_not_there) {
+  static constexpr auto net = sequential(sublayer<"first">(nn::linear{3, 3}), sublayer<"second">(nn::linear{3, 3}));
+  name_map tie;
+  tie.add("secnd", "first");
+  using tied = model<net, input<"N", 3>, policies<element<double>>>;
+  BOOST_TEST(message_of([&] { tied m({.seed = 1, .tie = tie}); }) ==
+             "name map: `secnd` begins no name of a parameter; there are `first.weight`, `first.bias`, `second.weight`, `second.bias`");
+}
+
 BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
   train_layer<constant_layer<deep>, fc_inputs, acting> layer("deep"), again("deep");
   init(layer, initialisers(5));

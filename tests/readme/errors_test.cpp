@@ -21,12 +21,13 @@ std::string read(const std::filesystem::path& file) {
 
 // What the tests expect, one expectation a line: strings, of which adjacent ones are one, and lines `// expect:`.
 void add_expectations(std::string_view source, std::string& all) {
-  constexpr std::string_view expect = "// expect: ";
+  constexpr std::string_view marks[] = {"// expect: ", "// expect below: "};
   bool joined = false;    // nothing but space since the last string
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source.substr(i, 2) == "//") {
       auto end = std::min(source.find('\n', i), source.size());
-      if (source.substr(i, expect.size()) == expect) all.append("\n").append(source.substr(i, end - i).substr(expect.size()));
+      for (auto mark : marks)
+        if (source.substr(i, mark.size()) == mark) all.append("\n").append(source.substr(i, end - i).substr(mark.size()));
       i = end;
     } else if (source[i] == '\'' && i + 2 < source.size()) {
       i += source[i + 1] == '\\' ? 3 : source[i + 2] == '\'' ? 2 : 0;    // a character; a lone mark parts digits
@@ -105,8 +106,8 @@ BOOST_AUTO_TEST_CASE(what_is_found_in_a_document) {
 
 BOOST_AUTO_TEST_CASE(what_is_found_in_a_test) {
   std::string all;
-  add_expectations("// expect: one\n// two \"three\"\nf(\"fo\\\"ur\" // not this\n  \" and five\", '\"', \"six\");", all);
-  BOOST_TEST(all == "\none\nfo\"ur and five\nsix");
+  add_expectations("// expect: one\n// expect below: more\n// two \"three\"\nf(\"fo\\\"ur\" // not this\n  \" and five\", '\"', \"six\");", all);
+  BOOST_TEST(all == "\none\nmore\nfo\"ur and five\nsix");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

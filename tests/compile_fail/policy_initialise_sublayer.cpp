@@ -1,0 +1,12 @@
+// expect: policy `initialise` speaks of parameter `gain`, which no layer of `body.fc` has; there are `weight`, `bias`
+import lamina;
+using namespace lamina;
+
+constexpr auto net = sequential(sublayer<"norm">(nn::layer_norm{.features = {4}}),
+                                sublayer<"body">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{4, 3}))));
+#ifdef BAD
+using said = policies<sub<"body">(sub<"fc">(initialise<"gain">(initialiser::constant(1))))>;
+#else
+using said = policies<initialise<"weight">(initialiser::constant(0)), sub<"body">(initialise<"bias">(initialiser::constant(1)))>;
+#endif
+train_layer<constant_layer<net>, inputs<port<"input", matrix<float>>>, said> layer("net");
