@@ -1,4 +1,4 @@
-// expect: a reference model cannot hand out its parameters: it shares its weights with the others of its factory
+// expect: a reference model cannot hand out its parameters: it shares its weights with the others of its factory. Train, load or save a model, and hand its parameters to factory.update(...)
 import lamina;
 using namespace lamina;
 

@@ -18,7 +18,7 @@ using engine_test::message_of;
 
 namespace {
 
-using my_policies = policies<update(true), feedback(true), element<float>>;
+using my_policies = policies<update(true), feedback(true), element<float>, sub<"dot">(update(false))>;
 using add_layer = train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>, my_policies>;
 
 struct scaled_by {

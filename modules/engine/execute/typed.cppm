@@ -181,11 +181,13 @@ T item(const tensor<T, X>& t) {
 
 namespace detail {
 
+template <class X>
+inline constexpr bool is_tensor = false;
+template <Element T, class X>
+inline constexpr bool is_tensor<tensor<T, X>> = true;
 // What an expression is where its type says all but its tensors.
 template <class E>
-inline constexpr bool only_tensors = false;
-template <Element T, class X>
-inline constexpr bool only_tensors<tensor<T, X>> = true;
+inline constexpr bool only_tensors = is_tensor<E>;
 template <fixed_string Name, class Tensor>
 inline constexpr bool only_tensors<variable<Name, Tensor>> = only_tensors<Tensor>;
 template <class Op, class A, class... X>
@@ -290,11 +292,6 @@ class traces {
   evaluation_site site_;
   std::atomic<bool> foreign_{false};       // it makes tensors of its own
 };
-
-template <class X>
-inline constexpr bool is_tensor = false;
-template <Element T, class X>
-inline constexpr bool is_tensor<tensor<T, X>> = true;
 
 /// How a formula is called: with what its function takes, or with a tensor for the result behind that.
 template <class F, class... X>

@@ -323,7 +323,8 @@ struct type_run {
 
 constexpr void refuse_sublayer(text& why, std::string_view path, std::string_view name, view<const label> there) {
   why << "the policies speak of sublayer `" << path << name << "`, which does not exist; ";
-  why << (there.empty() ? "there are no sublayers" : "the sublayers are:");
+  if (there.empty()) why << "`" << path.substr(0, path.size() - 1) << "` has no sublayers";
+  else why << "the sublayers are:";
   for (std::size_t i = 0; i < there.size() && i < 12; ++i) why << (i ? ", `" : " `") << path << there[i] << "`";
   if (there.size() > 12) why << ", ... (" << there.size() << ")";
 }
@@ -386,6 +387,7 @@ constexpr void check_initialised(const walk_record& met, std::string_view path, 
   std::vector<std::string_view> there;
   for (const auto& p : met.parameters)
     if (p.path.view().starts_with(path)) there.push_back(p.name.view());
+  if (path.empty() && there.empty()) return;
   if (std::find(there.begin(), there.end(), name) != there.end()) return;
   why << "policy `initialise` speaks of parameter `" << name << "`, which no layer";
   if (!path.empty()) why << " of `" << path.substr(0, path.size() - 1) << "`";
@@ -401,9 +403,11 @@ constexpr void check_entered(const walk_record& met, std::string_view path, std:
     if (next == label(name)) return;
     if (std::find(there.begin(), there.end(), next) == there.end()) there.push_back(next);
   }
+  if (path.empty() && there.empty()) return;
   refuse_sublayer(why, path, name, there);
 }
-// A set of policies against what a walk met, and so on inwards.
+// A set of policies against what a walk met, and so on inwards. One set may serve several layers: one without any
+// parameters or sublayers passes over what is said of some.
 template <class Set>
 constexpr void check_met(const walk_record& met, Set, std::string_view path, text& why) {
   Set::each_at(view<const label>(), [&](const auto& p) {
