@@ -1,0 +1,121 @@
+#include "classifier.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+
+#include "metrics.h"
+import lamina;
+
+using namespace lamina;
+
+namespace {
+
+// The net of samples/fashion_mnist, and probabilities behind it: a layer without parameters changes no name in the file.
+constexpr auto lenet = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5},              nn::relu{}, nn::max_pool2d{.kernel = 2},
+    nn::flatten{}, nn::linear{.in = 400, .out = 120}, nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{},
+    nn::linear{.in = 84, .out = 10}, nn::softmax{});
+using image_input = input<"N", 1, image_side, image_side>;
+using factory_type = reference_factory<lenet, image_input>;
+using queue_type = batching_queue<factory_type::traits>;
+using sample = tensor<float, extents<1, image_side, image_side>>;
+
+// As samples/fashion_mnist trains.
+sample brightness(const image_bytes& image) {
+  sample x;
+  auto to = x.writable();
+  for (std::size_t i = 0; i < image_pixels; ++i) to[i] = static_cast<float>(image[i] / 255.0);
+  return x;
+}
+
+}  // namespace
+
+const std::array<const char*, class_count> class_names{"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                                       "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+
+struct classifier::implementation {
+  const classifier_options options;
+  factory_type factory;
+  queue_type queue;
+  std::mutex reloading;
+  std::atomic<std::int64_t> reloads{0}, failed_reloads{0};
+
+  explicit implementation(const classifier_options& o)
+      : options(o), factory(factory_type::from_file(o.weights, {.optimize = true})),
+        queue(factory, {.workers = o.workers, .batch = o.batch, .delay = o.delay, .capacity = o.capacity}) {}
+};
+
+classifier::classifier(const classifier_options& o) : impl_(std::make_unique<implementation>(o)) {}
+classifier::~classifier() = default;
+
+prediction classifier::classify(const image_bytes& image) {
+  try {
+    auto answer = impl_->queue.try_submit_within(impl_->options.patience, brightness(image));
+    if (!answer) return {.what = verdict::full};
+    const auto y = answer->get();
+    prediction p{.what = verdict::classified};
+    std::copy(y.data().begin(), y.data().end(), p.probabilities.begin());
+    p.label = static_cast<std::size_t>(std::max_element(p.probabilities.begin(), p.probabilities.end()) - p.probabilities.begin());
+    return p;
+  } catch (const deadline_error&) {
+    return {.what = verdict::late};
+  } catch (const stopped_error&) {
+    return {.what = verdict::stopping};
+  } catch (const std::exception& e) {
+    return {.what = verdict::failed, .reason = e.what()};
+  }
+}
+
+bool classifier::reload(std::string& said) {
+  std::lock_guard lock(impl_->reloading);
+  try {
+    impl_->factory.update_from_file(impl_->options.weights);
+    said = impl_->options.weights;
+    ++impl_->reloads;
+    return true;
+  } catch (const std::exception& e) {
+    said = e.what();
+    ++impl_->failed_reloads;
+    return false;
+  }
+}
+
+void classifier::stop() { impl_->queue.shutdown(); }
+
+std::string classifier::metrics() const {
+  const auto s = impl_->queue.statistics();
+  metrics_text m;
+  m.counter("lamina_requests_total", "Images by what became of them.",
+            {{"outcome=\"answered\"", s.answered}, {"outcome=\"failed\"", s.failed}, {"outcome=\"expired\"", s.expired},
+             {"outcome=\"stopped\"", s.stopped}, {"outcome=\"refused\"", s.refused}});
+  m.gauge("lamina_requests_waiting", "Images that wait for a batch.", s.waiting);
+  m.gauge("lamina_requests_running", "Images in a batch that is computed.", s.running);
+  const auto& bounds = latency_histogram::bounds;
+  m.histogram("lamina_request_seconds", "From the arrival of an image to its answer.", {bounds.begin(), bounds.end()},
+              {s.latency.counts.begin(), s.latency.counts.end()}, s.latency.sum);
+  std::vector<double> sizes;
+  std::vector<std::int64_t> counts;
+  double images = 0;
+  std::size_t n = 1;
+  for (std::size_t most = 1; n < s.batch_sizes.size(); most *= 2) {
+    counts.push_back(0);
+    sizes.push_back(static_cast<double>(most));
+    for (; n <= most && n < s.batch_sizes.size(); ++n) {
+      counts.back() += s.batch_sizes[n];
+      images += static_cast<double>(n) * static_cast<double>(s.batch_sizes[n]);
+    }
+  }
+  counts.push_back(0);
+  m.histogram("lamina_batch_images", "Images of a batch.", sizes, counts, images);
+  m.counter("lamina_reloads_total", "Readings of the file of weights while serving.",
+            {{"result=\"good\"", impl_->reloads}, {"result=\"refused\"", impl_->failed_reloads}});
+  m.gauge("lamina_weights_bytes", "Weights that all workers share.", static_cast<std::int64_t>(impl_->factory.shared_bytes()));
+  m.gauge("lamina_memory_bytes", "Memory that lamina has handed out.", memory::counters().current);
+  m.gauge("lamina_memory_cached_bytes", "Memory that lamina keeps for later.", memory::counters().cached);
+  return m.text();
+}
+
+void write_untrained(const std::string& path, std::int64_t seed) { save(model<lenet, image_input>({.seed = seed}), path); }

@@ -1,0 +1,159 @@
+#include "http.h"
+
+#include <httplib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "metrics.h"
+#include "page.h"
+#include "picture.h"
+
+namespace {
+
+using json = nlohmann::json;
+using namespace std::chrono_literals;
+
+// Threads for connections, which knows how many of them wait for a thread.
+class connection_pool final : public httplib::TaskQueue {
+ public:
+  connection_pool(std::size_t threads, std::atomic<int>& waiting) : pool_(threads), waiting_(waiting) {}
+  // Gives what the pool gives: some versions of the library say whether there was room.
+  auto enqueue(std::function<void()> connection) -> decltype(std::declval<httplib::TaskQueue&>().enqueue({})) override {
+    ++waiting_;
+    return pool_.enqueue([this, connection = std::move(connection)] {
+      --waiting_;
+      connection();
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  httplib::ThreadPool pool_;
+  std::atomic<int>& waiting_;
+};
+
+// Ends in two steps: connections that are there are served until they have been answered.
+class stoppable_server : public httplib::Server {
+ public:
+  void refuse_connections() { ::shutdown(svr_sock_, SHUT_RDWR); }
+  void end_connections() { svr_sock_ = INVALID_SOCKET; }
+};
+
+void reply(httplib::Response& response, int status, const json& content) {
+  response.status = status;
+  response.set_content(content.dump() + '\n', "application/json");
+}
+void refuse(httplib::Response& response, int status, const std::string& why) { reply(response, status, {{"error", why}}); }
+
+const char* words_for(int status) {
+  switch (status) {
+    case 400: return "the request is no HTTP that this server reads";
+    case 404: return "no such page; there are POST /predict, GET /healthz, GET /metrics and GET /";
+    case 413: return "the body is too long";
+    case 414: return "the address is too long";
+    default: return "the request cannot be answered";
+  }
+}
+
+}  // namespace
+
+struct http_server::implementation {
+  classifier& net;
+  const http_options options;
+  stoppable_server server;
+  std::atomic<int> waiting{0};
+  std::atomic<long> answered{0};
+  std::atomic<bool> stopping{false};
+  mutable std::mutex mutex;
+  std::map<int, std::int64_t> by_status;
+
+  implementation(classifier& c, const http_options& o) : net(c), options(o) {}
+
+  void predict(const httplib::Request& request, httplib::Response& response) {
+    std::string type = request.get_header_value("Content-Type");
+    type.resize(std::min(type.find(';'), type.size()));
+    image_bytes image;
+    std::string why;
+    if (type == "image/png") {
+      if (!read_png(request.body, image, why)) return refuse(response, 400, why);
+    } else if (type == "application/octet-stream") {
+      if (request.body.size() != image_pixels)
+        return refuse(response, 400, "the body has " + std::to_string(request.body.size()) + " bytes, and 784 are expected, one a pixel");
+      std::copy(request.body.begin(), request.body.end(), image.begin());
+    } else {
+      return refuse(response, 415, "the content type is to be image/png or application/octet-stream" +
+                                       (type.empty() ? std::string(", and there is none") : ""));
+    }
+    const auto p = net.classify(image);
+    switch (p.what) {
+      case verdict::classified: return reply(response, 200, {{"class", class_names[p.label]}, {"label", p.label}, {"probabilities", p.probabilities}});
+      case verdict::full: response.set_header("Retry-After", "1"); return refuse(response, 503, "too many requests wait already");
+      case verdict::late: return refuse(response, 504, "the answer took too long");
+      case verdict::stopping: return refuse(response, 503, "the server is being stopped");
+      case verdict::failed: return refuse(response, 500, p.reason);
+    }
+  }
+
+  std::string metrics() const {
+    metrics_text m;
+    std::vector<std::pair<std::string, std::int64_t>> lines;
+    {
+      std::lock_guard lock(mutex);
+      for (auto [status, count] : by_status) lines.emplace_back("code=\"" + std::to_string(status) + '"', count);
+    }
+    m.counter("lamina_http_responses_total", "Responses by status.", lines);
+    return m.text() + net.metrics();
+  }
+
+  void set_up() {
+    server.new_task_queue = [this] { return new connection_pool(static_cast<std::size_t>(options.connections), waiting); };
+    server.set_payload_max_length(options.most_bytes);
+    server.set_keep_alive_max_count(1000000);
+    server.set_keep_alive_timeout(2);
+    server.set_read_timeout(5s);
+    server.set_write_timeout(5s);
+    server.set_tcp_nodelay(true);
+    server.set_socket_options([](auto) {});    // a second server on one port is an error
+    server.Post("/predict", [this](const httplib::Request& q, httplib::Response& r) { predict(q, r); });
+    server.Get("/predict", [](const httplib::Request&, httplib::Response& r) {
+      r.set_header("Allow", "POST");
+      refuse(r, 405, "an image is sent with POST");
+    });
+    server.Get("/healthz", [this](const httplib::Request&, httplib::Response& r) {
+      stopping ? refuse(r, 503, "the server is being stopped") : reply(r, 200, {{"status", "ok"}});
+    });
+    server.Get("/metrics", [this](const httplib::Request&, httplib::Response& r) { r.set_content(metrics(), "text/plain; version=0.0.4"); });
+    server.Get("/", [](const httplib::Request&, httplib::Response& r) { r.set_content(page, "text/html; charset=utf-8"); });
+    server.set_error_handler(httplib::Server::Handler([](const httplib::Request&, httplib::Response& r) {
+      if (r.body.empty()) refuse(r, r.status, words_for(r.status));
+    }));
+    server.set_logger([this](const httplib::Request&, const httplib::Response& r) {
+      ++answered;
+      std::lock_guard lock(mutex);
+      ++by_status[r.status];
+    });
+  }
+};
+
+http_server::http_server(classifier& net, const http_options& o) : impl_(std::make_unique<implementation>(net, o)) { impl_->set_up(); }
+http_server::~http_server() = default;
+int http_server::bind() {
+  auto& s = impl_->server;
+  const auto& o = impl_->options;
+  return o.port == 0 ? std::max(s.bind_to_any_port(o.host), 0) : s.bind_to_port(o.host, o.port) ? o.port : 0;
+}
+void http_server::serve() { impl_->server.listen_after_bind(); }
+void http_server::stop() {
+  impl_->stopping = true;
+  impl_->server.refuse_connections();
+  for (int i = 0; i < 200 && impl_->waiting > 0; ++i) std::this_thread::sleep_for(10ms);
+  impl_->server.end_connections();
+}
+long http_server::answered() const { return impl_->answered; }
