@@ -316,23 +316,24 @@ BOOST_AUTO_TEST_CASE(those_who_wait_get_an_empty_value_too) {
 }
 
 BOOST_AUTO_TEST_CASE(a_build_from_before_clear_is_not_kept) {
-  numbers c;
-  door started, finish;
-  int old_value = 0;
-  std::thread builder([&] {
-    old_value = c.get_or_create(1, [&] {
+  for (bool asked_meanwhile : {false, true}) {
+    numbers c;
+    door started, finish;
+    int old_value = 0;
+    const auto old_build = [&] {
       started.open();
       finish.wait();
       return 10;
-    }).value;
-  });
-  started.wait();
-  c.clear();
-  BOOST_CHECK(c.get_or_create(1, [] { return 20; }).value == 20);   // waits for nobody
-  finish.open();
-  builder.join();
-  BOOST_CHECK_EQUAL(old_value, 10);
-  BOOST_CHECK(c.get(1) == 20);
+    };
+    std::thread builder([&] { old_value = c.get_or_create(1, old_build).value; });
+    started.wait();
+    c.clear();
+    if (asked_meanwhile) BOOST_CHECK(c.get_or_create(1, [] { return 20; }).value == 20);   // waits for nobody
+    finish.open();
+    builder.join();
+    BOOST_CHECK_EQUAL(old_value, 10);
+    BOOST_CHECK(c.get(1) == (asked_meanwhile ? std::optional(20) : std::nullopt));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_builder_may_ask_for_other_keys) {
