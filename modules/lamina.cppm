@@ -12,6 +12,7 @@ export import :dtype;        // element types
 export import :tensor;       // tensors and data without storage
 export import :tensor.growable;
 export import :random;       // random numbers that depend on their position alone
+export import :random.sample;   // drawing by scores
 export import :io;           // safetensors, idx, files replaced as a whole or not at all
 export import :program;      // the graph of operations that every door leads to
 export import :emission;     // how an operation becomes kernel calls

@@ -1,0 +1,68 @@
+// Drawing one of many by scores, as a net that writes draws its next token.
+export module lamina:random.sample;
+import :core;
+import :dtype;
+import :random;
+import lamina.std;
+
+namespace lamina {
+
+/// How scores become chances: divided by the temperature, cut to the largest, softmax.
+export struct sampling {
+  double temperature = 1;     ///< 0: no chance, always the largest score
+  std::int64_t top_k = 0;     ///< only the k largest scores count; 0: all
+  double top_p = 1;           ///< of these only the fewest of the largest whose chances sum to p at least; 1: all
+};
+
+/// The site of streams that draw by scores.
+export inline constexpr std::int64_t sample_site = 0xfffffffe;
+
+namespace detail {
+template <class S>
+struct scores_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!requires(const S& s) { s.data(); s.size(); })
+      t << "a sampler draws by scores that lie in memory: a span, a vector, the data() of a tensor";
+    else {
+      using score = std::remove_cvref_t<decltype(*std::declval<const S&>().data())>;
+      if (std::same_as<score, float> || std::same_as<score, double>) return t;
+      t << "a sampler draws by scores of float32 or float64";
+      if constexpr (Element<score>) t << ", and is given " << dtype_of<score>;
+    }
+    return t;
+  }
+};
+}  // namespace detail
+
+/// Draws positions by their scores: `sampler draw({.temperature = 0.8, .top_k = 40, .top_p = 0.95}, {.seed = 7});
+/// std::int64_t token = draw(scores);`. What draw n gives depends on options, seed, n and scores alone.
+/// Of equal scores the first counts as the larger one. Memory is allocated where there are more scores than ever before.
+/// Numerics: chances are computed in float64; the C library's exponential may differ in its last bit between machines.
+/// Errors:  value_error for options outside their ranges.
+/// Source:  Fan, Lewis, Dauphin, "Hierarchical Neural Story Generation" (2018), arXiv:1805.04833, for top_k; Holtzman et al.,
+///          "The Curious Case of Neural Text Degeneration" (2019), arXiv:1904.09751, for top_p.
+export class sampler {
+ public:
+  explicit sampler(const sampling& how = {}, random_state random = {});
+  /// One draw. -infinity has no chance.
+  /// Errors: value_error where there are no scores, one is NaN or +infinity, or all are -infinity; nothing is drawn then.
+  template <class S>
+    requires accepted<worded<detail::scores_check<S>>()>
+  std::int64_t operator()(const S& scores) { return draw(scores.data(), scores.size()); }
+  /// Where its random numbers stand: `step` counts the draws.
+  random_state random() const { return random_; }
+  void random(random_state r) { random_ = r; }
+
+ private:
+  struct candidate { double score; std::int64_t at; };
+  std::int64_t draw(const float* scores, std::size_t count);
+  std::int64_t draw(const double* scores, std::size_t count);
+  template <class T>
+  std::int64_t draw_of(const T* scores, std::size_t count);
+  sampling how_;
+  random_state random_;
+  std::vector<candidate> left_;     // scores, then chances, of those that are not cut
+};
+
+}  // namespace lamina
