@@ -191,6 +191,44 @@ BOOST_AUTO_TEST_CASE(attention_is_safe_and_row_by_row) {
   for (std::size_t i = 0; i < 8; ++i) BOOST_TEST(all.values[77 * 8 + i] == one.values[i]);
 }
 
+// What is remembered and the block behind it are the keys of causal attention over both.
+BOOST_AUTO_TEST_CASE(attention_to_what_is_remembered) {
+  struct problem { std::int64_t batch, heads, groups, block, depth, width, seen, room; };
+  for (const auto& p : {problem{1, 1, 1, 1, 1, 1, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 1, 8, 5, 7, 9}, {1, 6, 2, 3, 16, 16, 40, 64}, {1, 3, 3, 5, 4, 7, 0, 6},
+                        {1, 8, 1, 20, 8, 8, 33, 50}, {1, 2, 2, 70, 32, 16, 10, 10}, {1, 4, 1, 1, 64, 64, 900, 1000}, {0, 2, 2, 4, 3, 3, 1, 2}, {1, 2, 2, 0, 3, 3, 1, 2}})
+    for (auto element : {dtype::float32, dtype::float64})
+      for (double scale : {0.0, 0.3}) {
+        const array q = random_array(element, {p.batch, p.heads, p.block, p.depth}, 1), k = random_array(element, {p.batch, p.groups, p.block, p.depth}, 2),
+                    v = random_array(element, {p.batch, p.groups, p.block, p.width}, 3), keys = random_array(element, {p.batch, p.groups, p.room, p.depth}, 4),
+                    values = random_array(element, {p.batch, p.groups, p.room, p.width}, 5), count = array_of(dtype::int64, {1}, {static_cast<double>(p.seen)});
+        auto r = results_of({q, k, v, keys, values, count}, [&](const auto& x) {
+          const auto behind = [&](const value& memory, const value& block) {
+            const value parts[] = {slice(memory, {.stop = p.seen, .axis = 2}), block};
+            return value(apply_all<op::concat>(axis_attributes{2}, view<const value>(parts, 2)));
+          };
+          return std::vector<value>{cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], {.scale = scale}),
+                                    attention(x[0], behind(x[3], x[1]), behind(x[4], x[2]), {.causal = true, .scale = scale})};
+        });
+        near("cached_attention", r[0], r[1]);
+      }
+}
+BOOST_AUTO_TEST_CASE(a_count_of_what_is_remembered_that_cannot_be) {
+  const array x = random_array(dtype::float32, {1, 2, 1, 4}, 1), memory = random_array(dtype::float32, {1, 2, 3, 4}, 2);
+  for (double count : {-1.0, 4.0})
+    BOOST_TEST(message_of([&] {
+      result_of({x, memory, array_of(dtype::int64, {1}, {count})}, [](const auto& v) { return value(cached_attention(v[0], v[0], v[0], v[1], v[1], v[2])); });
+    }) == "cached_attention: a count of earlier positions is outside 0..3 (1 of them)");
+}
+
+BOOST_AUTO_TEST_CASE(positions_along_an_axis) {
+  for (const auto& s : {shape{1}, shape{0}, shape{2, 3}, shape{4, 1, 70}, shape{0, 5}})
+    for (int axis = 0; axis < s.rank; ++axis) {
+      const array got = result_of({random_array(dtype::float32, s, 1)}, [&](const auto& v) { return value(positions(v[0], axis - (axis % 2) * s.rank)); });
+      BOOST_TEST(got.values.size() == at(s.at(axis)));
+      for (std::size_t i = 0; i < got.values.size(); ++i) BOOST_TEST(got.values[i] == static_cast<double>(i));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(rotary_positions) {
   for (auto element : {dtype::float32, dtype::float64})
     for (const auto& s : {shape{5, 4}, shape{2, 3, 2}, shape{2, 4, 6, 64}, shape{3, 0, 8}, shape{1, 1, 2}})
@@ -223,6 +261,10 @@ BOOST_AUTO_TEST_CASE(typed_values) {
   same(layer_norm(x, w, b), [](const auto& v) { return value(layer_norm(v[0], v[1], v[2])); });
   same(rms_norm(x, w, {.epsilon = 0.5}), [](const auto& v) { return value(rms_norm(v[0], v[1], {.epsilon = 0.5})); });
   same(attention(x, x, x, {.causal = true}), [](const auto& v) { return value(attention(v[0], v[0], v[0], {.causal = true})); });
+  same(cached_attention(x, x, x, x, x, vector<std::int64_t>{1}), [](const auto& v) {
+    return value(cached_attention(v[0], v[0], v[0], v[0], v[0], reshape(slice(v[3], {.stop = 1, .axis = 0}) - 2, shape{1})));
+  });
+  same(rope(x, lamina::positions<0>(x) + 3), [](const auto& v) { return value(rope(v[0], lamina::positions(v[0], 0) + 3)); });
   same(rope(x, positions), [](const auto& v) { return value(rope(v[0], v[3])); });
   tensor<float, extents<dyn, 4, 3>> maps(2, 4, 3);
   for (std::int64_t i = 0; i < 24; ++i) maps(i / 12, i / 3 % 4, i % 3) = static_cast<float>(i * i % 7);
@@ -243,6 +285,13 @@ BOOST_AUTO_TEST_CASE(misfits_in_words) {
        "attention: the heads of keys and values do not divide those of the queries: [3x2x4] [2x2x4] [2x2x4]");
   says([&] { attention(real({2, 4}), real({3, 4}), real({3, 4}), real({4, 3})); },
        "attention: the mask does not broadcast to the scores [2x3]: [2x4] [3x4] [3x4] [4x3]");
+  const auto count = p.input("count", {dtype::int64, {1}});
+  says([&] { cached_attention(real({2, 4}), real({1, 4}), real({1, 4}), real({9, 4}), real({9, 4}), count); },
+       "cached_attention: each query of the block has a key of its own: float32[2x4] float32[1x4] float32[1x4] float32[9x4] float32[9x4] int64[1]");
+  says([&] { cached_attention(real({2, 4}), real({2, 4}), real({2, 4}), real({9, 4}), real({8, 4}), count); },
+       "cached_attention: the memory must have the shape of keys and values but for the number of positions: "
+       "float32[2x4] float32[2x4] float32[2x4] float32[9x4] float32[8x4] int64[1]");
+  says([&] { positions(real({2, 4}), 2); }, "positions: axis 2 is outside the rank: [2x4]");
   says([&] { rope(real({2, 3}), p.input("p", {dtype::int64, {2}})); }, "rope: a depth of 3 is odd: float32[2x3] int64[2]");
 }
 

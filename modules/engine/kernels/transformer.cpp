@@ -7,6 +7,7 @@
 #pragma clang diagnostic ignored "-Wpsabi"
 
 #include "attention.h"
+#include "attention_cache.h"
 #include "normalise.h"
 
 namespace lamina::kernels {
@@ -25,6 +26,12 @@ void LAMINA_KERNEL(attention_f32)(const void* args, void* scratch) noexcept {
 void LAMINA_KERNEL(attention_f64)(const void* args, void* scratch) noexcept {
   attend::run<double>(*static_cast<const attention_args*>(args), static_cast<char*>(scratch));
 }
+void LAMINA_KERNEL(cached_attention_f32)(const void* args, void* scratch) noexcept {
+  attend::cached<float>(*static_cast<const cached_attention_args*>(args), static_cast<char*>(scratch));
+}
+void LAMINA_KERNEL(cached_attention_f64)(const void* args, void* scratch) noexcept {
+  attend::cached<double>(*static_cast<const cached_attention_args*>(args), static_cast<char*>(scratch));
+}
 void LAMINA_KERNEL(rotate_f32)(const void* args, void* scratch) noexcept {
   attend::rotate<float>(*static_cast<const rotate_args*>(args), static_cast<char*>(scratch));
 }
@@ -37,6 +44,13 @@ void LAMINA_KERNEL(causal)(const void* args, void*) noexcept {
   for (long i = 0; i < a.rows; ++i)
     LAMINA_SMALL for (long j = 0; j < a.columns; ++j) *out++ = j <= i + a.columns - a.rows ? 1 : 0;
 }
+void LAMINA_KERNEL(positions)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const positions_args*>(args);
+  LAMINA_SMALL for (long i = 0; i < a.count; ++i) a.out[i] = i;
+}
+std::size_t LAMINA_KERNEL(cached_attention_scratch_bytes)(const cached_attention_args* a, element e) noexcept {
+  return e == element::f32 ? attend::cached_scratch_bytes<float>(*a) : attend::cached_scratch_bytes<double>(*a);
+}
 std::size_t LAMINA_KERNEL(attention_scratch_bytes)(const attention_args* a, element e) noexcept {
   return e == element::f32 ? attend::scratch_bytes<float>(*a) : attend::scratch_bytes<double>(*a);
 }
@@ -48,9 +62,12 @@ std::size_t LAMINA_KERNEL(rotate_scratch_bytes)(const rotate_args* a) noexcept {
 extern constinit const transformer_functions LAMINA_KERNEL(transformer) = {
     {LAMINA_KERNEL(normalise_f32), LAMINA_KERNEL(normalise_f64)},
     {LAMINA_KERNEL(attention_f32), LAMINA_KERNEL(attention_f64)},
+    {LAMINA_KERNEL(cached_attention_f32), LAMINA_KERNEL(cached_attention_f64)},
     {LAMINA_KERNEL(rotate_f32), LAMINA_KERNEL(rotate_f64)},
     LAMINA_KERNEL(causal),
+    LAMINA_KERNEL(positions),
     LAMINA_KERNEL(attention_scratch_bytes),
+    LAMINA_KERNEL(cached_attention_scratch_bytes),
     LAMINA_KERNEL(rotate_scratch_bytes)};
 
 }  // extern "C"

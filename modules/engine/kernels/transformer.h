@@ -37,6 +37,26 @@ struct attention_args {
 };
 inline constexpr long attention_rows = 64;
 
+/// Attention of new queries to keys and values that are remembered, then to their own: the `groups` heads of one head of
+/// keys, q [groups * queries, depth], k [queries, depth], v [queries, width], of keys [capacity, depth] and values
+/// [capacity, width] the first *seen rows -> out [groups * queries, width].  Query i sees what is remembered and the new
+/// keys j <= i.  A count outside 0..capacity counts into *invalid, and nothing is written.
+struct cached_attention_args {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* keys;
+  const void* values;
+  const std::int64_t* seen;
+  void* out;
+  std::int64_t* invalid;
+  long groups, queries, capacity, depth, width;
+  double scale;
+  const gemm_functions* product;
+};
+/// Rows up to which scores are sums along rows of keys as they lie, which needs no packing.
+inline constexpr long few_queries = 4;
+
 /// Rotates pairs of the last axis by position * base^(-2 i / depth): x [outer, length, depth], depth even; the pair i is
 /// (i, i + depth / 2), or (2 i, 2 i + 1) where interleaved.  positions int64 [length], or [outer, length] by stride.
 struct rotate_args {
@@ -52,11 +72,17 @@ struct causal_args {
   void* out;
   long rows, columns;
 };
+/// out[i] = i.
+struct positions_args {
+  std::int64_t* out;
+  long count;
+};
 
 struct transformer_functions {
-  kernel normalise[2], attention[2], rotate[2];  // [f32, f64]
-  kernel causal;
+  kernel normalise[2], attention[2], cached_attention[2], rotate[2];  // [f32, f64]
+  kernel causal, positions;
   std::size_t (*attention_scratch_bytes)(const attention_args*, element) noexcept;
+  std::size_t (*cached_attention_scratch_bytes)(const cached_attention_args*, element) noexcept;
   std::size_t (*rotate_scratch_bytes)(const rotate_args*) noexcept;
 };
 extern "C" const transformer_functions lamina_transformer_sse2, lamina_transformer_avx2, lamina_transformer_avx512;

@@ -22,6 +22,12 @@ export struct attention_attributes {
   static constexpr void members(auto& a, auto&& f) { f("causal", a.causal), f("scale", a.scale); }
   bool operator==(const attention_attributes&) const = default;
 };
+/// `scale` 0: 1 / sqrt(depth).
+export struct cached_attention_attributes {
+  double scale = 0;
+  static constexpr void members(auto& a, auto&& f) { f("scale", a.scale); }
+  bool operator==(const cached_attention_attributes&) const = default;
+};
 /// `interleaved`: pairs are neighbours (2 i, 2 i + 1); else (i, i + depth / 2), as Llama's checkpoints have them.
 export struct rope_attributes {
   double base = 10000;
@@ -83,6 +89,57 @@ export struct attention {
     return part.code > 0 ? whole.code % part.code == 0 : whole.code == 0;
   }
 };
+/// Operands: q, k, v of a block; keys and values with room for earlier positions; how many of them there are, int64 [1].
+export struct cached_attention {
+  static constexpr std::string_view name = "cached_attention";
+  static constexpr int operands = 6;
+  static constexpr bool may_fail = true;
+  using attributes = cached_attention_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape &q = in[0].dims, &k = in[1].dims, &v = in[2].dims;
+    attention::infer({}, {in.first, 3}, out);
+    if (!out.why.empty()) return;
+    out.count = 0;
+    if (!detail::same_elements({in.first, 5}, out)) return;
+    if (in[5].element != dtype::int64) { out.refuse(in[5].element, "an int64 count of earlier positions", "std::int64_t"); return; }
+    if (!fits(shape{1}, in[5].dims)) { out.why << "the count of earlier positions is not [1]"; return; }
+    if (!may_equal(q[q.rank - 2], k[q.rank - 2])) { out.why << "each query of the block has a key of its own"; return; }
+    if (!same_but_room(k, in[3].dims) || !same_but_room(v, in[4].dims) || !may_equal(in[3].dims[q.rank - 2], in[4].dims[q.rank - 2])) {
+      out.why << "the memory must have the shape of keys and values but for the number of positions";
+      return;
+    }
+    shape s = q;
+    s[q.rank - 1] = v.back();
+    out.result(in[0].element, s);
+  }
+  static constexpr shape loose(view<const tensor_type> in) { return attention::loose(in); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    const shape &q = in[0].dims, &keys = in[3].dims;
+    return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(keys.at(q.rank - 2)) * static_cast<double>(q.back().code + in[2].dims.back().code);
+  }
+  static void emit(emission&);
+
+ private:
+  static constexpr bool same_but_room(const shape& block, const shape& memory) {
+    if (memory.rank != block.rank) return false;
+    for (int i = 0; i < block.rank; ++i)
+      if (i != block.rank - 2 && !may_equal(block[i], memory[i])) return false;
+    return true;
+  }
+};
+/// 0, 1, ... along an axis, of which only the extent is read.
+export struct positions {
+  static constexpr std::string_view name = "positions";
+  static constexpr int operands = 1;
+  static constexpr unsigned shape_only = 1;
+  using attributes = axis_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const int axis = detail::normal_axis(a.axis, in[0].dims.rank);
+    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    out.result(dtype::int64, shape{in[0].dims[axis]});
+  }
+  static void emit(emission&);
+};
 /// Which keys the queries of scores [..., queries, keys] see: bool [queries, keys]; only the shape is read.
 export struct causal_mask {
   static constexpr std::string_view name = "causal_mask";
@@ -136,6 +193,28 @@ constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, atte
 export template <Symbolic Q, Symbolic K, Symbolic V, std::same_as<attention_attributes> A = attention_attributes>
   requires accepted<worded<applying<op::attention, Q, K, V>>()>
 constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}) { return apply<op::attention>(a, q, k, v); }
+
+/// Causal attention of a block of positions to those remembered and to each other: one that sees what was remembered of
+/// earlier blocks, and of its own block what stands before it.
+/// Shapes:  q [..., H, B, D], k [..., G, B, D], v [..., G, B, E]; keys [..., G, room, D], values [..., G, room, E], of which
+///          the first `count` positions are read, count int64 [1] -> [..., H, B, E]; G divides H.
+/// Numerics: rows sum first over what is remembered, then over the block: other last bits than `attention` over the whole.
+/// Errors:  shape_error where shapes do not fit; value_error in a run with a count outside 0..room. It has no gradient.
+export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic Keys, Symbolic Values, Symbolic Count>
+  requires accepted<worded<applying<op::cached_attention, Q, K, V, Keys, Values, Count>>()>
+constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& keys, const Values& values, const Count& count,
+                                cached_attention_attributes a = {}) {
+  return apply<op::cached_attention>(a, q, k, v, keys, values, count);
+}
+
+/// The numbers 0, 1, ... of the positions along an axis of x, of which only the extent is read.
+/// Shapes: x [N, T, 8], axis 1 -> int64 [T].
+export template <Symbolic X>
+  requires accepted<worded<run_time_check<"positions<1>(x)", X>>()>
+constexpr auto positions(const X& x, std::int64_t axis) { return apply<op::positions>({axis}, x); }
+export template <int Axis, Symbolic X>
+  requires accepted<worded<applying_fixed<op::positions, axis_attributes{Axis}, X>>()>
+constexpr auto positions(const X& x) { return apply_fixed<op::positions, axis_attributes{Axis}>(x); }
 
 /// Rotates pairs of the last axis by angles position * base^(-2 i / D).
 /// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.

@@ -7,6 +7,7 @@ import :dtype;
 import :emission;
 import :op;
 import :op.attention;
+import :op.box;
 import :op.elementwise;
 import :op.linear;
 import :op.reduce;
@@ -153,6 +154,44 @@ void attention::gradient(gradient_call& c) {
   c(0, [&] { return back(scale(lamina::matmul(ds, k)), q, c(0)); });
   c(1, [&] { return back(lamina::matmul(ds, scaled, {.transpose_a = true}), k, c(1)); });
   if (added) c(3, [&] { return back(ds, mask, c(3)); });
+}
+
+void cached_attention::emit(emission& e) {
+  const shape &q = e.in_type(0).dims, &keys = e.in_type(3).dims, &v = e.in_type(2).dims;
+  const dtype element = e.in_type(0).element;
+  const auto size = static_cast<std::int64_t>(size_of(element));
+  const int rank = q.rank;
+  if (e.out_type(0).dims.size() == 0) return;
+
+  const std::int64_t heads = keys.size(0, rank - 2);
+  kernels::cached_attention_args a{};
+  a.groups = q.size(0, rank - 2) / heads;
+  a.queries = q.at(rank - 2);
+  a.capacity = keys.at(rank - 2);
+  a.depth = q.back().code;
+  a.width = v.back().code;
+  a.scale = scale_of({.scale = e.attributes<cached_attention_attributes>().scale}, a.depth);
+  a.product = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(element)];
+  const std::size_t scratch = functions(e).cached_attention_scratch_bytes(&a, static_cast<kernels::element>(element));
+  text wrong = detail::named(e);
+  wrong << ": a count of earlier positions is outside 0.." << a.capacity;
+  for (std::int64_t h = 0; h < heads; ++h)
+    e.step(functions(e).cached_attention[static_cast<int>(element)], a,
+           {{&a.q, e.in(0).at(h * a.groups * a.queries * a.depth * size)},
+            {&a.k, e.in(1).at(h * a.queries * a.depth * size)},
+            {&a.v, e.in(2).at(h * a.queries * a.width * size)},
+            {&a.keys, e.in(3).at(h * a.capacity * a.depth * size)},
+            {&a.values, e.in(4).at(h * a.capacity * a.width * size)},
+            {&a.seen, e.in(5)},
+            {&a.out, e.out(0).at(h * a.groups * a.queries * a.width * size)},
+            {&a.invalid, e.status(wrong.view())}},
+           scratch);
+}
+
+void positions::emit(emission& e) {
+  kernels::positions_args a{};
+  a.count = e.out_type(0).dims.at(0);
+  if (a.count > 0) e.step(functions(e).positions, a, {{&a.out, e.out(0)}});
 }
 
 void causal_mask::emit(emission& e) {

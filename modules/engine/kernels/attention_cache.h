@@ -1,0 +1,121 @@
+// Attention to what is remembered: scores against the keys of earlier positions and those of the block, softmax over both,
+// products with the values of both.  The cost follows the positions that were seen, not those there is room for.
+#pragma once
+#include "attention.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace attend {
+
+/// Elements between rows of scores.
+LAMINA_INLINE long score_row(const cached_attention_args& a) { return (a.capacity + a.queries + 15) / 16 * 16 + 16; }
+LAMINA_INLINE long piece_of(const cached_attention_args& a) {
+  const long rows = a.groups * a.queries;
+  return rows < attention_rows ? rows : attention_rows;
+}
+
+/// Rows of scores against `keys` rows of keys as they lie, or one row of scores as a column of sums along them.
+LAMINA_INLINE gemm_args cached_scores(const cached_attention_args& a, long rows, long keys) {
+  gemm_args p{};
+  const bool few = rows <= few_queries;
+  p.m = few ? keys : rows, p.n = few ? 1 : keys, p.k = a.depth;
+  p.a_row = a.depth, p.a_column = 1;
+  p.b_row = 1, p.b_column = a.depth;
+  p.c_row = few ? 1 : score_row(a);
+  p.batch = 1;
+  return p;
+}
+LAMINA_INLINE gemm_args cached_mixture(const cached_attention_args& a, long rows, long keys) {
+  gemm_args p{};
+  p.m = rows, p.n = a.width, p.k = keys;
+  p.a_row = score_row(a), p.a_column = 1;
+  p.b_row = a.width, p.b_column = 1;
+  p.c_row = a.width;
+  p.batch = 1;
+  return p;
+}
+
+template <class T>
+std::size_t cached_scratch_bytes(const cached_attention_args& a) {
+  const long whole = a.groups * a.queries, piece = piece_of(a), last = piece > 0 ? whole % piece : 0;
+  std::size_t product = 0;
+  const auto at_least = [&](gemm_args p) {
+    a.product->prepare(&p);
+    const std::size_t bytes = a.product->scratch_bytes(&p);
+    product = bytes > product ? bytes : product;
+  };
+  const long counts[] = {piece, last};
+  for (const long rows : counts) {
+    if (rows == 0) continue;
+    const long most = a.capacity > a.queries ? a.capacity : a.queries;
+    for (long keys = 1; keys <= most; ++keys) {
+      at_least(cached_scores(a, rows, keys));
+      at_least(cached_mixture(a, rows, keys));
+    }
+  }
+  return aligned(static_cast<std::size_t>(piece * score_row(a)) * sizeof(T)) +
+         aligned(static_cast<std::size_t>(piece * a.depth) * sizeof(T)) + aligned(product);
+}
+
+/// Scores of `rows` queries against `count` keys, to rows of scores from `to` on.
+template <class T>
+LAMINA_INLINE void score(const cached_attention_args& a, const T* query, long rows, const T* keys, long count, T* to,
+                         char* rest) {
+  if (count == 0) return;
+  gemm_args p = cached_scores(a, rows, count);
+  const kernel run = a.product->prepare(&p);
+  if (rows > few_queries) {
+    p.a = query, p.b = keys, p.c = to;
+    run(&p, rest);
+    return;
+  }
+  for (long r = 0; r < rows; ++r) {
+    p.a = keys, p.b = query + r * a.depth, p.c = to + r * score_row(a);
+    run(&p, rest);
+  }
+}
+/// out (+)= chances times `count` values.
+template <class T>
+LAMINA_INLINE void mix(const cached_attention_args& a, const T* chance, long rows, const T* values, long count, T* out,
+                       bool add, char* rest) {
+  if (count == 0) return;
+  gemm_args p = cached_mixture(a, rows, count);
+  p.accumulate = add ? 1 : 0;
+  const kernel run = a.product->prepare(&p);
+  p.a = chance, p.b = values, p.c = out;
+  run(&p, rest);
+}
+
+template <class T>
+LAMINA_APART void cached(const cached_attention_args& a, char* scratch) {
+  const long seen = *a.seen, row = score_row(a), whole = a.groups * a.queries, piece = piece_of(a);
+  if (seen < 0 || seen > a.capacity) {
+    ++*a.invalid;
+    return;
+  }
+  T* const scores = reinterpret_cast<T*>(scratch);
+  char* const behind = scratch + aligned(static_cast<std::size_t>(piece * row) * sizeof(T));
+  T* const query = reinterpret_cast<T*>(behind);
+  char* const rest = behind + aligned(static_cast<std::size_t>(piece * a.depth) * sizeof(T));
+  const T scale = static_cast<T>(a.scale);
+  for (long first = 0; first < whole; first += piece) {
+    const long rows = whole - first < piece ? whole - first : piece;
+    const T* from = static_cast<const T*>(a.q) + first * a.depth;
+    LAMINA_VECTORS for (long j = 0; j < rows * a.depth; ++j) query[j] = from[j] * scale;
+    score(a, query, rows, static_cast<const T*>(a.keys), seen, scores, rest);
+    score(a, query, rows, static_cast<const T*>(a.k), a.queries, scores + seen, rest);
+    for (long r = 0; r < rows; ++r) {
+      T* const s = scores + r * row;
+      const long n = seen + (first + r) % a.queries + 1;
+      soft::row(s, s, n, false);
+      LAMINA_SMALL for (long j = n; j < seen + a.queries; ++j) s[j] = 0;
+    }
+    T* const out = static_cast<T*>(a.out) + first * a.width;
+    mix(a, scores, rows, static_cast<const T*>(a.values), seen, out, false, rest);
+    mix(a, scores + seen, rows, static_cast<const T*>(a.v), a.queries, out, seen > 0, rest);
+  }
+}
+
+}  // namespace attend
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
