@@ -184,6 +184,8 @@ BOOST_AUTO_TEST_CASE(parameters_have_the_names_of_pytorch) {
                                       "norm3.bias", "norm3.weight", "self_attn.in_proj_bias", "self_attn.in_proj_weight", "self_attn.out_proj.bias", "self_attn.out_proj.weight"};
   BOOST_TEST(got == want, boost::test_tools::per_element());
   BOOST_TEST((names_of(nn::swiglu{4, 6}, one) == parameters{{"gate_proj.weight", {6, 4}}, {"up_proj.weight", {6, 4}}, {"down_proj.weight", {4, 6}}}));
+  BOOST_TEST((names_of(nn::grouped_query_attention{.features = 4, .heads = 2, .key_heads = 1}, one) ==
+              parameters{{"q_proj.weight", {4, 4}}, {"k_proj.weight", {2, 4}}, {"v_proj.weight", {2, 4}}, {"o_proj.weight", {4, 4}}}));
   BOOST_TEST((names_of(nn::self_attention{.features = 4, .heads = 2, .bias = false}, one) == parameters{{"in_proj_weight", {12, 4}}, {"out_proj.weight", {4, 4}}}));
 }
 
@@ -302,6 +304,9 @@ BOOST_AUTO_TEST_CASE(gradients_of_layers) {
   for (const auto& s : {shape{2, 4}, shape{1, 4}, shape{0, 4}, shape{2, 3, 4}, shape{1, 1, 4}}) checked("swiglu", numbered(nn::swiglu{4, 3}, {s}));
   for (const auto& s : {shape{1, 3, 4}, shape{2, 1, 4}, shape{1, 1, 4}, shape{2, 2, 4}, shape{0, 2, 4}})
     checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {s, {s[0], 2, 4}}));
+  for (const auto& s : {shape{1, 3, 8}, shape{2, 1, 8}, shape{1, 1, 8}, shape{2, 2, 8}, shape{0, 2, 8}})
+    checked("grouped-query attention", numbered(nn::grouped_query_attention{.features = 8, .heads = 4, .key_heads = 2, .base = 50}, {s}));
+  checked("attention of one head of keys to all", numbered(nn::grouped_query_attention{.features = 4, .heads = 2, .bias = true, .causal = false}, {{1, 3, 4}}));
   checked("group_norm", numbered(nn::group_norm{2, 4}, {{2, 4, 3}}));
   checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.features = 2, .affine = true}, {{2, 2, 3}}));
 }

@@ -116,6 +116,36 @@ export struct multi_head_attention {
   constexpr detail::heads_of parts() const { return {features, heads, bias, causal}; }
 };
 
+/// Attention of a sequence to itself, in which several heads of queries share a head of keys and values and positions are
+/// rotations of queries and keys: what Llama is made of. Parameters are named and laid out as its checkpoints have them.
+/// Shapes:  x [N, T, features] -> the same; q_proj.weight [heads depth, features], k_proj.weight and v_proj.weight
+///          [key_heads depth, features], o_proj.weight [features, heads depth]; depth is features / heads, and even.
+/// `base`: of the rotation's angles. `causal`: a position sees itself and those before it.
+/// Source:  Touvron et al., "Llama 2" (2023), arXiv:2307.09288; see also `attention` and `rope`.
+export struct grouped_query_attention {
+  std::int64_t features = 0, heads = 1, key_heads = 1;
+  double base = 10000;
+  bool bias = false, causal = true;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    detail::heads_of{features, heads, bias, causal}.check("grouped_query_attention", x, why);
+    if (!why.empty()) return;
+    if (key_heads < 1 || heads % key_heads) why << "grouped_query_attention: " << heads << " heads of queries do not share " << key_heads << " heads of keys";
+    else if (features / heads % 2) why << "grouped_query_attention: a depth of " << features / heads << " is odd, and positions rotate pairs";
+  }
+  constexpr auto forward(auto& s, const auto& x) const {
+    const std::int64_t depth = features / heads;
+    const auto project = [&](const char* name, std::int64_t count) {
+      auto y = s(name, linear{.in = features, .out = count * depth, .bias = bias}, x);
+      return lamina::permute(lamina::reshape(y, shape{x.shape()[0], x.shape()[1], count, depth}), axes(0, 2, 1, 3));
+    };
+    auto at = lamina::positions(x, 1);
+    auto q = lamina::rope(project("q_proj", heads), at, {.base = base}), k = lamina::rope(project("k_proj", key_heads), at, {.base = base});
+    auto y = lamina::permute(lamina::attention(q, k, project("v_proj", key_heads), {.causal = causal}), axes(0, 2, 1, 3));
+    return s("o_proj", linear{.in = features, .out = features, .bias = bias}, lamina::reshape(y, shape{y.shape()[0], y.shape()[1], features}));
+  }
+};
+
 /// down(silu(gate(x)) up(x)): parameters gate_proj.weight, up_proj.weight [hidden, features], down_proj.weight.
 /// Shapes:  x [..., features] -> the same.   Source: Shazeer, "GLU Variants Improve Transformer" (2020), arXiv:2002.05202.
 export struct swiglu {
