@@ -22,12 +22,13 @@ using namespace nets_test;
 
 namespace {
 
-// A net over sequences of 3 numbers, one sample at a time.
+// A net over sequences of 3 numbers or of tokens, one sample at a time.
 template <const auto& Net, class In>
 void makes_no_call(std::size_t width) {
   model<Net, In> net({.seed = 3});
-  auto s = stream(reference_factory<Net, In>(net).create());
-  std::vector<float> in(3, 0.5f), out(width);
+  auto s = stream(reference_factory<Net, In>(net).create(), {.positions = 10});
+  std::vector<std::conditional_t<In::has_element, typename In::element, float>> in(s.input_size(), {1});
+  std::vector<float> out(width);
   bool ran = true;
   auto run = [&] {
     for (int i = 0; i < 10; ++i) ran = s.step(in, out) && ran;
@@ -82,6 +83,27 @@ BOOST_AUTO_TEST_CASE(a_step_of_a_stream_of_causal_convolutions) {
                  nn::conv1d{.in_channels = 8, .out_channels = 8, .dilation = 2, .causal = true}, nn::pad{.before = 4},
                  nn::conv1d{.in_channels = 8, .out_channels = 4, .dilation = 2}, nn::permute{axes(2, 0, 1)}, nn::gru{4, 5}, nn::linear{5, 2});
   makes_no_call<tcn, input<1, 3, "T">>(2);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_of_a_decoder) {
+  static constexpr auto decoder =
+      sequential(nn::embedding{9, 16}, nn::residual{sequential(nn::rms_norm{{16}}, nn::grouped_query_attention{.features = 16, .heads = 4, .key_heads = 2})},
+                 nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.features = 16, .hidden = 24})}, nn::linear{16, 9});
+  makes_no_call<decoder, port_input<"input", std::int64_t, 1, "T">>(9);
+}
+
+BOOST_AUTO_TEST_CASE(a_draw_by_scores) {
+  std::vector<float> scores(300);
+  for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = static_cast<float>(i * 37 % 23) / 5;
+  sampler draw({.temperature = 0.8, .top_k = 40, .top_p = 0.95});
+  std::int64_t sum = 0;
+  auto run = [&] {
+    for (int i = 0; i < 10; ++i) sum += draw(scores);
+  };
+  run();
+  BOOST_TEST((steady_state::count(run) == steady_state::counts{}));
+  BOOST_TEST(steady_state::makes_no_system_call(run));
+  BOOST_TEST(sum > 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_training_step) {

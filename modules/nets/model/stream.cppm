@@ -16,14 +16,27 @@ namespace lamina {
 export struct stream_options {
   std::int64_t block = 1;
   std::string_view time = "T";
+  std::int64_t positions = 0;            ///< how many positions attention remembers: memory for their keys and values
+};
+
+/// What a stream remembers from block to block.
+export struct stream_memory {
+  enum class way : std::uint8_t {
+    replaced,     ///< by its next value: what a scan carries, the positions that a convolution reaches back to
+    appended,     ///< keys or values [..., room, depth]: those of a block are put behind those before it
+    counted,      ///< int64 [1], how many positions there were
+  };
+  tensor_type type;
+  way kept = way::replaced;
 };
 
 /// A net as a program of one block of positions, which takes what it remembers and gives what is to be remembered next:
-/// the carries of its scans, and the positions that its causal convolutions reach back to.
+/// the carries of its scans, the positions that its causal convolutions reach back to, keys and values of its attention.
 export struct streamed_program {
-  std::shared_ptr<program> block;        // inputs: the net's, then the memories; outputs: the net's, then the next memories
-  std::shared_ptr<program> start;        // outputs: the memories before the first position
-  std::vector<tensor_type> memories;
+  std::shared_ptr<program> block;        // inputs: the net's, then the memories; outputs: the net's, then of each memory
+                                         // but `counted` the next value, or the block to be appended
+  std::shared_ptr<program> start;        // outputs: of the memories that are replaced, the first values
+  std::vector<stream_memory> memories;
   std::vector<shape> inputs, outputs;    // of the net, for one block
 };
 /// Errors: value_error naming the operation where a position reads later ones, or where it is not known that none does.
@@ -33,24 +46,33 @@ export streamed_program streamed(const program& p, const stream_options& o);
 export class stream_core {
  public:
   stream_core(std::shared_ptr<reference_core> net, const stream_options& o);
-  /// One block. Whether it ran: not where an operation found an operand wrong, an index out of range; nothing is
-  /// remembered then.
+  /// One block. Whether it ran: not where no room for it is left, or an operation found an operand wrong, an index out of
+  /// range; nothing is remembered then.
   bool step(view<const void* const> inputs, view<void* const> outputs) noexcept;
   /// Forgets everything, as before the first position.
   void reset() noexcept;
   inline std::size_t size_of_input(std::size_t i) const { return input_sizes_[i]; }
   inline std::size_t size_of_output(std::size_t i) const { return output_sizes_[i]; }
+  std::int64_t position() const { return *position_; }
+  std::int64_t remaining() const { return room_ - *position_; }
   /// Bytes of what is remembered from block to block.
-  std::size_t memory_bytes() const { return bytes_; }
+  std::size_t memory_bytes() const { return bytes_ + cache_bytes_; }
 
  private:
+  // A block of keys or values, and where it goes: `count` runs of `bytes`, for a head of a sample each, `apart` in the cache.
+  struct appended_block { const std::byte* from; std::byte* to; std::size_t count, bytes, apart; };
+
   std::shared_ptr<reference_core> net_;
   std::shared_ptr<shared_weights> weights_;
   streamed_program program_;
   std::unique_ptr<executor> run_;
-  std::vector<std::size_t> input_sizes_, output_sizes_, at_;     // elements of a block; where each memory lies
-  std::size_t bytes_ = 0;
-  storage now_, next_, first_;
+  std::vector<std::size_t> input_sizes_, output_sizes_;          // elements of a block
+  std::vector<appended_block> appended_;
+  std::size_t bytes_ = 0, cache_bytes_ = 0;
+  std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_;
+  std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);      // the executor is bound to its address
+  storage now_, next_, first_;                                   // of what is replaced
+  storage cache_, made_;                                         // of what is appended to, and a block of it
 };
 
 namespace detail {
@@ -75,13 +97,14 @@ struct step_check {
 }  // namespace detail
 
 /// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for the
-/// rounding of sums: those of a single position run in several chains.
+/// rounding of sums: those of a single position run in several chains, and those of attention add what is remembered first.
 export template <class Traits>
 class streaming {
  public:
   streaming(std::shared_ptr<reference_core> net, const stream_options& o) : core_(std::move(net), o) {}
   /// Runs one block: the caller's spans for each input, then for each output. No allocation, lock or system call.
-  /// Whether it ran: not where a span has another size than the block asks for, or an index is out of range.
+  /// Whether it ran: not where a span has another size than the block asks for, an index is out of range, or attention
+  /// has no room for the block (`remaining()` is below its positions). Nothing is remembered then.
   template <class... S>
     requires accepted<worded<detail::step_check<Traits, S...>>()>
   bool step(S&&... spans) noexcept {
@@ -104,6 +127,10 @@ class streaming {
   }
   /// Forgets everything, as before the first position.
   void reset() noexcept { core_.reset(); }
+  /// How many positions were served since the beginning or the last `reset()`.
+  std::int64_t position() const noexcept { return core_.position(); }
+  /// How many more there is room for; where nothing attends to earlier positions, as many as an int64 counts.
+  std::int64_t remaining() const noexcept { return core_.remaining(); }
   /// Elements of one block of input or output i.
   std::size_t input_size(std::size_t i = 0) const { return core_.size_of_input(i); }
   std::size_t output_size(std::size_t i = 0) const { return core_.size_of_output(i); }
@@ -114,8 +141,11 @@ class streaming {
   stream_core core_;
 };
 
-/// A stream over a reference model, with the weights of now, which it keeps: `auto voice = stream(factory.create(), {.block = 1}); voice.step(in, out);`.
-/// Errors: value_error where the net has no such dimension, or an operation reads later positions; it is named.
+/// A stream over a reference model, with the weights of now, which it keeps:
+/// `auto voice = stream(factory.create(), {.block = 1}); voice.step(in, out);`.
+/// A net with causal attention needs `positions`, for how many its keys and values are kept.
+/// Errors: value_error where the net has no such dimension, an operation reads later positions, or attention has no room;
+///         it is named.
 export template <class Traits>
 streaming<Traits> stream(const reference_model<Traits>& net, const stream_options& o = {}) { return {net.shared_part(), o}; }
 

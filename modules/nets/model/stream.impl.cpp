@@ -2,6 +2,7 @@ module lamina:stream.impl;
 import :core;
 import :dtype;
 import :op;
+import :op.attention;
 import :op.control;
 import :op.elementwise;
 import :op.linear;
@@ -168,8 +169,24 @@ class stream_maker {
   // A memory: an input of the block, whose value after it is `next`. It begins as a value of the net, or as zeros.
   value remember(const tensor_type& t, std::optional<value_id> first) {
     first_.push_back(first);
-    made_.memories.push_back(t);
+    made_.memories.push_back({t});
     return made_.block->input("memory", t);
+  }
+  // How many positions there were before the block.
+  value position() {
+    if (!position_.has_value()) {
+      made_.memories.push_back({{dtype::int64, {1}}, stream_memory::way::counted});
+      position_ = made_.block->input("position", made_.memories.back().type);
+    }
+    return *position_;
+  }
+  // Keys or values of the positions before the block, behind which those of the block are put.
+  value append(value_id block) {
+    tensor_type t = type(block);
+    t.dims[t.dims.rank - 2] = dim(options_.positions);
+    made_.memories.push_back({t, stream_memory::way::appended});
+    next_.push_back(moved(block));
+    return made_.block->input("cache", t);
   }
   // A block behind the positions before it, as many as a net reaches back to.
   value with_history(const value& block, tensor_type t, int axis, std::int64_t count, std::optional<value_id> first) {
@@ -202,7 +219,9 @@ class stream_maker {
     made_.block->path = n.path;
     if (n.op->name == "scan") return copy_scan(n, at);
     find_behind(n, at);
+    if (n.op->name == "attention" && read_[at] && remembers(n)) return copy_attention(n, at);
     if (varies_[at] && read_[at]) check(n, at);
+    if (n.op->name == "positions" && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
     if (varies_[at]) {
       const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
       if (n.op->name == "pad" && out.history > in.history) return copy_pad(n, at);
@@ -281,6 +300,29 @@ class stream_maker {
     varies_[at] = 1;
   }
 
+  // Positions count on from those before the block.
+  void copy_positions(const node& n, std::size_t at) {
+    if (time_of(types_[at][0].dims).history) refuse(n, "counts positions before the first");
+    add(n, at, operands(n));
+    values_[at] = {value(values_[at][0] + position())};
+    varies_[at] = 1;
+  }
+  // Whether the keys of an attention are those of the sequence that the queries walk along.
+  bool remembers(const node& n) const { return varies_[static_cast<std::size_t>(n.inputs[1].node)] || varies_[static_cast<std::size_t>(n.inputs[2].node)]; }
+  // Attention to earlier positions: their keys and values are remembered.
+  void copy_attention(const node& n, std::size_t at) {
+    const auto& a = *static_cast<const attention_attributes*>(n.attributes.get());
+    if (!a.causal) refuse(n, "sees later positions; make it causal");
+    if (n.inputs.size() > 3) refuse(n, "a mask over positions that are remembered is not known here; what is causal needs none");
+    for (auto v : n.inputs) {
+      const auto t = time_of(type(v).dims);
+      if (t.several || t.history || behind(v) || t.axis != type(v).dims.rank - 2) refuse(n, "compares positions with each other");
+    }
+    if (options_.positions < options_.block) refuse(n, "say how many positions are remembered, a block of them at least: {.positions = 256}");
+    const value keys = append(n.inputs[1]), values = append(n.inputs[2]);
+    values_[at] = {apply<op::cached_attention>({a.scale}, moved(n.inputs[0]), moved(n.inputs[1]), moved(n.inputs[2]), keys, values, position())};
+  }
+
   // The positions that padding stands for are those before the block.
   void copy_pad(const node& n, std::size_t at) {
     auto t = time_of(types_[at][0].dims);
@@ -347,6 +389,11 @@ class stream_maker {
           refuse(n, "reads later positions, or not every one; pad on the left alone");
       } else if (name == "lstm_gates" || name == "gru_gates") {
         if (in.axis != 0) refuse(n, "mixes positions");
+      } else if (name == "attention") {
+        if (k != 0 || in.axis != s.rank - 2) refuse(n, "compares positions with each other");
+        if (static_cast<const attention_attributes*>(n.attributes.get())->causal) refuse(n, "what a position sees depends on how many there are");
+      } else if (name == "rope") {
+        if (k == 0 ? in.axis != s.rank - 2 : in.axis != s.rank - 1 || in.history != out.history) refuse(n, "mixes positions");
       } else if (name == "gather") {
         if (k == 0) refuse(n, "looks up positions");
       } else if (name == "pad") {
@@ -381,12 +428,15 @@ class stream_maker {
         for (std::size_t r = 0; r < n.results.size(); ++r) made[i].emplace_back(&p, value_id{id.node, static_cast<std::int32_t>(r)});
       }
     }
-    for (std::size_t k = 0; k < first_.size(); ++k) {
-      if (!first_[k]) {
-        p.output("first", p.constant(any_tensor(made_.memories[k])));
+    std::size_t k = 0;
+    for (const auto& m : made_.memories) {
+      if (m.kept != stream_memory::way::replaced) continue;
+      const auto& first = first_[k++];
+      if (!first) {
+        p.output("first", p.constant(any_tensor(m.type)));
         continue;
       }
-      const value_id from = *first_[k];
+      const value_id from = *first;
       value v = made[static_cast<std::size_t>(from.node)][static_cast<std::size_t>(from.result)];
       const node& n = p_.at(from);
       if (n.kind == node_kind::operation && n.op->name == "pad") {       // its first positions are nothing but padding
@@ -406,6 +456,7 @@ class stream_maker {
   std::vector<std::int64_t> behind_;
   std::vector<std::optional<value_id>> first_;
   std::vector<value> next_;
+  std::optional<value> position_;
 };
 
 }  // namespace

@@ -11,51 +11,86 @@ import lamina.std;
 
 namespace lamina {
 
-stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_options& o) : net_(std::move(net)), weights_(net_->weights()), program_(streamed(net_->inference(), o)) {
+stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_options& o)
+    : net_(std::move(net)), weights_(net_->weights()), program_(streamed(net_->inference(), o)), block_(o.block) {
   for (const auto& s : program_.inputs) input_sizes_.push_back(static_cast<std::size_t>(s.size()));
   for (const auto& s : program_.outputs) output_sizes_.push_back(static_cast<std::size_t>(s.size()));
+  const auto aligned = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+  const auto part_of_block = [&](const tensor_type& t) { return t.bytes() / static_cast<std::size_t>(o.positions) * static_cast<std::size_t>(o.block); };
   std::vector<shape> shapes = program_.inputs;
-  for (const auto& t : program_.memories) {
+  std::size_t made = 0;
+  for (const auto& [t, kept] : program_.memories) {
     shapes.push_back(t.dims);
-    at_.push_back(bytes_);
-    bytes_ += (t.bytes() + 63) / 64 * 64;
+    if (kept == stream_memory::way::replaced) bytes_ += aligned(t.bytes());
+    if (kept != stream_memory::way::appended) continue;
+    cache_bytes_ += aligned(t.bytes());
+    made += aligned(part_of_block(t));
+    room_ = o.positions;
   }
   run_ = net_->bound(*program_.block, shapes, true, *weights_);
   now_ = storage(bytes_ + 64);
   next_ = storage(bytes_ + 64);
   first_ = storage(bytes_ + 64);
+  cache_ = storage(cache_bytes_ + 64);
+  made_ = storage(made + 64);
   std::memset(first_.data(), 0, bytes_);
-  auto byte = [](storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; };
-  if (!program_.memories.empty()) {
-    auto start = net_->bound(*program_.start, program_.inputs, false, *weights_);
+
+  const auto byte = [](storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; };
+  std::unique_ptr<executor> start;
+  std::vector<any_tensor> nothing;
+  if (bytes_) {
+    start = net_->bound(*program_.start, program_.inputs, false, *weights_);
     // What the memories begin with may not depend on what is in the inputs: zeros stand for them.
-    std::vector<any_tensor> nothing;
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       nothing.emplace_back(tensor_type{program_.start->at(program_.start->inputs()[i]).results[0].element, program_.inputs[i]});
       std::memset(nothing.back().mutable_data(), 0, nothing.back().bytes());
       start->bind_input(i, nothing.back().data());
     }
-    for (std::size_t k = 0; k < at_.size(); ++k) start->bind_output(k, byte(first_, at_[k]));
-    start->run();
   }
-  const std::size_t inputs = program_.inputs.size(), outputs = program_.outputs.size();
-  for (std::size_t k = 0; k < at_.size(); ++k) {
-    run_->bind_input(inputs + k, byte(now_, at_[k]));
-    run_->bind_output(outputs + k, byte(next_, at_[k]));
+  std::size_t input = program_.inputs.size(), output = program_.outputs.size(), first = 0, at = 0, cache_at = 0, made_at = 0;
+  for (const auto& [t, kept] : program_.memories) {
+    switch (kept) {
+      case stream_memory::way::counted: run_->bind_input(input, position_.get()); break;
+      case stream_memory::way::replaced:
+        start->bind_output(first++, byte(first_, at));
+        run_->bind_input(input, byte(now_, at));
+        run_->bind_output(output++, byte(next_, at));
+        at += aligned(t.bytes());
+        break;
+      case stream_memory::way::appended: {
+        run_->bind_input(input, byte(cache_, cache_at));
+        run_->bind_output(output++, byte(made_, made_at));
+        const auto heads = static_cast<std::size_t>(t.dims.size(0, t.dims.rank - 2));
+        if (heads) appended_.push_back({byte(made_, made_at), byte(cache_, cache_at), heads, part_of_block(t) / heads, t.bytes() / heads});
+        cache_at += aligned(t.bytes());
+        made_at += aligned(part_of_block(t));
+        break;
+      }
+    }
+    ++input;
   }
+  if (start) start->run();
   reset();
 }
 
 bool stream_core::step(view<const void* const> inputs, view<void* const> outputs) noexcept {
+  if (remaining() < block_) return false;
   try {
     run_->run(inputs, outputs);
   } catch (...) {
     return false;
   }
   std::memcpy(now_.data(), next_.data(), bytes_);
+  const auto blocks = static_cast<std::size_t>(*position_ / block_);
+  for (const auto& a : appended_)
+    for (std::size_t i = 0; i < a.count; ++i) std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
+  *position_ += block_;
   return true;
 }
 
-void stream_core::reset() noexcept { std::memcpy(now_.data(), first_.data(), bytes_); }
+void stream_core::reset() noexcept {
+  std::memcpy(now_.data(), first_.data(), bytes_);
+  *position_ = 0;
+}
 
 }  // namespace lamina
