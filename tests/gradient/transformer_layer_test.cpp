@@ -304,9 +304,6 @@ BOOST_AUTO_TEST_CASE(gradients_of_layers) {
   for (const auto& s : {shape{2, 4}, shape{1, 4}, shape{0, 4}, shape{2, 3, 4}, shape{1, 1, 4}}) checked("swiglu", numbered(nn::swiglu{4, 3}, {s}));
   for (const auto& s : {shape{1, 3, 4}, shape{2, 1, 4}, shape{1, 1, 4}, shape{2, 2, 4}, shape{0, 2, 4}})
     checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {s, {s[0], 2, 4}}));
-  for (const auto& s : {shape{1, 3, 8}, shape{2, 1, 8}, shape{1, 1, 8}, shape{2, 2, 8}, shape{0, 2, 8}})
-    checked("grouped-query attention", numbered(nn::grouped_query_attention{.features = 8, .heads = 4, .key_heads = 2, .base = 50}, {s}));
-  checked("attention of one head of keys to all", numbered(nn::grouped_query_attention{.features = 4, .heads = 2, .bias = true, .causal = false}, {{1, 3, 4}}));
   checked("group_norm", numbered(nn::group_norm{2, 4}, {{2, 4, 3}}));
   checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.features = 2, .affine = true}, {{2, 2, 3}}));
 }

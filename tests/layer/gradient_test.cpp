@@ -227,6 +227,7 @@ BOOST_AUTO_TEST_CASE(attention_and_transformers) {
   const manner built{.open = extents_known::when_built};
   const cases sequences{{{1, 3, 4}}, {{2, 2, 4}}, {{2, 1, 4}}, {{0, 2, 4}}, {{1, 5, 4}}};
   for (const auto& layer : {of(nn::self_attention{.features = 4, .heads = 2}), of(nn::self_attention{.features = 4, .heads = 1, .bias = false, .causal = true}), of(nn::swiglu{4, 3}),
+                            of(nn::grouped_query_attention{.features = 4, .heads = 2, .base = 50}),
                             of(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}),
                             of(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true})})
     over(layer, sequences, built);
