@@ -34,6 +34,24 @@ auto v3 = attention(box<3, 4>(), box<5, 4>(), box<5, 4>(), box<5, 5>());
 auto v3 = attention(box<3, 4>(), box<5, 4>(), box<5, 4>(), box<3, 5>());
 #endif
 #ifdef BAD
+// expect below: cached_attention: takes an int64 count of earlier positions, not float32
+auto c0 = cached_attention(box<2, 4>(), box<2, 4>(), box<2, 4>(), box<9, 4>(), box<9, 4>(), box<1>());
+#else
+auto c0 = cached_attention(box<2, 4>(), box<2, 4>(), box<2, 4>(), box<9, 4>(), box<9, 4>(), whole<1>());
+#endif
+#ifdef BAD
+// expect below: cached_attention: the count of earlier positions is not [1]: float32[2x4] float32[2x4] float32[2x4] float32[9x4] float32[9x4] int64[2]
+auto c1 = cached_attention(box<2, 4>(), box<2, 4>(), box<2, 4>(), box<9, 4>(), box<9, 4>(), whole<2>());
+#else
+auto c1 = cached_attention(box<2, 4>(), box<2, 4>(), box<2, 4>(), box<9, 4>(), box<9, 4>(), whole<1>());
+#endif
+#ifdef BAD
+// expect below: cached_attention: each query of the block has a key of its own: float32[2x4] float32[3x4] float32[3x4] float32[9x4] float32[9x4] int64[1]
+auto c2 = cached_attention(box<2, 4>(), box<3, 4>(), box<3, 4>(), box<9, 4>(), box<9, 4>(), whole<1>());
+#else
+auto c2 = cached_attention(box<3, 4>(), box<3, 4>(), box<3, 4>(), box<9, 4>(), box<9, 4>(), whole<1>());
+#endif
+#ifdef BAD
 // expect below: causal_mask: scores [..., queries, keys] are expected: [3]
 auto v4 = apply<op::causal_mask>({}, box<3>());
 #else
