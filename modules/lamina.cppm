@@ -44,6 +44,8 @@ export import :gradient.typed;
 export import :optimize;     // passes over a program
 export import :plan;         // a program made ready for concrete shapes
 export import :execute;      // running plans
+export import :plan_cache;    // plans by what they depend on
+export import :runner;        // executors by shape
 export import :execute.typed;   // evaluating expressions
 export import :layer;        // what a layer is
 export import :layer.activation;

@@ -6,6 +6,7 @@ import :execute.typed;
 import :expression;
 import :optimize;
 import :plan;
+import :plan_cache;
 import :program;
 import :shape;
 import lamina.std;
@@ -125,7 +126,7 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
   e.lower(source, l, e.expression);
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  auto plan = make_plan(source, shapes, where.isa(), {.cases = special.all(), .merge = e.merge});
+  auto plan = where.slot<plan_cache>().get(source, source.id(), shapes, where.isa(), {.cases = special.all(), .merge = e.merge});
   std::unique_ptr<prepared> p(new prepared{&special, cases, {}, {}, {}, executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
   if (e.keyed) {
     p->words.assign(e.words.begin(), e.words.end());

@@ -102,6 +102,8 @@ export class plan {
   const pass_counters& counters() const { return counters_; }
   const plan_cost& cost() const { return cost_; }
   const std::vector<plan_line>& lines() const { return lines_; }
+  /// Bytes that the plan itself takes.
+  std::size_t bytes() const;
   /// A table: operations in order with result, layout, flops and bytes; reorders; memory.
   std::string explain() const;
 

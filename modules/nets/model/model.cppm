@@ -15,6 +15,7 @@ import :parameter.naming;
 import :plan;
 import :policy;
 import :program;
+export import :runner;
 import :shape;
 import :tensor;
 import :topology;
@@ -185,48 +186,9 @@ export struct model_options {
 /// Traces a definition into a program with the definition's inputs; outputs are not yet roots.
 export std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs);
 
-/// Executors of one program for the input shapes met so far; the latest are kept. They work in one memory.
-export class plan_runner {
- public:
-  plan_runner() = default;
-  plan_runner(plan_runner&&) noexcept;
-  plan_runner& operator=(plan_runner&&) noexcept;
-  ~plan_runner();
-  /// `packs` are those of a store that several runners share. With `arenas` memory is lent for each run.
-  plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where, pass_options passes, shared_packs* packs = nullptr,
-              std::shared_ptr<arena_pool> arenas = nullptr)
-      : program_(std::move(p)), states_(states), where_(std::move(where)), passes_(std::move(passes)), packs_(packs), arenas_(std::move(arenas)) {}
-  /// The executor for these input extents, made if need be. It may run until the next call, or until `rest`.
-  executor& at(view<const shape> inputs);
-  /// The same for a program of this definition: where extents do not fit, the error names the layer.
-  executor& at(view<const shape> inputs, const model_definition& d);
-  /// Has executors read other states of the same names and types from the next `at` on.
-  void read(state_source states, shared_packs* packs);
-  /// After a run: gives back memory that was lent.
-  inline void rest() noexcept {
-    if (lent_) give_back();
-  }
-  const program& source() const { return *program_; }
-  /// Bytes of the executors and of memory that is not lent.
-  std::size_t bytes() const;
-
- private:
-  struct entry { std::vector<shape> shapes; std::unique_ptr<executor> run; bool stale = false; };
-  static constexpr std::size_t most_plans = 16;
-  executor& ready();
-  void provide(std::size_t bytes);
-  void give_back() noexcept;
-  std::unique_lock<std::mutex> packing() const;
-  std::shared_ptr<const program> program_;
-  state_source states_;
-  std::shared_ptr<context> where_;
-  pass_options passes_;
-  shared_packs* packs_ = nullptr;
-  std::shared_ptr<arena_pool> arenas_;
-  std::shared_ptr<workspace> memory_;
-  bool lent_ = false;
-  std::vector<entry> entries_;          // the one used last comes first
-};
+/// The executor for these input extents of a program traced from a definition: where extents do not fit, the error names
+/// the layer.
+executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_definition& d);
 
 /// Parameters, programs and plans of a model.
 export class model_core {
@@ -247,7 +209,7 @@ export class model_core {
   std::shared_ptr<const program> inference_program() const { return inference_; }
   std::shared_ptr<context> where() const { return where_; }
   void threads(int n);
-  executor& at(view<const shape> inputs) { return runner_.at(inputs, definition_); }
+  executor& at(view<const shape> inputs) { return executor_at(runner_, inputs, definition_); }
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
   std::unique_ptr<parameter_store> take_parameters() { return std::move(store_); }
 

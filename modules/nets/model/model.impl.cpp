@@ -13,6 +13,7 @@ import :optimize;
 import :parameter;
 import :parameter.naming;
 import :plan;
+import :plan_cache;
 import :program;
 import :shape;
 import :tensor;
@@ -162,73 +163,9 @@ std::vector<value> trace(const model_definition& d, program& into, parameter_sto
   return out;
 }
 
-// ---- plans by shape -------------------------------------------------------------------------------------------------
-
-plan_runner::plan_runner(plan_runner&&) noexcept = default;
-plan_runner& plan_runner::operator=(plan_runner&&) noexcept = default;
-plan_runner::~plan_runner() = default;
-
-executor& plan_runner::at(view<const shape> inputs) {
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const auto& known = entries_[i].shapes;
-    bool same = known.size() == inputs.size();
-    for (std::size_t k = 0; same && k < inputs.size(); ++k) same = known[k] == inputs[k];
-    if (!same) continue;
-    if (i) std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i), entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    return ready();
-  }
-  auto plan = make_plan(*program_, inputs, where_->isa(), passes_);
-  thread_pool* pool = where_->threads() > 1 ? &where_->pool() : nullptr;
-  provide(executor::workspace_bytes(*plan, pool));
-  auto run = [&] {
-    auto lock = packing();
-    const std::size_t forms = states_.shared ? states_.shared->packed_forms() : 0;
-    auto made = std::make_unique<executor>(plan, states_, pool, memory_);
-    if (packs_ && states_.shared->packed_forms() > forms) packs_->makers.push_back(plan);
-    return made;
-  }();
-  if (entries_.size() == most_plans) entries_.pop_back();
-  entries_.insert(entries_.begin(), entry{{inputs.begin(), inputs.end()}, std::move(run)});
-  return *entries_.front().run;
-}
-executor& plan_runner::ready() {
-  entry& e = entries_.front();
-  if (e.stale) {
-    auto lock = packing();
-    try {
-      e.run->read(states_);
-    } catch (...) {
-      entries_.erase(entries_.begin());
-      throw;
-    }
-    e.stale = false;
-  }
-  if (arenas_) provide(executor::workspace_bytes(e.run->plan(), where_->threads() > 1 ? &where_->pool() : nullptr));
-  e.run->work_in(memory_);
-  return *e.run;
-}
-void plan_runner::provide(std::size_t bytes) {
-  if (!arenas_) {
-    if (!memory_) memory_ = std::make_shared<workspace>();
-    return;
-  }
-  rest();
-  memory_ = arenas_->take(bytes, memory_);
-  lent_ = true;
-}
-void plan_runner::give_back() noexcept {
-  if (std::exchange(lent_, false)) arenas_->give_back(memory_);
-}
-std::unique_lock<std::mutex> plan_runner::packing() const { return packs_ ? std::unique_lock(packs_->mutex) : std::unique_lock<std::mutex>(); }
-void plan_runner::read(state_source states, shared_packs* packs) {
-  states_ = states;
-  packs_ = packs;
-  for (auto& e : entries_) e.stale = true;
-}
-
-executor& plan_runner::at(view<const shape> inputs, const model_definition& d) {
+executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_definition& d) {
   try {
-    return at(inputs);
+    return plans.at(inputs);
   } catch (const shape_error& e) {
     if (std::string_view(e.what()).starts_with("input `")) throw;
   }
@@ -239,13 +176,7 @@ executor& plan_runner::at(view<const shape> inputs, const model_definition& d) {
   std::vector<value> in;
   for (std::size_t i = 0; i < d.inputs.size(); ++i) in.push_back(again.input(d.inputs[i].name, {d.inputs[i].type.element, inputs[i]}));
   trace(d, again, scratch, 0, false, in);
-  return at(inputs);
-}
-
-std::size_t plan_runner::bytes() const {
-  std::size_t n = memory_ && !arenas_ ? memory_->bytes() : 0;
-  for (const auto& e : entries_) n += e.run->own_bytes();
-  return n;
+  return plans.at(inputs);
 }
 
 // ---- model ----------------------------------------------------------------------------------------------------------
@@ -280,7 +211,9 @@ void model_core::threads(int n) {
   runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
 }
 
-std::shared_ptr<const plan> model_core::plan_for(view<const shape> inputs) const { return make_plan(*inference_, inputs, where_->isa(), options_.passes); }
+std::shared_ptr<const plan> model_core::plan_for(view<const shape> inputs) const {
+  return where_->slot<plan_cache>().get(*inference_, inference_->id(), inputs, where_->isa(), options_.passes);
+}
 
 // ---- files ----------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import :model;
 import :optimize;
 import :parameter;
 import :plan;
+import :plan_cache;
 import :program;
 import :shape;
 import :tensor;
@@ -61,6 +62,8 @@ export class reference_core {
   /// The program of inference.
   const program& inference() const { return *inference_; }
   const reference_report& report() const { return report_; }
+  /// Where the plans of all shapes are.
+  plan_cache& plans() const { return where_->slot<plan_cache>(); }
   /// The weights of now, and how often they were exchanged.
   std::shared_ptr<shared_weights> weights() const;
   inline std::uint64_t version() const { return version_.load(std::memory_order_acquire); }

@@ -7,6 +7,7 @@ import :model;
 import :optimize;
 import :parameter;
 import :plan;
+import :plan_cache;
 import :program;
 import :reference;
 import :shape;
@@ -153,7 +154,7 @@ void reference_core::update_from_file(const std::string& path) {
 std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const {
   auto passes = passes_;
   passes.free_order = free_order;
-  auto made = make_plan(p, inputs, where_->isa(), passes);
+  auto made = where_->slot<plan_cache>().get(p, p.id(), inputs, where_->isa(), passes);
   std::lock_guard lock(weights.packs.mutex);
   return std::make_unique<executor>(std::move(made), &weights.store);
 }
@@ -171,7 +172,7 @@ executor& reference_runner::at(const reference_core& core, view<const shape> inp
     weights_ = std::move(next);
     version_ = now;
   }
-  return core.definition() ? runner_.at(inputs, *core.definition()) : runner_.at(inputs);
+  return core.definition() ? executor_at(runner_, inputs, *core.definition()) : runner_.at(inputs);
 }
 
 // ---- the origin -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import :expression.same;
 import :op;
 import :op.elementwise;
 import :plan;
+import :plan_cache;
 import :program;
 import :protocol.call;
 import :shape;
@@ -132,7 +133,7 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const
   for (const auto& e : all) p.output("result", lower_dynamic(*e, l));
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  executor run(make_plan(p, shapes, where.isa()), nullptr, where.threads() > 1 ? &where.pool() : nullptr);
+  executor run(where.slot<plan_cache>().get(p, p.id(), shapes, where.isa(), {}), nullptr, where.threads() > 1 ? &where.pool() : nullptr);
   for (std::size_t i = 0; i < l.leaves().size(); ++i) run.bind_input(i, l.leaves()[i].data);
   for (std::size_t i = 0; i < all.size(); ++i) {
     results.emplace_back(tensor_type{elements[i], all[i]->shape()});

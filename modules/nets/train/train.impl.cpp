@@ -165,7 +165,7 @@ struct trainer::implementation {
     load(data, indices);
     auto n = static_cast<std::int64_t>(indices.size());
     const shape shapes[] = {batch_shape(n, data), shape{dim(n)}, shape{}};
-    executor& e = plans.at({shapes, training ? 3u : 2u}, net.definition());
+    executor& e = executor_at(plans, {shapes, training ? 3u : 2u}, net.definition());
     double loss64 = 0;
     float loss32 = 0, rate32 = static_cast<float>(rate);
     std::int64_t hits = 0;

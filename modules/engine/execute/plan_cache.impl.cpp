@@ -1,0 +1,45 @@
+module lamina:plan_cache.impl;
+import :cache;
+import :cache.lru;
+import :context;
+import :core;
+import :execute;
+import :optimize;
+import :plan;
+import :plan_cache;
+import :program;
+import :shape;
+import lamina.std;
+
+namespace lamina {
+
+std::size_t plan_key::hash() const {
+  std::uint64_t h = structure.words[0] ^ static_cast<std::uint64_t>(isa) * 0x9e3779b97f4a7c15u;
+  for (const auto& s : inputs)
+    for (int i = 0; i < s.rank; ++i) h = (h ^ static_cast<std::uint64_t>(s[i].code)) * 0xff51afd7ed558ccdu + 1;
+  return static_cast<std::size_t>(h ^ h >> 32);
+}
+
+plan_cache::plan_cache() {
+  cache_limits limits = usual;
+  if (const char* said = std::getenv("LAMINA_PLAN_CACHE"); said && *said) {
+    try {
+      limits.entries = cache_capacity(std::string_view(said));
+    } catch (const value_error& e) {
+      text t;
+      detail::raise(error_kind::value, t << "LAMINA_PLAN_CACHE: " << e.what());
+    }
+  }
+  limit(limits);
+}
+void plan_cache::limit(const cache_limits& limits) {
+  kept_ = std::make_unique<kept>(limits, [](const plan_key& key, const std::shared_ptr<const plan>& p) {
+    return sizeof key + key.inputs.size() * sizeof(shape) + p->bytes();
+  });
+}
+
+std::shared_ptr<const plan> plan_cache::get(const program& p, const program_id& structure, view<const shape> inputs, isa set, const pass_options& passes) {
+  return kept_->get_or_create({structure, {inputs.begin(), inputs.end()}, set, passes}, [&] { return make_plan(p, inputs, set, passes); }).value;
+}
+
+}  // namespace lamina

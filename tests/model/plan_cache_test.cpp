@@ -1,0 +1,146 @@
+// Plans of models and reference models go through one cache: found again by structure, shapes and options, within limits.
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+namespace {
+
+constexpr auto pictures_net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3, .padding = 1}, nn::relu{}, nn::max_pool2d{.kernel = 2},
+                                         nn::conv2d{.in_channels = 4, .out_channels = 3, .kernel = 3, .padding = 1}, nn::global_avg_pool2d{});
+using pictures = tensor<float, extents<dyn, 1, dyn, dyn>>;
+using net_type = model<pictures_net, input<"N", 1, "H", "W">>;
+using factory_type = reference_factory<pictures_net, input<"N", 1, "H", "W">>;
+
+plan_cache& cache_of(net_type& net) { return net.core().where()->slot<plan_cache>(); }
+pictures picture(std::int64_t height, std::int64_t width) { return random_tensor<pictures>({1, 1, height, width}, static_cast<int>(height * 100 + width)); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(plans)
+
+BOOST_AUTO_TEST_CASE(a_copy_of_a_model_finds_the_plans) {
+  net_type net({.seed = 1}), copy(net);
+  auto& cache = cache_of(net);
+  const auto a = picture(8, 9), b = picture(10, 10);
+  for (const auto* x : {&a, &b, &a}) net(*x);
+  auto s = cache.statistics();
+  BOOST_TEST(s.builds == 2u);
+  BOOST_TEST(s.hits == 0u);                    // the model has its executors: nobody asks the cache
+  BOOST_TEST(s.entries == 2u);
+  BOOST_TEST(s.bytes > 2 * sizeof(plan));
+  BOOST_TEST(same_bits(copy(a), net(a)));
+  BOOST_TEST(same_bits(copy(b), net(b)));
+  s = cache.statistics();
+  BOOST_TEST(s.builds == 2u);
+  BOOST_TEST(s.hits == 2u);
+  BOOST_CHECK_THROW(net(picture(1, 1)), shape_error);
+  BOOST_TEST(cache.statistics().entries == 2u);       // a plan that cannot be made is not kept
+}
+
+BOOST_AUTO_TEST_CASE(a_key_is_all_that_a_plan_depends_on) {
+  net_type net({.seed = 1});
+  const program& p = net.core().inference();
+  plan_cache cache;
+  const shape one[] = {{1, 1, 8, 8}}, two[] = {{2, 1, 8, 8}};
+  const auto set = target_isa();
+  const auto first = cache.get(p, p.id(), one, set, {});
+  BOOST_TEST(cache.get(p, p.id(), one, set, {}) == first);
+  BOOST_TEST(cache.get(p, p.id(), two, set, {}) != first);
+  BOOST_TEST(cache.get(p, p.id(), one, isa::sse2, {}) != (set == isa::sse2 ? nullptr : first));
+  BOOST_TEST(cache.get(p, p.id(), one, set, {.fuse_elementwise = false}) != first);
+  net_type other({.seed = 2});                 // equal structure, other weights
+  const program& q = other.core().inference();
+  BOOST_TEST(cache.get(q, q.id(), one, set, {}) == first);
+  cache.clear();
+  BOOST_TEST(cache.statistics().entries == 0u);
+  BOOST_TEST(cache.get(p, p.id(), one, set, {}) != first);
+}
+
+BOOST_AUTO_TEST_CASE(the_environment_sets_the_capacity) {
+  const auto with = [](const char* text) {
+    ::setenv("LAMINA_PLAN_CACHE", text, 1);
+    struct after { ~after() { ::unsetenv("LAMINA_PLAN_CACHE"); } } reset;
+    return plan_cache().limits().entries;
+  };
+  BOOST_TEST(with("12") == 12u);
+  BOOST_TEST(with("0") == 0u);
+  BOOST_TEST(with("-3") == 0u);
+  BOOST_TEST(with("") == plan_cache::usual.entries);
+  for (const char* odd : {"ten", "1.5", "12 ", "99999999999999999999999"})
+    BOOST_TEST(holds(error_of([&] { with(odd); }), "value_error: LAMINA_PLAN_CACHE: "));
+  net_type net({.seed = 1});
+  cache_of(net).limit({.entries = 0});
+  const auto x = picture(8, 8);
+  const auto y = net(x);
+  BOOST_TEST(cache_of(net).statistics().entries == 0u);
+  net_type copy(net);
+  BOOST_TEST(same_bits(copy(x), y));
+  BOOST_TEST(cache_of(net).statistics().builds == 2u);
+}
+
+// 400 shapes in random order: right results, and memory that stays within what plans and executors may take.
+BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap) {
+  net_type net({.seed = 1});
+  constexpr std::size_t cap = std::size_t(1) << 20;
+  cache_of(net).limit({.entries = 100, .bytes = cap});
+  std::vector<pictures> x;
+  std::vector<decltype(net(x[0]))> expected;
+  for (std::int64_t h = 10; h < 30; ++h)
+    for (std::int64_t w = 10; w < 30; ++w) {
+      x.push_back(picture(h, w));
+      net_type fresh(net);
+      expected.push_back(fresh(x.back()));
+      BOOST_REQUIRE(cache_of(net).statistics().bytes <= cap);
+    }
+  const auto before = memory::counters().current;
+  philox order(1, 2);
+  std::int64_t most = 0;
+  for (std::uint64_t i = 0; i < 1200; ++i) {
+    const auto at = static_cast<std::size_t>(order.uniform<double>(i) * 400);
+    BOOST_REQUIRE(same_bits(net(x[at]), expected[at]));
+    most = std::max(most, memory::counters().current - before);
+  }
+  const auto s = cache_of(net).statistics();
+  BOOST_TEST(s.bytes <= cap);
+  BOOST_TEST(s.entries <= 100u);
+  BOOST_TEST(s.evictions > 0u);
+  BOOST_TEST_MESSAGE("executors and their memory: " << most / 1024 << " KiB at most");
+  BOOST_TEST(most < (std::int64_t(33) << 20));
+}
+
+BOOST_AUTO_TEST_CASE(sixteen_threads_of_references_make_each_plan_once) {
+  net_type net({.seed = 1});
+  std::vector<pictures> x;
+  std::vector<decltype(net(x[0]))> expected;
+  for (std::int64_t h = 8; h < 24; ++h) {
+    x.push_back(picture(h, 9));
+    expected.push_back(net(x.back()));
+  }
+  const factory_type factory(net);
+  std::atomic<int> wrong{0};
+  parallel_workers(16, [&](int w) {
+    auto r = factory.create();
+    for (std::size_t i = 0; i < 3 * x.size(); ++i) {
+      const auto at = (i * 5 + static_cast<std::size_t>(w)) % x.size();
+      wrong += !same_bits(r(x[at]), expected[at]);
+    }
+  });
+  BOOST_TEST(wrong == 0);
+  const auto s = factory.create().shared_part()->plans().statistics();
+  BOOST_TEST(s.builds == x.size());
+  BOOST_TEST(s.hits + s.misses == 16 * x.size());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
