@@ -42,7 +42,7 @@ consteval bool takes(std::index_sequence<B...>, std::index_sequence<I...>, std::
 
 inline constexpr std::size_t most_members = 16, most_initialisers = 48;
 
-/// How many brace_count the braces of a T take, elements of arrays counted one by one; a type with a reference takes
+/// How many initialisers the braces of a T take, elements of arrays counted one by one; a type with a reference takes
 /// none of the small numbers.
 template <class T, std::size_t N = 0, bool Taken = false>
 consteval std::size_t brace_count() {
@@ -53,7 +53,7 @@ consteval std::size_t brace_count() {
     return brace_count<T, N + 1, now>();
 }
 
-/// How many brace_count the member at place `At` of `All` takes: more than one if it is an array. In braces of its own
+/// How many initialisers the member at place `At` of `All` takes: more than one if it is an array. In braces of its own
 /// it is an array of n exactly if the others then take All - At - n, and not one more.
 template <class T, std::size_t All, std::size_t At, std::size_t N>
 consteval std::size_t initialisers_of_member() {
