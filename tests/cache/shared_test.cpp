@@ -50,6 +50,9 @@ struct counted {
 };
 using shared = std::shared_ptr<const counted>;
 
+/// What builders throw here.
+struct failure { int of; };
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(shared_caches)
@@ -276,12 +279,12 @@ BOOST_AUTO_TEST_CASE(of_those_who_wait_for_a_failed_build_one_builds_next) {
           const int n = ++builds;
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
           --inside;
-          if (n <= 3) throw w;      // each gets what its own builder threw
+          if (n <= 3) throw failure{w};      // each gets what its own builder threw
           return 42;
         });
         if (got.value != 42) ++overlaps;
-      } catch (int thrown) {
-        if (thrown == w) ++failed;
+      } catch (const failure& thrown) {
+        if (thrown.of == w) ++failed;
       }
     });
     BOOST_CHECK_EQUAL(builds.load(), 4);
@@ -384,7 +387,7 @@ BOOST_AUTO_TEST_CASE(churn) {
         const int key = static_cast<int>(state >> 8) % 40;
         const auto build = [&]() -> shared {
           ++built_here;
-          if (step % 97 == 0) throw key;
+          if (step % 97 == 0) throw failure{key};
           return std::make_shared<const counted>(key);
         };
         try {
@@ -397,8 +400,8 @@ BOOST_AUTO_TEST_CASE(churn) {
           } else if (c.get_or_create(key, build).value->number != key) {
             ++wrong;
           }
-        } catch (int thrown) {
-          if (thrown != key) ++wrong;
+        } catch (const failure& thrown) {
+          if (thrown.of != key) ++wrong;
         }
         if (step % 500 == 499) c.evict(3);
         if (step % 1000 == 999) c.clear();

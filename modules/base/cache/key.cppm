@@ -183,9 +183,9 @@ inline constexpr bool is_address =
 template <class T>
 inline constexpr bool is_borrowed = is_span<T> || is_one_of<T, std::basic_string_view> || is_one_of<T, lamina::view>;
 template <class T>
-concept declares_plain_key = requires { typename T::plain_key; } && std::is_void_v<typename T::plain_key>;
+concept DeclaresPlainKey = requires { typename T::plain_key; } && std::is_void_v<typename T::plain_key>;
 template <class T>
-concept has_own_hash = requires(const T& key) { { key.hash() } -> std::convertible_to<std::size_t>; };
+concept HasOwnHash = requires(const T& key) { { key.hash() } -> std::convertible_to<std::size_t>; };
 template <class T>
 inline constexpr bool can_be_looked_through = std::is_aggregate_v<T> && !std::is_union_v<T> && !std::is_array_v<T>;
 
@@ -255,8 +255,8 @@ consteval text key_fault(const text& where) {
     t = []<template <class...> class Whole, class... Part>(std::type_identity<Whole<Part...>>) {
       return parts_fault<T>(type_list<Part...>(), "part ");
     }(std::type_identity<T>());
-  } else if constexpr (declares_plain_key<T>) {
-    if constexpr (!has_own_hash<T>)
+  } else if constexpr (DeclaresPlainKey<T>) {
+    if constexpr (!HasOwnHash<T>)
       t << "`" << type_name<T>() << "` declares `plain_key` and has no `std::size_t hash() const`";
     else if constexpr (!std::equality_comparable<T>)
       t << "keys of a cache are compared: `" << type_name<T>() << "` has no operator==";
@@ -265,7 +265,7 @@ consteval text key_fault(const text& where) {
   } else {
     t << "a cache cannot look into " << where << ", `" << type_name<T>()
       << "`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it";
-    if constexpr (!has_own_hash<T>) t << ", and `std::size_t hash() const`";
+    if constexpr (!HasOwnHash<T>) t << ", and `std::size_t hash() const`";
   }
   return t;
 }
@@ -295,7 +295,7 @@ constexpr std::uint64_t hash_of(const T& k) {
     ((h = mixed(h, hash_of(part))), ...);
     return h;
   };
-  if constexpr (has_own_hash<T>) {
+  if constexpr (HasOwnHash<T>) {
     return static_cast<std::uint64_t>(k.hash());
   } else if constexpr (std::is_floating_point_v<T>) {
     return mixed(start, k == T(0) ? 0 : std::bit_cast<std::uint64_t>(static_cast<double>(k)));   // 0 == -0
