@@ -79,7 +79,7 @@ class Run:
 
 def problems():
     """What runs for each number."""
-    import debug, lenet, sizes, steady
+    import debug, lenet, serving, sizes, steady
     return {
         1: lambda run: run.kernel("sgemm", ["avx512"]),
         2: lambda run: run.kernel("sgemm", ["avx2"]),
@@ -88,6 +88,8 @@ def problems():
         7: lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else []),
         10: steady.streams,
         11: lenet.run,
+        13: serving.serving,
+        14: serving.memory,
         16: steady.plan_cache,
         17: sizes.compile_time,
         18: steady.samples,

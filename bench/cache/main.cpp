@@ -17,17 +17,6 @@ using namespace bench;
 using work = void (*)(long count);
 using clock_type = std::chrono::steady_clock;
 
-/// The cores that this process may use, read before it is pinned to one.
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  std::vector<int> cores;
-  for (int i = 0; i < CPU_SETSIZE; ++i)
-    if (CPU_ISSET(static_cast<std::size_t>(i), &set)) cores.push_back(i);
-  return cores;
-}
-
 double seconds(clock_type::duration d) { return std::chrono::duration<double>(d).count(); }
 
 /// Calls per second of two threads together, on a core each; 0 where they did not run side by side.

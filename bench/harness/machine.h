@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels.h"
 
@@ -29,6 +30,17 @@ inline void pin(int core) {
     std::fprintf(stderr, "core %d cannot be used\n", core);
     std::exit(2);
   }
+}
+
+/// The cores that this process may use, read before it is pinned to one.
+inline std::vector<int> usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cores;
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(static_cast<std::size_t>(i), &set)) cores.push_back(i);
+  return cores;
 }
 
 /// Runs independent chains of fused multiply-adds; returns the seconds.

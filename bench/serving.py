@@ -1,0 +1,49 @@
+"""Problems 13 and 14: LeNet served by several reference models, through a queue and over HTTP; what each of them takes."""
+import json
+import pathlib
+import subprocess
+
+from steady import program
+
+PROBLEM = "13 serving"
+
+
+def memory(run):
+    return program(run, "bench_reference_memory")
+
+
+def serving(run):
+    rows = program(run, "bench_serving")
+    return rows + over_http(run) if rows else rows
+
+
+def over_http(run):
+    """The sample serve under the load of its client, both on the same cores."""
+    server, client = run.program("bench_http_server"), run.program("bench_http_client")
+    if not server or not client:
+        print("bench_http_server is not built: cpp-httplib or libpng is absent")
+        return []
+    folder = pathlib.Path(run.folder.name)
+    weights, out, rows = folder / "served.safetensors", folder / "http.json", []
+    subprocess.run([server, weights, "--untrained"], check=True)
+    process = subprocess.Popen([server, weights, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        port = process.stdout.readline().rsplit(":", 1)[1].strip()
+        for connections in (1, 8, 32):
+            results = []
+            for _ in range(3):
+                done = subprocess.run([client, port, str(connections), "1.0", out])
+                if done.returncode == 0:
+                    results.append(json.loads(out.read_text()))
+            if not results:
+                continue
+            best = max(results, key=lambda r: r["images_per_second"])
+            rows.append({"problem": PROBLEM, "shape": f"LeNet over HTTP, 784 bytes a request, {connections} connections", "threads": 2,
+                         "isa": None, "unit": "images/s", "ours": best["images_per_second"], "peers": [], "ratio": None, "floor": None,
+                         "goal": None, "details": {"note": f"median {best['p50_us']:.0f} us, 99th percentile {best['p99_us']:.0f} us; "
+                                                           "the client runs on the same cores"}})
+            print(f"{rows[-1]['shape']}: {best['images_per_second']:.0f} images/s, {rows[-1]['details']['note']}", flush=True)
+    finally:
+        process.terminate()
+        process.wait()
+    return rows

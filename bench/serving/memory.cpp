@@ -1,0 +1,66 @@
+// Problem 14: what one more reference model of LeNet takes, by the library's counters and by the kernel's.
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "measure.h"
+#include "proportional.h"
+#include "serving.h"
+
+int main(int argc, char** argv) {
+  using namespace bench;
+  const arguments a = parse(argc, argv);
+  report all;
+  const auto add = [&all](const std::string& shape, const char* unit, double ours, const char* floor, const std::string& note = "") {
+    row r;
+    r.problem = "14 memory per further reference model";
+    r.shape = shape;
+    r.unit = unit;
+    r.ours = ours;
+    r.floor = floor;
+    r.note = note;
+    r.peers = {{"ONNX Runtime", "", "", {}, {}}};
+    all.add(std::move(r));
+  };
+
+  // Whatever is there once: weights, packs, tables.
+  constexpr int warm = 8, count = 1000;
+  std::vector<serving::reference*> references;
+  references.reserve(warm + 2 * count);
+  for (int i = 0; i < warm; ++i) {
+    references.push_back(serving::make_reference());
+    serving::classify(*references.back());
+  }
+  using clock = std::chrono::steady_clock;
+  const auto milliseconds = [](clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  double fastest = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    const auto begin = clock::now();
+    for (int i = 0; i < count; ++i) references.push_back(serving::make_reference());
+    fastest = std::min(fastest, milliseconds(clock::now() - begin));
+    if (round == 4) break;
+    for (int i = 0; i < count; ++i) {
+      serving::release(references.back());
+      references.pop_back();
+    }
+  }
+  add("LeNet: 1,000 references created", "ms", fastest, "ours <= 50");
+
+  const auto before = serving::handed_out();
+  const long resident = proportional_bytes();
+  const auto begin = clock::now();
+  for (int i = 0; i < count; ++i) serving::classify(*references[warm + static_cast<std::size_t>(i)]);
+  const double run = milliseconds(clock::now() - begin);
+  const auto bytes = static_cast<double>(serving::handed_out() - before) / count;
+  const double pages = static_cast<double>(proportional_bytes() - resident) / count;
+  const std::string weights = "weights " + std::to_string(serving::shared_bytes()) + " bytes, once; its own count " + std::to_string(serving::own_bytes(*references[warm]));
+  add("LeNet: a further reference that has run, bytes handed out by the library", "bytes", bytes, "ours <= 131072", weights);
+  add("LeNet: a further reference that has run, PSS", "bytes", pages, "ours <= 131072", "smaps_rollup over " + std::to_string(count) + " references");
+  add("LeNet: the first run of a reference, 1,000 of them", "ms", run, "");
+  for (auto* r : references) serving::release(r);
+  for (const row& r : all.rows()) show(r);
+  all.write(a.out);
+}
