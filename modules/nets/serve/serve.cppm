@@ -49,28 +49,44 @@ export struct queue_statistics {
 
 namespace detail {
 
+/// Elements on their way between threads: not from lamina's allocator, whose memory stays with the thread that frees it.
+struct kept {
+  shape dims;
+  std::unique_ptr<std::byte[]> bytes;
+  void keep(const shape& s, const void* from, std::size_t n) {
+    dims = s;
+    bytes.reset(new std::byte[n]);
+    if (n) std::memcpy(bytes.get(), from, n);
+  }
+};
+
 /// A request, shared by the caller's answer and the queue.
 class queued {
  public:
   using clock = std::chrono::steady_clock;
   static constexpr clock::time_point never = clock::time_point::max();
-  queued();
+  struct failure;
+
+  queued(view<kept> samples_of, view<kept> rows_of) : samples(samples_of), rows(rows_of) {}
   queued(const queued&) = delete;
   queued& operator=(const queued&) = delete;
   virtual ~queued();
-  bool ready() const noexcept;
-  void wait() const;
-  bool wait_until(clock::time_point t) const;
+  bool ready() const noexcept { return now_.load(std::memory_order_acquire) != state::open; }
+  void wait();
+  bool wait_until(clock::time_point t);
   /// Raises the error of a request that was not computed.
   void check() const;
-
-  struct failure;
   void finish(std::shared_ptr<const failure> why = nullptr, bool failed = false) noexcept;
+
+  const view<kept> samples, rows;    // of each input, of each output
   clock::time_point arrived{}, until = never;
 
  private:
-  struct signal;
-  std::unique_ptr<signal> signal_;
+  enum class state : int { open, computed, failed };
+  std::atomic<state> now_{state::open};
+  std::shared_ptr<const failure> why_;    // none where there was no memory for it
+  std::mutex mutex_;
+  std::condition_variable changed_;
 };
 
 /// Computes a batch; each worker has its own.
@@ -160,11 +176,6 @@ template <class Traits, std::size_t... O>
   requires(sizeof...(O) > 1)
 struct rows_of<Traits, std::index_sequence<O...>> { using type = results<row_of<Traits, O>...>; };
 
-template <class Traits, class Inputs = std::make_index_sequence<Traits::inputs>>
-struct samples_of;
-template <class Traits, std::size_t... I>
-struct samples_of<Traits, std::index_sequence<I...>> { using type = std::tuple<sample_of<Traits, I>...>; };
-
 /// One of the members of `results`, or the single result itself.
 template <std::size_t Count, std::size_t O, class R>
 auto& part(R& r) {
@@ -177,27 +188,38 @@ auto& part(R& r) {
   else return r.sixth;
 }
 
+/// The caller's own tensors of what a worker has left.
 template <class Result>
-struct answered : queued { Result value; };
+struct taken;
+template <class T, class E>
+struct taken<tensor<T, E>> {
+  static tensor<T, E> from(const kept* k) {
+    auto t = tensor<T, E>::uninitialised(k->dims);
+    if (t.size()) std::memcpy(static_cast<void*>(t.writable().data()), k->bytes.get(), static_cast<std::size_t>(t.size()) * sizeof(T));
+    return t;
+  }
+};
+template <class... T>
+struct taken<results<T...>> {
+  static results<T...> from(const kept* k) { return {taken<T>::from(k++)...}; }
+};
 
 template <class Traits>
-struct request : answered<typename rows_of<Traits>::type> {
-  typename samples_of<Traits>::type samples;
+struct request : queued {
+  kept samples_kept[Traits::inputs], rows_kept[Traits::outputs.size()];
 
+  // A copy, so that the caller may write to his own at once.
   template <class... X>
-  explicit request(const X&... x) {
+  explicit request(const X&... x) : queued(view<kept>(samples_kept), view<kept>(rows_kept)) {
     [&]<std::size_t... I>(std::index_sequence<I...>) { (keep<I>(x), ...); }(std::index_sequence_for<X...>());
   }
 
  private:
-  // A copy, so that the caller may write to his own at once.
   template <std::size_t I, class X>
   void keep(const X& x) {
-    using sample = sample_of<Traits, I>;
-    if (!fits(sample::pattern, x.shape())) sample_misfit(I, sample::pattern, x.shape());
-    auto t = sample::uninitialised(x.shape());
-    if (t.size()) std::memcpy(static_cast<void*>(t.writable().data()), x.data().data(), x.data().size() * sizeof(typename X::element_type));
-    std::get<I>(samples) = std::move(t);
+    constexpr shape wanted = sample_of<Traits, I>::pattern;
+    if (!fits(wanted, x.shape())) sample_misfit(I, wanted, x.shape());
+    samples_kept[I].keep(x.shape(), x.data().data(), x.data().size() * sizeof(typename X::element_type));
   }
 };
 
@@ -212,27 +234,24 @@ class row_runner final : public batch_runner {
   }
   bool alike(const queued& a, const queued& b) const override {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return ((sample_of<Traits, I>::pattern.is_static() || sample<I>(a).shape() == sample<I>(b).shape()) && ...);
+      return ((sample_of<Traits, I>::pattern.is_static() || a.samples[I].dims == b.samples[I].dims) && ...);
     }(std::make_index_sequence<Traits::inputs>());
   }
 
  private:
   static constexpr std::size_t outputs = Traits::outputs.size();
-  using request_type = request<Traits>;
-  template <std::size_t I>
-  static const auto& sample(const queued& r) { return std::get<I>(static_cast<const request_type&>(r).samples); }
 
   // Rows beyond the requests repeat the last of them.
   template <std::size_t I>
   static auto stacked(view<const std::shared_ptr<queued>> batch, std::int64_t rows) {
-    const shape& one = sample<I>(*batch[0]).shape();
+    const shape& one = batch[0]->samples[I].dims;
     shape all{rows};
     for (int i = 0; i < one.rank; ++i) all.push_back(one[i]);
     auto x = batch_of<Traits, I>::uninitialised(all);
     auto* to = x.writable().data();
     const auto n = static_cast<std::size_t>(one.size());
     for (std::size_t r = 0; n && r < static_cast<std::size_t>(rows); ++r)
-      std::memcpy(static_cast<void*>(to + r * n), sample<I>(*batch[std::min(r, batch.size() - 1)]).data().data(), n * sizeof(*to));
+      std::memcpy(static_cast<void*>(to + r * n), batch[std::min(r, batch.size() - 1)]->samples[I].bytes.get(), n * sizeof(*to));
     return x;
   }
   template <std::size_t O, class Y>
@@ -241,11 +260,7 @@ class row_runner final : public batch_runner {
     const shape one = without_leading(y.shape());
     const auto n = static_cast<std::size_t>(one.size());
     const auto* from = y.data().data();
-    for (std::size_t r = 0; r < batch.size(); ++r) {
-      auto row = row_of<Traits, O>::uninitialised(one);
-      if (n) std::memcpy(static_cast<void*>(row.writable().data()), from + r * n, n * sizeof(*from));
-      part<outputs, O>(static_cast<request_type&>(*batch[r]).value) = std::move(row);
-    }
+    for (std::size_t r = 0; r < batch.size(); ++r) batch[r]->rows[O].keep(one, from + r * n, n * sizeof(*from));
   }
 
   reference_model<Traits> net_;
@@ -261,7 +276,7 @@ export template <class Result>
 class answer {
  public:
   answer() = default;
-  explicit answer(std::shared_ptr<detail::answered<Result>> r) : request_(std::move(r)) {}
+  explicit answer(std::shared_ptr<detail::queued> r) : request_(std::move(r)) {}
   answer(answer&&) = default;
   answer& operator=(answer&&) = default;
 
@@ -279,7 +294,7 @@ class answer {
     asked().wait();
     auto r = std::move(request_);
     r->check();
-    return std::move(r->value);
+    return detail::taken<Result>::from(r->rows.data());
   }
 
  private:
@@ -287,7 +302,7 @@ class answer {
     if (!request_) detail::no_answer();
     return *request_;
   }
-  std::shared_ptr<detail::answered<Result>> request_;
+  std::shared_ptr<detail::queued> request_;
 };
 
 /// Takes single samples from any thread and has them computed in batches by threads of its own, one reference model each:

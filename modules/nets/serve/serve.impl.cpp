@@ -1,4 +1,5 @@
 module lamina:serve.impl;
+import :context;
 import :core;
 import :serve;
 import :shape;
@@ -14,41 +15,30 @@ struct queued::failure {
   std::optional<error_kind> kind;
   std::string what;
 };
-struct queued::signal {
-  enum state : int { open, computed, failed };
-  std::atomic<int> now{open};
-  std::shared_ptr<const failure> why;    // none where there was no memory for it
-  std::mutex mutex;
-  std::condition_variable changed;
-};
-
-queued::queued() : signal_(std::make_unique<signal>()) {}
 queued::~queued() = default;
-bool queued::ready() const noexcept { return signal_->now.load(std::memory_order_acquire) != signal::open; }
-void queued::wait() const {
+void queued::wait() {
   if (ready()) return;
-  std::unique_lock lock(signal_->mutex);
-  signal_->changed.wait(lock, [&] { return ready(); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ready(); });
 }
-bool queued::wait_until(clock::time_point t) const {
+bool queued::wait_until(clock::time_point t) {
   if (ready()) return true;
-  std::unique_lock lock(signal_->mutex);
-  return signal_->changed.wait_until(lock, t, [&] { return ready(); });
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, t, [&] { return ready(); });
 }
 void queued::check() const {
-  if (signal_->now.load(std::memory_order_acquire) != signal::failed) return;
-  const failure* why = signal_->why.get();
-  if (!why) raise(error_kind::memory, "out of memory");
-  if (why->kind) raise(*why->kind, why->what);
-  throw error(why->what);
+  if (now_.load(std::memory_order_acquire) != state::failed) return;
+  if (!why_) raise(error_kind::memory, "out of memory");
+  if (why_->kind) raise(*why_->kind, why_->what);
+  throw error(why_->what);
 }
 void queued::finish(std::shared_ptr<const failure> why, bool failed) noexcept {
-  signal_->why = std::move(why);
+  why_ = std::move(why);
   {
-    std::lock_guard lock(signal_->mutex);
-    signal_->now.store(failed ? signal::failed : signal::computed, std::memory_order_release);
+    std::lock_guard lock(mutex_);
+    now_.store(failed ? state::failed : state::computed, std::memory_order_release);
   }
-  signal_->changed.notify_all();
+  changed_.notify_all();
 }
 
 batch_runner::~batch_runner() = default;
@@ -77,6 +67,10 @@ void fail(request_list& all, std::optional<error_kind> kind, const char* what) n
   for (auto& r : all) r->finish(why, true);
   all.clear();
 }
+
+// What others allocated and a worker freed, weights that were exchanged, stays with its thread: it is returned from time to
+// time.
+constexpr std::int64_t batches_between_trims = 256;
 
 constexpr const char* late = "the deadline passed before the request was computed";
 constexpr const char* stopped = "the queue was told to stop before the request was computed";
@@ -221,7 +215,8 @@ struct queue_core::implementation {
   void work(batch_runner& runner) {
     request_list batch, expired;
     std::int64_t rows = 0;
-    while (next(runner, batch, expired, rows)) {
+    for (std::int64_t turns = 1; next(runner, batch, expired, rows); ++turns) {
+      if (turns % batches_between_trims == 0) memory::trim();
       if (!expired.empty()) fail(expired, error_kind::deadline, late);
       if (batch.empty()) continue;
       auto give_up = [&](std::optional<error_kind> kind, const char* what) {
