@@ -1,15 +1,87 @@
 // The allocator: alignment, counters, limits, and the memory that threads keep.
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 import lamina;
 
+#include "steady_state.h"
+
 using namespace lamina;
+
+namespace {
+
+struct owned_block {
+  void* at;
+  std::size_t bytes;
+};
+// Allocates and releases blocks of many sizes, each filled with a number of its own, and says whether all were intact.
+class churn {
+ public:
+  explicit churn(int seed) : stream_(seed, 7) {}
+  ~churn() { while (!blocks_.empty()) drop(); }
+  void step() {
+    if (blocks_.size() > 40 || (!blocks_.empty() && stream_.bits(at_++) % 2)) return drop();
+    const auto size = stream_.bits(at_++), kind = stream_.bits(at_++) % 4;
+    const std::size_t bytes = 8 + size % (kind ? 3000 : 300'000);
+    auto* p = static_cast<std::byte*>(memory::allocate(bytes));
+    const auto mark = static_cast<unsigned char>(bytes);
+    p[0] = p[bytes - 1] = std::byte{mark};
+    blocks_.push_back({p, bytes});
+  }
+  bool intact() const { return intact_; }
+
+ private:
+  void drop() {
+    const auto i = stream_.bits(at_++) % blocks_.size();
+    std::swap(blocks_[i], blocks_.back());
+    const auto [at, bytes] = blocks_.back();
+    blocks_.pop_back();
+    const auto* p = static_cast<const std::byte*>(at);
+    intact_ &= p[0] == std::byte{static_cast<unsigned char>(bytes)} && p[bytes - 1] == p[0];
+    memory::release(at, bytes);
+  }
+  philox stream_;
+  std::uint64_t at_ = 0;
+  std::vector<owned_block> blocks_;
+  bool intact_ = true;
+};
+
+// Has the system refuse membarrier(2) to this process and those that follow it.
+bool refuse_membarrier() {
+  sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  sock_fprog filter{std::size(steps), steps};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+constexpr const char* refused_here = "LAMINA_TEST_NO_MEMBARRIER";
+
+// Memory of this process that is in RAM.
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_SUITE(memory_of_tensors)
 
@@ -92,6 +164,167 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told) {
   memory::limit(0);
   matrix<float> fits(1000, 1000);
   BOOST_CHECK_GE(memory::counters().current - before.current, 4'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_holds_its_numbers) {
+  auto before = memory::counters().current;
+  memory::limit(before + 5000);
+  BOOST_CHECK_EXCEPTION(memory::allocate(6000), out_of_memory, [&](const out_of_memory& e) {
+    return e.requested() == 6000 && e.used() == before && e.limit() == before + 5000;
+  });
+  memory::limit(0);
+  BOOST_CHECK_EXCEPTION(memory::allocate(std::size_t(1) << 60), out_of_memory, [&](const out_of_memory& e) {
+    return e.requested() == std::size_t(1) << 60 && e.used() == before && e.limit() == 0;
+  });
+}
+
+// What a thread has gathered and not told yet counts too.
+BOOST_AUTO_TEST_CASE(a_limit_knows_what_other_threads_have_gathered) {
+  std::latch allocated(1), over(1);
+  std::thread other([&] {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 30; ++i) blocks.push_back(memory::allocate(1000));
+    allocated.count_down();
+    over.wait();
+    for (void* p : blocks) memory::release(p, 1000);
+  });
+  allocated.wait();
+  auto before = memory::counters().current;
+  memory::limit(before + 1023);
+  BOOST_CHECK_THROW(memory::allocate(1000), out_of_memory);
+  memory::limit(before + 1024);
+  memory::release(memory::allocate(1000), 1000);
+  BOOST_CHECK_THROW(memory::release(memory::allocate(1025), 1025), out_of_memory);
+  memory::limit(0);
+  over.count_down();
+  other.join();
+  BOOST_CHECK_EQUAL(memory::counters().current, before - 30 * 1024);
+}
+
+BOOST_AUTO_TEST_CASE(threads_together_never_cross_a_limit) {
+  auto before = memory::counters().current;
+  memory::reset_peak();
+  const auto limit = before + 2'000'000;
+  memory::limit(limit);
+  std::atomic<int> refused{0}, crossed{0};
+  parallel_workers(4, [&](int w) {
+    churn c(w);
+    for (int i = 0; i < 5000; ++i) {
+      try {
+        c.step();
+      } catch (const out_of_memory& e) {
+        ++refused;
+        if (e.used() > limit) ++crossed;
+      }
+      if (i % 50 == 0 && memory::counters().current > limit) ++crossed;
+    }
+  });
+  BOOST_CHECK_GT(refused, 0);
+  BOOST_CHECK_EQUAL(crossed, 0);
+  BOOST_CHECK_LE(memory::counters().peak, limit);
+  BOOST_CHECK_GE(memory::counters().peak, limit - 300'000);
+  BOOST_CHECK_EQUAL(memory::counters().current, before);
+  memory::limit(0);
+}
+
+BOOST_AUTO_TEST_CASE(the_peak_is_right_but_for_what_threads_gather) {
+  memory::reset_peak();
+  auto before = memory::counters().current;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 1000; ++i) blocks.push_back(memory::allocate(1000));
+  for (void* p : blocks) memory::release(p, 1000);
+  BOOST_CHECK_GE(memory::counters().peak - before, 1'024'000 - 65536);
+  BOOST_CHECK_LE(memory::counters().peak - before, 1'024'000 + 65536);
+}
+
+// ---- memory that all threads keep -----------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(memory_that_idle_threads_keep_goes_back_to_the_system) {
+  memory::trim_all();
+  constexpr int threads = 8, blocks = 40, bytes = 100'000;
+  std::latch kept(threads), over(1);
+  std::vector<std::thread> idle;
+  for (int t = 0; t < threads; ++t)
+    idle.emplace_back([&] {
+      std::vector<void*> all;
+      for (int i = 0; i < blocks; ++i) all.push_back(std::memset(memory::allocate(bytes), 1, bytes));
+      for (void* p : all) memory::release(p, bytes);
+      kept.count_down();
+      over.wait();
+      memory::release(memory::allocate(bytes), bytes);   // its cache serves as before
+    });
+  kept.wait();
+  const auto cached = memory::counters().cached, resident = resident_bytes();
+  BOOST_CHECK_GE(cached, threads * blocks * bytes);
+  memory::trim_all();
+  BOOST_CHECK_EQUAL(memory::counters().cached, 0);
+  if (steady_state::observed) BOOST_CHECK_LE(resident_bytes(), resident - cached * 3 / 4);
+  over.count_down();
+  for (auto& t : idle) t.join();
+}
+
+BOOST_AUTO_TEST_CASE(memory_is_trimmed_under_threads_that_use_it) {
+  memory::trim_all();
+  const auto before = memory::counters();
+  std::atomic<bool> over{false};
+  std::atomic<int> broken{0}, trims{0};
+  std::thread trimmer([&] {
+    for (; !over; ++trims) memory::trim_all();
+  });
+  parallel_workers(8, [&](int w) {
+    churn c(100 + w);
+    for (int i = 0; i < 4000; ++i) c.step();
+    if (!c.intact()) ++broken;
+  });
+  while (trims == 0) std::this_thread::yield();
+  over = true;
+  trimmer.join();
+  BOOST_CHECK_EQUAL(broken, 0);
+  memory::trim_all();
+  const auto after = memory::counters();
+  BOOST_CHECK_EQUAL(after.current, before.current);
+  BOOST_CHECK_EQUAL(after.cached, 0);
+  // As many blocks as the same work allocates without anybody who trims.
+  for (int w = 0; w < 8; ++w) {
+    churn c(100 + w);
+    for (int i = 0; i < 4000; ++i) c.step();
+  }
+  const auto steps = memory::counters().allocations - after.allocations;
+  BOOST_CHECK_EQUAL(after.allocations - before.allocations, steps);
+  BOOST_CHECK_EQUAL(memory::counters().current, before.current);
+}
+
+BOOST_AUTO_TEST_CASE(where_membarrier_is_refused_threads_trim_themselves) {
+  if (!std::getenv(refused_here)) {      // this test and others, in a process of their own
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setenv(refused_here, "1", 1);
+      if (!refuse_membarrier()) ::_exit(3);
+      ::execl("/proc/self/exe", "context_test",
+              "--run_test=memory_of_tensors/where_membarrier*,*counters_follow*,*a_limit_knows*,*threads_together*,*under_threads*", nullptr);
+      ::_exit(4);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    BOOST_CHECK_EQUAL(status, 0);
+    return;
+  }
+  BOOST_REQUIRE_EQUAL(::syscall(SYS_membarrier, 0, 0, 0), -1);
+  std::latch kept(1), trimmed(1);
+  std::thread other([&] {
+    memory::release(memory::allocate(5000), 5000);
+    kept.count_down();
+    trimmed.wait();
+    BOOST_CHECK_EQUAL(memory::counters().cached, 5120);
+    void* small = memory::allocate(64);
+    BOOST_CHECK_EQUAL(memory::counters().cached, 0);
+    memory::release(small, 64);
+  });
+  memory::release(memory::allocate(700), 700);
+  kept.wait();
+  memory::trim_all();
+  trimmed.count_down();
+  other.join();
 }
 
 BOOST_AUTO_TEST_CASE(what_the_system_refuses_is_told_and_not_counted) {

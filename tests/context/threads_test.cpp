@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <time.h>
+
 import lamina;
 
 using namespace lamina;
@@ -30,6 +32,18 @@ struct ledger {
     --l.inside[static_cast<std::size_t>(worker)];
   }
 };
+
+// Runs a function object on a pool.
+template <class F>
+void run(thread_pool& pool, std::size_t n, const F& f) {
+  pool.run(n, [](void* s, std::size_t i, int worker) { (*static_cast<const F*>(s))(i, worker); }, const_cast<F*>(&f));
+}
+
+double cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
 void runs_everything_once(thread_pool& pool, std::size_t n) {
   ledger l(n, pool.threads());
@@ -87,11 +101,66 @@ BOOST_AUTO_TEST_CASE(two_threads_may_use_one_pool) {
   BOOST_CHECK_EQUAL(sum, 2000);
 }
 
+BOOST_AUTO_TEST_CASE(the_exception_of_a_job_reaches_the_caller_and_the_pool_goes_on) {
+  for (int threads : {1, 3}) {
+    thread_pool pool(threads);
+    for (std::size_t failing : {0u, 7u, 49u}) {
+      std::atomic<int> ran{0};
+      auto job = [&](std::size_t i, int) {
+        if (i == failing) throw value_error("job " + std::to_string(i));
+        ++ran;
+      };
+      BOOST_CHECK_EXCEPTION(run(pool, 50, job), value_error, [&](const error& e) { return e.what() == "job " + std::to_string(failing); });
+      BOOST_CHECK_LE(ran, 49);
+      runs_everything_once(pool, 50);
+    }
+    BOOST_CHECK_THROW(run(pool, 50, [](std::size_t, int) { throw 1; }), int);
+    runs_everything_once(pool, 50);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_inside_a_job_of_its_pool_is_done_by_that_worker) {
+  thread_pool pool(3);
+  std::atomic<int> inner{0}, wrong{0};
+  run(pool, 20, [&](std::size_t, int worker) {
+    const auto me = std::this_thread::get_id();
+    run(pool, 10, [&](std::size_t, int w) {
+      ++inner;
+      if (w != worker || std::this_thread::get_id() != me) ++wrong;
+    });
+  });
+  BOOST_CHECK_EQUAL(inner, 200);
+  BOOST_CHECK_EQUAL(wrong, 0);
+  runs_everything_once(pool, 50);
+}
+
+BOOST_AUTO_TEST_CASE(pools_may_use_each_other_in_their_jobs) {
+  thread_pool a(2), b(3);
+  std::atomic<int> inner{0};
+  for (int again = 0; again < 20; ++again)
+    run(a, 4, [&](std::size_t, int) {
+      run(b, 4, [&](std::size_t, int) { run(a, 4, [&](std::size_t, int) { ++inner; }); });
+    });
+  BOOST_CHECK_EQUAL(inner, 20 * 64);
+}
+
+BOOST_AUTO_TEST_CASE(threads_that_have_nothing_to_do_use_no_cpu_time) {
+  context where(4, isa::sse2);
+  std::atomic<int> sum{0};
+  for (int again = 0; again < 100; ++again) run(where.pool(), 50, [&](std::size_t, int) { ++sum; });
+  BOOST_CHECK_EQUAL(sum, 5000);
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  BOOST_CHECK_LE(cpu_seconds() - before, 0.02);
+}
+
 BOOST_AUTO_TEST_CASE(workers_run_once_each_on_threads_of_their_own) {
   std::vector<std::thread::id> ids(4);
   parallel_workers(4, [&](int w) { ids[static_cast<std::size_t>(w)] = std::this_thread::get_id(); });
   BOOST_CHECK_EQUAL(std::set<std::thread::id>(ids.begin(), ids.end()).size(), 4u);
-  parallel_workers(0, [](int) { BOOST_ERROR("no worker was asked for"); });
+  std::atomic<int> workers{0};
+  parallel_workers(0, [&](int) { ++workers; });
+  BOOST_CHECK_EQUAL(workers, available_cores());
 }
 
 BOOST_AUTO_TEST_CASE(the_exception_of_a_worker_reaches_the_caller_after_all_have_ended) {
@@ -105,6 +174,43 @@ BOOST_AUTO_TEST_CASE(the_exception_of_a_worker_reaches_the_caller_after_all_have
     BOOST_CHECK_EXCEPTION(parallel_workers(3, work), value_error, [&](const error& e) { return e.what() == "worker " + std::to_string(failing); });
     BOOST_CHECK_EQUAL(ended, 2);
   }
+}
+
+BOOST_AUTO_TEST_CASE(when_several_workers_fail_none_is_lost) {
+  auto wait_for = [](std::atomic<int>& n, int wanted) { while (n < wanted) std::this_thread::yield(); };
+  std::atomic<int> turn{0};
+  auto fail_in_turn = [&](int w, auto fail) {
+    wait_for(turn, w);
+    struct next { std::atomic<int>& turn; ~next() { ++turn; } } after{turn};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));   // so that the one before is written down
+    fail();
+  };
+  auto first_of_ours = [&](int w) {
+    fail_in_turn(w, [&] {
+      if (w == 0) throw shape_error("worker 0");
+      if (w == 2) throw 17;
+    });
+  };
+  BOOST_CHECK_EXCEPTION(parallel_workers(4, first_of_ours), shape_error, [](const shape_error& e) {
+    BOOST_CHECK_EQUAL(e.what(), "worker 0 (2 of 4 workers have failed)");
+    auto* all = dynamic_cast<const worker_failures*>(&e);
+    BOOST_REQUIRE(all);
+    BOOST_REQUIRE_EQUAL(all->all().size(), 2u);
+    BOOST_CHECK_THROW(std::rethrow_exception(all->all()[0]), shape_error);
+    BOOST_CHECK_THROW(std::rethrow_exception(all->all()[1]), int);
+    return true;
+  });
+  turn = 0;
+  auto another_library = [&](int w) { fail_in_turn(w, [&] { throw std::logic_error("worker " + std::to_string(w)); }); };
+  BOOST_CHECK_EXCEPTION(parallel_workers(3, another_library), error, [](const error& e) {
+    BOOST_CHECK_EQUAL(e.what(), "worker 0 (3 of 3 workers have failed)");
+    return dynamic_cast<const worker_failures&>(e).all().size() == 3;
+  });
+  turn = 0;
+  auto no_message = [&](int w) { fail_in_turn(w, [] { throw 1; }); };
+  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_message), worker_failures, [](const worker_failures& e) { return e.all().size() == 2; });
+  auto no_memory = [](int) { memory::allocate(std::size_t(1) << 60); };
+  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_memory), out_of_memory, [](const out_of_memory& e) { return e.requested() == std::size_t(1) << 60; });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -267,8 +267,22 @@ export class value_error : public error { public: using error::error; ~value_err
 export class file_error : public error { public: using error::error; ~file_error() override; };
 /// Something used in a state that does not allow it.
 export class state_error : public error { public: using error::error; ~state_error() override; };
-/// A memory limit that would be crossed.
-export class out_of_memory : public error { public: using error::error; ~out_of_memory() override; };
+/// Memory that cannot be had: a limit would be crossed, or the system refuses.
+export class out_of_memory : public error {
+ public:
+  using error::error;
+  out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit);
+  ~out_of_memory() override;
+  /// Bytes that were asked for.
+  std::size_t requested() const { return requested_; }
+  /// Bytes in use at that time, and the most that may be; a limit of 0 is none.
+  std::int64_t used() const { return used_; }
+  std::int64_t limit() const { return limit_; }
+
+ private:
+  std::size_t requested_ = 0;
+  std::int64_t used_ = 0, limit_ = 0;
+};
 /// A deadline that passed before the work was begun.
 export class deadline_error : public error { public: using error::error; ~deadline_error() override; };
 /// Work that is not done because who does it was told to stop.

@@ -114,7 +114,7 @@ using std::strlen; using std::strerror; using std::snprintf; using std::printf; 
 using std::fflush; using std::FILE; using std::fopen; using std::fclose; using std::fread; using std::fwrite; using std::fputc;
 using std::strtol; using std::strchr; using std::strtoll; using std::strtod; using std::strtoull; using std::atoi; using std::strncmp;
 // threads
-using std::atomic; using std::atomic_flag; using std::atomic_thread_fence; using std::call_once; using std::condition_variable;
+using std::atomic; using std::atomic_flag; using std::atomic_signal_fence; using std::atomic_thread_fence; using std::call_once; using std::condition_variable;
 using std::lock_guard; using std::memory_order; using std::memory_order_acq_rel; using std::memory_order_acquire;
 using std::memory_order_relaxed; using std::memory_order_release; using std::memory_order_seq_cst; using std::mutex;
 using std::once_flag; using std::scoped_lock; using std::thread; using std::unique_lock; using std::adopt_lock; using std::cv_status;
