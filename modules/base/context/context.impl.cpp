@@ -99,11 +99,12 @@ void* context::make_slot(std::size_t at, void* (*make)(), void (*destroy)(void*)
   } else if (auto i = shared_->overflow.find(at); i != shared_->overflow.end()) {
     return i->second;
   }
-  void* p = make();
-  shared_->owned.emplace_back(p, destroy);
-  if (at < slot_count) slots_[at].store(p, std::memory_order_release);
-  else shared_->overflow[at] = p;
-  return p;
+  std::unique_ptr<void, void (*)(void*)> made(make(), destroy);
+  shared_->owned.reserve(shared_->owned.size() + 1);
+  if (at >= slot_count) shared_->overflow[at] = made.get();
+  else slots_[at].store(made.get(), std::memory_order_release);
+  shared_->owned.emplace_back(made.get(), destroy);
+  return made.release();
 }
 
 context& default_context() {
