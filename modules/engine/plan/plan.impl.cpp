@@ -50,7 +50,8 @@ std::string plan::explain() const {
       << pad(spell(static_cast<std::int64_t>(l.flops)), 14, true) << pad(spell(l.bytes), 12, true) << pad(spell(l.steps), 7, true) << "\n";
   t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, " << cost_.steps << " steps in " << cost_.stages << " stages, "
     << cost_.reorders << " reorders\n";
-  t << "memory: arena " << cost_.arena << " bytes (live peak " << cost_.live_peak << "), scratch " << cost_.scratch << " bytes, packed weights " << cost_.packed << " bytes\n";
+  t << "memory: arena " << cost_.arena << " bytes (live peak " << cost_.live_peak << ", efficiency "
+    << (cost_.arena ? static_cast<double>(cost_.live_peak) / static_cast<double>(cost_.arena) : 1.0) << "), scratch " << cost_.scratch << " bytes, packed weights " << cost_.packed << " bytes\n";
   t << "rewritten: " << counters_.common << " common, " << counters_.folded << " folded, " << counters_.simplified << " simplified";
   bool any = false;
   for (int k = 0; k < rewrite_count; ++k)
