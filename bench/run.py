@@ -93,6 +93,7 @@ def problems():
         16: steady.plan_cache,
         17: sizes.compile_time,
         18: steady.samples,
+        19: steady.idle,
         20: steady.overheads,
         22: sizes.program_size,
         26: sizes.rebuild,
