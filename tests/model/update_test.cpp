@@ -25,6 +25,7 @@ using factory_type = reference_factory<lenet, input<"N", 1, 28, 28>>;
 
 constexpr auto with_norm = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{},
                                       nn::flatten{}, nn::linear{.in = 64, .out = 3});
+constexpr auto small_net = sequential(nn::linear{.in = 4, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 2});
 using small_images = tensor<float, extents<dyn, 1, 6, 6>>;
 
 }  // namespace
@@ -150,6 +151,42 @@ BOOST_AUTO_TEST_CASE(threads_see_whole_sets_in_order) {
     }
   });
   BOOST_TEST(wrong == 0);
+}
+
+// Reference models that live for one call, 10,000 on each of 8 threads, while weights are exchanged, caches are emptied, the
+// plan cache is too small for the shapes that are met, and each thread gives its memory back now and then.
+BOOST_AUTO_TEST_CASE(eighty_thousand_references_come_and_go) {
+  constexpr int sets = 3, rounds = 10'000, workers = 8;
+  using rows = matrix<float, dyn, 4>;
+  using small_type = model<small_net, input<"N", 4>>;
+  std::vector<std::unique_ptr<small_type>> nets;
+  const auto x = random_tensor<rows>({6, 4}, 1);
+  std::vector<decltype(std::declval<small_type&>()(x))> expected;
+  for (int i = 0; i < sets; ++i) {
+    nets.push_back(std::make_unique<small_type>(model_options{.seed = i}));
+    expected.push_back((*nets.back())(x));
+  }
+  const reference_factory<small_net, input<"N", 4>> factory(*nets[0]);
+  auto& plans = factory.create().shared_part()->plans();
+  plans.limit({.entries = 4});
+  std::atomic<int> wrong{0};
+  parallel_workers(workers, [&](int w) {
+    for (int i = 0; i < rounds; ++i) {
+      if (w == 0 && i % 50 == 0) factory.update(*nets[static_cast<std::size_t>(i / 50 % sets)]);
+      if (i % 500 == w) memory::trim();
+      if (w == 1 && i % 1000 == 0) plans.clear();
+      // five shapes, one of them rare: each time it comes another one is forgotten
+      const std::int64_t n = i % 400 == 0 ? 5 : 1 + i % 4;
+      auto r = factory.create();
+      const auto y = r(x.rows(0, n));
+      bool found = false;
+      for (const auto& e : expected) found = found || same_bits(y, e.rows(0, n));
+      wrong += !found;
+    }
+  });
+  BOOST_TEST(wrong == 0);
+  BOOST_TEST(plans.statistics().entries <= 4u);
+  BOOST_TEST(plans.statistics().evictions > 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
