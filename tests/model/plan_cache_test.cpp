@@ -49,6 +49,16 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_model_finds_the_plans) {
   BOOST_TEST(cache.statistics().entries == 2u);       // a plan that cannot be made is not kept
 }
 
+BOOST_AUTO_TEST_CASE(models_of_one_context_share_plans) {
+  const auto where = std::make_shared<context>(2, target_isa());
+  net_type one({.seed = 1, .where = where}), two({.seed = 2, .where = where}), alone({.seed = 2});
+  const auto x = picture(8, 9);
+  one(x);
+  BOOST_TEST(same_bits(two(x), alone(x)));
+  BOOST_TEST(where->slot<plan_cache>().statistics().builds == 1u);
+  BOOST_TEST(where->slot<plan_cache>().statistics().hits == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_key_is_all_that_a_plan_depends_on) {
   net_type net({.seed = 1});
   const program& p = net.core().inference();

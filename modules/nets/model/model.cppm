@@ -179,6 +179,8 @@ export struct model_options {
   std::int64_t seed = 0;
   int threads = 1;
   pass_options passes{};
+  /// Threads or a scheduler, and the cache of plans, of several models; `threads` does not count then.
+  std::shared_ptr<context> where{};
   /// Names of parameters that stand for others: layers then share a parameter, and its gradient is the sum over both.
   name_map tie{};
 };

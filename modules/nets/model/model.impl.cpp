@@ -193,7 +193,7 @@ std::shared_ptr<const program> inference_of(const model_definition& d, parameter
 }  // namespace
 
 model_core::model_core(model_definition d, const model_options& o)
-    : definition_(std::move(d)), options_(o), store_(std::make_unique<parameter_store>()), where_(std::make_shared<context>(o.threads, target_isa())) {
+    : definition_(std::move(d)), options_(o), store_(std::make_unique<parameter_store>()), where_(o.where ? o.where : std::make_shared<context>(o.threads, target_isa())) {
   definition_.names = o.tie;
   inference_ = inference_of(definition_, *store_, o.seed);
   runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
