@@ -130,12 +130,13 @@ int main(int argc, char** argv) {
   }
 
   report all;
+  const double scaling = rate[2] / rate[1], probe_scaling = probe_rate[2] / probe_rate[1];
+  const bool quiet = probe_scaling > 1.7;    // else somebody else is on these cores
   for (auto [threads, per_second] : rate) {
     auto r = served("LeNet, batch 1, " + std::to_string(threads) + (threads == 1 ? " reference model" : " reference models") + " on 2 cores", threads, "images/s", per_second);
     r.peers = {{"ONNX Runtime", "", "", {}, {}}};
     all.add(r);
   }
-  const double scaling = rate[2] / rate[1], probe_scaling = probe_rate[2] / probe_rate[1];
   auto two = served("LeNet: what a second worker gains, by what it gains an FMA probe", 2, "1", scaling / probe_scaling);
   two.floor = "ours >= 0.95";
   two.note = "LeNet " + digits(scaling) + ", the probe " + digits(probe_scaling);
@@ -162,6 +163,11 @@ int main(int argc, char** argv) {
     r.note = digits(q.images_per_batch) + " images a batch; clients run on the same cores";
     all.add(r);
   }
-  for (const row& r : all.rows()) show(r);
-  all.write(a.out);
+  report said;
+  for (row r : all.rows()) {
+    if (!quiet) r.note += (r.note.empty() ? "noisy: a second core gives the probe " : "; noisy: a second core gives the probe ") + digits(probe_scaling);
+    show(r);
+    said.add(std::move(r));
+  }
+  said.write(a.out);
 }
