@@ -54,9 +54,19 @@ any_tensor samples_of(const any_tensor& batch, std::int64_t first, std::int64_t 
   s[0] = n;
   return any_tensor(batch.memory(), {batch.element(), s}, static_cast<std::size_t>(batch.data() - static_cast<const std::byte*>(batch.memory().data())) + static_cast<std::size_t>(first) * row);
 }
-any_tensor run(model_core& core, const any_tensor& x) {
+// Lanes one after the other, the last one first.
+struct backwards {
+  int concurrency() const { return 3; }
+  template <class F>
+  void bulk(std::size_t n, const F& f) {
+    while (n-- > 0) f(n);
+  }
+};
+
+template <class Runner>
+any_tensor run(Runner& runner, const any_tensor& x) {
   const shape s[] = {x.shape()};
-  executor& e = core.at(s);
+  executor& e = runner.at(s);
   any_tensor y(e.plan().output_types()[0]);
   e.bind_input(0, x.data());
   e.bind_output(0, y.mutable_data());
@@ -107,6 +117,9 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
         }
       }
       BOOST_TEST(t.different == before, nets[k].name << ": threads");
+      plan_runner scheduled(core.inference_program(), {&core.parameters(), nullptr}, std::make_shared<context>(backwards{}), {});
+      t.compare(run(scheduled, x[k]), expected[k], 0);
+      BOOST_TEST(t.different == before, nets[k].name << ": a scheduler");
     }
     // references of several nets in turn, in memory that they lend each other
     for (std::size_t i = 0; i < 4; ++i)
