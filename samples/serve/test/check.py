@@ -118,6 +118,7 @@ def routes():
         assert m["lamina_request_seconds_count"] == m['lamina_request_seconds_bucket{le="+Inf"}'] == 7
         assert m["lamina_batch_images_sum"] == 7 and 1 <= m["lamina_batch_images_count"] <= 7
         assert m["lamina_weights_bytes"] == 61706 * 4 and m["lamina_memory_bytes"] > 61706 * 4
+        assert m['lamina_plans_total{result="made"}'] >= 1 and 'lamina_plans_total{result="hit"}' in m
         buckets = [value for name, value in m.items() if name.startswith("lamina_request_seconds_bucket")]
         assert buckets == sorted(buckets) and len(buckets) == 20
         # Many at once, on connections that stay: the answers are those of images sent alone.
