@@ -6,14 +6,39 @@ import subprocess
 from steady import program
 
 PROBLEM = "13 serving"
+# Where `./bootstrap bench --peers` puts what comes from PyPI.
+PEERS = pathlib.Path(__file__).resolve().parent.parent / "build" / "peers" / "bin" / "python"
+
+
+def onnxruntime(*arguments):
+    """What ONNX Runtime reaches, or None where it is not installed."""
+    if not PEERS.exists():
+        return None
+    done = subprocess.run([PEERS, pathlib.Path(__file__).parent / "peers" / "onnxruntime_lenet.py", *arguments],
+                          stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def beside(row, peer, value, ours_is_less=False):
+    for p in row["peers"]:
+        if p["name"] == "ONNX Runtime":
+            p.update(version=peer["version"], value=value)
+            row["ratio"] = value / row["ours"] if ours_is_less else row["ours"] / value
 
 
 def memory(run):
-    return program(run, "bench_reference_memory")
+    rows, peer = program(run, "bench_reference_memory"), onnxruntime("memory")
+    for row in rows if peer else []:
+        if row["shape"].endswith("PSS"):
+            beside(row, peer, peer["bytes"], ours_is_less=True)
+    return rows
 
 
 def serving(run):
-    rows = program(run, "bench_serving")
+    rows, peer = program(run, "bench_serving"), onnxruntime()
+    for row in rows if peer else []:
+        if row["unit"] == "images/s" and str(row["threads"]) in peer["images_per_second"]:
+            beside(row, peer, peer["images_per_second"][str(row["threads"])])
     return rows + over_http(run) if rows else rows
 
 

@@ -1,0 +1,114 @@
+"""LeNet in ONNX Runtime: images a second of N sessions, one process each, and bytes that one more session takes.
+
+The driver is Python: what a call of it costs is measured with a graph that does nothing, and subtracted.  Prints JSON."""
+import json
+import multiprocessing
+import os
+import sys
+import time
+
+import numpy
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper
+
+SECONDS, TURNS, SESSIONS = 0.5, 5, 40
+
+
+def tensor(name, *dims):
+    numbers = numpy.random.default_rng(len(name)).standard_normal(dims).astype(numpy.float32) * 0.1
+    return helper.make_tensor(name, TensorProto.FLOAT, dims, numbers.tobytes(), raw=True)
+
+
+def graph(nodes, weights, last):
+    made = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 28, 28])],
+                             [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)], weights)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def lenet():
+    node = helper.make_node
+    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [node("Conv", ["x", "w1", "b1"], ["a"], pads=[2, 2, 2, 2]), node("Relu", ["a"], ["b"]), node("MaxPool", ["b"], ["c"], **pool),
+             node("Conv", ["c", "w2", "b2"], ["d"]), node("Relu", ["d"], ["e"]), node("MaxPool", ["e"], ["f"], **pool), node("Flatten", ["f"], ["g"]),
+             node("Gemm", ["g", "w3", "b3"], ["h"], transB=1), node("Relu", ["h"], ["i"]), node("Gemm", ["i", "w4", "b4"], ["j"], transB=1),
+             node("Relu", ["j"], ["k"]), node("Gemm", ["k", "w5", "b5"], ["y"], transB=1)]
+    weights = [tensor("w1", 6, 1, 5, 5), tensor("b1", 6), tensor("w2", 16, 6, 5, 5), tensor("b2", 16), tensor("w3", 120, 400), tensor("b3", 120),
+               tensor("w4", 84, 120), tensor("b4", 84), tensor("w5", 10, 84), tensor("b5", 10)]
+    return graph(nodes, weights, "y")
+
+
+def nothing():
+    return graph([helper.make_node("Identity", ["x"], ["y"])], [], "y")
+
+
+def session(model):
+    """A call of a session on one thread, bound to its memory."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    made = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = made.io_binding()
+    binding.bind_cpu_input("x", numpy.random.default_rng(1).standard_normal((1, 1, 28, 28)).astype(numpy.float32))
+    binding.bind_output("y")
+    return lambda: made.run_with_iobinding(binding)
+
+
+def seconds_of(call, seconds):
+    for _ in range(50):
+        call()
+    count, begin = 0, time.perf_counter()
+    while (now := time.perf_counter()) - begin < seconds:
+        for _ in range(20):
+            call()
+        count += 20
+    return (now - begin) / count
+
+
+def work(cores, barrier, results):
+    os.sched_setaffinity(0, cores)
+    empty, net = session(nothing()), session(lenet())
+    for _ in range(TURNS):
+        barrier.wait()
+        overhead = seconds_of(empty, SECONDS / 5)
+        barrier.wait()
+        results.put(1 / (seconds_of(net, SECONDS) - overhead))
+
+
+def rate(count, cores):
+    """Images a second of `count` sessions at once, the best of several turns."""
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(count), context.Queue()
+    workers = [context.Process(target=work, args=(cores, barrier, results)) for _ in range(count)]
+    for w in workers:
+        w.start()
+    best = 0
+    for _ in range(TURNS):
+        best = max(best, sum(results.get() for _ in range(count)))
+    for w in workers:
+        w.join()
+    return best
+
+
+def proportional_bytes():
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def further_session():
+    model, kept = lenet(), []
+    for count in (5, SESSIONS):
+        before = proportional_bytes()
+        for _ in range(count):
+            kept.append(session(model))
+            kept[-1]()
+    return (proportional_bytes() - before) / SESSIONS
+
+
+if __name__ == "__main__":
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    said = {"version": onnxruntime.__version__}
+    if sys.argv[1:] == ["memory"]:
+        said["bytes"] = further_session()
+    else:
+        said["images_per_second"] = {str(n): rate(n, cores) for n in (1, 2, 4, 8)}
+    print(json.dumps(said))
