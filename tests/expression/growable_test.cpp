@@ -89,6 +89,7 @@ BOOST_AUTO_TEST_CASE(reserve_clear_and_reverse) {
   BOOST_TEST(g.capacity() == 5);
   g.push(item);
   BOOST_TEST(g[0](0) == 4);
+  BOOST_CHECK_THROW(g.reserve(-1), value_error);
   g.reserve(1);                                     // less than there is: nothing
   BOOST_TEST(g.capacity() == 5);
   growable<float, 1> none(2);

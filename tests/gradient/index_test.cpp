@@ -145,6 +145,14 @@ BOOST_AUTO_TEST_CASE(loss_of_no_probabilities) {
   check_twice("nll_loss", {real({0, 3}, 1), real({0, 3}, 2)}, [](const values& x) { return values{nll_loss(x[0], x[1])}; });
 }
 
+BOOST_AUTO_TEST_CASE(the_gradient_of_log_exp_is_finite_where_exp_is_not) {
+  vector<double> x{-2000, 1, 2, 2000};
+  auto loss = reduce_sum(log(exp(var<"x">(x) * 3.0)));
+  auto [value, slope] = evaluate(loss, gradient<"x">(loss));
+  BOOST_TEST(item(value) == 9.);
+  for (int i = 0; i < 4; ++i) BOOST_TEST(slope(i) == 3.);
+}
+
 BOOST_AUTO_TEST_CASE(loss_of_softmax_is_fused_and_the_same) {
   for (std::int64_t rows : {1, 2, 3, 4, 5})
     for (bool all : {false, true})

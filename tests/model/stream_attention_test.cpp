@@ -175,6 +175,8 @@ BOOST_AUTO_TEST_CASE(what_attention_cannot_be_served_is_named) {
   decoder_model net;
   BOOST_TEST(message_of([&] { stream(reference_factory<decoder, tokens>(net).create()); }) ==
              "sublayer `1.0.body.1` (grouped_query_attention): stream: `attention`: say how many positions are remembered, a block of them at least: {.positions = 256}");
+  BOOST_TEST(message_of([&] { stream(reference_factory<decoder, tokens>(net).create(), {.positions = std::int64_t(1) << 60}); }) ==
+             "stream: 1152921504606846976 positions to remember; the limit is 1048576");
   model<sees_all, input<1, "T", 3>> all;
   BOOST_TEST(message_of([&] { stream(reference_factory<sees_all, input<1, "T", 3>>(all).create(), {.positions = 8}); }) ==
              "sublayer `0` (self_attention): stream: `attention`: sees later positions; make it causal");

@@ -25,6 +25,11 @@ static_assert(std::convertible_to<matrix<float, 3, 4>, matrix<float>>);
 static_assert(std::convertible_to<matrix<float>, matrix<float, dyn, 4>>);
 static_assert(!std::convertible_to<matrix<float, 3, 4>, matrix<float, 3, 5>>);
 static_assert(!std::convertible_to<matrix<float>, vector<float>>);
+// An element beside a number of another kind does not lose its fraction in silence.
+template <class T, class Other>
+concept Chosen = requires(bool yes, tensor<T, extents<2>>& t, Other o) { yes ? t(0) : o; };
+static_assert(!Chosen<float, int> && !Chosen<double, std::int64_t> && !Chosen<std::int64_t, int>);
+static_assert(Chosen<float, float> && Chosen<float, double> && Chosen<std::int32_t, int>);
 static_assert(!std::convertible_to<matrix<float>, matrix<double>>);
 static_assert(std::same_as<tensor_of_rank<float, 2>, matrix<float>>);
 

@@ -73,8 +73,12 @@ class growable {
     *(room_for(size() + 1) + size()) = static_cast<T>(number);
     ++shape_[0].code;
   }
-  /// Makes room for this many items in all, so that they are added without another allocation.
+  /// Makes room for this many items in all, so that they are added without another allocation. Errors: value_error below 0.
   void reserve(std::int64_t items) {
+    if (items < 0) {
+      text t;
+      detail::raise(error_kind::value, t << "reserve: room for " << items << " items");
+    }
     if (items > capacity_) move_to(items);
   }
   /// Lets go of the items; their shape stays.

@@ -195,6 +195,10 @@ class tensor {
    public:
     reference(tensor* t, std::int64_t at) : owner_(t), at_(at) {}
     reference(const reference&) = default;
+    // Never made: so that `yes ? t(0, 0) : 0` is an error where it would make an element an int and lose its fraction.
+    template <std::integral U>
+      requires(std::floating_point<T> || sizeof(U) < sizeof(T))
+    reference(U) = delete;
     operator T() const { return owner_->mutable_data_[at_]; }   // NOLINT(*NullDereference): at_ is inside
     const reference& operator=(T v) const {
       if (!owner_->storage_.unique()) detail::write_while_shared(owner_->shape_);

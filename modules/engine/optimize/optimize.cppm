@@ -21,7 +21,7 @@ export enum class rewrite : std::uint8_t {
   composed_reshape,     ///< reshapes one after the other
   transposed_operand,   ///< a matrix product reads a transposed operand in place
   scale,                ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a sign joins a factor
-  softmax_loss,         ///< (u / y) * y with y a softmax is u, also where y is 0: the gradient of -log y by the logits
+  softmax_loss,         ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
 };
 export inline constexpr int rewrite_count = 10;
 export std::string_view name_of(rewrite r);

@@ -183,13 +183,14 @@ value joined_scale(const node& n, view<const value> in, program& p) {
   return inner.x * p.number(inner.by * outer.by, element);
 }
 
-value gradient_of_softmax_loss(const node& n, view<const value> in, program& p) {
+// (u / y) * y is what the gradient of log y makes, for y a softmax or an exp.
+value gradient_of_log(const node& n, view<const value> in, program& p) {
   if (!is(n, "multiply")) return {};
   auto bare = [&](const value& v) { return reshapes(node_of(v)) ? operand(node_of(v), 0, p) : v; };
   for (std::size_t side : {0u, 1u}) {
     value y = bare(in[side]), quotient = bare(in[1 - side]);
     const node& q = node_of(quotient);
-    if (!is(node_of(y), "softmax") || !is(q, "divide") || !bare(operand(q, 1, p)).same(y)) continue;
+    if (!(is(node_of(y), "softmax") || is(node_of(y), "exp")) || !is(q, "divide") || !bare(operand(q, 1, p)).same(y)) continue;
     value u = operand(q, 0, p);
     if (u.type() != q.results[0] || in[0].shape() != in[1].shape()) continue;
     return u.type() == n.results[0] ? u : value(reshape(u, n.results[0].dims));
@@ -199,7 +200,7 @@ value gradient_of_softmax_loss(const node& n, view<const value> in, program& p) 
 
 // In the order of `rewrite`.
 constexpr rule rules[] = {identity_number, same_shape, stopped_gradient, double_inverse, log_of, composed_permutation,
-                          composed_reshape, transposed_operand, joined_scale, gradient_of_softmax_loss};
+                          composed_reshape, transposed_operand, joined_scale, gradient_of_log};
 static_assert(std::size(rules) == rewrite_count);
 
 // Scans of the same operands that become one, and what each gives of its results.

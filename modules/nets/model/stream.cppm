@@ -16,6 +16,7 @@ namespace lamina {
 export struct stream_options {
   std::int64_t block = 1;
   std::string_view time = "T";
+  static constexpr std::int64_t most_positions = 1 << 20;
   std::int64_t positions = 0;            ///< how many positions attention remembers: memory for their keys and values
 };
 

@@ -90,6 +90,10 @@ class stream_maker {
 
   streamed_program run() {
     if (options_.block < 1) detail::raise(error_kind::value, "stream: a block has at least one position");
+    if (options_.positions > stream_options::most_positions) {
+      text t;
+      detail::raise(error_kind::value, t << "stream: " << options_.positions << " positions to remember; the limit is " << stream_options::most_positions);
+    }
     if (!p_.assignments().empty()) detail::raise(error_kind::state, "stream: the net assigns states of its own");
     const dim time = dim::named(options_.time);
     std::vector<tensor_type> probed;
