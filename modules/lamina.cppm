@@ -54,6 +54,7 @@ export import :layer.linear;
 export import :layer.pool;
 export import :layer.regular;
 export import :layer.rearrange;
+export import :layer.index;
 export import :layer.normalise;
 export import :layer.attention;
 export import :layer.combine;

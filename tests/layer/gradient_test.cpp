@@ -201,6 +201,44 @@ BOOST_AUTO_TEST_CASE(moved_and_reduced_elements) {
   for (const auto& layer : {of(nn::reduce_max{axes(-1)}), of(nn::reduce_min{axes(-1), true})}) over(layer, {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}}, {.distinct = true});
 }
 
+BOOST_AUTO_TEST_CASE(chosen_elements) {
+  // x, then positions below the number of those there are
+  const auto positions = [](const shape& s, std::int64_t below, int seed) { return random_array(dtype::int64, s, seed, 0, static_cast<double>(below)); };
+  const auto x = [](const shape& s, int seed) { return random_array(dtype::float64, s, seed, -1, 1); };
+  struct looked_up { shape input, index; std::int64_t below; };
+  for (const auto& [s, index, below] : {looked_up{{2, 3}, {4}, 3}, {{1, 1}, {1}, 1}, {{0, 3}, {2}, 3}, {{2, 3, 2}, {2, 2}, 3}, {{3, 2}, {0}, 2}})
+    check(of(nn::gather{.axis = 1}), {x(s, 1), positions(index, below, 2)});
+  for (const auto& [s, index, below] : {looked_up{{2, 3}, {2, 2}, 3}, {{1, 1}, {1, 1}, 1}, {{0, 3}, {0, 2}, 3}, {{2, 1, 4}, {2, 1, 3}, 4}, {{5}, {7}, 5}}) {
+    check(of(nn::take_along_axis{}), {x(s, 1), positions(index, below, 2)});
+    check(of(nn::scatter_add{}), {x(s, 1), positions(index, below, 2), x(index, 3)});
+  }
+  over(of(nn::select{.axis = 1, .index = -1}), {{{2, 3}}, {{1, 1}}, {{0, 2}}, {{2, 3, 2}}, {{4, 5}}});
+  for (const auto& layer : {of(nn::cumsum{}), of(nn::cumsum{.axis = 0, .exclusive = true, .reverse = true})}) over(layer, {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}});
+  over(of(nn::sort{.descending = true}), {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}}, {.distinct = true});
+  over(of(nn::top_k{.k = 1}), {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}}, {.distinct = true});
+  for (const auto& s : {shape{2, 3}, shape{}, shape{0, 2}, shape{1}, shape{2, 1, 2}}) {
+    const auto some = random_array(dtype::int64, s, 9, 0, 2);
+    array condition = array_of(dtype::boolean, s, some.values);
+    check(of(nn::where{}), {condition, x(s, 1), x(s, 2)});
+  }
+  check(of(nn::where{}), {array_of(dtype::boolean, {2, 1}, {1, 0}), x({3}, 1), x({}, 2)});
+  for (const auto& s : {shape{1, 2, 4}, shape{2, 1, 2}, shape{0, 2, 2}, shape{3, 4}, shape{1, 2}}) {
+    shape t{s[s.rank - 2]};
+    check(of(nn::rope{.base = 50}), {x(s, 1), positions(t, 9, 2)});
+  }
+  over(of(nn::cast{dtype::float64}), any, {.also_float32 = false});
+}
+
+BOOST_AUTO_TEST_CASE(axes_that_come_and_go) {
+  over(of(nn::permute_inverse{axes(2, 0, 1)}), {{{2, 3, 4}}, {{1, 2, 3}}, {{0, 2, 3}}, {{2, 1, 1}}, {{3, 2, 5}}});
+  over(of(nn::unsqueeze{axes(0)}), any);
+  over(of(nn::squeeze{axes(1)}), {{{2, 1}}, {{1, 1}}, {{0, 1}}, {{2, 1, 3}}, {{4, 1, 1}}});
+  over(of(nn::repeat{.count = 3, .axis = -1}), {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}});
+  over(of(nn::stack{.axis = 1}), {{{2, 3}, {2, 3}}, {{1}, {1}}, {{0, 3}, {0, 3}}, {{2, 1, 2}, {2, 1, 2}}, {{4}, {4}}});
+  over(of(nn::split{.parts = 2, .axis = -1}), {{{4}}, {{1, 2}}, {{2, 4}}, {{0, 2}}, {{2, 1, 6}}});
+  over(of(nn::reduce_prod{axes(-1)}), {{{5}}, {{1}}, {{2, 3}}, {{0, 3}}, {{2, 1, 4}}}, {.low = 0.5});
+}
+
 BOOST_AUTO_TEST_CASE(maps_and_sequences) {
   over(of(nn::conv2d{.in_channels = 3, .out_channels = 2, .kernel = {2, 3}, .stride = {1, 2}, .padding = 1}), maps);
   over(of(nn::conv2d{.in_channels = 4, .out_channels = 4, .kernel = 1, .groups = 2, .bias = false}), {{{1, 4, 1, 1}}, {{2, 4, 2, 3}}});
@@ -244,7 +282,8 @@ BOOST_AUTO_TEST_SUITE(completeness)
 
 // recurrent_test has those that walk along sequences.
 BOOST_AUTO_TEST_CASE(every_layer) {
-  const std::set<std::string, std::less<>> without_gradient{"value_source", "constant"}, of_two{"add", "subtract", "multiply", "divide", "minimum", "maximum", "pow", "interpolate"};
+  const std::set<std::string, std::less<>> without_gradient{"value_source", "constant", "one_hot", "argmax", "argsort", "equal", "not_equal", "less", "less_equal", "greater",
+                                                            "greater_equal", "logical_and", "logical_or", "logical_not", "reduce_any", "reduce_all"}, of_two{"add", "subtract", "multiply", "divide", "minimum", "maximum", "pow", "interpolate", "where"};
   const auto all = layers(), walked = layers("recurrent.cppm");
   BOOST_TEST(all.size() > 85u);
   for (const auto& name : all) {

@@ -254,6 +254,58 @@ BOOST_AUTO_TEST_CASE(moved_elements) {
   }
 }
 
+// What layers of looked up, ordered and compared elements give for a few numbers.
+BOOST_AUTO_TEST_CASE(chosen_elements) {
+  using numbers = std::vector<double>;
+  const auto gives = [](const auto& layer, const arrays& in, const std::vector<std::pair<shape, numbers>>& wanted) {
+    BOOST_TEST_CONTEXT(detail::layer_kind(layer)) {
+      const auto made = outcomes(layer, in, {});
+      BOOST_REQUIRE(made.size() == wanted.size());
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        BOOST_TEST(made[i].shape().string() == wanted[i].first.string());
+        BOOST_TEST(made[i].values == wanted[i].second, boost::test_tools::per_element());
+      }
+    }
+  };
+  const auto ints = [](const shape& s, numbers n) { return array_of(dtype::int64, s, std::move(n)); };
+  const auto truths = [](numbers n) { return array_of(dtype::boolean, {static_cast<std::int64_t>(n.size())}, n); };
+  const array x = array_of(dtype::float64, {2, 3}, {5, 1, 3, 2, 6, 4}), a = array_of(dtype::float64, {3}, {1, 2, 3}), b = array_of(dtype::float64, {3}, {3, 2, 1});
+  gives(nn::gather{.axis = 1}, {x, ints({2}, {2, 0})}, {{{2, 2}, {3, 5, 4, 2}}});
+  gives(nn::take_along_axis{}, {x, ints({2, 1}, {1, 2})}, {{{2, 1}, {1, 4}}});
+  gives(nn::scatter_add{}, {a, ints({4}, {0, 2, 0, 0}), array_of(dtype::float64, {4}, {10, 20, 30, 40})}, {{{3}, {81, 2, 23}}});
+  gives(nn::select{.axis = 1, .index = -1}, {x}, {{{2}, {3, 4}}});
+  gives(nn::one_hot{.depth = 3, .element = dtype::float64}, {ints({2}, {2, 0})}, {{{2, 3}, {0, 0, 1, 1, 0, 0}}});
+  gives(nn::cumsum{.exclusive = true}, {x}, {{{2, 3}, {0, 5, 6, 0, 2, 8}}});
+  gives(nn::argmax{}, {x}, {{{2}, {0, 1}}});
+  gives(nn::argmax{.axis = 0, .keepdim = true}, {x}, {{{1, 3}, {0, 1, 1}}});
+  gives(nn::argsort{}, {x}, {{{2, 3}, {1, 2, 0, 0, 2, 1}}});
+  gives(nn::sort{.descending = true}, {x}, {{{2, 3}, {5, 3, 1, 6, 4, 2}}});
+  gives(nn::top_k{.k = 2}, {x}, {{{2, 2}, {5, 3, 6, 4}}, {{2, 2}, {0, 2, 1, 2}}});
+  gives(nn::permute_inverse{axes(1, 0)}, {x}, {{{3, 2}, {5, 2, 1, 6, 3, 4}}});
+  gives(nn::unsqueeze{axes(0)}, {a}, {{{1, 3}, {1, 2, 3}}});
+  gives(nn::squeeze{axes(0)}, {array_of(dtype::float64, {1, 2}, {7, 8})}, {{{2}, {7, 8}}});
+  gives(nn::repeat{.count = 2}, {a}, {{{6}, {1, 1, 2, 2, 3, 3}}});
+  gives(nn::stack{.axis = 1}, {a, b}, {{{3, 2}, {1, 3, 2, 2, 3, 1}}});
+  gives(nn::split{.parts = 3, .axis = 1}, {x}, {{{2, 1}, {5, 2}}, {{2, 1}, {1, 6}}, {{2, 1}, {3, 4}}});
+  gives(nn::reduce_prod{axes(1)}, {x}, {{{2}, {15, 48}}});
+  gives(nn::cast{dtype::int64}, {array_of(dtype::float64, {2}, {1.75, -2.5})}, {{{2}, {1, -2}}});
+  gives(nn::equal{}, {a, b}, {{{3}, {0, 1, 0}}});
+  gives(nn::not_equal{}, {a, b}, {{{3}, {1, 0, 1}}});
+  gives(nn::less{}, {a, b}, {{{3}, {1, 0, 0}}});
+  gives(nn::less_equal{}, {a, b}, {{{3}, {1, 1, 0}}});
+  gives(nn::greater{}, {a, b}, {{{3}, {0, 0, 1}}});
+  gives(nn::greater_equal{}, {a, b}, {{{3}, {0, 1, 1}}});
+  gives(nn::where{}, {truths({1, 0, 1}), a, b}, {{{3}, {1, 2, 3}}});
+  gives(nn::logical_and{}, {truths({1, 0, 1}), truths({1, 1, 0})}, {{{3}, {1, 0, 0}}});
+  gives(nn::logical_or{}, {truths({1, 0, 0}), truths({1, 1, 0})}, {{{3}, {1, 1, 0}}});
+  gives(nn::logical_not{}, {truths({1, 0})}, {{{2}, {0, 1}}});
+  gives(nn::reduce_any{axes(0)}, {truths({0, 1})}, {{{}, {1}}});
+  gives(nn::reduce_all{axes(0)}, {truths({0, 1})}, {{{}, {0}}});
+  const auto turned = outcomes(nn::rope{.base = 10}, {array_of(dtype::float64, {1, 2}, {1, 0}), ints({1}, {2})}, {})[0];
+  BOOST_TEST(std::abs(turned.values[0] - std::cos(2.)) < 1e-12);
+  BOOST_TEST(std::abs(turned.values[1] - std::sin(2.)) < 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(step_of_an_rnn) {
   struct step { std::int64_t samples, in, hidden; bool bias, relu; };
   for (const auto& [n, i, h, bias, relu] : {step{2, 3, 4, true, false}, step{1, 1, 1, true, false}, step{0, 3, 2, true, false}, step{3, 1, 5, false, false}, step{2, 3, 4, true, true},

@@ -1,7 +1,9 @@
-// Elementwise operations as layers: those of one input, those of two that broadcast.
+// Elementwise operations as layers: those of one input, those of two that broadcast; comparisons and truths.
 export module lamina:layer.arithmetic;
 import :core;
+import :dtype;
 import :layer;
+import :op;
 import :op.activation;
 import :op.elementwise;
 import lamina.std;
@@ -149,6 +151,45 @@ export struct maximum : two_operands {
 /// lhs to the power of rhs.
 export struct pow : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::pow(lhs, rhs); }
+};
+/// Whether lhs and rhs compare so, element by element; bool.
+export struct equal : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs == rhs; }
+};
+export struct not_equal : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs != rhs; }
+};
+export struct less : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs < rhs; }
+};
+export struct less_equal : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs <= rhs; }
+};
+export struct greater : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs > rhs; }
+};
+export struct greater_equal : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs >= rhs; }
+};
+/// Of truths: both, either, not.
+export struct logical_and : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs && rhs; }
+};
+export struct logical_or : two_operands {
+  constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs || rhs; }
+};
+export struct logical_not {
+  constexpr auto forward(auto&, const auto& x) const { return !x; }
+};
+/// x where the condition holds, else y. All three broadcast.
+export struct where {
+  static constexpr view<const label> inputs() { return ports<"condition", "x", "y">; }
+  constexpr auto forward(auto&, const auto& condition, const auto& x, const auto& y) const { return lamina::where(condition, x, y); }
+};
+/// The same numbers in another element type.
+export struct cast {
+  dtype to = dtype::float32;
+  constexpr auto forward(auto&, const auto& x) const { return apply<op::cast>({to}, x); }
 };
 /// a where the weight is 1, b where it is 0, between them elsewhere: a weight + b (1 - weight). All three broadcast.
 export struct interpolate {

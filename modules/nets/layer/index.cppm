@@ -1,0 +1,93 @@
+// Layers that look up, order and accumulate elements along an axis; what they do is a member.
+export module lamina:layer.index;
+import :core;
+import :dtype;
+import :layer;
+import :op;
+import :op.attention;
+import :op.index;
+import :op.reduce;
+import :op.view;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::nn {
+
+/// Whole slices of an axis, by int64 positions.   Shapes: input [V, 4], index [2, 3], axis 0 -> [2, 3, 4].
+export struct gather {
+  std::int64_t axis = 0;
+  static constexpr view<const label> inputs() { return ports<"input", "index">; }
+  constexpr auto forward(auto&, const auto& x, const auto& index) const { return lamina::gather(x, index, axis); }
+};
+/// Elements along an axis, by int64 positions of their own.   Shapes: input [3, V], index [3, 5], axis 1 -> [3, 5].
+export struct take_along_axis {
+  std::int64_t axis = -1;
+  static constexpr view<const label> inputs() { return ports<"input", "index">; }
+  constexpr auto forward(auto&, const auto& x, const auto& index) const { return lamina::take_along_axis(x, index, axis); }
+};
+/// The input with updates added at positions along an axis, several to one place too.
+/// Shapes: input [3, V], index and updates [3, 5], axis 1 -> [3, V].
+export struct scatter_add {
+  std::int64_t axis = -1;
+  static constexpr view<const label> inputs() { return ports<"input", "index", "updates">; }
+  constexpr auto forward(auto&, const auto& x, const auto& index, const auto& updates) const { return lamina::scatter_add(x, index, updates, axis); }
+};
+/// One position of an axis, which the result lacks.
+export struct select {
+  std::int64_t axis = 0, index = 0;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::select(x, axis, index); }
+};
+/// 1 at the int64 position that the input gives, 0 elsewhere.   Shapes: [2, 3] -> [2, 3, depth].
+export struct one_hot {
+  std::int64_t depth = 1;
+  dtype element = dtype::float32;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::to_one_hot(x, depth, element); }
+};
+/// Sums of all elements up to each along an axis; `exclusive`: without it, `reverse`: from the last one.
+export struct cumsum {
+  std::int64_t axis = -1;
+  bool exclusive = false, reverse = false;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::cumsum(x, {.axis = axis, .exclusive = exclusive, .reverse = reverse}); }
+};
+/// Position of the largest element along an axis, the first of equals; int64.
+export struct argmax {
+  std::int64_t axis = -1;
+  bool keepdim = false;
+  constexpr auto forward(auto&, const auto& x) const { return apply<op::argmax>({.axis = axis, .keepdim = keepdim}, x); }
+};
+/// Positions that put an axis in order; int64.
+export struct argsort {
+  std::int64_t axis = -1;
+  bool descending = false;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::argsort(x, {.axis = axis, .descending = descending}); }
+};
+/// Elements in order along an axis.
+export struct sort {
+  std::int64_t axis = -1;
+  bool descending = false;
+  constexpr auto forward(auto&, const auto& x) const { return lamina::sort(x, {.axis = axis, .descending = descending}); }
+};
+/// The k largest or smallest elements along an axis in order, and their int64 positions.
+export struct top_k {
+  std::int64_t k = 1, axis = -1;
+  bool largest = true;
+  static constexpr view<const label> outputs() { return ports<"values", "indices">; }
+  constexpr auto forward(auto&, const auto& x) const {
+    auto all = lamina::top_k(x, {.k = k, .axis = axis, .largest = largest});
+    using made = std::remove_cvref_t<decltype(x)>;
+    return std::array<made, 2>{made(all.values), made(all.indices)};
+  }
+};
+/// Pairs of the last axis turned by angles that grow with the position.
+/// Shapes: input [..., T, D], D even, positions int64 [T] or the input's without its last axis.
+export struct rope {
+  double base = 10000;
+  bool interleaved = false;
+  static constexpr view<const label> inputs() { return ports<"input", "positions">; }
+  constexpr auto forward(auto&, const auto& x, const auto& positions) const {
+    return lamina::rope(x, positions, {.base = base, .interleaved = interleaved});
+  }
+};
+
+}  // namespace lamina::nn
