@@ -195,10 +195,6 @@ class tensor {
    public:
     reference(tensor* t, std::int64_t at) : owner_(t), at_(at) {}
     reference(const reference&) = default;
-    // Never made: so that `yes ? t(0, 0) : 0` is an error where it would make an element an int and lose its fraction.
-    template <std::integral U>
-      requires(std::floating_point<T> || sizeof(U) < sizeof(T))
-    reference(U) = delete;
     operator T() const { return owner_->mutable_data_[at_]; }   // NOLINT(*NullDereference): at_ is inside
     const reference& operator=(T v) const {
       if (!owner_->storage_.unique()) detail::write_while_shared(owner_->shape_);
@@ -209,6 +205,10 @@ class tensor {
     const reference& operator=(const reference& o) const { return *this = static_cast<T>(o); }
 
    private:
+    // Never made, only found: with it `yes ? t(0, 0) : 0` is ambiguous and no int that has lost the element's fraction.
+    template <std::integral U>
+      requires(std::floating_point<T> || sizeof(U) < sizeof(T))
+    reference(U);
     tensor* owner_;
     std::int64_t at_;
   };
