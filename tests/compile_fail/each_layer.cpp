@@ -170,6 +170,12 @@ static_assert(Fits<nn::global_avg_pool2d{}, sequences>);
 static_assert(Fits<nn::global_avg_pool2d{}, images>);
 #endif
 #ifdef BAD
+// expect below: split has 1 to 8 parts and is given 9
+static_assert(Fits<nn::split{.parts = 9, .axis = 1}, rows>);
+#else
+static_assert(Fits<nn::split{.parts = 4, .axis = 1}, rows>);
+#endif
+#ifdef BAD
 // expect below: transpose expects at least two axes but is given [4]
 static_assert(Fits<nn::transpose{}, input<4>>);
 #else
