@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(while_expressions_are_evaluated) {
   const matrix<float> a{{1, 2}, {3, 4}};
   const long count = for_each_allocation([&](long k) {
     context where;                       // each round plans anew
-    auto one = [&] { return evaluate(matmul(a, a) + tanh(a), where)(0, 0); };
+    auto one = [&]() -> float { return evaluate(matmul(a, a) + tanh(a), where)(0, 0); };
     float got = 0;
     if (passes(k, [&] { got = one(); })) BOOST_REQUIRE_EQUAL(got, one());
     BOOST_REQUIRE_GT(one(), 7.7f);
