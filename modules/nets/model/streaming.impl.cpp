@@ -81,9 +81,11 @@ bool stream_core::step(view<const void* const> inputs, view<void* const> outputs
     return false;
   }
   std::memcpy(now_.data(), next_.data(), bytes_);
-  const auto blocks = static_cast<std::size_t>(*position_ / block_);
-  for (const auto& a : appended_)
-    for (std::size_t i = 0; i < a.count; ++i) std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
+  if (!appended_.empty()) {              // the division costs what a small net's products do
+    const auto blocks = static_cast<std::size_t>(*position_ / block_);
+    for (const auto& a : appended_)
+      for (std::size_t i = 0; i < a.count; ++i) std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
+  }
   *position_ += block_;
   return true;
 }
