@@ -14,10 +14,9 @@ import lamina.std;
 namespace lamina {
 
 std::size_t plan_key::hash() const {
-  std::uint64_t h = structure.words[0] ^ static_cast<std::uint64_t>(isa) * 0x9e3779b97f4a7c15u;
-  for (const auto& s : inputs)
-    for (int i = 0; i < s.rank; ++i) h = (h ^ static_cast<std::uint64_t>(s[i].code)) * 0xff51afd7ed558ccdu + 1;
-  return static_cast<std::size_t>(h ^ h >> 32);
+  std::size_t h = structure.words[0] + static_cast<std::size_t>(isa);
+  for (const auto& s : inputs) h = h * 31 + s.hash();
+  return h;
 }
 
 plan_cache::plan_cache() {

@@ -22,9 +22,8 @@ bool same(const std::vector<shape>& known, view<const shape> inputs) {
 }
 std::size_t hash_of(view<const shape> inputs) {
   std::size_t h = inputs.size();
-  for (const auto& s : inputs)
-    for (int i = 0; i < s.rank; ++i) h = (h ^ static_cast<std::size_t>(s[i].code)) * 0xff51afd7ed558ccdu + 1;
-  return h ^ h >> 32;
+  for (const auto& s : inputs) h = h * 31 + s.hash();
+  return h;
 }
 }  // namespace
 
