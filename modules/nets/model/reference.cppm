@@ -78,7 +78,9 @@ export class reference_core {
  private:
   friend class reference_runner;
   friend class origin_loan;
-  std::shared_ptr<shared_weights> prepared(const parameter_store& all) const;
+  std::shared_ptr<shared_weights> prepared(parameter_store& all) const;
+  // Takes parameters that are known to fit.
+  void exchange(parameter_store all);
 
   std::optional<model_definition> definition_;
   reference_options options_;
@@ -140,6 +142,11 @@ struct resting {
   reference_runner& runner;
   ~resting() { runner.rest(); }
 };
+template <class Traits, class... X>
+auto run_reference(const reference_core& core, reference_runner& runner, const X&... x) {
+  const resting after{runner};
+  return run_model<Traits>([&](view<const shape> s) -> executor& { return runner.at(core, s); }, x...);
+}
 /// What a reference model does not do, in words.
 template <fixed_string What, class...>
 struct shares_weights {
@@ -163,8 +170,7 @@ class reference_model {
   template <detail::InMemory... X>
     requires accepted<worded<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
-    const detail::resting after{runner_};
-    return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return runner_.at(*core_, s); }, x...);
+    return detail::run_reference<Traits>(*core_, runner_, x...);
   }
   /// What the reference models of a factory share.
   const std::shared_ptr<reference_core>& shared_part() const { return core_; }
@@ -205,9 +211,7 @@ class origin_model {
   template <detail::InMemory... X>
     requires accepted<worded<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
-    reference_core& core = loan_.core();
-    const detail::resting after{loan_.runner()};
-    return detail::run_model<Traits>([&](view<const shape> s) -> executor& { return loan_.runner().at(core, s); }, x...);
+    return detail::run_reference<Traits>(loan_.core(), loan_.runner(), x...);
   }
 
  private:

@@ -96,12 +96,9 @@ reference_core::reference_core(reference_source from, const reference_options& o
 reference_core::~reference_core() = default;
 
 // What the program of inference reads and does not assign, and no slots of optimisers or the like.
-std::shared_ptr<shared_weights> reference_core::prepared(const parameter_store& all) const {
+std::shared_ptr<shared_weights> reference_core::prepared(parameter_store& all) const {
   auto made = std::make_shared<shared_weights>();
-  if (beforehand_) {
-    parameter_store from(all);
-    add_results(*beforehand_, from, where_->isa(), made->store);
-  }
+  if (beforehand_) add_results(*beforehand_, all, where_->isa(), made->store);
   for (auto s : inference_->states()) {
     const auto& name = inference_->at(s).name;
     if (made->store.find(name) || own_.find(name)) continue;
@@ -129,9 +126,17 @@ void reference_core::update(const parameter_store& now) {
       detail::raise(p->value().element() == type.element ? error_kind::shape : error_kind::type,
                     t << "update: parameter `" << name << "` is " << type << " and is given " << p->value().type() << "; the weights stay as they were");
   }
+  exchange(parameter_store(now));
+}
+void reference_core::update_from_file(const std::string& path) {
+  parameter_store now;
+  for (const auto& [name, type] : wanted_) now.add(name, any_tensor(type), state_role::parameter);
+  load_parameters(now, path);
+  exchange(std::move(now));
+}
+void reference_core::exchange(parameter_store all) {
   std::lock_guard one(updating_);
-  parameter_store copied(now);
-  auto next = prepared(copied);
+  auto next = prepared(all);
   // The packed forms that the plans of now read are made before anybody waits for them.
   {
     auto before = weights();
@@ -143,12 +148,6 @@ void reference_core::update(const parameter_store& now) {
   std::lock_guard lock(mutex_);
   weights_ = std::move(next);
   version_.fetch_add(1, std::memory_order_release);
-}
-void reference_core::update_from_file(const std::string& path) {
-  parameter_store now;
-  for (const auto& [name, type] : wanted_) now.add(name, any_tensor(type), state_role::parameter);
-  load_parameters(now, path);
-  update(now);
 }
 
 std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const {
