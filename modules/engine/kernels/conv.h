@@ -25,6 +25,11 @@ struct conv_plain_args {
   gemm_args product, product_tail;           // decided by `prepare`: a full group of rows, and the last, shorter one
   void (*tile[4])(const void*) noexcept;     // decided by `prepare`
   long decision[16];                         // decided by `prepare`
+  template <class F> void each_code(F f) const {
+    f(product_run);
+    product.each_code(f), product_tail.each_code(f);
+    for (const auto& t : tile) f(t);
+  }
 };
 struct conv_plain_functions {
   kernel forward, input_grad, weight_grad;
@@ -48,6 +53,9 @@ struct conv_blocked_args {
   float low, high; std::int32_t clamp, planar_in;
   void (*tile[12])(const void*) noexcept;    // decided by `prepare`
   long decision[16];                         // decided by `prepare`
+  template <class F> void each_code(F f) const {
+    for (const auto& t : tile) f(t);
+  }
 };
 struct conv_blocked_functions {
   /// 1 if this window can be run here: groups == 1 or depthwise 3x3 pad 1; dilation 1, stride_w 1 or 2; any kernel.

@@ -121,6 +121,10 @@ struct chain_args {
   chain_operand operand[chain_operands];
   chain_step step[chain_steps];
   strand_step strand[strand_steps];
+  template <class F>
+  void each_code(F f) const {
+    for (const chain_step& s : step) f(s.run);
+  }
 };
 /// From how many bytes on a result is streamed.
 inline constexpr long streamed_bytes = 16 << 20;
@@ -135,6 +139,10 @@ struct map_args {
   void* out;
   long n;
   unsigned steps;
+  template <class F>
+  void each_code(F f) const {
+    f(run);
+  }
 };
 
 struct elementwise_functions {

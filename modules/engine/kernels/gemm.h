@@ -39,6 +39,10 @@ struct gemm_args {
   long tile_columns, a_step;
   gemm_tile tile[2][2];                      // [tall, short][whole, last columns]
   gemm_pack packer_a, packer_b;              // null where not packed
+  template <class F> void each_code(F f) const {
+    for (const auto& tiles : tile) f(tiles[0]), f(tiles[1]);
+    f(packer_a), f(packer_b);
+  }
 };
 
 struct gemm_prepack_args {

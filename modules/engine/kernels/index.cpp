@@ -5,7 +5,8 @@
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
-namespace {
+// No unnamed namespace: the kernels below have names by which a bundle calls them.
+namespace positions {
 
 /// The position that an index means, or -1.
 LAMINA_INLINE long place(std::int64_t index, long length, std::int64_t* invalid) {
@@ -284,7 +285,8 @@ constexpr void add_element(index_functions& f) {
   f.order[at] = order<T>;
 }
 
-}  // namespace
+}  // namespace positions
+using namespace positions;
 }  // namespace LAMINA_KERNEL_SET
 
 extern "C" {

@@ -3,7 +3,8 @@
 // A kernel is `extern "C" void lamina_<name>_<isa>(const <family>_args* args, void* scratch) noexcept`.
 // It allocates nothing, starts no thread, keeps no writable static state and touches no C++ run time.
 // Scratch is 64-byte aligned; the family's `..._scratch_bytes` function says how much a call needs.
-// Arguments hold addresses and numbers only, so that a plan can be written out and bound again elsewhere.
+// Arguments hold addresses and numbers only, so that a plan can be written out and bound again elsewhere: a struct with
+// addresses of functions or tables has `each_code(f)`, which calls f with each such field.
 #pragma once
 #include <cstddef>
 #include <cstdint>

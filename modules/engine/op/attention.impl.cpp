@@ -78,7 +78,7 @@ void attention::emit(emission& e) {
                                  {&part.v, e.in(2).at(h / shared * a.keys * a.width * size)},
                                  {&part.out, e.out(0).at(h * a.queries * a.width * size)}};
       if (masked) where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
-      e.add(functions(e).attention[static_cast<int>(element)], &part, sizeof part, {where.data(), where.size()},
+      e.step(functions(e).attention[static_cast<int>(element)], part, where,
             functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
     }, 2e6, kernels::attention_rows);
     for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;

@@ -94,7 +94,7 @@ void matmul::emit(emission& e) {
                                  {&part.c, e.out(0).at((c_first + row * p.c_row + column) * size)}};
       if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
       if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
-      e.add(run, &part, sizeof part, where, gemm.scratch_bytes(&part));
+      e.step(run, part, where, gemm.scratch_bytes(&part));
     };
     double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
     if (flops < 2e6) { one(p, 0, 0); return; }

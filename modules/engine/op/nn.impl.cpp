@@ -67,7 +67,7 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
     f.prepare(&a, r);
     std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
     if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
-    e.add(run, &a, sizeof a, where, f.scratch_bytes(&a, r));
+    e.step(run, a, where, f.scratch_bytes(&a, r));
   }, 3e6);
 }
 
@@ -128,7 +128,7 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
     std::vector<address> where{{&a.in, e.in(0)}, {&a.weight, weight}, {&a.out, e.out(0)}};
     if (bias) where.push_back({&a.bias, bias});
     if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual)});
-    e.add(f.run, &a, sizeof a, where, f.scratch_bytes(&a));
+    e.step(f.run, a, where, f.scratch_bytes(&a));
   }, 3e6);
 }
 
@@ -228,7 +228,7 @@ void emit_pool(emission& e, bool maximum) {
     std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, x, element, form))},
                                {&a.out, e.out(0).at(first * image_bytes(e, y, element, form))}};
     if (index) where.push_back({&a.index, e.out(1).at(first * image_bytes(e, y, dtype::int32, layout::plain))});
-    e.add(run, &a, sizeof a, where, 0);
+    e.step(run, a, where);
   });
 }
 void emit_pool_grad(emission& e, bool maximum) {
@@ -245,7 +245,7 @@ void emit_pool_grad(emission& e, bool maximum) {
     std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, g, element, layout::plain))},
                                {&a.out, e.out(0).at(first * image_bytes(e, x, element, layout::plain))}};
     if (maximum) where.push_back({&a.index, e.in(1).at(first * image_bytes(e, g, dtype::int32, layout::plain))});
-    e.add(run, &a, sizeof a, where, 0);
+    e.step(run, a, where);
   });
 }
 }  // namespace

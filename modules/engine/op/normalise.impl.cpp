@@ -41,7 +41,7 @@ void emit_rows(emission& e, bool centred) {
     if (operands > 2) where.push_back({&a.bias, e.in(2)});
     if (e.used(1)) where.push_back({&a.scale, e.out(1).at(first * size)});
     if (centred && e.used(2)) where.push_back({&a.mean, e.out(2).at(first * size)});
-    e.add(run, &a, sizeof a, {where.data(), where.size()}, 0);
+    e.step(run, a, where);
   });
 }
 

@@ -69,7 +69,7 @@ void emit_rows(emission& e, std::size_t state, const kernels::kernel (&run)[2], 
     a.rows = count;
     a.hidden = s.at(1);
     const auto addresses = where(a, first * s.at(1) * static_cast<std::int64_t>(size_of(element)));
-    e.add(run[static_cast<std::size_t>(element)], &a, sizeof a, addresses, 0);
+    e.step(run[static_cast<std::size_t>(element)], a, addresses);
   });
 }
 

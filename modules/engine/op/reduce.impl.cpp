@@ -217,7 +217,7 @@ void emit_product_of_others(emission& e, bool slope) {
     auto skip = first * length * size;
     std::vector<address> where{{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}};
     if (slope) where.push_back({&a.tangent, e.in(1).at(skip)});
-    e.add(run, &a, sizeof a, where, static_cast<std::size_t>(kernels::product_of_others_scratch(length)));
+    e.step(run, a, where, static_cast<std::size_t>(kernels::product_of_others_scratch(length)));
   });
 }
 }  // namespace

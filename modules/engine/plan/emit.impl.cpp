@@ -110,17 +110,16 @@ void planner::stage() {
   }
 }
 
-void planner::add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) {
+void planner::add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code, std::size_t scratch) {
   auto& bytes = plan_.arguments_;
   std::size_t at = (bytes.size() + 63) / 64 * 64;
-  bytes.resize(at + size);
-  std::memcpy(bytes.data() + at, arguments, size);
-  for (const auto& a : addresses) {
-    auto field = static_cast<std::size_t>(static_cast<const std::byte*>(a.field) - static_cast<const std::byte*>(arguments));
-    plan_.relocations_.push_back({static_cast<std::uint32_t>(at + field), a.to.buffer, a.to.offset});
-  }
+  bytes.resize(at + arguments.size());
+  std::memcpy(bytes.data() + at, arguments.data(), arguments.size());
+  auto place = [&](const void* field) { return static_cast<std::uint32_t>(at + static_cast<std::size_t>(static_cast<const std::byte*>(field) - arguments.data())); };
+  for (const auto& a : addresses) plan_.relocations_.push_back({place(a.field), a.to.buffer, a.to.offset});
+  for (const void* field : code) plan_.code_.push_back(place(field));
   plan_.scratch_bytes_ = std::max(plan_.scratch_bytes_, scratch);
-  pending_.push_back({run, static_cast<std::uint32_t>(at)});
+  pending_.push_back({run, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(arguments.size())});
 }
 
 void planner::emit_items() {
@@ -157,6 +156,7 @@ void planner::record(std::size_t steps) {
   if (current_->what == item::kind::reorder) {
     t << "reorder to " << (current_->to == layout::blocked ? "blocked" : "plain");
     line.form = current_->to;
+    line.buffer = converted_.at({current_->result, current_->to});
     line.bytes = bytes_of(current_->result, form(current_->result)) + bytes_of(current_->result, current_->to);
     ++plan_.cost_.reorders;
   } else {
@@ -170,6 +170,7 @@ void planner::record(std::size_t steps) {
         if (!shape_only(n, q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != now_ - 1) line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
     }
     line.bytes += bytes_of(current_->result, form(current_->result));
+    if (auto h = home_.find(current_->result); h != home_.end()) line.buffer = h->second;
   }
   if (!note_.empty()) t << " (" << note_ << ")";
   note_.clear();
@@ -306,7 +307,7 @@ void planner::emit_chain() {
           where.push_back({&a.in[k], at.at(moves ? first * static_cast<std::int64_t>(size_of(p_.type(n.inputs[k]).element)) : 0)});
         }
         where.push_back({&a.out, place_of({m, 0}, true).first.at(first * static_cast<std::int64_t>(size_of(n.results[0].element)))});
-        add(table_.elementwise->map, &a, sizeof a, where, 0);
+        step(table_.elementwise->map, a, where);
       }, 400e3, 64);
       stage();
     }
@@ -378,7 +379,7 @@ void planner::emit_chain() {
         at += split + 1 == static_cast<std::size_t>(kernels::chain_axes) ? first * stride(slots[i], axes - 1) * slots[i].size : first * c.operand[i].outer[split];
         where.push_back({&part.operand[i].data, slots[i].at.at(at)});
       }
-      add(table_.elementwise->chain, &part, sizeof part, where, kernels::chain_scratch_bytes);
+      step(table_.elementwise->chain, part, where, kernels::chain_scratch_bytes);
     }, 400e3, split + 1 == static_cast<std::size_t>(kernels::chain_axes) ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == extent[a];) index[a] = 0;
   }

@@ -77,6 +77,7 @@ void planner::emit_loop() {
   plan_.counters_.fused_epilogues += inner.counters_.fused_epilogues;
   for (auto line : inner.lines_) {
     line.what = "  each of " + std::to_string(turns) + " turns: " + line.what;
+    line.buffer = -1;
     plan_.lines_.push_back(std::move(line));
   }
 }
@@ -119,7 +120,7 @@ void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t
   const auto base = static_cast<std::uint32_t>((plan_.arguments_.size() + 63) / 64 * 64);
   plan_.arguments_.resize(base);
   plan_.arguments_.insert(plan_.arguments_.end(), turn.arguments_.begin(), turn.arguments_.end());
-  auto moved = [&](const plan_step& s) { return plan_step{s.run, base + s.arguments}; };
+  auto moved = [&](const plan_step& s) { return plan_step{s.run, base + s.arguments, s.bytes}; };
   // What is the same in every turn is packed once: with its parameter, or before the first turn.
   bool packs = false;
   for (const auto& k : turn.packs_) {
@@ -145,6 +146,7 @@ void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t
     if (stride[b]) plan_.moves_.push_back({base + r.at, stride[b]});
   }
   const auto moves = static_cast<std::uint32_t>(plan_.moves_.size()) - first_move;
+  for (auto at : turn.code_) plan_.code_.push_back(base + at);
 
   const auto first = static_cast<std::uint32_t>(loop_steps_.size());
   for (const auto& s : turn.steps_) loop_steps_.push_back(moved(s));
@@ -152,7 +154,7 @@ void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t
     plan_.loops_.push_back({base + l.arguments, first + l.first, l.count, static_cast<std::uint32_t>(plan_.moves_.size()) + l.first_move, l.moves});
   for (const auto& m : turn.moves_) plan_.moves_.push_back({base + m.at, m.stride});
   const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, turns};
-  add(&run_loop, &arguments, sizeof arguments, {}, turn.scratch_bytes_);
+  step(&run_loop, arguments, {}, turn.scratch_bytes_);
   plan_.loops_.push_back({pending_.back().arguments, first, static_cast<std::uint32_t>(turn.cost_.steps), first_move, moves});
 }
 

@@ -22,8 +22,8 @@ export struct plan_buffer {
   std::int64_t offset = 0;        // in the arena
   std::size_t bytes = 0;
 };
-/// A kernel and where its arguments begin.
-export struct plan_step { step_function run; std::uint32_t arguments; };
+/// A kernel, where its arguments begin and how many bytes they have.
+export struct plan_step { step_function run; std::uint32_t arguments, bytes; };
 /// A step with its arguments' address.
 export struct bound_step { step_function run; const void* arguments; };
 /// An address within the arguments that moves on with each turn of a loop.
@@ -55,6 +55,7 @@ export struct plan_line {
   double flops;
   std::size_t bytes;
   std::uint32_t steps;
+  std::int32_t buffer = -1;       // where the result lies, if it is known here
 };
 
 /// What a plan does, without running it.
@@ -77,6 +78,8 @@ export class plan {
   const std::vector<plan_stage>& stages() const { return stages_; }
   inline const std::vector<relocation>& relocations() const { return relocations_; }
   const std::vector<std::byte>& arguments() const { return arguments_; }
+  /// Where the arguments hold addresses of functions or of tables of kernels.
+  const std::vector<std::uint32_t>& code() const { return code_; }
   const std::vector<any_tensor>& constants() const { return constants_; }
   const std::vector<plan_pack>& packs() const { return packs_; }
   const std::vector<plan_check>& checks() const { return checks_; }
@@ -115,6 +118,7 @@ export class plan {
   std::vector<plan_stage> stages_;
   std::vector<relocation> relocations_;
   std::vector<std::byte> arguments_;
+  std::vector<std::uint32_t> code_;
   std::vector<any_tensor> constants_;
   std::vector<plan_pack> packs_;
   std::vector<plan_check> checks_;

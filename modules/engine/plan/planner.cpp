@@ -53,7 +53,7 @@ class planner final : public emission {
   buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) override;
   void note(std::string_view words) override { note_ = words; }
   void stage() override;
-  void add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) override;
+  void add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code, std::size_t scratch) override;
 
  private:
   // What is scheduled as one: an operation with its epilogue, a chain of elementwise operations, or a change of layout.

@@ -72,13 +72,20 @@ export class emission {
   virtual void note(std::string_view words) = 0;
   /// Ends the current stage: steps added after this one run after all before it.
   virtual void stage() = 0;
-  virtual void add(step_function run, const void* arguments, std::size_t size, view<const address> addresses, std::size_t scratch) = 0;
+  /// A kernel call: `addresses` are fields of the arguments that hold memory, `code` those that hold functions or tables.
+  virtual void add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code,
+                   std::size_t scratch) = 0;
 
   template <class A>
   const A& attributes() const { return *static_cast<const A*>(of().attributes.get()); }
   template <class Arguments>
-  void step(step_function run, const Arguments& a, std::initializer_list<address> addresses, std::size_t scratch = 0) {
-    add(run, &a, sizeof a, {addresses.begin(), addresses.size()}, scratch);
+  void step(step_function run, const Arguments& a, view<const address> addresses, std::size_t scratch = 0) {
+    std::vector<const void*> code;
+    auto found = [&](const auto& field) {
+      if (field) code.push_back(&field);
+    };
+    if constexpr (requires { a.each_code(found); }) a.each_code(found);
+    add(run, {reinterpret_cast<const std::byte*>(&a), sizeof a}, addresses, code, scratch);
   }
   /// Cuts `items` into 1, 2, 4, 8 or 16 runs of at least `grain` cost units and calls f(first, count) for each: powers of
   /// two, so that any usual number of threads gets equal shares. Depends on sizes alone.
