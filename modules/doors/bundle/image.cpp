@@ -1,0 +1,115 @@
+// What a bundle holds before it is written as C: the weights, and for each entry its tensors and its calls of kernels with
+// their arguments word by word.
+module lamina.bundle:image;
+import :write;
+import lamina;
+import lamina.std;
+
+namespace lamina::bundle {
+
+/// Where an address begins: at one of the caller's three regions.
+enum class region : std::uint8_t { none, constants, variables, activations };
+constexpr std::size_t alignment = 64;
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// 64 bits of an argument struct: a number, an address in a region, or that of a function or table.
+struct word {
+  std::uint64_t value = 0;             // the number, or the offset
+  region in = region::none;
+  std::string_view symbol{};
+};
+
+/// A kernel call, or the turns of a loop.
+struct call {
+  std::string_view kernel{};           // empty: not part of a run
+  std::vector<word> arguments{};
+  std::int32_t loop = -1;              // its number, where this is one
+};
+struct move { std::size_t call, at; std::int64_t stride; };
+struct loop {
+  std::size_t first, count;            // its calls
+  std::int64_t turns;
+  std::vector<move> moves;             // after each turn a word of a call's arguments changes
+};
+
+/// Bytes that have a name.
+struct symbol {
+  std::string name;                    // as the net has it
+  std::string identifier;              // as C has it
+  tensor_type type;
+  region in = region::none;
+  std::size_t offset = 0;
+  bool output = false;
+};
+/// What a run of calls computes, and where the last of them puts it.
+struct operation {
+  std::string what;
+  tensor_type result;
+  std::size_t first, count;            // its calls
+  region in = region::none;            // none: the place is not known
+  std::size_t offset = 0, bytes = 0;
+};
+
+struct entry_image {
+  std::string name;
+  std::vector<symbol> tensors;         // inputs, then outputs
+  std::vector<symbol> constants;
+  std::vector<call> calls;             // by number; a run begins at `first` and ends before `end`
+  std::vector<loop> loops;
+  std::vector<operation> operations;
+  std::size_t first = 0, end = 0;
+  std::size_t variable_bytes = 0, activation_bytes = 0, scratch = 0;     // scratch: its offset in the activations
+  std::size_t arena_bytes = 0, live_bytes = 0;
+  std::vector<std::pair<std::size_t, std::string>> checks;               // counters in the activations, and what they count
+  std::vector<std::size_t> test_inputs, test_outputs;                    // in the weights, as the tensors follow each other
+};
+
+/// The head of the weights file, in 64 bytes: magic, version, size of the file, checksum of what follows the head.
+struct weights_head {
+  char magic[8];
+  std::uint32_t version, reserved;
+  std::uint64_t size, checksum;
+  std::uint64_t zeros[4];
+};
+constexpr std::uint32_t weights_version = 1;
+constexpr std::string_view weights_magic = "LAMINABW";
+
+struct image {
+  std::string name;
+  lamina::isa set;
+  std::vector<entry_image> entries;
+  std::vector<std::byte> weights;
+  std::uint64_t checksum = 0;
+};
+
+/// The checksum of the weights: any change of one word changes it.
+std::uint64_t checksum_of(view<const std::byte> bytes) {
+  std::uint64_t sum = 0xcbf29ce484222325u;
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    std::uint64_t w;
+    std::memcpy(&w, bytes.data() + at, 8);
+    sum = (sum ^ w) * 0x100000001b3u;
+  }
+  return sum;
+}
+
+/// Plans the parts and lays out their memory. Errors: as those of `write`.
+image image_of(view<const part> parts, const options& o);
+
+/// In capitals, as macros are named.
+std::string upper(std::string s) {
+  for (char& c : s)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return s;
+}
+
+/// NAME.h and NAME.c.
+std::string header_of(const image& bundle, const options& o);
+std::string source_of(const image& bundle, const options& o);
+
+/// Compiles the source, joins it with the kernels that it names and puts NAME.o into the directory; `globals` are the symbols
+/// that stay visible. Errors: state_error, file_error.
+void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source, const std::vector<std::string>& globals,
+                 const options& o);
+
+}  // namespace lamina::bundle

@@ -1,0 +1,14 @@
+// The names of the kernels' symbols by their addresses: a table that the build makes of the archives.
+#pragma once
+#include <cstddef>
+
+namespace lamina::bundle {
+
+struct kernel_name {
+  const void* address;
+  const char* name;
+};
+extern const kernel_name kernel_names[];
+extern const std::size_t kernel_name_count;
+
+}  // namespace lamina::bundle

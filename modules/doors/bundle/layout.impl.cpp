@@ -1,0 +1,385 @@
+module;
+#include "kernel_names.h"
+// From plans to the image of a bundle: weights as the plan packs them, offsets, arguments with the names of kernels.
+module lamina.bundle:layout.impl;
+import :image;
+import :write;
+import lamina;
+import lamina.std;
+
+namespace lamina::bundle {
+
+namespace {
+
+[[noreturn]] void fail(error_kind kind, std::string_view bundle, const text& what) {
+  text t;
+  t << "bundle `" << bundle << "`: " << what;
+  lamina::detail::raise(kind, t);
+}
+
+bool is_identifier(std::string_view s) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (s.empty() || s.size() > 100 || !letter(s[0])) return false;
+  return std::all_of(s.begin(), s.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '_'; });
+}
+std::string identifier_of(std::string_view name) {
+  std::string s;
+  for (char c : name) s += is_identifier(std::string("x") + c) ? c : '_';
+  return is_identifier(s) ? s : "_" + s;
+}
+
+/// The kernels' names by address.
+class kernel_table {
+ public:
+  kernel_table() {
+    for (std::size_t i = 0; i < kernel_name_count; ++i) names_.emplace(kernel_names[i].address, kernel_names[i].name);
+  }
+  /// Empty where it is no kernel of the library.
+  std::string_view operator[](const void* address) const {
+    auto at = names_.find(address);
+    return at == names_.end() ? std::string_view() : std::string_view(at->second);
+  }
+
+ private:
+  std::unordered_map<const void*, const char*> names_;
+};
+
+/// The weights as they grow. Equal bytes lie there once.
+class constants {
+ public:
+  constants() { bytes_.resize(sizeof(weights_head)); }
+  std::size_t add(const void* data, std::size_t n) {
+    const auto* first = static_cast<const char*>(data);
+    auto [at, fresh] = known_.try_emplace(std::string(first, n), bytes_.size());
+    if (fresh) {
+      bytes_.resize(bytes_.size() + aligned(n));
+      if (n) std::memcpy(bytes_.data() + at->second, data, n);
+    }
+    return at->second;
+  }
+  /// The file: its head is filled in. Errors: none.
+  std::vector<std::byte> finish(std::uint64_t& checksum) {
+    weights_head head{};
+    std::memcpy(head.magic, weights_magic.data(), sizeof head.magic);
+    head.version = weights_version;
+    head.size = bytes_.size();
+    head.checksum = checksum = checksum_of(view<const std::byte>(bytes_).subview(sizeof head, bytes_.size() - sizeof head));
+    std::memcpy(bytes_.data(), &head, sizeof head);
+    return std::move(bytes_);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::unordered_map<std::string, std::size_t> known_;
+};
+
+/// Numbers for a self-test: floats between -1 and 1, whole numbers 0, truths in turn.
+any_tensor made_up(const tensor_type& type) {
+  any_tensor t(type);
+  auto* to = t.mutable_data();
+  std::uint32_t state = 1;
+  for (std::size_t i = 0, n = static_cast<std::size_t>(type.dims.size()); i < n; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const double v = static_cast<double>(state >> 8) * 0x1p-23 - 1;
+    auto put = [&](auto x) { std::memcpy(to + i * sizeof x, &x, sizeof x); };
+    if (type.element == dtype::float32) put(static_cast<float>(v));
+    else if (type.element == dtype::float64) put(v);
+    else if (type.element == dtype::float16) put(float16(static_cast<float>(v)));
+    else if (type.element == dtype::bfloat16) put(bfloat16(static_cast<float>(v)));
+    else if (type.element == dtype::boolean) put(static_cast<std::uint8_t>(i & 1));
+  }
+  return t;
+}
+
+/// Lays out one entry.
+class layout_of {
+ public:
+  layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const part& from, const options& o, lamina::isa set)
+      : to_(to), weights_(weights), kernels_(kernels), bundle_(o.name), from_(from), samples_(o.samples), states_(from.states),
+        plan_(make_plan(from.of, from.inputs, set, o.passes.value_or(pass_options{}))) {}
+
+  void run(bool first) {
+    refuse();
+    to_.name = from_.name;
+    executor run(plan_, {&states_, nullptr}, nullptr, memory_);
+    to_.arena_bytes = plan_->arena_bytes();
+    to_.live_bytes = plan_->cost().live_peak;
+    to_.scratch = aligned(plan_->arena_bytes());
+    to_.activation_bytes = std::max(alignment, aligned(to_.scratch + plan_->scratch_bytes()));
+    place_buffers();
+    read_relocations();
+    find_range();
+    keep_once();
+    place_calls();
+    place_loops();
+    name_operations();
+    for (const auto& c : plan_->checks()) to_.checks.emplace_back(static_cast<std::size_t>(c.offset), c.message);
+    add_test(run, first);
+  }
+
+ private:
+  struct located { std::int32_t buffer = -1; std::int64_t offset = 0; };
+
+  void refuse() const {
+    text t;
+    if (!plan_->assigned_states().empty()) {
+      t << "the program assigns the state `" << plan_->state_names()[static_cast<std::size_t>(plan_->assigned_states()[0])]
+        << "`, and weights of a bundle are constant; bundle a program of inference";
+      fail(error_kind::state, bundle_, t);
+    }
+  }
+
+  // Inputs and outputs one after the other in the variables, constants where their bytes stand in the weights.
+  void place_buffers() {
+    const auto& inputs = from_.of.inputs();
+    auto place = [&](std::string name, const tensor_type& type, bool output) {
+      symbol s{std::move(name), {}, type, region::variables, to_.variable_bytes, output};
+      s.identifier = identifier_of(s.name);
+      for (int n = 2; taken(s.identifier); ++n) s.identifier = identifier_of(s.name) + "_" + std::to_string(n);
+      to_.variable_bytes += aligned(type.bytes());
+      to_.tensors.push_back(std::move(s));
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::string& name = from_.of.at(inputs[i]).name;
+      place(name.empty() ? "input" : name, plan_->input_types()[i], false);
+    }
+    for (std::size_t i = 0; i < plan_->output_types().size(); ++i) {
+      const std::string& name = plan_->output_names()[i];
+      place(name.empty() ? "output" : name, plan_->output_types()[i], true);
+    }
+    to_.variable_bytes = std::max(alignment, to_.variable_bytes);
+    places_.resize(plan_->buffers().size());
+  }
+  // Names of the header stand there in capitals too.
+  bool taken(const std::string& identifier) const {
+    const std::string capitals = upper(identifier);
+    for (std::string_view own : {"SELF_TEST", "CHECK_WEIGHTS", "CONFIG"})
+      if (capitals == own) return true;
+    return std::any_of(to_.tensors.begin(), to_.tensors.end(), [&](const symbol& s) { return upper(s.identifier) == capitals; });
+  }
+
+  // By where the addresses stand in the arguments.
+  void read_relocations() {
+    for (const auto& r : plan_->relocations()) at_.emplace(r.at, located{r.buffer, r.offset});
+    for (auto at : plan_->code()) code_.insert(at);
+  }
+  void find_range() {
+    if (auto once = plan_->once_stages()) to_.first = plan_->stages()[once - 1].first + plan_->stages()[once - 1].count;
+    to_.end = plan_->cost().steps;
+    to_.calls.resize(plan_->steps().size());
+  }
+  template <class F>
+  void each_address(std::size_t step, F f) const {
+    const auto& s = plan_->steps()[step];
+    for (auto i = at_.lower_bound(s.arguments); i != at_.end() && i->first < s.arguments + s.bytes; ++i) f(i->first - s.arguments, i->second);
+  }
+
+  // What the plan computes once from states and then reads is a constant of the bundle, as it lies in the arena now.
+  void keep_once() {
+    for (std::size_t s = 0; s < to_.first; ++s)
+      each_address(s, [&](std::size_t, const located& l) {
+        if (plan_->buffers()[static_cast<std::size_t>(l.buffer)].kind == buffer_kind::arena) once_.insert(l.buffer);
+      });
+  }
+
+  struct place { region in = region::none; std::size_t offset = 0; };
+  // Where a buffer lies; constants get their place when they are first asked for.
+  place place_of(std::int32_t buffer) {
+    auto& known = places_[static_cast<std::size_t>(buffer)];
+    if (known.in != region::none) return known;
+    const auto& b = plan_->buffers()[static_cast<std::size_t>(buffer)];
+    const auto at = static_cast<std::size_t>(b.index);
+    auto constant = [&](std::string name, const tensor_type& type, const void* data, std::size_t bytes) {
+      known = {region::constants, weights_.add(data, bytes)};
+      to_.constants.push_back({std::move(name), {}, type, region::constants, known.offset, false});
+    };
+    auto raw = [](std::size_t bytes) { return tensor_type{dtype::uint8, shape{static_cast<std::int64_t>(bytes)}}; };
+    switch (b.kind) {
+      case buffer_kind::arena:
+        if (once_.contains(buffer)) constant("once " + std::to_string(buffer), raw(b.bytes), arena() + b.offset, b.bytes);
+        else known = {region::activations, static_cast<std::size_t>(b.offset)};
+        break;
+      case buffer_kind::input: known = {region::variables, to_.tensors[at].offset}; break;
+      case buffer_kind::output: known = {region::variables, to_.tensors[plan_->input_types().size() + at].offset}; break;
+      case buffer_kind::state: {
+        const parameter& p = *states_.find(plan_->state_names()[at]);
+        constant(p.name(), p.value().type(), p.value().data(), p.value().bytes());
+        break;
+      }
+      case buffer_kind::constant: {
+        const any_tensor& c = plan_->constants()[at];
+        constant("constant " + std::to_string(at), c.type(), c.data(), c.bytes());
+        break;
+      }
+      case buffer_kind::packed: {
+        const auto& k = plan_->packs()[at];
+        const std::string& name = plan_->state_names()[static_cast<std::size_t>(k.state)];
+        constant(name + " (packed)", raw(k.bytes), states_.packed(states_.index(name), k.format).memory.data(), k.bytes);
+        break;
+      }
+    }
+    return known;
+  }
+  const std::byte* arena() { return memory_->reserve(0); }
+
+  void place_calls() {
+    auto part_of_run = [&](std::size_t s) {
+      if (s >= to_.first && s < to_.end) return true;
+      return std::any_of(plan_->loops().begin(), plan_->loops().end(), [&](const auto& l) { return s >= l.first && s < l.first + l.count; });
+    };
+    for (std::size_t s = 0; s < to_.calls.size(); ++s)
+      if (part_of_run(s)) place_call(s);
+  }
+  void place_call(std::size_t s) {
+    const auto& step = plan_->steps()[s];
+    call& c = to_.calls[s];
+    for (std::size_t l = 0; l < plan_->loops().size(); ++l)
+      if (plan_->loops()[l].arguments == step.arguments) {
+        c.loop = static_cast<std::int32_t>(l);
+        return;
+      }
+    c.kernel = kernels_[reinterpret_cast<const void*>(step.run)];
+    if (c.kernel.empty()) not_a_kernel(s);
+    c.arguments.resize((step.bytes + 7) / 8);
+    for (std::size_t w = 0; w < c.arguments.size(); ++w) {
+      const std::size_t at = step.arguments + 8 * w, n = std::min<std::size_t>(8, step.bytes - 8 * w);
+      std::memcpy(&c.arguments[w].value, plan_->arguments().data() + at, n);
+      if (!code_.contains(static_cast<std::uint32_t>(at))) continue;
+      c.arguments[w].symbol = kernels_[reinterpret_cast<const void*>(c.arguments[w].value)];
+      if (c.arguments[w].symbol.empty()) not_a_kernel(s);
+    }
+    each_address(s, [&](std::size_t at, const located& l) {
+      const auto p = place_of(l.buffer);
+      c.arguments[at / 8] = {p.offset + static_cast<std::uint64_t>(l.offset), p.in, {}};
+    });
+  }
+  [[noreturn]] void not_a_kernel(std::size_t step) const {
+    text t;
+    t << "`" << what_of(step) << "` calls a function that is no kernel of the library; operations that are bundled emit those alone";
+    fail(error_kind::state, bundle_, t);
+  }
+
+  void place_loops() {
+    std::map<std::uint32_t, std::size_t> step_at;
+    for (std::size_t s = 0; s < plan_->steps().size(); ++s) step_at.emplace(plan_->steps()[s].arguments, s);
+    for (const auto& l : plan_->loops()) {
+      loop made{l.first, l.count, turns_of(l.arguments), {}};
+      for (std::uint32_t m = 0; m < l.moves; ++m) {
+        const auto& move = plan_->moves()[l.first_move + m];
+        const auto step = std::prev(step_at.upper_bound(move.at))->second;
+        if (to_.calls[step].kernel.empty()) continue;        // of a packing that is done already
+        made.moves.push_back({step, (move.at - plan_->steps()[step].arguments) / 8, move.stride});
+      }
+      to_.loops.push_back(std::move(made));
+    }
+  }
+  std::int64_t turns_of(std::uint32_t arguments) const {
+    loop_arguments a;
+    std::memcpy(&a, plan_->arguments().data() + arguments, sizeof a);
+    return a.turns;
+  }
+
+  // Lines of the plan's table stand for runs of steps; those of a loop's turns are part of the loop's own.
+  template <class F>
+  void each_line(F f) const {
+    std::size_t at = 0;
+    for (const auto& line : plan_->lines()) {
+      if (line.what.starts_with("  ")) continue;
+      f(line, at);
+      at += line.steps;
+    }
+  }
+  std::string what_of(std::size_t step) const {
+    std::string what = "a step";
+    each_line([&](const auto& line, std::size_t at) {
+      if (step >= at && step < at + line.steps) what = line.what;
+    });
+    return what;
+  }
+  void name_operations() {
+    std::size_t next = to_.first;
+    each_line([&](const auto& line, std::size_t at) {
+      if (at < to_.first || at >= to_.end) return;
+      operation made{line.what, line.result, at, line.steps};
+      if (line.buffer >= 0) {
+        const auto p = place_of(line.buffer);
+        made.in = p.in, made.offset = p.offset, made.bytes = line.result.bytes();
+        if (line.form != layout::plain) made.bytes = plan_->buffers()[static_cast<std::size_t>(line.buffer)].bytes;
+      }
+      to_.operations.push_back(std::move(made));
+      next = at + line.steps;
+    });
+    if (next < to_.end) to_.operations.push_back({"copies to outputs", {}, next, to_.end - next});
+  }
+
+  void add_test(executor& run, bool first) {
+    const auto inputs = plan_->input_types().size();
+    if (first && !samples_.empty() && samples_.size() != inputs) {
+      text t;
+      t << "there are " << samples_.size() << " samples for " << inputs << " inputs";
+      fail(error_kind::value, bundle_, t);
+    }
+    std::vector<any_tensor> in, out;
+    for (std::size_t i = 0; i < inputs; ++i) {
+      const auto& type = plan_->input_types()[i];
+      in.push_back(first && !samples_.empty() ? samples_[i] : made_up(type));
+      if (in.back().type() != type) {
+        text t;
+        t << "sample " << i << " is " << in.back().type() << ", and input `" << to_.tensors[i].name << "` " << type;
+        fail(error_kind::value, bundle_, t);
+      }
+      run.bind_input(i, in.back().data());
+      to_.test_inputs.push_back(weights_.add(in.back().data(), in.back().bytes()));
+    }
+    for (std::size_t i = 0; i < plan_->output_types().size(); ++i) run.bind_output(i, out.emplace_back(plan_->output_types()[i]).mutable_data());
+    run.run();
+    for (const auto& t : out) to_.test_outputs.push_back(weights_.add(t.data(), t.bytes()));
+  }
+
+  entry_image& to_;
+  constants& weights_;
+  const kernel_table& kernels_;
+  std::string_view bundle_;
+  const part& from_;
+  const std::vector<any_tensor>& samples_;
+  parameter_store states_;                     // a copy, in which the weights are packed
+  std::shared_ptr<const plan> plan_;
+  std::shared_ptr<workspace> memory_ = std::make_shared<workspace>();
+  std::map<std::uint32_t, located> at_;
+  std::set<std::uint32_t> code_;
+  std::set<std::int32_t> once_;
+  std::vector<place> places_;
+};
+
+}  // namespace
+
+image image_of(view<const part> parts, const options& o) {
+  text t;
+  if (!is_identifier(o.name)) {
+    t << "the name has to be a C identifier of at most 100 letters, digits and underscores that begins with a letter";
+    fail(error_kind::value, o.name, t);
+  }
+  if (parts.empty()) {
+    t << "it has no entry; give at least one program";
+    fail(error_kind::value, o.name, t);
+  }
+  image made{o.name, o.set.value_or(target_isa()), {}, {}, 0};
+  if (!machine_has(made.set)) {
+    t << "its weights are packed for " << name_of(made.set) << ", which this machine lacks; choose another set";
+    fail(error_kind::value, o.name, t);
+  }
+  const kernel_table kernels;
+  constants weights;
+  for (const auto& p : parts) {
+    auto same = [&](const entry_image& e) { return e.name == p.name; };
+    if (!is_identifier(p.name) || std::any_of(made.entries.begin(), made.entries.end(), same)) {
+      t << "the entry `" << p.name << "` needs a C identifier that no other entry has";
+      fail(error_kind::value, o.name, t);
+    }
+    layout_of(made.entries.emplace_back(), weights, kernels, p, o, made.set).run(made.entries.size() == 1);
+  }
+  made.weights = weights.finish(made.checksum);
+  return made;
+}
+
+}  // namespace lamina::bundle

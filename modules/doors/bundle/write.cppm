@@ -1,0 +1,75 @@
+// What a caller says of a bundle and gets back; `write` makes one of a model, or of any program with its states.
+export module lamina.bundle:write;
+import lamina;
+import lamina.std;
+
+namespace lamina::bundle {
+
+/// How a program that calls a bundle finds its way in memory.
+export enum class api : std::uint8_t {
+  fixed,      ///< by the header: each offset and size is a constant
+  dynamic,    ///< by a table in the object file: NAME_config with the symbols, inputs, outputs and constants
+};
+
+/// The programs that make an object file, and where the kernels are. What is empty is looked for.
+export struct tools {
+  std::string compiler{};      ///< of C; else the variable CC, the compiler of the library, cc, clang, gcc
+  std::string linker{};        ///< GNU ld; else LD, ld.bfd, ld
+  std::string objcopy{};       ///< else OBJCOPY, objcopy
+  std::string kernels{};       ///< the folder of liblamina_kernels_<set>.a; else LAMINA_KERNELS, those of the library
+};
+
+/// One more entry into a bundle: the same net for other shapes.
+export struct entry {
+  std::string name{};
+  std::vector<shape> inputs{};
+};
+
+export struct options {
+  std::string name{};                     ///< of the bundle, its entry, its files: a C identifier
+  std::vector<shape> inputs{};            ///< the extents of each input
+  std::string directory = ".";            ///< which is made if it is not there
+  bundle::api api = api::fixed;
+  std::vector<entry> entries{};           ///< beside the one of the bundle's name; all share the constants
+  bool source = false;                    ///< writes NAME.c too
+  bool text = false;                      ///< writes NAME.weights.txt too: the weights as numbers to be included in an array
+  std::vector<any_tensor> samples{};      ///< inputs of the self-test of the first entry; else numbers made up for it
+  std::optional<lamina::isa> set{};       ///< instruction set of the kernels; else that of this process
+  std::optional<pass_options> passes{};   ///< else those of the model
+  bundle::tools tools{};
+};
+
+/// A program, its states, and the shapes for which it becomes an entry.
+export struct part {
+  std::string name;
+  const program& of;
+  const parameter_store& states;
+  std::vector<shape> inputs;
+};
+
+/// What was written.
+export struct report {
+  std::vector<std::string> files;         ///< with their folder
+  std::size_t constant_bytes = 0;         ///< of NAME.weights
+  std::size_t mutable_bytes = 0, activation_bytes = 0;     ///< of the first entry
+};
+
+/// Writes NAME.o, NAME.h and NAME.weights. The entry is
+///   int NAME(const uint8_t* constant_weights, uint8_t* mutable_weights, uint8_t* activations);
+/// its three regions are of the caller, aligned to 64 bytes: the contents of NAME.weights, inputs and outputs, and memory to
+/// work in. It uses no heap, thread, lock or writable static data and gives 0 or a code of the header.
+/// Bits are those of a run in this process with the same instruction set.
+/// Errors: value_error for a name that is no C identifier or is taken, samples that do not fit, an instruction set that this
+/// machine lacks; shape_error for extents that do not fit; state_error for a program that assigns states or calls what is no
+/// kernel of the library, and where a tool is missing or fails, with its words; file_error.
+export report write(view<const part> parts, const options& o);
+/// The same of one program, for `o.inputs` and the shapes of `o.entries`.
+export report write(const program& p, const parameter_store& states, const options& o);
+/// The same of a model's inference.
+export template <const auto& Topology, class... Rest>
+report write(const model<Topology, Rest...>& net, options o) {
+  if (!o.passes) o.passes = net.core().options().passes;
+  return write(net.core().inference(), net.parameters(), o);
+}
+
+}  // namespace lamina::bundle

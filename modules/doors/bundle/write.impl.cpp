@@ -1,0 +1,64 @@
+// The files of a bundle.
+module lamina.bundle:write.impl;
+import :image;
+import :write;
+import lamina;
+import lamina.std;
+
+namespace lamina::bundle {
+
+namespace {
+
+/// The weights as numbers for the braces of an array, twenty a line.
+std::string numbers_of(view<const std::byte> bytes) {
+  std::string s;
+  s.reserve(bytes.size() * 5 + bytes.size() / 20);
+  char number[8];
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::snprintf(number, sizeof number, "0X%02X,", static_cast<unsigned>(bytes[i]));
+    s += number;
+    if (i % 20 == 19 || i + 1 == bytes.size()) s += '\n';
+  }
+  return s;
+}
+
+std::vector<std::string> globals_of(const image& bundle, const options& o) {
+  std::vector<std::string> names;
+  for (const auto& e : bundle.entries) {
+    names.insert(names.end(), {e.name, e.name + "_self_test"});
+    if (o.api == api::dynamic) names.push_back(e.name + "_config");
+  }
+  names.push_back(bundle.name + "_check_weights");
+  return names;
+}
+
+}  // namespace
+
+report write(view<const part> parts, const options& o) {
+  const image bundle = image_of(parts, o);
+  const std::string base = o.directory + "/" + bundle.name, header = header_of(bundle, o), source = source_of(bundle, o);
+  std::filesystem::create_directories(o.directory);
+  report made{{}, bundle.weights.size(), bundle.entries[0].variable_bytes, bundle.entries[0].activation_bytes};
+  auto put = [&](std::string_view ending, const void* data, std::size_t bytes) {
+    made.files.push_back(base + std::string(ending));
+    write_file_atomically(made.files.back(), [&](writer& w) { w.write(data, bytes); });
+  };
+  make_object(o.directory, bundle, header, source, globals_of(bundle, o), o);
+  made.files.push_back(base + ".o");
+  put(".h", header.data(), header.size());
+  put(".weights", bundle.weights.data(), bundle.weights.size());
+  if (o.source) put(".c", source.data(), source.size());
+  if (o.text) {
+    const auto numbers = numbers_of(bundle.weights);
+    put(".weights.txt", numbers.data(), numbers.size());
+  }
+  return made;
+}
+
+report write(const program& p, const parameter_store& states, const options& o) {
+  std::vector<part> parts{{o.name, p, states, o.inputs}};
+  for (const auto& e : o.entries) parts.push_back({e.name, p, states, e.inputs});
+  return write(view<const part>(parts), o);
+}
+
+}  // namespace lamina::bundle
