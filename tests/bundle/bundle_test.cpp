@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/wait.h>
 #include <vector>
 
 import lamina;
@@ -36,20 +37,30 @@ std::string text_of(const std::string& path) {
 void write_bytes(const std::string& path, const void* data, std::size_t n) {
   std::ofstream(path, std::ios::binary).write(static_cast<const char*>(data), static_cast<std::streamsize>(n));
 }
-/// The exit status of a command, whose words go into `log`.
-int run(const std::string& command, const std::string& log) {
-  const int status = std::system(("( " + command + " ) > '" + log + "' 2>&1").c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-void succeeds(const std::string& command, const std::string& folder) {
-  const int status = run(command, folder + "/log");
-  BOOST_TEST(status == 0, command << " gave " << status << ": " << text_of(folder + "/log"));
-}
-
 template <class T>
 bool same_as_file(view<const T> a, const std::string& file) {
   auto bytes = text_of(file);
   return bytes.size() == a.size() * sizeof(T) && std::memcmp(bytes.data(), a.data(), bytes.size()) == 0;
+}
+
+/// Runs a command in a folder: what it says, and its exit status behind that where it is not 0.
+std::string run(const std::string& folder, const std::string& command) {
+  const int status = std::system(("cd '" + folder + "' && ( " + command + " ) > log 2>&1").c_str());
+  auto said = text_of(folder + "/log");
+  if (status != 0) said += " [status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1) + " of: " + command + "]";
+  return said;
+}
+const std::string c99 = CC " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ", linked = CXX " -nostdlib++ -static ";
+
+// Bundles a model for one shape of each input and has its self-test run in a C program.
+template <class Model>
+std::string self_test(const std::string& name, const Model& net, std::initializer_list<shape> inputs, pass_options passes = {}) {
+  const auto at = folder(name);
+  bundle::write(net, {.name = name, .inputs = inputs, .directory = at, .passes = passes});
+  std::string capitals = name;
+  for (char& c : capitals) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
+  auto said = run(at, c99 + "-DENTRY=" + name + " -DCAPITALS=" + capitals + " '-DHEADER=\"" + name + ".h\"' " SOURCES "/self_test.c -o main.o && " + linked + "main.o " + name + ".o -lm -o main");
+  return said + run(at, "./main " + name + ".weights");
 }
 
 }  // namespace
@@ -59,13 +70,199 @@ BOOST_AUTO_TEST_SUITE(bundles)
 BOOST_AUTO_TEST_CASE(lenet_in_c_gives_the_same_bits) {
   const auto at = folder("lenet");
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 42});
-  auto made = bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .source = true, .text = true});
+  const auto made = bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .source = true});
   const auto x = random_tensor<images>({1, 1, 28, 28}, 1);
   write_bytes(at + "/in", x.data().data(), 784 * 4);
-  auto expected = net(x);
-  succeeds(std::string(CC) + " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I" + at + " -c " SOURCES "/lenet.c -o " + at + "/main.o", at);
-  succeeds("cd " + at + " && " CXX " -nostdlib++ -static main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out", at);
+  const auto expected = net(x);
+  BOOST_TEST(made.files.size() == 4u);
+  for (const auto& f : made.files) BOOST_TEST(std::filesystem::exists(f), f);
+  BOOST_TEST(std::filesystem::file_size(at + "/lenet.weights") == made.constant_bytes);
+
+  BOOST_TEST(run(at, c99 + SOURCES "/lenet.c -o main.o && " + linked + "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out") == "");
   BOOST_TEST(same_as_file(expected.data(), at + "/out"));
+
+  // No allocation, thread or stdio: nothing outside but what moves memory; and nothing is seen but the functions of the header.
+  BOOST_TEST(run(at, NM " -u lenet.o | sed 's/^ *U //' | grep -v '^memcpy$\\|^memset$\\|^memmove$\\|^_GLOBAL_OFFSET_TABLE_$' || true") == "");
+  BOOST_TEST(run(at, NM " -g --defined-only lenet.o | sed 's/.* //'") == "lenet\nlenet_check_weights\nlenet_self_test\n");
+  BOOST_TEST(run(at, NM " lenet.o | grep ' [bBdDcC] ' || true") == "");      // no writable data
+
+  // A sanitizer sees the caller's memory and, of the source, the bundle's own code.
+  const std::string sanitized = " -g -fsanitize=address,undefined -fno-sanitize-recover=all ";
+  BOOST_TEST(run(at, c99 + sanitized + SOURCES "/lenet.c -o main.o && " CXX " " + sanitized + "main.o lenet.o -lm -o sanitized && ./sanitized lenet.weights in out") == "");
+  BOOST_TEST(same_as_file(expected.data(), at + "/out"));
+  BOOST_TEST(run(at, c99 + sanitized + "lenet.c -o lenet_source.o && " CXX " " + sanitized + "main.o lenet_source.o " KERNELS "/liblamina_kernels_" +
+                         std::string(name_of(target_isa())) + ".a -lm -o sanitized && ./sanitized lenet.weights in out") == "");
+  BOOST_TEST(same_as_file(expected.data(), at + "/out"));
+}
+
+BOOST_AUTO_TEST_CASE(the_header_is_plain_c_and_cpp) {
+  const auto at = folder("header");
+  model<lenet, input<"N", 1, 28, 28>> net;
+  bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .source = true});
+  std::ofstream(at + "/use.c") << "#include \"lenet.h\"\n#include \"lenet.h\"\nfloat *f(uint8_t *m) { return lenet_input(m) + LENET_INPUT_ELEMENTS; }\n";
+  const std::string strict = " -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. -c use.c -o use.o";
+  BOOST_TEST(run(at, CC " -std=c99" + strict) == "");
+  for (auto level : {"11", "17", "20", "23"}) BOOST_TEST(run(at, CXX " -x c++ -std=c++" + std::string(level) + strict) == "");
+  BOOST_TEST(run(at, CC " -std=c99 -Wall -Wextra -Wpedantic -Werror -I. -c lenet.c -o lenet_source.o") == "");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_arguments_get_codes) {
+  const auto at = folder("misuse");
+  model<lenet, input<"N", 1, 28, 28>> net;
+  bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at});
+  BOOST_TEST(run(at, c99 + "-g -fsanitize=address,undefined " SOURCES "/misuse.c -o main.o && " CXX " -fsanitize=address,undefined main.o lenet.o -lm -o main && ./main lenet.weights") ==
+             "0 null 1 1 1 1 misaligned 2 2 2 2 magic 3 3 version 4 4 size 5 5 checksum 6 6 short 5 3 3 unseen 0 damaged 6 whole 0\n");
+}
+
+namespace {
+constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in = 4, .out = 8}), nn::tanh{}, sublayer<"head">(nn::linear{.in = 8, .out = 3}));
+constexpr auto regular = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{}, nn::flatten{}, nn::dropout{0.5},
+                                    nn::linear{.in = 64, .out = 3}, nn::softmax{});
+constexpr auto voice = sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::gru{8, 5}, nn::linear{5, 2});
+constexpr auto both_ways = sequential(nn::gru{.input_size = 3, .hidden_size = 4, .bidirectional = true});
+constexpr auto around(auto layer) { return nn::residual{sequential(nn::rms_norm{{16}}, layer)}; }
+constexpr auto block = sequential(around(nn::grouped_query_attention{.features = 16, .heads = 4, .key_heads = 2}), around(nn::swiglu{.features = 16, .hidden = 40}));
+constexpr auto decoder = sequential(nn::embedding{20, 16}, block, block, nn::rms_norm{{16}}, nn::linear{.in = 16, .out = 20});
+constexpr auto encoder = sequential(nn::transformer_encoder_layer{.features = 16, .heads = 2, .feedforward = 32}, nn::linear{.in = 16, .out = 4});
+constexpr auto depthwise = sequential(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel = 3, .padding = 1}, nn::relu{},
+                                      nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1, .groups = 8}, nn::gelu{},
+                                      nn::conv2d{.in_channels = 8, .out_channels = 20, .kernel = 1}, nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{20, 7});
+constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">, connect<"b", "product.rhs">, connect<"product.output", "output">);
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
+  BOOST_TEST(self_test("perceptron", model<perceptron, input<"N", 4>>(), {{5, 4}}) == "");
+  BOOST_TEST(self_test("wide", model<perceptron, input<"N", 4>, policies<element<double>>>(), {{5, 4}}) == "");
+  BOOST_TEST(self_test("plain", model<lenet, input<"N", 1, 28, 28>>(), {{3, 1, 28, 28}}, {.fuse_elementwise = false, .blocked_layout = false, .reuse_memory = false}) == "");
+  BOOST_TEST(self_test("regular", model<regular, input<"N", 1, 6, 6>>(), {{2, 1, 6, 6}}) == "");
+  BOOST_TEST(self_test("voice", model<voice, input<"T", "N", 3>>(), {{7, 2, 3}}) == "");
+  BOOST_TEST(self_test("both_ways", model<both_ways, input<"T", "N", 3>>(), {{4, 3, 3}}) == "");
+  BOOST_TEST(self_test("decoder", model<decoder, port_input<"input", std::int64_t, "N", "T">>(), {{2, 9}}) == "");
+  BOOST_TEST(self_test("encoder", model<encoder, input<"N", "T", 16>>(), {{2, 70, 16}}) == "");
+  BOOST_TEST(self_test("depthwise", model<depthwise, input<"N", 3, 20, 20>>(), {{2, 3, 20, 20}}) == "");
+  BOOST_TEST(self_test("two_inputs", model<two_inputs, input<"M", "K">, input<"K", "N">>(), {{70, 300}, {300, 50}}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(two_bundles_in_one_program) {
+  const auto at = folder("two");
+  model<lenet, input<"N", 1, 28, 28>> a({.seed = 1}), b({.seed = 2});
+  bundle::write(a, {.name = "first", .inputs = {{1, 1, 28, 28}}, .directory = at, .text = true});
+  bundle::write(b, {.name = "second", .inputs = {{2, 1, 28, 28}}, .directory = at, .text = true});
+  BOOST_TEST(run(at, c99 + SOURCES "/two.c -o two.o && " + linked + "two.o first.o second.o -lm -o two && ./two") == "");
+}
+
+BOOST_AUTO_TEST_CASE(entries_share_constants_and_a_table_names_them) {
+  const auto at = folder("entries");
+  parameter_store states;
+  tensor<float, extents<16>> three(shape{16});
+  for (auto& v : three.writable()) v = 3;
+  states.add("three", three, state_role::parameter);
+  auto program_of = [](auto rule) {
+    program p;
+    auto x = p.input("x", {dtype::float32, {16}});
+    p.output("y", rule(x, p.state("three", {dtype::float32, {16}})));
+    return p;
+  };
+  const auto sums = program_of([](auto x, auto three) { return x * x - three + x / x; }), products = program_of([](auto x, auto three) { return x * three; });
+  const std::vector<bundle::part> parts{{"sums", sums, states, {{16}}}, {"products", products, states, {{16}}}};
+  const auto made = bundle::write(view<const bundle::part>(parts), {.name = "sums", .inputs = {}, .directory = at, .api = bundle::api::dynamic, .graph = true});
+  BOOST_TEST(run(at, c99 + SOURCES "/dynamic.c -o main.o && " + linked + "main.o sums.o -lm -o main && ./main sums.weights") ==
+             "16 float32 16 of 3: 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2\n16 float32 16 of 3: 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6\n");
+  // The head, what both share, one input for both self-tests, and a result each.
+  BOOST_TEST(made.constant_bytes == 5u * 64);
+  BOOST_TEST(text_of(at + "/sums.graph.dot").starts_with("digraph"));
+  BOOST_TEST(text_of(at + "/products.graph.json").find("\"multiply\"") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(one_net_for_two_shapes) {
+  const auto at = folder("shapes");
+  model<lenet, input<"N", 1, 28, 28>> net;
+  const auto one = bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at});
+  const auto two = bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .entries = {{"lenet_of_8", {{8, 1, 28, 28}}}}});
+  BOOST_TEST(two.constant_bytes < one.constant_bytes + 8 * (784 + 10) * 4 + 128);      // the self-test of eight images, and no weights again
+  BOOST_TEST(run(at, c99 + "-DENTRY=lenet_of_8 -DCAPITALS=LENET_OF_8 '-DHEADER=\"lenet.h\"' " SOURCES "/self_test.c -o main.o && " + linked + "main.o lenet.o -lm -o main && ./main lenet.weights") == "");
+}
+
+BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_a_code) {
+  const auto at = folder("range");
+  model<decoder, port_input<"input", std::int64_t, "N", "T">> net;
+  bundle::write(net, {.name = "letters", .inputs = {{1, 4}}, .directory = at});
+  std::ofstream(at + "/range.c") << R"(#include "letters.h"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  uint8_t *w = aligned_alloc(64, LETTERS_CONSTANT_MEM_SIZE), *m = aligned_alloc(64, LETTERS_MUTABLE_MEM_SIZE), *a = aligned_alloc(64, LETTERS_ACTIVATIONS_MEM_SIZE);
+  int64_t *ids = letters_input(m);
+  FILE *f = fopen("letters.weights", "rb");
+  if (!f || fread(w, 1, LETTERS_CONSTANT_MEM_SIZE, f) != LETTERS_CONSTANT_MEM_SIZE) return 20;
+  ids[0] = 19, ids[1] = 20, ids[2] = -20, ids[3] = 0;
+  printf("%d", letters(w, m, a));
+  ids[1] = -21;
+  printf(" %d", letters(w, m, a));
+  ids[1] = 1;
+  printf(" %d\n", letters(w, m, a));
+  return 0;
+}
+)";
+  BOOST_TEST(run(at, c99 + "range.c -o main.o && " + linked + "main.o letters.o -lm -o main && ./main") == "7 7 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(an_instrumented_bundle_tells_of_each_operation) {
+  const auto at = folder("instrumented");
+  model<lenet, input<"N", 1, 28, 28>> net;
+  bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .instrument = true, .dump_tensors = true});
+  const auto said = run(at, c99 + SOURCES "/instrumented.c -o main.o && " + linked + "main.o lenet.o -lm -o main && ./main lenet.weights");
+  const shape x{1, 1, 28, 28};
+  const auto planned = net.core().plan_for({&x, 1});
+  std::string expected;
+  for (const auto& l : planned->lines()) {
+    text t;
+    const auto bytes = static_cast<std::size_t>(l.buffer) < planned->buffers().size() ? planned->buffers()[static_cast<std::size_t>(l.buffer)].bytes : 0;
+    t << l.what << "\n  " << l.result << " " << bytes << "\n";
+    expected += t.string();
+  }
+  text last;
+  last << planned->lines().size() << " " << planned->lines().size() << " float32[1x10]\n";
+  BOOST_TEST(said == expected + last.string());
+}
+
+BOOST_AUTO_TEST_CASE(a_bundle_is_a_module_too) {
+  const auto at = folder("module");
+  model<lenet, input<"N", 1, 28, 28>> net;
+  bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .module_interface = true});
+  BOOST_TEST(run(at, CXX " -std=c++20 -Wall -Wextra -Wpedantic -Werror --precompile lenet.cppm -o lenet.pcm && " CXX " -std=c++20 -Wall -Wextra -Werror -fmodule-file=lenet=lenet.pcm " SOURCES
+                         "/module.cpp lenet.pcm lenet.o -o module && ./module lenet.weights") == "1\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
+  const auto at = folder("errors");
+  model<lenet, input<"N", 1, 28, 28>> net;
+  const bundle::options good{.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at};
+  auto with = [&](auto change) {
+    auto o = good;
+    change(o);
+    return error_of([&] { bundle::write(net, o); });
+  };
+  for (auto name : {"", "2net", "le net", "_net", "a-b"})
+    BOOST_TEST(holds(with([&](auto& o) { o.name = name; }), "value_error: bundle `" + std::string(name) + "`: the name has to be a C identifier"));
+  BOOST_TEST(holds(with([](auto& o) { o.entries = {{"lenet", {{2, 1, 28, 28}}}}; }), "the entry `lenet` needs a C identifier that no other entry has"));
+  BOOST_TEST(holds(with([](auto& o) { o.inputs = {{1, 3, 28, 28}}; }), "shape_error: "));
+  BOOST_TEST(holds(with([](auto& o) { o.samples = {tensor<float, extents<1, 28>>()}; }), "value_error: bundle `lenet`: sample 0 is float32[1x28], and input `input` float32[1x1x28x28]"));
+  BOOST_TEST(holds(with([](auto& o) { o.samples = {any_tensor(), any_tensor()}; }), "there are 2 samples for 1 inputs"));
+  BOOST_TEST(holds(with([](auto& o) { o.tools.compiler = "/no/compiler"; }), "`/no/compiler`: it cannot be started: No such file or directory"));
+  BOOST_TEST(holds(with([](auto& o) { o.tools.linker = "false"; }), "`false` failed"));
+  BOOST_TEST(holds(with([](auto& o) { o.tools.kernels = "/no/kernels"; }), "file_error: bundle `lenet`: the kernels"));
+  BOOST_TEST(holds(with([](auto& o) { o.directory = "/proc/here"; }), "/proc/here"));
+  BOOST_TEST(holds(with([](auto& o) { o.name = "int"; }), "failed"));       // whatever the compiler says of it
+  BOOST_TEST(std::filesystem::is_empty(at));                                // nothing is left behind
+
+  program p;
+  parameter_store states;
+  states.add("count", tensor<float, extents<1>>(), state_role::statistic);
+  auto count = p.state("count", {dtype::float32, {1}});
+  p.output("y", count + p.input("x", {dtype::float32, {1}}));
+  p.assign(count, count + count);
+  BOOST_TEST(holds(error_of([&] { bundle::write(p, states, {.name = "counter", .inputs = {{1}}, .directory = at}); }), "the program assigns the state `count`, and weights of a bundle are constant"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

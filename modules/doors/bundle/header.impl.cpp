@@ -71,14 +71,21 @@ void describe(text& t, const image& bundle, const entry_image& e) {
       << padded(std::to_string(s.type.bytes()) + " bytes", 18) << "at " << s.offset << "\n";
 }
 
-void declare(text& t, const image& bundle, const entry_image& e, bool fixed) {
+void declare(text& t, const image& bundle, const entry_image& e, const options& o) {
   const std::string capitals = upper(e.name);
   t << "/* Runs the net once: reads the inputs in the mutable weights and writes the outputs there. */\n"
     << "int " << e.name << "(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);\n"
     << "/* Checks the weights as " << bundle.name << "_check_weights does, runs the net on inputs that stand in them, and compares each bit of\n"
     << " * the outputs. Overwrites the mutable weights and the activations. */\n"
     << "int " << e.name << "_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);\n";
-  if (!fixed) {
+  if (o.instrument)
+    t << "/* To be defined by the program: called before and after each operation, which have numbers from 0. */\n"
+      << "void " << e.name << "_before(int operation, const char *what);\nvoid " << e.name << "_after(int operation, const char *what);\n";
+  if (o.dump_tensors)
+    t << "/* To be defined by the program: called with the result of each operation, its type as float32[1x10], and its bytes. Where\n"
+      << " * those are more than the type has, channels lie in blocks. */\n"
+      << "void " << e.name << "_tensor(int operation, const char *what, const char *type, const void *data, uint64_t bytes);\n";
+  if (o.api == api::dynamic) {
     t << "extern const lamina_bundle_config " << e.name << "_config;\n\n";
     return;
   }
@@ -97,7 +104,6 @@ void declare(text& t, const image& bundle, const entry_image& e, bool fixed) {
 }  // namespace
 
 std::string header_of(const image& bundle, const options& o) {
-  const bool fixed = o.api == api::fixed;
   const std::string guard = "LAMINA_BUNDLE_OF_" + bundle.name;
   text t;
   t << "/* " << bundle.name << ".h: a network, compiled ahead of time by lamina for " << name_of(bundle.set) << ". C99 and C++.\n"
@@ -106,13 +112,32 @@ std::string header_of(const image& bundle, const options& o) {
     << " * of their own may run at the same time.\n";
   for (const auto& e : bundle.entries) describe(t, bundle, e);
   t << " */\n#ifndef " << guard << "\n#define " << guard << "\n#include <stddef.h>\n#include <stdint.h>\n\n" << codes;
-  if (!fixed) t << table_types;
+  if (o.api == api::dynamic) t << table_types;
   t << "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
     << "/* Whether these `size` bytes are the weights of this bundle and whole: LAMINA_BUNDLE_OK, or what is wrong with them.\n"
     << " * The entries look at the head of the weights alone. */\n"
     << "int " << bundle.name << "_check_weights(const uint8_t *constant_weights, size_t size);\n\n";
-  for (const auto& e : bundle.entries) declare(t, bundle, e, fixed);
+  for (const auto& e : bundle.entries) declare(t, bundle, e, o);
   t << "#ifdef __cplusplus\n}\n#endif\n#endif\n";
+  return t.string();
+}
+
+std::string interface_of(const image& bundle, const options& o) {
+  text t;
+  t << "// The bundle `" << bundle.name << "` as a module: the functions of " << bundle.name << ".h, and the places in memory as functions and constants.\n"
+    << "module;\n#include \"" << bundle.name << ".h\"\nexport module " << bundle.name << ";\n\nexport using ::" << bundle.name << "_check_weights;\n";
+  for (const auto& e : bundle.entries) {
+    t << "\nexport using ::" << e.name << ";\nexport using ::" << e.name << "_self_test;\n";
+    if (o.api == api::dynamic) t << "export using ::lamina_bundle_config;\nexport using ::lamina_bundle_symbol;\nexport using ::" << e.name << "_config;\n";
+    t << "export namespace " << e.name << "_memory {\ninline constexpr decltype(sizeof 0) alignment = " << alignment << ", constant_bytes = " << bundle.weights.size()
+      << ", mutable_bytes = " << e.variable_bytes << ", activation_bytes = " << e.activation_bytes << ";\n";
+    for (const auto& s : e.tensors) {
+      t << "inline constexpr decltype(sizeof 0) " << s.identifier << "_elements = " << s.type.dims.size() << ";\n"
+        << "inline " << c_type(s.type.element) << "* " << s.identifier << "(unsigned char* mutable_weights) { return reinterpret_cast<" << c_type(s.type.element)
+        << "*>(mutable_weights + " << s.offset << "); }\n";
+    }
+    t << "}\n";
+  }
   return t.string();
 }
 

@@ -103,8 +103,9 @@ std::string upper(std::string s) {
   return s;
 }
 
-/// NAME.h and NAME.c.
+/// NAME.h, NAME.cppm and NAME.c.
 std::string header_of(const image& bundle, const options& o);
+std::string interface_of(const image& bundle, const options& o);
 std::string source_of(const image& bundle, const options& o);
 
 /// Compiles the source, joins it with the kernels that it names and puts NAME.o into the directory; `globals` are the symbols

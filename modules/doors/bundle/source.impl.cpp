@@ -45,25 +45,38 @@ std::string line(std::string_view s) {
 /// Writes one entry.
 class entry_source {
  public:
-  entry_source(text& to, const image& bundle, const entry_image& e) : to_(to), bundle_(bundle), e_(e) {}
+  entry_source(text& to, const image& bundle, const entry_image& e, const options& o) : to_(to), bundle_(bundle), e_(e), options_(o) {}
 
   void run() {
     to_ << "int " << e_.name << parameters << " {\n  const int wrong = " << bundle_.name << "_regions(constant_weights, mutable_weights, activations);\n"
         << "  uint8_t *const scratch = activations + " << e_.scratch << ";\n  if (wrong) return wrong;\n";
-    for (const auto& [at, what] : e_.checks) to_ << "  lamina_clear(activations + " << at << ");  /* counts: " << line(what) << " */\n";
-    auto operation = e_.operations.begin();
-    for (std::size_t c = e_.first; c < e_.end; ++c) {
-      for (; operation != e_.operations.end() && operation->first <= c; ++operation) to_ << "  /* " << line(operation->what) << " */\n";
-      if (e_.calls[c].loop >= 0) turns(e_.calls[c].loop);
-      else single(c);
-    }
-    for (const auto& check : e_.checks) to_ << "  if (lamina_counted(activations + " << check.first << ")) return LAMINA_BUNDLE_VALUE;\n";
+    for (const auto& [at, what] : e_.checks) to_ << "  memset(activations + " << at << ", 0, 8);  /* counts: " << line(what) << " */\n";
+    for (std::size_t i = 0; i < e_.operations.size(); ++i) compute(i);
+    for (const auto& check : e_.checks) to_ << "  if (lamina_word_at(activations + " << check.first << ")) return LAMINA_BUNDLE_VALUE;\n";
     to_ << "  (void)scratch;\n  return LAMINA_BUNDLE_OK;\n}\n\n";
     self_test();
   }
 
  private:
   static constexpr std::string_view parameters = "(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations)";
+
+  void compute(std::size_t number) {
+    const auto& o = e_.operations[number];
+    auto tell = [&](std::string_view event) { to_ << "  " << e_.name << "_" << event << "(" << number << ", " << quoted(o.what) << ");\n"; };
+    to_ << "  /* " << line(o.what) << " */\n";
+    if (options_.instrument) tell("before");
+    for (std::size_t c = o.first; c < o.first + o.count; ++c) {
+      if (e_.calls[c].loop >= 0) turns(e_.calls[c].loop);
+      else single(c);
+    }
+    if (options_.instrument) tell("after");
+    if (!options_.dump_tensors || o.in == region::none) return;
+    constexpr std::string_view regions[] = {"", "constant_weights", "mutable_weights", "activations"};
+    text type;
+    type << o.result;
+    to_ << "  " << e_.name << "_tensor(" << number << ", " << quoted(o.what) << ", " << quoted(type.view()) << ", " << regions[static_cast<int>(o.in)] << " + " << o.offset << ", "
+        << o.bytes << ");\n";
+  }
 
   void words(std::size_t c) {
     const auto& all = e_.calls[c].arguments;
@@ -133,14 +146,13 @@ class entry_source {
   text& to_;
   const image& bundle_;
   const entry_image& e_;
+  const options& options_;
 };
 
 void helpers(text& t, const image& bundle) {
   std::uint64_t magic;
   std::memcpy(&magic, weights_magic.data(), sizeof magic);
   t << "static uint64_t lamina_word_at(const uint8_t *p) {\n  uint64_t w;\n  memcpy(&w, p, 8);\n  return w;\n}\n"
-    << "static inline void lamina_clear(uint8_t *counter) { memset(counter, 0, 8); }\n"
-    << "static inline int lamina_counted(const uint8_t *counter) { return lamina_word_at(counter) != 0; }\n"
     << "static int lamina_differ(const uint8_t *a, const uint8_t *b, size_t n) {\n  uint8_t d = 0;\n  size_t i;\n  for (i = 0; i < n; ++i) d |= (uint8_t)(a[i] ^ b[i]);\n  return d != 0;\n}\n\n"
     << "static int lamina_head_of(const uint8_t *weights) {\n  if (lamina_word_at(weights) != " << hexadecimal(magic) << ") return LAMINA_BUNDLE_NO_WEIGHTS;\n"
     << "  if ((uint32_t)lamina_word_at(weights + 8) != " << weights_version << ") return LAMINA_BUNDLE_WEIGHTS_VERSION;\n"
@@ -199,7 +211,7 @@ std::string source_of(const image& bundle, const options& o) {
   helpers(t, bundle);
   if (o.api == api::dynamic)
     for (const auto& e : bundle.entries) config(t, bundle, e);
-  for (const auto& e : bundle.entries) entry_source(t, bundle, e).run();
+  for (const auto& e : bundle.entries) entry_source(t, bundle, e, o).run();
   return t.string();
 }
 

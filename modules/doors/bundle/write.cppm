@@ -33,6 +33,10 @@ export struct options {
   std::vector<entry> entries{};           ///< beside the one of the bundle's name; all share the constants
   bool source = false;                    ///< writes NAME.c too
   bool text = false;                      ///< writes NAME.weights.txt too: the weights as numbers to be included in an array
+  bool module_interface = false;          ///< writes NAME.cppm too: the header as a module of C++
+  bool graph = false;                     ///< writes ENTRY.graph.dot and ENTRY.graph.json too: the program of each entry
+  bool instrument = false;                ///< entries call ENTRY_before and ENTRY_after of the caller's around each operation
+  bool dump_tensors = false;              ///< and ENTRY_tensor with each result
   std::vector<any_tensor> samples{};      ///< inputs of the self-test of the first entry; else numbers made up for it
   std::optional<lamina::isa> set{};       ///< instruction set of the kernels; else that of this process
   std::optional<pass_options> passes{};   ///< else those of the model

@@ -37,7 +37,13 @@ std::vector<std::string> globals_of(const image& bundle, const options& o) {
 report write(view<const part> parts, const options& o) {
   const image bundle = image_of(parts, o);
   const std::string base = o.directory + "/" + bundle.name, header = header_of(bundle, o), source = source_of(bundle, o);
-  std::filesystem::create_directories(o.directory);
+  std::error_code failed;
+  std::filesystem::create_directories(o.directory, failed);
+  if (failed) {
+    text t;
+    t << o.directory << ": the folder cannot be made: " << failed.message();
+    lamina::detail::raise(error_kind::file, t);
+  }
   report made{{}, bundle.weights.size(), bundle.entries[0].variable_bytes, bundle.entries[0].activation_bytes};
   auto put = [&](std::string_view ending, const void* data, std::size_t bytes) {
     made.files.push_back(base + std::string(ending));
@@ -52,6 +58,19 @@ report write(view<const part> parts, const options& o) {
     const auto numbers = numbers_of(bundle.weights);
     put(".weights.txt", numbers.data(), numbers.size());
   }
+  if (o.module_interface) {
+    const auto interface = interface_of(bundle, o);
+    put(".cppm", interface.data(), interface.size());
+  }
+  if (o.graph)
+    for (const auto& p : parts) {
+      auto draw = [&](std::string_view ending, const std::string& text) {
+        made.files.push_back(o.directory + "/" + p.name + std::string(ending));
+        write_file_atomically(made.files.back(), [&](writer& w) { w.write(text); });
+      };
+      draw(".graph.dot", p.of.to_dot());
+      draw(".graph.json", p.of.to_json());
+    }
   return made;
 }
 

@@ -1,0 +1,16 @@
+// Uses a bundle as a module.  module WEIGHTS
+#include <cstdio>
+#include <cstdlib>
+import lenet;
+
+int main(int count, char** words) {
+  auto take = [](auto size) { return static_cast<unsigned char*>(std::aligned_alloc(lenet_memory::alignment, size)); };
+  auto *w = take(lenet_memory::constant_bytes), *m = take(lenet_memory::mutable_bytes), *a = take(lenet_memory::activation_bytes);
+  auto* file = count == 2 ? std::fopen(words[1], "rb") : nullptr;
+  if (!file || std::fread(w, 1, lenet_memory::constant_bytes, file) != lenet_memory::constant_bytes) return 20;
+  if (auto wrong = lenet_self_test(w, m, a)) return wrong;
+  float* scores = lenet_memory::output(m);
+  static_assert(lenet_memory::output_elements == 10);
+  std::printf("%d\n", scores[0] == scores[0]);
+  return lenet(w, m, a);
+}
