@@ -187,6 +187,9 @@ BOOST_AUTO_TEST_CASE(a_view_outlives_its_tensor) {
     }
     BOOST_CHECK_EQUAL(row(1), 4);
     row(1) = 5;   // the only handle now
+    auto element = matrix<float>{{1, 2}, {3, 4}}(1, 0);
+    static_assert(std::same_as<decltype(element), float>);      // not a reference into a tensor that has ended
+    BOOST_CHECK_EQUAL(element, 3);
   }
   BOOST_CHECK_EQUAL(memory::counters().current, before);
 }

@@ -215,10 +215,13 @@ class tensor {
   /// Errors: value_error for an index outside the shape.
   template <std::integral... I>
     requires(sizeof...(I) == rank)
-  T operator()(I... i) const { return mutable_data_[offset_of(i...)]; }
+  T operator()(I... i) const& { return mutable_data_[offset_of(i...)]; }
   template <std::integral... I>
     requires(sizeof...(I) == rank)
-  reference operator()(I... i) { return {this, offset_of(i...)}; }
+  reference operator()(I... i) & { return {this, offset_of(i...)}; }
+  template <std::integral... I>
+    requires(sizeof...(I) == rank)
+  T operator()(I... i) && { return mutable_data_[offset_of(i...)]; }   // of a tensor about to end: no reference into it
 
   /// The sub-tensor at an index of the outermost axis; shares memory.
   auto operator[](std::int64_t i) const requires(rank > 0) {

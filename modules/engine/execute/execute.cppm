@@ -59,6 +59,8 @@ export class executor {
   /// Reads other states from now on, of the same names and types. Errors: state_error, shape_error, type_error: it stays as it
   /// was; out_of_memory for packed forms: it must not run before it has read states again.
   void read(state_source states);
+  /// States keep their values until `read`: runs no longer ask whether one of them was assigned.
+  void hold() { watched_.clear(); }
   /// Bytes that a plan needs of its workspace: arena, and scratch for each thread.
   static std::size_t workspace_bytes(const lamina::plan& p, const thread_pool* pool);
   /// Bytes of its bound arguments, and of the workspace.

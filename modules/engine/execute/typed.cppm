@@ -391,7 +391,8 @@ export class eval_plan {
  public:
   explicit eval_plan(context& where = default_context()) : where_(&where) {}
   /// Errors: state_error where an operand is empty.
-  template <Evaluable E>
+  template <Symbolic E>
+    requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>
   auto add(const E& e) {
     using operand = detail::operand_of<E>;
     struct held { std::optional<operand> of; std::optional<evaluated<E>> result; };

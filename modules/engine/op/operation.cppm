@@ -198,12 +198,32 @@ inline constexpr operation record{
 
 template <class X>
 using bare = std::remove_cvref_t<X>;
+template <class X>
+struct no_operand {
+  static consteval text message() {
+    text t;
+    t << "`" << type_name<X>() << "` is no operand; tensors, expressions and values of a program are";
+    if (std::is_arithmetic_v<X>) t << ", and a number beside one of them; alone it is `filled(number)`";
+    return t;
+  }
+};
+// Words are made for those that are none alone: every type of an expression passes here.
+template <class X>
+inline constexpr auto operand_words = worded<no_operand<X>>();
+template <class X>
+  requires requires { typename X::world; }
+inline constexpr auto operand_words<X> = fixed_string<1>{};
+template <class X>
+inline constexpr auto operand_or_number_words = operand_words<X>;
+template <class X>
+  requires std::is_arithmetic_v<X>
+inline constexpr auto operand_or_number_words<X> = fixed_string<1>{};
 /// A tensor-like operand: it names its world, and the world knows how to apply an operation.
 export template <class X>
-concept Symbolic = requires { typename bare<X>::world; };
+concept Symbolic = accepted<operand_words<bare<X>>>;
 /// A tensor-like operand or a number.
 export template <class X>
-concept Operand = Symbolic<X> || std::is_arithmetic_v<bare<X>>;
+concept Operand = accepted<operand_or_number_words<bare<X>>>;
 
 template <class... X>
 struct common_world;

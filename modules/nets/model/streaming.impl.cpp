@@ -28,6 +28,7 @@ stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_optio
     room_ = o.positions;
   }
   run_ = net_->bound(*program_.block, shapes, true, *weights_);
+  run_->hold();
   now_ = storage(bytes_ + 64);
   next_ = storage(bytes_ + 64);
   first_ = storage(bytes_ + 64);
