@@ -90,6 +90,7 @@ def problems():
         11: lenet.run,
         13: serving.serving,
         14: serving.memory,
+        15: steady.bundle,
         16: steady.plan_cache,
         17: sizes.compile_time,
         18: steady.samples,

@@ -1,5 +1,5 @@
 """Problems of one program for all instruction sets: streams, the plan cache, loose samples, overheads of small
-calls, what a run does besides computing, what MetaNN was measured with, what folding gains, and CPU time of idle threads."""
+calls, what a run does besides computing, bundles, what MetaNN was measured with, what folding gains, and CPU time of idle threads."""
 
 
 def program(run, name):
@@ -36,6 +36,10 @@ def folding(run):
 
 def plan_cache(run):
     return program(run, "bench_plan_cache")
+
+
+def bundle(run):
+    return program(run, "bench_bundle")
 
 
 def idle(run):
