@@ -30,7 +30,7 @@ def memory(run):
     rows, peer = program(run, "bench_reference_memory"), onnxruntime("memory")
     for row in rows if peer else []:
         if row["shape"].endswith("PSS"):
-            beside(row, peer, peer["bytes"], ours_is_less=True)
+            beside(row, peer, peer["bytes"][row["shape"].split(":")[0]], ours_is_less=True)
     return rows
 
 

@@ -1,4 +1,4 @@
-// LeNet served, behind plain functions: the harness needs no module.
+// LeNet and a ResNet-50 served, behind plain functions: the harness needs no module.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,13 @@ void classify(reference& r);
 std::size_t own_bytes(const reference& r);
 /// Bytes of the weights that all of them share.
 std::size_t shared_bytes();
+/// The same of a network of ResNet-50's size.
+struct large_reference;
+large_reference* make_large_reference();
+void release(large_reference* r);
+void classify(large_reference& r);
+std::size_t own_bytes(const large_reference& r);
+std::size_t shared_bytes_of_large();
 /// Bytes that the library's allocator has handed out.
 std::int64_t handed_out();
 
