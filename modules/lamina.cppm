@@ -36,6 +36,7 @@ export import :op.random;
 export import :op.control;
 export import :expression.data;
 export import :op.recurrent;
+export import :structure;    // operations by name, programs from files
 export import :expression;   // typed lazy expressions
 export import :expression.same;
 export import :expression.dynamic;
@@ -69,6 +70,7 @@ export import :model;        // a topology with its parameters
 export import :reference;    // one set of weights, many threads
 export import :stream;         // sequences served position by position
 export import :show;         // tables and drawings of nets
+export import :saved;        // nets in files: structure and states
 export import :protocol.call;   // what layers hand out: operands by port
 export import :protocol.collector;   // gradients of parameters, summed by name
 export import :protocol.core;

@@ -91,9 +91,9 @@ BOOST_AUTO_TEST_CASE(json) {
   program p;
   small(p);
   auto text = p.to_json();
-  for (auto words : {R"({"id": 0, "kind": "input", "name": "x", "inputs": [], "results": ["float32[Nx3]"]})",
-                     R"({"id": 2, "kind": "operation", "name": "matmul", "attributes": "transpose_a=false, transpose_b=false", "inputs": [[0, 0], [1, 0]], "results": ["float32[Nx2]"]})",
-                     R"("outputs": [["y", 5, 0]])", R"("assignments": [[1, 7, 0]])"})
+  for (auto words : {R"({"kind": "input", "name": "x", "type": {"dtype": "float32", "shape": ["N", 3]}})",
+                     R"({"kind": "operation", "name": "matmul", "version": 1, "attributes": {"transpose_a": false, "transpose_b": false}, "inputs": [[0, 0], [1, 0]], "results": [{"dtype": "float32", "shape": ["N", 2]}]})",
+                     R"("outputs": [{"name": "y", "value": [5, 0]}])", R"("assignments": [{"state": 1, "value": [7, 0]}])"})
     BOOST_CHECK_MESSAGE(text.find(words) != std::string::npos, words << " in\n" << text);
   BOOST_TEST(std::count(text.begin(), text.end(), '{') == std::count(text.begin(), text.end(), '}'));
   BOOST_TEST(std::count(text.begin(), text.end(), '[') == std::count(text.begin(), text.end(), ']'));

@@ -62,6 +62,21 @@ names operations_with_gradient() {
   if (all.size() != rules) throw std::runtime_error("a definition with a gradient was not found by its name");
   return all;
 }
+names defined_operations() {
+  names all;
+  each_interface("engine/op", [&](const std::string& file) {
+    constexpr std::string_view begin = "namespace op {", end = "}  // namespace op";
+    for (auto at = file.find(begin); at != file.npos; at = file.find(begin, at + 1)) {
+      const std::string_view inside = std::string_view(file).substr(at, file.find(end, at) - at);
+      each_part(inside, "export struct ", [&](std::string_view definition) {
+        const auto said = definition.find("name = \""), handed = definition.find("<\"");
+        if (said == definition.npos && handed == definition.npos) throw std::runtime_error("a definition was not found by its name");
+        all.insert(said < handed ? word_at(definition, said + 8) : word_at(definition, handed + 2));
+      });
+    }
+  });
+  return all;
+}
 names spellings() {
   names all;
   each_interface("engine/op", [&](const std::string& file) {

@@ -6,6 +6,8 @@ namespace engine_test {
 
 /// Names of the definitions in modules/engine/op that state a gradient.
 std::set<std::string, std::less<>> operations_with_gradient();
+/// Names of all definitions in modules/engine/op.
+std::set<std::string, std::less<>> defined_operations();
 /// Functions that modules/engine/op exports.
 std::set<std::string, std::less<>> spellings();
 /// Classes that modules/nets/layer exports into lamina::nn, or one file of it.

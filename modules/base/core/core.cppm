@@ -287,8 +287,10 @@ export class out_of_memory : public error {
 export class deadline_error : public error { public: using error::error; ~deadline_error() override; };
 /// Work that is not done because who does it was told to stop.
 export class stopped_error : public error { public: using error::error; ~stopped_error() override; };
+/// What a file asks for and this library does not have: a version of a format, an operation.
+export class unsupported_error : public error { public: using error::error; ~unsupported_error() override; };
 
-export enum class error_kind { shape, type, value, file, state, memory, deadline, stopped };
+export enum class error_kind { shape, type, value, file, state, memory, deadline, stopped, unsupported };
 
 export namespace detail {
 /// Throws the error of the given kind; interfaces never say `throw`, so that programs without exceptions can import them.

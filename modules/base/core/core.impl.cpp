@@ -18,6 +18,7 @@ out_of_memory::out_of_memory(const std::string& what, std::size_t requested, std
 out_of_memory::~out_of_memory() = default;
 deadline_error::~deadline_error() = default;
 stopped_error::~stopped_error() = default;
+unsupported_error::~unsupported_error() = default;
 
 namespace detail {
 void raise(error_kind kind, std::string_view what) {
@@ -31,6 +32,7 @@ void raise(error_kind kind, std::string_view what) {
     case error_kind::memory: throw out_of_memory(message);
     case error_kind::deadline: throw deadline_error(message);
     case error_kind::stopped: throw stopped_error(message);
+    case error_kind::unsupported: throw unsupported_error(message);
   }
   throw error(message);
 }

@@ -17,10 +17,10 @@ class bridge : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool v) override { return to_.other(v ? "true" : "false"); }
   bool number_integer(std::int64_t v) override {
     auto s = std::to_string(v);
-    return to_.other_number(s.data(), s.size());
+    return to_.negative_number(v, s.data(), s.size());
   }
   bool number_unsigned(std::uint64_t v) override { return to_.unsigned_number(v); }
-  bool number_float(double, const std::string& s) override { return to_.other_number(s.data(), s.size()); }
+  bool number_float(double v, const std::string& s) override { return to_.real_number(v, s.data(), s.size()); }
   bool string(std::string& v) override { return to_.string(v.data(), v.size()); }
   bool binary(nlohmann::json::binary_t&) override { return false; }   // no part of JSON text
   bool start_object(std::size_t) override { return to_.start_object(); }
@@ -53,6 +53,11 @@ bool quote(const char* text, std::size_t bytes, void (*sink)(void*, const char*,
   }
   sink(state, quoted.data(), quoted.size());
   return true;
+}
+
+void spell(double v, void (*sink)(void*, const char*, std::size_t), void* state) {
+  const auto spelling = nlohmann::json(v).dump();
+  sink(state, spelling.data(), spelling.size());
 }
 
 }  // namespace lamina::json

@@ -23,7 +23,7 @@ namespace op {
 /// Results are the outputs of the subprogram; the planner puts its nodes in place of the call.
 export struct call {
   static constexpr std::string_view name = "call";
-  static constexpr int operands = -1;
+  static constexpr int operands = -1, subprograms = 1;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void gradient(gradient_call&);
@@ -32,7 +32,7 @@ export struct call {
 /// makes one plan of the subprogram, which runs in a part of the plan's memory once a turn, whatever the length.
 export struct scan {
   static constexpr std::string_view name = "scan";
-  static constexpr int operands = -1;
+  static constexpr int operands = -1, subprograms = 1;
   using attributes = scan_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);

@@ -72,6 +72,11 @@ void op::call::gradient(gradient_call& c) { gradient_of_call(c, *c.of.subprogram
 
 void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text& why) {
   const auto& a = *static_cast<const scan_attributes*>(attributes);
+  const auto count = static_cast<std::int64_t>(in.size());
+  if (a.carries < 0 || a.carries > count || a.sequences < 1 || a.sequences > count - a.carries) {
+    why << a.carries << " carries and " << a.sequences << " sequences cannot be had of " << count << " operands";
+    return;
+  }
   auto first = static_cast<std::size_t>(a.carries), end = first + static_cast<std::size_t>(a.sequences);
   dim length = dyn;
   for (std::size_t i = first; i < end && why.empty(); ++i) {
@@ -88,6 +93,10 @@ void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text
 void op::scan::outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why) {
   const auto& a = *static_cast<const scan_attributes*>(attributes);
   auto carries = static_cast<std::size_t>(a.carries);
+  if (results.size() < carries) {
+    why << "the subprogram gives " << results.size() << " results for " << carries << " carries";
+    return;
+  }
   dim length = dyn;
   for (std::size_t i = carries; i < carries + static_cast<std::size_t>(a.sequences); ++i) length = better(length, in[i].dims[0]);
   for (std::size_t i = 0; i < results.size(); ++i) {

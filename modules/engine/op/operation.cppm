@@ -53,13 +53,43 @@ std::uint64_t hash_attributes(const void* p) {
 }
 template <class A>
 bool equal_attributes(const void* a, const void* b) { return *static_cast<const A*>(a) == *static_cast<const A*>(b); }
+template <class M>
+attribute_value to_attribute(const M& v) {
+  using form = attribute_value::form;
+  attribute_value a;
+  if constexpr (std::same_as<M, shape>) a.is = form::dims, a.dims = v;
+  else if constexpr (std::same_as<M, axes>) a.is = form::axes, a.list = v;
+  else if constexpr (std::same_as<M, dtype>) a.is = form::element, a.element = v;
+  else if constexpr (std::same_as<M, bool>) a.is = form::truth, a.integer = v;
+  else if constexpr (std::floating_point<M>) a.is = form::real, a.real = static_cast<double>(v);
+  else a.integer = static_cast<std::int64_t>(v);
+  return a;
+}
+template <class M>
+M from_attribute(const attribute_value& a) {
+  if constexpr (std::same_as<M, shape>) return a.dims;
+  else if constexpr (std::same_as<M, axes>) return a.list;
+  else if constexpr (std::same_as<M, dtype>) return a.element;
+  else if constexpr (std::same_as<M, bool>) return a.integer != 0;
+  else if constexpr (std::floating_point<M>) return static_cast<M>(a.real);
+  else return static_cast<M>(a.integer);
+}
 template <class A>
-void print_attributes(const void* p, text& t) {
-  bool first = true;
-  A::members(*static_cast<const A*>(p), [&](std::string_view name, const auto& v) {
-    t << (first ? "" : ", ") << name << "=" << v;
-    first = false;
+std::shared_ptr<const void> share_attributes(const A& attributes) {
+  if constexpr (std::is_trivially_copyable_v<A> && alignof(A) <= alignof(std::max_align_t)) return copy_of(&attributes, sizeof attributes);
+  else return std::make_shared<const A>(attributes);
+}
+template <class A>
+std::shared_ptr<const void> visit_attributes(const void* p, const attribute_visitor& each) {
+  A a = p ? *static_cast<const A*>(p) : A{};
+  A::members(a, [&]<class M>(std::string_view name, M& m) {
+    attribute_value v = to_attribute(m);
+    each(name, v);
+    m = from_attribute<M>(v);
+    if constexpr (std::is_integral_v<M>)
+      if (static_cast<std::int64_t>(m) != v.integer) attribute_out_of_range(name);
   });
+  return share_attributes(a);
 }
 template <class A>
 inline constexpr bool holds_shape = [] {
@@ -139,6 +169,8 @@ consteval unsigned shape_only_of() { if constexpr (requires { Op::shape_only; })
 template <class Op>
 consteval int alias_of() { if constexpr (requires { Op::alias; }) return Op::alias; else return -1; }
 template <class Op>
+consteval int subprograms_of() { if constexpr (requires { Op::subprograms; }) return Op::subprograms; else return 0; }
+template <class Op>
 consteval bool may_fail_of() { if constexpr (requires { Op::may_fail; }) return Op::may_fail; else return false; }
 template <class Op>
 consteval bool pure_of() { if constexpr (requires { Op::pure; }) return Op::pure; else return true; }
@@ -190,9 +222,9 @@ inline constexpr operation record{
     Op::name, [] { if constexpr (requires { Op::version; }) return Op::version; else return 1; }(), Op::operands, detail::pure_of<Op>(),
     detail::shape_only_of<Op>(), detail::alias_of<Op>(), requires { &Op::map; }, &detail::infer_record<Op>, detail::gradient_of_record<Op>(),
     detail::emit_of_record<Op>(), detail::map_of_record<Op>(), &detail::hash_attributes<typename Op::attributes>,
-    &detail::equal_attributes<typename Op::attributes>, &detail::print_attributes<typename Op::attributes>, &detail::flops_record<Op>,
+    &detail::equal_attributes<typename Op::attributes>, &detail::visit_attributes<typename Op::attributes>, &detail::flops_record<Op>,
     detail::may_fail_of<Op>(), detail::bound_of_record<typename Op::attributes>(),
-    detail::inside_of_record<Op>(), detail::outside_of_record<Op>()};
+    detail::inside_of_record<Op>(), detail::outside_of_record<Op>(), detail::subprograms_of<Op>()};
 
 // ---- worlds ---------------------------------------------------------------------------------------------------------
 
@@ -292,15 +324,10 @@ struct graph_world {
   template <class Op>
   static auto add(const typename Op::attributes& attributes, view<const value> inputs) {
     program& owner = inputs[0].owner();
-    return wrap<Op>(&owner, owner.add(record<Op>, shared(attributes), inputs));
+    return wrap<Op>(&owner, owner.add(record<Op>, detail::share_attributes(attributes), inputs));
   }
 
  private:
-  template <class A>
-  static std::shared_ptr<const void> shared(const A& attributes) {
-    if constexpr (std::is_trivially_copyable_v<A> && alignof(A) <= alignof(std::max_align_t)) return detail::copy_of(&attributes, sizeof attributes);
-    else return std::make_shared<const A>(attributes);
-  }
   template <class Op, class... X>
   static auto apply_beside_numbers(const typename Op::attributes& attributes, const X&... x) {
     program* owner = nullptr;

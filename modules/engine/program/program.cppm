@@ -52,6 +52,20 @@ export class dimension_names {
   std::vector<std::pair<dim, dim>> known_;
 };
 
+/// One attribute of an operation, whatever member of the attributes holds it; narrower numbers are the wider ones here.
+export struct attribute_value {
+  enum class form : std::uint8_t { integer, real, truth, element, dims, axes };
+  form is = form::integer;
+  std::int64_t integer = 0;           // truth: 0 or 1
+  double real = 0;
+  dtype element = dtype::float32;
+  shape dims;
+  lamina::axes list;
+  bool operator==(const attribute_value&) const = default;
+};
+/// Is told an attribute's name and value, which it may change for another one of the same form.
+export using attribute_visitor = std::function<void(std::string_view name, attribute_value& v)>;
+
 /// The run-time record of an operation: everything the rooms below need to know of it.
 export struct operation {
   std::string_view name;
@@ -67,7 +81,8 @@ export struct operation {
   int (*map)();                       // the kernel's micro-operation of an elementwise operation, or null
   std::uint64_t (*hash)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
-  void (*print)(const void* attributes, text& t);
+  /// Tells all attributes, and makes new ones of what the visitor leaves: of the defaults where there are none to begin with.
+  std::shared_ptr<const void> (*visit)(const void* attributes, const attribute_visitor& each);
   double (*flops)(const void* attributes, view<const tensor_type> in, view<const tensor_type> out);
   bool may_fail;                      // a run may find its operands wrong: an index out of range
   /// The attributes with names replaced by what they mean, or null for attributes without shapes.
@@ -76,6 +91,7 @@ export struct operation {
   /// for the subprogram's outputs. Null: the same.
   void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why);
   void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results, text& why);
+  int subprograms;                    // how many a node has
 };
 
 export enum class node_kind : std::uint8_t { input, state, constant, operation };
@@ -127,7 +143,13 @@ export class value : public operand_base {
 namespace detail {
 /// A copy of attributes that are plain bytes.
 std::shared_ptr<const void> copy_of(const void* attributes, std::size_t bytes);
+/// Raises the value_error for a number that an attribute's type does not hold.
+[[noreturn]] void attribute_out_of_range(std::string_view name);
 }  // namespace detail
+
+/// What JSON of programs says it is.
+export inline constexpr std::string_view program_format = "lamina program";
+export inline constexpr std::int64_t program_format_version = 1;
 
 /// Nodes are only added; operands stand before their users.
 export class program {
@@ -148,7 +170,8 @@ export class program {
   value number(double v, dtype element);
   value number(std::int64_t v, dtype element);
   value number(std::uint64_t v, dtype element);
-  /// Adds an operation, or finds the equal one unless `joins` is off. Errors: shape_error, type_error naming operation and operand types.
+  /// Adds an operation, or finds the equal one unless `joins` is off. Errors: shape_error, type_error naming operation and
+  /// operand types; value_error for a wrong number of operands or subprograms.
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
   void output(std::string_view name, const value& v);
@@ -174,6 +197,7 @@ export class program {
   /// A listing, one line a node, numbered in the order in which the roots reach them.
   std::string dump() const;
   std::string to_dot() const;
+  /// What `read_program` reads: nodes with all attributes, subprograms, constants, every number exactly.
   std::string to_json() const;
 
   /// Path of the layer being traced; errors begin with it, and the nodes that are added keep it.
@@ -184,6 +208,9 @@ export class program {
   std::int64_t joined() const { return joined_; }
   /// Randomness: each call site has its own number, so that two never merge.
   std::int64_t next_site() { return sites_++; }
+  /// How many sites there are.
+  std::int64_t sites() const { return sites_; }
+  void sites(std::int64_t count) { sites_ = count; }
   /// Moves a value's program into this one as a copy of the reachable part, with inputs replaced; used by `call` and passes.
   std::vector<value> inlined(const program& sub, view<const value> arguments);
 

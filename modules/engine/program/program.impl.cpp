@@ -45,7 +45,10 @@ std::uint64_t hash_node(const node& n, std::uint64_t seed, std::int64_t place, c
     case node_kind::operation:
       h = mix(mix(hash_text(h, n.op->name), static_cast<std::uint64_t>(n.op->version)), n.op->hash(n.attributes.get()));
       for (auto v : n.inputs) h = mix(mix(h, operand(v.node)), static_cast<std::uint64_t>(v.result));
-      for (const auto& s : n.subprograms) h = mix(mix(h, s->id().words[0]), s->id().words[1]);
+      for (const auto& s : n.subprograms) {
+        const program_id id = s->id();
+        h = mix(mix(h, id.words[0]), id.words[1]);
+      }
       break;
   }
   if (n.kind != node_kind::operation) h = hash_type(h, n.results[0]);
@@ -190,8 +193,34 @@ std::shared_ptr<const void> detail::copy_of(const void* attributes, std::size_t 
   return memory;
 }
 
+void detail::attribute_out_of_range(std::string_view name) {
+  text t;
+  raise(error_kind::value, t << "attribute `" << name << "` does not hold a number as large");
+}
+
+namespace {
+// What is asked of every node with subprograms; functions that users call say more.
+void check_subprogram(const program& sub, view<const tensor_type> operands, text& why) {
+  if (!sub.states().empty() || !sub.assignments().empty()) why << "a subprogram has no states of its own";
+  else if (sub.inputs().size() != operands.size()) why << "the subprogram takes " << sub.inputs().size() << " operands and is given " << operands.size();
+  for (std::size_t i = 0; i < operands.size() && why.empty(); ++i)
+    if (const auto& wanted = sub.at(sub.inputs()[i]).results[0]; wanted.element != operands[i].element || !fits(wanted.dims, operands[i].dims))
+      why << "operand " << i << " is " << operands[i] << ", and the subprogram takes " << wanted;
+}
+}  // namespace
+
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                       std::vector<std::shared_ptr<const program>> subprograms) {
+  const bool few = op.operands < 0 ? inputs.empty() : inputs.size() != static_cast<std::size_t>(op.operands);
+  if (few || subprograms.size() != static_cast<std::size_t>(op.subprograms)) {
+    text t;
+    if (!path.empty()) t << path << ": ";
+    t << op.name << ": takes ";
+    if (op.operands < 0) t << "at least one operand";
+    else t << op.operands << (op.operands == 1 ? " operand" : " operands");
+    if (op.subprograms) t << " and " << op.subprograms << (op.subprograms == 1 ? " subprogram" : " subprograms");
+    detail::raise(error_kind::value, t << ", and is given " << inputs.size() << " and " << subprograms.size());
+  }
   node n;
   n.op = &op;
   n.path = path;
@@ -212,6 +241,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     text why;
     std::vector<tensor_type> inside = in;
     if (op.inside) op.inside(n.attributes.get(), inside, why);
+    if (why.empty()) check_subprogram(sub, inside, why);
     if (why.empty()) {
       dimension_names names = names_of(sub, inside, op.name, path);
       for (const auto& o : sub.outputs()) {
@@ -343,6 +373,17 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
 
 namespace {
 
+void spell_attribute(text& t, const attribute_value& v) {
+  switch (v.is) {
+    case attribute_value::form::integer: t << v.integer; break;
+    case attribute_value::form::real: t << v.real; break;
+    case attribute_value::form::truth: t << (v.integer != 0); break;
+    case attribute_value::form::element: t << v.element; break;
+    case attribute_value::form::dims: t << v.dims; break;
+    case attribute_value::form::axes: t << v.list; break;
+  }
+}
+
 // Numbers nodes in the order in which the roots reach them, operands first.
 struct numbering {
   const program& p;
@@ -376,7 +417,7 @@ struct numbering {
   }
   text& attributes(text& t, const node& n) const {
     text a;
-    n.op->print(n.attributes.get(), a);
+    n.op->visit(n.attributes.get(), [&](std::string_view name, attribute_value& v) { spell_attribute(a << (a.empty() ? "" : ", ") << name << "=", v); });
     if (!a.empty()) t << " {" << a << "}";
     return t;
   }
@@ -451,51 +492,6 @@ std::string program::to_dot() const {
     t << ";\n";
   }
   t << "}\n";
-  return t.string();
-}
-
-std::string program::to_json() const {
-  numbering numbers(*this);
-  text t;
-  t << "{\"nodes\": [";
-  bool first = true;
-  for (auto i : numbers.order) {
-    const node& n = at(i);
-    t << (first ? "\n" : ",\n") << "  {\"id\": " << numbers.number[static_cast<std::size_t>(i)] << ", \"kind\": ";
-    first = false;
-    constexpr std::string_view kinds[] = {"input", "state", "constant", "operation"};
-    quoted(t, kinds[static_cast<std::size_t>(n.kind)]);
-    t << ", \"name\": ";
-    quoted(t, n.kind == node_kind::operation ? n.op->name : std::string_view(n.name));
-    if (n.kind == node_kind::operation) {
-      text a;
-      n.op->print(n.attributes.get(), a);
-      t << ", \"attributes\": ";
-      quoted(t, a.view());
-    }
-    t << ", \"inputs\": [";
-    for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      t << (k ? ", [" : "[") << numbers.number[static_cast<std::size_t>(n.inputs[k].node)] << ", " << n.inputs[k].result << "]";
-    t << "], \"results\": [";
-    for (std::size_t k = 0; k < n.results.size(); ++k) {
-      text r;
-      r << n.results[k];
-      t << (k ? ", " : "");
-      quoted(t, r.view());
-    }
-    t << "]}";
-  }
-  t << "\n], \"outputs\": [";
-  for (std::size_t k = 0; k < outputs_.size(); ++k) {
-    t << (k ? ", [" : "[");
-    quoted(t, outputs_[k].name);
-    t << ", " << numbers.number[static_cast<std::size_t>(outputs_[k].value.node)] << ", " << outputs_[k].value.result << "]";
-  }
-  t << "], \"assignments\": [";
-  for (std::size_t k = 0; k < assignments_.size(); ++k)
-    t << (k ? ", [" : "[") << numbers.number[static_cast<std::size_t>(assignments_[k].state)] << ", "
-      << numbers.number[static_cast<std::size_t>(assignments_[k].value.node)] << ", " << assignments_[k].value.result << "]";
-  t << "]}\n";
   return t.string();
 }
 

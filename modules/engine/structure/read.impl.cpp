@@ -1,0 +1,380 @@
+// Reads programs from JSON. Every number of the text is checked before it is used; the graph is built by `program::add`,
+// whose rules then find in it what they find in a program that is built by hand.
+module lamina:structure.read.impl;
+import :core;
+import :dtype;
+import :io;
+import :io.document.impl;
+import :io.file.impl;
+import :program;
+import :shape;
+import :structure;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+std::shared_ptr<const program> read_program(const json_value& v, view<const operation* const> own, std::string_view file);
+}
+
+namespace {
+
+using detail::json_kind;
+using detail::json_value;
+
+// Extents, and elements of one tensor: products of a few of them stay in 64 bits.
+constexpr std::int64_t largest_extent = std::int64_t(1) << 40;
+// Nodes after every subprogram has taken its place in every node that calls it, weighed for the work of hashing them.
+constexpr double most_unfolded = 1e8;
+
+class program_reader {
+ public:
+  program_reader(view<const operation* const> own, std::string_view file) : own_(own), file_(file) {}
+
+  std::shared_ptr<const program> read(std::string_view words) {
+    const detail::json_document document(words);
+    if (!document.reason.empty()) fail(document.reason.view());
+    return read(document.root());
+  }
+  std::shared_ptr<const program> read(const json_value& top) {
+    need(top, json_kind::object, "a program");
+    if (const auto format = member(top, "format", json_kind::string).string(); format != program_format)
+      fail("`format` is `", printable(format), "`, and `", program_format, "` is expected");
+    if (const auto version = member(top, "version", json_kind::integer).integer(); version != program_format_version)
+      unsupported("version ", version, " of `", program_format, "`; this library reads version ", program_format_version);
+    known(top, {"format", "version", "programs"}, "the document");
+    member(top, "programs", json_kind::array).each([&](const json_value& p) { add_program(p); });
+    if (programs_.empty()) fail("there is no program");
+    return programs_.back();
+  }
+
+ private:
+  // ---- what is wrong, and where
+
+  template <class... T>
+  text worded(const T&... words) const {
+    text t;
+    t << file_ << ": ";
+    if (node_ >= 0) {
+      t << "node " << node_;
+      if (!operation_.empty()) t << " (" << printable(operation_) << ")";
+      t << " of program " << programs_.size();
+      t << ": ";
+    }
+    ((t << words), ...);
+    return t;
+  }
+  template <class... T>
+  [[noreturn]] void fail(const T&... words) const { detail::raise(error_kind::file, worded(words...)); }
+  template <class... T>
+  [[noreturn]] void unsupported(const T&... words) const { detail::raise(error_kind::unsupported, worded(words...)); }
+
+  json_value need(const json_value& v, json_kind kind, std::string_view what) const {
+    if (!v) fail(what, " is missing");
+    if (!v.is(kind)) fail(what, " is to be ", name_of(kind), ", and is ", name_of(v.kind()));
+    return v;
+  }
+  json_value member(const json_value& of, std::string_view name, json_kind kind) const { return need(of[name], kind, text("`") << name << "`"); }
+  json_value need(const json_value& v, json_kind kind, const text& what) const { return need(v, kind, what.view()); }
+  // That an object has no other members than these.
+  void known(const json_value& of, std::initializer_list<std::string_view> names, std::string_view what) const {
+    of.each_member([&](std::string_view name, const json_value&) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) return;
+      text t;
+      list_for(t, printable(name), names);
+      unsupported(what, " has a member `", printable(name), "` that is not known", t);
+    });
+  }
+
+  // ---- parts
+
+  std::int64_t index(const json_value& v, std::int64_t end, std::string_view what) const {
+    const auto i = need(v, json_kind::integer, what).integer();
+    if (i < 0 || i >= end) fail(what, " is ", i, ", and ", end == 0 ? text("there is none yet") : text("0..") << end - 1 << " is expected");
+    return i;
+  }
+  dtype element(const json_value& v) const {
+    const auto name = need(v, json_kind::string, "`dtype`").string();
+    std::vector<std::string_view> names;
+    for (int i = 0; i < dtype_count; ++i) {
+      if (name_of(static_cast<dtype>(i)) == name) return static_cast<dtype>(i);
+      names.push_back(name_of(static_cast<dtype>(i)));
+    }
+    text t;
+    list_for(t, printable(name), names);
+    unsupported("the element type `", printable(name), "` is not known", t);
+  }
+  shape dims(const json_value& v, std::string_view what) const {
+    need(v, json_kind::array, what);
+    if (v.size() > static_cast<std::size_t>(max_rank)) fail(what, " has ", v.size(), " dimensions, and ", max_rank, " are the most");
+    shape s;
+    v.each([&](const json_value& d) {
+      if (d.is(json_kind::null)) s.push_back(dyn);
+      else if (d.is(json_kind::string)) s.push_back(dim_name(d.string()));
+      else {
+        const auto n = need(d, json_kind::integer, what).integer();
+        if (n < 0 || n > largest_extent) fail(what, " has the extent ", n, ", and 0..2^40 is expected");
+        s.push_back(n);
+      }
+    });
+    return s;
+  }
+  dim dim_name(std::string_view name) const {
+    const bool good = !name.empty() && name.size() <= 10 && std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
+    if (!good) fail("a dimension is named `", printable(name), "`, and 1 to 10 letters, digits or underscores are expected");
+    return dim::named(name);
+  }
+  // That a tensor of this type can be held: unknown extents count as 1.
+  void check_size(const tensor_type& t) const {
+    std::int64_t elements = 1;
+    for (int i = 0; i < t.dims.rank; ++i) {
+      if (!t.dims[i].is_number() || t.dims[i].code == 0) continue;
+      if (t.dims[i].code > largest_extent / elements) fail(t, " has more elements than 2^40");
+      elements *= t.dims[i].code;
+    }
+  }
+  tensor_type type(const json_value& v, std::string_view what) const {
+    need(v, json_kind::object, what);
+    known(v, {"dtype", "shape"}, what);
+    const tensor_type t{element(v["dtype"]), dims(v["shape"], "`shape`")};
+    check_size(t);
+    return t;
+  }
+  double real(const json_value& v, std::string_view what) const {
+    if (v && v.is(json_kind::string)) {
+      if (v.string() == "inf") return std::numeric_limits<double>::infinity();
+      if (v.string() == "-inf") return -std::numeric_limits<double>::infinity();
+      if (v.string() == "nan") return std::numeric_limits<double>::quiet_NaN();
+    }
+    if (v && v.is(json_kind::integer)) return v.real();
+    return need(v, json_kind::real, what).real();
+  }
+
+  // ---- constants
+
+  any_tensor constant(const json_value& n) const {
+    const tensor_type t = type(n["type"], "`type`");
+    if (!t.dims.is_static()) fail("a constant is ", t, ", whose extents are to be numbers");
+    const json_value data = n["data"];
+    if (data && data.is(json_kind::string)) return from_digits(t, data.string());
+    need(data, json_kind::array, "`data`");
+    if (data.size() != static_cast<std::size_t>(t.dims.size())) fail("`data` has ", data.size(), " numbers, and ", t, " takes ", t.dims.size());
+    any_tensor made(t);
+    with_type(t.element, [&]<class T>() {
+      std::byte* out = made.mutable_data();
+      data.each([&](const json_value& v) {
+        T x{};
+        if constexpr (std::is_integral_v<T>) {
+          const auto i = need(v, json_kind::integer, "a number of `data`").integer();
+          if (!detail::to_element(i, x)) fail("`data` holds ", i, ", which is no ", t.element);
+        } else detail::to_element(real(v, "a number of `data`"), x);
+        std::memcpy(out, &x, sizeof x);
+        out += sizeof x;
+      });
+    });
+    return made;
+  }
+  any_tensor from_digits(const tensor_type& t, std::string_view digits) const {
+    const auto bytes = static_cast<std::size_t>(t.dims.size()) * size_of(t.element);
+    if (digits.size() / 2 != bytes || digits.size() % 2) fail("`data` has ", digits.size(), " digits, and ", t, " takes ", 2 * bytes);
+    any_tensor made(t);
+    auto digit = [&](char c) -> unsigned {
+      if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+      if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+      fail("`data` holds `", printable({&c, 1}), "`, which is no hexadecimal digit");
+    };
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const unsigned byte = digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]);
+      if (t.element == dtype::boolean && byte > 1) fail("`data` holds a bool that is neither 0 nor 1");
+      made.mutable_data()[i] = static_cast<std::byte>(byte);
+    }
+    return made;
+  }
+
+  // ---- operations
+
+  const operation& known_operation(const json_value& n) const {
+    const auto name = n["name"].string();
+    const operation* op = find_operation(name, own_);
+    if (!op) {
+      std::vector<std::string_view> names;
+      for (auto* o : operations()) names.push_back(o->name);
+      for (auto* o : own_) names.push_back(o->name);
+      text t;
+      list_for(t, printable(name), names);
+      unsupported("the operation `", printable(name), "` is not known", t);
+    }
+    if (const auto version = member(n, "version", json_kind::integer).integer(); version != op->version)
+      unsupported("version ", version, " of the operation; this library has version ", op->version);
+    return *op;
+  }
+  void attribute(const json_value& v, std::string_view name, attribute_value& a) const {
+    const text what = text("attribute `") << name << "`";
+    switch (a.is) {
+      case attribute_value::form::integer: a.integer = need(v, json_kind::integer, what).integer(); break;
+      case attribute_value::form::real: a.real = real(v, what.view()); break;
+      case attribute_value::form::truth: a.integer = need(v, json_kind::truth, what).truth(); break;
+      case attribute_value::form::element: a.element = element(v); break;
+      case attribute_value::form::dims: a.dims = dims(v, what.view()); check_size({dtype::float32, a.dims}); break;
+      case attribute_value::form::axes:
+        need(v, json_kind::array, what);
+        if (v.size() > static_cast<std::size_t>(max_rank)) fail(what, " has ", v.size(), " axes, and ", max_rank, " are the most");
+        a.list = axes();
+        v.each([&](const json_value& i) {
+          const auto axis = need(i, json_kind::integer, what).integer();
+          if (axis < -max_rank || axis >= max_rank) fail(what, " names the axis ", axis, ", and ", -max_rank, "..", max_rank - 1, " is expected");
+          a.list.values[a.list.count++] = static_cast<std::int32_t>(axis);
+        });
+        break;
+    }
+  }
+  std::shared_ptr<const void> attributes(const operation& op, const json_value& given) const {
+    std::vector<std::string_view> names;
+    op.visit(nullptr, [&](std::string_view name, attribute_value&) { names.push_back(name); });
+    given.each_member([&](std::string_view name, const json_value&) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) return;
+      text t;
+      list_for(t, printable(name), names);
+      unsupported("the attribute `", printable(name), "` is not known", t);
+    });
+    return op.visit(nullptr, [&](std::string_view name, attribute_value& a) { attribute(given[name], name, a); });
+  }
+  value_id reference(const json_value& v, std::string_view what) const {
+    need(v, json_kind::array, what);
+    if (v.size() != 2) fail(what, " is to be [node, result]");
+    value_id id;
+    bool first = true;
+    v.each([&](const json_value& i) {
+      if (std::exchange(first, false)) id = values_[static_cast<std::size_t>(index(i, static_cast<std::int64_t>(values_.size()), what))];
+      else id.result = static_cast<std::int32_t>(index(i, static_cast<std::int64_t>(made_->at(id).results.size()), what));
+    });
+    return id;
+  }
+  value_id add_operation(const json_value& n) {
+    const operation& op = known_operation(n);
+    auto attributes_of = attributes(op, member(n, "attributes", json_kind::object));
+    std::vector<value> inputs;
+    member(n, "inputs", json_kind::array).each([&](const json_value& v) { inputs.emplace_back(made_.get(), reference(v, "an operand")); });
+    std::vector<std::shared_ptr<const program>> subprograms;
+    if (const json_value of = n["subprograms"])
+      need(of, json_kind::array, "`subprograms`").each([&](const json_value& v) {
+        const auto at = static_cast<std::size_t>(index(v, static_cast<std::int64_t>(programs_.size()), "a subprogram"));
+        subprograms.push_back(programs_[at]);
+        unfolded_ += 2 * weights_[at];
+      });
+    if (unfolded_ > most_unfolded) fail("the subprograms unfold to more than ", most_unfolded, " nodes");
+    made_->path.clear();
+    if (const json_value path = n["path"]) made_->path = need(path, json_kind::string, "`path`").string();
+    const value_id id = made_->add(op, std::move(attributes_of), inputs, std::move(subprograms));
+    const auto& found = made_->at(id).results;
+    std::size_t i = 0;
+    member(n, "results", json_kind::array).each([&](const json_value& v) {
+      const tensor_type said = type(v, "a result");
+      if (i < found.size() && said != found[i]) fail("result ", i, " is said to be ", said, ", and is ", found[i]);
+      ++i;
+    });
+    if (i != found.size()) fail(i, " results are named, and there are ", found.size());
+    for (const auto& t : found) check_size(t);
+    return id;
+  }
+
+  // ---- programs
+
+  void add_node(const json_value& n) {
+    const auto kind = member(n, "kind", json_kind::string).string();
+    if (kind == "constant") {
+      known(n, {"kind", "type", "data"}, "a constant");
+      values_.push_back(made_->constant(constant(n)).id());
+      return;
+    }
+    const auto name = member(n, "name", json_kind::string).string();
+    operation_ = name;
+    if (kind == "input") {
+      known(n, {"kind", "name", "type", "uniform"}, "an input");
+      const json_value uniform = n["uniform"];
+      const bool one = uniform && need(uniform, json_kind::truth, "`uniform`").truth();
+      values_.push_back(made_->input(name, type(n["type"], "`type`"), one).id());
+    } else if (kind == "state") {
+      known(n, {"kind", "name", "type"}, "a state");
+      if (made_->find_state(name) >= 0) fail("two states have this name");
+      values_.push_back(made_->state(name, type(n["type"], "`type`")).id());
+    } else if (kind == "operation") {
+      known(n, {"kind", "name", "version", "attributes", "inputs", "results", "subprograms", "path"}, "an operation");
+      values_.push_back(add_operation(n));
+    } else unsupported("the kind `", printable(kind), "` is not known; there are `input`, `state`, `constant`, `operation`");
+  }
+  void add_program(const json_value& p) {
+    need(p, json_kind::object, "a program");
+    known(p, {"nodes", "outputs", "assignments", "sites"}, "a program");
+    made_ = std::make_shared<program>();
+    made_->joins = false;                  // nodes keep their numbers
+    values_.clear();
+    unfolded_ = 0;
+    node_ = 0;
+    member(p, "nodes", json_kind::array).each([&](const json_value& n) {
+      operation_.clear();
+      need(n, json_kind::object, "a node");
+      rules([&] { add_node(n); });
+      ++node_;
+    });
+    node_ = -1;
+    made_->path.clear();
+    member(p, "outputs", json_kind::array).each([&](const json_value& o) {
+      need(o, json_kind::object, "an output");
+      known(o, {"name", "value"}, "an output");
+      made_->output(member(o, "name", json_kind::string).string(), value(made_.get(), reference(o["value"], "an output's `value`")));
+    });
+    member(p, "assignments", json_kind::array).each([&](const json_value& a) {
+      need(a, json_kind::object, "an assignment");
+      known(a, {"state", "value"}, "an assignment");
+      const auto state = values_[static_cast<std::size_t>(index(a["state"], static_cast<std::int64_t>(values_.size()), "an assignment's `state`"))];
+      rules([&] { made_->assign(value(made_.get(), state), value(made_.get(), reference(a["value"], "an assignment's `value`"))); });
+    });
+    const auto sites = member(p, "sites", json_kind::integer).integer();
+    if (sites < 0) fail("`sites` is ", sites, ", and 0 or more is expected");
+    made_->sites(sites);
+    made_->joins = true;
+    weights_.push_back(unfolded_ + static_cast<double>(values_.size()));
+    programs_.push_back(std::move(made_));
+  }
+  // What the rules of operations say is wrong with the file.
+  template <class F>
+  void rules(F f) const {
+    try {
+      f();
+    } catch (const file_error&) {
+      throw;
+    } catch (const unsupported_error&) {
+      throw;
+    } catch (const out_of_memory&) {
+      throw;
+    } catch (const error& e) {
+      fail(e.what());
+    }
+  }
+
+  view<const operation* const> own_;
+  std::string_view file_;
+  std::vector<std::shared_ptr<const program>> programs_;
+  std::vector<double> weights_;
+  std::shared_ptr<program> made_;
+  std::vector<value_id> values_;           // of nodes by their numbers
+  double unfolded_ = 0;
+  std::int64_t node_ = -1;
+  std::string operation_;
+};
+
+}  // namespace
+
+std::shared_ptr<const program> read_program(std::string_view json, view<const operation* const> own, std::string_view file) {
+  return program_reader(own, file).read(json);
+}
+/// The same of a part of a document.
+std::shared_ptr<const program> detail::read_program(const json_value& v, view<const operation* const> own, std::string_view file) {
+  return program_reader(own, file).read(v);
+}
+
+}  // namespace lamina

@@ -1,0 +1,42 @@
+// Nets in files: NAME.json has the structure, NAME.safetensors beside it the states.
+export module lamina:saved;
+import :core;
+import :model;
+import :parameter;
+import :program;
+import :reference;
+import :structure;
+import lamina.std;
+
+namespace lamina {
+
+/// A net as it is saved: a program, and the states that it reads with what else belongs to them, as slots of an optimiser.
+export struct saved_net {
+  std::shared_ptr<const lamina::program> program;
+  parameter_store states;
+  std::map<std::string, std::string> metadata{};
+  /// Makes what runs it, for any number of threads: `net.factory().create()(inputs)`.
+  program_factory factory(reference_options o = {}) const { return program_factory(program, states, std::move(o)); }
+};
+
+/// The files of a net: `NAME`, `NAME.json` and `NAME.safetensors` all name the same.
+export struct net_files { std::string structure, weights; };
+export net_files files_of_net(const std::string& path);
+
+/// Writes a program and all states of a store as NAME.json and NAME.safetensors, each as a whole or not at all, the weights
+/// first. Errors: state_error, shape_error, type_error where a state that the program reads is missing or differs;
+/// value_error for names that are no UTF-8; file_error.
+export void save_net(const std::string& path, const program& p, const parameter_store& states, const std::map<std::string, std::string>& metadata = {});
+/// The same of a model: its program of inference, and everything that it remembers, as a checkpoint.
+export template <const auto& Topology, class... Rest>
+void save_net(const std::string& path, const model<Topology, Rest...>& net, const std::map<std::string, std::string>& metadata = {}) {
+  save_net(path, net.core().inference(), net.parameters(), metadata);
+}
+
+/// Reads what `save_net` wrote. The results of `load_net(path).factory().create()` are those of the net that was saved, bit
+/// by bit on one instruction set. `own` are operations that the library does not know.
+/// Errors: file_error naming file, state or node, expectation and finding, also where the two files are of different nets;
+/// unsupported_error for a version, an operation or an attribute that this library does not know.
+export saved_net load_net(const std::string& path, view<const operation* const> own = {});
+
+}  // namespace lamina

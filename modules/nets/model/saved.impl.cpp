@@ -1,0 +1,187 @@
+module;
+#include "../../base/io/json.h"
+module lamina:saved.impl;
+import :core;
+import :dtype;
+import :io;
+import :io.document.impl;
+import :io.file.impl;
+import :parameter;
+import :program;
+import :saved;
+import :structure;
+import :structure.read.impl;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+using detail::json_kind;
+using detail::json_value;
+
+constexpr std::string_view net_format = "lamina net", program_key = "lamina.program";
+constexpr std::int64_t net_version = 1;
+constexpr std::string_view roles[] = {"parameter", "statistic", "optimiser", "generator"};
+
+// What ties the two files together.
+std::string spelled(const program_id& id) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string s;
+  for (auto word : id.words)
+    for (int shift = 60; shift >= 0; shift -= 4) s += digits[word >> shift & 15];
+  return s;
+}
+
+void quoted(text& t, std::string_view s) {
+  const auto append = [](void* to, const char* chars, std::size_t count) { *static_cast<text*>(to) << std::string_view(chars, count); };
+  if (!json::quote(s.data(), s.size(), append, &t)) detail::raise(error_kind::value, "save_net: names are to be UTF-8");
+}
+
+std::string words_of(const program& p, const parameter_store& states) {
+  text t;
+  t << "{\"format\": \"" << net_format << "\", \"version\": " << net_version << ", \"states\": [";
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
+    quoted(t, states[i].name());
+    t << ", \"role\": \"" << roles[static_cast<std::size_t>(states[i].role())] << "\", \"trainable\": " << states[i].trainable() << "}";
+  }
+  t << "\n], \"program\": " << p.to_json() << "}\n";
+  return t.string();
+}
+
+// The states that a structure names, from the file of weights.
+class state_reader {
+ public:
+  state_reader(const net_files& files, const program& p) : files_(files), program_(p), weights_(read_safetensors(files.weights)) {}
+
+  saved_net read(const json_value& states) {
+    check_pair();
+    saved_net net;
+    states.each([&](const json_value& s) { add(net.states, s); });
+    for (const auto& t : weights_.tensors)
+      if (!net.states.find(t.name)) weights_failure(t.name, "is in the file, but ", files_.structure, " has none of this name");
+    for (auto n : program_.states()) {
+      const node& state = program_.at(n);
+      const parameter* p = net.states.find(state.name);
+      if (!p) structure_failure("the program reads state `", printable(state.name), "`, which is not among `states`");
+      if (p->value().type() != state.results[0]) weights_failure(state.name, "is ", p->value().type(), " and the program expects ", state.results[0]);
+    }
+    net.metadata = std::move(weights_.metadata);
+    net.metadata.erase(std::string(program_key));
+    return net;
+  }
+
+ private:
+  template <class... T>
+  [[noreturn]] void structure_failure(const T&... words) const {
+    text t;
+    ((t << words), ...);
+    detail::file_failure(files_.structure, t);
+  }
+  template <class... T>
+  [[noreturn]] void weights_failure(std::string_view name, const T&... words) const {
+    text t;
+    t << "state `" << printable(name) << "` ";
+    ((t << words), ...);
+    detail::file_failure(files_.weights, t);
+  }
+  void check_pair() const {
+    const auto of = weights_.metadata.find(std::string(program_key));
+    if (of != weights_.metadata.end() && of->second == spelled(program_.id())) return;
+    text t;
+    if (of == weights_.metadata.end()) t << "metadata `" << program_key << "` is missing, so these are not the weights of a saved net";
+    else t << "these are the weights of another net than that of " << files_.structure << "; save or copy both files together";
+    detail::file_failure(files_.weights, t);
+  }
+  json_value member(const json_value& of, std::string_view name, json_kind kind) const {
+    const json_value v = of[name];
+    if (!v || !v.is(kind)) structure_failure("a state's `", name, "` is ", v ? "not " : "missing", v ? name_of(kind) : std::string_view());
+    return v;
+  }
+  void add(parameter_store& to, const json_value& s) const {
+    if (!s.is(json_kind::object)) structure_failure("`states` holds ", name_of(s.kind()), ", and objects are expected");
+    const auto name = member(s, "name", json_kind::string).string(), role = member(s, "role", json_kind::string).string();
+    const auto at = std::find(std::begin(roles), std::end(roles), role);
+    if (at == std::end(roles)) {
+      text t;
+      t << files_.structure << ": state `" << printable(name) << "`: the role `" << printable(role) << "` is not known";
+      list_for(t, printable(role), roles);
+      detail::raise(error_kind::unsupported, t);
+    }
+    if (to.find(name)) structure_failure("two states are named `", printable(name), "`");
+    const any_tensor* v = weights_.find(name);
+    if (!v) weights_failure(name, "is missing");
+    to.add(std::string(name), v->copy(), static_cast<state_role>(at - std::begin(roles)), member(s, "trainable", json_kind::truth).truth());
+  }
+  const net_files& files_;
+  const program& program_;
+  safetensors_file weights_;
+};
+
+}  // namespace
+
+net_files files_of_net(const std::string& path) {
+  std::string name = path;
+  for (std::string_view ending : {".json", ".safetensors"})
+    if (name.ends_with(ending)) {
+      name.resize(name.size() - ending.size());
+      break;
+    }
+  return {name + ".json", name + ".safetensors"};
+}
+
+void save_net(const std::string& path, const program& p, const parameter_store& states, const std::map<std::string, std::string>& metadata) {
+  const auto files = files_of_net(path);
+  const auto kept = p.reachable();
+  for (auto n : p.states()) {
+    const node& state = p.at(n);
+    const parameter* v = states.find(state.name);
+    text t;
+    t << files.structure << ": state `" << state.name << "` of the program is ";
+    if (!v && kept[static_cast<std::size_t>(n)]) detail::raise(error_kind::state, t << "not among the states");
+    if (v && v->value().type() != state.results[0])
+      detail::raise(v->value().element() == state.results[0].element ? error_kind::shape : error_kind::type, t << state.results[0] << ", and among the states " << v->value().type());
+  }
+  const auto words = words_of(p, states);
+  std::vector<named_tensor> all;
+  for (std::size_t i = 0; i < states.size(); ++i) all.push_back({states[i].name(), states[i].value()});
+  auto said = metadata;
+  said[std::string(program_key)] = spelled(p.id());
+  write_safetensors(files.weights, all, said);
+  write_file_atomically(files.structure, [&](writer& out) { out.write(words); });
+}
+
+saved_net load_net(const std::string& path, view<const operation* const> own) {
+  const auto files = files_of_net(path);
+  const detail::mapped_file file(files.structure);
+  const detail::json_document document({reinterpret_cast<const char*>(file.data), file.size});
+  auto fail = [&](auto&&... words) {
+    text t;
+    ((t << words), ...);
+    detail::file_failure(files.structure, t);
+  };
+  if (!document.reason.empty()) fail(document.reason.view());
+  const json_value top = document.root();
+  auto member = [&](std::string_view name, json_kind kind) {
+    const json_value v = top[name];
+    if (!v) fail("`", name, "` is missing");
+    if (!v.is(kind)) fail("`", name, "` is to be ", name_of(kind), ", and is ", name_of(v.kind()));
+    return v;
+  };
+  if (!top.is(json_kind::object)) fail("the document is to be an object, and is ", name_of(top.kind()));
+  if (const auto format = member("format", json_kind::string).string(); format != net_format)
+    fail("`format` is `", printable(format), "`, and `", net_format, "` is expected");
+  if (const auto version = member("version", json_kind::integer).integer(); version != net_version) {
+    text t;
+    detail::raise(error_kind::unsupported, t << files.structure << ": version " << version << " of `" << net_format << "`; this library reads version " << net_version);
+  }
+  const json_value states = member("states", json_kind::array);
+  auto p = detail::read_program(member("program", json_kind::object), own, files.structure);
+  saved_net net = state_reader(files, *p).read(states);
+  net.program = std::move(p);
+  return net;
+}
+
+}  // namespace lamina
