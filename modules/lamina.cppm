@@ -13,7 +13,7 @@ export import :tensor;       // tensors and data without storage
 export import :tensor.growable;
 export import :random;       // random numbers that depend on their position alone
 export import :random.sample;   // drawing by scores
-export import :io;           // safetensors, idx, files replaced as a whole or not at all
+export import :io;           // safetensors, npy, npz, idx, files replaced as a whole or not at all
 export import :program;      // the graph of operations that every door leads to
 export import :emission;     // how an operation becomes kernel calls
 export import :initialiser;  // how parameters begin

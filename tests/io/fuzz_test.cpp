@@ -101,4 +101,32 @@ BOOST_AUTO_TEST_CASE(idx) {
   BOOST_CHECK_EQUAL(memory::counters().current, before);
 }
 
+BOOST_AUTO_TEST_CASE(npy_and_npz) {
+  test_files::folder dir;
+  const std::vector<named_tensor> arrays{{"a", any_tensor({dtype::float32, {2, 3}})}, {"b", any_tensor({dtype::boolean, {3}})}};
+  auto before = memory::counters().current;
+  write_npy(dir / "a", arrays[0].value);
+  auto known = [](auto read) {
+    return [read](const std::string& path) {
+      try {
+        read(path);
+      } catch (const unsupported_error& e) {
+        throw file_error(e.what());
+      }
+    };
+  };
+  auto one = fuzz(test_files::read_raw(dir / "a"), 3000, 4, known([](const std::string& path) { touch(read_npy(path)); }));
+  BOOST_CHECK_GT(one.read, 100);
+  BOOST_CHECK_GT(one.refused, 500);
+  for (bool compressed : {false, true}) {
+    write_npz(dir / "a", arrays, compressed);
+    auto all = fuzz(test_files::read_raw(dir / "a"), 3000, 5, known([](const std::string& path) {
+      for (auto& t : read_npz(path)) touch(t.value);
+    }));
+    BOOST_CHECK_GT(all.read, 20);
+    BOOST_CHECK_GT(all.refused, 500);
+  }
+  BOOST_CHECK_EQUAL(memory::counters().current, before);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

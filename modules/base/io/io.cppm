@@ -71,6 +71,24 @@ export safetensors_file read_safetensors(const std::string& path);
 export void write_safetensors(const std::string& path, view<const named_tensor> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
+// ---- npy, npz -------------------------------------------------------------------------------------------------------
+
+/// Reads an npy file, of versions 1.0 to 3.0, in C or Fortran order and either byte order: elements come in rows. bfloat16,
+/// which NumPy does not have, is two bytes of no type, `V2`, as ml_dtypes writes it.
+/// Errors: file_error naming file, field, expectation and finding; unsupported_error for another version or element type.
+/// Sizes are checked against those of the file before anything is allocated.
+/// Source:  NumPy, "A simple file format for NumPy arrays" (NEP 1), numpy.lib.format.
+export any_tensor read_npy(const std::string& path);
+/// Writes an npy file of version 1.0 with `write_file_atomically`. Errors: file_error.
+export void write_npy(const std::string& path, const any_tensor& v);
+
+/// Reads an npz file: a zip archive of npy files, stored or deflated, in the order of its directory.
+/// Errors: as those of `read_npy`, naming the array; nothing is unpacked beyond the size that the directory promises.
+/// Source:  PKWARE, ".ZIP file format specification" 6.3.10, sections 4.3 to 4.5.
+export std::vector<named_tensor> read_npz(const std::string& path);
+/// Writes an npz file with `write_file_atomically`. Errors: value_error for a repeated name, or for 4 GiB or more; file_error.
+export void write_npz(const std::string& path, view<const named_tensor> arrays, bool compressed = false);
+
 // ---- idx ------------------------------------------------------------------------------------------------------------
 
 /// Reads an idx file, plain or compressed by gzip: two zero bytes, the element type (8 uint8, 9 int8, 11 int16,

@@ -1,0 +1,235 @@
+// NumPy's format for one array: a magic number, a version, a header that is a Python dict, the elements.
+module lamina:io.npy.impl;
+import :core;
+import :dtype;
+import :io;
+import :io.file.impl;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+
+constexpr std::string_view npy_magic = "\x93NUMPY";
+// NumPy's own limit is 10,000 unless the caller says otherwise.
+constexpr std::size_t largest_npy_header = std::size_t(1) << 16;
+// bfloat16 is no type of NumPy; ml_dtypes, which adds it, writes it as two bytes of nothing in particular.
+constexpr std::string_view npy_names[] = {"f4", "f8", "f2", "V2", "i1", "i2", "i4", "i8", "u1", "b1"};
+
+/// What a header says.
+struct npy_header {
+  tensor_type type;
+  bool fortran = false, swapped = false;
+  std::size_t data = 0;                    // where the elements begin
+};
+
+/// Reads the dict of a header: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
+class npy_header_reader {
+ public:
+  npy_header_reader(std::string_view where, std::string_view words) : where_(where), rest_(words) {}
+
+  npy_header read() {
+    npy_header h;
+    bool descr = false, order = false, extents = false;
+    expect('{');
+    while (!take('}')) {
+      const auto key = string();
+      expect(':');
+      bool* seen = key == "descr" ? &descr : key == "fortran_order" ? &order : key == "shape" ? &extents : nullptr;
+      if (!seen) fail("keys of the header are descr, fortran_order and shape, and this is `", printable(key), "`");
+      if (std::exchange(*seen, true)) fail("the header says ", key, " twice");
+      if (key == "descr") element(h);
+      else if (key == "fortran_order") h.fortran = truth();
+      else h.type.dims = dims();
+      if (!take(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (!rest_.empty()) fail("the header goes on behind its dict");
+    if (!descr || !order || !extents) fail("the header lacks ", !descr ? "descr" : !order ? "fortran_order" : "shape");
+    return h;
+  }
+  template <class... T>
+  [[noreturn]] void fail(const T&... words) const {
+    text t;
+    ((t << words), ...);
+    file_failure(where_, t);
+  }
+
+ private:
+  void skip_space() {
+    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\n' || rest_[0] == '\t')) rest_.remove_prefix(1);
+  }
+  bool take(char c) {
+    skip_space();
+    if (rest_.empty() || rest_[0] != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail("the header is to have `", c, "` before `", printable(rest_, 20), "`");
+  }
+  std::string_view string() {
+    skip_space();
+    const char quote = rest_.empty() ? '\0' : rest_[0];
+    const auto end = quote == '\'' || quote == '"' ? rest_.find(quote, 1) : rest_.npos;
+    if (end == rest_.npos) fail("the header is to have a string before `", printable(rest_, 20), "`");
+    const auto s = rest_.substr(1, end - 1);
+    rest_.remove_prefix(end + 1);
+    return s;
+  }
+  bool truth() {
+    skip_space();
+    for (std::string_view word : {"True", "False"})
+      if (rest_.starts_with(word)) {
+        rest_.remove_prefix(word.size());
+        return word == "True";
+      }
+    fail("fortran_order is to be True or False, and is `", printable(rest_, 20), "`");
+  }
+  void element(npy_header& h) {
+    skip_space();
+    if (rest_.starts_with('[')) unknown("a structure of several");
+    const auto descr = string();
+    for (int i = 0; i < dtype_count; ++i)
+      if (descr.size() == 3 && std::string_view("<>=|").find(descr[0]) != std::string_view::npos && descr.substr(1) == npy_names[i]) {
+        h.type.element = static_cast<dtype>(i);
+        constexpr bool little = std::endian::native == std::endian::little;
+        h.swapped = size_of(h.type.element) > 1 && descr[0] == (little ? '>' : '<');
+        return;
+      }
+    unknown(descr);
+  }
+  [[noreturn]] void unknown(std::string_view descr) const {
+    text t;
+    t << where_ << ": the element type `" << printable(descr, 40) << "` is not one of lamina's, which are";
+    for (auto n : npy_names) t << ' ' << n;
+    raise(error_kind::unsupported, t);
+  }
+  shape dims() {
+    shape s;
+    expect('(');
+    while (!take(')')) {
+      skip_space();
+      std::int64_t n = 0;
+      std::size_t digits = 0;
+      while (digits < rest_.size() && rest_[digits] >= '0' && rest_[digits] <= '9') {
+        if (__builtin_mul_overflow(n, std::int64_t(10), &n) || __builtin_add_overflow(n, std::int64_t(rest_[digits] - '0'), &n))
+          fail("shape has an extent that is beyond 2^63 - 1");
+        ++digits;
+      }
+      if (digits == 0) fail("shape is to have a whole number before `", printable(rest_, 20), "`");
+      rest_.remove_prefix(digits);
+      if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);      // as Python 2 spelled it
+      if (s.rank == max_rank) fail("shape has more than ", max_rank, " extents");
+      s.push_back(n);
+      if (!take(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return s;
+  }
+  std::string_view where_, rest_;
+};
+
+/// Copies elements that lie in Fortran's order, the first axis next to each other, into rows.
+void from_fortran(const std::byte* in, std::byte* out, const shape& s, std::size_t size) {
+  std::int64_t stride[max_rank]{}, at[max_rank]{}, step = 1, from = 0;
+  for (int i = 0; i < s.rank; ++i) {
+    stride[i] = step;
+    step *= s.at(i);
+  }
+  for (std::int64_t n = 0; n < step; ++n) {
+    std::memcpy(out + static_cast<std::size_t>(n) * size, in + static_cast<std::size_t>(from) * size, size);
+    for (int i = s.rank; i-- > 0;) {
+      from += stride[i];
+      if (++at[i] < s.at(i)) break;
+      from -= stride[i] * s.at(i);
+      at[i] = 0;
+    }
+  }
+}
+
+npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
+  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const npy_header_reader words(where, {});
+  auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(all[i])); };
+  if (all.size() < 10) words.fail("an npy file begins with 10 bytes of magic number, version and length, and this has ", all.size(), " bytes");
+  if (!all.starts_with(npy_magic)) words.fail("an npy file begins with \\x93NUMPY, and this does not");
+  const auto major = byte(6), minor = byte(7);
+  if (major < 1 || major > 3 || minor != 0) {
+    text t;
+    raise(error_kind::unsupported, t << where << ": version " << major << '.' << minor << " of npy; 1.0, 2.0 and 3.0 are known");
+  }
+  const std::size_t begin = major == 1 ? 10 : 12;
+  if (all.size() < begin) words.fail("the file ends inside the length of its header (is it truncated?)");
+  const std::size_t length = byte(8) | byte(9) << 8 | (major == 1 ? 0 : byte(10) << 16 | byte(11) << 24);
+  if (length > largest_npy_header) words.fail("header length: at most ", largest_npy_header, " is allowed, and this is ", length);
+  if (length > all.size() - begin) words.fail("header length: ", length, " bytes are promised, and the file holds ", all.size() - begin, " after the length (is it truncated?)");
+  npy_header h = npy_header_reader(where, all.substr(begin, length)).read();
+  h.data = begin + length;
+  std::int64_t extents[max_rank]{};
+  for (int i = 0; i < h.type.dims.rank; ++i) extents[i] = h.type.dims.at(i);
+  const auto size = checked_bytes({extents, static_cast<std::size_t>(h.type.dims.rank)}, size_of(h.type.element));
+  if (size < 0) words.fail("shape ", h.type.dims, " has more elements than memory can hold");
+  if (const auto there = all.size() - h.data; static_cast<std::size_t>(size) != there)
+    words.fail(h.type, " takes ", size, " bytes, and the file holds ", there, static_cast<std::size_t>(size) > there ? " (is it truncated?)" : "");
+  return h;
+}
+
+/// The array of a file that is in memory; `where` is what messages begin with.
+any_tensor npy_array(view<const std::byte> bytes, std::string_view where) {
+  const npy_header h = npy_header_of(bytes, where);
+  const std::byte* from = bytes.data() + h.data;
+  const auto size = size_of(h.type.element);
+  any_tensor made(h.type);
+  std::byte* out = made.mutable_data();
+  if (h.fortran && h.type.dims.rank > 1) from_fortran(from, out, h.type.dims, size);
+  else if (made.bytes()) std::memcpy(out, from, made.bytes());
+  if (h.swapped)
+    for (std::size_t i = 0; i < made.bytes(); i += size) std::reverse(out + i, out + i + size);
+  if (h.type.element == dtype::boolean)
+    for (std::size_t i = 0; i < made.bytes(); ++i)
+      if (static_cast<unsigned>(out[i]) > 1) {
+        text t;
+        t << "bytes of bool are to be 0 or 1, and element " << i << " is " << static_cast<unsigned>(out[i]);
+        file_failure(where, t);
+      }
+  return made;
+}
+
+/// Everything that stands before the elements.
+std::string npy_words(const tensor_type& t) {
+  const char order = size_of(t.element) == 1 ? '|' : std::endian::native == std::endian::little ? '<' : '>';
+  text dict;
+  dict << "{'descr': '" << order << npy_names[static_cast<int>(t.element)] << "', 'fortran_order': False, 'shape': (";
+  for (int i = 0; i < t.dims.rank; ++i) dict << (i ? ", " : "") << t.dims.at(i);
+  dict << (t.dims.rank == 1 ? ",), }" : "), }");
+  std::string words = dict.string();
+  words.append(63 - (10 + words.size()) % 64, ' ');      // the elements begin at a multiple of 64
+  words += '\n';
+  std::string all(npy_magic);
+  all += {'\1', '\0', static_cast<char>(words.size() & 255), static_cast<char>(words.size() >> 8)};
+  return all + words;
+}
+
+}  // namespace detail
+
+any_tensor read_npy(const std::string& path) {
+  const detail::mapped_file file(path);
+  return detail::npy_array({file.data, file.size}, path);
+}
+
+void write_npy(const std::string& path, const any_tensor& v) {
+  write_file_atomically(path, [&](writer& out) {
+    out.write(detail::npy_words(v.type()));
+    out.write(v.data(), v.bytes());
+  });
+}
+
+}  // namespace lamina
