@@ -172,6 +172,7 @@ export struct model_definition {
   void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
   bool (*trainable)(view<const label> path) = nullptr;
   name_map names{};                                       // of parameters that stand for others
+  std::shared_ptr<const program> of{};                    // a net without layers: what stands for a trace
 };
 
 /// How a model is made and run.
@@ -195,7 +196,9 @@ executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_
 /// Parameters, programs and plans of a model.
 export class model_core {
  public:
-  model_core(model_definition d, const model_options& o);
+  model_core(model_definition d, const model_options& o) : model_core(std::move(d), o, std::make_unique<parameter_store>()) {}
+  /// With parameters that are there already; those that are not are made.
+  model_core(model_definition d, const model_options& o, std::unique_ptr<parameter_store> parameters);
   model_core(const model_core& o);
   model_core(model_core&&) noexcept;
   model_core& operator=(const model_core& o) { return *this = model_core(o); }

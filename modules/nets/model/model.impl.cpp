@@ -146,6 +146,10 @@ value trace_scope::random_state() const {
 }
 
 std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs) {
+  if (d.of) {
+    into.path.clear();
+    return into.inlined(*d.of, inputs);
+  }
   trace_walk walk{into, store, seed, d.element, training, false, d.trainable, nullptr, d.names.empty() ? nullptr : &d.names, nullptr, {}};
   trace_scope scope(walk);
   std::vector<value> out(d.outputs.size());
@@ -192,8 +196,8 @@ std::shared_ptr<const program> inference_of(const model_definition& d, parameter
 }
 }  // namespace
 
-model_core::model_core(model_definition d, const model_options& o)
-    : definition_(std::move(d)), options_(o), store_(std::make_unique<parameter_store>()), where_(o.where ? o.where : std::make_shared<context>(o.threads, target_isa())) {
+model_core::model_core(model_definition d, const model_options& o, std::unique_ptr<parameter_store> parameters)
+    : definition_(std::move(d)), options_(o), store_(std::move(parameters)), where_(o.where ? o.where : std::make_shared<context>(o.threads, target_isa())) {
   definition_.names = o.tie;
   inference_ = inference_of(definition_, *store_, o.seed);
   runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);

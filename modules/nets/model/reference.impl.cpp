@@ -77,7 +77,7 @@ reference_core::reference_core(reference_source from, const reference_options& o
   auto& all = *from.parameters;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (is_saved(all[i])) wanted_.emplace_back(all[i].name(), all[i].value().type());
-  if (definition_) report_.dropped = idle_layers_of(*definition_);
+  if (definition_ && definition_->trace) report_.dropped = idle_layers_of(*definition_);
   if (o.optimize) {
     auto settled = lamina::settled(*inference_);
     inference_ = settled.rewritten;

@@ -39,4 +39,8 @@ void save_net(const std::string& path, const model<Topology, Rest...>& net, cons
 /// unsupported_error for a version, an operation or an attribute that this library does not know.
 export saved_net load_net(const std::string& path, view<const operation* const> own = {});
 
+/// A net as the part of a model that is no template, which `trainer` trains. It is trained as it was saved, for inference:
+/// running statistics stay, nothing is dropped out. Errors: unsupported_error for a program that assigns states.
+export model_core core_of(saved_net net, const model_options& o = {});
+
 }  // namespace lamina

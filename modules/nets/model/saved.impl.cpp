@@ -6,6 +6,7 @@ import :dtype;
 import :io;
 import :io.document.impl;
 import :io.file.impl;
+import :model;
 import :parameter;
 import :program;
 import :saved;
@@ -151,6 +152,20 @@ void save_net(const std::string& path, const program& p, const parameter_store& 
   said[std::string(program_key)] = spelled(p.id());
   write_safetensors(files.weights, all, said);
   write_file_atomically(files.structure, [&](writer& out) { out.write(words); });
+}
+
+model_core core_of(saved_net net, const model_options& o) {
+  const program& p = *net.program;
+  if (!p.assignments().empty()) {
+    text t;
+    detail::raise(error_kind::unsupported, t << "the net assigns state `" << printable(p.at(p.assignments()[0].state).name) << "` when it runs; such nets are not trained");
+  }
+  model_definition d;
+  for (auto i : p.inputs()) d.inputs.push_back({p.at(i).name, p.at(i).results[0]});
+  for (const auto& v : p.outputs()) d.outputs.push_back({v.name, p.type(v.value)});
+  if (!p.outputs().empty()) d.element = p.type(p.outputs()[0].value).element;
+  d.of = std::move(net.program);
+  return model_core(std::move(d), o, std::make_unique<parameter_store>(std::move(net.states)));
 }
 
 saved_net load_net(const std::string& path, view<const operation* const> own) {
