@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# check.sh PROGRAM DIRECTORY: what the program `lamina` prints, and how it ends.
+# check.sh PROGRAM DIRECTORY NETS COMPLETION: what the program `lamina` prints, and how it ends. NETS writes nets to look at.
 set -uo pipefail
-program=$1 work=$2
+program=$1 work=$2 nets=$3 completion=$4
 
 rm -rf "$work"
 mkdir -p "$work"
@@ -16,14 +16,16 @@ ends() {
   status=$?
   [[ $status -eq $expected ]] || { fail "status $status, not $expected: $*"; cat stdout stderr; }
 }
-# refused PATTERN ARGUMENT...: status 2 and one line on stderr that matches.
-refused() {
-  local pattern=$1
-  shift
-  ends 2 "$@"
+# fails STATUS PATTERN ARGUMENT...: that status, and one line on stderr that matches.
+fails() {
+  local status=$1 pattern=$2
+  shift 2
+  ends "$status" "$@"
   [[ $(wc -l <stderr) -eq 1 && ! -s stdout ]] || { fail "not one line on stderr alone: $*"; cat stdout stderr; }
   grep -qE -- "$pattern" stderr || { fail "no \`$pattern\` on stderr: $*"; cat stderr; }
 }
+refused() { fails 2 "$@"; }
+says() { grep -qE -- "$1" stdout || { fail "no \`$1\` on stdout"; cat stdout; }; }
 plain() { LC_ALL=C grep -q $'[\x01-\x09\x0b-\x1f\x7f]' "$1" && { fail "$1 holds control characters"; cat -v "$1"; }; }
 # safetensors FILE HEADER DATA: a file of the format; the header is shorter than 64 KiB.
 safetensors() {
@@ -37,13 +39,20 @@ refused 'subcommand'
 refused 'colour' show --colour file
 refused 'required' show
 refused 'subcommand' melt
+for command in show run bench plan draw train doctor; do
+  ends 0 "$command" --help
+  says 'Usage'
+  [[ ! -s stderr ]] || fail "$command --help writes to stderr"
+done
 for option in --help --version; do
   ends 0 "$option"
   [[ -s stdout && ! -s stderr ]] || fail "$option is not on stdout alone"
 done
 ends 0 show --help
-ends 0 machine
-grep -q '^cores: ' stdout || fail "machine tells no cores"
+ends 0 doctor
+says '^cores: '
+says '^self-test:( [a-z0-9]+ ok \([0-9.e-]+\))+$'
+says '^  .*conv2d'
 
 # Files.
 safetensors good.safetensors '{"__metadata__":{"by":"hand"},"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}' abcd
@@ -68,6 +77,98 @@ safetensors worse.safetensors '{"a\n\u001b[31m'"$long"'":{"dtype":"U8\n\u0007'"$
 refused 'tensor `a\\n\\x1b\[31m0+\.\.\. \(5007 bytes\)`: dtype' show worse.safetensors
 plain stderr
 [[ $(wc -c <stderr) -lt 600 ]] || fail "an endless error"
+
+# Nets.
+"$nets" . || fail "no nets"
+ends 0 show net
+says '^input input: float32\[Nx1x6x6\]$'
+says '^sublayer `conv` \(conv2d\) +\[1x4x4x4\] +40 '
+says '^235 parameters, .*, 940 bytes of states, '
+says '^made: for a test$'
+ends 0 show net.json --shape 8x1x6x6
+says '\[8x4x4x4\]'
+refused '^lamina: net: input `input` is \[Nx1x6x6\] and is to be \[8x1x7x6\]$' show net --shape 8x1x7x6
+refused '^lamina: net: input `input`: `8xx` is no shape' show net --shape 8xx
+refused '^lamina: net: the net has no input `image`; its inputs are `input`$' plan net --shape image=1x1x6x6
+refused '^lamina: sum: `1x2` is to be NAME=VALUE, as the net has 2 inputs$' plan sum --shape 1x2
+refused '^lamina: nowhere.json: cannot be read' plan nowhere
+fails 3 '^lamina: some.onnx: ONNX is not read yet' show some.onnx
+fails 3 '^lamina: some.onnx: ONNX is not read yet' run some.onnx
+refused '^lamina: pair.npy: a saved net is expected' run pair.npy
+sed 's/"conv2d"/"conv9d"/' net.json >odd.json
+cp net.safetensors odd.safetensors
+fails 3 '^lamina: odd.json: node [0-9]+ \(conv9d\) of program 0: the operation `conv9d` is not known; .*did you mean `conv2d`\?$' run odd --input x.npy
+head -c 500 net.json >cut.json
+refused '^lamina: cut.json: no JSON: error at byte' show cut.json
+
+# Arrays.
+ends 0 show pair.npy --values
+says '^float32\[2x2\]$'
+says '3\. 4\.'
+ends 0 show pair.npz
+[[ $(tr -s ' ' <stdout) == $'a float32[2x2]\nb int64[1]\n2 tensors, 24 bytes' ]] || { fail "what an archive holds"; cat stdout; }
+
+# Runs: the bits of the model that was saved.
+ends 0 run net --input input=x.npy --out results/deep
+cmp results/deep/output.npy expected.npy || fail "results are not those of the model"
+ends 0 run net --input x.npy
+says '^output: float32\[2x3\]$'
+ends 0 run sum --input left=pair.npy --input right=pair.npy --out results
+ends 0 show --values results/output.npy
+says '6\. 8\.'
+refused '^lamina: net: input `input` \(float32\[Nx1x6x6\]\) is not given' run net
+refused '^lamina: sum: input `left` is given twice' run sum --input left=pair.npy --input left=pair.npy
+refused '^lamina: net: input `input`' run net --input pair.npy
+refused '^lamina: sum: input `left` is float32\[Nx2\] and is given float64\[2x2\]' run sum --input left=double.npy --input right=pair.npy
+refused '^lamina: none.npy: cannot be read' run net --input none.npy
+refused '^lamina: x.npy/a: cannot be made' run net --input x.npy --out x.npy/a
+
+# Measuring, planning, drawing.
+ends 0 bench net --shape 4x1x6x6 --repeat 5 --threads 2 --json
+grep -qE '^\{"isa": "[a-z0-9]+", "threads": 2, "repeat": 5, "min_ns": [1-9][0-9]*, "median_ns": [1-9][0-9]*, "bytes_arena": [0-9]+, "bytes_weights": 940\}$' stdout || { fail "the JSON of bench"; cat stdout; }
+ends 0 bench net --repeat 3
+says '^median_ns +[1-9]'
+refused 'threads' bench net --threads 0
+ends 0 plan net
+says 'conv2d'
+ends 0 draw net
+says '^digraph program'
+ends 0 draw net --out net.dot
+grep -q '^digraph program' net.dot || fail "no drawing"
+if command -v dot >/dev/null; then
+  ends 0 draw net --out net.svg
+  grep -q '<svg' net.svg || fail "no SVG"
+else
+  fails 3 'net.svg: an SVG takes the program `dot`' draw net --out net.svg
+fi
+[[ ! -e net.svg.dot ]] || fail "a file is left behind"
+
+# Training.
+ends 0 train net --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --out trained
+says '^trained.json$'
+says 'accuracy 100'
+ends 0 run trained --input x.npy
+ends 0 show trained
+grep -q '^made: ' stdout && fail "metadata of another net"
+refused '^lamina: x.npy: uint8' train net --images x.npy --labels classes.npy --out trained
+refused '^lamina: pictures.npy: integers \[N\]' train net --images pictures.npy --labels pictures.npy --out trained
+refused '^lamina: sum: fit: the model must have one input' train sum --images pictures.npy --labels classes.npy --out trained
+refused 'optimiser' train net --images pictures.npy --labels classes.npy --out trained --optimiser magic
+
+# Completion.
+completes() {
+  local expected=$1
+  shift
+  local found
+  found=$(PATH="$(dirname "$program"):$PATH" bash -c 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lamina; printf "%s\n" "${COMPREPLY[@]}"' "$completion" "$@" | sort | tr '\n' ' ')
+  [[ $found == "$expected" ]] || fail "completion of $*: $found, not $expected"
+}
+completes 'draw ' lamina dr
+completes 'bench doctor draw plan run show train ' lamina ''
+completes '--repeat ' lamina bench --r
+completes 'adam adamw ' lamina train --optimiser a
+completes 'pair.npy pair.npz ' lamina show pair
+completes 'left=pair.npy left=pair.npz ' lamina run sum --input left=pair
 
 # A full standard output.
 "$program" show good.safetensors >/dev/full 2>stderr

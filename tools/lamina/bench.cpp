@@ -1,0 +1,84 @@
+// lamina bench: how long a net takes.
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "tool.h"
+
+namespace tool {
+
+using namespace lamina;
+
+namespace {
+
+struct options {
+  std::string model;
+  std::vector<std::string> shapes;
+  int threads = 1;
+  std::int64_t repeat = 100;
+  bool json = false;
+};
+
+// Numbers in [0, 1), or zeros for integers, which may be positions.
+any_tensor made_up(const tensor_type& type) {
+  any_tensor t(type);
+  const philox stream(1, 1);
+  with_type(type.element, [&]<class T>() {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+      for (std::int64_t i = 0; i < type.dims.size(); ++i)
+        reinterpret_cast<T*>(t.mutable_data())[i] = static_cast<T>(stream.uniform<double>(static_cast<std::uint64_t>(i)));
+  });
+  return t;
+}
+
+void bench(const options& o) {
+  saved_net net = load_model(o.model);
+  const program& p = *net.program;
+  const auto extents = extents_of(o.model, p, o.shapes);
+  plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(o.threads, target_isa()), {});
+  executor& run = runner.at(extents);
+  std::vector<any_tensor> data;
+  for (std::size_t i = 0; i < extents.size(); ++i) run.bind_input(i, data.emplace_back(made_up({p.at(p.inputs()[i]).results[0].element, extents[i]})).data());
+  for (std::size_t i = 0; i < run.plan().output_types().size(); ++i) run.bind_output(i, data.emplace_back(run.plan().output_types()[i]).mutable_data());
+  for (int i = 0; i < 3; ++i) run.run();
+  std::vector<double> times;
+  for (std::int64_t i = 0; i < o.repeat; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    run.run();
+    times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(times.begin(), times.end());
+  const double median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
+  std::size_t weights = 0;
+  for (auto s : p.states()) weights += p.at(s).results[0].bytes();
+  const auto arena = run.plan().arena_bytes();
+  const std::string set(name_of(target_isa()));
+  if (o.json)
+    std::printf("{\"isa\": \"%s\", \"threads\": %d, \"repeat\": %lld, \"min_ns\": %.0f, \"median_ns\": %.0f, \"bytes_arena\": %zu, \"bytes_weights\": %zu}\n", set.c_str(), o.threads,
+                static_cast<long long>(o.repeat), times[0], median, arena, weights);
+  else
+    std::printf("isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      %.0f\nbytes_arena    %zu\nbytes_weights  %zu\n", set.c_str(), o.threads,
+                static_cast<long long>(o.repeat), times[0], median, arena, weights);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto* command = app.add_subcommand("bench", "measure a net on made-up inputs: the least and the median time of a run, and memory");
+  auto o = std::make_shared<options>();
+  add_model(*command, o->model);
+  add_shapes(*command, o->shapes);
+  command->add_option("--threads", o->threads, "threads of a run")->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_option("--repeat", o->repeat, "runs that are measured, after three that are not")->check(CLI::Range(1, 100000000))->capture_default_str();
+  command->add_flag("--json", o->json, "one line of JSON");
+  command->callback([=] { about(o->model, [&] { bench(*o); }); });
+}
+
+}  // namespace tool

@@ -1,0 +1,118 @@
+// lamina doctor: what the machine has, what the library makes of it, and whether it computes rightly here.
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+import lamina;
+
+#include "tool.h"
+
+namespace tool {
+
+using namespace lamina;
+
+namespace {
+
+// y = tanh(x w + b) and a convolution, whose results are known by plain loops in double.
+struct self_test {
+  static constexpr std::int64_t rows = 7, inner = 33, columns = 19, size = 9, kernel = 3, channels = 5;
+  program p;
+  std::vector<any_tensor> in;
+
+  any_tensor numbers(const shape& dims, int seed) {
+    any_tensor t(tensor_type{dtype::float32, dims});
+    const philox stream(seed, 11);
+    for (std::int64_t i = 0; i < dims.size(); ++i) reinterpret_cast<float*>(t.mutable_data())[i] = static_cast<float>(stream.uniform<double>(static_cast<std::uint64_t>(i)) - 0.5);
+    return t;
+  }
+  value input(const char* name, const shape& dims) {
+    in.push_back(numbers(dims, static_cast<int>(in.size())));
+    return p.input(name, in.back().type());
+  }
+  self_test() {
+    value x = input("x", {rows, inner}), w = input("w", {inner, columns}), b = input("b", {columns});
+    p.output("dense", tanh(matmul(x, w) + b));
+    value image = input("image", {1, channels, size, size}), weight = input("weight", {channels, channels, kernel, kernel});
+    p.output("image", conv2d(image, weight));
+  }
+  double element(std::size_t tensor, std::int64_t i) const { return static_cast<double>(in[tensor].elements<float>()[static_cast<std::size_t>(i)]); }
+  double dense(std::int64_t i) const {
+    double sum = element(2, i % columns);
+    for (std::int64_t k = 0; k < inner; ++k) sum += element(0, i / columns * inner + k) * element(1, k * columns + i % columns);
+    return std::tanh(sum);
+  }
+  double image(std::int64_t i) const {
+    constexpr std::int64_t out = size - kernel + 1;
+    double sum = 0;
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t y = 0; y < kernel; ++y)
+        for (std::int64_t x = 0; x < kernel; ++x)
+          sum += element(3, (c * size + i / out % out + y) * size + i % out + x) * element(4, ((i / (out * out) * channels + c) * kernel + y) * kernel + x);
+    return sum;
+  }
+  /// The largest error of the kernels of an instruction set.
+  double error(isa set) {
+    std::vector<shape> extents;
+    for (const auto& t : in) extents.push_back(t.shape());
+    executor run(make_plan(p, extents, set), nullptr);
+    std::vector<any_tensor> out;
+    for (std::size_t i = 0; i < in.size(); ++i) run.bind_input(i, in[i].data());
+    for (std::size_t i = 0; i < 2; ++i) out.emplace_back(run.plan().output_types()[i]);
+    for (std::size_t i = 0; i < 2; ++i) run.bind_output(i, out[i].mutable_data());
+    run.run();
+    double worst = 0;
+    for (std::size_t o = 0; o < 2; ++o)
+      for (std::int64_t i = 0; i < out[o].shape().size(); ++i) {
+        const double e = std::abs(static_cast<double>(out[o].elements<float>()[static_cast<std::size_t>(i)]) - (o == 0 ? dense(i) : image(i)));
+        worst = e <= worst ? worst : e;      // NaN is worst
+      }
+    return worst;
+  }
+  std::string plan(isa set) const {
+    std::vector<shape> extents;
+    for (const auto& t : in) extents.push_back(t.shape());
+    std::string lines;
+    const auto made = make_plan(p, extents, set);
+    for (const auto& l : made->lines()) lines += "  " + l.what + "\n";
+    return lines;
+  }
+};
+
+void doctor() {
+  constexpr isa sets[] = {isa::sse2, isa::avx2, isa::avx512};
+  std::printf("lamina %s, compiled by Clang %d.%d, CLI11 %s\n", LAMINA_VERSION, __clang_major__, __clang_minor__, CLI11_VERSION);
+  std::printf("instruction sets:");
+  for (auto set : sets)
+    if (machine_has(set)) std::printf(" %s", std::string(name_of(set)).c_str());
+  std::printf("\nin use: %s\ncores: %d\n", std::string(name_of(target_isa())).c_str(), available_cores());
+  const double page = static_cast<double>(::sysconf(_SC_PAGESIZE)), mega = 1024 * 1024;
+  std::printf("memory: %.0f MiB, of which %.0f MiB are free\n", static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * page / mega, static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) * page / mega);
+  self_test test;
+  std::printf("kernels of a small net:\n%s", test.plan(target_isa()).c_str());
+  bool good = true;
+  std::printf("self-test:");
+  for (auto set : sets) {
+    if (!machine_has(set)) continue;
+    const double e = test.error(set);
+    const bool right = e < 1e-5;
+    good = good && right;
+    std::printf(" %s %s (%.1e)", std::string(name_of(set)).c_str(), right ? "ok" : "WRONG", e);
+  }
+  std::printf("\n");
+  if (!good) throw std::runtime_error("the self-test found wrong results on this machine");
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app) {
+  app.add_subcommand("doctor", "instruction sets, kernels, memory, versions, and a self-test")->callback(&doctor);
+}
+
+}  // namespace tool

@@ -1,0 +1,69 @@
+// lamina draw: a net as a drawing.
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <spawn.h>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+import lamina;
+
+#include "tool.h"
+
+extern char** environ;
+
+namespace tool {
+
+using namespace lamina;
+
+namespace {
+
+// Graphviz's `dot` from one file to another.
+void run_dot(const std::string& from, const std::string& to) {
+  std::string program = "dot", type = "-Tsvg", out = "-o" + to, in = from;
+  char* arguments[] = {program.data(), type.data(), out.data(), in.data(), nullptr};
+  pid_t child = 0;
+  const int failed = ::posix_spawnp(&child, "dot", nullptr, nullptr, arguments, environ);
+  if (failed == ENOENT) throw unsupported_error(to + ": an SVG takes the program `dot` of Graphviz, which is not installed; write a .dot file");
+  if (failed) throw file_error(to + ": `dot` cannot be started: " + std::strerror(failed));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw file_error(to + ": `dot` failed");
+}
+
+void draw(const std::string& model, const std::string& out) {
+  const auto net = load_model(model);
+  const auto words = net.program->to_dot();
+  if (out.empty()) {
+    std::fputs(words.c_str(), stdout);
+    return;
+  }
+  const bool svg = out.ends_with(".svg");
+  const std::string dot = svg ? out + ".dot" : out;
+  write_file_atomically(dot, [&](writer& w) { w.write(words); });
+  if (!svg) return;
+  try {
+    run_dot(dot, out);
+  } catch (...) {
+    std::remove(dot.c_str());
+    throw;
+  }
+  std::remove(dot.c_str());
+}
+
+}  // namespace
+
+void add_draw(CLI::App& app) {
+  auto* command = app.add_subcommand("draw", "draw the operations of a net in the language of Graphviz");
+  auto model = std::make_shared<std::string>(), out = std::make_shared<std::string>();
+  add_model(*command, *model);
+  command->add_option("--out", *out, "the file: .svg where Graphviz is installed, else its language; without it, the standard output");
+  command->callback([=] { about(*model, [&] { draw(*model, *out); }); });
+}
+
+}  // namespace tool

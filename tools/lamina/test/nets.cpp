@@ -1,0 +1,45 @@
+// Writes nets and data for the test of the program: a folder is its argument.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+import lamina;
+
+using namespace lamina;
+
+namespace {
+
+constexpr auto images = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}), nn::relu{}, nn::flatten{},
+                                   sublayer<"head">(nn::linear{.in = 64, .out = 3}));
+constexpr auto sum = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">, connect<"add.output", "output">);
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const std::string folder = std::string(arguments[1]) + "/";
+  model<images, input<"N", 1, 6, 6>> net({.seed = 1});
+  save_net(folder + "net", net, {{"made", "for a test"}});
+  save_net(folder + "sum", model<sum, port_input<"left", float, "N", 2>, port_input<"right", float, "N", 2>>());
+
+  // Three classes that differ in the place of a bright square.
+  tensor<std::uint8_t, extents<dyn, 1, 6, 6>> pictures(60);
+  vector<std::int64_t> classes(60);
+  auto bytes = pictures.writable();
+  for (std::int64_t i = 0; i < 60; ++i) {
+    classes(i) = i % 3;
+    for (std::int64_t y = 0; y < 6; ++y)
+      for (std::int64_t x = 0; x < 6; ++x) bytes[static_cast<std::size_t>((i * 6 + y) * 6 + x)] = static_cast<std::uint8_t>((y / 2 == i % 3 && x / 2 == i % 3 ? 150 : 0) + (i * 7 + y * x) % 90);
+  }
+  write_npy(folder + "pictures.npy", pictures);
+  write_npy(folder + "classes.npy", classes);
+
+  tensor<float, extents<dyn, 1, 6, 6>> x(2);
+  auto numbers = x.writable();
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 13) / 13 - 0.4F;
+  write_npy(folder + "x.npy", x);
+  write_npy(folder + "expected.npy", net(x));
+  write_npy(folder + "pair.npy", matrix<float>{{1, 2}, {3, 4}});
+  write_npy(folder + "double.npy", matrix<double>{{1, 2}, {3, 4}});
+  write_npz(folder + "pair.npz", std::vector<named_tensor>{{"a", matrix<float>{{1, 2}, {3, 4}}}, {"b", vector<std::int64_t>{5}}}, true);
+}

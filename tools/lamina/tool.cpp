@@ -1,0 +1,108 @@
+// What the commands share: models by name, inputs by name, tables.
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "tool.h"
+
+namespace tool {
+
+using namespace lamina;
+
+saved_net load_model(const std::string& path) {
+  if (path.ends_with(".onnx")) throw unsupported_error(path + ": ONNX is not read yet; a saved net (NAME.json beside NAME.safetensors) is");
+  if (path.ends_with(".npy") || path.ends_with(".npz")) throw value_error(path + ": a saved net is expected (NAME.json beside NAME.safetensors), and this holds arrays");
+  return load_net(path);
+}
+
+given given_for(const std::string& model, const program& p, const std::string& option) {
+  const auto equals = option.find('=');
+  if (equals == option.npos) {
+    if (p.inputs().size() == 1) return {0, option};
+    throw value_error(words(model, ": `", printable(option), "` is to be NAME=VALUE, as the net has ", p.inputs().size(), " inputs"));
+  }
+  const std::string name = option.substr(0, equals);
+  std::string there;
+  for (std::size_t i = 0; i < p.inputs().size(); ++i) {
+    const auto& input = p.at(p.inputs()[i]).name;
+    if (input == name) return {i, option.substr(equals + 1)};
+    there += (i ? ", `" : "`") + printable(input) + "`";
+  }
+  throw value_error(words(model, ": the net has no input `", printable(name), "`; its inputs are ", there.empty() ? "none" : there.c_str()));
+}
+
+namespace {
+shape parsed_shape(const std::string& model, const std::string& name, const std::string& s) {
+  shape dims;
+  std::size_t at = 0;
+  while (at < s.size() || dims.rank == 0) {
+    std::size_t end = at;
+    std::int64_t n = 0;
+    while (end < s.size() && s[end] >= '0' && s[end] <= '9' && end - at < 13) n = 10 * n + (s[end++] - '0');
+    const bool good = end > at && (end == s.size() || (s[end] == 'x' && end + 1 < s.size())) && dims.rank < max_rank && n <= (std::int64_t(1) << 40);
+    if (!good) throw value_error(words(model, ": input `", printable(name), "`: `", printable(s), "` is no shape; write numbers as in 8x1x28x28"));
+    dims.push_back(n);
+    at = end + 1;
+  }
+  return dims;
+}
+}  // namespace
+
+std::vector<shape> extents_of(const std::string& model, const program& p, const std::vector<std::string>& shapes) {
+  std::vector<shape> all;
+  for (auto i : p.inputs()) {
+    shape s = p.at(i).results[0].dims;
+    for (int k = 0; k < s.rank; ++k)
+      if (!s[k].is_number()) s[k] = 1;
+    all.push_back(s);
+  }
+  for (const auto& option : shapes) {
+    const auto [input, value] = given_for(model, p, option);
+    const node& n = p.at(p.inputs()[input]);
+    all[input] = parsed_shape(model, n.name, value);
+    if (!fits(n.results[0].dims, all[input])) throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input]));
+  }
+  return all;
+}
+
+void add_model(CLI::App& command, std::string& model) {
+  command.add_option("model", model, "a saved net: NAME or NAME.json, with NAME.safetensors beside it")->required();
+}
+void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
+  command.add_option("--shape", shapes, "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; 1 for what is left open");
+}
+
+std::string counted(double n) {
+  const char* units[] = {"", " k", " M", " G", " T"};
+  int u = 0;
+  while (n >= 10000 && u < 4) n /= 1000, ++u;
+  char s[40];
+  std::snprintf(s, sizeof s, u == 0 ? "%.0f%s" : "%.1f%s", n, units[u]);
+  return s;
+}
+
+void print_table(const std::vector<std::vector<std::string>>& lines, std::size_t left_columns) {
+  std::vector<std::size_t> width;
+  for (const auto& l : lines)
+    for (std::size_t i = 0; i < l.size(); ++i) {
+      if (i == width.size()) width.push_back(0);
+      width[i] = std::max(width[i], l[i].size());
+    }
+  for (const auto& l : lines) {
+    std::string s;
+    for (std::size_t i = 0; i < l.size(); ++i) {
+      const std::string space(width[i] - l[i].size(), ' ');
+      s += (i ? "  " : "") + (i < left_columns ? l[i] + space : space + l[i]);
+    }
+    s.erase(s.find_last_not_of(' ') + 1);
+    std::printf("%s\n", s.c_str());
+  }
+}
+
+}  // namespace tool

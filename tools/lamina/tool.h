@@ -1,0 +1,62 @@
+// What the commands share. Include it after <CLI/CLI.hpp>, <string>, <vector> and `import lamina;`.
+#pragma once
+
+namespace tool {
+
+// ---- commands, one in each file: each adds itself to the program -----------------------------------------------------
+
+void add_show(CLI::App& app);
+void add_run(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_plan(CLI::App& app);
+void add_draw(CLI::App& app);
+void add_train(CLI::App& app);
+void add_doctor(CLI::App& app);
+
+// ---- nets ------------------------------------------------------------------------------------------------------------
+
+/// Reads MODEL: NAME or NAME.json, with NAME.safetensors beside it. Errors: those of `load_net`; unsupported_error for ONNX.
+lamina::saved_net load_model(const std::string& path);
+
+/// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what
+/// was given, the inputs that there are, and the nearest.
+struct given { std::size_t input; std::string value; };
+given given_for(const std::string& model, const lamina::program& p, const std::string& option);
+
+/// The extents of all inputs: those given as NAME=8x1x28x28, and 1 for what the net leaves open. Errors: value_error.
+std::vector<lamina::shape> extents_of(const std::string& model, const lamina::program& p, const std::vector<std::string>& shapes);
+
+/// Adds MODEL, and --shape for the commands that need extents.
+void add_model(CLI::App& command, std::string& model);
+void add_shapes(CLI::App& command, std::vector<std::string>& shapes);
+
+/// Runs `f`; its errors begin with the model's name if they name no file themselves.
+template <class F>
+auto about(const std::string& model, F f) {
+  try {
+    return f();
+  } catch (const lamina::file_error&) {
+    throw;
+  } catch (const lamina::unsupported_error& e) {
+    if (std::string_view(e.what()).starts_with(model)) throw;
+    throw lamina::unsupported_error(model + ": " + e.what());
+  } catch (const lamina::error& e) {
+    if (std::string_view(e.what()).starts_with(model)) throw;
+    throw lamina::value_error(model + ": " + e.what());
+  }
+}
+
+// ---- words -----------------------------------------------------------------------------------------------------------
+
+template <class... T>
+std::string words(const T&... parts) {
+  lamina::text t;
+  ((t << parts), ...);
+  return t.string();
+}
+/// Elements or bytes with a unit: 431, 12.5 k, 3.2 M.
+std::string counted(double n);
+/// A table: columns as wide as they need be, numbers of the last columns to the right.
+void print_table(const std::vector<std::vector<std::string>>& lines, std::size_t left_columns);
+
+}  // namespace tool
