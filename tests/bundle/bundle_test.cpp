@@ -106,6 +106,21 @@ BOOST_AUTO_TEST_CASE(the_header_is_plain_c_and_cpp) {
   BOOST_TEST(run(at, CC " -std=c99 -Wall -Wextra -Wpedantic -Werror -I. -c lenet.c -o lenet_source.o") == "");
 }
 
+BOOST_AUTO_TEST_CASE(the_header_says_how_memory_is_used) {
+  const auto at = folder("memory");
+  model<lenet, input<"N", 1, 28, 28>> net;
+  const auto made = bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at});
+  const shape x{1, 1, 28, 28};
+  const auto planned = net.core().plan_for({&x, 1});
+  const auto header = text_of(at + "/lenet.h");
+  text t;
+  t << "lenet: constant weights " << made.constant_bytes << " bytes, mutable weights 3200 bytes, activations " << made.activation_bytes << " bytes\n * (of results "
+    << planned->cost().arena << " bytes, of which " << planned->cost().live_peak << " live at once";
+  BOOST_TEST(holds(header, t.view()));
+  BOOST_TEST(holds(header, "input    input               float32[1x1x28x28]      784 elements        3136 bytes        at 0\n"));
+  BOOST_TEST(holds(header, "output   output              float32[1x10]           10 elements         40 bytes          at 3136\n"));
+}
+
 BOOST_AUTO_TEST_CASE(wrong_arguments_get_codes) {
   const auto at = folder("misuse");
   model<lenet, input<"N", 1, 28, 28>> net;
@@ -253,16 +268,46 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(with([](auto& o) { o.tools.linker = "false"; }), "`false` failed"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.kernels = "/no/kernels"; }), "file_error: bundle `lenet`: the kernels"));
   BOOST_TEST(holds(with([](auto& o) { o.directory = "/proc/here"; }), "/proc/here"));
+  BOOST_TEST(holds(with([](auto& o) { o.target = "aarch64-linux-gnu"; }), "there are no kernels for the target `aarch64-linux-gnu`, only for x86_64"));
+  BOOST_TEST(holds(with([](auto& o) { o.cpu = "no-such-processor"; }), "failed: "));
   BOOST_TEST(holds(with([](auto& o) { o.name = "int"; }), "failed"));       // whatever the compiler says of it
   BOOST_TEST(std::filesystem::is_empty(at));                                // nothing is left behind
+}
 
+BOOST_AUTO_TEST_CASE(states_stay_in_the_mutable_weights) {
+  // y = sum + table[index], which is the next sum; nothing is assigned where the index is wrong.
+  const auto at = folder("states");
   program p;
   parameter_store states;
-  states.add("count", tensor<float, extents<1>>(), state_role::statistic);
-  auto count = p.state("count", {dtype::float32, {1}});
-  p.output("y", count + p.input("x", {dtype::float32, {1}}));
-  p.assign(count, count + count);
-  BOOST_TEST(holds(error_of([&] { bundle::write(p, states, {.name = "counter", .inputs = {{1}}, .directory = at}); }), "the program assigns the state `count`, and weights of a bundle are constant"));
+  states.add("sum", tensor<float, extents<1>>{10}, state_role::statistic);
+  states.add("table", tensor<float, extents<3, 1>>{{1}, {2}, {4}}, state_role::parameter);
+  auto sum = p.state("sum", {dtype::float32, {1}}), table = p.state("table", {dtype::float32, {3, 1}});
+  auto y = sum + reshape(embedding(table, p.input("index", {dtype::int64, {1}})), {1});
+  p.output("y", y);
+  p.assign(sum, y);
+  bundle::write(p, states, {.name = "counter", .inputs = {{1}}, .directory = at});
+  std::ofstream(at + "/counter_main.c") << R"(#include "counter.h"
+#include <stdalign.h>
+#include <stdio.h>
+static alignas(64) uint8_t w[COUNTER_CONSTANT_MEM_SIZE], m[COUNTER_MUTABLE_MEM_SIZE], a[COUNTER_ACTIVATIONS_MEM_SIZE];
+static void step(int64_t index) {
+  *counter_index(m) = index;
+  printf("%d", counter(w, m, a));
+  printf(" %g %g\n", *counter_y(m), *counter_sum(m));
+}
+int main(void) {
+  FILE *f = fopen("counter.weights", "rb");
+  if (!f || fread(w, 1, sizeof w, f) != sizeof w || counter_self_test(w, m, a)) return 20;
+  if (counter_reset(0, m) != LAMINA_BUNDLE_NULL || counter_reset(w, m)) return 21;
+  step(0), step(2), step(3), step(1);
+  if (counter_reset(w, m)) return 22;
+  step(1);
+  return 0;
+}
+)";
+  const auto said = run(at, c99 + "counter_main.c -o main.o && " + linked + "main.o counter.o -lm -o main && ./main");
+  BOOST_TEST(said.substr(0, 18) == "0 11 11\n0 15 15\n7 ");
+  BOOST_TEST(holds(said, " 15\n0 17 17\n0 12 12\n"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -32,11 +32,12 @@ constexpr std::string_view table_types = R"(#ifndef LAMINA_BUNDLE_CONFIG
 #define LAMINA_BUNDLE_CONSTANT 0
 #define LAMINA_BUNDLE_INPUT 1
 #define LAMINA_BUNDLE_OUTPUT 2
+#define LAMINA_BUNDLE_STATE 3
 typedef struct {
   const char *name;
   uint64_t offset;      /* bytes from the beginning of its region: constants in the weights, the others in the mutable ones */
   uint64_t size;        /* elements */
-  char kind;            /* LAMINA_BUNDLE_CONSTANT, _INPUT or _OUTPUT */
+  char kind;            /* LAMINA_BUNDLE_CONSTANT, _INPUT, _OUTPUT or _STATE */
   const char *element;  /* float32, ..., bool; packed constants are uint8 */
 } lamina_bundle_symbol;
 typedef struct {
@@ -46,11 +47,6 @@ typedef struct {
 #endif
 )";
 
-/// A comment of C: nothing in it ends it.
-std::string comment(std::string s) {
-  for (std::size_t at; (at = s.find("*/")) != s.npos;) s.replace(at, 2, "* ");
-  return s;
-}
 std::string padded(std::string s, std::size_t width) {
   s.resize(std::max(s.size(), width), ' ');
   return s;
@@ -62,80 +58,182 @@ std::string spell(const T& v) {
   return t.string();
 }
 
+constexpr std::string_view begin = R"(/* @bundle@.h: a network, compiled ahead of time by lamina for @set@. C99 and C++.
+ *
+ * All three regions are memory of the caller, aligned to @alignment@ bytes: the contents of @bundle@.weights; inputs, outputs
+ * and states; and memory to work in, which need not be cleared. Calls with activations and mutable weights of their own
+ * may run at the same time.
+)";
+
+constexpr std::string_view entry_summary = R"( *
+ * @entry@: constant weights @constants@ bytes, mutable weights @variables@ bytes, activations @activations@ bytes
+ * (of results @arena@ bytes, of which @live@ live at once: efficiency @efficiency@)
+)";
+
+constexpr std::string_view guard = R"( */
+#ifndef LAMINA_BUNDLE_OF_@bundle@
+#define LAMINA_BUNDLE_OF_@bundle@
+#include <stddef.h>
+#include <stdint.h>
+
+)";
+
+constexpr std::string_view check = R"(
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether these `size` bytes are the weights of this bundle and whole: LAMINA_BUNDLE_OK, or what is wrong with them.
+ * The entries look at the head of the weights alone. */
+int @bundle@_check_weights(const uint8_t *constant_weights, size_t size);
+
+)";
+
+constexpr std::string_view entry = R"(/* Runs the net once: reads the inputs in the mutable weights and writes the outputs there. */
+int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
+/* Checks the weights as @bundle@_check_weights does, runs the net on inputs that stand in them, and compares each bit of
+ * the outputs. Overwrites the mutable weights and the activations. */
+int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
+)";
+constexpr std::string_view reset = R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
+int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
+)";
+constexpr std::string_view instruments = R"(/* To be defined by the program: called before and after each operation; they are numbered from 0. */
+void @entry@_before(int operation, const char *what);
+void @entry@_after(int operation, const char *what);
+)";
+constexpr std::string_view tensors = R"(/* To be defined by the program: called with the result of each operation, its type as float32[1x10], and its bytes.
+ * Where those are more than the type has, channels lie in blocks. */
+void @entry@_tensor(int operation, const char *what, const char *type, const void *data, uint64_t bytes);
+)";
+constexpr std::string_view sizes = R"(#define @ENTRY@_CONSTANT_MEM_SIZE @constants@
+#define @ENTRY@_MUTABLE_MEM_SIZE @variables@
+#define @ENTRY@_ACTIVATIONS_MEM_SIZE @activations@
+#define @ENTRY@_MEM_ALIGN @alignment@
+)";
+constexpr std::string_view place = R"(#define @ENTRY@_@TENSOR@_OFFSET @offset@
+#define @ENTRY@_@TENSOR@_ELEMENTS @elements@
+#define @ENTRY@_@TENSOR@_BYTES @bytes@
+)";
+constexpr std::string_view accessor = R"(static inline @type@ *@entry@_@tensor@(uint8_t *mutable_weights) {
+  return (@type@ *)(void *)(mutable_weights + @offset@);
+}
+)";
+
+constexpr std::string_view end = R"(#ifdef __cplusplus
+}
+#endif
+#endif
+)";
+
+constexpr std::string_view module_begin = R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, and the places in memory as functions and constants.
+module;
+#include "@bundle@.h"
+export module @bundle@;
+
+export using ::@bundle@_check_weights;
+)";
+constexpr std::string_view module_entry = R"(
+export using ::@entry@;
+export using ::@entry@_self_test;
+)";
+constexpr std::string_view module_config = R"(export using ::lamina_bundle_config;
+export using ::lamina_bundle_symbol;
+export using ::@entry@_config;
+)";
+constexpr std::string_view module_memory = R"(export namespace @entry@_memory {
+inline constexpr decltype(sizeof 0) alignment = @alignment@, constant_bytes = @constants@, mutable_bytes = @variables@;
+inline constexpr decltype(sizeof 0) activation_bytes = @activations@;
+)";
+constexpr std::string_view module_place = R"(inline constexpr decltype(sizeof 0) @tensor@_elements = @elements@;
+inline @type@* @tensor@(unsigned char* mutable_weights) { return reinterpret_cast<@type@*>(mutable_weights + @offset@); }
+)";
+
+/// Fills the patterns with what is known of one bundle and one of its entries.
+class pattern_filler {
+ public:
+  pattern_filler(text& to, const image& bundle, const entry_image& e) : to_(to), bundle_(bundle), e_(e) {}
+  void put(std::string_view pattern) const {
+    to_ << filled(pattern, {{"bundle", bundle_.name},
+                            {"set", spell(lamina::name_of(bundle_.set))},
+                            {"entry", e_.name},
+                            {"ENTRY", upper(e_.name)},
+                            {"alignment", spell(alignment)},
+                            {"constants", spell(bundle_.weights.size())},
+                            {"variables", spell(e_.variable_bytes)},
+                            {"activations", spell(e_.activation_bytes)},
+                            {"arena", spell(e_.arena_bytes)},
+                            {"live", spell(e_.live_bytes)},
+                            {"efficiency", spell(efficiency())}});
+  }
+  void put(std::string_view pattern, const symbol& s) const {
+    put(filled(pattern, {{"tensor", s.identifier},
+                         {"TENSOR", upper(s.identifier)},
+                         {"type", std::string(c_type(s.type.element))},
+                         {"offset", spell(s.offset)},
+                         {"elements", spell(s.type.dims.size())},
+                         {"bytes", spell(s.type.bytes())}}));
+  }
+
+ private:
+  double efficiency() const {
+    return e_.arena_bytes ? static_cast<double>(e_.live_bytes) / static_cast<double>(e_.arena_bytes) : 1;
+  }
+  text& to_;
+  const image& bundle_;
+  const entry_image& e_;
+};
+
 void describe(text& t, const image& bundle, const entry_image& e) {
-  const double efficiency = e.arena_bytes ? static_cast<double>(e.live_bytes) / static_cast<double>(e.arena_bytes) : 1;
-  t << " *\n * " << e.name << ": constant weights " << bundle.weights.size() << " bytes, mutable weights " << e.variable_bytes << " bytes, activations "
-    << e.activation_bytes << " bytes\n * (of results " << e.arena_bytes << " bytes, of which " << e.live_bytes << " live at once: efficiency " << efficiency << ")\n";
+  pattern_filler(t, bundle, e).put(entry_summary);
   for (const auto& s : e.tensors)
-    t << " *   " << padded(s.output ? "output" : "input", 9) << padded(comment(s.name), 20) << padded(spell(s.type), 24) << padded(std::to_string(s.type.dims.size()) + " elements", 20)
-      << padded(std::to_string(s.type.bytes()) + " bytes", 18) << "at " << s.offset << "\n";
+    t << " *   " << padded(spell(name_of(s.is)), 9) << padded(comment(s.name), 20) << padded(spell(s.type), 24)
+      << padded(spell(s.type.dims.size()) + " elements", 20) << padded(spell(s.type.bytes()) + " bytes", 18) << "at " << s.offset
+      << "\n";
 }
 
 void declare(text& t, const image& bundle, const entry_image& e, const options& o) {
-  const std::string capitals = upper(e.name);
-  t << "/* Runs the net once: reads the inputs in the mutable weights and writes the outputs there. */\n"
-    << "int " << e.name << "(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);\n"
-    << "/* Checks the weights as " << bundle.name << "_check_weights does, runs the net on inputs that stand in them, and compares each bit of\n"
-    << " * the outputs. Overwrites the mutable weights and the activations. */\n"
-    << "int " << e.name << "_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);\n";
-  if (o.instrument)
-    t << "/* To be defined by the program: called before and after each operation, which have numbers from 0. */\n"
-      << "void " << e.name << "_before(int operation, const char *what);\nvoid " << e.name << "_after(int operation, const char *what);\n";
-  if (o.dump_tensors)
-    t << "/* To be defined by the program: called with the result of each operation, its type as float32[1x10], and its bytes. Where\n"
-      << " * those are more than the type has, channels lie in blocks. */\n"
-      << "void " << e.name << "_tensor(int operation, const char *what, const char *type, const void *data, uint64_t bytes);\n";
+  const pattern_filler fill(t, bundle, e);
+  fill.put(entry);
+  if (e.states()) fill.put(reset);
+  if (o.instrument) fill.put(instruments);
+  if (o.dump_tensors) fill.put(tensors);
   if (o.api == api::dynamic) {
-    t << "extern const lamina_bundle_config " << e.name << "_config;\n\n";
+    fill.put("extern const lamina_bundle_config @entry@_config;\n\n");
     return;
   }
-  t << "#define " << capitals << "_CONSTANT_MEM_SIZE " << bundle.weights.size() << "\n#define " << capitals << "_MUTABLE_MEM_SIZE " << e.variable_bytes << "\n#define " << capitals
-    << "_ACTIVATIONS_MEM_SIZE " << e.activation_bytes << "\n#define " << capitals << "_MEM_ALIGN " << alignment << "\n";
-  for (const auto& s : e.tensors) {
-    const std::string macro = capitals + "_" + upper(s.identifier);
-    t << "#define " << macro << "_OFFSET " << s.offset << "\n#define " << macro << "_ELEMENTS " << s.type.dims.size() << "\n#define " << macro << "_BYTES " << s.type.bytes() << "\n";
-  }
-  for (const auto& s : e.tensors)
-    t << "static inline " << c_type(s.type.element) << " *" << e.name << "_" << s.identifier << "(uint8_t *mutable_weights) { return (" << c_type(s.type.element)
-      << " *)(void *)(mutable_weights + " << capitals << "_" << upper(s.identifier) << "_OFFSET); }\n";
+  fill.put(sizes);
+  for (const auto& s : e.tensors) fill.put(place, s);
+  for (const auto& s : e.tensors) fill.put(accessor, s);
   t << "\n";
 }
 
 }  // namespace
 
 std::string header_of(const image& bundle, const options& o) {
-  const std::string guard = "LAMINA_BUNDLE_OF_" + bundle.name;
   text t;
-  t << "/* " << bundle.name << ".h: a network, compiled ahead of time by lamina for " << name_of(bundle.set) << ". C99 and C++.\n"
-    << " *\n * All three regions are memory of the caller, aligned to " << alignment << " bytes: the contents of " << bundle.name << ".weights,\n"
-    << " * inputs and outputs, and memory to work in, which need not be cleared. Calls with activations and mutable weights\n"
-    << " * of their own may run at the same time.\n";
+  const pattern_filler fill(t, bundle, bundle.entries[0]);
+  fill.put(begin);
   for (const auto& e : bundle.entries) describe(t, bundle, e);
-  t << " */\n#ifndef " << guard << "\n#define " << guard << "\n#include <stddef.h>\n#include <stdint.h>\n\n" << codes;
+  fill.put(guard);
+  t << codes;
   if (o.api == api::dynamic) t << table_types;
-  t << "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-    << "/* Whether these `size` bytes are the weights of this bundle and whole: LAMINA_BUNDLE_OK, or what is wrong with them.\n"
-    << " * The entries look at the head of the weights alone. */\n"
-    << "int " << bundle.name << "_check_weights(const uint8_t *constant_weights, size_t size);\n\n";
+  fill.put(check);
   for (const auto& e : bundle.entries) declare(t, bundle, e, o);
-  t << "#ifdef __cplusplus\n}\n#endif\n#endif\n";
+  t << end;
   return t.string();
 }
 
 std::string interface_of(const image& bundle, const options& o) {
   text t;
-  t << "// The bundle `" << bundle.name << "` as a module: the functions of " << bundle.name << ".h, and the places in memory as functions and constants.\n"
-    << "module;\n#include \"" << bundle.name << ".h\"\nexport module " << bundle.name << ";\n\nexport using ::" << bundle.name << "_check_weights;\n";
+  pattern_filler(t, bundle, bundle.entries[0]).put(module_begin);
   for (const auto& e : bundle.entries) {
-    t << "\nexport using ::" << e.name << ";\nexport using ::" << e.name << "_self_test;\n";
-    if (o.api == api::dynamic) t << "export using ::lamina_bundle_config;\nexport using ::lamina_bundle_symbol;\nexport using ::" << e.name << "_config;\n";
-    t << "export namespace " << e.name << "_memory {\ninline constexpr decltype(sizeof 0) alignment = " << alignment << ", constant_bytes = " << bundle.weights.size()
-      << ", mutable_bytes = " << e.variable_bytes << ", activation_bytes = " << e.activation_bytes << ";\n";
-    for (const auto& s : e.tensors) {
-      t << "inline constexpr decltype(sizeof 0) " << s.identifier << "_elements = " << s.type.dims.size() << ";\n"
-        << "inline " << c_type(s.type.element) << "* " << s.identifier << "(unsigned char* mutable_weights) { return reinterpret_cast<" << c_type(s.type.element)
-        << "*>(mutable_weights + " << s.offset << "); }\n";
-    }
+    const pattern_filler fill(t, bundle, e);
+    fill.put(module_entry);
+    if (e.states()) fill.put("export using ::@entry@_reset;\n");
+    if (o.api == api::dynamic) fill.put(module_config);
+    fill.put(module_memory);
+    for (const auto& s : e.tensors) fill.put(module_place, s);
     t << "}\n";
   }
   return t.string();

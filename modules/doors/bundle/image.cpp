@@ -39,7 +39,7 @@ struct symbol {
   tensor_type type;
   region in = region::none;
   std::size_t offset = 0;
-  bool output = false;
+  enum class role : std::uint8_t { input, output, state, constant } is = role::constant;
 };
 /// What a run of calls computes, and where the last of them puts it.
 struct operation {
@@ -52,16 +52,17 @@ struct operation {
 
 struct entry_image {
   std::string name;
-  std::vector<symbol> tensors;         // inputs, then outputs
+  std::vector<symbol> tensors;         // inputs, then outputs, then states that a run assigns
   std::vector<symbol> constants;
   std::vector<call> calls;             // by number; a run begins at `first` and ends before `end`
   std::vector<loop> loops;
   std::vector<operation> operations;
-  std::size_t first = 0, end = 0;
+  std::size_t first = 0, commit = 0, end = 0;          // from `commit` on states are assigned, and nothing can fail
   std::size_t variable_bytes = 0, activation_bytes = 0, scratch = 0;     // scratch: its offset in the activations
   std::size_t arena_bytes = 0, live_bytes = 0;
   std::vector<std::pair<std::size_t, std::string>> checks;               // counters in the activations, and what they count
-  std::vector<std::size_t> test_inputs, test_outputs;                    // in the weights, as the tensors follow each other
+  std::vector<std::size_t> given;      // where the weights hold the tensors' values: of the self-test, and states' first ones
+  bool states() const { return !tensors.empty() && tensors.back().is == symbol::role::state; }
 };
 
 /// The head of the weights file, in 64 bytes: magic, version, size of the file, checksum of what follows the head.
@@ -96,10 +97,30 @@ std::uint64_t checksum_of(view<const std::byte> bytes) {
 /// Plans the parts and lays out their memory. Errors: as those of `write`.
 image image_of(view<const part> parts, const options& o);
 
+constexpr std::string_view name_of(symbol::role r) {
+  constexpr std::string_view names[] = {"input", "output", "state", "constant"};
+  return names[static_cast<int>(r)];
+}
+
 /// In capitals, as macros are named.
 std::string upper(std::string s) {
   for (char& c : s)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return s;
+}
+
+/// A pattern in which each @word@ stands for something else.
+std::string filled(std::string_view pattern, std::initializer_list<std::pair<std::string_view, std::string>> words) {
+  std::string s(pattern);
+  for (const auto& [word, meaning] : words) {
+    const std::string mark = "@" + std::string(word) + "@";
+    for (std::size_t at = 0; (at = s.find(mark, at)) != s.npos; at += meaning.size()) s.replace(at, mark.size(), meaning);
+  }
+  return s;
+}
+/// What stands in a comment of C must not end it.
+std::string comment(std::string s) {
+  for (std::size_t at; (at = s.find("*/")) != s.npos;) s.replace(at, 2, "* ");
   return s;
 }
 
@@ -110,7 +131,7 @@ std::string source_of(const image& bundle, const options& o);
 
 /// Compiles the source, joins it with the kernels that it names and puts NAME.o into the directory; `globals` are the symbols
 /// that stay visible. Errors: state_error, file_error.
-void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source, const std::vector<std::string>& globals,
-                 const options& o);
+void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source,
+                 const std::vector<std::string>& globals, const options& o);
 
 }  // namespace lamina::bundle

@@ -99,7 +99,6 @@ class layout_of {
         plan_(make_plan(from.of, from.inputs, set, o.passes.value_or(pass_options{}))) {}
 
   void run(bool first) {
-    refuse();
     to_.name = from_.name;
     executor run(plan_, {&states_, nullptr}, nullptr, memory_);
     to_.arena_bytes = plan_->arena_bytes();
@@ -120,20 +119,11 @@ class layout_of {
  private:
   struct located { std::int32_t buffer = -1; std::int64_t offset = 0; };
 
-  void refuse() const {
-    text t;
-    if (!plan_->assigned_states().empty()) {
-      t << "the program assigns the state `" << plan_->state_names()[static_cast<std::size_t>(plan_->assigned_states()[0])]
-        << "`, and weights of a bundle are constant; bundle a program of inference";
-      fail(error_kind::state, bundle_, t);
-    }
-  }
-
-  // Inputs and outputs one after the other in the variables, constants where their bytes stand in the weights.
+  // Inputs, outputs and assigned states one after the other in the variables.
   void place_buffers() {
     const auto& inputs = from_.of.inputs();
-    auto place = [&](std::string name, const tensor_type& type, bool output) {
-      symbol s{std::move(name), {}, type, region::variables, to_.variable_bytes, output};
+    auto place = [&](std::string name, const tensor_type& type, symbol::role role) {
+      symbol s{std::move(name), {}, type, region::variables, to_.variable_bytes, role};
       s.identifier = identifier_of(s.name);
       for (int n = 2; taken(s.identifier); ++n) s.identifier = identifier_of(s.name) + "_" + std::to_string(n);
       to_.variable_bytes += aligned(type.bytes());
@@ -141,11 +131,15 @@ class layout_of {
     };
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::string& name = from_.of.at(inputs[i]).name;
-      place(name.empty() ? "input" : name, plan_->input_types()[i], false);
+      place(name.empty() ? "input" : name, plan_->input_types()[i], symbol::role::input);
     }
     for (std::size_t i = 0; i < plan_->output_types().size(); ++i) {
       const std::string& name = plan_->output_names()[i];
-      place(name.empty() ? "output" : name, plan_->output_types()[i], true);
+      place(name.empty() ? "output" : name, plan_->output_types()[i], symbol::role::output);
+    }
+    for (auto s : plan_->assigned_states()) {
+      state_at_[s] = to_.tensors.size();
+      place(plan_->state_names()[static_cast<std::size_t>(s)], plan_->state_types()[static_cast<std::size_t>(s)], symbol::role::state);
     }
     to_.variable_bytes = std::max(alignment, to_.variable_bytes);
     places_.resize(plan_->buffers().size());
@@ -153,7 +147,7 @@ class layout_of {
   // Names of the header stand there in capitals too.
   bool taken(const std::string& identifier) const {
     const std::string capitals = upper(identifier);
-    for (std::string_view own : {"SELF_TEST", "CHECK_WEIGHTS", "CONFIG"})
+    for (std::string_view own : {"SELF_TEST", "CHECK_WEIGHTS", "CONFIG", "RESET"})
       if (capitals == own) return true;
     return std::any_of(to_.tensors.begin(), to_.tensors.end(), [&](const symbol& s) { return upper(s.identifier) == capitals; });
   }
@@ -165,7 +159,8 @@ class layout_of {
   }
   void find_range() {
     if (auto once = plan_->once_stages()) to_.first = plan_->stages()[once - 1].first + plan_->stages()[once - 1].count;
-    to_.end = plan_->cost().steps;
+    to_.end = to_.commit = plan_->cost().steps;
+    if (auto c = plan_->commit_stage(); c < plan_->stages().size()) to_.commit = plan_->stages()[c].first;
     to_.calls.resize(plan_->steps().size());
   }
   template <class F>
@@ -191,7 +186,7 @@ class layout_of {
     const auto at = static_cast<std::size_t>(b.index);
     auto constant = [&](std::string name, const tensor_type& type, const void* data, std::size_t bytes) {
       known = {region::constants, weights_.add(data, bytes)};
-      to_.constants.push_back({std::move(name), {}, type, region::constants, known.offset, false});
+      to_.constants.push_back({std::move(name), {}, type, region::constants, known.offset, symbol::role::constant});
     };
     auto raw = [](std::size_t bytes) { return tensor_type{dtype::uint8, shape{static_cast<std::int64_t>(bytes)}}; };
     switch (b.kind) {
@@ -202,6 +197,10 @@ class layout_of {
       case buffer_kind::input: known = {region::variables, to_.tensors[at].offset}; break;
       case buffer_kind::output: known = {region::variables, to_.tensors[plan_->input_types().size() + at].offset}; break;
       case buffer_kind::state: {
+        if (auto assigned = state_at_.find(b.index); assigned != state_at_.end()) {
+          known = {region::variables, to_.tensors[assigned->second].offset};
+          break;
+        }
         const parameter& p = *states_.find(plan_->state_names()[at]);
         constant(p.name(), p.value().type(), p.value().data(), p.value().bytes());
         break;
@@ -329,11 +328,17 @@ class layout_of {
         fail(error_kind::value, bundle_, t);
       }
       run.bind_input(i, in.back().data());
-      to_.test_inputs.push_back(weights_.add(in.back().data(), in.back().bytes()));
+      to_.given.push_back(weights_.add(in.back().data(), in.back().bytes()));
+    }
+    std::vector<std::size_t> first_values;
+    for (auto s : plan_->assigned_states()) {
+      const auto& value = states_.find(plan_->state_names()[static_cast<std::size_t>(s)])->value();
+      first_values.push_back(weights_.add(value.data(), value.bytes()));
     }
     for (std::size_t i = 0; i < plan_->output_types().size(); ++i) run.bind_output(i, out.emplace_back(plan_->output_types()[i]).mutable_data());
     run.run();
-    for (const auto& t : out) to_.test_outputs.push_back(weights_.add(t.data(), t.bytes()));
+    for (const auto& t : out) to_.given.push_back(weights_.add(t.data(), t.bytes()));
+    to_.given.insert(to_.given.end(), first_values.begin(), first_values.end());
   }
 
   entry_image& to_;
@@ -348,6 +353,7 @@ class layout_of {
   std::map<std::uint32_t, located> at_;
   std::set<std::uint32_t> code_;
   std::set<std::int32_t> once_;
+  std::map<std::int32_t, std::size_t> state_at_;      // assigned states among the tensors
   std::vector<place> places_;
 };
 
@@ -358,6 +364,10 @@ image image_of(view<const part> parts, const options& o) {
   if (!is_identifier(o.name)) {
     t << "the name has to be a C identifier of at most 100 letters, digits and underscores that begins with a letter";
     fail(error_kind::value, o.name, t);
+  }
+  if (!o.target.empty() && !o.target.starts_with("x86_64") && !o.target.starts_with("amd64")) {
+    t << "there are no kernels for the target `" << printable(o.target) << "`, only for x86_64";
+    fail(error_kind::unsupported, o.name, t);
   }
   if (parts.empty()) {
     t << "it has no entry; give at least one program";

@@ -167,6 +167,8 @@ void make_object(const std::string& directory, const image& bundle, const std::s
   for (auto flag : {"-x", "c", "-std=c99", "-O2", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-ffunction-sections",
                     "-fdata-sections", "-w", "-c"})
     compile << flag;
+  if (!o.target.empty()) compile << "--target=" + o.target;
+  if (!o.cpu.empty()) compile << "-march=" + o.cpu;
   (compile << code << "-o" << calls).run();
   // Groups are dissolved: two bundles may hold the same kernel, each its own.
   command join(bundle.name, linker);

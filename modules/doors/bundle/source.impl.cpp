@@ -1,5 +1,5 @@
-// NAME.c: the plan as C, in which every offset and size is a constant. Arguments are words on the stack: numbers, addresses
-// in the caller's regions, and names of kernels.
+// NAME.c: the plan as C, in which every offset and size is a constant. Arguments are words on the stack: numbers,
+// addresses in the caller's regions, and names of kernels.
 module lamina.bundle:source.impl;
 import :image;
 import :write;
@@ -9,6 +9,84 @@ import lamina.std;
 namespace lamina::bundle {
 
 namespace {
+
+constexpr std::string_view head = R"(/* @bundle@.c: a network as calls of kernels, made by lamina for @set@. C99.
+ * It is linked with the kernels of liblamina_kernels_@set@.a that it names. */
+#include "@bundle@.h"
+#include <string.h>
+
+#define CONSTANT(offset) ((uint64_t)(uintptr_t)(constant_weights + (offset)))
+#define VARIABLE(offset) ((uint64_t)(uintptr_t)(mutable_weights + (offset)))
+#define ACTIVATION(offset) ((uint64_t)(uintptr_t)(activations + (offset)))
+#define CODE(symbol) ((uint64_t)(uintptr_t)(symbol))
+
+)";
+
+constexpr std::string_view checks = R"(
+static uint64_t lamina_word_at(const uint8_t *p) {
+  uint64_t w;
+  memcpy(&w, p, 8);
+  return w;
+}
+static int lamina_differ(const uint8_t *a, const uint8_t *b, size_t n) {
+  uint8_t d = 0;
+  size_t i;
+  for (i = 0; i < n; ++i) d |= (uint8_t)(a[i] ^ b[i]);
+  return d != 0;
+}
+
+static int lamina_head_of(const uint8_t *weights) {
+  if (lamina_word_at(weights) != @magic@) return LAMINA_BUNDLE_NO_WEIGHTS;
+  if ((uint32_t)lamina_word_at(weights + 8) != @version@) return LAMINA_BUNDLE_WEIGHTS_VERSION;
+  if (lamina_word_at(weights + 16) != @size@) return LAMINA_BUNDLE_WEIGHTS_SIZE;
+  if (lamina_word_at(weights + 24) != @checksum@) return LAMINA_BUNDLE_WEIGHTS_CHECKSUM;
+  return LAMINA_BUNDLE_OK;
+}
+static int @bundle@_regions(const uint8_t *weights, const uint8_t *variables, const uint8_t *activations) {
+  if (!weights || !variables || !activations) return LAMINA_BUNDLE_NULL;
+  if (((uintptr_t)weights | (uintptr_t)variables | (uintptr_t)activations) % @alignment@) return LAMINA_BUNDLE_MISALIGNED;
+  return lamina_head_of(weights);
+}
+
+int @bundle@_check_weights(const uint8_t *constant_weights, size_t size) {
+  uint64_t sum = 0xcbf29ce484222325u;
+  size_t at;
+  int wrong;
+  if (!constant_weights) return LAMINA_BUNDLE_NULL;
+  if ((uintptr_t)constant_weights % @alignment@) return LAMINA_BUNDLE_MISALIGNED;
+  if (size < @head@) return LAMINA_BUNDLE_NO_WEIGHTS;
+  wrong = lamina_head_of(constant_weights);
+  if (wrong) return wrong;
+  if (size != @size@) return LAMINA_BUNDLE_WEIGHTS_SIZE;
+  for (at = @head@; at < size; at += 8) sum = (sum ^ lamina_word_at(constant_weights + at)) * 0x100000001b3u;
+  return sum == @checksum@ ? LAMINA_BUNDLE_OK : LAMINA_BUNDLE_WEIGHTS_CHECKSUM;
+}
+
+)";
+
+constexpr std::string_view entry_begin = R"(int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
+  const int wrong = @bundle@_regions(constant_weights, mutable_weights, activations);
+  uint8_t *const scratch = activations + @scratch@;
+  (void)scratch;
+  if (wrong) return wrong;
+)";
+
+constexpr std::string_view reset_begin = R"(int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights) {
+  const int wrong = @bundle@_regions(constant_weights, mutable_weights, mutable_weights);
+  if (wrong) return wrong;
+)";
+
+constexpr std::string_view test_begin = R"(int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
+  int status = @bundle@_regions(constant_weights, mutable_weights, activations);
+  if (!status) status = @bundle@_check_weights(constant_weights, @size@);
+  if (status) return status;
+)";
+
+constexpr std::string_view test_run = R"(  status = @entry@(constant_weights, mutable_weights, activations);
+  if (status) return status;
+)";
+
+constexpr std::string_view function_end = "  return LAMINA_BUNDLE_OK;\n}\n\n";
 
 std::string hexadecimal(std::uint64_t v) {
   char digits[24];
@@ -35,47 +113,53 @@ std::string quoted(std::string_view s) {
   }
   return q + "\"";
 }
-/// A line that can stand in a comment.
-std::string line(std::string_view s) {
-  std::string c(s);
-  for (std::size_t at; (at = c.find("*/")) != c.npos;) c.replace(at, 2, "* ");
-  return c;
-}
 
 /// Writes one entry.
 class entry_source {
  public:
-  entry_source(text& to, const image& bundle, const entry_image& e, const options& o) : to_(to), bundle_(bundle), e_(e), options_(o) {}
+  entry_source(text& to, const image& bundle, const entry_image& e, const options& o)
+      : to_(to), bundle_(bundle), e_(e), options_(o) {}
 
   void run() {
-    to_ << "int " << e_.name << parameters << " {\n  const int wrong = " << bundle_.name << "_regions(constant_weights, mutable_weights, activations);\n"
-        << "  uint8_t *const scratch = activations + " << e_.scratch << ";\n  if (wrong) return wrong;\n";
-    for (const auto& [at, what] : e_.checks) to_ << "  memset(activations + " << at << ", 0, 8);  /* counts: " << line(what) << " */\n";
-    for (std::size_t i = 0; i < e_.operations.size(); ++i) compute(i);
-    for (const auto& check : e_.checks) to_ << "  if (lamina_word_at(activations + " << check.first << ")) return LAMINA_BUNDLE_VALUE;\n";
-    to_ << "  (void)scratch;\n  return LAMINA_BUNDLE_OK;\n}\n\n";
+    put(entry_begin);
+    for (const auto& [at, what] : e_.checks)
+      to_ << "  memset(activations + " << at << ", 0, 8);  /* counts: " << comment(what) << " */\n";
+    std::size_t i = 0;
+    for (; i < e_.operations.size() && e_.operations[i].first < e_.commit; ++i) compute(i);
+    for (const auto& check : e_.checks)
+      to_ << "  if (lamina_word_at(activations + " << check.first << ")) return LAMINA_BUNDLE_VALUE;\n";
+    for (; i < e_.operations.size(); ++i) compute(i);
+    put(function_end);
+    if (e_.states()) reset();
     self_test();
   }
 
  private:
-  static constexpr std::string_view parameters = "(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations)";
+  void put(std::string_view pattern) {
+    to_ << filled(pattern, {{"entry", e_.name},
+                            {"bundle", bundle_.name},
+                            {"scratch", std::to_string(e_.scratch)},
+                            {"size", std::to_string(bundle_.weights.size())}});
+  }
 
   void compute(std::size_t number) {
     const auto& o = e_.operations[number];
-    auto tell = [&](std::string_view event) { to_ << "  " << e_.name << "_" << event << "(" << number << ", " << quoted(o.what) << ");\n"; };
-    to_ << "  /* " << line(o.what) << " */\n";
-    if (options_.instrument) tell("before");
+    auto tell = [&](std::string_view event) -> text& {
+      return to_ << "  " << e_.name << "_" << event << "(" << number << ", " << quoted(o.what);
+    };
+    to_ << "  /* " << comment(o.what) << " */\n";
+    if (options_.instrument) tell("before") << ");\n";
     for (std::size_t c = o.first; c < o.first + o.count; ++c) {
       if (e_.calls[c].loop >= 0) turns(e_.calls[c].loop);
       else single(c);
     }
-    if (options_.instrument) tell("after");
+    if (options_.instrument) tell("after") << ");\n";
     if (!options_.dump_tensors || o.in == region::none) return;
     constexpr std::string_view regions[] = {"", "constant_weights", "mutable_weights", "activations"};
     text type;
     type << o.result;
-    to_ << "  " << e_.name << "_tensor(" << number << ", " << quoted(o.what) << ", " << quoted(type.view()) << ", " << regions[static_cast<int>(o.in)] << " + " << o.offset << ", "
-        << o.bytes << ");\n";
+    tell("tensor") << ", " << quoted(type.view()) << ", " << regions[static_cast<int>(o.in)] << " + " << o.offset << ", "
+                   << o.bytes << ");\n";
   }
 
   void words(std::size_t c) {
@@ -84,7 +168,9 @@ class entry_source {
     for (std::size_t w = 0; w < all.size(); ++w) to_ << (w == 0 ? "" : w % 12 ? ", " : ",\n        ") << all[w];
     to_ << "};\n";
   }
-  void invoke(std::size_t c, std::string_view indent) { to_ << indent << e_.calls[c].kernel << "(a" << c << ", scratch);\n"; }
+  void invoke(std::size_t c, std::string_view indent) {
+    to_ << indent << e_.calls[c].kernel << "(a" << c << ", scratch);\n";
+  }
   void single(std::size_t c) {
     to_ << "  {\n    const ";
     words(c);
@@ -112,7 +198,9 @@ class entry_source {
   }
   void body(std::int32_t number, std::string indent, int depth) {
     const auto& l = e_.loops[static_cast<std::size_t>(number)];
-    to_ << indent << "int64_t t" << depth << ";\n" << indent << "for (t" << depth << " = 0; t" << depth << " < " << l.turns << "; ++t" << depth << ") {\n";
+    const std::string t = "t" + std::to_string(depth);
+    to_ << indent << "int64_t " << t << ";\n"
+        << indent << "for (" << t << " = 0; " << t << " < " << l.turns << "; ++" << t << ") {\n";
     for (std::size_t c = l.first; c < l.first + l.count; ++c) {
       if (e_.calls[c].loop >= 0) {
         to_ << indent << "  {\n";
@@ -129,18 +217,32 @@ class entry_source {
     to_ << indent << "a" << m.call << "[" << m.at << "] " << (by < 0 ? "-" : "+") << "= " << (by < 0 ? -by : by) << ";\n";
   }
 
+  void reset() {
+    put(reset_begin);
+    copy_given(symbol::role::state);
+    put(function_end);
+  }
+  // What the weights hold for tensors of a role goes there.
+  void copy_given(symbol::role role) {
+    each(role, [&](const symbol& s, std::size_t given) {
+      to_ << "  memcpy(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes() << ");\n";
+    });
+  }
   void self_test() {
-    const auto inputs = e_.test_inputs.size();
-    to_ << "int " << e_.name << "_self_test" << parameters << " {\n  int status = " << bundle_.name << "_regions(constant_weights, mutable_weights, activations);\n"
-        << "  if (!status) status = " << bundle_.name << "_check_weights(constant_weights, " << bundle_.weights.size() << ");\n  if (status) return status;\n";
-    for (std::size_t i = 0; i < inputs; ++i)
-      if (auto n = e_.tensors[i].type.bytes()) to_ << "  memcpy(mutable_weights + " << e_.tensors[i].offset << ", constant_weights + " << e_.test_inputs[i] << ", " << n << ");\n";
-    to_ << "  status = " << e_.name << "(constant_weights, mutable_weights, activations);\n  if (status) return status;\n";
-    for (std::size_t i = 0; i < e_.test_outputs.size(); ++i) {
-      const auto& s = e_.tensors[inputs + i];
-      to_ << "  if (lamina_differ(mutable_weights + " << s.offset << ", constant_weights + " << e_.test_outputs[i] << ", " << s.type.bytes() << ")) return LAMINA_BUNDLE_SELF_TEST;\n";
-    }
-    to_ << "  return LAMINA_BUNDLE_OK;\n}\n\n";
+    put(test_begin);
+    copy_given(symbol::role::state);
+    copy_given(symbol::role::input);
+    put(test_run);
+    each(symbol::role::output, [&](const symbol& s, std::size_t given) {
+      to_ << "  if (lamina_differ(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes()
+          << ")) return LAMINA_BUNDLE_SELF_TEST;\n";
+    });
+    put(function_end);
+  }
+  template <class F>
+  void each(symbol::role role, F f) const {
+    for (std::size_t i = 0; i < e_.tensors.size(); ++i)
+      if (e_.tensors[i].is == role && e_.tensors[i].type.bytes()) f(e_.tensors[i], e_.given[i]);
   }
 
   text& to_;
@@ -148,28 +250,6 @@ class entry_source {
   const entry_image& e_;
   const options& options_;
 };
-
-void helpers(text& t, const image& bundle) {
-  std::uint64_t magic;
-  std::memcpy(&magic, weights_magic.data(), sizeof magic);
-  t << "static uint64_t lamina_word_at(const uint8_t *p) {\n  uint64_t w;\n  memcpy(&w, p, 8);\n  return w;\n}\n"
-    << "static int lamina_differ(const uint8_t *a, const uint8_t *b, size_t n) {\n  uint8_t d = 0;\n  size_t i;\n  for (i = 0; i < n; ++i) d |= (uint8_t)(a[i] ^ b[i]);\n  return d != 0;\n}\n\n"
-    << "static int lamina_head_of(const uint8_t *weights) {\n  if (lamina_word_at(weights) != " << hexadecimal(magic) << ") return LAMINA_BUNDLE_NO_WEIGHTS;\n"
-    << "  if ((uint32_t)lamina_word_at(weights + 8) != " << weights_version << ") return LAMINA_BUNDLE_WEIGHTS_VERSION;\n"
-    << "  if (lamina_word_at(weights + 16) != " << bundle.weights.size() << ") return LAMINA_BUNDLE_WEIGHTS_SIZE;\n"
-    << "  if (lamina_word_at(weights + 24) != " << hexadecimal(bundle.checksum) << ") return LAMINA_BUNDLE_WEIGHTS_CHECKSUM;\n  return LAMINA_BUNDLE_OK;\n}\n"
-    << "static int " << bundle.name << "_regions(const uint8_t *weights, const uint8_t *variables, const uint8_t *activations) {\n"
-    << "  if (!weights || !variables || !activations) return LAMINA_BUNDLE_NULL;\n"
-    << "  if (((uintptr_t)weights | (uintptr_t)variables | (uintptr_t)activations) % " << alignment << ") return LAMINA_BUNDLE_MISALIGNED;\n"
-    << "  return lamina_head_of(weights);\n}\n\n"
-    << "int " << bundle.name << "_check_weights(const uint8_t *constant_weights, size_t size) {\n"
-    << "  uint64_t sum = 0xcbf29ce484222325u;\n  size_t at;\n  int wrong;\n  if (!constant_weights) return LAMINA_BUNDLE_NULL;\n"
-    << "  if ((uintptr_t)constant_weights % " << alignment << ") return LAMINA_BUNDLE_MISALIGNED;\n"
-    << "  if (size < " << sizeof(weights_head) << ") return LAMINA_BUNDLE_NO_WEIGHTS;\n  wrong = lamina_head_of(constant_weights);\n  if (wrong) return wrong;\n"
-    << "  if (size != " << bundle.weights.size() << ") return LAMINA_BUNDLE_WEIGHTS_SIZE;\n"
-    << "  for (at = " << sizeof(weights_head) << "; at < size; at += 8) sum = (sum ^ lamina_word_at(constant_weights + at)) * 0x100000001b3u;\n"
-    << "  return sum == " << hexadecimal(bundle.checksum) << " ? LAMINA_BUNDLE_OK : LAMINA_BUNDLE_WEIGHTS_CHECKSUM;\n}\n\n";
-}
 
 void declare_kernels(text& t, const image& bundle) {
   std::set<std::string_view> kernels, addresses;
@@ -186,29 +266,30 @@ void declare_kernels(text& t, const image& bundle) {
 
 void config(text& t, const image& bundle, const entry_image& e) {
   t << "static const lamina_bundle_symbol " << e.name << "_symbols[] = {\n";
-  auto row = [&](const symbol& s, std::string_view kind) {
-    t << "    {" << quoted(s.name) << ", " << s.offset << ", " << s.type.dims.size() << ", LAMINA_BUNDLE_" << kind << ", " << quoted(name_of(s.type.element)) << "},\n";
-  };
-  for (const auto& s : e.tensors) row(s, s.output ? "OUTPUT" : "INPUT");
-  for (const auto& s : e.constants) row(s, "CONSTANT");
-  t << "};\nconst lamina_bundle_config " << e.name << "_config = {" << bundle.weights.size() << ", " << e.variable_bytes << ", " << e.activation_bytes << ", " << alignment << ", "
-    << e.tensors.size() + e.constants.size() << ", " << e.name << "_symbols};\n\n";
+  for (const auto* all : {&e.tensors, &e.constants})
+    for (const auto& s : *all)
+      t << "    {" << quoted(s.name) << ", " << s.offset << ", " << s.type.dims.size() << ", LAMINA_BUNDLE_"
+        << upper(std::string(name_of(s.is))) << ", " << quoted(lamina::name_of(s.type.element)) << "},\n";
+  t << "};\nconst lamina_bundle_config " << e.name << "_config = {" << bundle.weights.size() << ", " << e.variable_bytes << ", "
+    << e.activation_bytes << ", " << alignment << ", " << e.tensors.size() + e.constants.size() << ", " << e.name
+    << "_symbols};\n\n";
 }
 
 }  // namespace
 
 std::string source_of(const image& bundle, const options& o) {
+  std::uint64_t magic;
+  std::memcpy(&magic, weights_magic.data(), sizeof magic);
   text t;
-  t << "/* " << bundle.name << ".c: a network as calls of kernels, made by lamina for " << name_of(bundle.set) << ". C99.\n"
-    << " * It is linked with the kernels of liblamina_kernels_" << name_of(bundle.set) << ".a that it names. */\n"
-    << "#include \"" << bundle.name << ".h\"\n#include <string.h>\n\n"
-    << "#define CONSTANT(offset) ((uint64_t)(uintptr_t)(constant_weights + (offset)))\n"
-    << "#define VARIABLE(offset) ((uint64_t)(uintptr_t)(mutable_weights + (offset)))\n"
-    << "#define ACTIVATION(offset) ((uint64_t)(uintptr_t)(activations + (offset)))\n"
-    << "#define CODE(symbol) ((uint64_t)(uintptr_t)(symbol))\n\n";
+  t << filled(head, {{"bundle", bundle.name}, {"set", std::string(lamina::name_of(bundle.set))}});
   declare_kernels(t, bundle);
-  t << "\n";
-  helpers(t, bundle);
+  t << filled(checks, {{"bundle", bundle.name},
+                       {"magic", hexadecimal(magic)},
+                       {"version", std::to_string(weights_version)},
+                       {"head", std::to_string(sizeof(weights_head))},
+                       {"size", std::to_string(bundle.weights.size())},
+                       {"checksum", hexadecimal(bundle.checksum)},
+                       {"alignment", std::to_string(alignment)}});
   if (o.api == api::dynamic)
     for (const auto& e : bundle.entries) config(t, bundle, e);
   for (const auto& e : bundle.entries) entry_source(t, bundle, e, o).run();

@@ -27,6 +27,7 @@ std::vector<std::string> globals_of(const image& bundle, const options& o) {
   for (const auto& e : bundle.entries) {
     names.insert(names.end(), {e.name, e.name + "_self_test"});
     if (o.api == api::dynamic) names.push_back(e.name + "_config");
+    if (e.states()) names.push_back(e.name + "_reset");
   }
   names.push_back(bundle.name + "_check_weights");
   return names;
