@@ -14,5 +14,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lamina-config.cmake.in
   ${PROJECT_BINARY_DIR}/lamina-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lamina-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lamina-config.cmake ${PROJECT_BINARY_DIR}/lamina-config-version.cmake
-  DESTINATION ${package_dir})
+  ${CMAKE_CURRENT_LIST_DIR}/lamina_bundle.cmake DESTINATION ${package_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

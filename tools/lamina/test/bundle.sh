@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# bundle.sh PROGRAM DIRECTORY NETS: what `lamina bundle` writes and refuses.
+set -uo pipefail
+program=$1 work=$2 nets=$3
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work" || exit 1
+"$nets" . || exit 1
+
+failures=0
+fail() { printf 'FAILED: %s\n' "$*"; failures=$((failures + 1)); }
+# ends STATUS PATTERN ARGUMENT...: what it prints matches.
+ends() {
+  local expected=$1 pattern=$2 status
+  shift 2
+  "$program" bundle "$@" >said 2>&1
+  status=$?
+  [[ $status -eq $expected ]] || { fail "status $status, not $expected: $*"; cat said; }
+  grep -qE -- "$pattern" said || { fail "no \`$pattern\`: $*"; cat said; }
+}
+# holds FOLDER FILE...: these files and no others.
+holds() {
+  local folder=$1 found
+  shift
+  found=$(cd "$folder" && ls -A | tr '\n' ' ')
+  [[ $found == "$* " ]] || fail "$folder holds $found, not $*"
+}
+
+ends 0 '^constant weights [0-9]+ bytes, mutable weights [0-9]+ bytes, activations [0-9]+ bytes$' net --name small --input 2x1x6x6 --out one
+holds one small.h small.o small.weights
+grep -q '^#define SMALL_INPUT_ELEMENTS 72$' one/small.h || fail "the extents are not those that were given"
+ends 0 '^two/small.c$' net.json --name small --out two --entry of_three=3x1x6x6 --api dynamic --isa sse2 --target x86_64-linux-gnu --cpu x86-64 --source --text --module --dump-graph
+holds two of_three.graph.dot of_three.graph.json small.c small.cppm small.graph.dot small.graph.json small.h small.o small.weights small.weights.txt
+grep -q 'lamina_bundle_config of_three_config;' two/small.h || fail "no table of the second entry"
+grep -q '_sse2' two/small.c && ! grep -q '_avx' two/small.c || fail "the kernels are not those of SSE2"
+ends 0 sum.weights sum --name sum --input left=3x2 --input right=3x2 --out three --entry one=1x2,1x2 --instrument --dump-tensors
+grep -q '^#define ONE_RIGHT_ELEMENTS 2$' three/sum.h || fail "two inputs of the second entry"
+grep -q 'void one_tensor(' three/sum.h || fail "no word of the tensors"
+
+ends 2 'needs a C identifier|has to be a C identifier' net --name 2small
+ends 2 '--name' net
+ends 2 'no shape' net --name small --input 2by6
+ends 2 'is to be NAME=SHAPE' net --name small --entry 3x1x6x6
+ends 2 'more shapes than the net has inputs' net --name small --entry more=3x1x6x6,2
+ends 2 'absent' absent --name small
+ends 3 'net: .*aarch64-linux-gnu.*only for x86_64' net --name small --target aarch64-linux-gnu
+ends 3 'ONNX' net.onnx --name small
+LAMINA_KERNELS=/no/kernels ends 2 'liblamina_kernels_.*/no/kernels' net --name small
+
+[[ $failures -eq 0 ]] || exit 1
+echo "good"
