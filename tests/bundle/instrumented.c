@@ -27,10 +27,14 @@ void lenet_tensor(int operation, const char *what, const char *type, const void 
 }
 
 int main(int count, char **words) {
-  uint8_t *w = aligned_alloc(64, LENET_CONSTANT_MEM_SIZE), *m = aligned_alloc(64, LENET_MUTABLE_MEM_SIZE), *a = aligned_alloc(64, LENET_ACTIVATIONS_MEM_SIZE);
+  uint8_t *w = aligned_alloc(64, LENET_CONSTANT_MEM_SIZE), *m = aligned_alloc(64, LENET_MUTABLE_MEM_SIZE);
+  uint8_t *a = aligned_alloc(64, LENET_ACTIVATIONS_MEM_SIZE);
   FILE *file = count == 2 ? fopen(words[1], "rb") : 0;
   if (!w || !m || !a || !file || fread(w, 1, LENET_CONSTANT_MEM_SIZE, file) != LENET_CONSTANT_MEM_SIZE) return 23;
   if (lenet_self_test(w, m, a)) return 24;
   printf("%d %d %s\n", befores, afters, last_type);
-  return last_data == (const void *)lenet_output(m) ? 0 : 25;
+  fclose(file);
+  if (last_data != (const void *)lenet_output(m)) return 25;
+  free(w), free(m), free(a);
+  return 0;
 }

@@ -12,5 +12,8 @@ int main(int count, char** words) {
   float* scores = lenet_memory::output(m);
   static_assert(lenet_memory::output_elements == 10);
   std::printf("%d\n", scores[0] == scores[0]);
-  return lenet(w, m, a);
+  const int status = lenet(w, m, a);
+  std::fclose(file);
+  std::free(w), std::free(m), std::free(a);
+  return status;
 }
