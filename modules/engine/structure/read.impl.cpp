@@ -105,7 +105,7 @@ class program_reader {
     list_for(t, printable(name), names);
     unsupported("the element type `", printable(name), "` is not known", t);
   }
-  shape dims(const json_value& v, std::string_view what) const {
+  shape dims(const json_value& v, std::string_view what) {
     need(v, json_kind::array, what);
     if (v.size() > static_cast<std::size_t>(max_rank)) fail(what, " has ", v.size(), " dimensions, and ", max_rank, " are the most");
     shape s;
@@ -120,23 +120,26 @@ class program_reader {
     });
     return s;
   }
-  dim dim_name(std::string_view name) const {
+  dim dim_name(std::string_view name) {
     const bool good = !name.empty() && name.size() <= 10 && std::all_of(name.begin(), name.end(), [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     });
     if (!good) fail("a dimension is named `", printable(name), "`, and 1 to 10 letters, digits or underscores are expected");
+    names_.insert(dim::named(name).code);
     return dim::named(name);
   }
   // That a tensor of this type can be held: unknown extents count as 1.
   void check_size(const tensor_type& t) const {
     std::int64_t elements = 1;
     for (int i = 0; i < t.dims.rank; ++i) {
+      // Names are negative numbers: one that nobody wrote is a negative extent that a rule has come to.
+      if (t.dims[i].is_name() && !names_.contains(t.dims[i].code)) fail("dimension ", i, " of ", t.dims.rank, " of a result is negative");
       if (!t.dims[i].is_number() || t.dims[i].code == 0) continue;
       if (t.dims[i].code > largest_extent / elements) fail(t, " has more elements than 2^40");
       elements *= t.dims[i].code;
     }
   }
-  tensor_type type(const json_value& v, std::string_view what) const {
+  tensor_type type(const json_value& v, std::string_view what) {
     need(v, json_kind::object, what);
     known(v, {"dtype", "shape"}, what);
     const tensor_type t{element(v["dtype"]), dims(v["shape"], "`shape`")};
@@ -155,7 +158,7 @@ class program_reader {
 
   // ---- constants
 
-  any_tensor constant(const json_value& n) const {
+  any_tensor constant(const json_value& n) {
     const tensor_type t = type(n["type"], "`type`");
     if (!t.dims.is_static()) fail("a constant is ", t, ", whose extents are to be numbers");
     const json_value data = n["data"];
@@ -211,7 +214,7 @@ class program_reader {
       unsupported("version ", version, " of the operation; this library has version ", op->version);
     return *op;
   }
-  void attribute(const json_value& v, std::string_view name, attribute_value& a) const {
+  void attribute(const json_value& v, std::string_view name, attribute_value& a) {
     const text what = text("attribute `") << name << "`";
     switch (a.is) {
       case attribute_value::form::integer: a.integer = need(v, json_kind::integer, what).integer(); break;
@@ -231,7 +234,7 @@ class program_reader {
         break;
     }
   }
-  std::shared_ptr<const void> attributes(const operation& op, const json_value& given) const {
+  std::shared_ptr<const void> attributes(const operation& op, const json_value& given) {
     std::vector<std::string_view> names;
     op.visit(nullptr, [&](std::string_view name, attribute_value&) { names.push_back(name); });
     given.each_member([&](std::string_view name, const json_value&) {
@@ -362,6 +365,7 @@ class program_reader {
   std::vector<double> weights_;
   std::shared_ptr<program> made_;
   std::vector<value_id> values_;           // of nodes by their numbers
+  std::set<std::int64_t> names_;           // of dimensions, as their codes
   double unfolded_ = 0;
   std::int64_t node_ = -1;
   std::string operation_;
