@@ -231,6 +231,18 @@ int main(void) {
   BOOST_TEST(run(at, c99 + "range.c -o main.o && " + linked + "main.o letters.o -lm -o main && ./main") == "7 7 0\n");
 }
 
+BOOST_AUTO_TEST_CASE(damaged_weights_do_no_harm) {
+  const char* wanted = std::getenv("LAMINA_FUZZ_EXECUTIONS");
+  const std::string executions = wanted ? wanted : "20000";
+  const auto at = folder("fuzz_" + executions);
+  model<decoder, port_input<"input", std::int64_t, "N", "T">> net;
+  bundle::write(net, {.name = "letters", .inputs = {{1, 4}}, .directory = at});
+  BOOST_TEST(run(at, c99 + "-O2 -DENTRY=letters -DBUNDLE=letters -DCAPITALS=LETTERS '-DHEADER=\"letters.h\"' " SOURCES "/fuzz.c -o main.o && " + linked + "main.o letters.o -lm -o main") == "");
+  const auto said = run(at, "./main letters.weights " + executions + " 1");
+  BOOST_TEST(said.starts_with(executions + " executions: "), said);
+  BOOST_TEST(said.ends_with("refused a value\n"), said);
+}
+
 BOOST_AUTO_TEST_CASE(an_instrumented_bundle_tells_of_each_operation) {
   const auto at = folder("instrumented");
   model<lenet, input<"N", 1, 28, 28>> net;

@@ -58,7 +58,10 @@ int @bundle@_check_weights(const uint8_t *constant_weights, size_t size) {
   wrong = lamina_head_of(constant_weights);
   if (wrong) return wrong;
   if (size != @size@) return LAMINA_BUNDLE_WEIGHTS_SIZE;
-  for (at = @head@; at < size; at += 8) sum = (sum ^ lamina_word_at(constant_weights + at)) * 0x100000001b3u;
+  for (at = @head@; at < size; at += 8) {
+    sum = (sum ^ lamina_word_at(constant_weights + at)) * 0x9e3779b97f4a7c15u;
+    sum ^= sum >> 32;
+  }
   return sum == @checksum@ ? LAMINA_BUNDLE_OK : LAMINA_BUNDLE_WEIGHTS_CHECKSUM;
 }
 
