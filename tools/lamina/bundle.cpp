@@ -28,12 +28,14 @@ struct arguments {
 // NAME=SHAPE, with a comma between the shapes of several inputs.
 bundle::entry entry_of(const std::string& model, const program& p, const std::string& option) {
   const auto equals = option.find('=');
-  if (equals == option.npos) throw value_error(words(model, ": `", printable(option), "` is to be NAME=SHAPE, as in lenet_of_8=8x1x28x28"));
+  if (equals == option.npos)
+    throw value_error(words(model, ": `", printable(option), "` is to be NAME=SHAPE, as in lenet_of_8=8x1x28x28"));
   std::vector<std::string> shapes;
   std::size_t input = 0;
   for (std::size_t at = equals + 1; at <= option.size(); ++input) {
     const auto end = std::min(option.find(',', at), option.size());
-    if (input == p.inputs().size()) throw value_error(words(model, ": `", printable(option), "` has more shapes than the net has inputs"));
+    if (input == p.inputs().size())
+      throw value_error(words(model, ": `", printable(option), "` has more shapes than the net has inputs"));
     shapes.push_back(p.at(p.inputs()[input]).name + "=" + option.substr(at, end - at));
     at = end + 1;
   }
@@ -51,29 +53,37 @@ void write(arguments& a) {
     for (const auto& e : a.entries) a.o.entries.push_back(entry_of(a.model, *net.program, e));
     const auto made = bundle::write(*net.program, net.states, a.o);
     for (const auto& f : made.files) std::printf("%s\n", f.c_str());
-    std::printf("constant weights %zu bytes, mutable weights %zu bytes, activations %zu bytes\n", made.constant_bytes, made.mutable_bytes, made.activation_bytes);
+    std::printf("constant weights %zu bytes, mutable weights %zu bytes, activations %zu bytes\n", made.constant_bytes,
+                made.mutable_bytes, made.activation_bytes);
   });
 }
 
 }  // namespace
 
 void add_bundle(CLI::App& app) {
-  auto* command = app.add_subcommand("bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights");
+  auto* command = app.add_subcommand(
+      "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights");
   auto a = std::make_shared<arguments>();
   add_model(*command, a->model);
   command->add_option("--name", a->o.name, "of the bundle, its entry and its files: a C identifier")->required();
-  command->add_option("--input", a->inputs, "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; 1 for what is left open");
+  command->add_option("--input", a->inputs,
+                      "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; 1 for what is left open");
   command->add_option("--out", a->o.directory, "the folder, which is made if it is not there")->capture_default_str();
-  command->add_option("--entry", a->entries, "one more entry, NAME=8x1x28x28, with a comma between the shapes of several inputs");
-  command->add_option("--api", a->api, "static: the header has each offset; dynamic: a table in the object file does")->check(CLI::IsMember({"static", "dynamic"}))->capture_default_str();
-  command->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
+  command->add_option("--entry", a->entries,
+                      "one more entry, NAME=8x1x28x28, with a comma between the shapes of several inputs");
+  command->add_option("--api", a->api, "static: the header has each offset; dynamic: a table in the object file does")
+      ->check(CLI::IsMember({"static", "dynamic"}))
+      ->capture_default_str();
+  command->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")
+      ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
   command->add_option("--target", a->o.target, "the processor and system to compile for, as in x86_64-linux-gnu");
   command->add_option("--cpu", a->o.cpu, "what the C compiler takes as -march for the calls of kernels");
   command->add_flag("--source", a->o.source, "write NAME.c too");
   command->add_flag("--text", a->o.text, "write NAME.weights.txt too: the weights as numbers for an array");
   command->add_flag("--module", a->o.module_interface, "write NAME.cppm too: the header as a module of C++");
   command->add_flag("--dump-graph", a->o.graph, "write NAME.graph.dot and NAME.graph.json too");
-  command->add_flag("--instrument", a->o.instrument, "entries call NAME_before and NAME_after of the program around each operation");
+  command->add_flag("--instrument", a->o.instrument,
+                    "entries call NAME_before and NAME_after of the program around each operation");
   command->add_flag("--dump-tensors", a->o.dump_tensors, "entries call NAME_tensor of the program with each result");
   command->callback([a] { write(*a); });
 }

@@ -1,5 +1,5 @@
-// What a bundle holds before it is written as C: the weights, and for each entry its tensors and its calls of kernels with
-// their arguments word by word.
+// What a bundle holds before it is written as C: the weights, and for each entry its tensors and its calls of kernels
+// with their arguments word by word.
 module lamina.bundle:image;
 import :write;
 import lamina;
@@ -60,8 +60,8 @@ struct entry_image {
   std::size_t first = 0, commit = 0, end = 0;          // from `commit` on states are assigned, and nothing can fail
   std::size_t variable_bytes = 0, activation_bytes = 0, scratch = 0;     // scratch: its offset in the activations
   std::size_t arena_bytes = 0, live_bytes = 0;
-  std::vector<std::pair<std::size_t, std::string>> checks;               // counters in the activations, and what they count
-  std::vector<std::size_t> given;      // where the weights hold the tensors' values: of the self-test, and states' first ones
+  std::vector<std::pair<std::size_t, std::string>> checks;    // counters in the activations, and what they count
+  std::vector<std::size_t> given;      // where the weights hold values of the tensors: the self-test's, states' first ones
   bool states() const { return !tensors.empty() && tensors.back().is == symbol::role::state; }
 };
 
@@ -83,8 +83,8 @@ struct image {
   std::uint64_t checksum = 0;
 };
 
-/// The checksum of the weights: any change of one word changes it. High bits come down after each product, so that changes
-/// of several high bits do not cancel each other.
+/// The checksum of the weights: any change of one word changes it. High bits come down after each product, so that
+/// changes of several high bits do not cancel each other.
 std::uint64_t checksum_of(view<const std::byte> bytes) {
   std::uint64_t sum = 0xcbf29ce484222325u;
   for (std::size_t at = 0; at < bytes.size(); at += 8) {
@@ -131,8 +131,8 @@ std::string header_of(const image& bundle, const options& o);
 std::string interface_of(const image& bundle, const options& o);
 std::string source_of(const image& bundle, const options& o);
 
-/// Compiles the source, joins it with the kernels that it names and puts NAME.o into the directory; `globals` are the symbols
-/// that stay visible. Errors: state_error, file_error.
+/// Compiles the source, joins it with the kernels that it names and puts NAME.o into the directory; `globals` are the
+/// symbols that stay visible. Errors: state_error, file_error.
 void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source,
                  const std::vector<std::string>& globals, const options& o);
 

@@ -63,7 +63,7 @@ class constants {
     std::memcpy(head.magic, weights_magic.data(), sizeof head.magic);
     head.version = weights_version;
     head.size = bytes_.size();
-    head.checksum = checksum = checksum_of(view<const std::byte>(bytes_).subview(sizeof head, bytes_.size() - sizeof head));
+    head.checksum = checksum = checksum_of({bytes_.data() + sizeof head, bytes_.size() - sizeof head});
     std::memcpy(bytes_.data(), &head, sizeof head);
     return std::move(bytes_);
   }
@@ -94,8 +94,15 @@ any_tensor made_up(const tensor_type& type) {
 /// Lays out one entry.
 class layout_of {
  public:
-  layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const part& from, const options& o, lamina::isa set)
-      : to_(to), weights_(weights), kernels_(kernels), bundle_(o.name), from_(from), samples_(o.samples), states_(from.states),
+  layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const part& from, const options& o,
+            lamina::isa set)
+      : to_(to),
+        weights_(weights),
+        kernels_(kernels),
+        bundle_(o.name),
+        from_(from),
+        samples_(o.samples),
+        states_(from.states),
         plan_(make_plan(from.of, from.inputs, set, o.passes.value_or(pass_options{}))) {}
 
   void run(bool first) {
@@ -138,8 +145,9 @@ class layout_of {
       place(name.empty() ? "output" : name, plan_->output_types()[i], symbol::role::output);
     }
     for (auto s : plan_->assigned_states()) {
+      const auto i = static_cast<std::size_t>(s);
       state_at_[s] = to_.tensors.size();
-      place(plan_->state_names()[static_cast<std::size_t>(s)], plan_->state_types()[static_cast<std::size_t>(s)], symbol::role::state);
+      place(plan_->state_names()[i], plan_->state_types()[i], symbol::role::state);
     }
     to_.variable_bytes = std::max(alignment, to_.variable_bytes);
     places_.resize(plan_->buffers().size());
@@ -149,7 +157,8 @@ class layout_of {
     const std::string capitals = upper(identifier);
     for (std::string_view own : {"SELF_TEST", "CHECK_WEIGHTS", "CONFIG", "RESET"})
       if (capitals == own) return true;
-    return std::any_of(to_.tensors.begin(), to_.tensors.end(), [&](const symbol& s) { return upper(s.identifier) == capitals; });
+    return std::any_of(to_.tensors.begin(), to_.tensors.end(),
+                       [&](const symbol& s) { return upper(s.identifier) == capitals; });
   }
 
   // By where the addresses stand in the arguments.
@@ -166,7 +175,8 @@ class layout_of {
   template <class F>
   void each_address(std::size_t step, F f) const {
     const auto& s = plan_->steps()[step];
-    for (auto i = at_.lower_bound(s.arguments); i != at_.end() && i->first < s.arguments + s.bytes; ++i) f(i->first - s.arguments, i->second);
+    for (auto i = at_.lower_bound(s.arguments); i != at_.end() && i->first < s.arguments + s.bytes; ++i)
+      f(i->first - s.arguments, i->second);
   }
 
   // What the plan computes once from states and then reads is a constant of the bundle, as it lies in the arena now.
@@ -224,7 +234,8 @@ class layout_of {
   void place_calls() {
     auto part_of_run = [&](std::size_t s) {
       if (s >= to_.first && s < to_.end) return true;
-      return std::any_of(plan_->loops().begin(), plan_->loops().end(), [&](const auto& l) { return s >= l.first && s < l.first + l.count; });
+      return std::any_of(plan_->loops().begin(), plan_->loops().end(),
+                         [&](const auto& l) { return s >= l.first && s < l.first + l.count; });
     };
     for (std::size_t s = 0; s < to_.calls.size(); ++s)
       if (part_of_run(s)) place_call(s);
@@ -254,7 +265,8 @@ class layout_of {
   }
   [[noreturn]] void not_a_kernel(std::size_t step) const {
     text t;
-    t << "`" << what_of(step) << "` calls a function that is no kernel of the library; operations that are bundled emit those alone";
+    t << "`" << what_of(step)
+      << "` calls a function that is no kernel of the library; operations that are bundled emit those alone";
     fail(error_kind::state, bundle_, t);
   }
 
@@ -335,7 +347,8 @@ class layout_of {
       const auto& value = states_.find(plan_->state_names()[static_cast<std::size_t>(s)])->value();
       first_values.push_back(weights_.add(value.data(), value.bytes()));
     }
-    for (std::size_t i = 0; i < plan_->output_types().size(); ++i) run.bind_output(i, out.emplace_back(plan_->output_types()[i]).mutable_data());
+    for (std::size_t i = 0; i < plan_->output_types().size(); ++i)
+      run.bind_output(i, out.emplace_back(plan_->output_types()[i]).mutable_data());
     run.run();
     for (const auto& t : out) to_.given.push_back(weights_.add(t.data(), t.bytes()));
     to_.given.insert(to_.given.end(), first_values.begin(), first_values.end());

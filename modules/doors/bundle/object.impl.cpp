@@ -89,14 +89,15 @@ bool can_run(const std::string& program) {
 }
 
 /// The program that was named, else that of the variable, else the first of the usual ones that is there.
-std::string found(std::string_view bundle, std::string_view what, std::string_view package, const std::string& named, const char* variable,
-                  std::initializer_list<std::string_view> usual) {
+std::string found(std::string_view bundle, std::string_view what, std::string_view package, const std::string& named,
+                  const char* variable, std::initializer_list<std::string_view> usual) {
   if (!named.empty()) return named;
   if (const char* set = std::getenv(variable); set && *set) return set;
   for (auto u : usual)
     if (!u.empty() && can_run(std::string(u))) return std::string(u);
   text t;
-  t << "bundle `" << bundle << "`: there is no " << what << " here; install " << package << ", or name one by the variable " << variable << " or in `tools`";
+  t << "bundle `" << bundle << "`: there is no " << what << " here; install " << package << ", or name one by the variable "
+    << variable << " or in `tools`";
   lamina::detail::raise(error_kind::state, t);
 }
 
@@ -152,20 +153,22 @@ struct workshop {
 
 }  // namespace
 
-void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source, const std::vector<std::string>& globals,
-                 const options& o) {
+void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source,
+                 const std::vector<std::string>& globals, const options& o) {
   const auto archive = archive_of(bundle, o.tools);
-  const auto compiler = found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC", {LAMINA_COMPILER, "cc", "clang", "gcc"});
+  const auto compiler =
+      found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC", {LAMINA_COMPILER, "cc", "clang", "gcc"});
   const auto linker = found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
   const auto objcopy = found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
 
   workshop in(directory);
-  const auto code = in.file(bundle.name + ".c"), calls = in.file("calls.o"), joined = in.file("joined.o"), object = in.file(bundle.name + ".o");
+  const auto code = in.file(bundle.name + ".c"), calls = in.file("calls.o"), joined = in.file("joined.o");
+  const auto object = in.file(bundle.name + ".o");
   write_text(in.file(bundle.name + ".h"), header);
   write_text(code, source);
   command compile(bundle.name, compiler);
-  for (auto flag : {"-x", "c", "-std=c99", "-O2", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-ffunction-sections",
-                    "-fdata-sections", "-w", "-c"})
+  for (auto flag : {"-x", "c", "-std=c99", "-O2", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-stack-protector", "-w", "-c",
+                    "-fno-asynchronous-unwind-tables", "-ffunction-sections", "-fdata-sections"})
     compile << flag;
   if (!o.target.empty()) compile << "--target=" + o.target;
   if (!o.cpu.empty()) compile << "-march=" + o.cpu;
