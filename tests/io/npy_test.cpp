@@ -53,9 +53,11 @@ std::string npy(std::string_view header, std::string_view elements, char major =
 BOOST_AUTO_TEST_SUITE(npy_files)
 
 BOOST_AUTO_TEST_CASE(what_numpy_wrote) {
-  const std::pair<const char*, dtype> types[] = {{"f4", dtype::float32}, {"f8", dtype::float64}, {"f2", dtype::float16}, {"i1", dtype::int8},
-                                                 {"i2", dtype::int16}, {"i4", dtype::int32}, {"i8", dtype::int64}};
-  for (const auto& [name, element] : types) equal(read_npy(from_numpy + "/c_" + name + ".npy"), expected(element, plain));
+  const std::pair<const char*, dtype> types[] = {{"f4", dtype::float32}, {"f8", dtype::float64}, {"f2", dtype::float16},
+                                                 {"i1", dtype::int8},    {"i2", dtype::int16},   {"i4", dtype::int32},
+                                                 {"i8", dtype::int64}};
+  for (const auto& [name, element] : types)
+    equal(read_npy(from_numpy + "/c_" + name + ".npy"), expected(element, plain));
   equal(read_npy(from_numpy + "/c_u1.npy"), expected(dtype::uint8, [](int n) { return plain(n) + 20; }));
   equal(read_npy(from_numpy + "/c_b1.npy"), expected(dtype::boolean, [](int n) { return n % 2 != 0; }));
   for (const std::string kind : {"fortran_", "swapped_"}) {
@@ -85,7 +87,8 @@ BOOST_AUTO_TEST_CASE(archives_that_numpy_wrote) {
 
 BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_numpy) {
   test_files::folder dir;
-  for (const std::string name : {"c_f4", "c_f8", "c_f2", "c_i1", "c_i2", "c_i4", "c_i8", "c_u1", "c_b1", "number", "vector", "empty"}) {
+  for (const std::string name :
+       {"c_f4", "c_f8", "c_f2", "c_i1", "c_i2", "c_i4", "c_i8", "c_u1", "c_b1", "number", "vector", "empty"}) {
     const auto path = from_numpy + "/" + name + ".npy";
     write_npy(dir / "a.npy", read_npy(path));
     BOOST_TEST(test_files::read_raw(dir / "a.npy") == test_files::read_raw(path), name);
@@ -114,15 +117,20 @@ BOOST_AUTO_TEST_CASE(every_type_is_written_and_read) {
   }
   write_npz(dir / "none.npz", {});
   BOOST_TEST(read_npz(dir / "none.npz").empty());
-  BOOST_CHECK_EXCEPTION(write_npz(dir / "b.npz", std::vector<named_tensor>{all[0], all[0]}), value_error, (says{{"b.npz: array `float32`: two arrays have this name"}}));
+  BOOST_CHECK_EXCEPTION(write_npz(dir / "b.npz", std::vector<named_tensor>{all[0], all[0]}), value_error,
+                        (says{{"b.npz: array `float32`: two arrays have this name"}}));
 }
 
 BOOST_AUTO_TEST_CASE(types_that_lamina_does_not_have) {
-  BOOST_CHECK_EXCEPTION(read_npy(from_numpy + "/complex.npy"), unsupported_error, (says{{"complex.npy: the element type `<c8` is not one of lamina's, which are f4 f8 f2 V2 i1"}}));
-  BOOST_CHECK_EXCEPTION(read_npy(from_numpy + "/records.npy"), unsupported_error, (says{{"the element type `a structure of several`"}}));
+  BOOST_CHECK_EXCEPTION(
+      read_npy(from_numpy + "/complex.npy"), unsupported_error,
+      (says{{"complex.npy: the element type `<c8` is not one of lamina's, which are f4 f8 f2 V2 i1"}}));
+  BOOST_CHECK_EXCEPTION(read_npy(from_numpy + "/records.npy"), unsupported_error,
+                        (says{{"the element type `a structure of several`"}}));
   test_files::folder dir;
   test_files::write_raw(dir / "a", npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "abcd", 4));
-  BOOST_CHECK_EXCEPTION(read_npy(dir / "a"), unsupported_error, (says{{"a: version 4.0 of npy; 1.0, 2.0 and 3.0 are known"}}));
+  BOOST_CHECK_EXCEPTION(read_npy(dir / "a"), unsupported_error,
+                        (says{{"a: version 4.0 of npy; 1.0, 2.0 and 3.0 are known"}}));
 }
 
 BOOST_AUTO_TEST_CASE(damaged_arrays) {
@@ -133,12 +141,14 @@ BOOST_AUTO_TEST_CASE(damaged_arrays) {
     BOOST_CHECK_EXCEPTION(read_npy(path), file_error, (says{{path, words}}));
   };
   auto with = [](std::string_view descr, std::string_view order, std::string_view dims) {
-    return "{'descr': " + std::string(descr) + ", 'fortran_order': " + std::string(order) + ", 'shape': " + std::string(dims) + ", }\n";
+    return "{'descr': " + std::string(descr) + ", 'fortran_order': " + std::string(order) +
+           ", 'shape': " + std::string(dims) + ", }\n";
   };
   refuses("", "begins with 10 bytes");
   refuses("\x93NUMPX\x01" + std::string(20, ' '), "begins with \\x93NUMPY");
   refuses(npy(std::string(70, ' '), "").substr(0, 60), "70 bytes are promised, and the file holds 50");
-  refuses(npy(with("'<f4'", "False", "(2,)"), "abcd"), "float32[2] takes 8 bytes, and the file holds 4 (is it truncated?)");
+  refuses(npy(with("'<f4'", "False", "(2,)"), "abcd"),
+          "float32[2] takes 8 bytes, and the file holds 4 (is it truncated?)");
   refuses(npy(with("'<f4'", "False", "(2,)"), "abcdefghi"), "float32[2] takes 8 bytes, and the file holds 9");
   refuses(npy(with("'<f4'", "False", "(4611686018427387904, 4)"), "abcd"), "has more elements than memory can hold");
   refuses(npy(with("'<f4'", "False", "(99999999999999999999,)"), "abcd"), "beyond 2^63 - 1");
@@ -147,7 +157,8 @@ BOOST_AUTO_TEST_CASE(damaged_arrays) {
   refuses(npy(with("'<f4'", "False", "(-1,)"), "abcd"), "a whole number before `-1,)");
   refuses(npy(with("'<f4'", "Maybe", "(1,)"), "abcd"), "True or False");
   refuses(npy("{'descr': '<f4', 'shape': (1,)}", "abcd"), "the header lacks fortran_order");
-  refuses(npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "abcd"), "the header says descr twice");
+  refuses(npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "abcd"),
+          "the header says descr twice");
   refuses(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}", "abcd"), "and this is `more`");
   refuses(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "abcd"), "goes on behind its dict");
   refuses(npy(with("'|b1'", "False", "(2,)"), "\x01\x02"), "element 1 is 2");
@@ -200,9 +211,13 @@ BOOST_AUTO_TEST_CASE(wide_archives) {
   s[entry + 30] = static_cast<char>(extra.size());
   s.insert(entry + 46 + 5, extra);
   const auto end = s.find("PK\5\6");
-  auto eight = [](std::uint64_t n) { std::string b; for (int i = 0; i < 8; ++i) b += static_cast<char>(n >> 8 * i & 255); return b; };
-  const std::string wide = "PK\6\6" + eight(44) + std::string(12, '\0') + eight(1) + eight(1) + eight(end - entry) + eight(entry) + "PK\6\7" + std::string(4, '\0') + eight(end) +
-                           std::string("\1\0\0\0", 4);
+  auto eight = [](std::uint64_t n) {
+    std::string b;
+    for (int i = 0; i < 8; ++i) b += static_cast<char>(n >> 8 * i & 255);
+    return b;
+  };
+  const std::string wide = "PK\6\6" + eight(44) + std::string(12, '\0') + eight(1) + eight(1) + eight(end - entry) +
+                           eight(entry) + "PK\6\7" + std::string(4, '\0') + eight(end) + std::string("\1\0\0\0", 4);
   s.insert(end, wide);
   const auto last = s.find("PK\5\6");
   s.replace(last + 8, 2, "\xff\xff").replace(last + 10, 2, "\xff\xff").replace(last + 16, 4, ones);

@@ -74,16 +74,21 @@ constexpr auto small = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, 
                                   sublayer<"head">(nn::linear{.in = 64, .out = 3}));
 using small_net = model<small, input<"N", 1, 6, 6>>;
 
-constexpr auto images_net = sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3, .padding = 1}, nn::group_norm{.groups = 2, .features = 4},
-                                       nn::silu{}, nn::avg_pool2d{.kernel = 2}, nn::conv_transpose2d{.in_channels = 4, .out_channels = 2, .kernel = 2, .stride = 2},
-                                       nn::global_avg_pool2d{}, nn::flatten{}, nn::softmax{});
-constexpr auto text_net = sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .num_layers = 2, .batch_first = true, .bidirectional = true},
-                                     nn::layer_norm{{8}}, nn::linear{.in = 8, .out = 2}, nn::tanh{});
+constexpr auto images_net =
+    sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3, .padding = 1},
+               nn::group_norm{.groups = 2, .features = 4}, nn::silu{}, nn::avg_pool2d{.kernel = 2},
+               nn::conv_transpose2d{.in_channels = 4, .out_channels = 2, .kernel = 2, .stride = 2},
+               nn::global_avg_pool2d{}, nn::flatten{}, nn::softmax{});
+constexpr auto text_net =
+    sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .num_layers = 2, .batch_first = true, .bidirectional = true},
+               nn::layer_norm{{8}}, nn::linear{.in = 8, .out = 2}, nn::tanh{});
 constexpr auto gru_net = sequential(nn::gru{.input_size = 3, .hidden_size = 4}, nn::rms_norm{{4}});
-constexpr auto words_net = sequential(nn::embedding{.count = 7, .features = 8}, nn::self_attention{.features = 8, .heads = 2, .causal = true},
-                                      nn::grouped_query_attention{.features = 8, .heads = 2, .key_heads = 1, .causal = true},
-                                      nn::linear{.in = 8, .out = 7}, nn::log_softmax{});
-constexpr auto frozen = sequential(sublayer<"a">(nn::linear{.in = 4, .out = 4}), nn::gelu{}, sublayer<"b">(nn::linear{.in = 4, .out = 2}));
+constexpr auto words_net =
+    sequential(nn::embedding{.count = 7, .features = 8}, nn::self_attention{.features = 8, .heads = 2, .causal = true},
+               nn::grouped_query_attention{.features = 8, .heads = 2, .key_heads = 1, .causal = true},
+               nn::linear{.in = 8, .out = 7}, nn::log_softmax{});
+constexpr auto frozen =
+    sequential(sublayer<"a">(nn::linear{.in = 4, .out = 4}), nn::gelu{}, sublayer<"b">(nn::linear{.in = 4, .out = 2}));
 
 std::string refusal(const std::string& path) {
   return error_of([&] { load_net(path); });
@@ -99,7 +104,10 @@ BOOST_AUTO_TEST_CASE(families_of_layers) {
   { model<text_net, input<"N", 6, 3>> net({.seed = 3}); comes_back(net); }
   { model<gru_net, input<6, "N", 3>> net({.seed = 4}); comes_back(net); }
   { model<words_net, port_input<"input", std::int64_t, "N", 5>> net({.seed = 5}); comes_back(net); }
-  { model<frozen, input<"N", 4>, policies<element<double>, sub<"a">(update(false))>> net({.seed = 6}); comes_back(net); }
+  {
+    model<frozen, input<"N", 4>, policies<element<double>, sub<"a">(update(false))>> net({.seed = 6});
+    comes_back(net);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_trained_net_is_saved_with_the_slots_of_its_optimiser) {
@@ -135,7 +143,8 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
   model<frozen, input<"N", 4>> other({.seed = 2});
   save_net(dir / "net", net);
   save_net(dir / "other", other);
-  const auto structure = test_files::read_raw(dir / "net.json"), weights = test_files::read_raw(dir / "net.safetensors");
+  const auto structure = test_files::read_raw(dir / "net.json"),
+             weights = test_files::read_raw(dir / "net.safetensors");
   const auto file = read_safetensors(dir / "net.safetensors");
   auto with_weights = [&](auto change) {
     std::vector<named_tensor> tensors;
@@ -156,16 +165,24 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
   const std::string bad_json = dir / "bad.json: ", bad_weights = dir / "bad.safetensors: ";
   BOOST_TEST(with_weights([](auto&, auto&) {}) == "");
   BOOST_TEST(with_weights([](auto& t, auto&) { t.pop_back(); }).find("is missing") != std::string::npos);
-  BOOST_TEST(holds(with_weights([](auto& t, auto&) { t.push_back({"more", t[0].value}); }), bad_weights + "state `more` is in the file, but "));
-  BOOST_TEST(holds(with_weights([](auto&, auto& m) { m.clear(); }), bad_weights + "metadata `lamina.program` is missing"));
+  BOOST_TEST(holds(with_weights([](auto& t, auto&) {
+                     t.push_back({"more", t[0].value});
+                   }),
+                   bad_weights + "state `more` is in the file, but "));
+  BOOST_TEST(
+      holds(with_weights([](auto&, auto& m) { m.clear(); }), bad_weights + "metadata `lamina.program` is missing"));
   BOOST_TEST(holds(with_weights([](auto& t, auto&) {
     for (auto& v : t)
       if (v.name == "head.bias") v.value = any_tensor(tensor_type{dtype::float32, {4}});
   }), bad_weights + "state `head.bias` is float32[4] and the program expects float32[3]"));
-  BOOST_TEST(holds(with_structure("lamina net", "a net"), bad_json + "`format` is `a net`, and `lamina net` is expected"));
-  BOOST_TEST(holds(with_structure("\"version\": 1", "\"version\": 9"), "error: " + bad_json + "version 9 of `lamina net`; this library reads version 1"));
-  BOOST_TEST(holds(with_structure("\"parameter\"", "\"parametr\""), bad_json + "state `conv.weight`: the role `parametr` is not known; there are `parameter`"));
-  BOOST_TEST(holds(with_structure("\"conv2d\"", "\"conv3d\""), bad_json + "node 2 (conv3d) of program 0: the operation `conv3d` is not known"));
+  BOOST_TEST(
+      holds(with_structure("lamina net", "a net"), bad_json + "`format` is `a net`, and `lamina net` is expected"));
+  BOOST_TEST(holds(with_structure("\"version\": 1", "\"version\": 9"),
+                   "error: " + bad_json + "version 9 of `lamina net`; this library reads version 1"));
+  BOOST_TEST(holds(with_structure("\"parameter\"", "\"parametr\""),
+                   bad_json + "state `conv.weight`: the role `parametr` is not known; there are `parameter`"));
+  BOOST_TEST(holds(with_structure("\"conv2d\"", "\"conv3d\""),
+                   bad_json + "node 2 (conv3d) of program 0: the operation `conv3d` is not known"));
   // Another constant, another stride: another net than that of the weights.
   BOOST_TEST(holds(with_structure("\"groups\": 1", "\"groups\": 2"), bad_json + "node "));
   test_files::write_raw(dir / "bad.json", test_files::read_raw(dir / "other.json"));
@@ -185,7 +202,8 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
 BOOST_AUTO_TEST_CASE(states_that_are_missing_are_not_saved) {
   test_files::folder dir;
   small_net net({.seed = 1});
-  BOOST_TEST(holds(error_of([&] { save_net(dir / "net", net.core().inference(), parameter_store()); }), "state `conv.weight` of the program is not among the states"));
+  BOOST_TEST(holds(error_of([&] { save_net(dir / "net", net.core().inference(), parameter_store()); }),
+                   "state `conv.weight` of the program is not among the states"));
   BOOST_TEST(dir.count() == 0);
 }
 

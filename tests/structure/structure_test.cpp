@@ -95,7 +95,9 @@ struct wide_op {
   static constexpr std::string_view name = "wide";
   static constexpr int operands = 1;
   using attributes = wide_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 };
 const operation* const own[] = {&record<wide_op>};
 
@@ -112,8 +114,10 @@ BOOST_AUTO_TEST_CASE(the_catalogue_has_every_operation_of_the_sources) {
   BOOST_TEST(listed.size() == operations().size());
   const auto defined = engine_test::defined_operations();
   BOOST_TEST(defined.size() > 120u);
-  for (const auto& name : defined) BOOST_CHECK_MESSAGE(listed.contains(name), "operation " << name << " is not in the catalogue");
-  for (const auto& name : listed) BOOST_CHECK_MESSAGE(defined.contains(name), "operation " << name << " is in no source");
+  for (const auto& name : defined)
+    BOOST_CHECK_MESSAGE(listed.contains(name), "operation " << name << " is not in the catalogue");
+  for (const auto& name : listed)
+    BOOST_CHECK_MESSAGE(defined.contains(name), "operation " << name << " is in no source");
   BOOST_TEST(!find_operation("no such operation"));
 }
 
@@ -182,7 +186,8 @@ BOOST_AUTO_TEST_CASE(elements_are_exact) {
   comes_back<float>({std::numeric_limits<float>::quiet_NaN(), 1});
   comes_back<float16>({float16(0.1F), float16(65504.F), float16(6e-8F)});
   comes_back<bfloat16>({bfloat16(0.1F), bfloat16(3e38F)});
-  comes_back<std::int64_t>({std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), (std::int64_t(1) << 53) + 1, 0, -1});
+  comes_back<std::int64_t>({std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
+                            (std::int64_t(1) << 53) + 1, 0, -1});
   comes_back<std::int32_t>({std::numeric_limits<std::int32_t>::min(), 7});
   comes_back<std::int16_t>({-32768, 32767});
   comes_back<std::int8_t>({-128, 127});
@@ -198,7 +203,14 @@ BOOST_AUTO_TEST_CASE(attributes_are_exact_and_operations_may_be_the_users) {
   const wide_attributes all[] = {
       {},
       {-128, std::numeric_limits<std::int64_t>::min(), 0.1, 0.1F, true, dtype::boolean, {"N", dyn, 3}, axes(-1, 2)},
-      {127, std::numeric_limits<std::int64_t>::max(), -std::numeric_limits<double>::infinity(), -0.0F, false, dtype::int8, {0}, axes(0)},
+      {127,
+       std::numeric_limits<std::int64_t>::max(),
+       -std::numeric_limits<double>::infinity(),
+       -0.0F,
+       false,
+       dtype::int8,
+       {0},
+       axes(0)},
       {0, (std::int64_t(1) << 53) + 1, 5e-324, 3.25F, true, dtype::float16, {1, 2, 3, 4, 5, 6, 7, 8}, axes(7, 6, 5)}};
   for (const auto& a : all) {
     program p;
@@ -207,50 +219,86 @@ BOOST_AUTO_TEST_CASE(attributes_are_exact_and_operations_may_be_the_users) {
     BOOST_TEST((*static_cast<const wide_attributes*>(q->at(q->outputs()[0].value).attributes.get()) == a));
     BOOST_TEST((q->id() == p.id()));
     BOOST_TEST(q->to_json() == p.to_json());
-    refuses(p.to_json(), "unsupported_error: net.json: node 1 (wide) of program 0: the operation `wide` is not known; there are `abs`");
-    BOOST_TEST(message_of([&] { read_program(changed(p.to_json(), "\"small\": " + std::to_string(a.small), "\"small\": 1000"), own); }) ==
-               "program: node 1 (wide) of program 0: attribute `small` does not hold a number as large");
+    refuses(
+        p.to_json(),
+        "unsupported_error: net.json: node 1 (wide) of program 0: the operation `wide` is not known; there are `abs`");
+    BOOST_TEST(message_of([&] {
+                 read_program(changed(p.to_json(), "\"small\": " + std::to_string(a.small), "\"small\": 1000"), own);
+               }) == "program: node 1 (wide) of program 0: attribute `small` does not hold a number as large");
   }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_known) {
   const auto good = small_json();
-  refuses(changed(good, "\"version\": 1", "\"version\": 2"), "unsupported_error: net.json: version 2 of `lamina program`; this library reads version 1");
-  refuses(changed(good, "lamina program", "another"), "file_error: net.json: `format` is `another`, and `lamina program` is expected");
-  refuses(changed(good, "\"tanh\"", "\"tanhh\""), "unsupported_error: net.json: node 3 (tanhh) of program 0: the operation `tanhh` is not known; there are `abs`, ");
+  refuses(changed(good, "\"version\": 1", "\"version\": 2"),
+          "unsupported_error: net.json: version 2 of `lamina program`; this library reads version 1");
+  refuses(changed(good, "lamina program", "another"),
+          "file_error: net.json: `format` is `another`, and `lamina program` is expected");
+  refuses(changed(good, "\"tanh\"", "\"tanhh\""),
+          "unsupported_error: net.json: node 3 (tanhh) of program 0: the operation `tanhh` is not known; there are "
+          "`abs`, ");
   BOOST_TEST(refusal(changed(good, "\"tanh\"", "\"tanhh\"")).ends_with("; did you mean `tanh`?"));
-  refuses(changed(good, "\"tanh\", \"version\": 1", "\"tanh\", \"version\": 3"), "unsupported_error: net.json: node 3 (tanh) of program 0: version 3 of the operation; this library has version 1");
+  refuses(changed(good, "\"tanh\", \"version\": 1", "\"tanh\", \"version\": 3"),
+          "unsupported_error: net.json: node 3 (tanh) of program 0: version 3 of the operation; this library has "
+          "version 1");
   refuses(changed(good, "\"transpose_a\"", "\"transpose_c\""),
-          "unsupported_error: net.json: node 2 (matmul) of program 0: the attribute `transpose_c` is not known; there are `transpose_a`, `transpose_b`; did you mean");
-  refuses(changed(good, "\"transpose_a\": false, ", ""), "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` is missing");
-  refuses(changed(good, "\"transpose_a\": false", "\"transpose_a\": 1"), "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` is to be true or false, and is an integer");
-  refuses(changed(good, "\"float32\"", "\"float23\""), "unsupported_error: net.json: node 0 (x) of program 0: the element type `float23` is not known; there are `float32`");
-  refuses(changed(good, "\"kind\": \"input\"", "\"kind\": \"output\""), "unsupported_error: net.json: node 0 (x) of program 0: the kind `output` is not known");
-  refuses(changed(good, "\"sites\"", "\"colour\": 1, \"sites\""), "unsupported_error: net.json: a program has a member `colour` that is not known; there are `nodes`");
+          "unsupported_error: net.json: node 2 (matmul) of program 0: the attribute `transpose_c` is not known; there "
+          "are `transpose_a`, `transpose_b`; did you mean");
+  refuses(changed(good, "\"transpose_a\": false, ", ""),
+          "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` is missing");
+  refuses(changed(good, "\"transpose_a\": false", "\"transpose_a\": 1"),
+          "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` is to be true or false, and is "
+          "an integer");
+  refuses(changed(good, "\"float32\"", "\"float23\""),
+          "unsupported_error: net.json: node 0 (x) of program 0: the element type `float23` is not known; there are "
+          "`float32`");
+  refuses(changed(good, "\"kind\": \"input\"", "\"kind\": \"output\""),
+          "unsupported_error: net.json: node 0 (x) of program 0: the kind `output` is not known");
+  refuses(changed(good, "\"sites\"", "\"colour\": 1, \"sites\""),
+          "unsupported_error: net.json: a program has a member `colour` that is not known; there are `nodes`");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_damaged) {
   const auto good = small_json();
-  for (std::size_t n = 0; n + 1 < good.size(); n += 7) refuses(good.substr(0, n), "file_error: net.json: no JSON: error at byte ");
+  for (std::size_t n = 0; n + 1 < good.size(); n += 7)
+    refuses(good.substr(0, n), "file_error: net.json: no JSON: error at byte ");
   refuses("[]", "file_error: net.json: a program is to be an object, and is an array");
   refuses(std::string(100000, '['), "file_error: net.json: nested deeper than 64 levels");
   refuses(R"({"format": "lamina program", "version": 1, "programs": []})", "file_error: net.json: there is no program");
-  refuses(changed(good, "\"version\": 1", "\"version\": 1, \"version\": 1"), "file_error: net.json: an object has two members `version`");
-  refuses(changed(good, "[\"N\", 3]", "[\"N\", -3]"), "file_error: net.json: node 0 (x) of program 0: `shape` has the extent -3");
-  refuses(changed(good, "[\"N\", 3]", "[\"N N\", 3]"), "file_error: net.json: node 0 (x) of program 0: a dimension is named `N N`");
-  refuses(changed(good, "[\"N\", 3]", "[1, 2, 3, 4, 5, 6, 7, 8, 9]"), "file_error: net.json: node 0 (x) of program 0: `shape` has 9 dimensions");
-  refuses(changed(good, "[\"N\", 3]", "[1099511627776, 1099511627776]"), "file_error: net.json: node 0 (x) of program 0: float32[1099511627776x1099511627776] has more elements than 2^40");
-  refuses(changed(good, "[\"N\", 3]", "[9223372036854775807, 3]"), "file_error: net.json: node 0 (x) of program 0: `shape` has the extent 9223372036854775807");
-  refuses(changed(good, "[\"N\", 3]", "[\"N\", 4]"), "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: the inner sizes differ: [Nx4] [3x2]");
-  refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 0], [2, 0]]"), "file_error: net.json: node 2 (matmul) of program 0: an operand is 2, and 0..1 is expected");
-  refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 1], [1, 0]]"), "file_error: net.json: node 2 (matmul) of program 0: an operand is 1, and 0..0 is expected");
-  refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 0]]"), "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: takes 2 operands, and is given 1");
-  refuses(changed(good, "\"data\": [2.0]", "\"data\": [2.0, 3.0]"), "file_error: net.json: node 4 of program 0: `data` has 2 numbers, and float32[] takes 1");
-  refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000\""), "file_error: net.json: node 4 of program 0: `data` has 4 digits, and float32[] takes 8");
-  refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000000g\""), "file_error: net.json: node 4 of program 0: `data` holds `g`, which is no hexadecimal digit");
+  refuses(changed(good, "\"version\": 1", "\"version\": 1, \"version\": 1"),
+          "file_error: net.json: an object has two members `version`");
+  refuses(changed(good, "[\"N\", 3]", "[\"N\", -3]"),
+          "file_error: net.json: node 0 (x) of program 0: `shape` has the extent -3");
+  refuses(changed(good, "[\"N\", 3]", "[\"N N\", 3]"),
+          "file_error: net.json: node 0 (x) of program 0: a dimension is named `N N`");
+  refuses(changed(good, "[\"N\", 3]", "[1, 2, 3, 4, 5, 6, 7, 8, 9]"),
+          "file_error: net.json: node 0 (x) of program 0: `shape` has 9 dimensions");
+  refuses(changed(good, "[\"N\", 3]", "[1099511627776, 1099511627776]"),
+          "file_error: net.json: node 0 (x) of program 0: float32[1099511627776x1099511627776] has more elements than "
+          "2^40");
+  refuses(changed(good, "[\"N\", 3]", "[9223372036854775807, 3]"),
+          "file_error: net.json: node 0 (x) of program 0: `shape` has the extent 9223372036854775807");
+  refuses(changed(good, "[\"N\", 3]", "[\"N\", 4]"),
+          "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: the inner sizes differ: "
+          "[Nx4] [3x2]");
+  refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 0], [2, 0]]"),
+          "file_error: net.json: node 2 (matmul) of program 0: an operand is 2, and 0..1 is expected");
+  refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 1], [1, 0]]"),
+          "file_error: net.json: node 2 (matmul) of program 0: an operand is 1, and 0..0 is expected");
+  refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 0]]"),
+          "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: takes 2 operands, and "
+          "is given 1");
+  refuses(changed(good, "\"data\": [2.0]", "\"data\": [2.0, 3.0]"),
+          "file_error: net.json: node 4 of program 0: `data` has 2 numbers, and float32[] takes 1");
+  refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000\""),
+          "file_error: net.json: node 4 of program 0: `data` has 4 digits, and float32[] takes 8");
+  refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000000g\""),
+          "file_error: net.json: node 4 of program 0: `data` holds `g`, which is no hexadecimal digit");
   refuses(changed(good, "\"state\": 1", "\"state\": 0"), "file_error: net.json: assign: the target is no state");
-  refuses(changed(good, "\"results\": [{\"dtype\": \"float32\", \"shape\": [\"N\", 2]}]", "\"results\": [{\"dtype\": \"float32\", \"shape\": [\"N\", 3]}]"),
-          "file_error: net.json: node 2 (matmul) of program 0: result 0 is said to be float32[Nx3], and is float32[Nx2]");
+  refuses(
+      changed(good, "\"results\": [{\"dtype\": \"float32\", \"shape\": [\"N\", 2]}]",
+              "\"results\": [{\"dtype\": \"float32\", \"shape\": [\"N\", 3]}]"),
+      "file_error: net.json: node 2 (matmul) of program 0: result 0 is said to be float32[Nx3], and is float32[Nx2]");
 }
 
 BOOST_AUTO_TEST_CASE(subprograms_that_do_not_fit) {
@@ -258,15 +306,21 @@ BOOST_AUTO_TEST_CASE(subprograms_that_do_not_fit) {
   value c = inner->input("carry", f({3})), s = inner->input("slice", f({3}));
   inner->output("next", c + s);
   program p;
-  p.output("y", scan(inner, std::vector<value>{p.input("start", f({3}))}, std::vector<value>{p.input("x", f({"T", 3}))}, {})[0]);
+  p.output("y", scan(inner, std::vector<value>{p.input("start", f({3}))}, std::vector<value>{p.input("x", f({"T", 3}))},
+                     {})[0]);
   const auto good = p.to_json();
   BOOST_TEST(refusal(good) == "none");
   const std::string at = "file_error: net.json: node 2 (scan) of program 1: scan: ";
-  refuses(changed(good, "\"subprograms\": [0]", "\"subprograms\": [1]"), "file_error: net.json: node 2 (scan) of program 1: a subprogram is 1, and 0..0 is expected");
-  refuses(changed(good, "\"subprograms\": [0]", "\"subprograms\": []"), at + "takes at least one operand and 1 subprogram, and is given 2 and 0");
-  refuses(changed(good, "\"carries\": 1", "\"carries\": 5"), at + "5 carries and 1 sequences cannot be had of 2 operands");
-  refuses(changed(good, "\"carries\": 1", "\"carries\": -1"), at + "-1 carries and 1 sequences cannot be had of 2 operands");
-  refuses(changed(good, "\"carries\": 1", "\"carries\": 0"), at + "operand 0 is float32[], and the subprogram takes float32[3]");
+  refuses(changed(good, "\"subprograms\": [0]", "\"subprograms\": [1]"),
+          "file_error: net.json: node 2 (scan) of program 1: a subprogram is 1, and 0..0 is expected");
+  refuses(changed(good, "\"subprograms\": [0]", "\"subprograms\": []"),
+          at + "takes at least one operand and 1 subprogram, and is given 2 and 0");
+  refuses(changed(good, "\"carries\": 1", "\"carries\": 5"),
+          at + "5 carries and 1 sequences cannot be had of 2 operands");
+  refuses(changed(good, "\"carries\": 1", "\"carries\": -1"),
+          at + "-1 carries and 1 sequences cannot be had of 2 operands");
+  refuses(changed(good, "\"carries\": 1", "\"carries\": 0"),
+          at + "operand 0 is float32[], and the subprogram takes float32[3]");
 }
 
 // Each program calls the one before it twice: a few lines that would unfold to 2^60 nodes.
@@ -277,8 +331,9 @@ BOOST_AUTO_TEST_CASE(subprograms_that_unfold_without_end) {
     words += R"(,
 {"nodes": [{"kind": "input", "name": "x", "type": {"dtype": "float32", "shape": [1]}})";
     for (int k = 0; k < 2; ++k)
-      words += R"(, {"kind": "operation", "name": "call", "version": 1, "attributes": {}, "inputs": [[)" + std::to_string(k) +
-               R"(, 0]], "results": [{"dtype": "float32", "shape": [1]}], "subprograms": [)" + std::to_string(i) + "]}";
+      words += R"(, {"kind": "operation", "name": "call", "version": 1, "attributes": {}, "inputs": [[)" +
+               std::to_string(k) + R"(, 0]], "results": [{"dtype": "float32", "shape": [1]}], "subprograms": [)" +
+               std::to_string(i) + "]}";
     words += R"(], "outputs": [{"name": "y", "value": [2, 0]}], "assignments": [], "sites": 0})";
   }
   const auto said = refusal(words + "]}");

@@ -33,7 +33,8 @@ any_tensor made_up(const tensor_type& type) {
   with_type(type.element, [&]<class T>() {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
       for (std::int64_t i = 0; i < type.dims.size(); ++i)
-        reinterpret_cast<T*>(t.mutable_data())[i] = static_cast<T>(stream.uniform<double>(static_cast<std::uint64_t>(i)));
+        reinterpret_cast<T*>(t.mutable_data())[i] =
+            static_cast<T>(stream.uniform<double>(static_cast<std::uint64_t>(i)));
   });
   return t;
 }
@@ -45,8 +46,10 @@ void bench(const options& o) {
   plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(o.threads, target_isa()), {});
   executor& run = runner.at(extents);
   std::vector<any_tensor> data;
-  for (std::size_t i = 0; i < extents.size(); ++i) run.bind_input(i, data.emplace_back(made_up({p.at(p.inputs()[i]).results[0].element, extents[i]})).data());
-  for (std::size_t i = 0; i < run.plan().output_types().size(); ++i) run.bind_output(i, data.emplace_back(run.plan().output_types()[i]).mutable_data());
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    run.bind_input(i, data.emplace_back(made_up({p.at(p.inputs()[i]).results[0].element, extents[i]})).data());
+  for (std::size_t i = 0; i < run.plan().output_types().size(); ++i)
+    run.bind_output(i, data.emplace_back(run.plan().output_types()[i]).mutable_data());
   for (int i = 0; i < 3; ++i) run.run();
   std::vector<double> times;
   for (std::int64_t i = 0; i < o.repeat; ++i) {
@@ -61,22 +64,29 @@ void bench(const options& o) {
   const auto arena = run.plan().arena_bytes();
   const std::string set(name_of(target_isa()));
   if (o.json)
-    std::printf("{\"isa\": \"%s\", \"threads\": %d, \"repeat\": %lld, \"min_ns\": %.0f, \"median_ns\": %.0f, \"bytes_arena\": %zu, \"bytes_weights\": %zu}\n", set.c_str(), o.threads,
-                static_cast<long long>(o.repeat), times[0], median, arena, weights);
+    std::printf(
+        "{\"isa\": \"%s\", \"threads\": %d, \"repeat\": %lld, \"min_ns\": %.0f, \"median_ns\": %.0f, \"bytes_arena\": "
+        "%zu, \"bytes_weights\": %zu}\n",
+        set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
   else
-    std::printf("isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      %.0f\nbytes_arena    %zu\nbytes_weights  %zu\n", set.c_str(), o.threads,
-                static_cast<long long>(o.repeat), times[0], median, arena, weights);
+    std::printf(
+        "isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      "
+        "%.0f\nbytes_arena    %zu\nbytes_weights  %zu\n",
+        set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto* command = app.add_subcommand("bench", "measure a net on made-up inputs: the least and the median time of a run, and memory");
+  auto* command = app.add_subcommand(
+      "bench", "measure a net on made-up inputs: the least and the median time of a run, and memory");
   auto o = std::make_shared<options>();
   add_model(*command, o->model);
   add_shapes(*command, o->shapes);
   command->add_option("--threads", o->threads, "threads of a run")->check(CLI::Range(1, 1024))->capture_default_str();
-  command->add_option("--repeat", o->repeat, "runs that are measured, after three that are not")->check(CLI::Range(1, 100000000))->capture_default_str();
+  command->add_option("--repeat", o->repeat, "runs that are measured, after three that are not")
+      ->check(CLI::Range(1, 100000000))
+      ->capture_default_str();
   command->add_flag("--json", o->json, "one line of JSON");
   command->callback([=] { about(o->model, [&] { bench(*o); }); });
 }

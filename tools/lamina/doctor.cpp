@@ -29,7 +29,9 @@ struct self_test {
   any_tensor numbers(const shape& dims, int seed) {
     any_tensor t(tensor_type{dtype::float32, dims});
     const philox stream(seed, 11);
-    for (std::int64_t i = 0; i < dims.size(); ++i) reinterpret_cast<float*>(t.mutable_data())[i] = static_cast<float>(stream.uniform<double>(static_cast<std::uint64_t>(i)) - 0.5);
+    for (std::int64_t i = 0; i < dims.size(); ++i)
+      reinterpret_cast<float*>(t.mutable_data())[i] =
+          static_cast<float>(stream.uniform<double>(static_cast<std::uint64_t>(i)) - 0.5);
     return t;
   }
   value input(const char* name, const shape& dims) {
@@ -39,13 +41,17 @@ struct self_test {
   self_test() {
     value x = input("x", {rows, inner}), w = input("w", {inner, columns}), b = input("b", {columns});
     p.output("dense", tanh(matmul(x, w) + b));
-    value image = input("image", {1, channels, size, size}), weight = input("weight", {channels, channels, kernel, kernel});
+    value image = input("image", {1, channels, size, size}),
+          weight = input("weight", {channels, channels, kernel, kernel});
     p.output("image", conv2d(image, weight));
   }
-  double element(std::size_t tensor, std::int64_t i) const { return static_cast<double>(in[tensor].elements<float>()[static_cast<std::size_t>(i)]); }
+  double element(std::size_t tensor, std::int64_t i) const {
+    return static_cast<double>(in[tensor].elements<float>()[static_cast<std::size_t>(i)]);
+  }
   double dense(std::int64_t i) const {
     double sum = element(2, i % columns);
-    for (std::int64_t k = 0; k < inner; ++k) sum += element(0, i / columns * inner + k) * element(1, k * columns + i % columns);
+    for (std::int64_t k = 0; k < inner; ++k)
+      sum += element(0, i / columns * inner + k) * element(1, k * columns + i % columns);
     return std::tanh(sum);
   }
   double image(std::int64_t i) const {
@@ -54,7 +60,8 @@ struct self_test {
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t y = 0; y < kernel; ++y)
         for (std::int64_t x = 0; x < kernel; ++x)
-          sum += element(3, (c * size + i / out % out + y) * size + i % out + x) * element(4, ((i / (out * out) * channels + c) * kernel + y) * kernel + x);
+          sum += element(3, (c * size + i / out % out + y) * size + i % out + x) *
+                 element(4, ((i / (out * out) * channels + c) * kernel + y) * kernel + x);
     return sum;
   }
   /// The largest error of the kernels of an instruction set.
@@ -70,7 +77,8 @@ struct self_test {
     double worst = 0;
     for (std::size_t o = 0; o < 2; ++o)
       for (std::int64_t i = 0; i < out[o].shape().size(); ++i) {
-        const double e = std::abs(static_cast<double>(out[o].elements<float>()[static_cast<std::size_t>(i)]) - (o == 0 ? dense(i) : image(i)));
+        const double e = std::abs(static_cast<double>(out[o].elements<float>()[static_cast<std::size_t>(i)]) -
+                                  (o == 0 ? dense(i) : image(i)));
         worst = e <= worst ? worst : e;      // NaN is worst
       }
     return worst;
@@ -87,13 +95,16 @@ struct self_test {
 
 void doctor() {
   constexpr isa sets[] = {isa::sse2, isa::avx2, isa::avx512};
-  std::printf("lamina %s, compiled by Clang %d.%d, CLI11 %s\n", LAMINA_VERSION, __clang_major__, __clang_minor__, CLI11_VERSION);
+  std::printf("lamina %s, compiled by Clang %d.%d, CLI11 %s\n", LAMINA_VERSION, __clang_major__, __clang_minor__,
+              CLI11_VERSION);
   std::printf("instruction sets:");
   for (auto set : sets)
     if (machine_has(set)) std::printf(" %s", std::string(name_of(set)).c_str());
   std::printf("\nin use: %s\ncores: %d\n", std::string(name_of(target_isa())).c_str(), available_cores());
   const double page = static_cast<double>(::sysconf(_SC_PAGESIZE)), mega = 1024 * 1024;
-  std::printf("memory: %.0f MiB, of which %.0f MiB are free\n", static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * page / mega, static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) * page / mega);
+  std::printf("memory: %.0f MiB, of which %.0f MiB are free\n",
+              static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * page / mega,
+              static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) * page / mega);
   self_test test;
   std::printf("kernels of a small net:\n%s", test.plan(target_isa()).c_str());
   bool good = true;

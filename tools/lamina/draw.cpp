@@ -29,7 +29,9 @@ void run_dot(const std::string& from, const std::string& to) {
   char* arguments[] = {program.data(), type.data(), out.data(), in.data(), nullptr};
   pid_t child = 0;
   const int failed = ::posix_spawnp(&child, "dot", nullptr, nullptr, arguments, environ);
-  if (failed == ENOENT) throw unsupported_error(to + ": an SVG takes the program `dot` of Graphviz, which is not installed; write a .dot file");
+  if (failed == ENOENT)
+    throw unsupported_error(to +
+                            ": an SVG takes the program `dot` of Graphviz, which is not installed; write a .dot file");
   if (failed) throw file_error(to + ": `dot` cannot be started: " + std::strerror(failed));
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
@@ -62,7 +64,8 @@ void add_draw(CLI::App& app) {
   auto* command = app.add_subcommand("draw", "draw the operations of a net in the language of Graphviz");
   auto model = std::make_shared<std::string>(), out = std::make_shared<std::string>();
   add_model(*command, *model);
-  command->add_option("--out", *out, "the file: .svg where Graphviz is installed, else its language; without it, the standard output");
+  command->add_option("--out", *out,
+                      "the file: .svg where Graphviz is installed, else its language; without it, the standard output");
   command->callback([=] { about(*model, [&] { draw(*model, *out); }); });
 }
 

@@ -1,5 +1,5 @@
-// lamina: looks into the files that networks are kept in, runs, measures, trains and draws what is in them, and looks at the
-// machine that they run on.
+// lamina: looks into the files that networks are kept in, runs, measures, trains and draws what is in them, and looks
+// at the machine that they run on.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -20,15 +20,21 @@ int run(int argc, char** argv) {
   CLI::App app("lamina " LAMINA_VERSION ": networks in files, and the machine that they run on", "lamina");
   app.set_version_flag("--version", LAMINA_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 2 bad use or bad input, 3 something that is not supported, 1 an error of the program itself.");
-  for (auto add : {tool::add_show, tool::add_run, tool::add_bench, tool::add_plan, tool::add_draw, tool::add_train, tool::add_bundle, tool::add_doctor}) add(app);
+  app.footer(
+      "Exit codes: 0 done, 2 bad use or bad input, 3 something that is not supported, 1 an error of the program "
+      "itself.");
+  for (auto add : {tool::add_show, tool::add_run, tool::add_bench, tool::add_plan, tool::add_draw, tool::add_train,
+                   tool::add_bundle, tool::add_doctor})
+    add(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() != 0) throw lamina::value_error(lamina::printable(e.what(), 1024) + " (--help lists what there is)");
+    if (e.get_exit_code() != 0)
+      throw lamina::value_error(lamina::printable(e.what(), 1024) + " (--help lists what there is)");
     app.exit(e);    // prints the help or the version
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw lamina::file_error("the standard output cannot be written");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    throw lamina::file_error("the standard output cannot be written");
   return done;
 }
 

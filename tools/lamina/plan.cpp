@@ -21,7 +21,10 @@ void add_plan(CLI::App& app) {
   command->callback([=] {
     about(*model, [&] {
       const auto net = load_model(*model);
-      std::fputs(lamina::make_plan(*net.program, extents_of(*model, *net.program, *shapes), lamina::target_isa())->explain().c_str(), stdout);
+      std::fputs(lamina::make_plan(*net.program, extents_of(*model, *net.program, *shapes), lamina::target_isa())
+                     ->explain()
+                     .c_str(),
+                 stdout);
     });
   });
 }

@@ -24,16 +24,21 @@ void run(const std::string& model, const std::vector<std::string>& options, cons
   std::vector<any_tensor> inputs(p.inputs().size());
   for (const auto& option : options) {
     const auto [input, file] = given_for(model, p, option);
-    if (inputs[input]) throw value_error(words(model, ": input `", printable(p.at(p.inputs()[input]).name), "` is given twice"));
+    if (inputs[input])
+      throw value_error(words(model, ": input `", printable(p.at(p.inputs()[input]).name), "` is given twice"));
     inputs[input] = read_npy(file);
   }
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i]) throw value_error(words(model, ": input `", printable(p.at(p.inputs()[i]).name), "` (", p.at(p.inputs()[i]).results[0], ") is not given; write --input NAME=FILE.npy"));
+    if (!inputs[i])
+      throw value_error(words(model, ": input `", printable(p.at(p.inputs()[i]).name), "` (",
+                              p.at(p.inputs()[i]).results[0], ") is not given; write --input NAME=FILE.npy"));
   // Outputs become files: their names must be names of files, each of its own.
   std::set<std::string> names;
   for (const auto& o : p.outputs())
-    if (!folder.empty() && (o.name.empty() || o.name == "." || o.name == ".." || o.name.find('/') != o.name.npos || o.name.find('\0') != o.name.npos || !names.insert(o.name).second))
-      throw value_error(words(model, ": output `", printable(o.name), "` cannot be written as ", folder, "/NAME.npy: its name is empty, another's, or no name of a file"));
+    if (!folder.empty() && (o.name.empty() || o.name == "." || o.name == ".." || o.name.find('/') != o.name.npos ||
+                            o.name.find('\0') != o.name.npos || !names.insert(o.name).second))
+      throw value_error(words(model, ": output `", printable(o.name), "` cannot be written as ", folder,
+                              "/NAME.npy: its name is empty, another's, or no name of a file"));
   const auto results = net.factory().create()(inputs);
   if (!folder.empty()) {
     std::error_code failed;
@@ -43,7 +48,8 @@ void run(const std::string& model, const std::vector<std::string>& options, cons
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string name = p.outputs()[i].name;
     if (folder.empty()) {
-      std::printf("%s: %s\n%s\n", printable(name).c_str(), words(results[i].type()).c_str(), results[i].print().c_str());
+      std::printf("%s: %s\n%s\n", printable(name).c_str(), words(results[i].type()).c_str(),
+                  results[i].print().c_str());
       continue;
     }
     const std::string file = folder + "/" + name + ".npy";

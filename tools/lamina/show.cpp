@@ -27,14 +27,16 @@ void show_one(const any_tensor& value, bool values) {
   std::printf("%s\n", words(value.type()).c_str());
   if (values) std::printf("%s\n", value.print().c_str());
 }
-void show_list(const std::vector<named_tensor>& tensors, const std::map<std::string, std::string>& metadata, bool values) {
+void show_list(const std::vector<named_tensor>& tensors, const std::map<std::string, std::string>& metadata,
+               bool values) {
   std::size_t bytes = 0;
   for (const auto& [name, value] : tensors) {
     std::printf("%-40s %s\n", printable(name, most_of_a_name).c_str(), words(value.type()).c_str());
     if (values) std::printf("%s\n", value.print().c_str());
     bytes += value.bytes();
   }
-  for (const auto& [key, value] : metadata) std::printf("%s: %s\n", printable(key, most_of_a_name).c_str(), printable(value, most_of_a_text).c_str());
+  for (const auto& [key, value] : metadata)
+    std::printf("%s: %s\n", printable(key, most_of_a_name).c_str(), printable(value, most_of_a_text).c_str());
   std::printf("%zu tensors, %zu bytes\n", tensors.size(), bytes);
 }
 
@@ -52,13 +54,17 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
   // The same nodes with these extents, none of them simplified or merged.
   program p;
   std::vector<value> inputs;
-  for (std::size_t i = 0; i < extents.size(); ++i) inputs.push_back(p.input(saved.at(saved.inputs()[i]).name, {saved.at(saved.inputs()[i]).results[0].element, extents[i]}));
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    inputs.push_back(
+        p.input(saved.at(saved.inputs()[i]).name, {saved.at(saved.inputs()[i]).results[0].element, extents[i]}));
   p.joins = false;
   for (const auto& v : p.inlined(saved, inputs)) p.output("", v);
 
   for (std::size_t i = 0; i < extents.size(); ++i)
-    std::printf("input %s: %s\n", printable(saved.at(saved.inputs()[i]).name, most_of_a_name).c_str(), words(saved.at(saved.inputs()[i]).results[0]).c_str());
-  for (const auto& o : saved.outputs()) std::printf("output %s: %s\n", printable(o.name, most_of_a_name).c_str(), words(saved.type(o.value)).c_str());
+    std::printf("input %s: %s\n", printable(saved.at(saved.inputs()[i]).name, most_of_a_name).c_str(),
+                words(saved.at(saved.inputs()[i]).results[0]).c_str());
+  for (const auto& o : saved.outputs())
+    std::printf("output %s: %s\n", printable(o.name, most_of_a_name).c_str(), words(saved.type(o.value)).c_str());
 
   std::vector<layer> layers;
   std::set<std::int32_t> counted_states;
@@ -71,7 +77,8 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
     for (auto v : n.inputs) {
       in.push_back(p.type(v));
       const node& from = p.at(v);
-      if (from.kind == node_kind::state && counted_states.insert(v.node).second) at->parameters += from.results[0].dims.size();
+      if (from.kind == node_kind::state && counted_states.insert(v.node).second)
+        at->parameters += from.results[0].dims.size();
     }
     at->output = words(n.results[0].dims);
     if (n.subprograms.empty()) at->flops += n.op->flops(n.attributes.get(), in, n.results);
@@ -79,17 +86,19 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
   std::vector<std::vector<std::string>> lines{{"layer", "output", "parameters", "flops"}};
   std::int64_t parameters = 0;
   for (const auto& l : layers) {
-    lines.push_back({l.path.empty() ? "(no layer)" : printable(l.path, most_of_a_name), l.output, std::to_string(l.parameters), counted(l.flops)});
+    lines.push_back({l.path.empty() ? "(no layer)" : printable(l.path, most_of_a_name), l.output,
+                     std::to_string(l.parameters), counted(l.flops)});
     parameters += l.parameters;
     flops += l.flops;
   }
   print_table(lines, 2);
   const auto plan = make_plan(saved, extents, target_isa());
-  std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for", static_cast<long long>(parameters), counted(flops).c_str(),
-              net.states.bytes(), plan->arena_bytes());
+  std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for",
+              static_cast<long long>(parameters), counted(flops).c_str(), net.states.bytes(), plan->arena_bytes());
   for (const auto& s : extents) std::printf(" %s", words(s).c_str());
   std::printf("\n");
-  for (const auto& [key, value] : net.metadata) std::printf("%s: %s\n", printable(key, most_of_a_name).c_str(), printable(value, most_of_a_text).c_str());
+  for (const auto& [key, value] : net.metadata)
+    std::printf("%s: %s\n", printable(key, most_of_a_name).c_str(), printable(value, most_of_a_text).c_str());
 }
 
 // Whether a path is the NAME of a net, not a file.
@@ -101,11 +110,13 @@ bool is_net(const std::string& path) {
 }  // namespace
 
 void add_show(CLI::App& app) {
-  auto* command = app.add_subcommand("show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds");
+  auto* command = app.add_subcommand(
+      "show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds");
   auto path = std::make_shared<std::string>();
   auto values = std::make_shared<bool>(false);
   auto shapes = std::make_shared<std::vector<std::string>>();
-  command->add_option("file", *path, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")->required();
+  command->add_option("file", *path, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")
+      ->required();
   command->add_flag("--values", *values, "print the elements of a file of tensors too");
   add_shapes(*command, *shapes);
   command->callback([=] {

@@ -16,8 +16,10 @@ namespace tool {
 using namespace lamina;
 
 saved_net load_model(const std::string& path) {
-  if (path.ends_with(".onnx")) throw unsupported_error(path + ": ONNX is not read yet; a saved net (NAME.json beside NAME.safetensors) is");
-  if (path.ends_with(".npy") || path.ends_with(".npz")) throw value_error(path + ": a saved net is expected (NAME.json beside NAME.safetensors), and this holds arrays");
+  if (path.ends_with(".onnx"))
+    throw unsupported_error(path + ": ONNX is not read yet; a saved net (NAME.json beside NAME.safetensors) is");
+  if (path.ends_with(".npy") || path.ends_with(".npz"))
+    throw value_error(path + ": a saved net is expected (NAME.json beside NAME.safetensors), and this holds arrays");
   return load_net(path);
 }
 
@@ -25,7 +27,8 @@ given given_for(const std::string& model, const program& p, const std::string& o
   const auto equals = option.find('=');
   if (equals == option.npos) {
     if (p.inputs().size() == 1) return {0, option};
-    throw value_error(words(model, ": `", printable(option), "` is to be NAME=VALUE, as the net has ", p.inputs().size(), " inputs"));
+    throw value_error(
+        words(model, ": `", printable(option), "` is to be NAME=VALUE, as the net has ", p.inputs().size(), " inputs"));
   }
   const std::string name = option.substr(0, equals);
   std::string there;
@@ -34,7 +37,8 @@ given given_for(const std::string& model, const program& p, const std::string& o
     if (input == name) return {i, option.substr(equals + 1)};
     there += (i ? ", `" : "`") + printable(input) + "`";
   }
-  throw value_error(words(model, ": the net has no input `", printable(name), "`; its inputs are ", there.empty() ? "none" : there.c_str()));
+  throw value_error(words(model, ": the net has no input `", printable(name), "`; its inputs are ",
+                          there.empty() ? "none" : there.c_str()));
 }
 
 namespace {
@@ -45,8 +49,11 @@ shape parsed_shape(const std::string& model, const std::string& name, const std:
     std::size_t end = at;
     std::int64_t n = 0;
     while (end < s.size() && s[end] >= '0' && s[end] <= '9' && end - at < 13) n = 10 * n + (s[end++] - '0');
-    const bool good = end > at && (end == s.size() || (s[end] == 'x' && end + 1 < s.size())) && dims.rank < max_rank && n <= (std::int64_t(1) << 40);
-    if (!good) throw value_error(words(model, ": input `", printable(name), "`: `", printable(s), "` is no shape; write numbers as in 8x1x28x28"));
+    const bool good = end > at && (end == s.size() || (s[end] == 'x' && end + 1 < s.size())) && dims.rank < max_rank &&
+                      n <= (std::int64_t(1) << 40);
+    if (!good)
+      throw value_error(words(model, ": input `", printable(name), "`: `", printable(s),
+                              "` is no shape; write numbers as in 8x1x28x28"));
     dims.push_back(n);
     at = end + 1;
   }
@@ -66,7 +73,9 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
     const auto [input, value] = given_for(model, p, option);
     const node& n = p.at(p.inputs()[input]);
     all[input] = parsed_shape(model, n.name, value);
-    if (!fits(n.results[0].dims, all[input])) throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input]));
+    if (!fits(n.results[0].dims, all[input]))
+      throw value_error(
+          words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input]));
   }
   return all;
 }
@@ -75,7 +84,9 @@ void add_model(CLI::App& command, std::string& model) {
   command.add_option("model", model, "a saved net: NAME or NAME.json, with NAME.safetensors beside it")->required();
 }
 void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
-  command.add_option("--shape", shapes, "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; 1 for what is left open");
+  command.add_option(
+      "--shape", shapes,
+      "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; 1 for what is left open");
 }
 
 std::string counted(double n) {

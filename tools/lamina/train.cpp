@@ -19,7 +19,8 @@ using namespace lamina;
 namespace {
 
 struct options {
-  std::string model, out, images, labels, validation_images, validation_labels, loss = "cross_entropy", optimiser = "adam", schedule = "constant", checkpoint;
+  std::string model, out, images, labels, validation_images, validation_labels,
+      loss = "cross_entropy", optimiser = "adam", schedule = "constant", checkpoint;
   std::int64_t epochs = 1, batch = 64, seed = 0;
   double rate = 1e-3, mean = 0, deviation = 1;
   int threads = 1;
@@ -33,7 +34,8 @@ image_dataset read_data(const options& o, const std::string& images, const std::
   any_tensor bytes = read_array(images), classes = read_array(labels);
   if (bytes.element() != dtype::uint8 || (bytes.shape().rank != 3 && bytes.shape().rank != 4))
     throw file_error(words(images, ": uint8 [N x H x W] or [N x C x H x W] is expected, and this is ", bytes.type()));
-  if (classes.shape().rank != 1 || !is_integer(classes.element())) throw file_error(words(labels, ": integers [N] are expected, and this is ", classes.type()));
+  if (classes.shape().rank != 1 || !is_integer(classes.element()))
+    throw file_error(words(labels, ": integers [N] are expected, and this is ", classes.type()));
   shape s = bytes.shape();
   if (s.rank == 3) s = {s[0], 1, s[1], s[2]};
   const any_tensor pictures(bytes.memory(), {dtype::uint8, s});
@@ -49,7 +51,10 @@ image_dataset read_data(const options& o, const std::string& images, const std::
   if (largest > 1000000) throw file_error(words(labels, ": the class ", largest, " is more than 1000000"));
   std::vector<std::string> names;
   for (std::int64_t i = 0; i <= largest; ++i) names.push_back(std::to_string(i));
-  return about(images, [&] { return image_dataset(pictures.as<std::uint8_t, extents<dyn, dyn, dyn, dyn>>(), numbers, names, {o.mean, o.deviation}); });
+  return about(images, [&] {
+    return image_dataset(pictures.as<std::uint8_t, extents<dyn, dyn, dyn, dyn>>(), numbers, names,
+                         {o.mean, o.deviation});
+  });
 }
 
 template <class O>
@@ -63,8 +68,14 @@ void train(const options& o) {
   const std::map<std::string, trainer::loss_rule> losses{
       {"cross_entropy", [](const value& out, const value& y) { return value(loss::cross_entropy{}(out, y)); }},
       {"nll", [](const value& out, const value& y) { return value(loss::nll{}(out, y)); }}};
-  const std::map<std::string, trainer::step_rule> rules{{"sgd", rule_of(optim::sgd{})}, {"adam", rule_of(optim::adam{})}, {"adamw", rule_of(optim::adamw{})}};
-  fit_options fit{.epochs = o.epochs, .batch = o.batch, .observer = progress_bar(), .seed = o.seed, .checkpoint = o.checkpoint, .resume = o.resume};
+  const std::map<std::string, trainer::step_rule> rules{
+      {"sgd", rule_of(optim::sgd{})}, {"adam", rule_of(optim::adam{})}, {"adamw", rule_of(optim::adamw{})}};
+  fit_options fit{.epochs = o.epochs,
+                  .batch = o.batch,
+                  .observer = progress_bar(),
+                  .seed = o.seed,
+                  .checkpoint = o.checkpoint,
+                  .resume = o.resume};
   if (o.schedule == "one_cycle") fit.schedule = optim::one_cycle{};
   if (o.schedule == "cosine") fit.schedule = optim::cosine{};
   if (!o.validation_images.empty()) fit.validation = read_data(o, o.validation_images, o.validation_labels);
@@ -77,7 +88,9 @@ void train(const options& o) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  auto* command = app.add_subcommand("train", "train a saved net on images with classes, as it is for inference: running statistics stay, nothing is dropped out");
+  auto* command = app.add_subcommand("train",
+                                     "train a saved net on images with classes, as it is for inference: running "
+                                     "statistics stay, nothing is dropped out");
   auto o = std::make_shared<options>();
   add_model(*command, o->model);
   command->add_option("--images", o->images, "bytes [N x H x W] or [N x C x H x W]: an idx or .npy file")->required();
@@ -87,14 +100,24 @@ void add_train(CLI::App& app) {
   auto* labels = command->add_option("--validation-labels", o->validation_labels, "their classes");
   images->needs(labels);
   labels->needs(images);
-  command->add_option("--loss", o->loss, "the loss")->check(CLI::IsMember({"cross_entropy", "nll"}))->capture_default_str();
-  command->add_option("--optimiser", o->optimiser, "the optimiser")->check(CLI::IsMember({"sgd", "adam", "adamw"}))->capture_default_str();
-  command->add_option("--schedule", o->schedule, "how the learning rate goes")->check(CLI::IsMember({"constant", "one_cycle", "cosine"}))->capture_default_str();
+  command->add_option("--loss", o->loss, "the loss")
+      ->check(CLI::IsMember({"cross_entropy", "nll"}))
+      ->capture_default_str();
+  command->add_option("--optimiser", o->optimiser, "the optimiser")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
+      ->capture_default_str();
+  command->add_option("--schedule", o->schedule, "how the learning rate goes")
+      ->check(CLI::IsMember({"constant", "one_cycle", "cosine"}))
+      ->capture_default_str();
   command->add_option("--rate", o->rate, "the learning rate")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--epochs", o->epochs, "how often every image is seen")->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->add_option("--epochs", o->epochs, "how often every image is seen")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   command->add_option("--batch", o->batch, "images of a step")->check(CLI::Range(1, 1000000))->capture_default_str();
   command->add_option("--mean", o->mean, "of a byte over 255, taken from it")->capture_default_str();
-  command->add_option("--deviation", o->deviation, "which it is divided by then")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--deviation", o->deviation, "which it is divided by then")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--seed", o->seed, "of the order of images")->capture_default_str();
   command->add_option("--threads", o->threads, "threads of a step")->check(CLI::Range(1, 1024))->capture_default_str();
   command->add_option("--checkpoint", o->checkpoint, "a file that is written after each epoch");

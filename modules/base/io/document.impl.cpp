@@ -10,7 +10,8 @@ namespace lamina::detail {
 
 enum class json_kind : std::uint8_t { null, truth, integer, real, string, array, object };
 constexpr std::string_view name_of(json_kind k) {
-  constexpr std::string_view names[] = {"null", "true or false", "an integer", "a number", "a string", "an array", "an object"};
+  constexpr std::string_view names[] = {"null",     "true or false", "an integer", "a number",
+                                        "a string", "an array",      "an object"};
   return names[static_cast<std::size_t>(k)];
 }
 
@@ -47,7 +48,8 @@ class json_value {
 class json_document final : public json::events {
  public:
   explicit json_document(std::string_view words) {
-    if (words.size() > most_bytes) reason << "documents have at most " << most_bytes << " bytes, and this has " << words.size();
+    if (words.size() > most_bytes)
+      reason << "documents have at most " << most_bytes << " bytes, and this has " << words.size();
     else json::parse(words.data(), words.size(), *this);
   }
   json_document(const json_document&) = delete;
@@ -81,7 +83,8 @@ class json_document final : public json::events {
     return true;
   }
   bool unsigned_number(std::uint64_t v) override {
-    if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return add(json_kind::real, static_cast<double>(v));
+    if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return add(json_kind::real, static_cast<double>(v));
     return add(json_kind::integer, static_cast<std::int64_t>(v));
   }
   bool negative_number(std::int64_t v, const char*, std::size_t) override { return add(json_kind::integer, v); }
@@ -134,7 +137,9 @@ class json_document final : public json::events {
     is_value_ = true;
     return true;
   }
-  std::string_view characters(std::uint32_t at) const { return std::string_view(characters_).substr(items_[at].bits, items_[at].count); }
+  std::string_view characters(std::uint32_t at) const {
+    return std::string_view(characters_).substr(items_[at].bits, items_[at].count);
+  }
 
   std::vector<item> items_;
   std::vector<std::uint32_t> open_;
@@ -144,7 +149,9 @@ class json_document final : public json::events {
 
 inline json_kind json_value::kind() const { return of_->items_[at_].kind; }
 inline std::int64_t json_value::integer() const { return static_cast<std::int64_t>(of_->items_[at_].bits); }
-inline double json_value::real() const { return is(json_kind::integer) ? static_cast<double>(integer()) : std::bit_cast<double>(of_->items_[at_].bits); }
+inline double json_value::real() const {
+  return is(json_kind::integer) ? static_cast<double>(integer()) : std::bit_cast<double>(of_->items_[at_].bits);
+}
 inline std::string_view json_value::string() const { return of_->characters(at_); }
 inline std::size_t json_value::size() const { return of_->items_[at_].count; }
 template <class F>
@@ -153,7 +160,8 @@ void json_value::each(F f) const {
 }
 template <class F>
 void json_value::each_member(F f) const {
-  for (auto at = at_ + 1; at < of_->items_[at_].next; at = of_->items_[at + 1].next) f(of_->characters(at), json_value(of_, at + 1));
+  for (auto at = at_ + 1; at < of_->items_[at_].next; at = of_->items_[at + 1].next)
+    f(of_->characters(at), json_value(of_, at + 1));
 }
 inline json_value json_value::operator[](std::string_view name) const {
   json_value found;

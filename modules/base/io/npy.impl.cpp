@@ -96,7 +96,8 @@ class npy_header_reader {
     if (rest_.starts_with('[')) unknown("a structure of several");
     const auto descr = string();
     for (int i = 0; i < dtype_count; ++i)
-      if (descr.size() == 3 && std::string_view("<>=|").find(descr[0]) != std::string_view::npos && descr.substr(1) == npy_names[i]) {
+      if (descr.size() == 3 && std::string_view("<>=|").find(descr[0]) != std::string_view::npos &&
+          descr.substr(1) == npy_names[i]) {
         h.type.element = static_cast<dtype>(i);
         constexpr bool little = std::endian::native == std::endian::little;
         h.swapped = size_of(h.type.element) > 1 && descr[0] == (little ? '>' : '<');
@@ -118,7 +119,8 @@ class npy_header_reader {
       std::int64_t n = 0;
       std::size_t digits = 0;
       while (digits < rest_.size() && rest_[digits] >= '0' && rest_[digits] <= '9') {
-        if (__builtin_mul_overflow(n, std::int64_t(10), &n) || __builtin_add_overflow(n, std::int64_t(rest_[digits] - '0'), &n))
+        if (__builtin_mul_overflow(n, std::int64_t(10), &n) ||
+            __builtin_add_overflow(n, std::int64_t(rest_[digits] - '0'), &n))
           fail("shape has an extent that is beyond 2^63 - 1");
         ++digits;
       }
@@ -159,18 +161,24 @@ npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const npy_header_reader words(where, {});
   auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(all[i])); };
-  if (all.size() < 10) words.fail("an npy file begins with 10 bytes of magic number, version and length, and this has ", all.size(), " bytes");
+  if (all.size() < 10)
+    words.fail("an npy file begins with 10 bytes of magic number, version and length, and this has ", all.size(),
+               " bytes");
   if (!all.starts_with(npy_magic)) words.fail("an npy file begins with \\x93NUMPY, and this does not");
   const auto major = byte(6), minor = byte(7);
   if (major < 1 || major > 3 || minor != 0) {
     text t;
-    raise(error_kind::unsupported, t << where << ": version " << major << '.' << minor << " of npy; 1.0, 2.0 and 3.0 are known");
+    raise(error_kind::unsupported,
+          t << where << ": version " << major << '.' << minor << " of npy; 1.0, 2.0 and 3.0 are known");
   }
   const std::size_t begin = major == 1 ? 10 : 12;
   if (all.size() < begin) words.fail("the file ends inside the length of its header (is it truncated?)");
   const std::size_t length = byte(8) | byte(9) << 8 | (major == 1 ? 0 : byte(10) << 16 | byte(11) << 24);
-  if (length > largest_npy_header) words.fail("header length: at most ", largest_npy_header, " is allowed, and this is ", length);
-  if (length > all.size() - begin) words.fail("header length: ", length, " bytes are promised, and the file holds ", all.size() - begin, " after the length (is it truncated?)");
+  if (length > largest_npy_header)
+    words.fail("header length: at most ", largest_npy_header, " is allowed, and this is ", length);
+  if (length > all.size() - begin)
+    words.fail("header length: ", length, " bytes are promised, and the file holds ", all.size() - begin,
+               " after the length (is it truncated?)");
   npy_header h = npy_header_reader(where, all.substr(begin, length)).read();
   h.data = begin + length;
   std::int64_t extents[max_rank]{};
@@ -178,7 +186,8 @@ npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
   const auto size = checked_bytes({extents, static_cast<std::size_t>(h.type.dims.rank)}, size_of(h.type.element));
   if (size < 0) words.fail("shape ", h.type.dims, " has more elements than memory can hold");
   if (const auto there = all.size() - h.data; static_cast<std::size_t>(size) != there)
-    words.fail(h.type, " takes ", size, " bytes, and the file holds ", there, static_cast<std::size_t>(size) > there ? " (is it truncated?)" : "");
+    words.fail(h.type, " takes ", size, " bytes, and the file holds ", there,
+               static_cast<std::size_t>(size) > there ? " (is it truncated?)" : "");
   return h;
 }
 

@@ -13,12 +13,15 @@ namespace lamina {
 
 namespace {
 
-constexpr std::uint32_t local_mark = 0x04034b50, entry_mark = 0x02014b50, end_mark = 0x06054b50, wide_end_mark = 0x06064b50, wide_place_mark = 0x07064b50;
+constexpr std::uint32_t local_mark = 0x04034b50, entry_mark = 0x02014b50, end_mark = 0x06054b50,
+                        wide_end_mark = 0x06064b50, wide_place_mark = 0x07064b50;
 constexpr std::uint64_t all_ones = 0xffffffff;
 // Deflate makes at most 1032 bytes of one.
 constexpr std::uint64_t largest_ratio = 1032;
 
-std::uint32_t checksum(const std::byte* data, std::size_t size) { return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(data), size)); }
+std::uint32_t checksum(const std::byte* data, std::size_t size) {
+  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(data), size));
+}
 
 /// One file of an archive, as the directory at its end tells of it.
 struct archive_entry {
@@ -37,7 +40,9 @@ class archive {
     for (const auto& e : directory()) {
       if (!e.name.ends_with(".npy")) fail(e, "is no npy file");
       // Entries that overlap would let a small file unpack into any size.
-      if (e.packed > file_.size - taken) fail(e, "takes ", e.packed, " bytes, and of the file's ", file_.size, " the entries before it leave ", file_.size - taken);
+      if (e.packed > file_.size - taken)
+        fail(e, "takes ", e.packed, " bytes, and of the file's ", file_.size, " the entries before it leave ",
+             file_.size - taken);
       taken += e.packed;
       if (!names.insert(e.name).second) fail(e, "is there twice");
       made.push_back({e.name.substr(0, e.name.size() - 4), array(e)});
@@ -53,11 +58,15 @@ class archive {
     detail::file_failure(path_, t);
   }
   template <class... T>
-  [[noreturn]] void fail(const archive_entry& e, const T&... words) const { fail_whole("array `", printable(e.name), "` ", words...); }
+  [[noreturn]] void fail(const archive_entry& e, const T&... words) const {
+    fail_whole("array `", printable(e.name), "` ", words...);
+  }
   std::uint64_t number(std::uint64_t at, int bytes) const {
-    if (at > file_.size || file_.size - at < static_cast<std::uint64_t>(bytes)) fail_whole("the archive's directory points beyond the file (is it truncated?)");
+    if (at > file_.size || file_.size - at < static_cast<std::uint64_t>(bytes))
+      fail_whole("the archive's directory points beyond the file (is it truncated?)");
     std::uint64_t n = 0;
-    for (int i = bytes; i-- > 0;) n = n << 8 | static_cast<std::uint64_t>(file_.data[at + static_cast<std::uint64_t>(i)]);
+    for (int i = bytes; i-- > 0;)
+      n = n << 8 | static_cast<std::uint64_t>(file_.data[at + static_cast<std::uint64_t>(i)]);
     return n;
   }
 
@@ -75,7 +84,8 @@ class archive {
       count = number(wide + 32, 8);
       at = number(wide + 48, 8);
     }
-    if (count > file_.size / 46) fail_whole("the archive promises ", count, " entries, more than its ", file_.size, " bytes hold");
+    if (count > file_.size / 46)
+      fail_whole("the archive promises ", count, " entries, more than its ", file_.size, " bytes hold");
     std::vector<archive_entry> all;
     for (std::uint64_t i = 0; i < count; ++i) all.push_back(entry(at));
     return all;
@@ -83,7 +93,8 @@ class archive {
   archive_entry entry(std::uint64_t& at) const {
     if (number(at, 4) != entry_mark) fail_whole("the archive's directory is damaged");
     archive_entry e;
-    const auto flags = number(at + 8, 2), name = number(at + 28, 2), extra = number(at + 30, 2), comment = number(at + 32, 2);
+    const auto flags = number(at + 8, 2), name = number(at + 28, 2), extra = number(at + 30, 2),
+               comment = number(at + 32, 2);
     e.method = number(at + 10, 2);
     e.crc = number(at + 16, 4);
     e.packed = number(at + 20, 4);
@@ -116,11 +127,13 @@ class archive {
   }
 
   any_tensor array(const archive_entry& e) const {
-    if (e.method != 0 && e.method != 8) fail(e, "is packed by method ", e.method, ", and 0 (stored) and 8 (deflated) are known");
+    if (e.method != 0 && e.method != 8)
+      fail(e, "is packed by method ", e.method, ", and 0 (stored) and 8 (deflated) are known");
     if (number(e.place, 4) != local_mark) fail(e, "does not begin where the directory says");
     const auto begin = e.place + 30 + number(e.place + 26, 2) + number(e.place + 28, 2);
     if (begin > file_.size || e.packed > file_.size - begin) fail(e, "reaches beyond the file (is it truncated?)");
-    if (e.method == 0 ? e.size != e.packed : e.size / largest_ratio > e.packed + 1) fail(e, "cannot have ", e.size, " bytes packed into ", e.packed);
+    if (e.method == 0 ? e.size != e.packed : e.size / largest_ratio > e.packed + 1)
+      fail(e, "cannot have ", e.size, " bytes packed into ", e.packed);
     const std::byte* data = file_.data + begin;
     std::vector<std::byte> whole;
     if (e.method == 8) {
@@ -149,7 +162,8 @@ class archive {
       if (state == Z_OK && given == stream.avail_in && room == stream.avail_out) state = Z_BUF_ERROR;
     }
     ::inflateEnd(&stream);
-    if (state != Z_STREAM_END || made != e.size) fail(e, "is damaged: its compressed data does not make the ", e.size, " bytes that are promised");
+    if (state != Z_STREAM_END || made != e.size)
+      fail(e, "is damaged: its compressed data does not make the ", e.size, " bytes that are promised");
     return out;
   }
 
@@ -199,7 +213,9 @@ void write_npz(const std::string& path, view<const named_tensor> arrays, bool co
     t << path << ": array `" << printable(a.name) << "`: ";
     if (!names.insert(a.name).second) detail::raise(error_kind::value, t << "two arrays have this name");
     if (a.name.empty() || a.name.size() > 65000) detail::raise(error_kind::value, t << "a name has 1 to 65000 bytes");
-    if (a.value.bytes() >= all_ones - 1024) detail::raise(error_kind::value, t << a.value.type() << " takes 4 GiB or more, which is not written; use safetensors");
+    if (a.value.bytes() >= all_ones - 1024)
+      detail::raise(error_kind::value,
+                    t << a.value.type() << " takes 4 GiB or more, which is not written; use safetensors");
   }
   if (arrays.size() >= 65535) detail::raise(error_kind::value, path + ": at most 65534 arrays are written");
   write_file_atomically(path, [&](writer& out) {
@@ -225,7 +241,9 @@ void write_npz(const std::string& path, view<const named_tensor> arrays, bool co
       directory(4, entry_mark)(2, 20).bytes += both.bytes;
       directory(2, 0)(2, 0)(2, 0)(4, 0)(4, place).bytes += name;
       place += local.bytes.size() + takes;
-      if (place > all_ones - 65536) detail::raise(error_kind::value, path + ": the arrays take 4 GiB or more, which is not written; use safetensors");
+      if (place > all_ones - 65536)
+        detail::raise(error_kind::value,
+                      path + ": the arrays take 4 GiB or more, which is not written; use safetensors");
     }
     const auto size = directory.bytes.size();
     directory(4, end_mark)(2, 0)(2, 0)(2, arrays.size())(2, arrays.size())(4, size)(4, place)(2, 0);

@@ -16,7 +16,9 @@ namespace {
 // Constants with more elements are written as the hexadecimal digits of their bytes.
 constexpr std::int64_t most_numbers = 64;
 
-void append(void* to, const char* chars, std::size_t count) { *static_cast<text*>(to) << std::string_view(chars, count); }
+void append(void* to, const char* chars, std::size_t count) {
+  *static_cast<text*>(to) << std::string_view(chars, count);
+}
 
 text& quoted(text& t, std::string_view s) {
   if (!json::quote(s.data(), s.size(), &append, &t)) detail::raise(error_kind::value, "to_json: names are to be UTF-8");
@@ -40,7 +42,9 @@ text& dims(text& t, const shape& s) {
   }
   return t << "]";
 }
-text& type(text& t, const tensor_type& v) { return dims(t << "{\"dtype\": \"" << v.element << "\", \"shape\": ", v.dims) << "}"; }
+text& type(text& t, const tensor_type& v) {
+  return dims(t << "{\"dtype\": \"" << v.element << "\", \"shape\": ", v.dims) << "}";
+}
 
 text& attribute(text& t, const attribute_value& v) {
   switch (v.is) {
@@ -100,7 +104,8 @@ struct collection {
 
 class program_writer {
  public:
-  program_writer(text& to, const program& p, const collection& programs) : t_(to), p_(p), programs_(programs), number_(p.nodes().size(), -1) {}
+  program_writer(text& to, const program& p, const collection& programs)
+      : t_(to), p_(p), programs_(programs), number_(p.nodes().size(), -1) {}
   void write() {
     auto kept = p_.reachable();
     for (auto i : p_.inputs()) kept[static_cast<std::size_t>(i)] = 1;
@@ -127,14 +132,18 @@ class program_writer {
   }
 
  private:
-  text& reference(text& t, value_id v) { return t << "[" << number_[static_cast<std::size_t>(v.node)] << ", " << v.result << "]"; }
+  text& reference(text& t, value_id v) {
+    return t << "[" << number_[static_cast<std::size_t>(v.node)] << ", " << v.result << "]";
+  }
   void node_line(const node& n) {
     switch (n.kind) {
       case node_kind::input:
         type(quoted(t_ << "{\"kind\": \"input\", \"name\": ", n.name) << ", \"type\": ", n.results[0]);
         if (n.uniform) t_ << ", \"uniform\": true";
         break;
-      case node_kind::state: type(quoted(t_ << "{\"kind\": \"state\", \"name\": ", n.name) << ", \"type\": ", n.results[0]); break;
+      case node_kind::state:
+        type(quoted(t_ << "{\"kind\": \"state\", \"name\": ", n.name) << ", \"type\": ", n.results[0]);
+        break;
       case node_kind::constant:
         type(t_ << "{\"kind\": \"constant\", \"type\": ", n.results[0]);
         elements(t_ << ", \"data\": ", n.constant);
@@ -144,7 +153,8 @@ class program_writer {
     t_ << "}";
   }
   void operation_line(const node& n) {
-    quoted(t_ << "{\"kind\": \"operation\", \"name\": ", n.op->name) << ", \"version\": " << n.op->version << ", \"attributes\": {";
+    quoted(t_ << "{\"kind\": \"operation\", \"name\": ", n.op->name)
+        << ", \"version\": " << n.op->version << ", \"attributes\": {";
     bool first = true;
     n.op->visit(n.attributes.get(), [&](std::string_view name, attribute_value& v) {
       attribute(quoted(t_ << (std::exchange(first, false) ? "" : ", "), name) << ": ", v);
@@ -156,7 +166,8 @@ class program_writer {
     t_ << "]";
     if (!n.subprograms.empty()) {
       t_ << ", \"subprograms\": [";
-      for (std::size_t k = 0; k < n.subprograms.size(); ++k) t_ << (k ? ", " : "") << programs_.place.at(n.subprograms[k].get());
+      for (std::size_t k = 0; k < n.subprograms.size(); ++k)
+        t_ << (k ? ", " : "") << programs_.place.at(n.subprograms[k].get());
       t_ << "]";
     }
     if (!n.path.empty()) quoted(t_ << ", \"path\": ", n.path);

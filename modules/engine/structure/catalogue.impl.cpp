@@ -69,7 +69,8 @@ view<const operation* const> operations() { return {all, std::size(all)}; }
 const operation* find_operation(std::string_view name, view<const operation* const> own) {
   for (const operation* o : own)
     if (o->name == name) return o;
-  auto at = std::lower_bound(std::begin(all), std::end(all), name, [](const operation* a, std::string_view b) { return a->name < b; });
+  auto at = std::lower_bound(std::begin(all), std::end(all), name,
+                             [](const operation* a, std::string_view b) { return a->name < b; });
   return at != std::end(all) && (*at)->name == name ? *at : nullptr;
 }
 

@@ -1,5 +1,5 @@
-// Reads programs from JSON. Every number of the text is checked before it is used; the graph is built by `program::add`,
-// whose rules then find in it what they find in a program that is built by hand.
+// Reads programs from JSON. Every number of the text is checked before it is used; the graph is built by
+// `program::add`, whose rules then find in it what they find in a program that is built by hand.
 module lamina:structure.read.impl;
 import :core;
 import :dtype;
@@ -15,7 +15,8 @@ import lamina.std;
 namespace lamina {
 
 namespace detail {
-std::shared_ptr<const program> read_program(const json_value& v, view<const operation* const> own, std::string_view file);
+std::shared_ptr<const program> read_program(const json_value& v, view<const operation* const> own,
+                                            std::string_view file);
 }
 
 namespace {
@@ -42,7 +43,8 @@ class program_reader {
     if (const auto format = member(top, "format", json_kind::string).string(); format != program_format)
       fail("`format` is `", printable(format), "`, and `", program_format, "` is expected");
     if (const auto version = member(top, "version", json_kind::integer).integer(); version != program_format_version)
-      unsupported("version ", version, " of `", program_format, "`; this library reads version ", program_format_version);
+      unsupported("version ", version, " of `", program_format, "`; this library reads version ",
+                  program_format_version);
     known(top, {"format", "version", "programs"}, "the document");
     member(top, "programs", json_kind::array).each([&](const json_value& p) { add_program(p); });
     if (programs_.empty()) fail("there is no program");
@@ -75,7 +77,9 @@ class program_reader {
     if (!v.is(kind)) fail(what, " is to be ", name_of(kind), ", and is ", name_of(v.kind()));
     return v;
   }
-  json_value member(const json_value& of, std::string_view name, json_kind kind) const { return need(of[name], kind, text("`") << name << "`"); }
+  json_value member(const json_value& of, std::string_view name, json_kind kind) const {
+    return need(of[name], kind, text("`") << name << "`");
+  }
   json_value need(const json_value& v, json_kind kind, const text& what) const { return need(v, kind, what.view()); }
   // That an object has no other members than these.
   void known(const json_value& of, std::initializer_list<std::string_view> names, std::string_view what) const {
@@ -91,7 +95,8 @@ class program_reader {
 
   std::int64_t index(const json_value& v, std::int64_t end, std::string_view what) const {
     const auto i = need(v, json_kind::integer, what).integer();
-    if (i < 0 || i >= end) fail(what, " is ", i, ", and ", end == 0 ? text("there is none yet") : text("0..") << end - 1 << " is expected");
+    if (i < 0 || i >= end)
+      fail(what, " is ", i, ", and ", end == 0 ? text("there is none yet") : text("0..") << end - 1 << " is expected");
     return i;
   }
   dtype element(const json_value& v) const {
@@ -107,7 +112,8 @@ class program_reader {
   }
   shape dims(const json_value& v, std::string_view what) {
     need(v, json_kind::array, what);
-    if (v.size() > static_cast<std::size_t>(max_rank)) fail(what, " has ", v.size(), " dimensions, and ", max_rank, " are the most");
+    if (v.size() > static_cast<std::size_t>(max_rank))
+      fail(what, " has ", v.size(), " dimensions, and ", max_rank, " are the most");
     shape s;
     v.each([&](const json_value& d) {
       if (d.is(json_kind::null)) s.push_back(dyn);
@@ -124,7 +130,8 @@ class program_reader {
     const bool good = !name.empty() && name.size() <= 10 && std::all_of(name.begin(), name.end(), [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     });
-    if (!good) fail("a dimension is named `", printable(name), "`, and 1 to 10 letters, digits or underscores are expected");
+    if (!good)
+      fail("a dimension is named `", printable(name), "`, and 1 to 10 letters, digits or underscores are expected");
     names_.insert(dim::named(name).code);
     return dim::named(name);
   }
@@ -133,7 +140,8 @@ class program_reader {
     std::int64_t elements = 1;
     for (int i = 0; i < t.dims.rank; ++i) {
       // Names are negative numbers: one that nobody wrote is a negative extent that a rule has come to.
-      if (t.dims[i].is_name() && !names_.contains(t.dims[i].code)) fail("dimension ", i, " of ", t.dims.rank, " of a result is negative");
+      if (t.dims[i].is_name() && !names_.contains(t.dims[i].code))
+        fail("dimension ", i, " of ", t.dims.rank, " of a result is negative");
       if (!t.dims[i].is_number() || t.dims[i].code == 0) continue;
       if (t.dims[i].code > largest_extent / elements) fail(t, " has more elements than 2^40");
       elements *= t.dims[i].code;
@@ -164,7 +172,8 @@ class program_reader {
     const json_value data = n["data"];
     if (data && data.is(json_kind::string)) return from_digits(t, data.string());
     need(data, json_kind::array, "`data`");
-    if (data.size() != static_cast<std::size_t>(t.dims.size())) fail("`data` has ", data.size(), " numbers, and ", t, " takes ", t.dims.size());
+    if (data.size() != static_cast<std::size_t>(t.dims.size()))
+      fail("`data` has ", data.size(), " numbers, and ", t, " takes ", t.dims.size());
     any_tensor made(t);
     with_type(t.element, [&]<class T>() {
       std::byte* out = made.mutable_data();
@@ -182,7 +191,8 @@ class program_reader {
   }
   any_tensor from_digits(const tensor_type& t, std::string_view digits) const {
     const auto bytes = static_cast<std::size_t>(t.dims.size()) * size_of(t.element);
-    if (digits.size() / 2 != bytes || digits.size() % 2) fail("`data` has ", digits.size(), " digits, and ", t, " takes ", 2 * bytes);
+    if (digits.size() / 2 != bytes || digits.size() % 2)
+      fail("`data` has ", digits.size(), " digits, and ", t, " takes ", 2 * bytes);
     any_tensor made(t);
     auto digit = [&](char c) -> unsigned {
       if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
@@ -224,11 +234,13 @@ class program_reader {
       case attribute_value::form::dims: a.dims = dims(v, what.view()); check_size({dtype::float32, a.dims}); break;
       case attribute_value::form::axes:
         need(v, json_kind::array, what);
-        if (v.size() > static_cast<std::size_t>(max_rank)) fail(what, " has ", v.size(), " axes, and ", max_rank, " are the most");
+        if (v.size() > static_cast<std::size_t>(max_rank))
+          fail(what, " has ", v.size(), " axes, and ", max_rank, " are the most");
         a.list = axes();
         v.each([&](const json_value& i) {
           const auto axis = need(i, json_kind::integer, what).integer();
-          if (axis < -max_rank || axis >= max_rank) fail(what, " names the axis ", axis, ", and ", -max_rank, "..", max_rank - 1, " is expected");
+          if (axis < -max_rank || axis >= max_rank)
+            fail(what, " names the axis ", axis, ", and ", -max_rank, "..", max_rank - 1, " is expected");
           a.list.values[a.list.count++] = static_cast<std::int32_t>(axis);
         });
         break;
@@ -251,8 +263,10 @@ class program_reader {
     value_id id;
     bool first = true;
     v.each([&](const json_value& i) {
-      if (std::exchange(first, false)) id = values_[static_cast<std::size_t>(index(i, static_cast<std::int64_t>(values_.size()), what))];
-      else id.result = static_cast<std::int32_t>(index(i, static_cast<std::int64_t>(made_->at(id).results.size()), what));
+      if (std::exchange(first, false))
+        id = values_[static_cast<std::size_t>(index(i, static_cast<std::int64_t>(values_.size()), what))];
+      else
+        id.result = static_cast<std::int32_t>(index(i, static_cast<std::int64_t>(made_->at(id).results.size()), what));
     });
     return id;
   }
@@ -260,7 +274,9 @@ class program_reader {
     const operation& op = known_operation(n);
     auto attributes_of = attributes(op, member(n, "attributes", json_kind::object));
     std::vector<value> inputs;
-    member(n, "inputs", json_kind::array).each([&](const json_value& v) { inputs.emplace_back(made_.get(), reference(v, "an operand")); });
+    member(n, "inputs", json_kind::array).each([&](const json_value& v) {
+      inputs.emplace_back(made_.get(), reference(v, "an operand"));
+    });
     std::vector<std::shared_ptr<const program>> subprograms;
     if (const json_value of = n["subprograms"])
       need(of, json_kind::array, "`subprograms`").each([&](const json_value& v) {
@@ -307,7 +323,8 @@ class program_reader {
     } else if (kind == "operation") {
       known(n, {"kind", "name", "version", "attributes", "inputs", "results", "subprograms", "path"}, "an operation");
       values_.push_back(add_operation(n));
-    } else unsupported("the kind `", printable(kind), "` is not known; there are `input`, `state`, `constant`, `operation`");
+    } else
+      unsupported("the kind `", printable(kind), "` is not known; there are `input`, `state`, `constant`, `operation`");
   }
   void add_program(const json_value& p) {
     need(p, json_kind::object, "a program");
@@ -328,13 +345,17 @@ class program_reader {
     member(p, "outputs", json_kind::array).each([&](const json_value& o) {
       need(o, json_kind::object, "an output");
       known(o, {"name", "value"}, "an output");
-      made_->output(member(o, "name", json_kind::string).string(), value(made_.get(), reference(o["value"], "an output's `value`")));
+      made_->output(member(o, "name", json_kind::string).string(),
+                    value(made_.get(), reference(o["value"], "an output's `value`")));
     });
     member(p, "assignments", json_kind::array).each([&](const json_value& a) {
       need(a, json_kind::object, "an assignment");
       known(a, {"state", "value"}, "an assignment");
-      const auto state = values_[static_cast<std::size_t>(index(a["state"], static_cast<std::int64_t>(values_.size()), "an assignment's `state`"))];
-      rules([&] { made_->assign(value(made_.get(), state), value(made_.get(), reference(a["value"], "an assignment's `value`"))); });
+      const auto state = values_[static_cast<std::size_t>(
+          index(a["state"], static_cast<std::int64_t>(values_.size()), "an assignment's `state`"))];
+      rules([&] {
+        made_->assign(value(made_.get(), state), value(made_.get(), reference(a["value"], "an assignment's `value`")));
+      });
     });
     const auto sites = member(p, "sites", json_kind::integer).integer();
     if (sites < 0) fail("`sites` is ", sites, ", and 0 or more is expected");
@@ -373,11 +394,13 @@ class program_reader {
 
 }  // namespace
 
-std::shared_ptr<const program> read_program(std::string_view json, view<const operation* const> own, std::string_view file) {
+std::shared_ptr<const program> read_program(std::string_view json, view<const operation* const> own,
+                                            std::string_view file) {
   return program_reader(own, file).read(json);
 }
 /// The same of a part of a document.
-std::shared_ptr<const program> detail::read_program(const json_value& v, view<const operation* const> own, std::string_view file) {
+std::shared_ptr<const program> detail::read_program(const json_value& v, view<const operation* const> own,
+                                                    std::string_view file) {
   return program_reader(own, file).read(v);
 }
 

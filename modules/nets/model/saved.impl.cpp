@@ -36,7 +36,9 @@ std::string spelled(const program_id& id) {
 }
 
 void quoted(text& t, std::string_view s) {
-  const auto append = [](void* to, const char* chars, std::size_t count) { *static_cast<text*>(to) << std::string_view(chars, count); };
+  const auto append = [](void* to, const char* chars, std::size_t count) {
+    *static_cast<text*>(to) << std::string_view(chars, count);
+  };
   if (!json::quote(s.data(), s.size(), append, &t)) detail::raise(error_kind::value, "save_net: names are to be UTF-8");
 }
 
@@ -46,7 +48,8 @@ std::string words_of(const program& p, const parameter_store& states) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
     quoted(t, states[i].name());
-    t << ", \"role\": \"" << roles[static_cast<std::size_t>(states[i].role())] << "\", \"trainable\": " << states[i].trainable() << "}";
+    t << ", \"role\": \"" << roles[static_cast<std::size_t>(states[i].role())]
+      << "\", \"trainable\": " << states[i].trainable() << "}";
   }
   t << "\n], \"program\": " << p.to_json() << "}\n";
   return t.string();
@@ -55,19 +58,22 @@ std::string words_of(const program& p, const parameter_store& states) {
 // The states that a structure names, from the file of weights.
 class state_reader {
  public:
-  state_reader(const net_files& files, const program& p) : files_(files), program_(p), weights_(read_safetensors(files.weights)) {}
+  state_reader(const net_files& files, const program& p)
+      : files_(files), program_(p), weights_(read_safetensors(files.weights)) {}
 
   saved_net read(const json_value& states) {
     check_pair();
     saved_net net;
     states.each([&](const json_value& s) { add(net.states, s); });
     for (const auto& t : weights_.tensors)
-      if (!net.states.find(t.name)) weights_failure(t.name, "is in the file, but ", files_.structure, " has none of this name");
+      if (!net.states.find(t.name))
+        weights_failure(t.name, "is in the file, but ", files_.structure, " has none of this name");
     for (auto n : program_.states()) {
       const node& state = program_.at(n);
       const parameter* p = net.states.find(state.name);
       if (!p) structure_failure("the program reads state `", printable(state.name), "`, which is not among `states`");
-      if (p->value().type() != state.results[0]) weights_failure(state.name, "is ", p->value().type(), " and the program expects ", state.results[0]);
+      if (p->value().type() != state.results[0])
+        weights_failure(state.name, "is ", p->value().type(), " and the program expects ", state.results[0]);
     }
     net.metadata = std::move(weights_.metadata);
     net.metadata.erase(std::string(program_key));
@@ -92,18 +98,23 @@ class state_reader {
     const auto of = weights_.metadata.find(std::string(program_key));
     if (of != weights_.metadata.end() && of->second == spelled(program_.id())) return;
     text t;
-    if (of == weights_.metadata.end()) t << "metadata `" << program_key << "` is missing, so these are not the weights of a saved net";
-    else t << "these are the weights of another net than that of " << files_.structure << "; save or copy both files together";
+    if (of == weights_.metadata.end())
+      t << "metadata `" << program_key << "` is missing, so these are not the weights of a saved net";
+    else
+      t << "these are the weights of another net than that of " << files_.structure
+        << "; save or copy both files together";
     detail::file_failure(files_.weights, t);
   }
   json_value member(const json_value& of, std::string_view name, json_kind kind) const {
     const json_value v = of[name];
-    if (!v || !v.is(kind)) structure_failure("a state's `", name, "` is ", v ? "not " : "missing", v ? name_of(kind) : std::string_view());
+    if (!v || !v.is(kind))
+      structure_failure("a state's `", name, "` is ", v ? "not " : "missing", v ? name_of(kind) : std::string_view());
     return v;
   }
   void add(parameter_store& to, const json_value& s) const {
     if (!s.is(json_kind::object)) structure_failure("`states` holds ", name_of(s.kind()), ", and objects are expected");
-    const auto name = member(s, "name", json_kind::string).string(), role = member(s, "role", json_kind::string).string();
+    const auto name = member(s, "name", json_kind::string).string(),
+               role = member(s, "role", json_kind::string).string();
     const auto at = std::find(std::begin(roles), std::end(roles), role);
     if (at == std::end(roles)) {
       text t;
@@ -114,7 +125,8 @@ class state_reader {
     if (to.find(name)) structure_failure("two states are named `", printable(name), "`");
     const any_tensor* v = weights_.find(name);
     if (!v) weights_failure(name, "is missing");
-    to.add(std::string(name), v->copy(), static_cast<state_role>(at - std::begin(roles)), member(s, "trainable", json_kind::truth).truth());
+    to.add(std::string(name), v->copy(), static_cast<state_role>(at - std::begin(roles)),
+           member(s, "trainable", json_kind::truth).truth());
   }
   const net_files& files_;
   const program& program_;
@@ -133,7 +145,8 @@ net_files files_of_net(const std::string& path) {
   return {name + ".json", name + ".safetensors"};
 }
 
-void save_net(const std::string& path, const program& p, const parameter_store& states, const std::map<std::string, std::string>& metadata) {
+void save_net(const std::string& path, const program& p, const parameter_store& states,
+              const std::map<std::string, std::string>& metadata) {
   const auto files = files_of_net(path);
   const auto kept = p.reachable();
   for (auto n : p.states()) {
@@ -143,7 +156,8 @@ void save_net(const std::string& path, const program& p, const parameter_store& 
     t << files.structure << ": state `" << state.name << "` of the program is ";
     if (!v && kept[static_cast<std::size_t>(n)]) detail::raise(error_kind::state, t << "not among the states");
     if (v && v->value().type() != state.results[0])
-      detail::raise(v->value().element() == state.results[0].element ? error_kind::shape : error_kind::type, t << state.results[0] << ", and among the states " << v->value().type());
+      detail::raise(v->value().element() == state.results[0].element ? error_kind::shape : error_kind::type,
+                    t << state.results[0] << ", and among the states " << v->value().type());
   }
   const auto words = words_of(p, states);
   std::vector<named_tensor> all;
@@ -158,7 +172,9 @@ model_core core_of(saved_net net, const model_options& o) {
   const program& p = *net.program;
   if (!p.assignments().empty()) {
     text t;
-    detail::raise(error_kind::unsupported, t << "the net assigns state `" << printable(p.at(p.assignments()[0].state).name) << "` when it runs; such nets are not trained");
+    detail::raise(error_kind::unsupported, t << "the net assigns state `"
+                                             << printable(p.at(p.assignments()[0].state).name)
+                                             << "` when it runs; such nets are not trained");
   }
   model_definition d;
   for (auto i : p.inputs()) d.inputs.push_back({p.at(i).name, p.at(i).results[0]});
@@ -190,7 +206,8 @@ saved_net load_net(const std::string& path, view<const operation* const> own) {
     fail("`format` is `", printable(format), "`, and `", net_format, "` is expected");
   if (const auto version = member("version", json_kind::integer).integer(); version != net_version) {
     text t;
-    detail::raise(error_kind::unsupported, t << files.structure << ": version " << version << " of `" << net_format << "`; this library reads version " << net_version);
+    detail::raise(error_kind::unsupported, t << files.structure << ": version " << version << " of `" << net_format
+                                             << "`; this library reads version " << net_version);
   }
   const json_value states = member("states", json_kind::array);
   auto p = detail::read_program(member("program", json_kind::object), own, files.structure);

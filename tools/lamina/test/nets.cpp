@@ -10,9 +10,10 @@ using namespace lamina;
 
 namespace {
 
-constexpr auto images = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}), nn::relu{}, nn::flatten{},
-                                   sublayer<"head">(nn::linear{.in = 64, .out = 3}));
-constexpr auto sum = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">, connect<"add.output", "output">);
+constexpr auto images = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}),
+                                   nn::relu{}, nn::flatten{}, sublayer<"head">(nn::linear{.in = 64, .out = 3}));
+constexpr auto sum = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">,
+                              connect<"add.output", "output">);
 
 }  // namespace
 
@@ -29,7 +30,9 @@ int main(int, char** arguments) {
   for (std::int64_t i = 0; i < 60; ++i) {
     classes(i) = i % 3;
     for (std::int64_t y = 0; y < 6; ++y)
-      for (std::int64_t x = 0; x < 6; ++x) bytes[static_cast<std::size_t>((i * 6 + y) * 6 + x)] = static_cast<std::uint8_t>((y / 2 == i % 3 && x / 2 == i % 3 ? 150 : 0) + (i * 7 + y * x) % 90);
+      for (std::int64_t x = 0; x < 6; ++x)
+        bytes[static_cast<std::size_t>((i * 6 + y) * 6 + x)] =
+            static_cast<std::uint8_t>((y / 2 == i % 3 && x / 2 == i % 3 ? 150 : 0) + (i * 7 + y * x) % 90);
   }
   write_npy(folder + "pictures.npy", pictures);
   write_npy(folder + "classes.npy", classes);
@@ -41,5 +44,6 @@ int main(int, char** arguments) {
   write_npy(folder + "expected.npy", net(x));
   write_npy(folder + "pair.npy", matrix<float>{{1, 2}, {3, 4}});
   write_npy(folder + "double.npy", matrix<double>{{1, 2}, {3, 4}});
-  write_npz(folder + "pair.npz", std::vector<named_tensor>{{"a", matrix<float>{{1, 2}, {3, 4}}}, {"b", vector<std::int64_t>{5}}}, true);
+  write_npz(folder + "pair.npz",
+            std::vector<named_tensor>{{"a", matrix<float>{{1, 2}, {3, 4}}}, {"b", vector<std::int64_t>{5}}}, true);
 }
