@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(three_doors_one_program) {
   BOOST_TEST((layered.id() == direct.id()));
   BOOST_TEST(direct.dump().find("%4 = add(%2, %3) : float32[?x?]") != std::string::npos);
 
-  graph g;
+  small_graph g;
   g.data = {from_tensor(x), from_tensor(w), from_tensor(b)};
   auto y = inputs_of(g.p);
   g.output(tanh(matmul(y[0], y[1]) + y[2]));

@@ -71,7 +71,7 @@ array real(const shape& s, int seed) { return random_array(dtype::float32, s, se
 
 // A graph bound to its buffers, run once.
 struct bound {
-  graph g;
+  small_graph g;
   std::unique_ptr<executor> run;
   std::vector<any_tensor> memory;
 

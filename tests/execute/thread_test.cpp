@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(one_formula_with_results_of_each_thread) {
 }
 
 BOOST_AUTO_TEST_CASE(executors_that_share_a_plan) {
-  graph g;
+  small_graph g;
   value x = g.input(random_array(dtype::float32, {8, 8}, 1));
   g.output(softmax(matmul(x, x)));
   auto wanted = g.run()[0];
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(executors_that_share_a_plan) {
 }
 
 BOOST_AUTO_TEST_CASE(plans_made_at_once) {
-  graph g;
+  small_graph g;
   value x = g.input(random_array(dtype::float32, {6, 4}, 1));
   g.output(gradients(reduce_sum(tanh(matmul(x, transpose(x)))), {&x, 1})[0]);
   auto wanted = g.run()[0];

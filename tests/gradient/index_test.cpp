@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(products) {
     both("reduce_prod with zeros", x, [](const value& v) { return reduce_prod(v); });
     check("reduce_prod with zeros", {x}, [](const values& v) { return values{reduce_prod(v[0])}; });
   }
-  graph g;
+  small_graph g;
   value x = g.input(real({3}, 1)), first = gradients(reduce_prod(x), {&x, 1})[0], second = gradients(reduce_sum(square(first)), {&x, 1})[0];
   BOOST_TEST(message_of([&] { gradients(reduce_sum(square(second)), {&x, 1}); }) == "product_of_others_slope: this operation has no gradient");
 }
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(loss_of_softmax_is_fused_and_the_same) {
     for (bool all : {false, true})
       for (auto element : {dtype::float32, dtype::float64}) {
         const shape s{rows, 6};
-        graph g;
+        small_graph g;
         array weights = random_array(element, s, static_cast<int>(rows), 0, 1), logits = random_array(element, s, static_cast<int>(10 + rows), -3, 3);
         value t = g.input(weights), x = g.input(logits);
         value y = all ? value(softmax_over_last<2>(x)) : value(softmax(x));

@@ -1,6 +1,8 @@
 // Gradients of matrix products: transposed operands, batches that broadcast, vectors as matrices, empty products.
 #include <boost/test/unit_test.hpp>
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -44,6 +46,12 @@ BOOST_AUTO_TEST_CASE(plain_products) {
   products({}, {}, 5, 1, 3);
   products({}, {}, 9, 17, 5);
   products({}, {}, 3, 2, 33);
+}
+
+BOOST_AUTO_TEST_CASE(rows_by_weights_and_a_bias) {
+  for (auto [n, in, out] : {std::array<std::int64_t, 3>{4, 3, 2}, {1, 1, 1}, {0, 3, 2}, {5, 1, 7}, {3, 0, 2}})
+    check_twice("fc", {real({n, in}, 1), real({out, in}, 2), real({out}, 3)}, [](const auto& x) { return values{fc(x[0], x[1], x[2])}; });
+  check_twice("fc", {real({2, 3, 4}, 1), real({5, 4}, 2), real({1}, 3)}, [](const auto& x) { return values{fc(x[0], x[1], x[2])}; });   // a bias that broadcasts
 }
 
 BOOST_AUTO_TEST_CASE(empty_products) {

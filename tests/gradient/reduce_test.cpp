@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(reductions_of_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(equal_extremes_share_the_gradient) {
-  graph g;
+  small_graph g;
   value x = g.input(array_of(dtype::float64, {2, 3}, {1, 5, 5, 2, 2, 2}));
   g.output(gradients(reduce_sum(reduce_max<axes(1)>(x)), {&x, 1})[0]);
   g.output(gradients(reduce_min(x), {&x, 1})[0]);
@@ -113,6 +113,12 @@ BOOST_AUTO_TEST_CASE(losses) {
   const array no_labels = random_array(dtype::int64, {0}, 6);
   check_twice("cross_entropy", {real({0, 3}, 5), no_labels}, [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
   check_twice("nll", {real({0, 3}, 5), no_labels}, [](const auto& x) { return values{nll(x[0], x[1])}; });
+  for (const shape& s : {shape{4, 3}, shape{1, 1}, shape{0, 3}, shape{2, 3, 2}, shape{5}}) {
+    check_twice("squared_l2_distance", {real(s, 5), real(s, 6)}, [](const auto& x) { return values{squared_l2_distance(x[0], x[1])}; });
+    if (s.size()) check_twice("averaged_loss", {real(s, 5)}, [](const auto& x) { return values{averaged_loss(x[0])}; });
+  }
+  check_twice("averaged_loss", {real({0}, 5)}, [](const auto& x) { return values{averaged_loss(x[0])}; });
+  check_twice("squared_l2_distance", {real({4, 3}, 5), real({3}, 6)}, [](const auto& x) { return values{squared_l2_distance(x[0], x[1])}; });   // broadcasts
   check_twice("mse", {real({0, 2}, 5), real({0, 2}, 6)}, [](const auto& x) { return values{mse(x[0], x[1])}; });
   check_twice("mse", {real({}, 5), real({}, 6)}, [](const auto& x) { return values{mse(x[0], x[1])}; });
 }

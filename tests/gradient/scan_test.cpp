@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(without_carries) {
 }
 
 BOOST_AUTO_TEST_CASE(the_gradient_reads_what_the_scan_stored) {
-  graph g;
+  small_graph g;
   values v;
   for (const auto& a : operands(4, 2, 3, 2)) v.push_back(g.input(a));
   value y = reduce_sum(square(cell(v, false)[2]));

@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(higher_orders_of_several_operations) {
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_depend_gets_zeros) {
-  graph g;
+  small_graph g;
   value x = g.input(real({2}, 1)), y = g.input(real({3}, 2)), n = g.input(random_array(dtype::float64, {2}, 3));
   for (const auto& v : gradients(reduce_sum(x * stop_gradient(n)), std::vector{x, y, n})) g.output(v);
   auto r = g.run();
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_depend_gets_zeros) {
 }
 
 BOOST_AUTO_TEST_CASE(several_targets_and_starts) {
-  graph g;
+  small_graph g;
   array a = real({2}, 1), seed = real({2}, 2);
   value x = g.input(a), s = g.input(seed), y = x * x;
   const value of[] = {y, x}, start[] = {s, s};
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(several_targets_and_starts) {
 }
 
 BOOST_AUTO_TEST_CASE(no_gradient_is_an_error_that_names_the_operation) {
-  graph g;
+  small_graph g;
   value x = g.input(real({1, 1, 2, 2}, 1));
   value once = gradients(reduce_sum(square(max_pool2d(x))), {&x, 1})[0];
   BOOST_TEST(message_of([&] { gradients(reduce_sum(square(once)), {&x, 1}); }) == "max_pool2d_grad: this operation has no gradient");

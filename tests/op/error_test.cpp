@@ -17,7 +17,7 @@ using namespace engine_test;
 namespace {
 
 struct operands {
-  graph g;
+  small_graph g;
   value f(const shape& s) { return g.p.input("f", {dtype::float32, s}); }
   value of(dtype element, const shape& s) { return g.p.input("t", {element, s}); }
 };
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(products_and_images) {
 
 // Extents that become known when a plan is made are looked at again.
 BOOST_AUTO_TEST_CASE(windows_without_extent_are_found_by_the_planner) {
-  graph g;
+  small_graph g;
   value x = g.p.input("x", {dtype::float32, {"N", dyn, dyn, dyn}}), w = g.p.input("w", {dtype::float32, {dyn, dyn, dyn, dyn}});
   g.output(conv2d(x, w));
   auto plan_for = [&](const shape& a, const shape& b) { const shape all[] = {a, b}; return make_plan(g.p, all, target_isa()); };
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(the_path_of_a_layer_comes_first) {
 }
 
 BOOST_AUTO_TEST_CASE(the_path_is_kept_for_planning_gradients_and_runs) {
-  graph g;
+  small_graph g;
   value x = g.p.input("x", {dtype::float32, {"N", 3}}), y = g.p.input("y", {dtype::float32, {dyn, 4}}), i = g.p.input("i", {dtype::int64, {"N"}});
   g.p.path = "encoder.block1";
   value sum = x + matmul(y, reshape(y, {4, dyn}));
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(the_path_is_kept_for_planning_gradients_and_runs) {
   void* to[] = {out.data()};
   SAYS(e.run(in, to), "head: pick: an index is outside 0..2 (1 of them)");
 
-  graph h;
+  small_graph h;
   value image = h.p.input("x", {dtype::float32, {1, 1, 4, 4}});
   h.p.path = "pool";
   value first = reduce_sum(square(max_pool2d(image, {.kernel = 2})));
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(values_of_two_programs_do_not_meet) {
 }
 
 BOOST_AUTO_TEST_CASE(names_and_unknown_extents) {
-  graph g;
+  small_graph g;
   value x = g.p.input("x", {dtype::float32, {"N", 3}}), y = g.p.input("y", {dtype::float32, {"N"}}), z = g.p.input("z", {dtype::float32, {dyn, 4}});
   value sum = reduce_sum<axes(1)>(x) + y;
   g.output(sum);

@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(its_gradient) {
   vector<double> x{1, 2, 3};
   auto loss = reduce_sum(user::cube(var<"x">(x)));
   BOOST_TEST(numbers(evaluate(gradient<"x">(loss))) == (list{3, 12, 27}), boost::test_tools::per_element());
-  graph g;
+  small_graph g;
   value v = g.input(array_of(dtype::float64, {2}, {1, 2}));
   value first = gradients(user::cube(v), {&v, 1})[0], second = gradients(first, {&v, 1})[0];
   g.output(second);
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(its_gradient) {
 BOOST_AUTO_TEST_CASE(its_own_cases_in_their_order) {
   auto counts = [](std::int64_t n) {
     user::forget();
-    graph g;
+    small_graph g;
     g.output(user::cube(g.input(random_array(dtype::float64, {dim(n)}, 1))));
     g.run();
     return std::pair(list{double(user::ran_small), double(user::ran_even), double(user::ran_general), double(user::tried)}, g.plan);
@@ -146,12 +146,12 @@ BOOST_AUTO_TEST_CASE(its_own_cases_in_their_order) {
 }
 
 BOOST_AUTO_TEST_CASE(a_case_added_in_the_options_of_a_plan) {
-  auto build = [](graph& g) {
+  auto build = [](small_graph& g) {
     value x = g.input(array_of(dtype::float64, {3}, {1, 2, 3}));
     g.output(user::cube(-x));
     g.output(user::cube(x));
   };
-  graph with, without;
+  small_graph with, without;
   build(with), build(without);
   auto r = with.run({.cases = {{"cube", &user::cube_of_negative}}}), s = without.run();
   BOOST_TEST(with.plan->counters().cases == 1);
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_case_added_in_the_options_of_a_plan) {
   BOOST_TEST(with.plan->counters().common == 1);     // the cube of x then stands once
   BOOST_TEST(same_bits(r[0], s[0]));
   BOOST_TEST(same_bits(r[1], s[1]));
-  graph wrong;
+  small_graph wrong;
   build(wrong);
   BOOST_TEST(message_of([&] { wrong.run({.cases = {{"cube", &user::wrong_shape}}}); }) ==
              "cube: a special case gives float64[] for a call that is float64[3]");

@@ -43,7 +43,7 @@ array gathered(const array& x, const array& index, int axis) {
 }
 
 bool fails(const std::vector<array>& in, const builder& build, const std::string& words, int threads = 1) {
-  graph g;
+  small_graph g;
   std::vector<value> inputs;
   for (const auto& a : in) inputs.push_back(g.input(a));
   for (const auto& v : build(inputs)) g.output(v);
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(gathers) {
 
 BOOST_AUTO_TEST_CASE(long_gathers_on_several_threads) {
   array table = random_array(dtype::float32, {1000, 64}, 1), ids = positions({20000}, 2, 1000);
-  graph g;
+  small_graph g;
   g.output(embedding(g.input(table), g.input(ids)));
   auto want = gathered(table, ids, 0);
   BOOST_TEST(same_bits(g.run({}, 1)[0], want));
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(additions_at_positions) {
 
 BOOST_AUTO_TEST_CASE(sums_at_positions_do_not_depend_on_threads) {
   array table = random_array(dtype::float32, {300, 64}, 1), ids = positions({30000}, 2, 300), wide = positions({30, 5000}, 3, 40);
-  graph g;
+  small_graph g;
   value w = g.input(table), i = g.input(ids), x = g.input(random_array(dtype::float32, {30, 40}, 4)), j = g.input(wide);
   g.output(gradients(reduce_sum(square(embedding(w, i))), {&w, 1})[0]);
   g.output(gradients(reduce_sum(square(take_along_axis(x, j, 1))), {&x, 1})[0]);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(positions_outside_end_the_run) {
 }
 
 BOOST_AUTO_TEST_CASE(no_state_is_assigned_by_a_run_that_fails) {
-  graph g;
+  small_graph g;
   value ids = g.input(array_of(dtype::int64, {2}, {1, 4})), w = g.state("w", random_array(dtype::float32, {4, 3}, 1));
   g.p.assign(w, w - gradients(reduce_sum(embedding(w, ids)), {&w, 1})[0]);
   g.output(reduce_sum(w));
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE(the_typed_world_agrees) {
 }
 
 BOOST_AUTO_TEST_CASE(words) {
-  graph g;
+  small_graph g;
   auto f = [&](const shape& s, dtype t = dtype::float32) { return g.p.input("f", {t, s}); };
   auto i = [&](const shape& s) { return f(s, dtype::int64); };
 #define SAYS(expression, words) BOOST_TEST(message_of([&] { (void)(expression); }) == words)

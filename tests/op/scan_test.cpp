@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(no_turn_gives_the_first_carries) {
 
 BOOST_AUTO_TEST_CASE(a_scan_of_one_turn_is_the_turn) {
   auto a = operands(1, 2, 3, 4);
-  graph g;
+  small_graph g;
   values v;
   for (const auto& x : a) v.push_back(g.input(x));
   for (const auto& y : scanned(v)) g.output(y);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_scan_of_one_turn_is_the_turn) {
 
 BOOST_AUTO_TEST_CASE(weights_that_are_parameters_are_packed_once) {
   auto a = operands(6, 20, 33, 20);
-  graph g;
+  small_graph g;
   values v{g.input(a[0]), g.input(a[1]), g.state("w", a[2]), g.state("u", a[3]), g.state("b", a[4])};
   for (const auto& y : scanned(v)) g.output(y);
   auto r = g.run();
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_scan_in_a_scan) {
 
 BOOST_AUTO_TEST_CASE(equal_scans_are_one_and_results_that_nobody_reads_are_dropped) {
   auto a = operands(5, 2, 3, 4);
-  graph g;
+  small_graph g;
   values v;
   for (const auto& x : a) v.push_back(g.input(x));
   auto first = scanned(v), second = scanned(v);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(equal_scans_are_one_and_results_that_nobody_reads_are_dropp
 
 BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
   auto a = operands(9, 64, 96, 80);
-  graph g;
+  small_graph g;
   values v;
   for (const auto& x : a) v.push_back(g.input(x));
   for (const auto& y : scanned(v)) g.output(y);
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   auto a = operands(5, 2, 3, 4);
-  graph g;
+  small_graph g;
   values v;
   for (const auto& x : a) v.push_back(g.input(x));
   auto body = turn_program(v);

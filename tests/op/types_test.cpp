@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(wide_integers_stay_exact) {
   BOOST_TEST(evaluate(reduce_sum(x))() == 2 * odd - 1);
   BOOST_TEST(evaluate(x / 2)(0) == odd / 2);
 
-  graph g;                                                    // the same as run-time values
+  small_graph g;                                                    // the same as run-time values
   value v = g.p.input("v", {dtype::int64, {1}});
   g.output(v + 9007199254740993);
   g.data = {array_of(dtype::int64, {1}, {0})};
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_number_takes_the_type_of_the_tensor) {
 template <class T, class V>
 std::string said_of(V v) {
   auto typed = message_of([&] { evaluate(vector<T>{T(1)} + v); });
-  auto of_program = message_of([&] { graph g; (void)(g.p.input("x", {dtype_of<T>, {1}}) + v); });
+  auto of_program = message_of([&] { small_graph g; (void)(g.p.input("x", {dtype_of<T>, {1}}) + v); });
   BOOST_TEST(typed == of_program);
   return typed;
 }
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_number_that_the_tensor_cannot_hold_is_refused) {
   BOOST_TEST(said_of<std::uint8_t>(-1).starts_with("the number -1 is no uint8, which holds 0 to 255"));
   BOOST_TEST(said_of<std::uint8_t>(256u).starts_with("the number 256 is no uint8"));
   BOOST_CHECK_THROW(vector<std::int8_t>{1} + 1000.0, value_error);
-  graph g;
+  small_graph g;
   BOOST_CHECK_THROW(g.p.number(2.0, dtype::boolean), value_error);
   BOOST_CHECK_THROW(g.p.number(nan, dtype::int64), value_error);
   g.p.path = "encoder";

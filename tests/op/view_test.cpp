@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(axes_of_one_come_and_go) {
     for (std::size_t i = 0; i < r.size(); ++i) BOOST_TEST(is(r[i], want[i], x.values));
   }
   auto named = [](const shape& given) {
-    graph g;
+    small_graph g;
     g.data = {some(dtype::float32, given)};
     value x = g.p.input("x", {dtype::float32, {"N", 1, dyn}});
     g.output(squeeze(x, axes(1)));
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(parts) {
 
 BOOST_AUTO_TEST_CASE(parts_of_an_extent_known_later) {
   auto run = [](std::int64_t n) {
-    graph g;
+    small_graph g;
     g.data = {some(dtype::float32, {n, 2})};
     value x = g.p.input("x", {dtype::float32, {"N", 2}});
     for (const auto& v : split(x, 3)) g.output(v);
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(parts_of_an_extent_known_later) {
   BOOST_TEST(run(0));
   BOOST_TEST(message_of([&] { run(7); }) == "split_evenly: axis 0 does not divide into 3 equal parts: [7x2]");
   auto sized = [](std::int64_t n) {
-    graph g;
+    small_graph g;
     g.data = {some(dtype::float32, {n, 2})};
     for (const auto& v : split(g.p.input("x", {dtype::float32, {"N", 2}}), {1, 2})) g.output(v);
     g.run();
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(parts_of_an_extent_known_later) {
   sized(3);
   BOOST_TEST(message_of([&] { sized(4); }) == "split: the parts of axis 0 are 3 positions together: [4x2]");
   BOOST_TEST(message_of([] {
-    graph g;
+    small_graph g;
     g.data = {some(dtype::float32, {2, 2})};
     g.output(g.p.input("x", {dtype::float32, {"N", 2}})[2]);
     g.run();
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(tiles) {
   array x = some(dtype::float32, {2, 3});
   BOOST_TEST(same_bits(result_of({x}, [](const auto& v) { return tile_to(v[0], {2, 5, 3}, axes(1)); }),
                        gathered(x, {2, 5, 3}, [](std::int64_t* i) { i[1] = i[2]; return true; })));
-  graph g;
+  small_graph g;
   g.data = {x, some(dtype::float32, {4, 1})};
   value named = g.p.input("x", {dtype::float32, {dyn, 3}});
   g.p.input("y", {dtype::float32, {"N", 1}});
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(contractions) {
       }
     }
   // One matrix product and nothing moved.
-  graph g;
+  small_graph g;
   g.output(dot<2>(g.input(random_array(dtype::float32, {2, 3, 4}, 1)), g.input(random_array(dtype::float32, {3, 4, 5}, 2))));
   g.run();
   BOOST_TEST(g.plan->lines().size() == 1u);
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(types_alone_agree) {
 }
 
 BOOST_AUTO_TEST_CASE(words) {
-  graph g;
+  small_graph g;
   auto f = [&](const shape& s, dtype t = dtype::float32) { return g.p.input("f", {t, s}); };
 #define SAYS(expression, words) BOOST_TEST(message_of([&] { (void)(expression); }) == words)
   SAYS(unsqueeze(f({2, 3}), axes(3)), "unsqueeze: the axes {3} are not distinct axes of a result of rank 3: [2x3]");

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(copies_are_deep) {
 }
 
 BOOST_AUTO_TEST_CASE(packed_forms_are_shared_and_follow_assignments) {
-  graph g;
+  small_graph g;
   value x = g.input(random_array(dtype::float32, {3, 20}, 1)), w = g.state("w", random_array(dtype::float32, {20, 40}, 2));
   g.output(matmul(x, w));
   auto want = g.run()[0];
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(packed_forms_are_shared_and_follow_assignments) {
   g.run();
   BOOST_TEST(g.store.packed(0, format).memory.data() == memory);         // one pack for all executors and batch sizes
   g.data[0] = random_array(dtype::float32, {1, 20}, 9);
-  graph h;
+  small_graph h;
   value y = h.input(random_array(dtype::float32, {7, 20}, 1)), v = h.p.state("w", {dtype::float32, {20, 40}});
   h.output(matmul(y, v));
   executor other(h.make(), &g.store);
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(packed_forms_are_shared_and_follow_assignments) {
 }
 
 BOOST_AUTO_TEST_CASE(training_does_not_pack) {
-  graph g;
+  small_graph g;
   value x = g.input(random_array(dtype::float32, {3, 4}, 1)), w = g.state("w", random_array(dtype::float32, {4, 4}, 2));
   g.output(matmul(x, w));
   g.p.assign(w, w * 0.5);

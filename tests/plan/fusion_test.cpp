@@ -20,7 +20,7 @@ array real(const shape& s, int seed, dtype element = dtype::float32) { return ra
 // Builds over the inputs, fused and not; checks equal bits and gives the fused plan.
 std::shared_ptr<const plan> equal_fused(const std::vector<array>& in, const builder& build, int threads = 1) {
   auto make = [&](const pass_options& o, std::shared_ptr<const plan>& kept) {
-    graph g;
+    small_graph g;
     std::vector<value> x;
     for (const auto& a : in) x.push_back(g.input(a));
     for (const auto& v : build(x)) g.output(v);

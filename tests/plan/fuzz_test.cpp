@@ -23,7 +23,7 @@ struct numbers {
 
 // Grows a program over float32 values of few small shapes. `products` lets it use operations that passes may sum in
 // another order.
-void grow(graph& g, int seed, bool products) {
+void grow(small_graph& g, int seed, bool products) {
   numbers draw{philox(seed, 11)};
   const shape dims[] = {{}, {5}, {1, 5}, {4, 1}, {4, 5}, {5, 4}, {3, 4, 5}, {4, 4}, {1}, {64, 5}};
   std::vector<value> all;
@@ -82,7 +82,7 @@ void grow(graph& g, int seed, bool products) {
 
 struct outcome { std::vector<array> results; };
 outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
-  graph g;
+  small_graph g;
   grow(g, seed, products);
   outcome r{g.run(o, threads)};
   r.results.push_back(g.now("a"));

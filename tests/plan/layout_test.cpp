@@ -19,12 +19,12 @@ namespace {
 array real(const shape& s, int seed, double low = -1, double high = 1) { return random_array(dtype::float32, s, seed, low, high); }
 
 // A net over an image with its weights as states; the results in blocks and in plain layout must agree.
-using net = std::function<std::vector<value>(graph&, const value&)>;
+using net = std::function<std::vector<value>(small_graph&, const value&)>;
 std::shared_ptr<const plan> equal_layouts(const shape& image, const net& build, int threads = 1) {
   std::vector<array> results[2];
   std::shared_ptr<const plan> blocked;
   for (bool blocks : {false, true}) {
-    graph g;
+    small_graph g;
     value x = g.input(real(image, 1));
     for (const auto& v : build(g, x)) g.output(v);
     results[blocks] = g.run({.blocked_layout = blocks}, threads);
@@ -36,7 +36,7 @@ std::shared_ptr<const plan> equal_layouts(const shape& image, const net& build, 
     BOOST_CHECK_MESSAGE(distance(results[0][i], results[1][i]) < 2e-5, image.string() << " result " << i << ": " << distance(results[0][i], results[1][i]));
   return blocked;
 }
-value weight(graph& g, const char* name, const shape& s) { return g.state(name, real(s, static_cast<int>(name[0]), -0.4, 0.4)); }
+value weight(small_graph& g, const char* name, const shape& s) { return g.state(name, real(s, static_cast<int>(name[0]), -0.4, 0.4)); }
 bool any_blocked(const plan& p) {
   for (const auto& l : p.lines())
     if (l.form == layout::blocked) return true;
@@ -52,23 +52,23 @@ BOOST_AUTO_TEST_CASE(one_convolution) {
   for (std::int64_t in : {1, 3, 5, 16, 20})
     for (std::int64_t out : {1, 6, 16, 19})
       for (std::int64_t batch : {1, 3}) {
-        auto p = equal_layouts({batch, in, 9, 11}, [&](graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {out, in, 3, 3}), {.padding = 1})}; });
+        auto p = equal_layouts({batch, in, 9, 11}, [&](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {out, in, 3, 3}), {.padding = 1})}; });
         if (in >= 16 && out >= 16) BOOST_TEST(any_blocked(*p));
       }
 }
 
 BOOST_AUTO_TEST_CASE(strides_dilation_groups) {
-  equal_layouts({2, 8, 13, 12}, [](graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {24, 8, 3, 3}), {.stride = 2, .padding = 1})}; });
-  equal_layouts({2, 8, 13, 12}, [](graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {9, 8, 3, 2}), {.dilation = {2, 3}})}; });
-  equal_layouts({2, 32, 8, 8}, [](graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {32, 16, 3, 3}), {.padding = 1, .groups = 2})}; });
-  equal_layouts({1, 32, 8, 8}, [](graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {32, 1, 3, 3}), {.padding = 1, .groups = 32})}; });
-  equal_layouts({2, 6, 8, 8}, [](graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {6, 2, 3, 3}), {.padding = 1, .groups = 3})}; });
-  equal_layouts({0, 16, 8, 8}, [](graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {16, 16, 3, 3}))}; });
+  equal_layouts({2, 8, 13, 12}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {24, 8, 3, 3}), {.stride = 2, .padding = 1})}; });
+  equal_layouts({2, 8, 13, 12}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {9, 8, 3, 2}), {.dilation = {2, 3}})}; });
+  equal_layouts({2, 32, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {32, 16, 3, 3}), {.padding = 1, .groups = 2})}; });
+  equal_layouts({1, 32, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {32, 1, 3, 3}), {.padding = 1, .groups = 32})}; });
+  equal_layouts({2, 6, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {6, 2, 3, 3}), {.padding = 1, .groups = 3})}; });
+  equal_layouts({0, 16, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {16, 16, 3, 3}))}; });
 }
 
 BOOST_AUTO_TEST_CASE(a_net_like_lenet) {
   for (std::int64_t batch : {1, 2, 5}) {
-    auto p = equal_layouts({batch, 1, 28, 28}, [](graph& g, const value& x) {
+    auto p = equal_layouts({batch, 1, 28, 28}, [](small_graph& g, const value& x) {
       value h = max_pool2d(tanh(conv2d(x, weight(g, "a", {6, 1, 5, 5}), {.padding = 2}) + weight(g, "b", {6, 1, 1})));
       h = max_pool2d(relu(conv2d(h, weight(g, "c", {16, 6, 5, 5})) + weight(g, "d", {16, 1, 1})));
       return values{matmul<false, true>(flatten(h), weight(g, "e", {10, 400})) + weight(g, "f", {10})};
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_net_like_lenet) {
 
 BOOST_AUTO_TEST_CASE(residual_blocks) {
   for (std::int64_t c : {16, 20, 7})
-    equal_layouts({2, c, 8, 7}, [&](graph& g, const value& x) {
+    equal_layouts({2, c, 8, 7}, [&](small_graph& g, const value& x) {
       value h = relu(conv2d(x, weight(g, "a", {c, c, 3, 3}), {.padding = 1}) + weight(g, "b", {c, 1, 1}));
       value y = relu(conv2d(h, weight(g, "c", {c, c, 3, 3}), {.padding = 1}) + weight(g, "d", {c, 1, 1}) + h);
       value z = relu(conv2d(y, weight(g, "e", {c, c, 3, 3}), {.padding = 1}) + weight(g, "f", {c, 1, 1}) + x);   // a plain residual
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(residual_blocks) {
 
 BOOST_AUTO_TEST_CASE(two_convolutions_that_meet) {
   for (std::int64_t c : {16, 18})
-    equal_layouts({2, 3, 8, 8}, [&](graph& g, const value& x) {
+    equal_layouts({2, 3, 8, 8}, [&](small_graph& g, const value& x) {
       return values{relu(conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1}) + conv2d(x, weight(g, "b", {c, 3, 1, 1})) + weight(g, "c", {c, 1, 1}))};
     });
 }
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(elementwise_between) {
   for (const auto& f : all)
     for (std::int64_t c : {16, 21})
       BOOST_TEST_CONTEXT(f.name)
-        equal_layouts({2, 3, 7, 6}, [&](graph& g, const value& x) {
+        equal_layouts({2, 3, 7, 6}, [&](small_graph& g, const value& x) {
           value h = f.run(conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1}));
           return values{conv2d(h, weight(g, "b", {c, c, 3, 3})), h};
         });
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(elementwise_between) {
 
 BOOST_AUTO_TEST_CASE(pools_of_every_kind) {
   for (std::int64_t c : {16, 10})
-    equal_layouts({2, 3, 9, 9}, [&](graph& g, const value& x) {
+    equal_layouts({2, 3, 9, 9}, [&](small_graph& g, const value& x) {
       value h = conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1});
       auto with_index = apply<op::max_pool2d>(pool2d_attributes{}, h);
       return values{max_pool2d(h, {.kernel = 3, .stride = 2, .padding = 1}), avg_pool2d(h, {.kernel = 3, .stride = 2, .padding = 1}),
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(pools_of_every_kind) {
 }
 
 BOOST_AUTO_TEST_CASE(what_follows_in_plain_layout) {
-  equal_layouts({2, 4, 6, 6}, [](graph& g, const value& x) {
+  equal_layouts({2, 4, 6, 6}, [](small_graph& g, const value& x) {
     value h = relu(conv2d(x, weight(g, "a", {18, 4, 3, 3}), {.padding = 1}));
     return values{flatten(h), reshape(h, {2, 18, 36}), permute(h, axes(0, 2, 3, 1)), slice(h, {.start = 3, .stop = 17, .axis = 1}), slice(h, {.start = 1}),
                   concat<1>(h, x), softmax(h, {.axis = 1}), argmax<1>(h), h, matmul(h, h), shape_of(h)};
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(what_follows_in_plain_layout) {
 }
 
 BOOST_AUTO_TEST_CASE(float64_stays_plain) {
-  graph g;
+  small_graph g;
   value x = g.input(random_array(dtype::float64, {1, 16, 6, 6}, 1));
   g.output(conv2d(x, g.state("w", random_array(dtype::float64, {16, 16, 3, 3}, 2))));
   g.run();
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(float64_stays_plain) {
 }
 
 BOOST_AUTO_TEST_CASE(weights_are_packed_anew_after_an_assignment) {
-  graph g;
+  small_graph g;
   value x = g.input(real({1, 16, 5, 5}, 1));
   g.output(conv2d(x, weight(g, "w", {16, 16, 3, 3})));
   auto first = g.run()[0];

@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(no_blocks) {
 }
 
 BOOST_AUTO_TEST_CASE(views_are_not_copied) {
-  graph g;
+  small_graph g;
   value x = g.input(real({8, 6}, 1));
   value y = matmul(x, transpose(x));
   value part = slice(reshape(y, {4, 16}), {.start = 1, .stop = 3});
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(views_are_not_copied) {
 }
 
 BOOST_AUTO_TEST_CASE(a_slice_of_an_inner_axis_is_copied) {
-  graph g;
+  small_graph g;
   value x = g.input(real({8, 6}, 1));
   g.output(matmul(slice(x, {.start = 1, .stop = 4, .axis = 1}), slice(x, {.stop = 3})));
   g.run();
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_slice_of_an_inner_axis_is_copied) {
 
 BOOST_AUTO_TEST_CASE(chains_overwrite_what_nobody_reads_again) {
   auto arena = [](bool reuse) {
-    graph g;
+    small_graph g;
     value x = g.input(real({64, 64}, 1)), h = tanh(matmul(x, x)) * 0.5;
     g.output(matmul(h, h));
     g.run({.reuse_memory = reuse});
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(chains_overwrite_what_nobody_reads_again) {
 
 BOOST_AUTO_TEST_CASE(what_is_read_again_is_not_overwritten) {
   auto run = [](bool reuse) {
-    graph g;
+    small_graph g;
     value x = g.input(real({32, 32}, 1)), s = g.state("s", real({32, 32}, 2));
     value y = matmul(x, x), twice = y * 2;                  // read by the chain after it was assigned, and by the product
     g.p.assign(s, twice);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(what_is_read_again_is_not_overwritten) {
 }
 
 BOOST_AUTO_TEST_CASE(a_result_is_written_where_it_belongs) {
-  graph g;
+  small_graph g;
   value x = g.input(real({16, 16}, 1));
   value y = matmul(x, x);
   g.output(reshape(y, {256}));
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_result_is_written_where_it_belongs) {
 }
 
 BOOST_AUTO_TEST_CASE(explain_adds_up) {
-  graph g;
+  small_graph g;
   value x = g.input(real({4, 8}, 1)), w = g.state("w", real({8, 2}, 2));
   g.output(tanh(matmul(x, w)));
   g.run();

@@ -31,7 +31,7 @@ struct outcome {
   std::shared_ptr<const lamina::plan> plan;
 };
 outcome outcome_of(const array& in, const std::function<value(const value&)>& build, const pass_options& options) {
-  graph g;
+  small_graph g;
   g.output(build(g.input(in)));
   auto r = g.run(options)[0];
   return {r, g.plan};
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(large_and_random_results_are_not_folded) {
 }
 
 BOOST_AUTO_TEST_CASE(shapes_fold_when_planned) {
-  graph g;
+  small_graph g;
   g.data = {real({6, 4}, 1)};
   value x = g.p.input("x", {dtype::float32, {"N", dyn}});
   g.output(shape_of(x) * 2);
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(shapes_fold_when_planned) {
 
 BOOST_AUTO_TEST_CASE(names_are_bound_when_planned) {
   auto of = [](const shape& x, const shape& to, const shape& given) {
-    graph g;
+    small_graph g;
     g.data = {real(given, 1)};
     g.output(value(reshape(g.p.input("x", {dtype::float32, x}), to)) + 1);
     return g.run()[0].shape();
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(names_of_a_subprogram_mean_what_its_operands_are) {
   value x = sub->input("x", {dtype::float32, {"N", "M"}}), y = sub->input("y", {dtype::float32, {"M", "N"}});
   sub->output("product", value(matmul(x, y)));
   sub->output("flat", value(reshape(x, {"M", "N"})));
-  graph g;
+  small_graph g;
   value two[] = {g.input(real({2, 3}, 1)), g.input(real({3, 2}, 2))};
   auto results = call(sub, two);
   BOOST_TEST((results[0].shape() == shape{2, 2}));
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(operands_of_a_call_that_turn_out_to_clash_are_refused) {
   sub->output("x", value(exp(x)));                       // nothing in it would notice by itself
   sub->output("y", value(exp(y)));
   auto plan_for = [&](const shape& a, const shape& b) {
-    graph g;
+    small_graph g;
     g.data = {real(a, 1), real(b, 2)};
     value two[] = {g.p.input("a", {dtype::float32, {dyn, dyn}}), g.p.input("b", {dtype::float32, {dyn, dyn}})};
     g.p.path = "head";
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(operands_of_a_call_that_turn_out_to_clash_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(common_parts_are_one) {
-  graph g;
+  small_graph g;
   value x = g.input(real({3, 4}, 1));
   BOOST_TEST((value(exp(x)).same(exp(x))));
   BOOST_TEST((value(x + 1).same(x + 1)));
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(common_parts_are_one) {
 
 BOOST_AUTO_TEST_CASE(common_parts_are_counted_and_stay_apart_if_told) {
   auto made = [](bool joins, const pass_options& options) {
-    graph g;
+    small_graph g;
     g.p.joins = joins;
     value x = g.input(real({3, 4}, 1)), y = g.input(real({4, 3}, 2));
     g.output(matmul(x, y) * matmul(x, y) + matmul(x, y));
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(common_parts_are_counted_and_stay_apart_if_told) {
 }
 
 BOOST_AUTO_TEST_CASE(random_operations_of_two_sites_never_merge) {
-  graph g;
+  small_graph g;
   value s = g.input(array_of(dtype::int64, {2}, {1, 1})), x = g.input(real({50}, 1));
   value a = random_uniform(s, x, {.site = g.p.next_site()}), b = random_uniform(s, x, {.site = g.p.next_site()});
   g.output(a);
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(calls_are_inlined) {
   auto sub = std::make_shared<program>();
   value a = sub->input("a", {dtype::float32, {dyn}});
   sub->output("y", value(exp(a) + 1));
-  graph g;
+  small_graph g;
   g.data = {real({5}, 1)};
   value x = g.p.input("x", {dtype::float32, {dyn}});
   g.output(call(sub, {&x, 1})[0] * (exp(x) + 1));
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(calls_are_checked) {
   auto stateful = std::make_shared<program>();
   value s = stateful->input("s", {dtype::float32, {3}});
   stateful->output("y", s + stateful->state("w", {dtype::float32, {3}}));
-  graph g;
+  small_graph g;
   value x = g.input(real({4}, 1));
   value two[] = {x, x};
   BOOST_TEST(message_of([&] { call(sub, {&x, 1}); }) == "call: operand 0 is float32[4], and the subprogram takes float32[3]");

@@ -24,9 +24,9 @@ struct outcome {
   std::vector<array> outputs;
   std::vector<array> states;
 };
-outcome both(const std::function<void(graph&)>& build, const std::vector<std::string>& states) {
+outcome both(const std::function<void(small_graph&)>& build, const std::vector<std::string>& states) {
   auto once = [&](const pass_options& o) {
-    graph g;
+    small_graph g;
     build(g);
     outcome r{g.run(o), {}};
     for (const auto& s : states) r.states.push_back(g.now(s));
@@ -44,7 +44,7 @@ outcome both(const std::function<void(graph&)>& build, const std::vector<std::st
 BOOST_AUTO_TEST_SUITE(states)
 
 BOOST_AUTO_TEST_CASE(an_assignment_takes_the_old_memory) {
-  graph g;
+  small_graph g;
   value w = g.state("w", row({1, 2, 3})), d = g.input(row({1, 1, 1}));
   g.p.assign(w, w - d * 0.5);
   auto before = g.store.find("w")->value().data();
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(an_assignment_takes_the_old_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(a_state_is_read_as_it_was) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value w = g.state("w", row({1, 2, 3})), x = g.input(row({5, 5, 5}));
     value next = w * 2;
     g.p.assign(w, next);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_state_is_read_as_it_was) {
 }
 
 BOOST_AUTO_TEST_CASE(only_the_old_value_as_output) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value w = g.state("w", row({1, 2, 3}));
     g.p.assign(w, w + 1);
     g.output(w);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(only_the_old_value_as_output) {
 }
 
 BOOST_AUTO_TEST_CASE(a_view_of_the_old_value_as_output) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value w = g.state("w", row({1, 2, 3, 4}));
     g.p.assign(w, w + 1);
     g.output(reshape(w, {2, 2}));
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_view_of_the_old_value_as_output) {
 }
 
 BOOST_AUTO_TEST_CASE(new_and_old_value_in_one_chain) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value w = g.state("w", row({1, 2, 3}));
     value next = w * 2;
     g.p.assign(w, next);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(new_and_old_value_in_one_chain) {
 }
 
 BOOST_AUTO_TEST_CASE(states_exchanged) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4}));
     g.p.assign(a, b);
     g.p.assign(b, a);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(states_exchanged) {
 }
 
 BOOST_AUTO_TEST_CASE(states_in_a_ring) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4})), c = g.state("c", row({5, 6}));
     g.p.assign(a, b);
     g.p.assign(b, c + 1);
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(states_in_a_ring) {
 }
 
 BOOST_AUTO_TEST_CASE(a_state_takes_the_old_value_of_one_updated_in_place) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value now = g.state("now", row({1, 2})), last = g.state("last", row({0, 0}));
     g.p.assign(now, now * 10);
     g.p.assign(last, now);
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_state_takes_the_old_value_of_one_updated_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(assignments_of_views) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value a = g.state("a", array_of(dtype::float32, {2, 2}, {1, 2, 3, 4})), b = g.state("b", array_of(dtype::float32, {4}, {5, 6, 7, 8}));
     value c = g.state("c", row({0, 0}));
     g.p.assign(a, reshape(b, {2, 2}));
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(assignments_of_views) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shift_register) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value s = g.state("s", row({1, 2, 3, 4})), x = g.input(row({9}));
     g.p.assign(s, concat<0>(slice(s, {.start = 1}), x));
   }, {"s"});
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_shift_register) {
 }
 
 BOOST_AUTO_TEST_CASE(products_of_the_state_with_itself) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value w = g.state("w", array_of(dtype::float32, {2, 2}, {1, 1, 0, 1}));
     g.p.assign(w, matmul(w, w));
     g.output(transpose(w));
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(products_of_the_state_with_itself) {
 }
 
 BOOST_AUTO_TEST_CASE(broadcast_reads_of_the_own_state) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value w = g.state("w", array_of(dtype::float32, {2, 2}, {1, 2, 3, 4}));
     g.p.assign(w, w - transpose(w) * 2 + reduce_sum<axes(0)>(w));
   }, {"w"});
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(broadcast_reads_of_the_own_state) {
 }
 
 BOOST_AUTO_TEST_CASE(momentum) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value w = g.state("w", row({1, 2})), v = g.state("v", row({1, 0})), t = g.state("t", array_of(dtype::int64, {}, {4})), d = g.input(row({2, 4}));
     value next = v * 0.5 + d;
     g.p.assign(v, next);
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(momentum) {
 }
 
 BOOST_AUTO_TEST_CASE(one_value_for_two_states_and_an_output) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4})), x = g.input(row({7, 8}));
     value y = sin(x) * 0 + x;
     g.p.assign(a, y);
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(one_value_for_two_states_and_an_output) {
 }
 
 BOOST_AUTO_TEST_CASE(an_assigned_value_is_used_again) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4}));
     value y = a + 1, z = matmul(reshape(y, {1, 2}), reshape(y * y, {2, 1}));
     g.p.assign(a, y);
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(an_assigned_value_is_used_again) {
 }
 
 BOOST_AUTO_TEST_CASE(assignments_of_an_input_and_a_constant) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value a = g.state("a", row({1, 2})), b = g.state("b", row({3, 4})), x = g.input(row({7, 8}));
     g.p.assign(a, x);
     g.p.assign(b, g.p.constant(to_tensor(row({5, 6}))));
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(assignments_of_an_input_and_a_constant) {
 }
 
 BOOST_AUTO_TEST_CASE(outputs_of_every_kind) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value x = g.input(array_of(dtype::float32, {2, 2}, {1, 2, 3, 4})), s = g.state("s", row({9}));
     value y = x * 2;
     g.output(x);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(outputs_of_every_kind) {
 }
 
 BOOST_AUTO_TEST_CASE(a_slice_alone_as_output) {
-  auto r = both([](graph& g) {
+  auto r = both([](small_graph& g) {
     value y = exp(g.input(row({0, 0, 0, 0}))) * g.input(row({1, 2, 3, 4}));
     g.output(slice(y, {.start = 1, .stop = 3}));
     g.output(slice(reshape(y, {2, 2}), {.stop = 1}));
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_SUITE(failing_runs)
 
 namespace {
 // A step that fails for a label outside 0..2: loss from `from`, which may be the new weights.
-void training_step(graph& g, bool loss_of_new) {
+void training_step(small_graph& g, bool loss_of_new) {
   value w = g.state("w", array_of(dtype::float32, {2, 3}, {1, 2, 3, 4, 5, 6})), n = g.state("n", array_of(dtype::int64, {}, {0})), mean = g.state("mean", row({0}));
   value labels = g.input(array_of(dtype::int64, {2}, {0, 1}), "labels");
   value next = w * 0.5;
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
   for (bool of_new : {false, true})
     for (const auto& options : {pass_options{}, no_passes})
       BOOST_TEST_CONTEXT(of_new << options.simplify) {
-        graph g;
+        small_graph g;
         training_step(g, of_new);
         auto plan = g.make(options);
         executor e(plan, &g.store);
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
 
 BOOST_AUTO_TEST_CASE(what_depends_on_states_alone_runs_when_they_change) {
   for (int threads : {1, 2}) {
-    graph g;
+    small_graph g;
     value a = g.state("a", row({1, 2, 3})), b = g.state("b", row({10, 20, 30})), x = g.input(row({1, 1, 1}));
     value sum = a + b, twice = reshape(sum, {3, 1}) * 2;
     g.output(matmul(reshape(x, {1, 3}), twice));         // reads what runs once
@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(what_depends_on_states_alone_runs_when_they_change) {
 }
 
 BOOST_AUTO_TEST_CASE(misuse_is_worded) {
-  graph g;
+  small_graph g;
   value w = g.state("w", row({1, 2})), x = g.input(row({1, 2, 3}));
   BOOST_TEST(message_of([&] { g.p.assign(x, x); }) == "assign: the target is no state");
   BOOST_TEST(message_of([&] { g.p.assign(w, x); }) == "state `w` is float32[2] and is assigned float32[3]");
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(misuse_is_worded) {
 }
 
 BOOST_AUTO_TEST_CASE(a_store_with_another_shape_is_refused) {
-  graph g;
+  small_graph g;
   value w = g.state("w", row({1, 2}));
   g.output(w * 2);
   auto plan = g.make();

@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(inlined_copies_what_is_reached) {
 }
 
 BOOST_AUTO_TEST_CASE(deep_programs_need_no_stack) {
-  graph g;
+  small_graph g;
   value x = g.input(array_of(dtype::float32, {4}, {1, 2, 3, 4})), y = x;
   for (int i = 0; i < 20000; ++i) y = y * 0.5 + x;
   g.output(y);

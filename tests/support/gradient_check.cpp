@@ -31,7 +31,7 @@ array in_float(const array& a) {
 
 // Inputs, and the weighted sum of the results as a number.
 struct weighted {
-  graph g;
+  small_graph g;
   std::vector<value> inputs, floating;
   value loss;
   std::vector<shape> shapes;                 // of the results

@@ -75,19 +75,19 @@ double distance(const array& a, const array& b) {
   return worst;
 }
 
-value graph::input(const array& a, std::string_view name) {
+value small_graph::input(const array& a, std::string_view name) {
   data.push_back(a);
   return p.input(name, a.type);
 }
 
-value graph::open_input(const array& a, std::string_view name) {
+value small_graph::open_input(const array& a, std::string_view name) {
   data.push_back(a);
   lamina::tensor_type open = a.type;
   for (int i = 0; i < open.dims.rank; ++i) open.dims[i] = dyn;
   return p.input(name, open);
 }
 
-value graph::state(std::string_view name, const array& a) {
+value small_graph::state(std::string_view name, const array& a) {
   store.add(std::string(name), to_tensor(a), state_role::parameter);
   return p.state(name, a.type);
 }
@@ -103,13 +103,13 @@ std::shared_ptr<const program> read_back(const program& p) {
   return again;
 }
 
-std::shared_ptr<const plan> graph::make(const pass_options& options) const {
+std::shared_ptr<const plan> small_graph::make(const pass_options& options) const {
   std::vector<shape> shapes;
   for (const auto& a : data) shapes.push_back(a.shape());
   return make_plan(*read_back(p), shapes, target_isa(), options);
 }
 
-std::vector<array> graph::run(const pass_options& options, int threads) {
+std::vector<array> small_graph::run(const pass_options& options, int threads) {
   plan = make(options);
   thread_pool pool(threads);
   executor e(plan, &store, threads > 1 ? &pool : nullptr);
@@ -127,10 +127,10 @@ std::vector<array> graph::run(const pass_options& options, int threads) {
   return results;
 }
 
-array graph::now(std::string_view state) const { return from_tensor(store.find(state)->value()); }
+array small_graph::now(std::string_view state) const { return from_tensor(store.find(state)->value()); }
 
 std::vector<array> results_of(const std::vector<array>& in, const builder& build, const pass_options& options) {
-  graph g;
+  small_graph g;
   std::vector<value> inputs;
   for (const auto& a : in) inputs.push_back(g.input(a));
   for (const auto& v : build(inputs)) g.output(v);

@@ -27,7 +27,7 @@ double distance(const array& a, const array& b);
 /// Every pass off.
 inline const lamina::pass_options no_passes{false, false, false, false, false, false};
 
-class graph {
+class small_graph {
  public:
   lamina::program p;
   lamina::parameter_store store;

@@ -25,6 +25,15 @@ std::size_t hash_of(view<const shape> inputs) {
   for (const auto& s : inputs) h = h * 31 + s.hash();
   return h;
 }
+// Messages of a plan's checks name the places of its operations: programs that differ in those do not share a plan.
+std::uint64_t words_of_checks(const program& p) {
+  std::uint64_t h = 0;
+  for (const node& n : p.nodes()) {
+    if (n.op && n.op->may_fail) h = h * 31 + std::hash<std::string>()(n.path);
+    for (const auto& sub : n.subprograms) h = h * 31 + words_of_checks(*sub);
+  }
+  return h;
+}
 }  // namespace
 
 struct plan_runner::implementation {
@@ -43,7 +52,10 @@ struct plan_runner::implementation {
   }
 
   std::size_t make(view<const shape> inputs) {
-    if (!structure) structure = source->id();
+    if (!structure) {
+      structure = source->id();
+      structure->words[1] ^= words_of_checks(*source);
+    }
     auto plan = where->slot<plan_cache>().get(*source, *structure, inputs, where->isa(), passes);
     provide(executor::workspace_bytes(*plan, pool()));
     std::unique_ptr<executor> run;

@@ -46,6 +46,15 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
     if (!any) continue;
     const node n = p.at(i);   // a copy: rules add nodes
     if (n.op->name == "stop_gradient") continue;
+    std::vector<value> inputs, results, out(n.inputs.size());
+    auto wanted = std::make_unique<bool[]>(n.inputs.size() + 1);
+    bool leads_on = false;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      inputs.emplace_back(&p, n.inputs[k]);
+      wanted[k] = leads[static_cast<std::size_t>(n.inputs[k].node)] && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && is_floating(inputs[k].type().element);
+      leads_on = leads_on || wanted[k];
+    }
+    if (!leads_on) continue;
     if (!n.op->gradient) {
       text t;
       if (!is_floating(n.results[0].element)) continue;
@@ -53,17 +62,10 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
       t << n.op->name << ": this operation has no gradient";
       detail::raise(error_kind::value, t);
     }
-    std::vector<value> inputs, results, out(n.inputs.size());
-    auto wanted = std::make_unique<bool[]>(n.inputs.size() + 1);
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-      inputs.emplace_back(&p, n.inputs[k]);
-      wanted[k] = leads[static_cast<std::size_t>(n.inputs[k].node)] && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && is_floating(inputs[k].type().element);
-    }
     for (std::size_t r = 0; r < n.results.size(); ++r) results.emplace_back(&p, value_id{i, static_cast<std::int32_t>(r)});
     gradient_call rule{p, n, inputs, results, gradient_of_results, view<const bool>(wanted.get(), n.inputs.size()), view<value>(out), &gradients};
-    const std::string outer = std::exchange(p.path, n.path);   // what a rule adds belongs to the layer of its operation
+    const path_of here(p, n.path);   // what a rule adds belongs to the layer of its operation
     n.op->gradient(rule);
-    p.path = outer;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (wanted[k] && out[k]) arrive(n.inputs[k], out[k]);
   }

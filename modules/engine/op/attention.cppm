@@ -188,11 +188,11 @@ export struct rope {
 /// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic M>
   requires accepted<worded<applying<op::attention, Q, K, V, M>>()>
-constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {}) { return apply<op::attention>(a, q, k, v, mask); }
+constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {}, origin_of<Q, K, V, M> = {}) { return apply<op::attention>(a, q, k, v, mask); }
 // The type of the attributes is deduced, so that a mask that does not fit is not first told that it is no attributes.
 export template <Symbolic Q, Symbolic K, Symbolic V, std::same_as<attention_attributes> A = attention_attributes>
   requires accepted<worded<applying<op::attention, Q, K, V>>()>
-constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}) { return apply<op::attention>(a, q, k, v); }
+constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}, origin_of<Q, K, V> = {}) { return apply<op::attention>(a, q, k, v); }
 
 /// Causal attention of a block of positions to those remembered and to each other: one that sees what was remembered of
 /// earlier blocks, and of its own block what stands before it.
@@ -203,7 +203,7 @@ constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}) { return 
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic Keys, Symbolic Values, Symbolic Count>
   requires accepted<worded<applying<op::cached_attention, Q, K, V, Keys, Values, Count>>()>
 constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& keys, const Values& values, const Count& count,
-                                cached_attention_attributes a = {}) {
+                                cached_attention_attributes a = {}, origin_of<Q, K, V, Keys, Values, Count> = {}) {
   return apply<op::cached_attention>(a, q, k, v, keys, values, count);
 }
 
@@ -211,16 +211,16 @@ constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& 
 /// Shapes: x [N, T, 8], axis 1 -> int64 [T].
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"positions<1>(x)", X>>()>
-constexpr auto positions(const X& x, std::int64_t axis) { return apply<op::positions>({axis}, x); }
+constexpr auto positions(const X& x, std::int64_t axis, origin_of<X> = {}) { return apply<op::positions>({axis}, x); }
 export template <int Axis, Symbolic X>
   requires accepted<worded<applying_fixed<op::positions, axis_attributes{Axis}, X>>()>
-constexpr auto positions(const X& x) { return apply_fixed<op::positions, axis_attributes{Axis}>(x); }
+constexpr auto positions(const X& x, origin_of<X> = {}) { return apply_fixed<op::positions, axis_attributes{Axis}>(x); }
 
 /// Rotates pairs of the last axis by angles position * base^(-2 i / D).
 /// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.
 /// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
 export template <Symbolic X, Symbolic P>
   requires accepted<worded<applying<op::rope, X, P>>()>
-constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}) { return apply<op::rope>(a, x, positions); }
+constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) { return apply<op::rope>(a, x, positions); }
 
 }  // namespace lamina

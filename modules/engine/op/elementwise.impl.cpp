@@ -11,6 +11,43 @@ import :shape;
 import :tensor;
 import lamina.std;
 
+namespace lamina {
+
+// ---- operators of values --------------------------------------------------------------------------------------------
+
+namespace {
+template <class Op, class... X>
+value operate(const value_or_number& first, const X&... others) {
+  const origin here(first.at());
+  program* owner = nullptr;
+  dtype element = dtype::float32;
+  auto look = [&](const value& v) {
+    if (!static_cast<bool>(v)) return;   // `!v` is an operation
+    if (!owner || element == dtype::boolean) element = v.type().element;
+    if (!owner) owner = &v.owner();
+  };
+  look(first.held());
+  (look(others.held()), ...);
+  const value inputs[] = {first.in(*owner, element), others.in(*owner, element)...};
+  return graph_world::add<Op>({}, view<const value>(inputs));
+}
+}  // namespace
+
+value operator-(const value_or_number& x) { return operate<op::negate>(x); }
+value operator+(const value_or_number& a, const value_or_number& b) { return operate<op::add>(a, b); }
+value operator-(const value_or_number& a, const value_or_number& b) { return operate<op::subtract>(a, b); }
+value operator*(const value_or_number& a, const value_or_number& b) { return operate<op::multiply>(a, b); }
+value operator/(const value_or_number& a, const value_or_number& b) { return operate<op::divide>(a, b); }
+value operator==(const value_or_number& a, const value_or_number& b) { return operate<op::equal>(a, b); }
+value operator!=(const value_or_number& a, const value_or_number& b) { return operate<op::not_equal>(a, b); }
+value operator<(const value_or_number& a, const value_or_number& b) { return operate<op::less>(a, b); }
+value operator<=(const value_or_number& a, const value_or_number& b) { return operate<op::less_equal>(a, b); }
+value operator>(const value_or_number& a, const value_or_number& b) { return operate<op::greater>(a, b); }
+value operator>=(const value_or_number& a, const value_or_number& b) { return operate<op::greater_equal>(a, b); }
+value operator^(const value_or_number& a, const value_or_number& b) { return operate<op::logical_xor>(a, b); }
+
+}  // namespace lamina
+
 namespace lamina::op {
 
 using kernels::map_op;

@@ -212,16 +212,16 @@ using index_add = addition<op::scatter_rows, "index_add">;
 /// Gradient: slices are added where they came from, in the order of the positions for any number of threads.
 export template <Symbolic X, Symbolic I>
   requires accepted<worded<run_time_check<"gather<1>(x, index)", X>>()>
-constexpr auto gather(const X& x, const I& index, std::int64_t axis) { return apply<op::gather>({axis}, x, index); }
+constexpr auto gather(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply<op::gather>({axis}, x, index); }
 /// The same with the axis in the type; the first without one.
 export template <int Axis = 0, Symbolic X, Symbolic I>
   requires accepted<worded<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
-constexpr auto gather(const X& x, const I& index) { return apply_fixed<op::gather, axis_attributes{Axis}>(x, index); }
+constexpr auto gather(const X& x, const I& index, origin_of<X, I> = {}) { return apply_fixed<op::gather, axis_attributes{Axis}>(x, index); }
 /// Rows of a table: result[.., :] = table[ids[..], :].   Shapes: table [V, D], ids [...] -> [..., D].
 /// Source: Bengio, Ducharme, Vincent, Jauvin, "A neural probabilistic language model" (2003).
 export template <Symbolic W, Symbolic I>
   requires accepted<worded<applying<rule::embedding, W, I>>()>
-constexpr auto embedding(const W& table, const I& ids) {
+constexpr auto embedding(const W& table, const I& ids, origin_of<W, I> = {}) {
   detail::obey<rule::embedding>({}, table, ids);
   return gather<0>(table, ids);
 }
@@ -229,22 +229,22 @@ constexpr auto embedding(const W& table, const I& ids) {
 /// Shapes: x [3, V], index [3, 5], axis 1 -> [3, 5].   Types: any, index int64.
 export template <Symbolic X, Symbolic I>
   requires accepted<worded<run_time_check<"take_along_axis<1>(x, index)", X>>()>
-constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis) { return apply<op::take_along_axis>({axis}, x, index); }
+constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply<op::take_along_axis>({axis}, x, index); }
 export template <int Axis, Symbolic X, Symbolic I>
   requires accepted<worded<applying_fixed<op::take_along_axis, axis_attributes{Axis}, X, I>>()>
-constexpr auto take_along_axis(const X& x, const I& index) { return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index); }
+constexpr auto take_along_axis(const X& x, const I& index, origin_of<X, I> = {}) { return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index); }
 /// x with updates added at positions along an axis, several to one place too; the adjoint of take_along_axis.
 /// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
 /// Numerics: what goes to one place is summed in the order of the positions, then added to x.
 export template <Symbolic X, Symbolic I, Symbolic U>
   requires accepted<worded<run_time_check<"scatter_add<1>(x, index, updates)", X>>()>
-constexpr auto scatter_add(const X& x, const I& index, const U& updates, std::int64_t axis) {
+constexpr auto scatter_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
   detail::obey<rule::scatter_add>({axis}, x, index, updates);
   return x + apply<op::scatter_elements>({axis}, updates, index, x);
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
   requires accepted<worded<applying_fixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>>()>
-constexpr auto scatter_add(const X& x, const I& index, const U& updates) {
+constexpr auto scatter_add(const X& x, const I& index, const U& updates, origin_of<X, I, U> = {}) {
   detail::obey<rule::scatter_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_elements, axis_attributes{Axis}>(updates, index, x);
 }
@@ -252,13 +252,13 @@ constexpr auto scatter_add(const X& x, const I& index, const U& updates) {
 /// Shapes: x [V, 4], index [5], updates [5, 4], axis 0 -> [V, 4].   Types: float and integer.
 export template <Symbolic X, Symbolic I, Symbolic U>
   requires accepted<worded<run_time_check<"index_add<0>(x, index, updates)", X>>()>
-constexpr auto index_add(const X& x, const I& index, const U& updates, std::int64_t axis) {
+constexpr auto index_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
   detail::obey<rule::index_add>({axis}, x, index, updates);
   return x + apply<op::scatter_rows>({axis}, updates, index, x);
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
   requires accepted<worded<applying_fixed<rule::index_add, axis_attributes{Axis}, X, I, U>>()>
-constexpr auto index_add(const X& x, const I& index, const U& updates) {
+constexpr auto index_add(const X& x, const I& index, const U& updates, origin_of<X, I, U> = {}) {
   detail::obey<rule::index_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_rows, axis_attributes{Axis}>(updates, index, x);
 }
@@ -266,41 +266,41 @@ constexpr auto index_add(const X& x, const I& index, const U& updates) {
 /// (`one_hot` is a tensor that is made of one position known when it is written.)
 export template <Symbolic I>
   requires accepted<worded<run_time_check<"to_one_hot<10>(index)", I>>()>
-constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32) { return apply<op::to_one_hot>({depth, element}, index); }
+constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32, origin_of<I> = {}) { return apply<op::to_one_hot>({depth, element}, index); }
 /// The same with depth and element type in the type.
 export template <std::int64_t Depth, Element T = float, Symbolic I>
   requires accepted<worded<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
-constexpr auto to_one_hot(const I& index) { return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index); }
+constexpr auto to_one_hot(const I& index, origin_of<I> = {}) { return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index); }
 
 /// Running sums along an axis; `exclusive` leaves each element itself out, `reverse` begins at the end.
 /// Numerics: float32 adds in double; integers wrap.
 export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
-constexpr auto cumsum(const X& x) { return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x); }
+constexpr auto cumsum(const X& x, origin_of<X> = {}) { return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"cumsum<1>(x)", X>>()>
-constexpr auto cumsum(const X& x, cumsum_attributes a) { return apply<op::cumsum>(a, x); }
+constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) { return apply<op::cumsum>(a, x); }
 
 /// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
   requires accepted<worded<applying_fixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
-constexpr auto argsort(const X& x) {
+constexpr auto argsort(const X& x, origin_of<X> = {}) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, Axis, Descending}, x);
   return apply_fixed<op::order, order_attributes{order_attributes::all, Axis, Descending}>(x);
 }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"argsort<1>(x)", X>>()>
-constexpr auto argsort(const X& x, sort_attributes a) {
+constexpr auto argsort(const X& x, sort_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, a.axis, a.descending}, x);
   return apply<op::order>({order_attributes::all, a.axis, a.descending}, x);
 }
 /// x sorted along an axis.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
   requires accepted<worded<applying_fixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
-constexpr auto sort(const X& x) { return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x)); }
+constexpr auto sort(const X& x, origin_of<X> = {}) { return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x)); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"sort<1>(x)", X>>()>
-constexpr auto sort(const X& x, sort_attributes a) { return take_along_axis(x, argsort(x, a), a.axis); }
+constexpr auto sort(const X& x, sort_attributes a, origin_of<X> = {}) { return take_along_axis(x, argsort(x, a), a.axis); }
 
 /// Elements and their positions: `auto [values, indices] = top_k<3>(x)`.
 export template <class V, class I>
@@ -310,7 +310,7 @@ struct top_k_result { V values; I indices; };
 /// Gradient: that of the values.
 export template <std::int64_t K, std::int64_t Axis = -1, bool Largest = true, Symbolic X>
   requires accepted<worded<applying_fixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>>()>
-constexpr auto top_k(const X& x) {
+constexpr auto top_k(const X& x, origin_of<X> = {}) {
   detail::obey<rule::order<"top_k">>({K, Axis, Largest}, x);
   auto at = apply_fixed<op::order, order_attributes{K, Axis, Largest}>(x);
   auto values = take_along_axis<static_cast<int>(Axis)>(x, at);
@@ -318,7 +318,7 @@ constexpr auto top_k(const X& x) {
 }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"top_k<3>(x)", X>>()>
-constexpr auto top_k(const X& x, top_k_attributes a) {
+constexpr auto top_k(const X& x, top_k_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"top_k">>({a.k, a.axis, a.largest}, x);
   auto at = apply<op::order>({a.k, a.axis, a.largest}, x);
   auto values = take_along_axis(x, at, a.axis);

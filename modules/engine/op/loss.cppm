@@ -7,6 +7,7 @@ import :op;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -97,29 +98,39 @@ struct nll_loss {
 /// Errors: value_error at run time for an index outside 0..C-1.
 export template <Symbolic X, Symbolic I>
   requires accepted<worded<applying<op::pick, X, I>>()>
-constexpr auto pick(const X& x, const I& index) { return apply<op::pick>({}, x, index); }
+constexpr auto pick(const X& x, const I& index, origin_of<X, I> = {}) { return apply<op::pick>({}, x, index); }
 
 /// Negative log likelihood, averaged.   Shapes: log_probabilities [..., C], labels [...] int64 -> [].
 export template <Symbolic X, Symbolic L>
   requires accepted<worded<applying<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>>()>
-constexpr auto nll(const X& log_probabilities, const L& labels) { return -reduce_mean(pick(log_probabilities, labels)); }
+constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> = {}) { return -reduce_mean(pick(log_probabilities, labels)); }
 /// Negative log likelihood of probabilities under weights: -sum(weights log probabilities) / sum(weights).
 /// Shapes:  equal -> [].   Units: nats.
 /// Numerics: the gradient by the logits of a softmax before it needs no division by the probabilities, and is right where
 /// one of them is 0.   Errors: shape_error where the shapes differ.
 export template <Symbolic W, Symbolic P>
   requires accepted<worded<applying<rule::nll_loss, W, P>>()>
-constexpr auto nll_loss(const W& weights, const P& probabilities) {
+constexpr auto nll_loss(const W& weights, const P& probabilities, origin_of<W, P> = {}) {
   detail::obey<rule::nll_loss>({}, weights, probabilities);
   return -(reduce_sum(weights * log(probabilities)) / reduce_sum(weights));
 }
 /// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].
 export template <Symbolic X, Symbolic L>
   requires accepted<worded<applying<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>>()>
-constexpr auto cross_entropy(const X& logits, const L& labels) { return nll(log_softmax(logits), labels); }
+constexpr auto cross_entropy(const X& logits, const L& labels, origin_of<X, L> = {}) { return nll(log_softmax(logits), labels); }
 /// Mean of squared differences.   Shapes: equal or broadcast -> [].
 export template <Symbolic A, Symbolic B>
   requires accepted<worded<applying<rule::mse, A, B>>()>
-constexpr auto mse(const A& a, const B& b) { return reduce_mean(square(a - b)); }
+constexpr auto mse(const A& a, const B& b, origin_of<A, B> = {}) { return reduce_mean(square(a - b)); }
+
+/// Half the squared distance of each sample.   Shapes: a, b [N, ...], equal or broadcast -> [N].   Errors: shape_error.
+/// Source: Caffe2's SquaredL2Distance.
+export template <Symbolic A, Symbolic B>
+  requires accepted<worded<applying<op::subtract, A, B>>()>
+constexpr auto squared_l2_distance(const A& a, const B& b, origin_of<A, B> = {}) { return reduce_sum<axes(1)>(as_matrix<1>(square(a - b))) * 0.5; }
+/// The mean of the losses of samples.   Shapes: any -> [].
+export template <Symbolic X>
+  requires accepted<worded<applying<op::reduce_mean, X>>()>
+constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) { return reduce_mean(losses); }
 
 }  // namespace lamina

@@ -283,20 +283,20 @@ struct global_avg_pool2d {
 /// Errors:  shape_error where channels do not fit or the kernel is larger than the padded map.
 export template <Symbolic X, Symbolic W>
   requires accepted<worded<applying<op::conv2d, X, W>>()>
-constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}) { return apply<op::conv2d>(a, x, w); }
+constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}, origin_of<X, W> = {}) { return apply<op::conv2d>(a, x, w); }
 /// The adjoint of `conv2d`, also called deconvolution.
 /// Shapes:  x [N, C, H, W], w [C, O / groups, KH, KW] -> [N, O, OH, OW] with
 ///          OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
 /// Errors:  shape_error where channels do not fit or nothing is left inside the padding.
 export template <Symbolic X, Symbolic W>
   requires accepted<worded<applying<op::conv_transpose2d, X, W>>()>
-constexpr auto conv_transpose2d(const X& x, const W& w, conv_transpose2d_attributes a = {}) { return apply<op::conv_transpose2d>(a, x, w); }
+constexpr auto conv_transpose2d(const X& x, const W& w, conv_transpose2d_attributes a = {}, origin_of<X, W> = {}) { return apply<op::conv_transpose2d>(a, x, w); }
 /// Cross-correlation along a sequence, as `conv2d` of one row.
 /// Shapes:  x [N, C, L], w [O, C / groups, K] -> [N, O, OL] with OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1,
 ///          or (L - 1) / stride + 1 where it is causal.
 export template <Symbolic X, Symbolic W>
   requires accepted<worded<applying<rule::conv1d, X, W>>()>
-constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}) {
+constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}, origin_of<X, W> = {}) {
   const auto rows = [](const auto& v) {
     using V = bare<decltype(v)>;
     if constexpr (std::same_as<world_of<V>, lazy>) return apply_fixed<op::reshape, reshape_attributes{detail::one_row(V::pattern)}>(v);
@@ -314,17 +314,17 @@ constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}) {
 /// Largest element of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins; NaN does.
 export template <Symbolic X>
   requires accepted<worded<applying<op::max_pool2d, X>>()>
-constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}) {
+constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) {
   if constexpr (std::same_as<world_of<X>, lazy>) return apply<op::max_pool2d>(a, x);
   else return apply<op::max_pool2d>(a, x)[0];
 }
 /// Mean of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].
 export template <Symbolic X>
   requires accepted<worded<applying<op::avg_pool2d, X>>()>
-constexpr auto avg_pool2d(const X& x, pool2d_attributes a = {}) { return apply<op::avg_pool2d>(a, x); }
+constexpr auto avg_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) { return apply<op::avg_pool2d>(a, x); }
 /// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].
 export template <Symbolic X>
   requires accepted<worded<applying<rule::global_avg_pool2d, X>>()>
-constexpr auto global_avg_pool2d(const X& x) { return reduce_mean<axes(2, 3), true>(x); }
+constexpr auto global_avg_pool2d(const X& x, origin_of<X> = {}) { return reduce_mean<axes(2, 3), true>(x); }
 
 }  // namespace lamina

@@ -132,25 +132,25 @@ struct instance_norm {
 /// Source:  Ba, Kiros, Hinton, "Layer Normalization" (2016), arXiv:1607.06450.
 export template <Symbolic X, Symbolic W, Symbolic B, std::same_as<normalise_attributes> A = normalise_attributes>
   requires accepted<worded<applying<op::layer_norm, X, W, B>>()>
-constexpr auto layer_norm(const X& x, const W& weight, const B& bias, A a = {}) {
+constexpr auto layer_norm(const X& x, const W& weight, const B& bias, A a = {}, origin_of<X, W, B> = {}) {
   return detail::first_result<op::layer_norm>(a, x, weight, bias);
 }
 export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
   requires accepted<worded<applying<op::layer_norm, X, W>>()>
-constexpr auto layer_norm(const X& x, const W& weight, A a = {}) { return detail::first_result<op::layer_norm>(a, x, weight); }
+constexpr auto layer_norm(const X& x, const W& weight, A a = {}, origin_of<X, W> = {}) { return detail::first_result<op::layer_norm>(a, x, weight); }
 export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
   requires accepted<worded<applying<op::layer_norm, X>>()>
-constexpr auto layer_norm(const X& x, A a = {}) { return detail::first_result<op::layer_norm>(a, x); }
+constexpr auto layer_norm(const X& x, A a = {}, origin_of<X> = {}) { return detail::first_result<op::layer_norm>(a, x); }
 
 /// Divides each row of x by its root mean square, then multiplies by the weight, where given.
 /// Shapes:  x [..., features], weight [features] -> [..., features].   Numerics: x / sqrt(mean(x^2) + epsilon).
 /// Source:  Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv:1910.07467.
 export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
   requires accepted<worded<applying<op::rms_norm, X, W>>()>
-constexpr auto rms_norm(const X& x, const W& weight, A a = {}) { return detail::first_result<op::rms_norm>(a, x, weight); }
+constexpr auto rms_norm(const X& x, const W& weight, A a = {}, origin_of<X, W> = {}) { return detail::first_result<op::rms_norm>(a, x, weight); }
 export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
   requires accepted<worded<applying<op::rms_norm, X>>()>
-constexpr auto rms_norm(const X& x, A a = {}) { return detail::first_result<op::rms_norm>(a, x); }
+constexpr auto rms_norm(const X& x, A a = {}, origin_of<X> = {}) { return detail::first_result<op::rms_norm>(a, x); }
 
 /// Normalises groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
 /// type (`group_norm<2>(x, weight, bias)`); values of a program take it as an option too.
@@ -158,7 +158,7 @@ constexpr auto rms_norm(const X& x, A a = {}) { return detail::first_result<op::
 /// Source:  Wu, He, "Group Normalization" (2018), arXiv:1803.08494.
 export template <std::int64_t Groups, Symbolic X>
   requires accepted<worded<applying<rule::group_norm<Groups>, X>>()>
-constexpr auto group_norm(const X& x, instance_norm_options a = {}) {
+constexpr auto group_norm(const X& x, instance_norm_options a = {}) {   // without an origin: it would be a candidate for three
   if constexpr (std::same_as<world_of<X>, lazy>) {
     constexpr shape rows = detail::grouped(bare<X>::pattern, Groups);
     return reshape_like(layer_norm(apply_fixed<op::reshape, reshape_attributes{rows}>(x), {.axes = 1, .epsilon = a.epsilon}), x);
@@ -167,7 +167,7 @@ constexpr auto group_norm(const X& x, instance_norm_options a = {}) {
 }
 export template <std::int64_t Groups, Symbolic X, Symbolic W, Symbolic B>
   requires accepted<worded<applying<rule::group_norm<Groups>, X, W, B>>()>
-constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}) {
+constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}, origin_of<X, W, B> = {}) {
   if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
     constexpr int rank = bare<X>::pattern.rank;
     return group_norm<Groups>(x, a) * apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<W>::pattern, rank)}>(weight) +
@@ -179,12 +179,12 @@ constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_n
 }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"group_norm<2>(x)", X>>()>
-constexpr auto group_norm(const X& x, group_norm_options a) {
+constexpr auto group_norm(const X& x, group_norm_options a, origin_of<X> = {}) {
   return reshape_like(layer_norm(reshape(x, detail::grouped(x.shape(), a.groups)), {.axes = 1, .epsilon = a.epsilon}), x);
 }
 export template <Symbolic X, Symbolic W, Symbolic B>
   requires accepted<worded<run_time_check<"group_norm<2>(x, weight, bias)", X, W, B>>()>
-constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm_options a) {
+constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm_options a, origin_of<X, W, B> = {}) {
   return group_norm(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
          reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
 }
@@ -194,12 +194,12 @@ constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm
 /// Source:  Ulyanov, Vedaldi, Lempitsky, "Instance Normalization" (2016), arXiv:1607.08022.
 export template <Symbolic X>
   requires accepted<worded<applying<rule::instance_norm, X>>()>
-constexpr auto instance_norm(const X& x, instance_norm_options a = {}) {
+constexpr auto instance_norm(const X& x, instance_norm_options a = {}, origin_of<X> = {}) {
   return reshape_like(layer_norm(flatten<2>(x), {.axes = 1, .epsilon = a.epsilon}), x);
 }
 export template <Symbolic X, Symbolic W, Symbolic B>
   requires accepted<worded<applying<rule::instance_norm, X, W, B>>()>
-constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}) {
+constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}, origin_of<X, W, B> = {}) {
   if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
     constexpr int rank = bare<X>::pattern.rank;
     return instance_norm(x, a) * apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<W>::pattern, rank)}>(weight) +

@@ -256,6 +256,16 @@ concept Symbolic = accepted<operand_words<bare<X>>>;
 /// A tensor-like operand or a number.
 export template <class X>
 concept Operand = accepted<operand_or_number_words<bare<X>>>;
+/// An operand of the operators of typed expressions: values of a program have operators of their own, since an operator
+/// has no room for the parameter that says where it stands in the user's code.
+export template <class X>
+concept TypedOperand = Operand<X> && !std::same_as<bare<X>, value>;
+
+/// Stands where an operation is no part of a program.
+export struct no_origin {};
+/// The last parameter of the functions that users call: where in their code an operation is added to a program.
+export template <class... X>
+using origin_of = std::conditional_t<(std::same_as<bare<X>, value> || ...), origin, no_origin>;
 
 template <class... X>
 struct common_world;
@@ -431,7 +441,7 @@ constexpr void obey(const typename Rule::attributes& attributes, const X&... x) 
     auto look = [&](const auto& v) {
       if constexpr (std::same_as<bare<decltype(v)>, value>) {
         in[i++] = v.type();
-        if (i == 1 && !v.owner().path.empty()) t << v.owner().path << ": ";
+        if (auto here = v.owner().place(); i == 1 && !here.empty()) t << here << ": ";
       } else in[i++] = {dtype_of<typename bare<decltype(v)>::element_type>, v.shape()};
     };
     (look(x), ...);

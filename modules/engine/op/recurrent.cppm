@@ -93,12 +93,12 @@ struct lstm_gates_check {
 /// Source:  Hochreiter, Schmidhuber, "Long short-term memory" (1997); Gers, Schmidhuber, Cummins (2000).
 export template <Symbolic G, Symbolic C>
   requires accepted<worded<lstm_gates_check<G, C>>()>
-constexpr auto lstm_gates(const G& gates, const C& cell) { return apply<op::lstm_gates>({}, gates, cell); }
+constexpr auto lstm_gates(const G& gates, const C& cell, origin_of<G, C> = {}) { return apply<op::lstm_gates>({}, gates, cell); }
 /// What follows the products of a GRU step: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), n + z (state - n).
 /// Shapes:  x and h [N, 3 H] in the order r z n, state [N, H] -> [N, H].
 /// Source:  Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), in the form of cuDNN.
 export template <Symbolic X, Symbolic H, Symbolic S>
   requires accepted<worded<applying<op::gru_gates, X, H, S>>()>
-constexpr auto gru_gates(const X& x, const H& h, const S& state) { return apply<op::gru_gates>({}, x, h, state); }
+constexpr auto gru_gates(const X& x, const H& h, const S& state, origin_of<X, H, S> = {}) { return apply<op::gru_gates>({}, x, h, state); }
 
 }  // namespace lamina

@@ -180,80 +180,80 @@ constexpr auto last_as_columns(const X& x) {
 /// Numerics: summed in a fixed order that depends on the lengths alone.   Errors: shape_error for an axis outside the rank.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_sum(const X& x) { return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x); }
+constexpr auto reduce_sum(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reduce_sum<axes(0)>(x)", X>>()>
-constexpr auto reduce_sum(const X& x, reduce_attributes a) { return apply<op::reduce_sum>(a, x); }
+constexpr auto reduce_sum(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_sum>(a, x); }
 /// Mean over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_mean(const X& x) { return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x); }
+constexpr auto reduce_mean(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reduce_mean<axes(0)>(x)", X>>()>
-constexpr auto reduce_mean(const X& x, reduce_attributes a) { return apply<op::reduce_mean>(a, x); }
+constexpr auto reduce_mean(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_mean>(a, x); }
 /// Largest element over axes; the gradient is shared by equal ones.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_max(const X& x) { return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x); }
+constexpr auto reduce_max(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reduce_max<axes(0)>(x)", X>>()>
-constexpr auto reduce_max(const X& x, reduce_attributes a) { return apply<op::reduce_max>(a, x); }
+constexpr auto reduce_max(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_max>(a, x); }
 /// Smallest element over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_min(const X& x) { return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x); }
+constexpr auto reduce_min(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reduce_min<axes(0)>(x)", X>>()>
-constexpr auto reduce_min(const X& x, reduce_attributes a) { return apply<op::reduce_min>(a, x); }
+constexpr auto reduce_min(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_min>(a, x); }
 /// Product over axes; of nothing 1.   Types: float and integer.
 /// Gradient: right where elements are zero too; it has a second one, and no third.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_prod(const X& x) { return apply_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}>(x); }
+constexpr auto reduce_prod(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reduce_prod<axes(0)>(x)", X>>()>
-constexpr auto reduce_prod(const X& x, reduce_attributes a) { return apply<op::reduce_prod>(a, x); }
+constexpr auto reduce_prod(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_prod>(a, x); }
 /// Whether any bool over axes is true; of nothing false.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_any(const X& x) { return apply_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}>(x); }
+constexpr auto reduce_any(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reduce_any<axes(0)>(x)", X>>()>
-constexpr auto reduce_any(const X& x, reduce_attributes a) { return apply<op::reduce_any>(a, x); }
+constexpr auto reduce_any(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_any>(a, x); }
 /// Whether all bools over axes are true; of nothing true.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_all(const X& x) { return apply_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}>(x); }
+constexpr auto reduce_all(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reduce_all<axes(0)>(x)", X>>()>
-constexpr auto reduce_all(const X& x, reduce_attributes a) { return apply<op::reduce_all>(a, x); }
+constexpr auto reduce_all(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_all>(a, x); }
 /// Position of the smallest element along an axis, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>>()>
-constexpr auto argmin(const X& x) { return apply_fixed<op::argmin, argmax_attributes{Axis, Keepdim}>(x); }
+constexpr auto argmin(const X& x, origin_of<X> = {}) { return apply_fixed<op::argmin, argmax_attributes{Axis, Keepdim}>(x); }
 /// Position of the largest element along an axis, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>>()>
-constexpr auto argmax(const X& x) { return apply_fixed<op::argmax, argmax_attributes{Axis, Keepdim}>(x); }
+constexpr auto argmax(const X& x, origin_of<X> = {}) { return apply_fixed<op::argmax, argmax_attributes{Axis, Keepdim}>(x); }
 /// exp(x - max) / sum of it along an axis.   Numerics: safe for large x.
 export template <Symbolic X>
   requires accepted<worded<applying<op::softmax, X>>()>
-constexpr auto softmax(const X& x, softmax_attributes a = {}) { return apply<op::softmax>(a, x); }
+constexpr auto softmax(const X& x, softmax_attributes a = {}, origin_of<X> = {}) { return apply<op::softmax>(a, x); }
 /// Logarithm of softmax, without its underflow.
 export template <Symbolic X>
   requires accepted<worded<applying<op::log_softmax, X>>()>
-constexpr auto log_softmax(const X& x, softmax_attributes a = {}) { return apply<op::log_softmax>(a, x); }
+constexpr auto log_softmax(const X& x, softmax_attributes a = {}, origin_of<X> = {}) { return apply<op::log_softmax>(a, x); }
 /// Softmax over the last N axes as one distribution.   Shapes: any of that rank or more; the same.
 export template <int N, Symbolic X>
   requires accepted<worded<applying_fixed<rule::softmax_of_last<"softmax_over_last">, last_axes{N}, X>>()>
-constexpr auto softmax_over_last(const X& x) {
+constexpr auto softmax_over_last(const X& x, origin_of<X> = {}) {
   detail::obey<rule::softmax_of_last<"softmax_over_last">>({N}, x);
   return reshape_like(softmax(detail::last_as_columns<N>(x)), x);
 }
 /// Logarithm of softmax over the last N axes.
 export template <int N, Symbolic X>
   requires accepted<worded<applying_fixed<rule::softmax_of_last<"log_softmax_over_last">, last_axes{N}, X>>()>
-constexpr auto log_softmax_over_last(const X& x) {
+constexpr auto log_softmax_over_last(const X& x, origin_of<X> = {}) {
   detail::obey<rule::softmax_of_last<"log_softmax_over_last">>({N}, x);
   return reshape_like(log_softmax(detail::last_as_columns<N>(x)), x);
 }

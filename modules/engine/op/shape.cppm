@@ -267,35 +267,35 @@ struct transpose {
 /// Errors: shape_error where the counts differ.
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reshape<extents<6, 2>>(x)", X>>()>
-constexpr auto reshape(const X& x, const shape& to) { return apply<op::reshape>(reshape_attributes{to}, x); }
+constexpr auto reshape(const X& x, const shape& to, origin_of<X> = {}) { return apply<op::reshape>(reshape_attributes{to}, x); }
 /// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
 export template <class To, Symbolic X>
   requires accepted<worded<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
-constexpr auto reshape(const X& x) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
+constexpr auto reshape(const X& x, origin_of<X> = {}) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
 /// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
 /// The axis stands in the type (`flatten<2>(x)`); values of a program take it as an attribute too.
 /// Errors: shape_error for an axis outside the rank.
 export template <std::int64_t From = 1, Symbolic X>
   requires accepted<worded<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
-constexpr auto flatten(const X& x) { return apply_fixed<op::flatten, flatten_attributes{From}>(x); }
+constexpr auto flatten(const X& x, origin_of<X> = {}) { return apply_fixed<op::flatten, flatten_attributes{From}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"flatten<2>(x)", X>>()>
-constexpr auto flatten(const X& x, flatten_attributes a) { return apply<op::flatten>(a, x); }
+constexpr auto flatten(const X& x, flatten_attributes a, origin_of<X> = {}) { return apply<op::flatten>(a, x); }
 /// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`.
 export template <int... Order, Symbolic X>
   requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
-constexpr auto permute(const X& x) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
+constexpr auto permute(const X& x, origin_of<X> = {}) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"permute<1, 0>(x)", X>>()>
-constexpr auto permute(const X& x, axes order) { return apply<op::permute>(permute_attributes{order}, x); }
+constexpr auto permute(const X& x, axes order, origin_of<X> = {}) { return apply<op::permute>(permute_attributes{order}, x); }
 /// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
 export template <Symbolic X>
   requires accepted<worded<applying<rule::transpose, X>>()>
-constexpr auto transpose(const X& x) { return permute<1, 0>(x); }
+constexpr auto transpose(const X& x, origin_of<X> = {}) { return permute<1, 0>(x); }
 /// Positions start, start + step, ... below stop of one axis.
 export template <Symbolic X>
   requires accepted<worded<applying<op::slice, X>>()>
-constexpr auto slice(const X& x, slice_attributes a) { return apply<op::slice>(a, x); }
+constexpr auto slice(const X& x, slice_attributes a, origin_of<X> = {}) { return apply<op::slice>(a, x); }
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
 // The misfit is an argument of its own: Clang says it a step earlier, behind the overload for values of a program.
 export template <int Axis = 0, Symbolic... X, fixed_string Misfit = worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
@@ -304,11 +304,11 @@ constexpr auto concat(const X&... x) { return apply_fixed<op::concat, axis_attri
 /// x repeated to the shape of `like`.
 export template <Symbolic X, Symbolic Like>
   requires accepted<worded<applying<op::broadcast_like, X, Like>>()>
-constexpr auto broadcast_like(const X& x, const Like& like) { return apply<op::broadcast_like>({}, x, like); }
+constexpr auto broadcast_like(const X& x, const Like& like, origin_of<X, Like> = {}) { return apply<op::broadcast_like>({}, x, like); }
 /// x summed over what broadcasting `like` to its shape would repeat.
 export template <Symbolic X, Symbolic Like>
   requires accepted<worded<applying<op::sum_like, X, Like>>()>
-constexpr auto sum_like(const X& x, const Like& like) {
+constexpr auto sum_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   if constexpr (std::same_as<world_of<X>, graph_world>)
     if (surely_equal(x.shape(), like.shape())) return x;
   if constexpr (std::same_as<world_of<X>, graph_world>) return value(apply<op::sum_like>({}, x, like));
@@ -317,9 +317,9 @@ constexpr auto sum_like(const X& x, const Like& like) {
 /// x under the shape of `like`.
 export template <Symbolic X, Symbolic Like>
   requires accepted<worded<applying<op::reshape_like, X, Like>>()>
-constexpr auto reshape_like(const X& x, const Like& like) { return apply<op::reshape_like>({}, x, like); }
+constexpr auto reshape_like(const X& x, const Like& like, origin_of<X, Like> = {}) { return apply<op::reshape_like>({}, x, like); }
 /// The extents of x as an int64 vector.
 export template <Symbolic X>
-constexpr auto shape_of(const X& x) { return apply<op::shape_of>({}, x); }
+constexpr auto shape_of(const X& x, origin_of<X> = {}) { return apply<op::shape_of>({}, x); }
 
 }  // namespace lamina

@@ -178,24 +178,24 @@ struct tile_to {
 /// Shapes: [2, 3] by {2, 1} -> [4, 3]; [3] by {2, 1} -> [2, 3].   Types: any.   Errors: shape_error.
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"tile<2, 1>(x)", X>>()>
-constexpr auto tile(const X& x, const shape& repeats) { return apply<op::tile>({repeats}, x); }
+constexpr auto tile(const X& x, const shape& repeats, origin_of<X> = {}) { return apply<op::tile>({repeats}, x); }
 /// The same with the numbers in the type.
 export template <std::int64_t... Repeats, Symbolic X>
   requires(sizeof...(Repeats) > 0) && accepted<worded<applying_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>>()>
-constexpr auto tile(const X& x) { return apply_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}>(x); }
+constexpr auto tile(const X& x, origin_of<X> = {}) { return apply_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}>(x); }
 /// x side by side with itself up to a shape whose extents are multiples of its own; `new_axes` names the axes of that
 /// shape which x does not have: the leading ones if none is named.
 /// Shapes: [2, 3] to [4, 3]; [2, 3] to [4, 2, 3]; [2, 3] to [2, 5, 3] with new axis 1.   Types: any.
 /// Errors: shape_error where an extent is no multiple.
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"tile_to<extents<4, 3>>(x)", X>>()>
-constexpr auto tile_to(const X& x, const shape& to, axes new_axes = {}) {
+constexpr auto tile_to(const X& x, const shape& to, axes new_axes = {}, origin_of<X> = {}) {
   return new_axes.count ? apply<op::tile_to>({to}, unsqueeze(x, new_axes)) : apply<op::tile_to>({to}, x);
 }
 /// The same with extents in the type: `tile_to<extents<2, 5, 3>, 1>(x)`.
 export template <class To, int... NewAxes, Symbolic X>
   requires accepted<worded<applying_fixed<rule::tile_to, rule::tile_to_attributes{To::pattern, axes(NewAxes...)}, X>>()>
-constexpr auto tile_to(const X& x) {
+constexpr auto tile_to(const X& x, origin_of<X> = {}) {
   if constexpr (To::pattern.is_static()) detail::obey<rule::tile_to>({To::pattern, axes(NewAxes...)}, x);
   if constexpr (sizeof...(NewAxes) == 0) return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(x);
   else return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(unsqueeze<NewAxes...>(x));
@@ -203,20 +203,20 @@ constexpr auto tile_to(const X& x) {
 /// Each element along an axis `count` times (as numpy.repeat).   Shapes: [2, 3], 2 times along 1 -> [2, 6].   Types: any.
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"repeat<2, 1>(x)", X>>()>
-constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0) { return apply<op::repeat>({count, axis}, x); }
+constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0, origin_of<X> = {}) { return apply<op::repeat>({count, axis}, x); }
 /// The same with number and axis in the type.
 export template <std::int64_t Count, std::int64_t Axis = 0, Symbolic X>
   requires accepted<worded<applying_fixed<op::repeat, repeat_attributes{Count, Axis}, X>>()>
-constexpr auto repeat(const X& x) { return apply_fixed<op::repeat, repeat_attributes{Count, Axis}>(x); }
+constexpr auto repeat(const X& x, origin_of<X> = {}) { return apply_fixed<op::repeat, repeat_attributes{Count, Axis}>(x); }
 /// A border of one number before and after an axis; one call for each axis.
 /// Shapes: [2, 3] with 1 before and 2 after axis 1 -> [2, 6].   Types: any.
 /// Errors: shape_error for a negative border, type_error for a number that the element type does not hold.
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"pad<pad_attributes{.axis = 1, .before = 1}>(x)", X>>()>
-constexpr auto pad(const X& x, pad_attributes a) { return apply<op::pad>(a, x); }
+constexpr auto pad(const X& x, pad_attributes a, origin_of<X> = {}) { return apply<op::pad>(a, x); }
 /// The same with attributes in the type.
 export template <pad_attributes A, Symbolic X>
   requires accepted<worded<applying_fixed<op::pad, A, X>>()>
-constexpr auto pad(const X& x) { return apply_fixed<op::pad, A>(x); }
+constexpr auto pad(const X& x, origin_of<X> = {}) { return apply_fixed<op::pad, A>(x); }
 
 }  // namespace lamina

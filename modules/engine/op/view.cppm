@@ -210,18 +210,18 @@ export struct as_matrix {
 /// Typed operands name the axes in the type, `unsqueeze<0>(x)`; values of a program also at run time.
 export template <int... Axes, Symbolic X>
   requires accepted<worded<applying_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>>()>
-constexpr auto unsqueeze(const X& x) { return apply_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}>(x); }
+constexpr auto unsqueeze(const X& x, origin_of<X> = {}) { return apply_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"unsqueeze<0>(x)", X>>()>
-constexpr auto unsqueeze(const X& x, axes at) { return apply<op::unsqueeze>({at}, x); }
+constexpr auto unsqueeze(const X& x, axes at, origin_of<X> = {}) { return apply<op::unsqueeze>({at}, x); }
 /// Without the named axes of size 1, or without all that have size 1.   Cost: none, a view.
 /// Errors: shape_error for an axis of another size.
 export template <int... Axes, Symbolic X>
   requires accepted<worded<applying_fixed<op::squeeze, axes_attributes{axes(Axes...)}, X>>()>
-constexpr auto squeeze(const X& x) { return apply_fixed<op::squeeze, axes_attributes{axes(Axes...)}>(x); }
+constexpr auto squeeze(const X& x, origin_of<X> = {}) { return apply_fixed<op::squeeze, axes_attributes{axes(Axes...)}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"squeeze<0>(x)", X>>()>
-constexpr auto squeeze(const X& x, axes at) { return apply<op::squeeze>({at}, x); }
+constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) { return apply<op::squeeze>({at}, x); }
 
 /// What stands at one position of an axis; the axis vanishes. A negative position counts from the end.
 /// Errors: shape_error for a position outside of the axis: when the operation is made, or planned where the extent is
@@ -229,25 +229,25 @@ constexpr auto squeeze(const X& x, axes at) { return apply<op::squeeze>({at}, x)
 /// `x[i]` is select(x, 0, i).
 export template <Symbolic X>
   requires accepted<worded<applying<op::select, X>>()>
-constexpr auto select(const X& x, std::int64_t axis, std::int64_t index) { return apply<op::select>({axis, index}, x); }
+constexpr auto select(const X& x, std::int64_t axis, std::int64_t index, origin_of<X> = {}) { return apply<op::select>({axis, index}, x); }
 /// The same with axis and position in the type.
 export template <std::int64_t Axis, std::int64_t Index, Symbolic X>
   requires accepted<worded<applying_fixed<op::select, select_attributes{Axis, Index}, X>>()>
-constexpr auto select(const X& x) { return apply_fixed<op::select, select_attributes{Axis, Index}>(x); }
+constexpr auto select(const X& x, origin_of<X> = {}) { return apply_fixed<op::select, select_attributes{Axis, Index}>(x); }
 
 /// Equal parts of an axis, one behind the other.   Errors: shape_error where they would not be equal.
 /// Of a typed operand a tuple: `auto [a, b] = split<2, 1>(x)`.
 export template <std::int64_t Parts, std::int64_t Axis = 0, Symbolic X>
   requires accepted<worded<applying_fixed<op::equal_part, part_attributes{Axis, 0, Parts}, X>>()>
-constexpr auto split(const X& x) {
+constexpr auto split(const X& x, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::make_tuple(apply_fixed<op::equal_part, part_attributes{Axis, static_cast<std::int64_t>(I), Parts}>(x)...);
   }(std::make_index_sequence<static_cast<std::size_t>(Parts)>{});
 }
-export std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis = 0);
+export std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis = 0, const origin& = {});
 /// Parts of the given sizes, which together are the whole axis: `split(x, {2, 3}, 1)`.
-export std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0);
-export std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis = 0);
+export std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0, const origin& = {});
+export std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis = 0, const origin& = {});
 namespace detail {
 constexpr std::int64_t sum_of(const axes& a, int count) {
   std::int64_t n = 0;
@@ -258,7 +258,7 @@ constexpr std::int64_t sum_of(const axes& a, int count) {
 /// The same with the sizes in the type: `split<axes(2, 3), 1>(x)`.
 export template <auto Sizes, std::int64_t Axis = 0, Symbolic X>
   requires std::same_as<std::remove_const_t<decltype(Sizes)>, axes> && accepted<worded<applying_fixed<op::section, section_attributes{Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, X>>()>
-constexpr auto split(const X& x) {
+constexpr auto split(const X& x, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::make_tuple(apply_fixed<op::section, section_attributes{Axis, detail::sum_of(Sizes, static_cast<int>(I)), Sizes[static_cast<int>(I)],
                                                                        detail::sum_of(Sizes, Sizes.count)}>(x)...);
@@ -269,24 +269,24 @@ constexpr auto split(const X& x) {
 export template <int Axis = 0, Symbolic... X>
 constexpr auto stack(const X&... x) { return concat<Axis>(unsqueeze<Axis>(x)...); }
 /// The same for any number of values of a program.
-export value stack(view<const value> x, std::int64_t axis = 0);
+export value stack(view<const value> x, std::int64_t axis = 0, const origin& = {});
 /// Values of a program one behind the other along an axis.
-export value concat(view<const value> x, std::int64_t axis = 0);
+export value concat(view<const value> x, std::int64_t axis = 0, const origin& = {});
 
 /// The opposite of permute: axis order[i] of the result is axis i of x.
 export template <int... Order, Symbolic X>
   requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
-constexpr auto permute_inverse(const X& x) { return apply_fixed<op::permute, permute_attributes{detail::inverse_of(axes(Order...))}>(x); }
+constexpr auto permute_inverse(const X& x, origin_of<X> = {}) { return apply_fixed<op::permute, permute_attributes{detail::inverse_of(axes(Order...))}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"permute_inverse<1, 0>(x)", X>>()>
-constexpr auto permute_inverse(const X& x, axes order) { return apply<op::permute>(permute_attributes{detail::inverse_of(order)}, x); }
+constexpr auto permute_inverse(const X& x, axes order, origin_of<X> = {}) { return apply<op::permute>(permute_attributes{detail::inverse_of(order)}, x); }
 
 /// The first `Leading` axes as rows and the others as columns.   Cost: none, a view.
 export template <std::int64_t Leading, Symbolic X>
   requires accepted<worded<applying_fixed<op::as_matrix, matrix_attributes{Leading}, X>>()>
-constexpr auto as_matrix(const X& x) { return apply_fixed<op::as_matrix, matrix_attributes{Leading}>(x); }
+constexpr auto as_matrix(const X& x, origin_of<X> = {}) { return apply_fixed<op::as_matrix, matrix_attributes{Leading}>(x); }
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"as_matrix<1>(x)", X>>()>
-constexpr auto as_matrix(const X& x, std::int64_t leading) { return apply<op::as_matrix>({leading}, x); }
+constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) { return apply<op::as_matrix>({leading}, x); }
 
 }  // namespace lamina

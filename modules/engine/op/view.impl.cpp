@@ -34,13 +34,13 @@ void emit_axis_view(emission& e, const detail::axis_view& v) {
 
 }  // namespace
 
-std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis) {
+std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis, const origin&) {
   std::vector<value> all;
   // None is refused as one is: with words.
   for (std::int64_t i = 0; i < std::max<std::int64_t>(parts, 1); ++i) all.push_back(apply<op::equal_part>({axis, i, parts}, x));
   return all;
 }
-std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis) {
+std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis, const origin&) {
   std::vector<value> all;
   std::int64_t whole = 0, at = 0;
   for (auto n : sizes)
@@ -51,15 +51,15 @@ std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::in
   }
   return all;
 }
-std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis) {
+std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis, const origin&) {
   return split(x, view<const std::int64_t>(sizes), axis);
 }
 
-value concat(view<const value> x, std::int64_t axis) {
+value concat(view<const value> x, std::int64_t axis, const origin&) {
   if (x.empty()) detail::raise(error_kind::value, "concat: no tensors");
   return apply_all<op::concat>({axis}, x);
 }
-value stack(view<const value> x, std::int64_t axis) {
+value stack(view<const value> x, std::int64_t axis, const origin&) {
   if (x.empty()) detail::raise(error_kind::value, "stack: no tensors");
   std::vector<value> all;
   for (const auto& v : x) all.push_back(unsqueeze(v, axes(axis)));

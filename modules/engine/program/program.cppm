@@ -119,6 +119,23 @@ export struct program_id {
   bool operator==(const program_id&) const = default;
 };
 
+/// Where in the user's code an operation is added to a program. The functions of the library end with a parameter of this
+/// kind, which is left out; of calls inside of each other the outermost counts. Only messages read it.
+export class origin {
+ public:
+  origin(std::source_location at = std::source_location::current()) noexcept;
+  ~origin();
+  origin(const origin&) = delete;
+  origin& operator=(const origin&) = delete;
+  /// That of the outermost call which this thread is in, or null.
+  static const std::source_location* current() noexcept;
+
+ private:
+  std::source_location at_;
+  const std::source_location* outer_;
+};
+
+export class value_or_number;
 /// A value while a program is being built; the run-time world of operations.
 export struct graph_world;
 export class value : public operand_base {
@@ -135,9 +152,46 @@ export class value : public operand_base {
   value operator[](std::int64_t i) const;
   bool same(const value& o) const { return owner_ == o.owner_ && id_ == o.id_; }
 
+  // What the operators of typed expressions are, but `!`, `&&` and `||`; defined with the elementwise operations.
+  friend value operator-(const value_or_number& x);
+  friend value operator+(const value_or_number& a, const value_or_number& b);
+  friend value operator-(const value_or_number& a, const value_or_number& b);
+  friend value operator*(const value_or_number& a, const value_or_number& b);
+  friend value operator/(const value_or_number& a, const value_or_number& b);
+  friend value operator==(const value_or_number& a, const value_or_number& b);
+  friend value operator!=(const value_or_number& a, const value_or_number& b);
+  friend value operator<(const value_or_number& a, const value_or_number& b);
+  friend value operator<=(const value_or_number& a, const value_or_number& b);
+  friend value operator>(const value_or_number& a, const value_or_number& b);
+  friend value operator>=(const value_or_number& a, const value_or_number& b);
+  friend value operator^(const value_or_number& a, const value_or_number& b);
+
  private:
   program* owner_ = nullptr;
   value_id id_;
+};
+
+/// An operand of these operators: a value or a number beside one, and where in the user's code it stands.
+export class value_or_number {
+ public:
+  value_or_number(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  value_or_number(T number, std::source_location at = std::source_location::current()) : at_(at) {
+    if constexpr (std::floating_point<T>) number_ = static_cast<double>(number);
+    else if constexpr (std::is_signed_v<T>) number_ = static_cast<std::int64_t>(number);
+    else number_ = static_cast<std::uint64_t>(number);
+  }
+  /// Empty for a number.
+  const value& held() const { return value_; }
+  const std::source_location& at() const { return at_; }
+  /// The number as a constant of a program; itself for a value.
+  value in(program& p, dtype element) const;
+
+ private:
+  value value_;
+  std::variant<double, std::int64_t, std::uint64_t> number_;
+  std::source_location at_;
 };
 
 namespace detail {
@@ -202,6 +256,14 @@ export class program {
 
   /// Path of the layer being traced; errors begin with it, and the nodes that are added keep it.
   std::string path;
+  /// Whether nodes also keep where in the user's code they were added: `main.cpp:12: encoder`.
+  bool origins = false;
+  /// What a node that is added now keeps as its path.
+  std::string place() const;
+  /// Is told of each node that is added.
+  std::function<void(std::int32_t node)> added;
+  /// What messages call it where values of two programs are mixed up.
+  std::string title;
   /// Whether an operation that is equal to one that is there is that one.
   bool joins = true;
   /// How often an operation was found instead of added.
@@ -224,6 +286,20 @@ export class program {
   std::vector<assignment> assignments_;
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known_;
   std::int64_t sites_ = 0, joined_ = 0;
+};
+
+/// While it lives, what is added to a program belongs to a path that says already where it comes from.
+class path_of {
+ public:
+  path_of(program& p, std::string path);
+  ~path_of();
+  path_of(const path_of&) = delete;
+  path_of& operator=(const path_of&) = delete;
+
+ private:
+  program& p_;
+  std::string outer_;
+  bool origins_;
 };
 
 /// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.

@@ -105,9 +105,42 @@ shape dimension_names::operator()(shape s) const {
 
 const tensor_type& value::type() const { return owner_->type(id_); }
 
+// ---- where operations come from -------------------------------------------------------------------------------------
+
+namespace {
+constinit thread_local const std::source_location* outermost = nullptr;
+}
+origin::origin(std::source_location at) noexcept : at_(at), outer_(outermost) {
+  if (!outer_) outermost = &at_;
+}
+origin::~origin() { outermost = outer_; }
+const std::source_location* origin::current() noexcept { return outermost; }
+
+std::string program::place() const {
+  const auto* at = origins ? origin::current() : nullptr;
+  if (!at) return path;
+  text t;
+  t << at->file_name() << ":" << at->line();
+  if (!path.empty()) t << ": " << path;
+  return t.string();
+}
+
+path_of::path_of(program& p, std::string path) : p_(p), outer_(std::exchange(p.path, std::move(path))), origins_(std::exchange(p.origins, false)) {}
+path_of::~path_of() {
+  p_.path = std::move(outer_);
+  p_.origins = origins_;
+}
+
+value value_or_number::in(program& p, dtype element) const {
+  if (value_) return value_;
+  return std::visit([&](auto n) { return p.number(n, element); }, number_);
+}
+
 value_id program::push(node n) {
   nodes_.push_back(std::move(n));
-  return {static_cast<std::int32_t>(nodes_.size()) - 1, 0};
+  const auto id = static_cast<std::int32_t>(nodes_.size()) - 1;
+  if (added) added(id);
+  return {id, 0};
 }
 
 value program::input(std::string_view name, const tensor_type& type, bool uniform) {
@@ -137,7 +170,7 @@ value program::state(std::string_view name, const tensor_type& type) {
   if (auto known = find_state(name); known >= 0) {
     if (at(known).results[0] != type) {
       text t;
-      if (!path.empty()) t << path << ": ";
+      if (auto here = place(); !here.empty()) t << here << ": ";
       t << "state `" << name << "` is " << at(known).results[0] << " and is asked for as " << type;
       detail::raise(misfit_of(at(known).results[0], type), t);
     }
@@ -178,7 +211,7 @@ value program::rank_0(V v, dtype element) {
   });
   if (!held) {
     text words;
-    if (!path.empty()) words << path << ": ";
+    if (auto here = place(); !here.empty()) words << here << ": ";
     detail::raise(error_kind::value, words << detail::number_misfit(v, element));
   }
   return constant(std::move(t));
@@ -223,14 +256,16 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   }
   node n;
   n.op = &op;
-  n.path = path;
+  n.path = place();
   n.attributes = std::move(attributes);
   std::vector<tensor_type> in;
   for (const auto& v : inputs) {
     if (&v.owner() != this) {
       text t;
-      if (!path.empty()) t << path << ": ";
-      t << op.name << ": an operand belongs to another program";
+      if (!n.path.empty()) t << n.path << ": ";
+      t << op.name << ": an operand belongs to ";
+      if (title.empty() || v.owner().title.empty()) t << "another program";
+      else t << v.owner().title << " and not to " << title << "; `external(v)` makes it an input there, by its name";
       detail::raise(error_kind::state, t);
     }
     n.inputs.push_back(v.id());
@@ -243,7 +278,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     if (op.inside) op.inside(n.attributes.get(), inside, why);
     if (why.empty()) check_subprogram(sub, inside, why);
     if (why.empty()) {
-      dimension_names names = names_of(sub, inside, op.name, path);
+      dimension_names names = names_of(sub, inside, op.name, n.path);
       for (const auto& o : sub.outputs()) {
         tensor_type t = sub.type(o.value);
         t.dims = names(t.dims);
@@ -253,7 +288,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     }
     if (!why.empty()) {
       text t;
-      if (!path.empty()) t << path << ": ";
+      if (!n.path.empty()) t << n.path << ": ";
       detail::raise(error_kind::shape, t << op.name << ": " << why);
     }
   } else {
@@ -261,7 +296,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     op.infer(n.attributes.get(), in, found);
     if (!found.why.empty()) {
       text t;
-      if (!path.empty()) t << path << ": ";
+      if (!n.path.empty()) t << n.path << ": ";
       t << worded_misfit(op.name, found, in);
       detail::raise(found.of_elements ? error_kind::type : error_kind::shape, t);
     }
@@ -286,7 +321,7 @@ void program::output(std::string_view name, const value& v) { outputs_.push_back
 void program::assign(const value& state, const value& v) {
   const node& s = at(state.id());
   text t;
-  if (!path.empty()) t << path << ": ";
+  if (auto here = place(); !here.empty()) t << here << ": ";
   if (s.kind != node_kind::state) {
     t << "assign: the target is no state";
     detail::raise(error_kind::state, t);
@@ -336,7 +371,8 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
   std::vector<value_id> at_first(sub.nodes_.size());
   auto needed = sub.reachable();
   std::size_t next_input = 0;
-  const std::string outer = path;
+  const std::string outer = place();
+  const path_of rest(*this, outer);
   std::vector<tensor_type> types;
   for (const auto& v : arguments) types.push_back(v.type());
   const dimension_names names = names_of(sub, types, "call", path);
@@ -360,7 +396,6 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
       at_first[i] = add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in, n.subprograms);
     }
   }
-  path = outer;
   std::vector<value> results;
   for (const auto& o : sub.outputs_) {
     auto base = at_first[static_cast<std::size_t>(o.value.node)];
@@ -474,12 +509,12 @@ std::string program::to_dot() const {
   t << "digraph program {\n  node [shape=box, fontname=\"monospace\"];\n";
   for (auto i : numbers.order) {
     const node& n = at(i);
-    text title;
-    if (n.kind == node_kind::operation) title << n.op->name;
-    else title << (n.kind == node_kind::input ? "input " : n.kind == node_kind::state ? "state " : "constant ") << n.name;
-    title << "\n" << n.results[0];
+    text words;
+    if (n.kind == node_kind::operation) words << n.op->name;
+    else words << (n.kind == node_kind::input ? "input " : n.kind == node_kind::state ? "state " : "constant ") << n.name;
+    words << "\n" << n.results[0];
     t << "  n" << numbers.number[static_cast<std::size_t>(i)] << " [label=";
-    quoted(t, title.view());
+    quoted(t, words.view());
     t << (n.kind == node_kind::operation ? "" : ", style=filled, fillcolor=lightgrey") << "];\n";
     for (auto v : n.inputs)
       t << "  n" << numbers.number[static_cast<std::size_t>(v.node)] << " -> n" << numbers.number[static_cast<std::size_t>(i)] << ";\n";

@@ -47,7 +47,7 @@ std::string trace_scope::where(std::string_view kind) const {
   for (const auto& l : path_) s += (s.empty() ? "" : ".") + l.string();
   return s.empty() ? std::string(kind) : "sublayer `" + s + "` (" + std::string(kind) + ")";
 }
-void trace_scope::refuse(std::string_view why) const { detail::raise(error_kind::shape, walk_->into.path + ": " + std::string(why)); }
+void trace_scope::refuse(std::string_view why) const { detail::raise(error_kind::shape, walk_->into.place() + ": " + std::string(why)); }
 value trace_scope::constant(const shape& dims, double v) const {
   any_tensor numbers(tensor_type{walk_->element, dims});
   fill(numbers, initialiser::constant(v), 0, {});
