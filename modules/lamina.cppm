@@ -80,3 +80,8 @@ export import :serve;        // single samples from many threads, computed in ba
 export import :data;         // data sets of images
 export import :train.optim;   // losses, optimisers, schedules
 export import :train;        // fit, observers, checkpoints
+export import :graph.scope;   // names and devices of what is added to nets
+export import :graph.fill;    // how blobs begin
+export import :graph;         // nets put together by name while a program runs
+export import :graph.workspace;   // where they run
+export import :graph.model;   // nets with parameters, and layer functions

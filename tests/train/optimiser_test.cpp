@@ -115,6 +115,114 @@ BOOST_AUTO_TEST_CASE(adamw) {
   follows(optim::adamw{.lr = 0.01, .epsilon = 1e-4, .weight_decay = 0.3}, adam_formula(0.9, 0.999, 1e-4, 0, 0.3));
 }
 
+BOOST_AUTO_TEST_CASE(adagrad) {
+  auto formula = [](double epsilon, double decay, double l2) {
+    return [=](double& w, double g, double& h, double&, double rate, int) {
+      g += l2 * w;
+      h = decay * h + g * g;
+      w -= rate * g / (std::sqrt(h) + epsilon);
+    };
+  };
+  follows(optim::adagrad{.lr = 0.1}, formula(1e-4, 1, 0));
+  follows(optim::adagrad{.lr = 0.1, .epsilon = 1e-2, .decay = 0.9, .weight_decay = 0.1}, formula(1e-2, 0.9, 0.1));
+}
+
+BOOST_AUTO_TEST_CASE(rmsprop) {
+  auto formula = [](double decay, double momentum, double epsilon, double l2) {
+    return [=](double& w, double g, double& v, double& m, double rate, int) {
+      g += l2 * w;
+      v = decay * v + (1 - decay) * g * g;
+      m = momentum * m + g / std::sqrt(v + epsilon);
+      w -= rate * m;
+    };
+  };
+  follows(optim::rmsprop{.lr = 0.01}, formula(0.9, 0, 1e-5, 0));
+  follows(optim::rmsprop{.lr = 0.01, .decay = 0.8, .momentum = 0.5, .epsilon = 1e-3, .weight_decay = 0.1}, formula(0.8, 0.5, 1e-3, 0.1));
+}
+
+BOOST_AUTO_TEST_CASE(ftrl) {
+  auto formula = [](double beta, double l1, double l2) {
+    return [=](double& w, double g, double& n, double& z, double rate, int) {
+      const double before = n;
+      n += g * g;
+      z += g - (std::sqrt(n) - std::sqrt(before)) / rate * w;
+      w = std::fabs(z) <= l1 ? 0 : ((z > 0 ? l1 : -l1) - z) / ((beta + std::sqrt(n)) / rate + l2);
+    };
+  };
+  follows(optim::ftrl{.lr = 0.1}, formula(1e-4, 0, 0));
+  follows(optim::ftrl{.lr = 0.1, .beta = 1, .l1 = 0.5, .l2 = 0.1}, formula(1, 0.5, 0.1));
+}
+
+BOOST_AUTO_TEST_CASE(momentum_sgd) {
+  auto formula = [](bool nesterov) {
+    return [=](double& w, double g, double& m, double&, double rate, int) {
+      const double before = m;
+      m = 0.9 * m + rate * g;
+      w -= nesterov ? 1.9 * m - 0.9 * before : m;
+    };
+  };
+  follows(optim::momentum_sgd{.lr = 0.1}, formula(false));
+  follows(optim::momentum_sgd{.lr = 0.1, .nesterov = true}, formula(true));
+}
+
+// Its rate depends on the lengths of all of w and g.
+BOOST_AUTO_TEST_CASE(lars) {
+  const optim::lars o{.lr = 0.5, .momentum = 0.8, .weight_decay = 0.1, .trust = 0.02, .epsilon = 1e-3};
+  std::vector<double> w{0.5, -1.25, 2}, m(3), g{0.3, -0.1, 0.7};
+  stepper<double> step(o, w);
+  auto length = [](const std::vector<double>& v) { return std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]); };
+  for (int t = 0; t < 6; ++t) {
+    if (t == 4) g = {0, 0, 0};                                   // then the rate is lr
+    const double local = length(g) > 0 ? 0.02 * length(w) / (length(g) + 0.1 * length(w) + 1e-3) : 1;
+    const auto now = step(g, 0.5);
+    for (std::size_t i = 0; i < 3; ++i) {
+      m[i] = 0.8 * m[i] + 0.5 * local * (g[i] + 0.1 * w[i]);
+      w[i] -= m[i];
+    }
+    for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(std::abs(now[i] - w[i]) <= 1e-13);
+    for (auto& x : g) x = -1.5 * x + 0.01;
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
+  graph::net n("n");
+  auto a = n.external("a", {dtype::float64, {2}}), b = n.external("b", {dtype::float64, {1}});
+  const value both[] = {a, b};
+  const auto clipped = optim::clip_by_global_norm(view<const value>(both), 2);
+  n.output("A", clipped[0]);
+  n.output("B", clipped[1]);
+  graph::workspace ws;
+  ws.feed("a", vector<double>{1, 2});
+  ws.feed("b", vector<double>{-2});                                 // together 3 long
+  ws.run_once(n);
+  const auto A = ws.fetch_numbers<double>("A");
+  BOOST_TEST(std::fabs(A[0] - 2.0 / 3) < 1e-15);
+  BOOST_TEST(std::fabs(A[1] - 4.0 / 3) < 1e-15);
+  BOOST_TEST(std::fabs(ws.fetch_numbers<double>("B")[0] + 4.0 / 3) < 1e-15);
+  ws.feed("a", vector<double>{0.1, 0.2});                           // together less than 2: as they are
+  ws.feed("b", vector<double>{0.5});
+  ws.run_once(n);
+  BOOST_TEST(ws.fetch_numbers<double>("A")[1] == 0.2);
+  BOOST_CHECK_THROW(optim::clip_by_global_norm(view<const value>(both), 0), value_error);
+}
+
+BOOST_AUTO_TEST_CASE(regularisers) {
+  graph::net n("n");
+  auto w = n.external("w", {dtype::float64, {2, 2}}), g = n.external("g", {dtype::float64, {2, 2}});
+  const optim::regulariser r{.l1 = 0.5, .l2 = 0.25, .max_norm = 2};
+  n.output("gradient", r.gradient(w, g));
+  n.output("projected", r.projected(w));
+  graph::workspace ws;
+  ws.feed("w", matrix<double>{{3, -4}, {0, 1}});
+  ws.feed("g", matrix<double>{{1, 1}, {1, 1}});
+  ws.run_once(n);
+  const double gradient[] = {1 + 0.5 + 0.75, 1 - 0.5 - 1, 1, 1 + 0.5 + 0.25}, projected[] = {1.2, -1.6, 0, 1};   // the first row is 5 long
+  for (std::size_t i = 0; i < 4; ++i) {
+    BOOST_TEST(std::fabs(ws.fetch_numbers<double>("gradient")[i] - gradient[i]) < 1e-15);
+    BOOST_TEST(std::fabs(ws.fetch_numbers<double>("projected")[i] - projected[i]) < 1e-15);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(slots_have_names_and_roles) {
   auto names = [](const parameter_store& s) {
     std::string all;
@@ -127,6 +235,7 @@ BOOST_AUTO_TEST_CASE(slots_have_names_and_roles) {
   BOOST_TEST(names(stepper<float>(optim::sgd{}, {1}).store).empty());
   BOOST_TEST(names(stepper<float>(optim::sgd{.momentum = 0.9}, {1}).store) == "optimiser.w.momentum ");
   BOOST_TEST(names(stepper<float>(optim::adam{}, {1}).store) == "optimiser.w.first optimiser.w.second ");
+  BOOST_TEST(names(stepper<float>(optim::ftrl{}, {1}).store) == "optimiser.w.square optimiser.w.linear ");
 }
 
 BOOST_AUTO_TEST_CASE(schedules) {

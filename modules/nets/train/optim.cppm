@@ -41,11 +41,16 @@ struct l1 {
 /// What an optimiser sees of the program that updates one parameter.
 export class update_scope {
  public:
-  update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step)
-      : program_(p), store_(store), parameter_(std::move(parameter)), rate_(rate), step_(step) {}
-  /// A state of the parameter's shape that begins with zeros, kept under `optimiser.<parameter>.<name>`.
-  value slot(std::string_view name, const tensor_type& like);
-  void assign(const value& slot, const value& v) { program_.assign(slot, v); }
+  /// Makes a state that begins with zeros, of a name and the type of a value.
+  using slot_maker = std::function<value(std::string_view name, const tensor_type& like)>;
+  using slot_writer = std::function<void(const value& slot, const value& next)>;
+  update_scope(slot_maker make, slot_writer write, const value& rate, const value& step)
+      : make_(std::move(make)), write_(std::move(write)), rate_(rate), step_(step) {}
+  /// Slots are states of the program, kept in the store as `optimiser.<parameter>.<name>`.
+  update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step);
+  /// A state of the parameter's shape that begins with zeros.
+  value slot(std::string_view name, const tensor_type& like) { return make_(name, like); }
+  void assign(const value& slot, const value& v) { write_(slot, v); }
   /// The learning rate of this run, rank 0, in the type of `like`.
   value rate(const value& like) const { return in_type_of(rate_, like); }
   /// The number of this update, from 1, rank 0, in the type of `like`.
@@ -53,9 +58,8 @@ export class update_scope {
 
  private:
   static value in_type_of(const value& v, const value& like);
-  program& program_;
-  parameter_store& store_;
-  std::string parameter_;
+  slot_maker make_;
+  slot_writer write_;
   value rate_, step_;
 };
 
@@ -89,11 +93,58 @@ struct adamw {
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
+/// Adagrad: h = decay h + g^2; w -= lr g / (sqrt(h) + epsilon).   weight_decay is added to the gradient (L2).
+/// Source: Duchi, Hazan, Singer, "Adaptive subgradient methods" (2011), with Caffe2's decay.
+struct adagrad {
+  double lr = 0.01, epsilon = 1e-4, decay = 1, weight_decay = 0;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// RMSProp: v = decay v + (1 - decay) g^2; m = momentum m + g / sqrt(v + epsilon); w -= lr m.
+/// weight_decay is added to the gradient (L2).   Source: Tieleman, Hinton (2012), lecture 6.5.
+struct rmsprop {
+  double lr = 0.01, decay = 0.9, momentum = 0, epsilon = 1e-5, weight_decay = 0;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// FTRL-proximal, with alpha the rate: n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / alpha w; n = n';
+/// w = 0 where |z| <= l1, else (sign(z) l1 - z) / ((beta + sqrt(n)) / alpha + l2).
+/// Source: McMahan et al., "Ad click prediction: a view from the trenches" (2013).
+struct ftrl {
+  double lr = 0.01, beta = 1e-4, l1 = 0, l2 = 0;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// LARS: d = g + weight_decay w; m = momentum m + lr trust |w| / (|g| + weight_decay |w| + epsilon) d; w -= m. Where |w|
+/// or |g| is 0 the rate is lr.   Source: You, Gitman, Ginsburg, "Large batch training" (2017), arXiv:1708.03888.
+struct lars {
+  double lr = 0.1, momentum = 0.9, weight_decay = 0, trust = 0.001, epsilon = 1e-9;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// Momentum with the rate inside: m' = momentum m + lr g; w -= m', or with Nesterov (1 + momentum) m' - momentum m. Where
+/// the rate changes it is not that of `sgd`.   Source: Caffe2's MomentumSGD.
+struct momentum_sgd {
+  double lr = 0.01, momentum = 0.9;
+  bool nesterov = false;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+
+/// What keeps parameters small: l1 sign(w) + l2 w is added to the gradient, and after the update each row of the first
+/// axis is scaled down to a length of max_norm, if that is above 0.
+struct regulariser {
+  double l1 = 0, l2 = 0, max_norm = 0;
+  value gradient(const value& w, const value& g) const;
+  value projected(const value& w) const;
+};
+
+/// The gradients times limit / max(limit, |all of them|), so that together they are at most `limit` long.
+/// Errors: value_error unless the limit is above 0.
+std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin& = {});
+
 /// A learning rate as a function of progress: f(base, step, steps) for step in 0..steps - 1.
 using schedule = std::function<double(double base, std::int64_t step, std::int64_t steps)>;
 
 /// The base rate throughout.
 struct constant {
+  double factor(double) const { return 1; }
+  value factor(const value& n) const;
   double operator()(double base, std::int64_t, std::int64_t) const { return base; }
 };
 /// Rises from base / start to base over the first part `warm_up`, then falls to base / (start end), both along a cosine.
@@ -110,6 +161,93 @@ struct cosine {
   double operator()(double base, std::int64_t step, std::int64_t steps) const;
 };
 
+// Rates that follow the number n of a step alone: base factor(n). They are schedules for `fit`, where n counts from 0, and
+// policies for `learning_rate`, where it is the number of a net's run. Source: Caffe2's LearningRate.
+
+/// gamma ^ floor(n / size).
+struct step {
+  double size = 1, gamma = 0.1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// gamma ^ n.
+struct exponential {
+  double gamma = 0.99;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// (1 + gamma n) ^ -power.
+struct inverse {
+  double gamma = 1e-4, power = 0.75;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// (1 - n / steps) ^ power, and 0 from there on.
+struct polynomial {
+  double steps = 1, power = 1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// From `start` to 1 along a line over `steps`, then 1.
+struct linear_warm_up {
+  double start = 0, steps = 1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// `multiplier` for `steps`, then 1.
+struct constant_warm_up {
+  double multiplier = 0.5, steps = 1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// 1 for `on` steps and 0 for `off` steps in turns, beginning with the ones or, if not `on_first`, with the zeros.
+struct alternate {
+  double on = 1, off = 1;
+  bool on_first = true;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// From `start` to 1 along a line over `warm_up` steps, then (1 + gamma m) ^ -power for the m steps since, at least `floor`.
+struct hill {
+  double warm_up = 1, start = 0, gamma = 1e-4, power = 0.75, floor = 0;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+
+/// What `learning_rate` takes: a factor as a function of the number of a run, float64 [].
+template <class P>
+concept RatePolicy = std::copyable<P> && requires(const P& p, const value& n) { { p.factor(n) } -> std::convertible_to<value>; };
+/// Any of them.
+class rate_policy {
+ public:
+  rate_policy() = default;
+  template <RatePolicy P>
+  rate_policy(const P& p) : factor_([p](const value& n) { return value(p.factor(n)); }) {}
+  value factor(const value& n) const { return factor_(n); }
+  explicit operator bool() const { return static_cast<bool>(factor_); }
+
+ private:
+  std::function<value(const value&)> factor_;
+};
+
 }  // namespace optim
+
+/// Both must be given.
+export struct rate_options {
+  double base = std::numeric_limits<double>::quiet_NaN();
+  optim::rate_policy policy{};
+  dtype element = dtype::float32;
+};
+/// A learning rate that follows the number of a run: base factor(n).   Shapes: iteration [] int64 -> [].
+/// Numerics: computed in float64, then rounded to `element`.   Errors: value_error where base or policy is missing.
+export value learning_rate(const value& iteration, const rate_options& o, const origin& = {});
 
 }  // namespace lamina

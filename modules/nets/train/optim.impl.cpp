@@ -3,6 +3,7 @@ import :core;
 import :dtype;
 import :op;
 import :op.elementwise;
+import :op.reduce;
 import :op.shape;
 import :parameter;
 import :program;
@@ -13,11 +14,13 @@ import lamina.std;
 
 namespace lamina {
 
-value update_scope::slot(std::string_view name, const tensor_type& like) {
-  std::string full = "optimiser." + parameter_ + "." + std::string(name);
-  if (!store_.find(full)) store_.make(full, like, initialiser::constant(0), 0, state_role::optimiser, false);
-  return program_.state(full, like);
-}
+update_scope::update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step)
+    : make_([&p, &store, parameter = std::move(parameter)](std::string_view name, const tensor_type& like) {
+        const std::string full = "optimiser." + parameter + "." + std::string(name);
+        if (!store.find(full)) store.make(full, like, initialiser::constant(0), 0, state_role::optimiser, false);
+        return p.state(full, like);
+      }),
+      write_([&p](const value& slot, const value& next) { p.assign(slot, next); }), rate_(rate), step_(step) {}
 
 value update_scope::in_type_of(const value& v, const value& like) {
   return v.type().element == like.type().element ? v : value(apply<op::cast>(cast_attributes{like.type().element}, v));
@@ -74,6 +77,85 @@ value adamw::step(update_scope& s, const value& w, const value& g) const {
 }
 
 namespace {
+value decayed(const value& w, const value& g, double weight_decay) { return weight_decay != 0 ? g + w * weight_decay : g; }
+value length(const value& v) { return sqrt(reduce_sum(square(v))); }
+}  // namespace
+
+value adagrad::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
+  const value d = decayed(w, g, weight_decay), h = s.slot("sum", w.type()), next = h * decay + square(d);
+  s.assign(h, next);
+  return w - s.rate(w) * d / (sqrt(next) + epsilon);
+}
+
+value rmsprop::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("rmsprop", {{"decay", decay}, {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()), next = v * decay + square(d) * (1 - decay);
+  s.assign(v, next);
+  value move = d / sqrt(next + epsilon);
+  if (momentum != 0) {
+    const value m = s.slot("momentum", w.type());
+    move = m * momentum + move;
+    s.assign(m, move);
+  }
+  return w - s.rate(w) * move;
+}
+
+value ftrl::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}});
+  const value n = s.slot("square", w.type()), z = s.slot("linear", w.type()), alpha = s.rate(w);
+  const value next_n = n + square(g), next_z = z + g - (sqrt(next_n) - sqrt(n)) / alpha * w;
+  s.assign(n, next_n);
+  s.assign(z, next_z);
+  const value moved = (sign(next_z) * l1 - next_z) / ((sqrt(next_n) + beta) / alpha + l2);
+  return where(abs(next_z) > l1, moved, w * 0);
+}
+
+value lars::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
+  const value size = length(w), slope = length(g), m = s.slot("momentum", w.type());
+  const value local = where(size * slope > 0, trust * size / (slope + weight_decay * size + epsilon), w.owner().number(1.0, w.type().element));
+  const value next = m * momentum + s.rate(w) * local * decayed(w, g, weight_decay);
+  s.assign(m, next);
+  return w - next;
+}
+
+value momentum_sgd::step(update_scope& s, const value& w, const value& g) const {
+  check_finite("momentum_sgd", {{"momentum", momentum}});
+  const value m = s.slot("momentum", w.type()), next = m * momentum + s.rate(w) * g;
+  s.assign(m, next);
+  return w - (nesterov ? next * (1 + momentum) - m * momentum : next);
+}
+
+value regulariser::gradient(const value& w, const value& g) const {
+  check_finite("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}});
+  const value d = l1 != 0 ? g + sign(w) * l1 : g;
+  return decayed(w, d, l2);
+}
+value regulariser::projected(const value& w) const {
+  if (max_norm <= 0) return w;
+  reduce_attributes all_but_first;
+  all_but_first.keepdim = true;
+  for (int i = 1; i < w.shape().rank; ++i) all_but_first.axes.values[all_but_first.axes.count++] = i;
+  const value size = w.shape().rank < 2 ? length(w) : value(sqrt(reduce_sum(square(w), all_but_first)));
+  return w * (max_norm / max(size, max_norm));
+}
+
+std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin&) {
+  if (!(limit > 0) || !std::isfinite(limit)) {
+    text t;
+    detail::raise(error_kind::value, t << "clip_by_global_norm: the limit is to be above 0, and this is " << limit);
+  }
+  if (gradients.empty()) return {};
+  value sum = reduce_sum(square(gradients[0]));
+  for (std::size_t i = 1; i < gradients.size(); ++i) sum = sum + reduce_sum(square(gradients[i]));
+  const value scale = limit / max(sqrt(sum), limit);
+  std::vector<value> clipped;
+  for (const auto& g : gradients) clipped.push_back(g * scale);
+  return clipped;
+}
+
+namespace {
 double between(double from, double to, double part) { return to + (from - to) * (1 + std::cos(3.141592653589793 * part)) / 2; }
 }
 
@@ -90,6 +172,71 @@ double cosine::operator()(double base, std::int64_t step, std::int64_t steps) co
   return between(base, base * floor, static_cast<double>(step - warm_up) / span);
 }
 
+// ---- rates by the number of a step: one formula for numbers and for values of a program ------------------------------
+
+namespace {
+using std::floor;
+using std::max;
+using std::min;
+using std::pow;
+double where(bool condition, double a, double b) { return condition ? a : b; }
+double like(double, double v) { return v; }
+value like(const value& n, double v) { return n.owner().number(v, n.type().element); }
+
+template <class N>
+N factor_of(const constant&, const N& n) { return like(n, 1); }
+template <class N>
+N factor_of(const step& p, const N& n) { return pow(like(n, p.gamma), floor(n / p.size)); }
+template <class N>
+N factor_of(const exponential& p, const N& n) { return pow(like(n, p.gamma), n); }
+template <class N>
+N factor_of(const inverse& p, const N& n) { return pow(n * p.gamma + 1.0, like(n, -p.power)); }
+template <class N>
+N factor_of(const polynomial& p, const N& n) { return pow(max(1.0 - n / p.steps, like(n, 0)), like(n, p.power)); }
+template <class N>
+N factor_of(const linear_warm_up& p, const N& n) { return min(n * ((1 - p.start) / p.steps) + p.start, like(n, 1)); }
+template <class N>
+N factor_of(const constant_warm_up& p, const N& n) { return where(n < p.steps, like(n, p.multiplier), like(n, 1)); }
+template <class N>
+N factor_of(const alternate& p, const N& n) {
+  const double period = p.on + p.off;
+  const N at = n - floor(n / period) * period;
+  return where(at < (p.on_first ? p.on : p.off), like(n, p.on_first ? 1 : 0), like(n, p.on_first ? 0 : 1));
+}
+template <class N>
+N factor_of(const hill& p, const N& n) {
+  // before the top the second formula is of no step, but has to be a number
+  const N falling = factor_of(inverse{p.gamma, p.power}, N(max(n - p.warm_up, like(n, 0))));
+  return where(n < p.warm_up, factor_of(linear_warm_up{p.start, p.warm_up}, n), N(max(falling, like(n, p.floor))));
+}
+}  // namespace
+
+value constant::factor(const value& n) const { return factor_of(*this, n); }
+double step::factor(double n) const { return factor_of(*this, n); }
+value step::factor(const value& n) const { return factor_of(*this, n); }
+double exponential::factor(double n) const { return factor_of(*this, n); }
+value exponential::factor(const value& n) const { return factor_of(*this, n); }
+double inverse::factor(double n) const { return factor_of(*this, n); }
+value inverse::factor(const value& n) const { return factor_of(*this, n); }
+double polynomial::factor(double n) const { return factor_of(*this, n); }
+value polynomial::factor(const value& n) const { return factor_of(*this, n); }
+double linear_warm_up::factor(double n) const { return factor_of(*this, n); }
+value linear_warm_up::factor(const value& n) const { return factor_of(*this, n); }
+double constant_warm_up::factor(double n) const { return factor_of(*this, n); }
+value constant_warm_up::factor(const value& n) const { return factor_of(*this, n); }
+double alternate::factor(double n) const { return factor_of(*this, n); }
+value alternate::factor(const value& n) const { return factor_of(*this, n); }
+double hill::factor(double n) const { return factor_of(*this, n); }
+value hill::factor(const value& n) const { return factor_of(*this, n); }
+
 }  // namespace optim
+
+value learning_rate(const value& iteration, const rate_options& o, const origin&) {
+  const std::string here = iteration.owner().place(), before = here.empty() ? here : here + ": ";
+  if (!std::isfinite(o.base)) detail::raise(error_kind::value, before + "learning_rate: `base` is to be given, a finite number");
+  if (!o.policy) detail::raise(error_kind::value, before + "learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}");
+  const value rate = o.policy.factor(cast<double>(iteration)) * o.base;
+  return apply<op::cast>(cast_attributes{o.element}, rate);
+}
 
 }  // namespace lamina

@@ -1,0 +1,182 @@
+// What a net knows of its values: names, versions, states of its own.
+module lamina:graph.book;
+import :core;
+import :dtype;
+import :graph;
+import :graph.scope;
+import :model;
+import :op;
+import :op.elementwise;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::graph {
+
+inline bool empty(const value& v) { return !static_cast<bool>(v); }   // `!v` is an operation
+
+// Nodes of one program added to another, but those whose values are known already.
+void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names, std::map<value_id, value>& known,
+               const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added = nullptr);
+
+// The book of a net: its program, and the names of its values.
+class net_book {
+ public:
+  struct blob {
+    bool external = false;
+    std::vector<value_id> versions;
+    std::vector<std::string> where;       // of each version
+    std::size_t output = 0;               // of the newest version, among the outputs of the program
+  };
+  struct note { std::string scope, device; };
+
+  net_book(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
+    body.title = "net `" + name + "`";
+    body.origins = true;
+    body.added = [this](std::int32_t) { notes.push_back({name_scope::current(), device_scope::current()}); };
+    for (char c : name) first_site = first_site * 31 + static_cast<unsigned char>(c);
+    first_site = first_site % (std::int64_t(1) << 30) << 20;
+  }
+
+  [[noreturn]] void fail(error_kind kind, const text& why) const {
+    text t;
+    if (auto here = body.place(); !here.empty()) t << here << ": ";
+    detail::raise(kind, t << body.title << ": " << why);
+  }
+  [[noreturn]] void no_blob(std::string_view wanted) const {
+    text t;
+    std::vector<std::string_view> there;
+    for (const auto& b : blobs) there.push_back(b.first);
+    for (const auto& a : aliases) there.push_back(a.first);
+    t << "there is no blob `" << wanted << "`";
+    list_for(t, wanted, there);
+    fail(error_kind::value, t);
+  }
+  void check_mine(const value& v, std::string_view what) const {
+    text t;
+    if (empty(v)) fail(error_kind::value, t << what << " is an empty value");
+    if (&v.owner() != &body) fail(error_kind::state, t << what << " belongs to " << (v.owner().title.empty() ? "another program" : v.owner().title)
+                                                        << "; `external(v)` makes it an input here, by its name");
+  }
+  std::string full(std::string_view given) const {
+    if (given.empty()) fail(error_kind::value, text("a blob needs a name"));
+    return name_scope::current() + std::string(given);
+  }
+  // The blob that a name in the present scope means, else the one that it means in full, with its name; or null.
+  std::pair<const std::string, blob>* find(std::string_view given) {
+    auto b = blobs.find(name_scope::current() + std::string(given));
+    if (b == blobs.end()) b = blobs.find(given);
+    return b == blobs.end() ? nullptr : &*b;
+  }
+  value at(value_id id) { return {&body, id}; }
+  // Nodes of external blobs and of states of the net's own.
+  std::vector<std::int32_t> leaves() const {
+    std::vector<std::int32_t> all = body.inputs();
+    all.insert(all.end(), body.states().begin(), body.states().end());
+    return all;
+  }
+  bool is_state(std::int32_t node) const { return body.at(node).kind == node_kind::state; }
+  std::string here() const {
+    const std::string p = body.place();
+    return p.empty() ? "an unknown place" : p;
+  }
+
+  value add(const std::string& as, const value& v, bool external) {
+    blob& b = blobs[as];
+    b.external = b.external || external;
+    b.versions.push_back(v.id());
+    b.where.push_back(here());
+    names.insert_or_assign(v.id(), as);
+    if (!external) {
+      b.output = body.outputs().size();
+      body.output(as, v);
+    }
+    made.reset();
+    return v;
+  }
+  void check_free(const std::string& as) const {
+    auto b = blobs.find(as);
+    if (b == blobs.end()) return;
+    text t;
+    fail(error_kind::state, t << "blob `" << as << "` is there already, from " << b->second.where[0] << "; `assign` gives it another version");
+  }
+  value assign(const std::string& as, blob& b, const value& next) {
+    check_mine(next, "what `" + as + "` is to become");
+    const tensor_type& is = body.type(b.versions.back());
+    const tensor_type& given = next.type();
+    text t;
+    if (is.element != given.element || !fits(is.dims, given.dims))
+      fail(is.element == given.element ? error_kind::shape : error_kind::type, t << "blob `" << as << "` is " << is << " and is assigned " << given);
+    if (b.external && !is.dims.is_static())
+      fail(error_kind::shape, t << "blob `" << as << "` is " << is << "; an external blob that is assigned must have a shape that is known");
+    blobs[as].versions.push_back(next.id());
+    b.where.push_back(here());
+    names.try_emplace(next.id(), as);
+    b.output = body.outputs().size();
+    body.output(as, next);
+    made.reset();
+    return next;
+  }
+  // A state of the net itself: `step` gives its next value, which is an output of the program under its name.
+  value own(const std::string& as, const value& v, const any_tensor& first, const std::function<value(const value&)>& step, value* next = nullptr) {
+    const value after = step(v);
+    names.insert_or_assign(v.id(), as);
+    owned.push_back({{as, first}, v.id(), after.id(), body.outputs().size()});
+    body.output(as, after);
+    made.reset();
+    if (next) *next = after;
+    return v;
+  }
+  // The generator that fills and layers draw from: a state of the program by the name that layers know.
+  value generator() {
+    for (const auto& o : owned)
+      if (o.state.name == name + "/generator") return at(o.now);
+    any_tensor first(tensor_type{dtype::int64, {2}}), step(tensor_type{dtype::int64, {2}});
+    const std::int64_t begin[] = {seed, 0}, one[] = {0, 1};
+    std::memcpy(first.mutable_data(), begin, sizeof begin);
+    std::memcpy(step.mutable_data(), one, sizeof one);
+    return own(name + "/generator", body.state(generator_name, first.type()), first, [&](const value& v) { return v + body.constant(step); });
+  }
+
+  // The history of a blob: where each version is from.
+  void history(text& t, const std::string& as) const {
+    const blob& b = blobs.find(as)->second;
+    t << "`" << as << "` has " << b.versions.size() << " versions:";
+    for (std::size_t i = 0; i < b.versions.size(); ++i)
+      t << (i ? ", " : " ") << i << (i ? " assigned at " : b.external ? " external at " : " made at ") << b.where[i];
+  }
+
+  // Names made of net, scope and operation, counted in the order in which nodes were added.
+  const std::string& automatic(std::int32_t node) const {
+    while (automatic_names.size() <= static_cast<std::size_t>(node)) {
+      const auto i = automatic_names.size();
+      const lamina::node& n = body.nodes()[i];
+      std::string base = name + "/" + notes[i].scope + std::string(n.op ? n.op->name : n.kind == node_kind::constant ? "constant" : n.name);
+      const int k = ++counts[base];
+      automatic_names.push_back(k == 1 ? base : base + "_" + std::to_string(k));
+    }
+    return automatic_names[static_cast<std::size_t>(node)];
+  }
+  std::string name_of(value_id id) const {
+    if (auto known = names.find(id); known != names.end()) return known->second;
+    std::string s = automatic(id.node);
+    if (body.at(id).results.size() > 1) s += ":" + std::to_string(id.result);
+    return s;
+  }
+
+  struct owned_state { runnable::own_state state; value_id now, next; std::size_t output; };
+  std::string name;
+  std::int64_t seed, first_site = 0;
+  program body;
+  std::map<std::string, blob, std::less<>> blobs;
+  std::vector<owned_state> owned;
+  std::map<value_id, std::string> names;
+  std::map<std::string, value_id, std::less<>> aliases;     // names that are no blobs: gradients
+  std::vector<note> notes;                                  // of each node
+  mutable std::vector<std::string> automatic_names;
+  mutable std::map<std::string, int> counts;
+  mutable std::shared_ptr<const runnable> made;
+};
+
+}  // namespace lamina::graph

@@ -1,0 +1,207 @@
+// Nets made of nets.
+module lamina:graph.copy.impl;
+import :core;
+import :dtype;
+import :graph;
+import :graph.book;
+import :op;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::graph {
+
+void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names, std::map<value_id, value>& known,
+               const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added) {
+  for (std::size_t i = 0; i < from.nodes().size(); ++i) {
+    const auto number = static_cast<std::int32_t>(i);
+    const node& n = from.nodes()[i];
+    if (!needed[i] || n.kind == node_kind::input || n.kind == node_kind::state || known.contains({number, 0})) continue;
+    if (n.kind == node_kind::constant) {
+      known.insert_or_assign({number, 0}, to.constant(n.constant));
+      continue;
+    }
+    std::vector<value> in;
+    for (auto v : n.inputs) in.push_back(known.at(v));
+    const path_of here(to, n.path);
+    const value_id made = to.add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in, n.subprograms);
+    for (std::size_t r = 0; r < n.results.size(); ++r) {
+      const auto result = static_cast<std::int32_t>(r);
+      known.try_emplace({number, result}, value(&to, {made.node, made.result + result}));
+    }
+    if (added) added(number, made.node);
+  }
+}
+
+namespace {
+
+std::string renamed(const renaming& names, const std::string& name) {
+  auto known = names.find(name);
+  return known == names.end() ? name : known->second;
+}
+void check(const net_book& b, const renaming& names) {
+  for (const auto& n : names)
+    if (!b.blobs.contains(n.first)) b.no_blob(n.first);
+}
+
+// What the roots of a walk need: nodes, as far as the walk does not end at values that are known.
+std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known) {
+  std::vector<char> needed(p.nodes().size());
+  auto need = [&](value_id v) {
+    if (!known.contains(v)) needed[static_cast<std::size_t>(v.node)] = 1;
+  };
+  for (auto v : roots) need(v);
+  for (auto i = needed.size(); i-- > 0;)
+    if (needed[i])
+      for (auto v : p.nodes()[i].inputs) need(v);
+  return needed;
+}
+
+// Adds nodes of one book to another, and the states of its own that they read.
+void add_part(net_book& to, const net_book& from, const std::vector<char>& needed, std::map<value_id, value>& known) {
+  for (const auto& o : from.owned)
+    if (needed[static_cast<std::size_t>(o.now.node)]) {
+      std::string as = o.state.name;
+      if (as.starts_with(from.name + "/")) as = to.name + as.substr(from.name.size());
+      if (from.is_state(o.now.node)) {                        // the generator, of which a net has one
+        as = to.name + "/generator";
+        to.generator();
+      }
+      auto mine = std::find_if(to.owned.begin(), to.owned.end(), [&](const auto& other) { return other.state.name == as; });
+      if (mine != to.owned.end()) {
+        known.insert_or_assign(o.now, to.at(mine->now));
+        known.insert_or_assign(o.next, to.at(mine->next));
+      } else {
+        value now = to.body.input(as, o.state.first.type());
+        to.names.insert_or_assign(now.id(), as);
+        known.insert_or_assign(o.now, now);
+      }
+    }
+  add_nodes(to.body, from.body, needed, {}, known, [&](std::int32_t old_node, std::int32_t new_node) {
+    to.notes[static_cast<std::size_t>(new_node)] = from.notes[static_cast<std::size_t>(old_node)];
+  });
+  for (const auto& o : from.owned) {
+    if (!needed[static_cast<std::size_t>(o.now.node)]) continue;
+    const value now = known.at(o.now), next = known.at(o.next);
+    if (std::any_of(to.owned.begin(), to.owned.end(), [&](const auto& mine) { return mine.now == now.id(); })) continue;
+    to.owned.push_back({{to.body.at(now.id()).name, o.state.first}, now.id(), next.id(), to.body.outputs().size()});
+    to.body.output(to.body.at(now.id()).name, next);
+  }
+}
+
+// The whole of a net: its blobs under their new names, one version after the other, and what is known by other names.
+void add_whole(net_book& to, const net_book& from, const renaming& names) {
+  std::map<value_id, value> known;
+  for (auto i : from.leaves()) {
+    const node& n = from.body.at(i);
+    auto blob = from.blobs.find(n.name);
+    if (blob == from.blobs.end()) continue;                   // a state of the net's own
+    const std::string as = renamed(names, n.name);
+    auto here = to.blobs.find(as);
+    if (here == to.blobs.end()) {
+      known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, n.results[0]) : to.body.input(as, n.results[0]), true));
+      continue;
+    }
+    const value v = to.at(here->second.versions.back());
+    if (text t; v.type().element != n.results[0].element || !fits(n.results[0].dims, v.type().dims))
+      to.fail(v.type().element == n.results[0].element ? error_kind::shape : error_kind::type,
+              t << "blob `" << as << "` is " << v.type() << " and net `" << from.name << "` takes " << n.results[0]);
+    known.insert_or_assign({i, 0}, v);
+  }
+  std::vector<char> all(from.body.nodes().size(), 1);
+  add_part(to, from, all, known);
+  for (const auto& o : from.body.outputs()) {
+    if (!from.blobs.contains(o.name)) continue;
+    const std::string as = renamed(names, o.name);
+    auto here = to.blobs.find(as);
+    if (here == to.blobs.end()) to.add(as, known.at(o.value), false);
+    else to.assign(as, here->second, known.at(o.value));
+  }
+  for (const auto& [as, id] : from.aliases)
+    if (auto v = known.find(id); v != known.end()) {
+      to.aliases.try_emplace(as, v->second.id());
+      to.names.try_emplace(v->second.id(), as);
+    }
+}
+
+}  // namespace
+
+net net::clone(std::string_view name, const renaming& names, const origin&) const {
+  check(*book_, names);
+  net copy(name, {.seed = book_->seed});
+  add_whole(*copy.book_, *book_, names);
+  return copy;
+}
+
+void net::append(const net& other, const renaming& names, const origin&) {
+  check(*other.book_, names);
+  if (&other == this) book_->fail(error_kind::state, text("append: a net is not added to itself; append a clone"));
+  add_whole(*book_, *other.book_, names);
+}
+
+net net::clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
+                       const origin&) const {
+  auto& from = *book_;
+  check(from, names);
+  auto newest = [&](const std::string& blob) {
+    auto* found = from.find(blob);
+    if (!found) from.no_blob(blob);
+    return found->second.versions.back();
+  };
+  net copy(name, {.seed = from.seed});
+  auto& to = *copy.book_;
+  std::map<value_id, value> known;
+  for (const auto& blob : inputs) {
+    const std::string as = renamed(names, blob);
+    known.insert_or_assign(newest(blob), to.add(as, to.body.input(as, from.body.type(newest(blob))), true));
+  }
+  std::vector<value_id> roots;
+  for (const auto& blob : outputs) roots.push_back(newest(blob));
+  std::vector<char> needed = reached(from.body, roots, known);
+  for (const auto& o : from.owned)                            // a state goes on as it did
+    if (needed[static_cast<std::size_t>(o.now.node)]) {
+      roots.push_back(o.next);
+      needed = reached(from.body, roots, known);
+    }
+  for (auto i : from.leaves())
+    if (const std::string& blob = from.body.at(i).name; needed[static_cast<std::size_t>(i)] && !known.contains({i, 0}) && from.blobs.contains(blob)) {
+      const std::string as = renamed(names, blob);
+      const tensor_type& type = from.body.at(i).results[0];
+      known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));
+    }
+  add_part(to, from, needed, known);
+  for (const auto& blob : outputs) {
+    const std::string as = renamed(names, blob);
+    if (!to.blobs.contains(as)) to.add(as, known.at(newest(blob)), false);
+  }
+  return copy;
+}
+
+std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>& inputs) const {
+  auto& b = *book_;
+  for (const auto& given : inputs)
+    if (auto blob = b.blobs.find(given.first); blob == b.blobs.end() || !blob->second.external) b.no_blob(given.first);
+  program p;
+  dimension_names names;
+  std::map<value_id, value> known;
+  for (auto i : b.leaves()) {
+    const node& n = b.body.at(i);
+    tensor_type type = n.results[0];
+    if (auto given = inputs.find(n.name); given != inputs.end()) {
+      text t;
+      if (!fits(type.dims, given->second)) b.fail(error_kind::shape, t << "infer: blob `" << n.name << "` is " << type.dims << " and is to be " << given->second);
+      if (dim clash = names.bind(type.dims, given->second); clash.is_name())
+        b.fail(error_kind::shape, t << "infer: dimension `" << clash << "` is not the same in all blobs; `" << n.name << "` is to be " << given->second);
+      type.dims = given->second;
+    }
+    known.insert_or_assign({i, 0}, p.input(n.name, type));
+  }
+  add_nodes(p, b.body, std::vector<char>(b.body.nodes().size(), 1), names, known);
+  std::map<std::string, tensor_type> types;
+  for (const auto& [id, v] : known) types.insert_or_assign(b.name_of(id), v.type());
+  for (const auto& [as, id] : b.aliases) types.insert_or_assign(as, known.at(id).type());
+  return types;
+}
+
+}  // namespace lamina::graph

@@ -1,0 +1,132 @@
+module lamina:graph.gradient.impl;
+import :core;
+import :dtype;
+import :gradient;
+import :graph;
+import :graph.book;
+import :op;
+import :op.elementwise;
+import :op.index;
+import :op.shape;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::graph {
+
+gradient_map net::add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& o, const origin&) {
+  auto& b = *book_;
+  text t;
+  if (targets.empty()) b.fail(error_kind::value, text("add_gradient_operators: no targets"));
+  std::vector<value> of, start;
+  for (const auto& target : targets) {
+    b.check_mine(target.of, "the target of a gradient");
+    const auto& n = b.body.at(target.of.id());
+    const std::string called = b.name_of(target.of.id());
+    if (!is_floating(target.of.type().element))
+      b.fail(error_kind::type, t << "add_gradient_operators: the target `" << called << "` is " << target.of.type() << "; gradients are of floating numbers");
+    if (n.op && n.op->name == "stop_gradient")
+      b.fail(error_kind::value, t << "add_gradient_operators: the target `" << called << "` comes from stop_gradient, through which no gradient flows");
+    if (target.start) {
+      b.check_mine(target.start, "the start of a gradient");
+      if (target.start.type() != target.of.type())
+        b.fail(target.start.type().element == target.of.type().element ? error_kind::shape : error_kind::type,
+               t << "add_gradient_operators: the target `" << called << "` is " << target.of.type() << " and its gradient starts with " << target.start.type());
+    }
+    of.push_back(target.of);
+    value one = target.start;
+    if (empty(one)) {
+      one = b.body.number(1.0, target.of.type().element);
+      if (target.of.shape() != shape{}) one = broadcast_like(one, target.of);
+      b.aliases.insert_or_assign(called + "_autogen_grad", one.id());
+    }
+    start.push_back(one);
+  }
+
+  // What the targets depend on by ways on which gradients flow.
+  std::vector<char> reached(b.body.nodes().size());
+  for (const auto& v : of) reached[static_cast<std::size_t>(v.id().node)] = 1;
+  for (auto i = reached.size(); i-- > 0;) {
+    const node& n = b.body.nodes()[i];
+    if (!reached[i] || !n.op || n.op->name == "stop_gradient") continue;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && is_floating(b.body.type(n.inputs[k]).element)) reached[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+  }
+  auto depends_on = [&](value_id id) { return reached[static_cast<std::size_t>(id.node)] && is_floating(b.body.type(id).element); };
+  std::vector<value> by = o.with_respect_to;
+  for (const auto& v : by) {
+    b.check_mine(v, "what a gradient is taken by");
+    if (!depends_on(v.id())) b.fail(error_kind::value, t << "add_gradient_operators: the targets do not depend on `" << b.name_of(v.id()) << "`");
+  }
+  if (by.empty())
+    for (const auto& [id, as] : b.names)
+      if (depends_on(id) && b.blobs.contains(as)) by.push_back(b.at(id));
+
+  gradient_map map;
+  map.book_ = book_.get();
+  const auto found = gradients(b.body, of, start, by);
+  for (std::size_t i = 0; i < by.size(); ++i) {
+    map.all_.insert_or_assign(by[i].id(), found[i]);
+    const std::string as = b.name_of(by[i].id()) + "_grad";
+    b.aliases.insert_or_assign(as, found[i].id());
+    b.names.try_emplace(found[i].id(), as);
+  }
+  b.made.reset();
+  return map;
+}
+
+value gradient_map::operator[](const value& blob) const {
+  if (auto found = all_.find(blob.id()); book_ && found != all_.end() && &blob.owner() == &found->second.owner()) return found->second;
+  text t;
+  if (!book_) detail::raise(error_kind::state, "gradient_map: it is empty");
+  book_->check_mine(blob, "the blob");
+  t << "there is no gradient of `" << book_->name_of(blob.id()) << "`: the targets do not depend on it, or it was not asked for";
+  book_->fail(error_kind::value, t);
+}
+value gradient_map::operator[](std::string_view blob) const {
+  if (!book_) detail::raise(error_kind::state, "gradient_map: it is empty");
+  auto* b = book_->find(blob);
+  if (!b) book_->no_blob(blob);
+  const auto& [as, versions] = std::tie(b->first, b->second.versions);
+  if (auto found = all_.find(versions.back()); found != all_.end()) return found->second;
+  text t;
+  for (std::size_t i = 0; i + 1 < versions.size(); ++i)
+    if (all_.contains(versions[i])) {
+      book_->history(t, as);
+      book_->fail(error_kind::value, t << "; the gradient is that of version " << i << ", and the newest one is another value: ask for it by the value of version " << i);
+    }
+  book_->fail(error_kind::value, t << "there is no gradient of `" << as << "`: the targets do not depend on it, or it was not asked for");
+}
+
+namespace {
+// Collects the looked-up rows that a gradient is the sum of; false where it is anything else.
+bool collect(const value& g, std::vector<value>* indices, std::vector<value>* rows) {
+  program& p = g.owner();
+  const node n = p.at(g.id());
+  if (n.op && n.op->name == "add") return collect({&p, n.inputs[0]}, indices, rows) && collect({&p, n.inputs[1]}, indices, rows);
+  if (!n.op || n.op != &record<op::scatter_rows> || static_cast<const axis_attributes*>(n.attributes.get())->axis != 0) return false;
+  if (!indices) return true;
+  shape row = g.shape();
+  row[0] = dyn;
+  indices->push_back(reshape(value(&p, n.inputs[1]), shape{dyn}));
+  rows->push_back(reshape(value(&p, n.inputs[0]), row));
+  return true;
+}
+}  // namespace
+
+bool gradient_map::is_sparse(const value& blob) const { return collect((*this)[blob], nullptr, nullptr); }
+gradient_slices gradient_map::slices(const value& blob) const {
+  const value g = (*this)[blob];
+  if (!collect(g, nullptr, nullptr)) {
+    text t;
+    book_->fail(error_kind::value, t << "the gradient of `" << book_->name_of(blob.id()) << "` is dense, or dense and sparse ones added; its slices are not all of it");
+  }
+  std::vector<value> indices, rows;
+  collect(g, &indices, &rows);
+  if (indices.size() == 1) return {indices[0], rows[0]};
+  return {concat(view<const value>(indices)), concat(view<const value>(rows))};
+}
+
+}  // namespace lamina::graph

@@ -1,0 +1,244 @@
+// Nets with parameters: a net that fills them and one that uses them, tags, sharing, default arguments, and layer functions
+// that run the library's layers.
+export module lamina:graph.model;
+import :core;
+import :dtype;
+import :gradient;
+import :graph;
+import :graph.scope;
+import :initialiser;
+import :layer;
+import :model;
+import :op.nn;
+import :parameter;
+import :parameter.naming;
+import :program;
+import :shape;
+import :tensor;
+import :train.optim;
+import lamina.std;
+
+namespace lamina::graph {
+
+/// What a parameter is: a weight, which decays, a bias, or something computed, which no optimiser changes.
+export enum class parameter_tag : std::uint8_t { weight, bias, computed };
+
+export struct parameter_info {
+  std::string name;
+  value at;                       // in the model's net
+  parameter_tag tag = parameter_tag::weight;
+  value gradient{};               // after add_gradient_operators; of a weight or bias that the loss depends on
+  bool updated = false;
+};
+
+/// Any fill.
+export class fill_rule {
+ public:
+  fill_rule() = default;
+  template <class F>
+    requires(!std::same_as<F, fill_rule>) && Fill<F>
+  fill_rule(const F& f) : f_([f](fill_scope& s) { return value(f(s)); }) {}
+  value operator()(fill_scope& s) const { return f_(s); }
+  explicit operator bool() const { return static_cast<bool>(f_); }
+
+ private:
+  std::function<value(fill_scope&)> f_;
+};
+/// Any layer of one input and no parameters, as an activation.
+export class activation_rule {
+ public:
+  activation_rule() = default;
+  template <class L>
+    requires(!std::same_as<L, activation_rule>) && Layer<L>
+  activation_rule(const L& l) : f_([l](const value& x) { no_scope s; return value(l.forward(s, x)); }) {}
+  value operator()(const value& x) const { return f_ ? f_(x) : x; }
+  explicit operator bool() const { return static_cast<bool>(f_); }
+
+ private:
+  struct no_scope {};
+  std::function<value(const value&)> f_;
+};
+
+export class model;
+/// Arguments of layer functions. What a call says goes before what an `arg_scope` says, the innermost first, and that goes
+/// before what the model says; the layer's own choice is last. A layer takes those that it knows.
+export struct arguments {
+  std::string name{};                             // of the layer; else that of the function, as `fc`, `fc_auto_0`
+  graph::model* model = nullptr;                  // else that of the innermost model::scope
+  std::optional<extent2d> kernel{}, stride{}, padding{}, dilation{};
+  std::optional<std::int64_t> groups{}, axis{}, size{};
+  std::optional<bool> bias{};
+  std::optional<double> probability{}, epsilon{}, momentum{}, alpha{}, beta{};
+  fill_rule weight_fill{}, bias_fill{};
+  activation_rule activation{};
+};
+
+/// What calls of one layer function in this thread take where they say nothing else, while it lives: `arg_scope
+/// small("conv", {.kernel = 3});`. Scopes nest.
+export class arg_scope {
+ public:
+  /// Errors: value_error for a function that there is not, with the nearest, or that does not take an argument.
+  arg_scope(std::string_view function, const arguments& a);
+  ~arg_scope();
+  arg_scope(const arg_scope&) = delete;
+  arg_scope& operator=(const arg_scope&) = delete;
+};
+/// Lets parameters of one beginning of a name be those of another while it lives: `parameter_sharing both({{"b", "a"}});`
+/// makes `b/w` the parameter `a/w`. Scopes nest, and names are looked up again until nothing changes.
+export class parameter_sharing {
+ public:
+  explicit parameter_sharing(const renaming& names);
+  ~parameter_sharing();
+  parameter_sharing(const parameter_sharing&) = delete;
+  parameter_sharing& operator=(const parameter_sharing&) = delete;
+};
+
+export struct model_options {
+  dtype element = dtype::float32;
+  std::int64_t seed = 0;
+  bool training = true;                           // dropout drops, and batch norms take and keep statistics
+  bool fill_parameters = true;                    // false: they are in the workspace already
+};
+/// How parameters are updated.
+export struct update_options {
+  std::optional<parameter_tag> tag{};             // those of a tag alone
+  optim::regulariser regulariser{};
+  double max_gradient_norm = 0;                   // above 0: gradients of these parameters are clipped together
+  value rate{};                                   // else the optimiser's `lr` throughout
+};
+
+namespace detail {
+// What a layer's run in a net has to know, behind the template.
+class layer_run {
+ public:
+  layer_run(graph::model& m, std::string_view function, const arguments& call);
+  ~layer_run();
+  layer_run(const layer_run&) = delete;
+  layer_run& operator=(const layer_run&) = delete;
+  const arguments& given() const { return given_; }
+  trace_scope scope();
+  /// Parameters that the layer asked for become the model's, and the result gets its activation.
+  value finish(const value& v);
+
+ private:
+  graph::model& model_;
+  std::string function_, name_, outer_path_;
+  arguments given_;
+  name_map names_;
+  parameter_store store_;
+  trace_walk walk_;
+  std::size_t assigned_;
+};
+}  // namespace detail
+
+/// A net with parameters, and the net that fills them.
+export class model {
+ public:
+  explicit model(std::string_view name, const model_options& = {});
+  model(const model&) = delete;
+  model& operator=(const model&) = delete;
+  ~model();
+
+  /// The net, `<name>`, and the one that fills its parameters, `<name>_init`.
+  net& main();
+  net& init();
+  const net& main() const;
+  const net& init() const;
+  const model_options& options() const;
+  /// A blob that the workspace holds.
+  value input(std::string_view name, const tensor_type& type, const origin& = {}) { return main().external(name, type); }
+
+  /// A parameter, in the present name scope: asked for twice it is the same. Errors: shape_error if its shape is not.
+  value parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag = parameter_tag::weight, const origin& = {});
+  std::vector<parameter_info> parameters(std::optional<parameter_tag> tag = std::nullopt, std::string_view beginning = {}) const;
+  /// What layers take where neither call nor arg_scope says anything. Errors: as those of arg_scope.
+  void defaults(std::string_view function, const arguments& a);
+
+  /// Gradients of all parameters that the targets depend on; once. Errors: state_error the second time.
+  const gradient_map& add_gradient_operators(const std::vector<gradient_target>& targets, const origin& = {});
+  /// Updates parameters that have a gradient and were not updated yet, in each run. Slots are blobs of the name
+  /// `<parameter>_<slot>`. Errors: state_error before there are gradients, and where nothing is left to be updated.
+  template <Optimiser O>
+  void add_updates(const O& optimiser, const update_options& o = {}, const origin& = {}) {
+    add_updates([optimiser](update_scope& s, const value& w, const value& g) { return value(optimiser.step(s, w, g)); }, optimiser.lr, o);
+  }
+  /// What computes blobs from others, with the parameters on the way as external blobs, and nothing that trains.
+  net predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const origin& = {}) const {
+    return main().clone_partial(name, inputs, outputs);
+  }
+
+  /// Makes a model the one that layer functions of this thread work on, while it lives. Scopes nest.
+  class scope {
+   public:
+    explicit scope(model& m);
+    ~scope();
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+
+   private:
+    model* outer_;
+  };
+  /// That of the innermost scope. Errors: state_error where there is none.
+  static model& current();
+
+  /// Runs any layer of one output; its parameters are named `<name>_<parameter>`, with `w` for weight and `b` for bias.
+  template <Layer L, std::same_as<value>... V>
+  value layer(std::string_view function, const arguments& a, const L& l, const V&... in) {
+    detail::layer_run run(*this, function, a);
+    const trace_scope scope = run.scope();
+    return run.finish(scope.call(scope, l, in...));
+  }
+
+ private:
+  friend class detail::layer_run;
+  void add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, const update_options& o);
+  struct implementation;
+  std::unique_ptr<implementation> impl_;
+};
+
+// ---- layer functions ------------------------------------------------------------------------------------------------
+// Each belongs to the model of its arguments or of the innermost scope. Weights are `<name>_w`, filled by `xavier`, biases
+// `<name>_b`, filled with 0, where the arguments do not say otherwise. Errors: value_error for arguments that a layer does
+// not take; those of the layers.
+
+/// Rows of features times weights [out, in], plus a bias.   Arguments: bias, weight_fill, bias_fill, activation.
+export value fc(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
+/// Cross-correlation of images [N, C, H, W] with filters [out, C, KH, KW].   Arguments: those of fc, kernel (3), stride, padding,
+/// dilation.
+export value conv(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
+/// The same in groups of channels; `groups` must be said.
+export value group_conv(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
+/// The adjoint of a convolution, with weights [C, out, KH, KW].
+export value conv_transpose(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
+/// Largest, or mean, of each window.   Arguments: kernel (2), stride (that of the kernel), padding.
+export value max_pool(const value& x, const arguments& a = {}, const origin& = {});
+export value average_pool(const value& x, const arguments& a = {}, const origin& = {});
+/// Batch norm of channels: weight `_s`, bias `_b`, running statistics `_rm` and `_riv`, which are computed parameters.
+/// Arguments: epsilon (1e-5), momentum (0.9): how much of the running statistics stays.
+export value spatial_bn(const value& x, const arguments& a = {}, const origin& = {});
+/// Rows of the last axis to mean 0 and variance 1, scaled and shifted.   Arguments: epsilon (1e-5).
+export value layer_norm(const value& x, const arguments& a = {}, const origin& = {});
+/// The same for each channel of each image.   Arguments: epsilon (1e-5).
+export value instance_norm(const value& x, const arguments& a = {}, const origin& = {});
+/// x / (bias + alpha / size * sum of squares over `size` channels around)^beta, with bias 1.
+/// Arguments: size (5), alpha (1e-4), beta (0.75).   Source: Krizhevsky et al. (2012).   Errors: shape_error for other than images.
+export value lrn(const value& x, const arguments& a = {}, const origin& = {});
+/// In training, zeroes with a probability (0.5) and scales the others.
+export value dropout(const value& x, const arguments& a = {}, const origin& = {});
+/// max(x, 0) + slope min(x, 0) with a slope per channel, `<name>_slope`, filled with 0.25.
+export value prelu(const value& x, const arguments& a = {}, const origin& = {});
+/// Rows of a table [count, features], `<name>_w`, by positions of int64.
+export value embedding(const value& ids, std::int64_t count, std::int64_t features, const arguments& a = {}, const origin& = {});
+/// All positions of sequences [T, N, in] -> [T, N, hidden]; weights `_weight_ih_l0` and so on, as PyTorch names them.
+export value rnn(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
+export value gru(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
+export value lstm(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
+/// Which part of the largest scores [N, C] is at the labels [N]: float [].
+export value accuracy(const value& scores, const value& labels, const origin& = {});
+/// Values one behind the other along an axis, and their sum.
+export value concat(const std::vector<value>& x, std::int64_t axis = 1, const origin& = {});
+export value sum(const std::vector<value>& x, const origin& = {});
+/// Products of matrices side by side, either of them turned.
+export value batch_mat_mul(const value& a, const value& b, bool transpose_a = false, bool transpose_b = false, const origin& = {});
+
+}  // namespace lamina::graph

@@ -1,0 +1,282 @@
+module lamina:graph.model.impl;
+import :core;
+import :dtype;
+import :graph;
+import :graph.book;
+import :graph.fill;
+import :graph.model;
+import :graph.scope;
+import :model;
+import :op;
+import :op.elementwise;
+import :parameter;
+import :parameter.naming;
+import :program;
+import :shape;
+import :tensor;
+import :train.optim;
+import lamina.std;
+
+namespace lamina::graph {
+
+// ---- arguments ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Calls f(name, member of a, member of b) for each argument but name and model.
+template <class A, class F>
+void each_argument(A& a, const arguments& b, F f) {
+  f("kernel", a.kernel, b.kernel), f("stride", a.stride, b.stride), f("padding", a.padding, b.padding), f("dilation", a.dilation, b.dilation);
+  f("groups", a.groups, b.groups), f("axis", a.axis, b.axis), f("size", a.size, b.size), f("bias", a.bias, b.bias);
+  f("probability", a.probability, b.probability), f("epsilon", a.epsilon, b.epsilon), f("momentum", a.momentum, b.momentum);
+  f("alpha", a.alpha, b.alpha), f("beta", a.beta, b.beta), f("weight_fill", a.weight_fill, b.weight_fill);
+  f("bias_fill", a.bias_fill, b.bias_fill), f("activation", a.activation, b.activation);
+}
+void fill_in(arguments& a, const arguments& from) {
+  each_argument(a, from, [](std::string_view, auto& mine, const auto& theirs) {
+    if (!static_cast<bool>(mine)) mine = theirs;
+  });
+}
+
+struct known_function { std::string_view name; std::vector<std::string_view> takes; };
+const std::vector<known_function>& functions() {
+  static const std::vector<known_function> all{
+      {"fc", {"bias", "weight_fill", "bias_fill", "activation"}},
+      {"conv", {"kernel", "stride", "padding", "dilation", "bias", "weight_fill", "bias_fill", "activation"}},
+      {"group_conv", {"kernel", "stride", "padding", "dilation", "groups", "bias", "weight_fill", "bias_fill", "activation"}},
+      {"conv_transpose", {"kernel", "stride", "padding", "dilation", "bias", "weight_fill", "bias_fill", "activation"}},
+      {"max_pool", {"kernel", "stride", "padding"}},
+      {"average_pool", {"kernel", "stride", "padding"}},
+      {"spatial_bn", {"epsilon", "momentum", "activation"}},
+      {"layer_norm", {"epsilon", "activation"}},
+      {"instance_norm", {"epsilon", "activation"}},
+      {"lrn", {"size", "alpha", "beta"}},
+      {"dropout", {"probability"}},
+      {"prelu", {}},
+      {"embedding", {"weight_fill"}},
+      {"rnn", {"bias"}},
+      {"gru", {"bias"}},
+      {"lstm", {"bias"}},
+  };
+  return all;
+}
+const known_function* find_function(std::string_view name) {
+  for (const auto& f : functions())
+    if (f.name == name) return &f;
+  return nullptr;
+}
+// Refuses what a function does not take; what users add takes everything.
+void check(std::string_view function, const arguments& a, std::string_view before, bool must_be_known) {
+  const auto* f = find_function(function);
+  text t;
+  t << before;
+  if (!f) {
+    if (!must_be_known) return;
+    std::vector<std::string_view> names;
+    for (const auto& known : functions()) names.push_back(known.name);
+    t << "there is no layer function `" << function << "`";
+    list_for(t, function, names);
+    lamina::detail::raise(error_kind::value, t);
+  }
+  each_argument(a, a, [&](std::string_view name, const auto& given, const auto&) {
+    if (!static_cast<bool>(given) || std::find(f->takes.begin(), f->takes.end(), name) != f->takes.end()) return;
+    t << function << " takes no `" << name << "`";
+    list_for(t, name, f->takes);
+    lamina::detail::raise(error_kind::value, t);
+  });
+}
+
+struct said { std::string function; arguments a; };
+thread_local std::vector<said> scopes_of_arguments;
+thread_local std::vector<renaming> scopes_of_sharing;
+thread_local model* innermost = nullptr;
+
+std::string shared_name(std::string name) {
+  for (int turns = 0; turns < 64; ++turns) {
+    const std::string before = name;
+    for (auto s = scopes_of_sharing.rbegin(); s != scopes_of_sharing.rend(); ++s)
+      for (const auto& [from, to] : *s)
+        if (name == from || name.starts_with(from + "/")) {
+          name = to + name.substr(from.size());
+          break;
+        }
+    if (name == before) break;
+  }
+  return name;
+}
+
+}  // namespace
+
+arg_scope::arg_scope(std::string_view function, const arguments& a) {
+  check(function, a, "arg_scope: ", true);
+  scopes_of_arguments.push_back({std::string(function), a});
+}
+arg_scope::~arg_scope() { scopes_of_arguments.pop_back(); }
+parameter_sharing::parameter_sharing(const renaming& names) { scopes_of_sharing.push_back(names); }
+parameter_sharing::~parameter_sharing() { scopes_of_sharing.pop_back(); }
+
+// ---- models ---------------------------------------------------------------------------------------------------------
+
+struct model::implementation {
+  implementation(std::string_view name, const model_options& o)
+      : options(o), main(name, {.seed = o.seed}), init(std::string(name) + "_init", {.seed = o.seed}) {}
+  parameter_info* find(std::string_view name) {
+    for (auto& p : parameters)
+      if (p.name == name) return &p;
+    return nullptr;
+  }
+  // A blob with a whole name, filled by the other net.
+  value add(const std::string& name, const value& v, const fill_rule& fill, const any_tensor& given) {
+    const name_scope root("", true);
+    if (fill) init.fill(name, v.shape(), fill, v.type().element);
+    else if (given) init.given(name, given);
+    return main.book().add(name, v, true);
+  }
+
+  model_options options;
+  net main, init;
+  std::vector<parameter_info> parameters;
+  std::vector<said> defaults;
+  std::optional<gradient_map> gradients;
+};
+
+model::model(std::string_view name, const model_options& o) : impl_(std::make_unique<implementation>(name, o)) {}
+model::~model() = default;
+net& model::main() { return impl_->main; }
+net& model::init() { return impl_->init; }
+const net& model::main() const { return impl_->main; }
+const net& model::init() const { return impl_->init; }
+const model_options& model::options() const { return impl_->options; }
+
+model::scope::scope(model& m) : outer_(std::exchange(innermost, &m)) {}
+model::scope::~scope() { innermost = outer_; }
+model& model::current() {
+  if (!innermost) lamina::detail::raise(error_kind::state, "a layer function needs a model: say .model = &m, or open a model::scope");
+  return *innermost;
+}
+
+void model::defaults(std::string_view function, const arguments& a) {
+  check(function, a, "model: ", true);
+  impl_->defaults.push_back({std::string(function), a});
+}
+
+value model::parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag, const origin&) {
+  auto& m = *impl_;
+  auto& book = m.main.book();
+  const std::string full = shared_name(book.full(name));
+  const tensor_type type{m.options.element, dims};
+  if (auto* known = m.find(full)) {
+    text t;
+    if (known->at.type() != type) book.fail(error_kind::shape, t << "parameter `" << full << "` is " << known->at.type() << " and is asked for as " << type);
+    return known->at;
+  }
+  book.check_free(full);
+  const value v = m.add(full, book.body.state(full, type), m.options.fill_parameters ? fill : fill_rule(), {});
+  m.parameters.push_back({full, v, tag});
+  return v;
+}
+std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, std::string_view beginning) const {
+  std::vector<parameter_info> all;
+  for (const auto& p : impl_->parameters)
+    if ((!tag || p.tag == *tag) && std::string_view(p.name).starts_with(beginning)) all.push_back(p);
+  return all;
+}
+
+const gradient_map& model::add_gradient_operators(const std::vector<gradient_target>& targets, const origin&) {
+  auto& m = *impl_;
+  if (m.gradients) m.main.book().fail(error_kind::state, text("add_gradient_operators: the model has its gradients already"));
+  m.gradients = m.main.add_gradient_operators(targets);
+  for (auto& p : m.parameters)
+    if (p.tag != parameter_tag::computed && m.gradients->contains(p.at)) p.gradient = (*m.gradients)[p.at];
+  return *m.gradients;
+}
+
+void model::add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, const update_options& o) {
+  auto& m = *impl_;
+  auto& book = m.main.book();
+  if (!m.gradients) book.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
+  std::vector<parameter_info*> all;
+  std::vector<value> slopes;
+  for (auto& p : m.parameters)
+    if (!p.updated && p.gradient && (!o.tag || p.tag == *o.tag)) {
+      all.push_back(&p);
+      slopes.push_back(o.regulariser.gradient(p.at, p.gradient));
+    }
+  if (all.empty()) book.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
+  if (o.max_gradient_norm > 0) slopes = optim::clip_by_global_norm(view<const value>(slopes), o.max_gradient_norm);
+  const value speed = o.rate ? o.rate : book.body.number(rate, m.options.element), number = m.main.iterations();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    parameter_info& p = *all[i];
+    auto slot = [&](std::string_view name, const tensor_type& type) {
+      const std::string full = p.name + "_" + std::string(name);
+      book.check_free(full);
+      return m.add(full, book.body.state(full, type), op::constant{0}, {});
+    };
+    auto write = [&](const value& v, const value& next) {
+      const std::string& full = book.names.at(v.id());
+      book.assign(full, book.blobs.find(full)->second, next);
+    };
+    update_scope s(slot, write, speed, number);
+    const value next = o.regulariser.projected(step(s, p.at, slopes[i]));
+    book.assign(p.name, book.blobs.find(p.name)->second, next);
+    p.updated = true;
+  }
+}
+
+// ---- layers ---------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+layer_run::layer_run(graph::model& m, std::string_view function, const arguments& call)
+    : model_(m), function_(function), outer_path_(m.main().book().body.path), given_(call),
+      walk_{m.main().book().body, store_, m.options().seed, m.options().element, m.options().training, false, nullptr, nullptr, &names_},
+      assigned_(m.main().book().body.assignments().size()) {
+  auto& book = m.main().book();
+  const std::string here = book.body.place();
+  for (auto s = scopes_of_arguments.rbegin(); s != scopes_of_arguments.rend(); ++s)
+    if (s->function == function) fill_in(given_, s->a);
+  for (auto s = m.impl_->defaults.rbegin(); s != m.impl_->defaults.rend(); ++s)
+    if (s->function == function) fill_in(given_, s->a);
+  check(function, given_, here.empty() ? here : here + ": ", false);
+  std::string full = call.name.empty() ? book.full(function) : book.full(call.name);
+  if (call.name.empty())
+    for (int i = 0; std::any_of(m.impl_->parameters.begin(), m.impl_->parameters.end(), [&](const auto& p) { return p.name.starts_with(full + "_") || p.name.starts_with(full + "."); }); ++i)
+      full = book.full(function) + "_auto_" + std::to_string(i);
+  name_ = full.substr(full.rfind('/') + 1).substr(0, label::limit);
+  full = shared_name(full);
+  names_.add(name_, full);
+  names_.add(name_ + ".weight", full + (function == "spatial_bn" || function == "layer_norm" || function == "instance_norm" ? "_s" : function == "prelu" ? "_slope" : "_w"));
+  names_.add(name_ + ".bias", full + "_b");
+  names_.add(name_ + ".running_mean", full + "_rm");
+  names_.add(name_ + ".running_var", full + "_riv");
+}
+layer_run::~layer_run() { model_.main().book().body.path = outer_path_; }
+trace_scope layer_run::scope() { return trace_scope(walk_).nested(label(name_)); }
+
+value layer_run::finish(const value& v) {
+  auto& m = *model_.impl_;
+  auto& book = m.main.book();
+  for (std::size_t i = 0; i < store_.size(); ++i) {
+    const auto& p = store_[i];
+    if (p.role() == state_role::generator || m.find(p.name())) continue;
+    const bool is_bias = p.name().ends_with("_b") || p.name().find(".bias") != std::string::npos;
+    const bool filled = function_ == "fc" || function_.find("conv") != std::string::npos;
+    fill_rule fill = is_bias ? given_.bias_fill : p.name().ends_with("_w") ? given_.weight_fill : fill_rule();
+    if (!fill && filled) fill = is_bias ? fill_rule(op::constant{0}) : fill_rule(op::xavier{});
+    const value at(&book.body, {book.body.find_state(p.name()), 0});
+    if (m.options.fill_parameters) m.add(p.name(), at, fill, p.value());
+    else m.add(p.name(), at, {}, {});
+    m.parameters.push_back({p.name(), at, p.role() == state_role::statistic ? parameter_tag::computed : is_bias ? parameter_tag::bias : parameter_tag::weight});
+  }
+  if (walk_.random) book.generator();
+  const auto assignments = book.body.assignments();
+  for (std::size_t i = assigned_; i < assignments.size(); ++i) {
+    const std::string& blob = book.body.at(assignments[i].state).name;
+    book.assign(blob, book.blobs.find(blob)->second, book.at(assignments[i].value));
+  }
+  return given_.activation(v);
+}
+
+}  // namespace detail
+
+}  // namespace lamina::graph

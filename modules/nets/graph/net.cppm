@@ -1,0 +1,164 @@
+// Nets put together by name while a program runs. A net is a program whose values have names: the operations are the
+// library's own functions on its values, and the net adds sources, effects and the book of names.
+export module lamina:graph;
+import :core;
+import :dtype;
+export import :graph.fill;
+export import :graph.scope;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::graph {
+
+class net_book;
+
+/// What of a net is run: its program, and what a workspace has to do with its inputs, outputs and states. Names are blobs.
+export struct runnable {
+  struct own_state { std::string name; any_tensor first; };   // begins with these numbers
+  std::string name;
+  std::shared_ptr<const program> body;    // inputs, outputs and states have the names of their blobs
+  std::vector<own_state> own;
+};
+
+/// One operation of a net, for listings.
+export struct operation_entry {
+  std::string_view name;                  // of the operation
+  std::vector<std::string> inputs, outputs;
+  std::string scope, device, where;       // where: the place in the user's code
+};
+
+/// A value to start a gradient from, and the gradient that it starts with: ones if none is given.
+export struct gradient_target {
+  value of, start;
+  gradient_target(const value& v) : of(v) {}
+  gradient_target(const value& v, const value& first) : of(v), start(first) {}
+};
+/// A gradient of a table by the rows that were looked up: rows may come more than once.
+export struct gradient_slices { value indices, values; };
+
+/// The gradients that a net was given, by blob. It refers to its net, which must outlive it.
+export class gradient_map {
+ public:
+  /// The gradient of a value. Errors: value_error where it has none.
+  value operator[](const value& blob) const;
+  /// The gradient of the newest version of a blob. Errors: value_error where it has none; where an older version has, the
+  /// error lists the versions.
+  value operator[](std::string_view blob) const;
+  bool contains(const value& blob) const { return all_.contains(blob.id()); }
+  std::size_t size() const { return all_.size(); }
+  /// Whether a gradient is sums of looked-up rows and nothing else.
+  bool is_sparse(const value& blob) const;
+  /// Indices [n] and rows [n, ...] of a gradient that comes from look-ups along the first axis alone, those of several
+  /// look-ups one behind the other. Errors: value_error where some of it does not.
+  gradient_slices slices(const value& blob) const;
+
+ private:
+  friend class net;
+  net_book* book_ = nullptr;
+  std::map<value_id, value> all_;
+};
+
+export struct net_options {
+  std::int64_t seed = 0;                  // of what its fills draw; the net's name counts, too
+};
+/// What blobs are called in a copy of a net, by what they are called in the net; others keep their names.
+export using renaming = std::map<std::string, std::string>;
+/// What a net may be asked for when gradients are added.
+export struct gradient_options {
+  std::vector<value> with_respect_to{};   // empty: all floating inputs and named blobs that the targets depend on
+};
+
+/// A net: blobs are names with versions, each a value of the net's program. Values belong to their net and may not
+/// outlive it. Members end with the place in the user's code, which is left out; errors begin with it.
+export class net {
+ public:
+  explicit net(std::string_view name, const net_options& options = {});
+  net(net&&) noexcept;
+  net& operator=(net&&) noexcept;
+  ~net();
+  const std::string& name() const;
+
+  // ---- sources: blobs that the net makes. Errors: state_error where the name is taken.
+
+  /// A blob of numbers: `net.fill<op::uniform>("W", {1, 2}, {.low = -1, .high = 1})`. Drawn anew in each run.
+  template <Fill F>
+  value fill(std::string_view name, const shape& s, const F& how = {}, dtype element = dtype::float32, const origin& = {}) {
+    fill_scope scope = begin_fill(name, {element, s});
+    return output(name, how(scope));
+  }
+  /// A blob of given numbers. Errors: shape_error where they are not as many as the shape has elements.
+  value given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element = dtype::float32, const origin& = {});
+  value given(std::string_view name, const any_tensor& numbers, const origin& = {});
+  /// Numbers without a name of their own.
+  value constant(const any_tensor& numbers, const origin& = {});
+  /// A blob that the workspace holds when the net runs. Dimensions may be free or named; those of an assigned one are not.
+  value external(std::string_view name, const tensor_type& type, const origin& = {});
+  /// The same by name and type of another net's blob. Errors: value_error where that has no name.
+  value external(const value& of_another_net, const origin& = {});
+  /// The number of the run, from 1: int64 []. The workspace keeps it as `<net>/iterations`.
+  value iterations(const origin& = {});
+
+  // ---- effects
+
+  /// Gives a blob its next version; the workspace has it after the run. What was computed from the old one stays so.
+  /// Errors: value_error where there is no such blob, shape_error, type_error: a blob keeps its type.
+  value assign(const value& blob, const value& next, const origin& = {});
+  value assign(std::string_view blob, const value& next, const origin& = {});
+  /// Names a value, which the workspace then has after each run. Errors: state_error where the name is taken.
+  value output(std::string_view name, const value& v, const origin& = {});
+
+  // ---- gradients
+
+  /// Adds what computes gradients of the targets, all of them summed. The gradient of blob `x` is found as `x_grad`.
+  /// Errors: value_error for a target behind stop_gradient, or where an operation on the way has no gradient; type_error
+  /// for one that is not floating; shape_error, type_error for a start that is not of its target's type.
+  gradient_map add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& = {}, const origin& = {});
+
+  // ---- copies. Errors: value_error for names that are no blobs of the net.
+
+  /// The same net under another name; states of its own are its own.
+  net clone(std::string_view name, const renaming& = {}, const origin& = {}) const;
+  /// What computes some blobs from others, which become external; everything else is left out, effects too. Other external
+  /// blobs on the way stay external.
+  net clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                    const renaming& = {}, const origin& = {}) const;
+  /// Adds what another net does, behind what this one does: external blobs of the other that this one has are its newest
+  /// versions, and blobs of the other that this one has get another version. Errors: shape_error, type_error where a blob
+  /// is not of the type that the other takes.
+  void append(const net& other, const renaming& = {}, const origin& = {});
+  /// The types of all values, by name, where external blobs have these shapes. Errors: shape_error where they do not fit,
+  /// with operation and place.
+  std::map<std::string, tensor_type> infer(const std::map<std::string, shape>& inputs) const;
+
+  // ---- lookup
+
+  /// The newest version of a blob, an automatic name, or a gradient. Errors: value_error, with the nearest name.
+  value operator[](std::string_view name) const;
+  bool has(std::string_view name) const;
+  /// The name of a value: its blob's, or one made of net and operation, as `train/matmul_2`.
+  std::string name_of(const value& v) const;
+  /// A name that is not taken: `x`, then `x_auto_0`, `x_auto_1`.
+  std::string free_name(std::string_view wanted) const;
+  /// Blobs that the workspace must hold, and those that it has after a run.
+  std::vector<std::string> external_inputs() const;
+  std::vector<std::string> external_outputs() const;
+  std::vector<operation_entry> operations() const;
+  /// The net as a program; inputs are external blobs, outputs named ones.
+  const program& body() const;
+  /// A picture in graphviz's language, and the same as JSON.
+  std::string to_dot() const { return to_run()->body->to_dot(); }
+  std::string to_json() const { return to_run()->body->to_json(); }
+
+  /// The net as it stands, for a workspace.
+  std::shared_ptr<const runnable> to_run() const;
+  /// For rooms of the library that add to nets.
+  net_book& book() const { return *book_; }
+
+ private:
+  fill_scope begin_fill(std::string_view name, const tensor_type& type);
+  std::unique_ptr<net_book> book_;
+};
+
+}  // namespace lamina::graph

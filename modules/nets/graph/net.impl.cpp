@@ -1,0 +1,217 @@
+module lamina:graph.impl;
+import :core;
+import :dtype;
+import :graph;
+import :graph.book;
+import :graph.fill;
+import :graph.scope;
+import :op;
+import :op.elementwise;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::graph {
+
+net::net(std::string_view name, const net_options& o) : book_(std::make_unique<net_book>(name, o)) {
+  if (name.empty()) detail::raise(error_kind::value, "net: a net needs a name");
+}
+net::net(net&&) noexcept = default;
+net& net::operator=(net&&) noexcept = default;
+net::~net() = default;
+const std::string& net::name() const { return book_->name; }
+const program& net::body() const { return book_->body; }
+
+// ---- sources --------------------------------------------------------------------------------------------------------
+
+fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
+  auto& b = *book_;
+  b.check_free(b.full(name));
+  if (!type.dims.is_static()) {
+    text t;
+    b.fail(error_kind::shape, t << "blob `" << name << "` is to be filled, and its shape is not known: " << type.dims);
+  }
+  return {b.generator(), type, b.first_site + b.body.next_site()};
+}
+
+value net::given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element, const origin&) {
+  auto& b = *book_;
+  text t;
+  if (!s.is_static() || s.size() != static_cast<std::int64_t>(numbers.size()))
+    b.fail(error_kind::shape, t << "blob `" << name << "` of shape " << s << " is given " << numbers.size() << " numbers");
+  any_tensor all(tensor_type{element, s});
+  with_type(element, [&]<class T>() {
+    auto* out = reinterpret_cast<T*>(all.mutable_data());
+    for (double x : numbers)
+      if (!detail::to_element(x, *out++)) b.fail(error_kind::value, t << "blob `" << name << "`: " << detail::number_misfit(x, element));
+    return true;
+  });
+  return given(name, all);
+}
+value net::given(std::string_view name, const any_tensor& numbers, const origin&) {
+  auto& b = *book_;
+  const std::string as = b.full(name);
+  b.check_free(as);
+  return b.add(as, b.body.constant(numbers.copy()), false);
+}
+value net::constant(const any_tensor& numbers, const origin&) { return book_->body.constant(numbers.copy()); }
+
+value net::external(std::string_view name, const tensor_type& type, const origin&) {
+  auto& b = *book_;
+  const std::string as = b.full(name);
+  b.check_free(as);
+  return b.add(as, b.body.input(as, type), true);
+}
+value net::external(const value& v, const origin&) {
+  auto& b = *book_;
+  text t;
+  if (empty(v)) b.fail(error_kind::value, text("external: an empty value"));
+  const program& other = v.owner();
+  if (&other == &b.body) b.fail(error_kind::state, text("external: the value is of this net already"));
+  std::string as;
+  if (const auto kind = other.at(v.id()).kind; kind == node_kind::input || kind == node_kind::state) as = other.at(v.id()).name;
+  for (const auto& o : other.outputs())
+    if (o.value == v.id()) as = o.name;
+  if (as.empty()) b.fail(error_kind::value, t << "external: the value has no name; " << (other.title.empty() ? "its program" : other.title) << " gives it one with `output`");
+  if (auto known = b.blobs.find(as); known != b.blobs.end()) {
+    const auto& is = b.body.type(known->second.versions[0]);
+    if (known->second.external && is == v.type()) return b.at(known->second.versions.back());
+    b.fail(error_kind::state, t << "external: blob `" << as << "` is there already as " << is << ", from " << known->second.where[0]);
+  }
+  return b.add(as, b.body.input(as, v.type()), true);
+}
+
+value net::iterations(const origin&) {
+  auto& b = *book_;
+  const std::string as = b.name + "/iterations";
+  for (const auto& o : b.owned)
+    if (o.state.name == as) return b.at(o.next);
+  value next;
+  const any_tensor first(tensor_type{dtype::int64, {}});
+  b.own(as, b.body.input(as, first.type()), first, [](const value& v) { return v + 1; }, &next);
+  return next;
+}
+
+// ---- effects --------------------------------------------------------------------------------------------------------
+
+value net::assign(const value& blob, const value& next, const origin&) {
+  auto& b = *book_;
+  b.check_mine(blob, "the blob to be assigned");
+  auto named = b.names.find(blob.id());
+  auto at = named == b.names.end() ? b.blobs.end() : b.blobs.find(named->second);
+  if (at == b.blobs.end()) {
+    text t;
+    b.fail(error_kind::value, t << "assign: `" << b.name_of(blob.id()) << "` is no blob; `output` makes one of a value");
+  }
+  return b.assign(at->first, at->second, next);
+}
+value net::assign(std::string_view blob, const value& next, const origin&) {
+  auto& b = *book_;
+  auto* found = b.find(blob);
+  if (!found) b.no_blob(blob);
+  return b.assign(found->first, found->second, next);
+}
+value net::output(std::string_view name, const value& v, const origin&) {
+  auto& b = *book_;
+  b.check_mine(v, "the output");
+  const std::string as = b.full(name);
+  b.check_free(as);
+  return b.add(as, v, false);
+}
+
+// ---- lookup ---------------------------------------------------------------------------------------------------------
+
+value net::operator[](std::string_view name) const {
+  auto& b = *book_;
+  if (auto* found = b.find(name)) return b.at(found->second.versions.back());
+  for (const auto& n : {name_scope::current() + std::string(name), std::string(name)})
+    if (auto a = b.aliases.find(n); a != b.aliases.end()) return b.at(a->second);
+  for (std::size_t i = 0; i < b.body.nodes().size(); ++i)
+    for (std::size_t r = 0; r < b.body.nodes()[i].results.size(); ++r)
+      if (value_id id{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}; b.name_of(id) == name) return b.at(id);
+  b.no_blob(name);
+}
+bool net::has(std::string_view name) const { return book_->find(name) || book_->aliases.contains(name); }
+std::string net::name_of(const value& v) const {
+  book_->check_mine(v, "the value");
+  return book_->name_of(v.id());
+}
+std::string net::free_name(std::string_view wanted) const {
+  const std::string full = book_->full(wanted);
+  std::string s = full;
+  for (int i = 0; book_->blobs.contains(s) || book_->aliases.contains(s); ++i) s = full + "_auto_" + std::to_string(i);
+  return s.substr(name_scope::current().size());
+}
+
+std::vector<std::string> net::external_inputs() const {
+  std::vector<std::string> all;
+  for (auto i : book_->leaves())
+    if (auto b = book_->blobs.find(book_->body.at(i).name); b != book_->blobs.end()) all.push_back(b->first);
+  return all;
+}
+std::vector<std::string> net::external_outputs() const {
+  std::vector<std::string> all;
+  const auto& outputs = book_->body.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (auto b = book_->blobs.find(outputs[i].name); b != book_->blobs.end() && b->second.output == i) all.push_back(b->first);
+  return all;
+}
+std::vector<operation_entry> net::operations() const {
+  const auto& b = *book_;
+  std::vector<operation_entry> all;
+  for (std::size_t i = 0; i < b.body.nodes().size(); ++i) {
+    const node& n = b.body.nodes()[i];
+    if (!n.op) continue;
+    operation_entry e{n.op->name, {}, {}, b.notes[i].scope, b.notes[i].device, n.path};
+    for (auto v : n.inputs) e.inputs.push_back(b.name_of(v));
+    for (std::size_t r = 0; r < n.results.size(); ++r) e.outputs.push_back(b.name_of({static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}));
+    all.push_back(std::move(e));
+  }
+  return all;
+}
+
+// ---- to be run ------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<const runnable> net::to_run() const {
+  auto& b = *book_;
+  if (b.made) return b.made;
+  auto r = std::make_shared<runnable>();
+  auto p = std::make_shared<program>();
+  r->name = b.name;
+  p->title = b.body.title;
+
+  // A generator that nobody draws from is no state.
+  auto idle = [&](const net_book::owned_state& o) {
+    if (o.state.name != b.name + "/generator") return false;
+    for (std::size_t i = 0; i < b.body.nodes().size(); ++i)
+      if (const auto& in = b.body.nodes()[i].inputs; static_cast<std::int32_t>(i) != o.next.node && std::find(in.begin(), in.end(), o.now) != in.end()) return false;
+    return true;
+  };
+  std::map<value_id, value> known;
+  for (auto i : b.leaves()) {
+    const node& leaf = b.body.at(i);
+    const auto own = std::find_if(b.owned.begin(), b.owned.end(), [&](const auto& o) { return o.now.node == i; });
+    const auto blob = b.blobs.find(leaf.name);
+    value v;
+    if (own != b.owned.end()) v = idle(*own) ? p->constant(own->state.first) : p->state(own->state.name, leaf.results[0]);
+    else if (b.is_state(i) || blob->second.versions.size() > 1) v = p->state(leaf.name, leaf.results[0]);
+    else v = p->input(leaf.name, leaf.results[0]);
+    known.insert_or_assign({i, 0}, v);
+  }
+  add_nodes(*p, b.body, b.body.reachable(), {}, known);
+  auto result = [&](std::size_t output) { return known.at(b.body.outputs()[output].value); };
+  for (const auto& o : b.owned) {
+    if (idle(o)) continue;
+    p->assign(p->state(o.state.name, o.state.first.type()), result(o.output));
+    r->own.push_back(o.state);
+  }
+  for (const auto& [as, blob] : b.blobs) {
+    if (!blob.external) p->output(as, result(blob.output));
+    else if (blob.versions.size() > 1) p->assign(known.at(blob.versions[0]), result(blob.output));
+  }
+  r->body = std::move(p);
+  return b.made = r;
+}
+
+}  // namespace lamina::graph

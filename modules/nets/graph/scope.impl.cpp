@@ -1,0 +1,31 @@
+module lamina:graph.scope.impl;
+import :core;
+import :graph.scope;
+import lamina.std;
+
+namespace lamina::graph {
+
+namespace {
+thread_local std::string prefix, device;
+}
+
+name_scope::name_scope(std::string_view name, bool reset) : outer_(prefix) {
+  if (reset) prefix.clear();
+  if (name.empty()) return;
+  prefix += name;
+  if (name.back() != '/') prefix += '/';
+}
+name_scope::~name_scope() { prefix.swap(outer_); }
+const std::string& name_scope::current() { return prefix; }
+
+device_scope::device_scope(std::string_view wanted) : outer_(device) {
+  if (!wanted.empty() && wanted != "cpu") {
+    text t;
+    detail::raise(error_kind::value, t << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
+  }
+  device = wanted;
+}
+device_scope::~device_scope() { device.swap(outer_); }
+const std::string& device_scope::current() { return device; }
+
+}  // namespace lamina::graph

@@ -1,0 +1,173 @@
+// Nets made of nets: copies, parts, nets behind nets, and shapes before a run.
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "message.h"
+
+using namespace lamina;
+using engine_test::message_of;
+
+namespace {
+
+bool says(const std::string& message, const std::string& words) {
+  const bool found = message.find(words) != std::string::npos;
+  if (!found) BOOST_TEST_MESSAGE(message);
+  return found;
+}
+using numbers = std::vector<float>;
+using names = std::vector<std::string>;
+
+// y = relu(x w) and loss = sum y; w moves by its gradient; the number of the run is kept.
+graph::net small_net() {
+  graph::net n("n");
+  auto x = n.external("x", {dtype::float32, {"N"}}), w = n.external("w", {dtype::float32, {1}});
+  auto y = n.output("y", relu(x * w));
+  auto g = n.add_gradient_operators({n.output("loss", reduce_sum(y))});
+  n.assign(w, w - 0.5 * g[w]);
+  n.output("run", n.iterations());
+  return n;
+}
+void feed(graph::workspace& ws, const std::string& suffix = "") {
+  ws.feed("x" + suffix, vector<float>{1, 2, -3});
+  ws.feed("w" + suffix, vector<float>{2});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(copies)
+
+BOOST_AUTO_TEST_CASE(a_clone_does_the_same_under_other_names) {
+  const auto n = small_net();
+  const auto c = n.clone("c", {{"x", "x2"}, {"w", "w2"}, {"y", "y2"}});
+  BOOST_TEST(c.name() == "c");
+  BOOST_TEST(c.external_inputs() == (names{"x2", "w2"}), boost::test_tools::per_element());
+  BOOST_TEST(c.operations().size() == n.operations().size());
+  BOOST_TEST(c.has("w_grad"));
+  graph::workspace ws;
+  feed(ws);
+  feed(ws, "2");
+  ws.create(n);
+  ws.create(c);
+  ws.run("n", 2);
+  ws.run("c", 2);
+  BOOST_TEST(ws.fetch_numbers<float>("w2") == ws.fetch_numbers<float>("w"), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == -1);               // 2, 0.5, -1
+  BOOST_TEST(ws.fetch_numbers<float>("y2") == (numbers{0.5f, 1, 0}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("c/iterations")[0] == 2);
+  BOOST_TEST(says(message_of([&] { n.clone("d", {{"z", "zz"}}); }), "there is no blob `z`"));
+}
+
+BOOST_AUTO_TEST_CASE(a_clone_is_on_its_own) {
+  auto n = small_net();
+  auto c = n.clone("c");
+  c.output("more", c["y"] + 1);
+  BOOST_TEST(!n.has("more"));
+  BOOST_CHECK_THROW(c.output("wrong", n["y"]), state_error);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_is_what_its_outputs_need) {
+  const auto n = small_net();
+  const auto p = n.clone_partial("p", {"x"}, {"y"}, {{"x", "data"}});
+  names operations;
+  for (const auto& o : p.operations()) operations.emplace_back(o.name);
+  BOOST_TEST(operations == (names{"multiply", "relu"}), boost::test_tools::per_element());
+  BOOST_TEST(p.external_inputs() == (names{"data", "w"}), boost::test_tools::per_element());
+  BOOST_TEST(p.external_outputs() == names{"y"}, boost::test_tools::per_element());
+  graph::workspace ws;
+  feed(ws);
+  ws.feed("data", vector<float>{3});
+  ws.run_once(p);
+  BOOST_TEST(ws.fetch_numbers<float>("y")[0] == 6);
+  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == 2);                // nothing is assigned
+}
+
+BOOST_AUTO_TEST_CASE(a_part_begins_in_the_middle) {
+  const auto n = small_net();
+  const auto p = n.clone_partial("p", {"y"}, {"loss"});
+  BOOST_TEST(p.external_inputs() == names{"y"}, boost::test_tools::per_element());
+  BOOST_TEST(p.operations().size() == 1u);
+  BOOST_CHECK_THROW(n.clone_partial("p", {"nothing"}, {"loss"}), value_error);
+  BOOST_CHECK_THROW(n.clone_partial("p", {"x"}, {"nothing"}), value_error);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_takes_the_states_that_it_reads) {
+  const auto n = small_net();
+  const auto p = n.clone_partial("p", {}, {"run"});
+  graph::workspace ws;
+  ws.create(p);
+  ws.run("p", 3);
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("run")[0] == 3);
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("p/iterations")[0] == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_net_is_added_behind_another) {
+  graph::net head("head"), tail("tail");
+  head.output("h", head.external("x", {dtype::float32, {2}}) * 2);
+  auto h = tail.external("h", {dtype::float32, {2}});
+  tail.output("y", h + tail.external("b", {dtype::float32, {2}}));
+  head.append(tail, {{"b", "bias"}});
+  BOOST_TEST(head.external_inputs() == (names{"x", "bias"}), boost::test_tools::per_element());
+  graph::workspace ws;
+  ws.feed("x", vector<float>{1, 2});
+  ws.feed("bias", vector<float>{10, 20});
+  ws.run_once(head);
+  BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{12, 24}), boost::test_tools::per_element());
+  graph::net other("other");
+  other.external("h", {dtype::float32, {3}});
+  BOOST_TEST(says(message_of([&] { head.append(other); }), "blob `h` is float32[2] and net `other` takes float32[3]"));
+  BOOST_CHECK_THROW(head.append(head), state_error);
+}
+
+BOOST_AUTO_TEST_CASE(a_blob_of_both_gets_another_version) {
+  graph::net a("a"), b("b");
+  a.output("y", a.external("x", {dtype::float32, {1}}) + 1);
+  b.output("y", b.external("x", {dtype::float32, {1}}) * 10);
+  a.append(b);
+  graph::workspace ws;
+  ws.feed("x", vector<float>{3});
+  ws.run_once(a);
+  BOOST_TEST(ws.fetch_numbers<float>("y")[0] == 30);
+}
+
+BOOST_AUTO_TEST_CASE(draws_go_on_in_copies) {
+  graph::net a("a", {.seed = 5});
+  a.fill<op::uniform>("u", {3});
+  const auto c = a.clone("c");
+  graph::workspace one, two;
+  one.run_once(a);
+  two.run_once(c);
+  BOOST_TEST(one.fetch_numbers<float>("u") == two.fetch_numbers<float>("u"), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_SUITE(inference_before_a_run)
+
+BOOST_AUTO_TEST_CASE(types_of_all_values) {
+  graph::net n("n");
+  auto x = n.external("x", {dtype::float32, {"N", 784}}), w = n.external("w", {dtype::float32, {10, 784}}), b = n.external("b", {dtype::float32, {10}});
+  n.output("class", argmax(fc(x, w, b)));
+  auto free = n.infer({});
+  BOOST_TEST((free.at("n/matmul") == tensor_type{dtype::float32, {"N", 10}}));
+  auto known = n.infer({{"x", {64, 784}}});
+  BOOST_TEST((known.at("n/matmul") == tensor_type{dtype::float32, {64, 10}}));
+  BOOST_TEST((known.at("class") == tensor_type{dtype::int64, {64}}));
+  BOOST_TEST(says(message_of([&] { n.infer({{"x", {64, 783}}}); }), "infer: blob `x` is [Nx784] and is to be [64x783]"));
+  BOOST_TEST(says(message_of([&] { n.infer({{"y", {1}}}); }), "there is no blob `y`"));
+}
+
+BOOST_AUTO_TEST_CASE(shapes_that_do_not_fit_name_operation_and_place) {
+  graph::net n("n");
+  n.output("sum", n.external("x", {dtype::float32, {dyn, 3}}) + n.external("y", {dtype::float32, {dyn, 3}}));
+  const auto words = message_of([&] { n.infer({{"x", {2, 3}}, {"y", {5, 3}}}); });
+  BOOST_TEST(says(words, "copy_test.cpp:"));
+  BOOST_TEST(says(words, "add: the shapes do not broadcast: [2x3] [5x3]"));
+  graph::net named("named");
+  named.output("sum", named.external("x", {dtype::float32, {"N"}}) + named.external("y", {dtype::float32, {"N"}}));
+  BOOST_TEST(says(message_of([&] { named.infer({{"x", {2}}, {"y", {5}}}); }), "dimension `N` is not the same in all blobs; `y` is to be [5]"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

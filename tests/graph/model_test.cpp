@@ -1,0 +1,337 @@
+// Models: parameters, tags, sharing, default arguments, layer functions, updates, predictors.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+import lamina;
+
+#include "message.h"
+
+using namespace lamina;
+using engine_test::message_of;
+
+namespace {
+
+bool says(const std::string& message, const std::string& words) {
+  const bool found = message.find(words) != std::string::npos;
+  if (!found) BOOST_TEST_MESSAGE(message);
+  return found;
+}
+using numbers = std::vector<float>;
+using graph::parameter_tag;
+
+struct fixture {
+  graph::model m{"m"};
+  graph::model::scope guard{m};
+  value rows = m.input("rows", {dtype::float32, {"N", 6}}), images = m.input("images", {dtype::float32, {2, 4, 8, 8}});
+  // "name:shape" of all parameters.
+  std::string listed() const {
+    std::string all;
+    for (const auto& p : m.parameters()) {
+      text t;
+      t << p.name << p.at.shape() << (p.tag == parameter_tag::weight ? "w " : p.tag == parameter_tag::bias ? "b " : "c ");
+      all += t.string();
+    }
+    return all;
+  }
+};
+
+std::string shape_of_(const value& v) { text t; t << v.shape(); return t.string(); }
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(parameters, fixture)
+
+BOOST_AUTO_TEST_CASE(layers_name_and_fill_theirs) {
+  graph::fc(graph::fc(rows, 3), 2, {.name = "out"});
+  BOOST_TEST(listed() == "fc_w[3x6]w fc_b[3]b out_w[2x3]w out_b[2]b ");
+  BOOST_TEST(m.parameters(parameter_tag::weight).size() == 2u);
+  BOOST_TEST(m.parameters(std::nullopt, "out").size() == 2u);
+  graph::workspace ws;
+  ws.run_once(m.init());
+  BOOST_TEST(ws.fetch_numbers<float>("fc_b") == (numbers{0, 0, 0}), boost::test_tools::per_element());
+  for (float w : ws.fetch_numbers<float>("fc_w")) BOOST_TEST(std::fabs(w) <= std::sqrt(3.0 / 6));
+}
+
+BOOST_AUTO_TEST_CASE(asked_for_twice_it_is_the_same) {
+  auto a = m.parameter("w", {2, 3}, op::xavier{}), b = m.parameter("w", {2, 3}, op::xavier{});
+  BOOST_TEST(a.same(b));
+  BOOST_TEST(says(message_of([&] { m.parameter("w", {3, 2}, op::xavier{}); }), "parameter `w` is float32[2x3] and is asked for as float32[3x2]"));
+  BOOST_CHECK_THROW(m.parameter("rows", {1}, op::xavier{}), state_error);
+  graph::fc(rows, 3, {.name = "f"});
+  graph::fc(rows, 3, {.name = "f"});
+  BOOST_TEST(listed() == "w[2x3]w f_w[3x6]w f_b[3]b ");
+  const auto words = message_of([&] { graph::fc(rows, 4, {.name = "f"}); });
+  BOOST_TEST(says(words, "model_test.cpp:"));
+  BOOST_TEST(says(words, "state `f_w` is float32[3x6] and is asked for as float32[4x6]"));
+}
+
+BOOST_AUTO_TEST_CASE(sharing) {
+  {
+    graph::name_scope a("a");
+    graph::fc(rows, 3);
+  }
+  {
+    graph::parameter_sharing same({{"b", "a"}});
+    graph::name_scope b("b");
+    graph::fc(rows, 3);
+    {
+      graph::parameter_sharing again({{"c", "b"}});                 // looked up again: c is b is a
+      graph::name_scope c("c", true);
+      graph::fc(rows, 3, {.name = "fc"});
+    }
+  }
+  BOOST_TEST(listed() == "a/fc_w[3x6]w a/fc_b[3]b ");
+  graph::name_scope b("b");
+  graph::fc(rows, 3);
+  BOOST_TEST(listed() == "a/fc_w[3x6]w a/fc_b[3]b b/fc_w[3x6]w b/fc_b[3]b ");
+}
+
+BOOST_AUTO_TEST_CASE(a_model_is_needed) {
+  std::thread([&] { BOOST_TEST(says(message_of([] { graph::model::current(); }), "a layer function needs a model")); }).join();
+  graph::model other("other");
+  {
+    graph::model::scope inner(other);
+    BOOST_TEST(&graph::model::current() == &other);
+  }
+  BOOST_TEST(&graph::model::current() == &m);
+}
+
+BOOST_AUTO_TEST_CASE(parameters_that_are_there_are_not_filled) {
+  graph::model trained("trained", {.fill_parameters = false});
+  graph::fc(trained.input("x", {dtype::float32, {1, 2}}), 1, {.name = "f", .model = &trained});
+  BOOST_TEST(trained.init().external_outputs().empty());
+  BOOST_TEST(trained.parameters().size() == 2u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_FIXTURE_TEST_SUITE(arguments_of_layers, fixture)
+
+// The kernel of the convolution that comes about.
+BOOST_AUTO_TEST_CASE(three_levels) {
+  int count = 0;
+  auto kernel = [&](const graph::arguments& a) {
+    auto given = a;
+    given.name = "k" + std::to_string(++count);
+    graph::conv(images, 1, given);
+    return m.parameters(parameter_tag::weight).back().at.shape().at(2);
+  };
+  BOOST_TEST(kernel({}) == 3);
+  m.defaults("conv", {.kernel = 2});
+  BOOST_TEST(kernel({}) == 2);
+  {
+    graph::arg_scope outer("conv", {.kernel = 5, .padding = 1});
+    BOOST_TEST(kernel({}) == 5);
+    {
+      graph::arg_scope inner("conv", {.kernel = 4});
+      BOOST_TEST(kernel({}) == 4);
+      BOOST_TEST(kernel({.kernel = 1}) == 1);
+      graph::arg_scope other("max_pool", {.kernel = 8});
+      BOOST_TEST(kernel({}) == 4);
+    }
+    BOOST_TEST(kernel({}) == 5);
+    try {
+      graph::arg_scope thrown("conv", {.kernel = 6});
+      throw 1;
+    } catch (int) {}
+    BOOST_TEST(kernel({}) == 5);
+    std::int64_t elsewhere = 0;
+    std::thread([&] {
+      graph::model::scope here(m);
+      elsewhere = kernel({});
+    }).join();
+    BOOST_TEST(elsewhere == 2);
+  }
+  BOOST_TEST(kernel({}) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(unknown_functions_and_arguments) {
+  BOOST_TEST(says(message_of([] { graph::arg_scope a("cnov", {}); }), "arg_scope: there is no layer function `cnov`"));
+  BOOST_TEST(says(message_of([] { graph::arg_scope a("cnov", {}); }), "did you mean `conv`?"));
+  const auto words = message_of([&] { graph::fc(rows, 3, {.kernel = 3}); });
+  BOOST_TEST(says(words, "model_test.cpp:"));
+  BOOST_TEST(says(words, "fc takes no `kernel`; there are `bias`, `weight_fill`, `bias_fill`, `activation`"));
+  BOOST_CHECK_THROW(m.defaults("fc", {.probability = 0.5}), value_error);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_FIXTURE_TEST_SUITE(layer_functions, fixture)
+
+BOOST_AUTO_TEST_CASE(shapes_and_parameters) {
+  BOOST_TEST(shape_of_(graph::fc(rows, 3, {.name = "fc", .bias = false})) == "[Nx3]");
+  BOOST_TEST(shape_of_(graph::conv(images, 5, {.name = "conv", .padding = 1})) == "[2x5x8x8]");
+  BOOST_TEST(shape_of_(graph::group_conv(images, 6, {.name = "group", .groups = 2})) == "[2x6x6x6]");
+  BOOST_TEST(shape_of_(graph::conv_transpose(images, 3, {.name = "up", .kernel = 2, .stride = 2})) == "[2x3x16x16]");
+  BOOST_TEST(shape_of_(graph::max_pool(images)) == "[2x4x4x4]");
+  BOOST_TEST(shape_of_(graph::average_pool(images, {.kernel = 4})) == "[2x4x2x2]");
+  BOOST_TEST(shape_of_(graph::spatial_bn(images, {.name = "bn"})) == "[2x4x8x8]");
+  BOOST_TEST(shape_of_(graph::layer_norm(rows, {.name = "ln"})) == "[Nx6]");
+  BOOST_TEST(shape_of_(graph::instance_norm(images, {.name = "in"})) == "[2x4x8x8]");
+  BOOST_TEST(shape_of_(graph::lrn(images)) == "[2x4x8x8]");
+  BOOST_TEST(shape_of_(graph::dropout(rows)) == "[Nx6]");
+  BOOST_TEST(shape_of_(graph::prelu(images, {.name = "pr"})) == "[2x4x8x8]");
+  BOOST_TEST(shape_of_(graph::embedding(m.input("ids", {dtype::int64, {7}}), 10, 3, {.name = "table"})) == "[7x3]");
+  const value text_ = m.input("text", {dtype::float32, {5, 2, 3}});
+  for (const auto& v : {graph::rnn(text_, 4, {.name = "r"}), graph::gru(text_, 4, {.name = "g"}), graph::lstm(text_, 4, {.name = "l"})}) BOOST_TEST(shape_of_(v) == "[5x2x4]");
+  BOOST_TEST(shape_of_(graph::concat({images, images})) == "[2x8x8x8]");
+  BOOST_TEST(shape_of_(graph::sum({rows, rows, rows})) == "[Nx6]");
+  BOOST_TEST(shape_of_(graph::batch_mat_mul(images, images, false, true)) == "[2x4x8x8]");
+  BOOST_TEST(listed() ==
+             "fc_w[3x6]w conv_w[5x4x3x3]w conv_b[5]b group_w[6x2x3x3]w group_b[6]b up_w[4x3x2x2]w up_b[3]b bn_rm[4]c bn_riv[4]c bn_s[4]w bn_b[4]b "
+             "ln_s[6]w ln_b[6]b in_s[4]w in_b[4]b pr_slope[4]w table_w[10x3]w "
+             "r.weight_ih_l0[4x3]w r.bias_ih_l0[4]b r.bias_hh_l0[4]b r.weight_hh_l0[4x4]w g.weight_ih_l0[12x3]w g.bias_ih_l0[12]b g.weight_hh_l0[12x4]w "
+             "g.bias_hh_l0[12]b l.weight_ih_l0[16x3]w l.bias_ih_l0[16]b l.bias_hh_l0[16]b l.weight_hh_l0[16x4]w ");
+  graph::workspace ws;
+  ws.run_once(m.init());
+  for (const auto& p : m.parameters()) BOOST_TEST((ws.fetch(p.name).type() == p.at.type()), p.name);
+  BOOST_TEST(ws.fetch_numbers<float>("bn_riv") == numbers(4, 1.f), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("pr_slope") == numbers(4, 0.25f), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(misfits_name_layer_and_place) {
+  const auto words = message_of([&] { graph::conv(images, 5, {.name = "big", .kernel = 11}); });
+  BOOST_TEST(says(words, "model_test.cpp:"));
+  BOOST_TEST(says(words, "sublayer `big` (conv2d): conv2d: the kernel 11x11 is larger than the padded map"));
+  BOOST_TEST(says(message_of([&] { graph::conv(rows, 5); }), "conv: takes at least 4 axes, of which axis 1 is known, not [Nx6]"));
+  BOOST_TEST(says(message_of([&] { graph::group_conv(images, 4); }), "group_conv: `groups` is to be given"));
+}
+
+BOOST_AUTO_TEST_CASE(lrn_by_hand) {
+  graph::model one("one");
+  auto x = one.input("x", {dtype::float32, {1, 3, 1, 1}});
+  one.main().output("y", graph::lrn(x, {.model = &one, .size = 3, .alpha = 3, .beta = 0.5}));
+  graph::workspace ws;
+  ws.feed("x", tensor_of_rank<float, 4>({{{{1}}, {{2}}, {{3}}}}));
+  ws.run_once(one.main());
+  const double squares[] = {1 + 4, 1 + 4 + 9, 4 + 9};
+  for (std::size_t i = 0; i < 3; ++i)
+    BOOST_TEST(std::fabs(ws.fetch_numbers<float>("y")[i] - static_cast<double>(i + 1) / std::sqrt(1 + squares[i])) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(statistics_are_kept_while_training) {
+  graph::model t("t");
+  auto x = t.input("x", {dtype::float32, {2, 1, 1, 2}});
+  t.main().output("y", graph::spatial_bn(x, {.name = "bn", .model = &t, .momentum = 0.75}));
+  graph::workspace ws;
+  ws.run_once(t.init());
+  ws.feed("x", tensor_of_rank<float, 4>({{{{1, 2}}}, {{{3, 6}}}}));
+  ws.run_once(t.main());
+  BOOST_TEST(std::fabs(ws.fetch_numbers<float>("bn_rm")[0] - 0.25 * 3) < 1e-6);
+  BOOST_TEST(std::fabs(ws.fetch_numbers<float>("bn_riv")[0] - (0.75 + 0.25 * 14.0 / 3)) < 1e-6);   // the unbiased variance
+  graph::model s("s", {.training = false, .fill_parameters = false});
+  auto served = s.input("x", {dtype::float32, {2, 1, 1, 2}});
+  s.main().output("z", graph::spatial_bn(served, {.name = "bn", .model = &s, .epsilon = 0}));
+  ws.run_once(s.main());
+  BOOST_TEST(std::fabs(ws.fetch_numbers<float>("z")[3] - (6 - 0.75) / std::sqrt(0.75 + 3.5 / 3)) < 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(dropout_draws_anew_in_each_run) {
+  auto x = m.input("x", {dtype::float32, {1000}});
+  m.main().output("y", graph::dropout(x, {.probability = 0.25}));
+  graph::workspace ws;
+  ws.feed("rows", matrix<float>(1, 6));
+  ws.feed("images", tensor_of_rank<float, 4>(2, 4, 8, 8));
+  ws.feed("x", vector<float>(1000));
+  auto ones = vector<float>(1000);
+  for (int i = 0; i < 1000; ++i) ones(i) = 1;
+  ws.feed("x", ones);
+  ws.create(m.main());
+  ws.run("m");
+  const auto first = ws.fetch_numbers<float>("y");
+  ws.run("m");
+  BOOST_TEST(first != ws.fetch_numbers<float>("y"));
+  const auto zeros = std::count(first.begin(), first.end(), 0.f);
+  BOOST_TEST(std::abs(static_cast<double>(zeros) - 250) < 5 * std::sqrt(1000 * 0.25 * 0.75));
+  for (float v : first) BOOST_TEST((v == 0 || std::fabs(v - 4.0 / 3) < 1e-6));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_SUITE(updates)
+
+namespace {
+struct trained {
+  graph::model m{"m"};
+  value x = m.input("x", {dtype::float32, {2, 2}});
+  trained() {
+    graph::model::scope guard(m);
+    auto y = graph::fc(x, 1, {.name = "f", .weight_fill = op::constant{0.5}});
+    m.main().output("loss", reduce_sum(square(y)));
+    m.add_gradient_operators({m.main()["loss"]});
+  }
+  graph::workspace ws;
+  void run(int times) {
+    ws.run_once(m.init());
+    ws.feed("x", matrix<float>{{1, 2}, {3, 4}});
+    ws.create(m.main());
+    ws.run("m", times);
+  }
+};
+}  // namespace
+
+// y = x w + b; loss = sum y^2; by hand in double.
+BOOST_AUTO_TEST_CASE(by_tag) {
+  trained t;
+  t.m.add_updates(optim::adagrad{.lr = 0.1}, {.tag = parameter_tag::weight, .regulariser = {.l2 = 0.2}});
+  t.m.add_updates(optim::sgd{.lr = 0.01, .momentum = 0.5});
+  t.run(3);
+  double w[2] = {0.5, 0.5}, h[2] = {0, 0}, b = 0, mb = 0;
+  const double x[2][2] = {{1, 2}, {3, 4}};
+  for (int step = 0; step < 3; ++step) {
+    double g[2] = {0, 0}, gb = 0;
+    for (auto& row : x) {
+      const double y = row[0] * w[0] + row[1] * w[1] + b;
+      for (int i = 0; i < 2; ++i) g[i] += 2 * y * row[i];
+      gb += 2 * y;
+    }
+    for (int i = 0; i < 2; ++i) {
+      g[i] += 0.2 * w[i];
+      h[i] += g[i] * g[i];
+      w[i] -= 0.1 * g[i] / (std::sqrt(h[i]) + 1e-4);
+    }
+    mb = 0.5 * mb + gb;
+    b -= 0.01 * mb;
+  }
+  for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_w")[i] - w[i]) < 1e-5);
+  BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_b")[0] - b) < 1e-5);
+  BOOST_TEST(t.ws.has("f_w_sum"));
+  BOOST_TEST(t.ws.has("f_b_momentum"));
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
+  trained t;
+  t.m.add_updates(optim::sgd{.lr = 1}, {.max_gradient_norm = 0.25});
+  t.run(1);
+  // y = 1.5, 3.5: gradients 2 (1.5 + 3 * 3.5) = 24, 2 (3 + 14) = 34, 10
+  const double norm = std::sqrt(24.0 * 24 + 34 * 34 + 100);
+  BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_w")[0] - (0.5 - 0.25 * 24 / norm)) < 1e-6);
+  BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_b")[0] + 0.25 * 10 / norm) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(order_and_twice) {
+  trained t;
+  BOOST_TEST(says(message_of([&] { t.m.add_gradient_operators({t.m.main()["loss"]}); }), "the model has its gradients already"));
+  t.m.add_updates(optim::sgd{});
+  BOOST_TEST(says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter has a gradient and is not updated yet"));
+  graph::model m("n");
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}); }), "there are no gradients; add_gradient_operators comes before"));
+}
+
+BOOST_AUTO_TEST_CASE(the_predictor_is_what_scores_need) {
+  trained t;
+  t.m.main().output("score", t.m.main()["loss"] * 2);
+  t.m.add_updates(optim::adam{});
+  const auto p = t.m.predictor("p", {"x"}, {"score"});
+  BOOST_TEST(p.external_inputs() == (std::vector<std::string>{"x", "f_w", "f_b"}), boost::test_tools::per_element());
+  BOOST_TEST(p.external_outputs() == std::vector<std::string>{"score"}, boost::test_tools::per_element());
+  t.run(1);
+  const auto trained_once = t.ws.fetch_numbers<float>("f_w");
+  t.ws.run_once(p);
+  BOOST_TEST(t.ws.fetch_numbers<float>("f_w") == trained_once, boost::test_tools::per_element());
+  BOOST_TEST(t.ws.has("score"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,120 @@
+// Errors of nets name the operation and the place in the user's code where it was added.
+#include <boost/test/unit_test.hpp>
+
+#include <source_location>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "message.h"
+
+using namespace lamina;
+using engine_test::message_of;
+
+namespace {
+
+unsigned line = 0;
+// The line of the call.
+unsigned here(std::source_location at = std::source_location::current()) { return line = at.line(); }
+// Whether a message begins with this file and the line that `here` noted last, and goes on with these words.
+bool begins(const std::string& message, const std::string& words) {
+  const std::string file = std::source_location::current().file_name(), expected = file + ":" + std::to_string(line) + ": " + words;
+  const bool found = message.find(expected) != std::string::npos;
+  if (!found) BOOST_TEST_MESSAGE(message << "\ninstead of " << expected);
+  return found;
+}
+
+struct fixture {
+  graph::net n{"n"};
+  value a = n.external("a", {dtype::float32, {2, 3}}), b = n.external("b", {dtype::float32, {2, 3}}), row = n.external("row", {dtype::float32, {7}});
+  value ids = n.external("ids", {dtype::int64, {2}});
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(origins, fixture)
+
+BOOST_AUTO_TEST_CASE(of_functions) {
+  BOOST_TEST(begins(message_of([&] { here(), matmul(a, b); }), "matmul: the inner sizes differ: [2x3] [2x3]"));
+  BOOST_TEST(begins(message_of([&] { here(), reshape(a, shape{5}); }), "reshape: "));
+  BOOST_TEST(begins(message_of([&] { here(), tanh(ids); }), "tanh: takes float32 or float64"));
+  BOOST_TEST(begins(message_of([&] { here(), split(a, 2, 1); }), "split_evenly: axis 1 does not divide into 2 equal parts"));
+}
+
+BOOST_AUTO_TEST_CASE(of_operators) {
+  BOOST_TEST(begins(message_of([&] { here(), a + row; }), "add: the shapes do not broadcast: [2x3] [7]"));
+  BOOST_TEST(begins(message_of([&] { here(), void(2 * ids < row); }), "less: the element types differ"));
+  BOOST_TEST(begins(message_of([&] { here(), ids + 0.5; }), ""));
+  BOOST_TEST(begins(message_of([&] { here(), void(-(a > b)); }), "negate: takes "));
+}
+
+// What is made of several operations is said to be where it was called.
+BOOST_AUTO_TEST_CASE(of_the_outermost_call) {
+  BOOST_TEST(begins(message_of([&] { here(), silu(ids); }), "sigmoid: "));
+  BOOST_TEST(begins(message_of([&] { here(), fc(a, b, row); }), "add: the shapes do not broadcast: [2x2] [7]"));
+  BOOST_TEST(begins(message_of([&] { here(), squared_l2_distance(a, row); }), "subtract: "));
+}
+
+BOOST_AUTO_TEST_CASE(of_members) {
+  BOOST_TEST(begins(message_of([&] { here(), n.external("a", {dtype::float32, {1}}); }), "net `n`: blob `a` is there already"));
+  BOOST_TEST(begins(message_of([&] { here(), n.assign(a, row); }), "net `n`: blob `a` is "));
+  BOOST_TEST(begins(message_of([&] { here(), n.fill<op::msra>("f", {3}); }), "") == false);      // a fill says so itself
+  BOOST_TEST(begins(message_of([&] { here(), learning_rate(n.iterations(), {.base = 1}); }), "learning_rate: `policy` is to be given"));
+}
+
+BOOST_AUTO_TEST_CASE(of_operations_in_a_listing) {
+  here(), relu(a);
+  const auto all = n.operations();
+  BOOST_TEST(all.back().where.ends_with("origin_test.cpp:" + std::to_string(line)));
+}
+
+// Shapes that are known only when the net runs, and indices.
+BOOST_AUTO_TEST_CASE(of_failing_runs) {
+  graph::net m("m");
+  auto x = m.external("x", {dtype::float32, {"N", 3}}), y = m.external("y", {dtype::float32, {"M", 3}}), at = m.external("at", {dtype::int64, {1}});
+  const auto add_line = here(); auto sum = x + y;
+  const auto gather_line = here(); auto rows = gather(x, at, 0);
+  m.output("sum", sum);
+  m.output("rows", rows);
+  graph::workspace ws;
+  ws.feed("x", matrix<float>(2, 3));
+  ws.feed("y", matrix<float>(5, 3));
+  ws.feed("at", vector<std::int64_t>{1});
+  ws.create(m);
+  line = add_line;
+  BOOST_TEST(begins(message_of([&] { ws.run("m"); }), "add: the shapes do not broadcast: [2x3] [5x3]"));
+  BOOST_TEST(message_of([&] { ws.run("m"); }).starts_with("net `m`: "));
+  ws.feed("y", matrix<float>(2, 3));
+  ws.run("m");
+  ws.feed("at", vector<std::int64_t>{2});
+  line = gather_line;
+  BOOST_TEST(begins(message_of([&] { ws.run("m"); }), "gather: a position is outside -2..1"));
+}
+
+// Two nets of the same operations, whose plan is not the same since they stand elsewhere.
+BOOST_AUTO_TEST_CASE(of_equal_nets) {
+  auto context_of_both = std::make_shared<context>(1, target_isa());
+  for (int i = 0; i < 2; ++i) {
+    graph::net m("m");
+    auto x = m.external("x", {dtype::float32, {3}}), at = m.external("at", {dtype::int64, {1}});
+    if (i == 0) here(), m.output("rows", gather(x, at, 0));
+    else here(), m.output("rows", gather(x, at, 0));
+    graph::workspace ws(context_of_both);
+    ws.feed("x", vector<float>(3));
+    ws.feed("at", vector<std::int64_t>{3});
+    BOOST_TEST(begins(message_of([&] { ws.run_once(m); }), "gather: a position is outside"));
+  }
+}
+
+// What a gradient rule adds belongs to the operation that it is of.
+BOOST_AUTO_TEST_CASE(of_gradients) {
+  here(); auto h = tanh(a);
+  const auto tanh_line = line + 0;
+  const auto before = n.operations().size();
+  n.add_gradient_operators({h});
+  for (std::size_t i = before; i < n.operations().size(); ++i)
+    if (n.operations()[i].name != "broadcast_like") BOOST_TEST(n.operations()[i].where.ends_with(":" + std::to_string(tanh_line)));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,229 @@
+// Workspaces: blobs, spaces, and runs of nets.
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "message.h"
+
+using namespace lamina;
+using engine_test::message_of;
+
+namespace {
+
+bool says(const std::string& message, const std::string& words) {
+  const bool found = message.find(words) != std::string::npos;
+  if (!found) BOOST_TEST_MESSAGE(message);
+  return found;
+}
+using numbers = std::vector<float>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(workspaces)
+
+BOOST_AUTO_TEST_CASE(blobs_are_fed_and_fetched_as_copies) {
+  graph::workspace ws;
+  vector<float> v(2);
+  v(0) = 1;
+  ws.feed("v", v);
+  v(0) = 5;
+  const auto first = ws.fetch("v");
+  BOOST_TEST(ws.fetch_numbers<float>("v") == (numbers{1, 0}), boost::test_tools::per_element());
+  ws.feed("v", v);
+  BOOST_TEST(first.elements<float>()[0] == 1);
+  BOOST_TEST(ws.fetch_numbers<float>("v") == (numbers{5, 0}), boost::test_tools::per_element());
+  ws.feed("v", matrix<double>(2, 2));                               // another type takes its place
+  BOOST_TEST((ws.fetch("v").type() == tensor_type{dtype::float64, {2, 2}}));
+  BOOST_TEST(ws.has("v"));
+  BOOST_TEST(!ws.has("w"));
+  BOOST_TEST(ws.blobs() == std::vector<std::string>{"v"}, boost::test_tools::per_element());
+  BOOST_TEST(says(message_of([&] { ws.fetch("vv"); }), "workspace: there is no blob `vv`; there are `v`; did you mean `v`?"));
+  BOOST_CHECK_THROW(ws.fetch("vv"), value_error);
+}
+
+BOOST_AUTO_TEST_CASE(spaces_have_blobs_of_their_own) {
+  graph::workspace ws;
+  ws.feed("v", vector<float>(1));
+  BOOST_CHECK_THROW(ws.switch_to("other"), value_error);
+  BOOST_TEST(ws.current() == "default");
+  ws.switch_to("other", true);
+  BOOST_TEST(!ws.has("v"));
+  ws.feed("w", vector<float>(1));
+  ws.switch_to("default");
+  BOOST_TEST(ws.has("v"));
+  BOOST_TEST(!ws.has("w"));
+  BOOST_TEST(ws.spaces() == (std::vector<std::string>{"default", "other"}), boost::test_tools::per_element());
+  ws.reset();
+  BOOST_TEST(ws.blobs().empty());
+  ws.switch_to("other");
+  BOOST_TEST(ws.has("w"));
+}
+
+BOOST_AUTO_TEST_CASE(a_net_runs_on_blobs) {
+  graph::net n("n");
+  auto x = n.external("x", {dtype::float32, {"N"}});
+  n.output("y", x * 2 + 1);
+  graph::workspace ws;
+  ws.feed("x", vector<float>{1, 2});
+  ws.create(n);
+  ws.run("n");
+  BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{3, 5}), boost::test_tools::per_element());
+  const auto before = ws.fetch("y");
+  ws.feed("x", vector<float>{4, 5, 6});                             // another shape, another plan
+  ws.run("n");
+  BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{9, 11, 13}), boost::test_tools::per_element());
+  BOOST_TEST(before.elements<float>()[0] == 3);
+  ws.feed("x", matrix<float>(1, 1));
+  BOOST_TEST(says(message_of([&] { ws.run("n"); }), "net `n`: blob `x` is to be float32[N] and the workspace has float32[1x1]"));
+  BOOST_CHECK_THROW(ws.run("n"), shape_error);
+  ws.feed("x", vector<double>(2));
+  BOOST_CHECK_THROW(ws.run("n"), type_error);
+  ws.reset();
+  ws.create(n);
+  BOOST_TEST(says(message_of([&] { ws.run("n"); }), "net `n`: blob `x` is not in the workspace; feed it, or run the net that makes it"));
+}
+
+BOOST_AUTO_TEST_CASE(assigned_blobs_are_states) {
+  graph::net n("n");
+  auto x = n.external("x", {dtype::float32, {2}}), w = n.external("w", {dtype::float32, {2}});
+  n.assign(w, w + x);
+  graph::workspace ws;
+  ws.feed("x", vector<float>{1, 2});
+  ws.feed("w", vector<float>{10, 20});
+  ws.create(n);
+  ws.run("n", 3);
+  BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{13, 26}), boost::test_tools::per_element());
+  ws.feed("w", vector<float>{0, 0});                                // fed in between
+  ws.run("n");
+  BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{1, 2}), boost::test_tools::per_element());
+  ws.feed("w", vector<float>(3));
+  BOOST_CHECK_THROW(ws.run("n"), shape_error);
+  ws.feed("w", vector<float>{5, 5});                                // other memory
+  ws.run("n");
+  BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{6, 7}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(versions_follow_each_other_within_a_run) {
+  graph::net n("n");
+  auto w = n.external("w", {dtype::float32, {1}});
+  auto second = n.assign(w, w * 2);
+  n.output("between", n["w"] + 0);
+  n.assign(second, second + 1);
+  n.assign("w", n["w"] * 10);
+  n.output("old", w + 0);                                           // what the value says, not the newest one
+  graph::workspace ws;
+  ws.feed("w", vector<float>{3});
+  ws.run_once(n);
+  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == 70);
+  BOOST_TEST(ws.fetch_numbers<float>("between")[0] == 6);
+  BOOST_TEST(ws.fetch_numbers<float>("old")[0] == 3);
+}
+
+BOOST_AUTO_TEST_CASE(nets_share_blobs) {
+  graph::net a("a"), b("b");
+  auto w = a.external("w", {dtype::float32, {1}});
+  a.assign(w, w + 1);
+  auto in_b = b.external(w);
+  b.assign(in_b, in_b * 10);
+  graph::workspace ws;
+  ws.feed("w", vector<float>{1});
+  ws.create(a);
+  ws.create(b);
+  for (int i = 0; i < 2; ++i) ws.run("a"), ws.run("b");
+  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == 210);
+}
+
+BOOST_AUTO_TEST_CASE(an_output_of_one_net_is_the_input_of_another) {
+  graph::net a("a"), b("b");
+  auto made = a.given("x", {2}, {1, 2});
+  b.output("y", b.external(made) * 3);
+  b.output("same", b["x"]);
+  graph::workspace ws;
+  ws.run_once(a);
+  ws.run_once(b);
+  BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{3, 6}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("same") == (numbers{1, 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(iterations_count_runs) {
+  graph::net n("n");
+  n.output("i", n.iterations());
+  BOOST_TEST(n.iterations().same(n.iterations()));
+  graph::workspace ws;
+  ws.create(n);
+  ws.run("n", 7);
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("i")[0] == 7);
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("n/iterations")[0] == 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_net_of_a_name_is_replaced_on_request) {
+  graph::net n("n");
+  n.given("x", {1}, {1});
+  graph::workspace ws;
+  ws.create(n);
+  BOOST_TEST(says(message_of([&] { ws.create(n); }), "workspace: net `n` is there already; create(net, {.overwrite = true}) replaces it"));
+  BOOST_CHECK_THROW(ws.create(n), state_error);
+  n.given("y", {1}, {2});                                           // a created net is as it was
+  ws.run("n");
+  BOOST_TEST(!ws.has("y"));
+  ws.create(n, {.overwrite = true});
+  ws.run("n");
+  BOOST_TEST(ws.has("y"));
+  BOOST_TEST(says(message_of([&] { ws.run("m"); }), "workspace: there is no net `m`; there are `n`"));
+}
+
+BOOST_AUTO_TEST_CASE(plans_of_steps) {
+  graph::net up("up"), twice("twice");
+  auto x = up.external("x", {dtype::float32, {}});
+  auto next = up.assign(x, x + 1);
+  up.output("enough", next >= 20);
+  auto y = twice.external("x", {dtype::float32, {}});
+  twice.assign(y, y * 2);
+  graph::workspace ws;
+  ws.feed("x", scalar<float>(0));
+  ws.create(up);
+  ws.create(twice);
+  ws.run(graph::execution_step{.steps = {{.net = "up", .times = 2}, {.net = "twice"}}, .times = 2});     // 0 2 4, 6 12
+  BOOST_TEST(ws.fetch_numbers<float>("x")[0] == 12);
+  ws.run(graph::execution_step{.net = "up", .times = 1000, .stop_when = "enough"});
+  BOOST_TEST(ws.fetch_numbers<float>("x")[0] == 20);
+  BOOST_CHECK_THROW(ws.run(graph::execution_step{}), value_error);
+  BOOST_CHECK_THROW(ws.run(graph::execution_step{.net = "down"}), value_error);
+  ws.feed("enough", vector<float>(2));
+  BOOST_CHECK_THROW(ws.run(graph::execution_step{.net = "twice", .stop_when = "enough"}), value_error);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_net_does_is_explained_and_drawn) {
+  graph::net n("n");
+  n.output("y", matmul(n.external("a", {dtype::float32, {"N", 8}}), n.external("b", {dtype::float32, {8, 8}})));
+  graph::workspace ws;
+  ws.feed("a", matrix<float>(4, 8));
+  ws.feed("b", matrix<float>(8, 8));
+  ws.create(n);
+  BOOST_TEST(says(ws.explain("n"), "matmul"));
+  BOOST_TEST(says(ws.explain("n"), "4x8"));
+  BOOST_TEST(says(n.to_dot(), "digraph"));
+  BOOST_TEST(says(n.to_json(), "\"matmul\""));
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_run_changes_nothing) {
+  graph::net n("n");
+  auto table = n.external("table", {dtype::float32, {3, 2}});
+  auto ids = n.external("ids", {dtype::int64, {1}});
+  n.assign(table, table + embedding(table, ids));
+  graph::workspace ws;
+  ws.feed("table", matrix<float>{{1, 2}, {3, 4}, {5, 6}});
+  ws.feed("ids", vector<std::int64_t>{7});
+  ws.create(n);
+  const auto before = ws.fetch_numbers<float>("table");
+  BOOST_CHECK_THROW(ws.run("n"), value_error);
+  BOOST_TEST(ws.fetch_numbers<float>("table") == before, boost::test_tools::per_element());
+  ws.feed("ids", vector<std::int64_t>{0});
+  ws.run("n");
+  BOOST_TEST(ws.fetch_numbers<float>("table") == (numbers{2, 4, 4, 6, 6, 8}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
