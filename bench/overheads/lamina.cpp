@@ -57,6 +57,40 @@ struct run_time_net {
     run->run(inputs, outputs);
   }
 };
+/// The same operations in a net by name.
+struct named_net {
+  graph::workspace ws;
+  named_net() {
+    graph::net n("net");
+    value h = n.external("x", {dtype::float32, {1, 4}});
+    const value w = n.external("w", {dtype::float32, {4, 4}}), b = n.external("b", {dtype::float32, {1, 4}});
+    for (int i = 0; i < run_time_net::layers; ++i) h = relu(matmul(h, w) + b);
+    n.output("y", h);
+    ws.feed("x", matrix<float>{{1, 2, 3, 4}});
+    ws.feed("w", left);
+    ws.feed("b", matrix<float>{{1, 0, 1, 0}});
+    ws.create(n);
+    ws.run("net");
+  }
+};
+struct toy_regression {
+  graph::workspace ws;
+  toy_regression() {
+    graph::net init("init"), train("train");
+    const value W = train.external(init.fill<op::uniform>("W", {1, 2}, {.low = -1, .high = 1}));
+    const value B = train.external(init.fill<op::constant>("B", {1}));
+    const value W_gt = train.external(init.given("W_gt", {1, 2}, {2, 1.5})), B_gt = train.external(init.given("B_gt", {1}, {0.5}));
+    const value X = train.fill<op::gaussian>("X", {64, 2});
+    const value y = stop_gradient(fc(X, W_gt, B_gt) + train.fill<op::gaussian>("noise", {64, 1}));
+    auto gradients = train.add_gradient_operators({averaged_loss(squared_l2_distance(y, fc(X, W, B)))});
+    const value rate = learning_rate(train.iterations(), {.base = -0.1, .policy = optim::step{.size = 20, .gamma = 0.9}});
+    train.assign(W, W + rate * gradients[W]);
+    train.assign(B, B + rate * gradients[B]);
+    ws.run_once(init);
+    ws.create(train);
+    ws.run("train");
+  }
+};
 /// The kernels of a plan on memory of their own, as a program written by hand would call them.
 struct hand_bound {
   explicit hand_bound(const plan& p) : arguments(p.arguments().size() + 64), scratch(p.scratch_bytes() + 64) {
@@ -104,6 +138,26 @@ void run_small_steps() { network().run->run(); }
 long small_steps() { return static_cast<long>(network().run->plan().steps().size()); }
 void run_small_net() { small_net().run->run(); }
 long small_net_operations() { return run_time_net::operations; }
+void run_named_net() {
+  static named_net net;
+  net.ws.run("net");
+}
+void build_named_net() {
+  graph::net n("net");
+  value h = n.external("x", {dtype::float32, {1, 4}});
+  const value w = n.external("w", {dtype::float32, {4, 4}}), b = n.external("b", {dtype::float32, {1, 4}});
+  for (int i = 0; i < 333; ++i) h = relu(matmul(h, w) + b);
+  n.output("y", tanh(h));
+  graph::workspace ws;
+  ws.feed("x", matrix<float>{{1, 2, 3, 4}});
+  ws.feed("w", left);
+  ws.feed("b", matrix<float>{{1, 0, 1, 0}});
+  ws.run_once(n);
+}
+void run_toy_regression() {
+  static toy_regression toy;
+  toy.ws.run("train", 1000);
+}
 void call_small_kernels() {
   static hand_bound kernels(network().run->plan());
   kernels.call(std::make_index_sequence<small_layers>());

@@ -15,5 +15,11 @@ void call_small_kernels();
 /// One run of a program of small operations made at run time, and how many they are.
 void run_small_net();
 long small_net_operations();
+/// The same as a net by name, run in a workspace.
+void run_named_net();
+/// Builds and plans a net of 1,000 operations, in a context of its own.
+void build_named_net();
+/// 1,000 runs of Caffe2's toy regression with batches of 64, planned before.
+void run_toy_regression();
 
 }  // namespace bench::overheads
