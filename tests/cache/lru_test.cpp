@@ -2,8 +2,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 import lamina;
 
@@ -119,6 +121,21 @@ BOOST_AUTO_TEST_CASE(a_thousand_steps_beside_a_plain_list) {
   }
 }
 
+// What is not equal to itself would never be found again, nor taken out.
+BOOST_AUTO_TEST_CASE(a_key_with_a_nan_is_not_kept) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  lru_cache<float, int> numbers(2);
+  numbers.put(1, 10);
+  for (int i = 0; i < 5; ++i) numbers.put(nan, i);
+  BOOST_CHECK_EQUAL(numbers.size(), 1u);
+  BOOST_CHECK(!numbers.get(nan).has_value());
+  BOOST_CHECK_EQUAL(numbers.get(1).value(), 10);
+  BOOST_CHECK_EQUAL(numbers.evict(5), 1u);
+  lru_cache<std::vector<double>, int> lists(2);
+  lists.put({1, nan}, 1);
+  BOOST_CHECK_EQUAL(lists.size(), 0u);
+}
+
 BOOST_AUTO_TEST_CASE(the_capacity_of_a_setting) {
   BOOST_CHECK_EQUAL(cache_limits().entries, 5000u);
   BOOST_CHECK_EQUAL(cache_capacity("5000"), 5000u);
@@ -127,7 +144,12 @@ BOOST_AUTO_TEST_CASE(the_capacity_of_a_setting) {
   BOOST_CHECK_EQUAL(cache_capacity(std::int64_t(-7)), 0u);
   BOOST_CHECK_EQUAL(cache_capacity(std::int64_t(7)), 7u);
   BOOST_CHECK_EQUAL(cache_capacity("18446744073709551615"), 18446744073709551615u);
-  for (const char* wrong : {"", "-", "many", "1.5", "12 ", "+3", "18446744073709551616", "99999999999999999999999"})
+  BOOST_CHECK_EQUAL(cache_capacity("-99999999999999999999999"), 0u);
+  for (const char* large : {"18446744073709551616", "99999999999999999999999"})
+    BOOST_CHECK_EXCEPTION(cache_capacity(large), value_error, [&](const error& e) {
+      return e.what() == "the capacity of a cache is at most 18446744073709551615, and `" + std::string(large) + "` is more";
+    });
+  for (const char* wrong : {"", "-", "many", "1.5", "12 ", "+3"})
     BOOST_CHECK_EXCEPTION(cache_capacity(wrong), value_error, [&](const error& e) {
       return e.what() == "the capacity of a cache is a whole number, and `" + std::string(wrong) + "` is none";
     });

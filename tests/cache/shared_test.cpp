@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -418,6 +419,21 @@ BOOST_AUTO_TEST_CASE(churn) {
     BOOST_CHECK_EQUAL(static_cast<std::size_t>(counted::alive.load()), s.entries);
   }
   BOOST_CHECK_EQUAL(counted::alive, 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_with_a_nan_is_built_each_time) {
+  shared_cache<float, std::shared_ptr<int>> cache({.entries = 10});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto value = std::make_shared<int>(3);
+  for (int i = 0; i < 100; ++i) {
+    const auto got = cache.get_or_create(nan, [&] { return value; });
+    BOOST_CHECK(got.lookup == cache_lookup::miss);
+    BOOST_CHECK_EQUAL(*got.value, 3);
+  }
+  const auto s = cache.statistics();
+  BOOST_CHECK_EQUAL(s.entries, 0u);
+  BOOST_CHECK_EQUAL(s.builds, 100u);
+  BOOST_CHECK_EQUAL(value.use_count(), 1);      // nothing keeps it, a build under way neither
 }
 
 BOOST_AUTO_TEST_SUITE_END()

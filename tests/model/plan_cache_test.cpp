@@ -1,12 +1,15 @@
 // Plans of models and reference models go through one cache: found again by structure, shapes and options, within limits.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <malloc.h>
 
 import lamina;
 
@@ -88,8 +91,9 @@ BOOST_AUTO_TEST_CASE(the_environment_sets_the_capacity) {
   BOOST_TEST(with("0") == 0u);
   BOOST_TEST(with("-3") == 0u);
   BOOST_TEST(with("") == plan_cache::usual.entries);
-  for (const char* odd : {"ten", "1.5", "12 ", "99999999999999999999999"})
-    BOOST_TEST(holds(error_of([&] { with(odd); }), "value_error: LAMINA_PLAN_CACHE: "));
+  for (const char* odd : {"ten", "1.5", "12 "})
+    BOOST_TEST(holds(error_of([&] { with(odd); }), "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is a whole number"));
+  BOOST_TEST(holds(error_of([&] { with("99999999999999999999999"); }), "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is at most "));
   net_type net({.seed = 1});
   cache_of(net).limit({.entries = 0});
   const auto x = picture(8, 8);
@@ -128,6 +132,29 @@ BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap) {
   BOOST_TEST(s.evictions > 0u);
   BOOST_TEST_MESSAGE("executors and their memory: " << most / 1024 << " KiB at most");
   BOOST_TEST(most < (std::int64_t(33) << 20));
+}
+
+// What the process has on its heap, plans and all, once the first shape has made room for the largest activations.
+BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap_on_the_heap) {
+  net_type net({.seed = 1});
+  constexpr std::size_t cap = std::size_t(1) << 18;
+  cache_of(net).limit({.entries = 20, .bytes = cap});
+  net(picture(30, 30));
+  memory::trim();
+  const auto before = ::mallinfo2().uordblks;
+  philox order(1, 3);
+  std::size_t most = 0;
+  for (std::uint64_t i = 0; i < 1200; ++i) {
+    net(picture(10 + static_cast<std::int64_t>(order.uniform<double>(2 * i) * 20), 10 + static_cast<std::int64_t>(order.uniform<double>(2 * i + 1) * 20)));
+    if (const auto now = ::mallinfo2().uordblks; now > before) most = std::max(most, now - before);
+  }
+  BOOST_TEST_MESSAGE("plans and executors: " << most / 1024 << " KiB at most");
+  BOOST_TEST(most < 3 * cap);                        // of the cache, of the executors, and what the allocator adds to them
+  // A factory keeps no more than the model that it was made of.
+  const factory_type factory(net);
+  auto r = factory.create();
+  BOOST_TEST(r.shared_part()->plans().limits().entries == 20u);
+  BOOST_TEST(r.shared_part()->plans().limits().bytes == cap);
 }
 
 BOOST_AUTO_TEST_CASE(sixteen_threads_of_references_make_each_plan_once) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "files.h"
@@ -25,6 +26,10 @@ using factory_type = reference_factory<lenet, input<"N", 1, 28, 28>>;
 
 constexpr auto with_norm = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{},
                                       nn::flatten{}, nn::linear{.in = 64, .out = 3});
+constexpr auto norms = sequential(nn::linear{.in = 16, .out = 64}, nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in = 64, .out = 64},
+                                  nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in = 64, .out = 16});
+using net_of_norms = model<norms, input<"N", 16>>;
+using norm_factory = reference_factory<norms, input<"N", 16>>;
 constexpr auto small_net = sequential(nn::linear{.in = 4, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 2});
 constexpr auto gates = sequential(nn::gru{.input_size = 5, .hidden_size = 6}, nn::lstm{.input_size = 6, .hidden_size = 3});
 using small_images = tensor<float, extents<dyn, 1, 6, 6>>;
@@ -64,6 +69,45 @@ BOOST_AUTO_TEST_CASE(folded_weights_are_folded_anew) {
   const auto after = r(x);
   BOOST_TEST(!same_bits(before, after));
   BOOST_TEST(same_bits(after, fresh.create()(x)));
+}
+
+// Exchanged weights are made ready in memory that was lent for it: what others had lent meanwhile stays as it is, and
+// nobody writes where memory was freed.
+BOOST_AUTO_TEST_CASE(weights_are_made_ready_in_memory_that_is_lent) {
+  net_of_norms one({.seed = 1}), two({.seed = 2});
+  auto pool = std::make_shared<arena_pool>();
+  const norm_factory factory(one, {.arenas = pool});
+  auto r = factory.create(), other = factory.create();
+  const auto x = random_tensor<matrix<float, dyn, 16>>({512, 16}, 1);
+  const auto first = one(x), second = two(x);
+  BOOST_TEST(same_bits(r(x), first));
+  for (int i = 0; i < 5; ++i) {
+    factory.update(two);
+    pool->trim();
+    BOOST_TEST(pool->bytes() == 0u);
+    BOOST_TEST(same_bits(r(x), second));
+    factory.update(one);
+    BOOST_TEST(same_bits(other(x), first));        // in the memory in which `r` ran
+    BOOST_TEST(same_bits(r(x), first));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(threads_share_a_pool_while_weights_are_exchanged) {
+  net_of_norms net({.seed = 1});
+  const norm_factory factory(net, {.arenas = std::make_shared<arena_pool>()});
+  const auto x = random_tensor<matrix<float, dyn, 16>>({64, 16}, 1);
+  const auto expected = net(x);
+  std::atomic<int> running{4}, wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      auto r = factory.create();
+      for (int i = 0; i < 2000; ++i) wrong += !same_bits(r(x), expected);
+      --running;
+    });
+  while (running > 0) factory.update(net);         // always the same weights
+  for (auto& t : threads) t.join();
+  BOOST_TEST(wrong == 0);
 }
 
 // What is computed from parameters alone, as the sum of two biases, is computed anew; also where another shape has used the

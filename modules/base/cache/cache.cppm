@@ -349,7 +349,7 @@ class shared_cache {
 
   template <class Builder>
   cached<Value> create(const Key& key, Builder& builder) {
-    if (limits_.entries == 0) {
+    if (limits_.entries == 0 || !(key == key)) {    // a key with a NaN is never found
       misses_.fetch_add(1, std::memory_order_relaxed);
       builds_.fetch_add(1, std::memory_order_relaxed);
       return {detail::build_with<Value>(builder).value, cache_lookup::miss};

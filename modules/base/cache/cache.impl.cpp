@@ -11,17 +11,17 @@ std::size_t cache_capacity(std::string_view setting) {
   const bool negative = setting.starts_with('-');
   const std::string_view digits = setting.substr(negative ? 1 : 0);
   std::size_t n = 0;
-  bool whole = !digits.empty();
+  bool whole = !digits.empty(), fits = true;
   for (char c : digits) {
     const auto digit = static_cast<std::size_t>(c - '0');
-    whole = whole && c >= '0' && c <= '9' && n <= (std::numeric_limits<std::size_t>::max() - digit) / 10;
+    whole = whole && c >= '0' && c <= '9';
+    fits = fits && n <= (std::numeric_limits<std::size_t>::max() - digit) / 10;
     n = 10 * n + digit;
   }
-  if (!whole) {
-    text t;
-    t << "the capacity of a cache is a whole number, and `" << setting << "` is none";
-    detail::raise(error_kind::value, t);
-  }
+  text t;
+  if (!whole) detail::raise(error_kind::value, t << "the capacity of a cache is a whole number, and `" << setting << "` is none");
+  if (!fits && !negative)
+    detail::raise(error_kind::value, t << "the capacity of a cache is at most " << std::numeric_limits<std::size_t>::max() << ", and `" << setting << "` is more");
   return negative ? 0 : n;
 }
 

@@ -321,7 +321,7 @@ constexpr std::uint64_t hash_of(const T& k) {
 
 /// A type whose values a cache may be asked by: compared by ==, hashed, and free of addresses.
 ///
-/// - Arithmetic types (a NaN equals nothing, so it is never found), enumerations and std::string, and std::vector,
+/// - Arithmetic types (a NaN equals nothing, so it is never kept), enumerations and std::string, and std::vector,
 ///   arrays, std::optional, std::pair and std::tuple of keys: the hash is made.
 /// - Aggregates of up to 16 such members without a base, arrays among them, with `operator==`: looked through, and the
 ///   hash is made unless there is a member `hash()`.

@@ -97,9 +97,9 @@ class lru_cache {
   explicit lru_cache(std::size_t capacity) : capacity_(capacity) {}
 
   /// Keeps a value as the newest: in place of the one with this key, else of the oldest one where the cache is full.
-  /// With capacity 0 it does nothing.
+  /// With capacity 0, or with a key that is not equal to itself as a NaN is, it does nothing.
   void put(const Key& key, Value value) {
-    if (capacity_ == 0) return;
+    if (capacity_ == 0 || !(key == key)) return;
     if (auto* known = entries_.find(key)) {
       known->content = std::move(value);
       entries_.make_newest(*known);

@@ -23,6 +23,11 @@ export struct state_source {
   parameter_store* own = nullptr;        // looked up first: states that no other thread reads or assigns
 };
 
+namespace detail {
+/// What an executor could not get, with its numbers, and what is planned.
+[[noreturn]] void no_memory_for(const plan& p, std::size_t needed, const out_of_memory& e);
+}
+
 /// Guards the packed forms of a store that several threads share, and remembers the plans that made them.
 export struct shared_packs {
   std::mutex mutex;

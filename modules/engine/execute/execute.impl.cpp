@@ -37,6 +37,12 @@ std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs
   return std::make_shared<const plan>(concrete, set, options, counters);
 }
 
+void detail::no_memory_for(const plan& p, std::size_t needed, const out_of_memory& e) {
+  text t;
+  t << e.what() << "; the plan works in " << p.arena_bytes() << " bytes of activations and " << needed - p.arena_bytes() << " of scratch";
+  throw out_of_memory(t.string(), e.requested(), e.used(), e.limit());
+}
+
 // ---- executor -------------------------------------------------------------------------------------------------------
 
 executor::~executor() = default;
@@ -96,9 +102,7 @@ void executor::work_in(const std::shared_ptr<workspace>& memory) {
   try {
     at = memory->reserve(needed);
   } catch (const out_of_memory& e) {
-    text t;
-    t << e.what() << "; the plan works in " << plan_->arena_bytes() << " bytes of activations and " << needed - plan_->arena_bytes() << " of scratch";
-    detail::raise(error_kind::memory, t);
+    detail::no_memory_for(*plan_, needed, e);
   }
   if (memory_ == memory && at == arena_ && memory->taken_ == taken_) return;
   memory_ = memory;

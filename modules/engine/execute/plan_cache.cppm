@@ -24,7 +24,8 @@ export struct plan_key {
 };
 
 /// Keeps the plans of a context: `where.slot<plan_cache>()`. Any thread may ask it; a plan is made once.
-/// The environment variable LAMINA_PLAN_CACHE=N sets how many it keeps; 0, or less, turns it off.
+/// The environment variable LAMINA_PLAN_CACHE=N sets how many it keeps; 0, or less, turns it off, and where it is
+/// empty it says nothing.
 export class plan_cache {
  public:
   static constexpr cache_limits usual{5000, std::size_t(256) << 20};

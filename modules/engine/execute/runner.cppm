@@ -11,8 +11,9 @@ import lamina.std;
 
 namespace lamina {
 
-/// Executors of one program for the input shapes met so far; the latest 512 are kept, as long as they are less than 32 MiB.
-/// They work in one memory, and their plans come from the cache of the context. For one thread.
+/// Executors of one program for the input shapes met so far; the latest 512 are kept, as long as they and their plans
+/// are less than 32 MiB and less than the cache of plans may keep. They work in one memory, and their plans come from the
+/// cache of the context. For one thread.
 export class plan_runner {
  public:
   plan_runner();

@@ -37,7 +37,15 @@ std::uint64_t words_of_checks(const program& p) {
 }  // namespace
 
 struct plan_runner::implementation {
-  struct entry { std::vector<shape> shapes; std::size_t hash; std::unique_ptr<executor> run; std::uint64_t used = 0; bool stale = false; };
+  struct entry {
+    std::vector<shape> shapes;
+    std::size_t hash;
+    std::unique_ptr<executor> run;
+    std::uint64_t used = 0;
+    bool stale = false;
+    // With the plan, which it keeps alive whether or not the cache has forgotten it.
+    std::size_t bytes() const { return run->own_bytes() + run->plan().bytes(); }
+  };
   static constexpr std::size_t most_executors = 512, most_bytes = std::size_t(32) << 20;
   static constexpr std::size_t nothing = static_cast<std::size_t>(-1);
 
@@ -56,8 +64,9 @@ struct plan_runner::implementation {
       structure = source->id();
       structure->words[1] ^= words_of_checks(*source);
     }
-    auto plan = where->slot<plan_cache>().get(*source, *structure, inputs, where->isa(), passes);
-    provide(executor::workspace_bytes(*plan, pool()));
+    auto& plans = where->slot<plan_cache>();
+    auto plan = plans.get(*source, *structure, inputs, where->isa(), passes);
+    provide(*plan);
     std::unique_ptr<executor> run;
     {
       auto lock = packing();
@@ -65,11 +74,12 @@ struct plan_runner::implementation {
       run = std::make_unique<executor>(plan, states, pool(), memory);
       if (packs && states.shared->packed_forms() > forms) packs->makers.push_back(plan);
     }
-    std::size_t bytes = run->own_bytes();
-    for (const auto& e : entries) bytes += e.run->own_bytes();
-    while (!entries.empty() && (entries.size() >= most_executors || bytes > most_bytes)) {
+    const std::size_t most = std::min(most_bytes, plans.limits().bytes);
+    std::size_t bytes = run->own_bytes() + plan->bytes();
+    for (const auto& e : entries) bytes += e.bytes();
+    while (!entries.empty() && (entries.size() >= most_executors || bytes > most)) {
       const auto oldest = std::min_element(entries.begin(), entries.end(), [](const entry& a, const entry& b) { return a.used < b.used; });
-      bytes -= oldest->run->own_bytes();
+      bytes -= oldest->bytes();
       forget(static_cast<std::size_t>(oldest - entries.begin()));
     }
     entries.push_back({{inputs.begin(), inputs.end()}, hash_of(inputs), std::move(run)});
@@ -82,13 +92,18 @@ struct plan_runner::implementation {
   }
 
   // ---- memory ----
-  void provide(std::size_t bytes) {
+  void provide(const plan& p) {
     if (!arenas) {
       if (!memory) memory = std::make_shared<workspace>();
       return;
     }
     rest();
-    memory = arenas->take(bytes, memory);
+    const std::size_t needed = executor::workspace_bytes(p, pool());
+    try {
+      memory = arenas->take(needed, memory);
+    } catch (const out_of_memory& e) {
+      detail::no_memory_for(p, needed, e);
+    }
     lent = true;
   }
   void rest() noexcept {
@@ -127,6 +142,9 @@ executor& plan_runner::at(view<const shape> inputs) {
   }
   auto& e = r.entries[i];
   e.used = ++r.uses;
+  // Memory first: what is made of states is written to it.
+  if (r.arenas) r.provide(e.run->plan());
+  e.run->work_in(r.memory);
   if (e.stale) {
     auto lock = r.packing();
     try {
@@ -137,8 +155,6 @@ executor& plan_runner::at(view<const shape> inputs) {
     }
     e.stale = false;
   }
-  if (r.arenas) r.provide(executor::workspace_bytes(e.run->plan(), r.pool()));
-  e.run->work_in(r.memory);
   return *e.run;
 }
 
