@@ -181,6 +181,45 @@ BOOST_AUTO_TEST_CASE(deadlines) {
   BOOST_TEST(s.answered == 3);
 }
 
+BOOST_AUTO_TEST_CASE(the_longest_time_is_no_deadline) {
+  auto factory = made<image_factory>();
+  batching_queue queue(factory, {.batch = 1});
+  const auto longest = std::chrono::nanoseconds::max();
+  auto y = queue.submit_within(longest, picture(quick, 1));
+  BOOST_TEST(y.wait_for(longest));
+  BOOST_TEST(same_bits(y.get(), factory.create()(picture(quick, 1))));
+  auto z = queue.try_submit_within(longest, picture(quick, 1));
+  BOOST_REQUIRE(z.has_value());
+  BOOST_TEST(z->wait_until(std::chrono::steady_clock::time_point::max()));
+  z->get();
+  auto past = queue.submit_within(std::chrono::nanoseconds::min(), picture(quick, 1));
+  BOOST_CHECK_THROW(past.get(), deadline_error);
+}
+
+// An out_of_memory keeps its numbers on the way to those who asked, whether memory is short or a pool's limit.
+BOOST_AUTO_TEST_CASE(a_lack_of_memory_is_told_in_numbers) {
+  const image_factory::model_type net({.seed = 3});
+  auto check = [](const image_factory& factory, std::int64_t limit) {
+    batching_queue queue(factory, {.batch = 1});
+    auto y = queue.submit(picture(100, 1));
+    try {
+      y.get();
+      BOOST_ERROR("no error");
+    } catch (const out_of_memory& e) {
+      BOOST_TEST(e.requested() > 1000000u);
+      BOOST_TEST(e.limit() == limit);
+      BOOST_TEST(e.used() >= 0);
+      BOOST_TEST_CONTEXT(e.what()) BOOST_TEST((std::string(e.what()).find("the plan works in ") != std::string::npos));
+    }
+  };
+  check(image_factory(net, {.arenas = std::make_shared<arena_pool>(1000000)}), 1000000);
+  const auto limit = memory::counters().current + 1500000;
+  memory::limit(limit);
+  check(image_factory(net), limit);
+  check(image_factory(net, {.arenas = std::make_shared<arena_pool>()}), limit);
+  memory::limit(0);
+}
+
 BOOST_AUTO_TEST_CASE(errors_of_a_run_reach_the_callers_of_its_batch) {
   auto factory = made<table_factory>();
   batching_queue queue(factory, {.batch = 2, .delay = 60s});

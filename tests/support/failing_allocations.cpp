@@ -11,9 +11,13 @@ namespace {
 std::atomic<long> blocks{0};
 thread_local long left = 0;
 thread_local bool failed = false;
+std::atomic<long> left_elsewhere{0};
+std::atomic<bool> failed_elsewhere{false};
+thread_local bool spared = false;        // has asked for failures of others
 
 // Whether this allocation is to fail.
 bool fails() {
+  if (left_elsewhere > 0 && !spared && --left_elsewhere == 0) return failed_elsewhere = true;
   if (left == 0 || --left > 0) return false;
   failed = true;
   return true;
@@ -28,6 +32,16 @@ failure::failure(long k) {
   failed = false;
 }
 failure::~failure() { left = 0; }
+failure_elsewhere::failure_elsewhere(long k) {
+  spared = true;
+  failed_elsewhere = false;
+  left_elsewhere = k;
+}
+failure_elsewhere::~failure_elsewhere() {
+  left_elsewhere = 0;
+  spared = false;
+}
+bool failure_elsewhere::came() const { return failed_elsewhere; }
 bool came() { return failed; }
 long alive() { return blocks; }
 

@@ -12,6 +12,16 @@ class failure {
   failure(const failure&) = delete;
   failure& operator=(const failure&) = delete;
 };
+/// Has the k-th allocation of all other threads fail while it lives.
+class failure_elsewhere {
+ public:
+  explicit failure_elsewhere(long k);
+  ~failure_elsewhere();
+  failure_elsewhere(const failure_elsewhere&) = delete;
+  failure_elsewhere& operator=(const failure_elsewhere&) = delete;
+  /// Whether it came.
+  bool came() const;
+};
 /// Whether the last failure that was asked for came.
 bool came();
 /// Blocks of `operator new` that are not deleted, of all threads.

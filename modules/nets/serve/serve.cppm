@@ -78,7 +78,11 @@ class queued {
   void check() const;
   void finish(std::shared_ptr<const failure> why = nullptr, bool failed = false) noexcept;
 
+  /// So long from now; `never` where the clock does not reach that far.
+  static clock::time_point in(std::chrono::nanoseconds d);
+
   const view<kept> samples, rows;    // of each input, of each output
+  std::shared_ptr<queued> next;      // the one behind it in a list of the queue's
   clock::time_point arrived{}, until = never;
 
  private:
@@ -286,7 +290,7 @@ class answer {
   void wait() const { asked().wait(); }
   /// Whether the answer is there by then.
   bool wait_until(std::chrono::steady_clock::time_point t) const { return asked().wait_until(t); }
-  bool wait_for(std::chrono::nanoseconds d) const { return wait_until(std::chrono::steady_clock::now() + d); }
+  bool wait_for(std::chrono::nanoseconds d) const { return wait_until(detail::queued::in(d)); }
   /// Waits, and takes the result: the rows of the model's outputs without the leading dimension. Errors: deadline_error if
   /// the deadline passed before the sample was computed, stopped_error after `shutdown_now`, whatever the run of its batch
   /// met, state_error if the answer was taken already.
@@ -336,7 +340,7 @@ class batching_queue {
   /// passes before the sample is computed, the answer is a deadline_error.
   template <detail::InMemory... X>
     requires accepted<worded<detail::sample_check<Traits, X...>>()>
-  answer_type submit_within(std::chrono::nanoseconds d, const X&... x) { return pushed(std::chrono::steady_clock::now() + d, x...); }
+  answer_type submit_within(std::chrono::nanoseconds d, const X&... x) { return pushed(detail::queued::in(d), x...); }
   /// Accepts a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
   template <detail::InMemory... X>
     requires accepted<worded<detail::sample_check<Traits, X...>>()>
@@ -344,7 +348,7 @@ class batching_queue {
   /// The same with a deadline.
   template <detail::InMemory... X>
     requires accepted<worded<detail::sample_check<Traits, X...>>()>
-  std::optional<answer_type> try_submit_within(std::chrono::nanoseconds d, const X&... x) { return tried(std::chrono::steady_clock::now() + d, x...); }
+  std::optional<answer_type> try_submit_within(std::chrono::nanoseconds d, const X&... x) { return tried(detail::queued::in(d), x...); }
 
   /// Accepts nothing more, computes what was accepted, and ends the workers. As the destructor does.
   void shutdown() { core_.shutdown(false); }

@@ -14,6 +14,8 @@ namespace detail {
 struct queued::failure {
   std::optional<error_kind> kind;
   std::string what;
+  std::size_t requested = 0;         // of an out_of_memory
+  std::int64_t used = 0, limit = 0;
 };
 queued::~queued() = default;
 void queued::wait() {
@@ -23,14 +25,20 @@ void queued::wait() {
 }
 bool queued::wait_until(clock::time_point t) {
   if (ready()) return true;
+  if (t == never) return wait(), true;
   std::unique_lock lock(mutex_);
   return changed_.wait_until(lock, t, [&] { return ready(); });
 }
 void queued::check() const {
   if (now_.load(std::memory_order_acquire) != state::failed) return;
   if (!why_) raise(error_kind::memory, "out of memory");
+  if (why_->kind == error_kind::memory) throw out_of_memory(why_->what, why_->requested, why_->used, why_->limit);
   if (why_->kind) raise(*why_->kind, why_->what);
   throw error(why_->what);
+}
+queued::clock::time_point queued::in(std::chrono::nanoseconds d) {
+  const auto now = clock::now();
+  return d < never - now ? now + d : never;
 }
 void queued::finish(std::shared_ptr<const failure> why, bool failed) noexcept {
   why_ = std::move(why);
@@ -45,7 +53,48 @@ batch_runner::~batch_runner() = default;
 
 namespace {
 
-using request_list = std::vector<std::shared_ptr<queued>>;
+// Requests one behind the other, linked through themselves: to move them takes no memory, so that none is lost for want of it.
+class request_list {
+ public:
+  request_list() = default;
+  request_list(request_list&& o) noexcept : first_(std::move(o.first_)), last_(std::exchange(o.last_, nullptr)), size_(std::exchange(o.size_, 0)) {}
+  request_list& operator=(request_list&&) = delete;
+  ~request_list() { clear(); }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  const std::shared_ptr<queued>& front() const { return first_; }
+  void push_back(std::shared_ptr<queued> r) noexcept {
+    queued* const one = r.get();
+    (last_ ? last_->next : first_) = std::move(r);
+    last_ = one;
+    ++size_;
+  }
+  std::shared_ptr<queued> pop_front() noexcept {
+    auto r = std::move(first_);
+    first_ = std::move(r->next);
+    if (--size_ == 0) last_ = nullptr;
+    return r;
+  }
+  // Puts all of `o` behind its own.
+  void append(request_list& o) noexcept {
+    if (o.empty()) return;
+    (last_ ? last_->next : first_) = std::move(o.first_);
+    last_ = std::exchange(o.last_, nullptr);
+    size_ += std::exchange(o.size_, 0);
+  }
+  void clear() noexcept {
+    while (!empty()) pop_front();
+  }
+  template <class F>
+  void each(F f) const {
+    for (const std::shared_ptr<queued>* r = &first_; *r; r = &(*r)->next) f(*r);
+  }
+
+ private:
+  std::shared_ptr<queued> first_;
+  queued* last_ = nullptr;
+  std::size_t size_ = 0;
+};
 
 std::optional<error_kind> kind_of(const std::exception& e) {
   if (dynamic_cast<const shape_error*>(&e)) return error_kind::shape;
@@ -58,14 +107,15 @@ std::optional<error_kind> kind_of(const std::exception& e) {
 }
 
 // One failure for all of them; each caller raises an error of its own from it.
-void fail(request_list& all, std::optional<error_kind> kind, const char* what) noexcept {
+void fail(request_list& all, std::optional<error_kind> kind, const char* what, const out_of_memory* numbers = nullptr) noexcept {
   std::shared_ptr<const queued::failure> why;
   try {
-    why = std::make_shared<queued::failure>(kind, what);
+    auto made = std::make_shared<queued::failure>(kind, what);
+    if (numbers) made->requested = numbers->requested(), made->used = numbers->used(), made->limit = numbers->limit();
+    why = std::move(made);
   } catch (...) {    // said without words
   }
-  for (auto& r : all) r->finish(why, true);
-  all.clear();
+  while (!all.empty()) all.pop_front()->finish(why, true);
 }
 
 // What others allocated and a worker freed, weights that were exchanged, stays with its thread: it is returned from time to
@@ -109,7 +159,7 @@ struct queue_core::implementation {
   std::condition_variable turn;      // workers: there is work and nobody forms a batch
   std::condition_variable grown;     // the worker that forms a batch: it may be complete
   std::condition_variable room;      // callers: there is room
-  std::deque<std::shared_ptr<queued>> waiting;
+  request_list waiting;
   clock::time_point urgent = queued::never;    // the first deadline of those waiting
   clock::time_point closing{};                 // when the batch that is being formed leaves
   bool forming = false, over = false;
@@ -143,31 +193,27 @@ struct queue_core::implementation {
   // Moves samples that go together into `batch`, and those whose deadline has passed into `expired`.
   std::int64_t take(const batch_runner& runner, request_list& batch, request_list& expired) {
     const auto now = clock::now();
-    request_list other;    // not of this batch, first to last
+    request_list like, other;    // those that go together, and the rest of those looked at
     const auto most = static_cast<std::size_t>(options.batch);
-    for (std::size_t looked = 0; !waiting.empty() && batch.size() < most && looked < 8 * most; ++looked) {
-      auto r = std::move(waiting.front());
-      waiting.pop_front();
+    for (std::size_t looked = 0; !waiting.empty() && like.size() < most && looked < 8 * most; ++looked) {
+      auto r = waiting.pop_front();
       if (r->until <= now) expired.push_back(std::move(r));
-      else if (batch.empty() || runner.alike(*batch.front(), *r)) batch.push_back(std::move(r));
+      else if (like.empty() || runner.alike(*like.front(), *r)) like.push_back(std::move(r));
       else other.push_back(std::move(r));
     }
-    while (!other.empty()) {
-      waiting.push_front(std::move(other.back()));
-      other.pop_back();
-    }
     std::int64_t rows = 0;
-    if (!batch.empty()) {
+    if (!like.empty()) {
       std::size_t count = 0;
-      std::tie(count, rows) = cut(batch.size());
-      while (batch.size() > count) {
-        waiting.push_front(std::move(batch.back()));
-        batch.pop_back();
-      }
+      std::tie(count, rows) = cut(like.size());
+      while (batch.size() < count) batch.push_back(like.pop_front());
     }
+    // Back to where they stood: what was cut off is older than most of the rest.
+    like.append(other);
+    like.append(waiting);
+    waiting.append(like);
     if (urgent != queued::never) {
       urgent = queued::never;
-      for (const auto& r : waiting) urgent = std::min(urgent, r->until);
+      waiting.each([&](const auto& r) { urgent = std::min(urgent, r->until); });
     }
     figures.expired += static_cast<std::int64_t>(expired.size());
     figures.running += static_cast<std::int64_t>(batch.size());
@@ -204,35 +250,39 @@ struct queue_core::implementation {
     ++figures.batches;
     ++figures.batch_sizes[batch.size()];
     if (failed) return;
-    for (const auto& r : batch) {
+    batch.each([&](const auto& r) {
       const double seconds = std::chrono::duration<double>(now - r->arrived).count();
       const auto& bounds = latency_histogram::bounds;
       ++figures.latency.counts[static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin())];
       figures.latency.sum += seconds;
-    }
+    });
   }
 
   void work(batch_runner& runner) {
     request_list batch, expired;
+    std::vector<std::shared_ptr<queued>> together;
     std::int64_t rows = 0;
     for (std::int64_t turns = 1; next(runner, batch, expired, rows); ++turns) {
       if (turns % batches_between_trims == 0) memory::trim();
       if (!expired.empty()) fail(expired, error_kind::deadline, late);
       if (batch.empty()) continue;
-      auto give_up = [&](std::optional<error_kind> kind, const char* what) {
+      auto give_up = [&](std::optional<error_kind> kind, const char* what, const out_of_memory* numbers = nullptr) {
         account(batch, true);
-        fail(batch, kind, what);
+        fail(batch, kind, what, numbers);
       };
       try {
-        runner.run(view<const std::shared_ptr<queued>>(batch.data(), batch.size()), rows);
+        batch.each([&](const auto& r) { together.push_back(r); });
+        runner.run(view<const std::shared_ptr<queued>>(together.data(), together.size()), rows);
         account(batch, false);
-        for (auto& r : batch) r->finish();
-        batch.clear();
+        while (!batch.empty()) batch.pop_front()->finish();
+      } catch (const out_of_memory& e) {
+        give_up(error_kind::memory, e.what(), &e);
       } catch (const std::exception& e) {
         give_up(kind_of(e), e.what());
       } catch (...) {
         give_up({}, "the run ended with something that is no std::exception");
       }
+      together.clear();
     }
     turn.notify_all();
   }
@@ -243,8 +293,7 @@ struct queue_core::implementation {
       std::lock_guard lock(mutex);
       over = true;
       if (at_once) {
-        dropped.assign(waiting.begin(), waiting.end());
-        waiting.clear();
+        dropped.append(waiting);
         urgent = queued::never;
         figures.stopped += static_cast<std::int64_t>(dropped.size());
       }
@@ -301,7 +350,8 @@ bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
   if (!in_time) {
     ++q.figures.expired;
     lock.unlock();
-    request_list one{std::move(r)};
+    request_list one;
+    one.push_back(std::move(r));
     fail(one, error_kind::deadline, late);
     return true;
   }
