@@ -93,6 +93,14 @@ BOOST_AUTO_TEST_CASE(a_number_of_threads_beyond_all_machines_is_refused) {
   BOOST_CHECK_EXCEPTION(context(100000, isa::sse2), value_error, [](const value_error& e) {
     return std::string_view(e.what()) == "context: 100000 threads are asked for, and at most 1024 are allowed";
   });
+  BOOST_CHECK_EXCEPTION(thread_pool(1025), value_error, [](const value_error& e) {
+    return std::string_view(e.what()) == "thread_pool: 1025 threads are asked for, and at most 1024 are allowed";
+  });
+  int called = 0;
+  BOOST_CHECK_EXCEPTION(parallel_workers(2147483647, [&](int) { ++called; }), value_error, [](const value_error& e) {
+    return std::string_view(e.what()) == "parallel_workers: 2147483647 threads are asked for, and at most 1024 are allowed";
+  });
+  BOOST_CHECK_EQUAL(called, 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

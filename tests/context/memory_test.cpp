@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <latch>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -199,6 +200,17 @@ BOOST_AUTO_TEST_CASE(a_limit_knows_what_other_threads_have_gathered) {
   over.count_down();
   other.join();
   BOOST_CHECK_EQUAL(memory::counters().current, before - 30 * 1024);
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_below_nothing_is_refused) {
+  const auto now = memory::counters().current;
+  memory::limit(now + 5000);
+  for (std::int64_t odd : {std::int64_t(-1), std::numeric_limits<std::int64_t>::min()})
+    BOOST_CHECK_EXCEPTION(memory::limit(odd), value_error, [&](const value_error& e) {
+      return e.what() == "memory::limit: the most bytes in use cannot be " + std::to_string(odd) + "; 0 is no limit";
+    });
+  BOOST_CHECK_THROW(memory::allocate(6000), out_of_memory);    // the limit is what it was
+  memory::limit(0);
 }
 
 BOOST_AUTO_TEST_CASE(threads_together_never_cross_a_limit) {

@@ -34,8 +34,8 @@ void release(void* p, std::size_t bytes) noexcept;
 memory_counters counters() noexcept;
 /// Starts the peak anew at the current use.
 void reset_peak() noexcept;
-/// Most bytes in use at once; 0 means no limit. What is in use already stays.
-void limit(std::int64_t bytes) noexcept;
+/// Most bytes in use at once; 0 means no limit. What is in use already stays. Errors: value_error below 0.
+void limit(std::int64_t bytes);
 /// Returns the memory that the calling thread keeps for later to the system.
 void trim() noexcept;
 /// Returns what all threads keep, also of threads that sleep or compute. They need not take part and are not held up.
@@ -116,7 +116,7 @@ concept HandedIn = !std::same_as<std::remove_cvref_t<S>, Self> && !std::is_arith
 /// scheduler.
 export class thread_pool {
  public:
-  /// threads(1) starts no thread.
+  /// threads(1) starts no thread. Errors: value_error beyond 1024 threads.
   explicit thread_pool(int threads);
   /// Works on a scheduler. An lvalue must outlive the pool, an rvalue is moved in.
   template <detail::HandedIn<thread_pool> S>

@@ -340,7 +340,11 @@ memory_counters memory::counters() noexcept {
 }
 void memory::reset_peak() noexcept { peak_bytes = counters().current; }
 
-void memory::limit(std::int64_t bytes) noexcept {
+void memory::limit(std::int64_t bytes) {
+  if (bytes < 0) {
+    text t;
+    detail::raise(error_kind::value, t << "memory::limit: the most bytes in use cannot be " << bytes << "; 0 is no limit");
+  }
   std::lock_guard lock(registry().mutex);
   byte_limit = bytes;
   // From here on every thread counts at once; what they have gathered until now is called in.

@@ -17,6 +17,14 @@ int available_cores() {
 
 namespace {
 
+constexpr int most_threads = 1024;
+// Gives the number back where it is not too large.
+int checked(std::string_view whose, int n) {
+  if (n <= most_threads) return n;
+  text t;
+  detail::raise(error_kind::value, t << whose << ": " << n << " threads are asked for, and at most " << most_threads << " are allowed");
+}
+
 // The scheduler of a pool that has threads of its own.
 class own_threads {
  public:
@@ -151,7 +159,7 @@ struct thread_pool::implementation {
 };
 
 thread_pool::thread_pool(int threads)
-    : thread_pool(detail::any_scheduler::of(std::make_shared<own_threads>(threads))) {}
+    : thread_pool(detail::any_scheduler::of(std::make_shared<own_threads>(checked("thread_pool", threads)))) {}
 thread_pool::thread_pool(detail::any_scheduler scheduler)
     : impl_(std::make_unique<implementation>(std::move(scheduler))) {
   impl_->count = impl_->scheduler.concurrency(impl_->scheduler.object.get());
@@ -234,7 +242,7 @@ struct combined : E, worker_failures {
 }  // namespace
 
 void parallel_workers(int workers, const std::function<void(int)>& f) {
-  if (workers <= 0) workers = available_cores();
+  if (checked("parallel_workers", workers) <= 0) workers = available_cores();
   std::vector<std::exception_ptr> failures;
   failures.reserve(static_cast<std::size_t>(workers) + 1);
   std::mutex mutex;
