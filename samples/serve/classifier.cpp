@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 
 #include "metrics.h"
 import lamina;
@@ -20,6 +23,7 @@ constexpr auto lenet = sequential(
     nn::linear{.in = 84, .out = 10}, nn::softmax{});
 using image_input = input<"N", 1, image_side, image_side>;
 using factory_type = reference_factory<lenet, image_input>;
+using net_type = factory_type::model_type;
 using queue_type = batching_queue<factory_type::traits>;
 using sample = tensor<float, extents<1, image_side, image_side>>;
 
@@ -29,6 +33,19 @@ sample brightness(const image_bytes& image) {
   auto to = x.writable();
   for (std::size_t i = 0; i < image_pixels; ++i) to[i] = static_cast<float>(image[i] / 255.0);
   return x;
+}
+
+// Saved parameters, all of them finite: with others every answer would be no number.
+net_type read_weights(const std::string& path) {
+  net_type net;
+  load(net, path);
+  for (std::size_t i = 0; i < net.parameters().size(); ++i) {
+    const auto& p = net.parameters()[i];
+    const auto* numbers = reinterpret_cast<const float*>(p.value().data());
+    if (!std::all_of(numbers, numbers + p.value().shape().size(), [](float x) { return std::isfinite(x); }))
+      throw std::runtime_error(path + ": parameter `" + p.name() + "` has a value that is not finite");
+  }
+  return net;
 }
 
 }  // namespace
@@ -44,7 +61,7 @@ struct classifier::implementation {
   std::atomic<std::int64_t> reloads{0}, failed_reloads{0};
 
   explicit implementation(const classifier_options& o)
-      : options(o), factory(factory_type::from_file(o.weights, {.optimize = true})),
+      : options(o), factory(read_weights(o.weights), {.optimize = true}),
         queue(factory, {.workers = o.workers, .batch = o.batch, .delay = o.delay, .capacity = o.capacity}) {}
 };
 
@@ -72,7 +89,7 @@ prediction classifier::classify(const image_bytes& image) {
 bool classifier::reload(std::string& said) {
   std::lock_guard lock(impl_->reloading);
   try {
-    impl_->factory.update_from_file(impl_->options.weights);
+    impl_->factory.update(read_weights(impl_->options.weights));
     said = impl_->options.weights;
     ++impl_->reloads;
     return true;

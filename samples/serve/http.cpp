@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -52,6 +53,30 @@ void reply(httplib::Response& response, int status, const json& content) {
 }
 void refuse(httplib::Response& response, int status, const std::string& why) { reply(response, status, {{"error", why}}); }
 
+// The kind of content, without parameters, in small letters.
+std::string kind_of(const httplib::Request& request) {
+  std::string kind = request.get_header_value("Content-Type");
+  kind.resize(std::min(kind.find_first_of("; \t"), kind.size()));
+  for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return kind;
+}
+
+// The library holds a body against the limit by the length that is said beforehand, and unpacks what is packed without any:
+// what says no length, or is packed, is refused before a byte of it is read. Nothing else follows on its connection.
+bool refuse_unread(const httplib::Request& request, httplib::Response& response) {
+  const std::string length = request.get_header_value("Content-Length");
+  int status = 0;
+  std::string why;
+  if (request.has_header("Transfer-Encoding")) status = 411, why = "the length of the body is to be said beforehand, in Content-Length";
+  else if (request.has_header("Content-Encoding")) status = 415, why = "the body is to be sent as it is, not packed";
+  else if (request.get_header_value_count("Content-Length") > 1 || length.find_first_not_of("0123456789") != length.npos)
+    status = 400, why = "the Content-Length is no length";
+  if (status == 0) return false;
+  response.set_header("Connection", "close");
+  refuse(response, status, why);
+  return true;
+}
+
 const char* words_for(int status) {
   switch (status) {
     case 400: return "the request is no HTTP that this server reads";
@@ -77,8 +102,7 @@ struct http_server::implementation {
   implementation(classifier& c, const http_options& o) : net(c), options(o) {}
 
   void predict(const httplib::Request& request, httplib::Response& response) {
-    std::string type = request.get_header_value("Content-Type");
-    type.resize(std::min(type.find(';'), type.size()));
+    const std::string type = kind_of(request);
     image_bytes image;
     std::string why;
     if (type == "image/png") {
@@ -121,6 +145,9 @@ struct http_server::implementation {
     server.set_write_timeout(5s);
     server.set_tcp_nodelay(true);
     server.set_socket_options([](auto) {});    // a second server on one port is an error
+    server.set_pre_routing_handler([](const httplib::Request& q, httplib::Response& r) {
+      return refuse_unread(q, r) ? httplib::Server::HandlerResponse::Handled : httplib::Server::HandlerResponse::Unhandled;
+    });
     server.Post("/predict", [this](const httplib::Request& q, httplib::Response& r) { predict(q, r); });
     server.Get("/predict", [](const httplib::Request&, httplib::Response& r) {
       r.set_header("Allow", "POST");

@@ -39,7 +39,7 @@ struct descriptor {
 
 /// Opens a file for reading and tells its size. Errors: file_error, also for a directory.
 int open_for_reading(const std::string& path, std::int64_t& size) {
-  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));     // does not wait for the writer of a pipe
   if (file.number < 0) system_failure(path, "cannot be read", errno);
   struct stat status;
   if (::fstat(file.number, &status) != 0) system_failure(path, "cannot be read", errno);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """check.py PART PROGRAM DIRECTORY: one part of the tests of the sample serve."""
+import gzip
 import http.client
 import json
 import os
@@ -107,6 +108,7 @@ def routes():
         assert server.predict(png(28, 28, lambda x, y: pixels[28 * y + x:][:1] * 3, 2), PNG) == one
         assert server.predict(png(28, 28, lambda x, y: b"\xff\xff\xff\0", 6), PNG) == server.predict(bytes(784))
         assert server.predict(pixels, RAW + "; charset=binary") == one
+        assert server.predict(pixels, "Application/Octet-Stream ; charset=binary") == one
         assert server.predict(image(2)) != one
         status, _, content = server.ask("GET", "/nowhere")
         assert status == 404 and "no such page" in json.loads(content)["error"]
@@ -114,9 +116,9 @@ def routes():
         assert status == 405 and headers["Allow"] == "POST"
         wait_for(lambda: server.metrics()['lamina_http_responses_total{code="405"}'] == 1)
         m = server.metrics()
-        assert m['lamina_requests_total{outcome="answered"}'] == 7
-        assert m["lamina_request_seconds_count"] == m['lamina_request_seconds_bucket{le="+Inf"}'] == 7
-        assert m["lamina_batch_images_sum"] == 7 and 1 <= m["lamina_batch_images_count"] <= 7
+        assert m['lamina_requests_total{outcome="answered"}'] == 8
+        assert m["lamina_request_seconds_count"] == m['lamina_request_seconds_bucket{le="+Inf"}'] == 8
+        assert m["lamina_batch_images_sum"] == 8 and 1 <= m["lamina_batch_images_count"] <= 8
         assert m["lamina_weights_bytes"] == 61706 * 4 and m["lamina_memory_bytes"] > 61706 * 4
         assert m['lamina_plans_total{result="made"}'] >= 1 and 'lamina_plans_total{result="hit"}' in m
         buckets = [value for name, value in m.items() if name.startswith("lamina_request_seconds_bucket")]
@@ -158,6 +160,53 @@ def run(function, count):
         t.join()
     if errors:
         raise errors[0]
+
+
+def most_memory(process):
+    """The most bytes that a process has had in memory."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
+
+
+def answer_to(server, *parts):
+    """What is answered to bytes on a connection of their own."""
+    with socket.create_connection(("127.0.0.1", server.port)) as s:
+        s.settimeout(20)
+        try:
+            for part in parts:
+                s.sendall(part)
+        except (BrokenPipeError, ConnectionResetError):
+            pass    # it has been refused already
+        found = b""
+        try:
+            while not found.endswith(b"}\n") and (part := s.recv(4096)):
+                found += part
+        except ConnectionResetError:
+            pass
+        return found
+
+
+def unread():
+    """Bodies that would be read or unpacked without a limit are refused before they are."""
+    untrained(WORK / "net", 1)
+    head = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
+    with Server(WORK / "net") as server:
+        expected = server.predict(image(1))
+        before = most_memory(server.process)
+        block = b"100000\r\n" + bytes(1 << 20) + b"\r\n"
+        for path in (b"predict", b"nowhere"):
+            found = answer_to(server, head % path + b"Transfer-Encoding: chunked\r\n\r\n", *[block] * 100, b"0\r\n\r\n")
+            assert found.startswith(b"HTTP/1.1 411") and b"Content-Length" in found and b"Connection: close" in found, found
+            packed = gzip.compress(bytes(50000000))
+            length = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+            found = answer_to(server, head % path + length, packed)
+            assert found.startswith(b"HTTP/1.1 415") and b"not packed" in found, found
+            for words in (b"abc", b"-1", b"784, 784", b"784\r\nContent-Length: 785"):
+                found = answer_to(server, head % path + b"Content-Length: " + words + b"\r\n\r\n", image(1))
+                assert found.startswith(b"HTTP/1.1 400") and b"no length" in found, (words, found)
+        assert most_memory(server.process) < before + (16 << 20), (before, most_memory(server.process))
+        assert server.predict(image(1)) == expected
+        server.stop()
 
 
 def malformed():
@@ -243,6 +292,13 @@ def reload():
         signalled("refused", 2, new, "stay as they are")
         net.unlink()
         signalled("refused", 3, new, "No such file")
+        content = bytearray(a.read_bytes())
+        content[-4:] = struct.pack("<f", float("nan"))
+        place(content)
+        signalled("refused", 4, new, "has a value that is not finite")
+        net.unlink()
+        os.mkfifo(net)       # which nobody ever writes to
+        signalled("refused", 5, new, "not a regular file")
         place(a.read_bytes())
         signalled("good", 2, old, "from now on")
         over.set()
@@ -320,5 +376,5 @@ def kill():
 if __name__ == "__main__":
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    {"routes": routes, "malformed": malformed, "reload": reload, "stop": stop, "kill": kill}[sys.argv[1]]()
+    {"routes": routes, "malformed": malformed, "unread": unread, "reload": reload, "stop": stop, "kill": kill}[sys.argv[1]]()
     print(f"{sys.argv[1]}: good")
