@@ -45,13 +45,15 @@ class settled_nodes {
 };
 
 /// Copies a program and, on the way, moves factors and terms of channels into the product before them:
-/// (x W + b) s + t = x (W s) + (b s + t), where W, b, s and t are settled.
+/// (x W + b) s + t = x (W s) + (b s + t), where W, b, s and t are settled. Views between them, as a batch norm over rows and
+/// a convolution along sequences have, come after what was moved then.
 class joining {
  public:
   explicit joining(const program& from) : from_(from), settled_(to_, from), uses_(from.nodes().size()), made_(from.nodes().size()) {
     to_.joins = from.joins;
     for (const auto& n : from.nodes())
-      for (auto v : n.inputs) ++uses_[static_cast<std::size_t>(v.node)];
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        if (!reads_shape(n, k)) ++uses_[static_cast<std::size_t>(n.inputs[k].node)];
     for (const auto& o : from.outputs()) ++uses_[static_cast<std::size_t>(o.value.node)];
     for (const auto& a : from.assignments()) ++uses_[static_cast<std::size_t>(a.value.node)];
   }
@@ -66,11 +68,13 @@ class joining {
       else if (n.kind == node_kind::constant) made_[i] = to_.constant(n.constant).id();
       else {
         std::vector<value> in;
-        for (auto v : n.inputs) in.push_back(moved(v));
+        for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) ? alike(moved(n.inputs[k])) : moved(n.inputs[k]));
         to_.path = n.path;
         value joint = in.size() == 2 && n.results.size() == 1 ? joint_of(n, in[0], in[1]) : value();
         if (joint && joint.type() == n.results[0]) {
           made_[i] = joint.id();
+          const value& before = settled_(in[0]) ? in[1] : in[0];
+          if (before.type() == joint.type()) alike_[before.id()] = joint.id();
           ++joined;
         } else made_[i] = to_.add(*n.op, n.attributes, in, n.subprograms);
       }
@@ -91,12 +95,23 @@ class joining {
     return found == users_.end() || found->second == 1;
   }
   static bool is_product(const node& n) { return is(n, "conv2d") || is(n, "matmul"); }
+  static bool is_view(const node& n) { return is(n, "reshape") || is(n, "reshape_like") || is(n, "flatten"); }
+  bool is_product_or_view_of_it(value_id v) const {
+    while (is_view(to_.at(v))) v = to_.at(v).inputs[0];
+    return is_product(to_.at(v));
+  }
+  static bool reads_shape(const node& n, std::size_t k) { return n.kind == node_kind::operation && k < 31 && (n.op->shape_only >> k & 1u); }
+  // What stands for a value whose shape alone is read: not what it was before something was moved into it.
+  value alike(value v) {
+    for (auto at = alike_.find(v.id()); at != alike_.end(); at = alike_.find(v.id())) v = {&to_, at->second};
+    return v;
+  }
 
   value joint_of(const node& n, const value& a, const value& b) {
     if (!is_real(n.results[0].element) || settled_(a) == settled_(b)) return {};
     const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
     if (is(n, "multiply")) return scaled(moving, still);
-    if (is(n, "add")) return is_product(to_.at(moving.id())) ? value() : shifted(moving, still);   // else nothing would change
+    if (is(n, "add")) return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);   // else nothing would change
     if (settled_(a)) return {};
     if (is(n, "divide")) return scaled(moving, reciprocal(still));
     if (is(n, "subtract")) return shifted(moving, -still);
@@ -115,6 +130,7 @@ class joining {
       }
       return {};
     }
+    if (is_view(n)) return across(n, s, [&](const value& x, const value& factor) { return scaled(x, factor); });
     if (!is_product(n) || !settled_(n.inputs[1])) return {};
     value x = operand(n, 0), w = operand(n, 1);
     if (is(n, "conv2d")) {
@@ -131,12 +147,53 @@ class joining {
   value shifted(const value& a, const value& t) {
     const node n = to_.at(a.id());
     if (is_product(n)) return a + t;
-    if (!is(n, "add") || !read_once(a)) return {};
+    if (n.kind != node_kind::operation || !read_once(a)) return {};
+    if (is_view(n)) return across(n, t, [&](const value& x, const value& term) { return shifted(x, term); });
+    if (!is(n, "add")) return {};
     for (std::size_t k = 0; k < 2; ++k) {
       value product = operand(n, 1 - k), term = operand(n, k);
-      if (settled_(term) && is_product(to_.at(product.id())) && product.type() == a.type()) return product + (term + t);
+      if (settled_(term) && is_product_or_view_of_it(product.id()) && product.type() == a.type()) return product + (term + t);
     }
     return {};
+  }
+
+  /// What `move` makes of the value that `view` looks at and of `s`, seen by the view again; empty where the positions of
+  /// `s` are not those of one axis on both sides.
+  template <class F>
+  value across(const node& view, const value& s, F move) {
+    const value x = operand(view, 0);
+    const shape inner = x.shape(), outer = view.results[0].dims, given = s.shape();    // copies: nodes are added
+    value seen;
+    if (given.size() == 1) seen = reshape(s, shape{});
+    else {
+      int axis = -1;       // of the outer shape
+      for (int i = 0; i < given.rank; ++i)
+        if (given[i] != dim(1)) axis = axis < 0 && given.rank <= outer.rank ? i + outer.rank - given.rank : outer.rank;
+      if (axis < 0 || axis >= outer.rank || outer[axis] != given.size()) return {};
+      for (int k = 0; k < inner.rank; ++k)
+        if (inner[k] == outer[axis] && (same(inner, 0, k, outer, 0, axis) || same(inner, k + 1, inner.rank, outer, axis + 1, outer.rank))) {
+          shape to{given.size()};
+          for (int i = k + 1; i < inner.rank; ++i) to.push_back(1);
+          seen = reshape(s, to);
+          break;
+        }
+    }
+    const value moved = seen ? move(x, seen) : value();
+    const bool fits = moved ? moved.type() == x.type() : false;    // `!moved` would be a value of the program
+    if (!fits) return {};
+    alike_[x.id()] = moved.id();
+    std::vector<value> in{moved};
+    for (std::size_t k = 1; k < view.inputs.size(); ++k) in.push_back(alike(operand(view, k)));
+    return {&to_, to_.add(*view.op, view.attributes, in, view.subprograms)};
+  }
+  /// Whether two runs of extents are known to be the same, but for those of 1.
+  static bool same(const shape& a, int i, int a_end, const shape& b, int k, int b_end) {
+    for (;; ++i, ++k) {
+      while (i < a_end && a[i] == dim(1)) ++i;
+      while (k < b_end && b[k] == dim(1)) ++k;
+      if (i == a_end || k == b_end) return i == a_end && k == b_end;
+      if (a[i] != b[k] || !(a[i].is_number() || a[i].is_name())) return false;
+    }
   }
 
   /// `s`, one number or one for each position of an axis of `of`, under a shape that broadcasts along the weights.
@@ -157,6 +214,7 @@ class joining {
   std::vector<std::int64_t> uses_;
   std::vector<value_id> made_;
   std::map<std::int32_t, std::int64_t> users_;   // of the nodes of the new program
+  std::map<value_id, value_id> alike_;           // values into which something was moved, and what they became
 };
 
 /// Copies what a program's values need into another one, up to those that stand there already.
