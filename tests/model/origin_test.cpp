@@ -10,7 +10,10 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "files.h"
 
 import lamina;
 
@@ -160,6 +163,100 @@ BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {
   const auto said = error_of([&] { r(pictures); });
   BOOST_TEST(holds(said, "error: out of memory: a run works in "));
   BOOST_TEST(holds(said, "the limit of its arena pool is 1000"));
+}
+
+// What was given away or moved from says so.
+BOOST_AUTO_TEST_CASE(a_model_that_was_given_away_says_so) {
+  const auto x = random_tensor<rows>({3, 4}, 1);
+  plain_type net({.seed = 1});
+  const auto expected = net(x);
+  const std::string words = "error: this model was given to a factory or moved to another model";
+  {
+    const plain_factory factory(std::move(net));
+    for (int i = 0; i < 2; ++i) {
+      BOOST_TEST(holds(error_of([&] { net(x); }), words));
+      BOOST_TEST(holds(error_of([&] { net.parameters(); }), words));
+      BOOST_TEST(holds(error_of([&] { std::as_const(net).parameters(); }), words));
+      BOOST_TEST(holds(error_of([&] { save(net, "never"); }), words));
+      BOOST_TEST(holds(error_of([&] { net.explain({shape{3, 4}}); }), words));
+      BOOST_TEST(holds(error_of([&] { plain_type copy(net); }), words));
+      BOOST_TEST(holds(error_of([&] { plain_factory again(std::move(net)); }), words));
+      BOOST_TEST(holds(error_of([&] { factory.update(net); }), words));
+      BOOST_TEST(holds(error_of([&] { net.core().threads(2); }), words));
+    }
+    BOOST_TEST(same_bits(factory.create()(x), expected));
+  }
+  net = plain_type({.seed = 1});                      // it is a model again
+  BOOST_TEST(same_bits(net(x), expected));
+  plain_type other(std::move(net));
+  BOOST_TEST(holds(error_of([&] { net(x); }), words));
+  BOOST_TEST(same_bits(other(x), expected));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_moved_from_says_so) {
+  const auto x = random_tensor<rows>({3, 4}, 1);
+  const plain_type net({.seed = 1});
+  const std::string words = "error: this factory, origin or reference model was moved to another one";
+  plain_factory factory(net);
+  auto r = factory.create();
+  auto origin = factory.origin();
+  const auto expected = r(x);
+  auto r_now = std::move(r);
+  auto origin_now = std::move(origin);
+  auto factory_now = std::move(factory);
+  BOOST_TEST(holds(error_of([&] { r(x); }), words));
+  BOOST_TEST(holds(error_of([&] { r.bytes(); }), words));
+  BOOST_TEST(holds(error_of([&] { origin(x); }), words));
+  BOOST_TEST(holds(error_of([&] { factory.create(); }), words));
+  BOOST_TEST(holds(error_of([&] { factory.origin(); }), words));
+  BOOST_TEST(holds(error_of([&] { factory.try_origin(); }), words));
+  BOOST_TEST(holds(error_of([&] { factory.update(net); }), words));
+  BOOST_TEST(holds(error_of([&] { factory.shared_bytes(); }), words));
+  BOOST_TEST(same_bits(r_now(x), expected));
+  BOOST_TEST(same_bits(origin_now(x), expected));
+  BOOST_TEST(same_bits(factory_now.create()(x), expected));
+}
+
+// The run-time twin: from a copy, from a move, from a file, and its origin.
+BOOST_AUTO_TEST_CASE(a_factory_of_programs_does_what_one_of_models_does) {
+  plain_type net({.seed = 1});
+  const auto x = random_tensor<rows>({3, 4}, 1);
+  const auto expected = net(x);
+  const any_tensor in[] = {x};
+  auto right = [&](auto&& r) { return same_bits(r(in)[0].template as<float, extents<dyn, 2>>(), expected); };
+  const auto program = net.core().inference_program();
+  test_files::folder dir;
+  save(net, dir / "net.safetensors");
+  const auto from_file = program_factory::from_file(program, dir / "net.safetensors", {.optimize = true});
+  BOOST_TEST(right(from_file.create()));
+  parameter_store states(net.parameters());
+  const program_factory factory(program, std::move(states));
+  BOOST_TEST(right(factory.create()));
+  {
+    auto origin = factory.origin();
+    BOOST_TEST(!factory.try_origin().has_value());
+    BOOST_TEST(right(origin));
+  }
+  auto again = factory.try_origin();
+  BOOST_REQUIRE(again.has_value());
+  BOOST_TEST(right(*again));
+  auto moved = std::move(*again);
+  BOOST_TEST(right(moved));
+  BOOST_TEST(holds(error_of([&] { (*again)(in); }), "error: this factory, origin or reference model was moved"));
+  BOOST_TEST(holds(error_of([&] { program_factory::from_file(program, dir / "absent"); }), "file_error: "));
+  // What does not fit is said when the factory is made.
+  BOOST_TEST(holds(error_of([&] { program_factory(nullptr, net.parameters()); }), "value_error: a factory of reference models needs a program"));
+  BOOST_TEST(holds(error_of([&] { program_factory::from_file(nullptr, dir / "net.safetensors"); }), "value_error: a factory of reference models needs a program"));
+  const auto name = net.parameters()[0].name();
+  const auto dims = net.parameters()[0].value().shape();
+  for (bool optimize : {false, true}) {
+    BOOST_TEST(holds(error_of([&] { program_factory(program, parameter_store(), {.optimize = optimize}); }), "error: state `" + name + "` of the program is not among"));
+    parameter_store small, wide;
+    small.add(name, any_tensor(tensor_type{dtype::float32, shape{1}}), state_role::parameter);
+    wide.add(name, any_tensor(tensor_type{dtype::float64, dims}), state_role::parameter);
+    BOOST_TEST(holds(error_of([&] { program_factory(program, small, {.optimize = optimize}); }), "shape_error: state `" + name + "` is float32["));
+    BOOST_TEST(holds(error_of([&] { program_factory(program, wide, {.optimize = optimize}); }), "error: state `" + name + "` is float32["));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(programs_without_a_topology_are_served_as_well) {

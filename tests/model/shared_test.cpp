@@ -146,7 +146,10 @@ BOOST_AUTO_TEST_CASE(what_a_reference_model_allows_and_refuses) {
   auto r = factory.create();
   for (std::int64_t n : {8, 2, 5, 8}) BOOST_TEST(same_bits(r(x.rows(0, n)), expected.rows(0, n)));
   BOOST_TEST(r.shared_part()->inference().states().size() == 4u);
+  const auto kept = memory::counters().cached;
+  BOOST_TEST(kept > 0);
   memory::trim();
+  BOOST_TEST(memory::counters().cached < kept);
   BOOST_TEST(same_bits(r(x), expected));
 }
 

@@ -207,18 +207,24 @@ export class model_core {
 
   const model_definition& definition() const { return definition_; }
   const model_options& options() const { return options_; }
-  parameter_store& parameters() { return *store_; }
-  const parameter_store& parameters() const { return *store_; }
+  /// Errors, also of `at`: state_error where the model was given away.
+  parameter_store& parameters() { return here(), *store_; }
+  const parameter_store& parameters() const { return here(), *store_; }
   /// The program of inference.
-  const program& inference() const { return *inference_; }
+  const program& inference() const { return here(), *inference_; }
   std::shared_ptr<const program> inference_program() const { return inference_; }
   std::shared_ptr<context> where() const { return where_; }
   void threads(int n);
-  executor& at(view<const shape> inputs) { return executor_at(runner_, inputs, definition_); }
+  executor& at(view<const shape> inputs) { return here(), executor_at(runner_, inputs, definition_); }
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
-  std::unique_ptr<parameter_store> take_parameters() { return std::move(store_); }
+  /// What is left is a model that was given away.
+  std::unique_ptr<parameter_store> take_parameters();
 
  private:
+  inline void here() const {
+    if (!store_) [[unlikely]] given_away();
+  }
+  [[noreturn]] static void given_away();
   model_definition definition_;
   model_options options_;
   std::unique_ptr<parameter_store> store_;

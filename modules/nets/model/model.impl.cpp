@@ -203,19 +203,31 @@ model_core::model_core(model_definition d, const model_options& o, std::unique_p
   runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
 }
 model_core::model_core(const model_core& o)
-    : definition_(o.definition_), options_(o.options_), store_(std::make_unique<parameter_store>(*o.store_)), where_(o.where_), inference_(o.inference_),
+    : definition_(o.definition_), options_(o.options_), store_(std::make_unique<parameter_store>(o.parameters())), where_(o.where_), inference_(o.inference_),
       runner_(inference_, {store_.get(), nullptr}, where_, options_.passes) {}
 model_core::model_core(model_core&&) noexcept = default;
 model_core& model_core::operator=(model_core&&) noexcept = default;
 model_core::~model_core() = default;
 
+void model_core::given_away() {
+  detail::raise(error_kind::state, "this model was given to a factory or moved to another model, and has no parameters any more; "
+                                   "a factory made from a copy leaves it as it is");
+}
+std::unique_ptr<parameter_store> model_core::take_parameters() {
+  here();
+  runner_ = {};
+  return std::move(store_);
+}
+
 void model_core::threads(int n) {
+  here();
   options_.threads = n;
   where_ = std::make_shared<context>(n, where_->isa());
   runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
 }
 
 std::shared_ptr<const plan> model_core::plan_for(view<const shape> inputs) const {
+  here();
   return where_->slot<plan_cache>().get(*inference_, inference_->id(), inputs, where_->isa(), options_.passes);
 }
 

@@ -1,5 +1,6 @@
 // Reference models: many executors over one set of weights, one for each thread that serves.
 export module lamina:reference;
+import :cache;
 import :context;
 import :core;
 import :dtype;
@@ -29,7 +30,8 @@ export struct reference_options {
 /// What a factory found to do for inference.
 export struct reference_report {
   std::int64_t dropped = 0;     ///< layers that pass on their input, as dropout does
-  std::int64_t folded = 0;      ///< factors and terms that went into the weights before them: two for each batch norm
+  std::int64_t folded = 0;      ///< factors and terms that went into the weights before them: two for each batch norm, or
+                                ///< one where nothing but weights comes before it
   std::int64_t computed = 0;    ///< parameters that were computed from others beforehand
 };
 
@@ -42,6 +44,7 @@ struct reference_source {
   pass_options passes;
   lamina::isa isa;
   std::optional<model_definition> definition{};      // so that errors name layers
+  std::optional<cache_limits> plans{};               // how many plans to keep; as usual where it is not said
 };
 
 /// One set of weights and its packed forms. Nobody changes it: an update is another set.
@@ -51,11 +54,15 @@ struct shared_weights {
 };
 
 export class reference_runner;
+export class stream_core;
 class origin_loan;
 
-/// What all reference models of a factory share; lives until the last of them ends.
+/// What all reference models of a factory share; lives until the last of them ends. A reference model hands it out const:
+/// weights are exchanged by the factory alone.
 export class reference_core {
  public:
+  /// Errors: value_error without a program; state_error, shape_error, type_error for a state that it reads and that is not
+  /// among the parameters like this.
   reference_core(reference_source from, const reference_options& o);
   ~reference_core();
   const std::optional<model_definition>& definition() const { return definition_; }
@@ -64,20 +71,24 @@ export class reference_core {
   const reference_report& report() const { return report_; }
   /// Where the plans of all shapes are.
   plan_cache& plans() const { return where_->slot<plan_cache>(); }
-  /// The weights of now, and how often they were exchanged.
-  std::shared_ptr<shared_weights> weights() const;
+  /// Bytes of the weights of now.
+  std::size_t shared_bytes() const { return weights()->store.bytes(); }
+  /// How often they were exchanged.
   inline std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
   /// Other parameters of the same names and types; nothing changes where one is missing or has another type.
   void update(const parameter_store& now);
   void update_from_file(const std::string& path);
-  /// States that each reference model has for itself, as the origin left them.
-  std::unique_ptr<parameter_store> own_states() const;
-  /// An executor of one program made from that of inference.
-  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const;
 
  private:
   friend class reference_runner;
+  friend class stream_core;
   friend class origin_loan;
+  // The weights of now.
+  std::shared_ptr<shared_weights> weights() const;
+  // States that each reference model has for itself, as the origin left them.
+  std::unique_ptr<parameter_store> own_states() const;
+  // An executor of one program made from that of inference.
+  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const;
   std::shared_ptr<shared_weights> prepared(parameter_store& all) const;
   // Takes parameters that are known to fit.
   void exchange(parameter_store all);
@@ -126,8 +137,9 @@ class origin_loan {
   origin_loan& operator=(origin_loan&& o) noexcept;
   ~origin_loan() { give_back(); }
   explicit operator bool() const { return core_ != nullptr; }
-  reference_core& core() const { return *core_; }
-  reference_runner& runner() const { return *core_->origin_; }
+  /// Errors: state_error where it was moved from.
+  const reference_core& core() const;
+  reference_runner& runner() const;
 
  private:
   void give_back() noexcept;
@@ -135,8 +147,15 @@ class origin_loan {
 };
 
 namespace detail {
-/// Takes a model apart.
+/// Takes a model apart. Errors: state_error where that was done before.
 reference_source source_of(model_core&& origin);
+/// What is shared; a holder that was moved from has nothing.
+[[noreturn]] void moved_from();
+template <class Core>
+Core& shared_by(const std::shared_ptr<Core>& core) {
+  if (!core) [[unlikely]] moved_from();
+  return *core;
+}
 /// Gives memory that was lent for a run back, however the run ends.
 struct resting {
   reference_runner& runner;
@@ -147,65 +166,73 @@ auto run_reference(const reference_core& core, reference_runner& runner, const X
   const resting after{runner};
   return run_model<Traits>([&](view<const shape> s) -> executor& { return runner.at(core, s); }, x...);
 }
-/// What a reference model does not do, in words.
-template <fixed_string What, class...>
+/// What those that share weights do not do, in words.
+template <fixed_string Who, fixed_string What, class...>
 struct shares_weights {
   static consteval text message() {
     text t;
-    t << "a reference model cannot " << What.view() << ": it shares its weights with the others of its factory. Train, load or save a model, and hand its parameters to factory.update(...)";
+    t << Who.view() << " cannot " << What.view() << ": it shares its weights with the others of its factory. Train, load or save a model, and hand its parameters to factory.update(...)";
     return t;
   }
 };
 }  // namespace detail
+
+/// Members that are refused, so that the compiler says why.
+template <fixed_string Who>
+struct sharing {
+  static constexpr auto sharing_name = Who;
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "hand out its parameters", X...>>()>
+  void parameters(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  void core(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  void backward(X&&...) const {}
+};
+/// A reference model, an origin, or one of a program.
+template <class R>
+concept Sharing = requires { R::sharing_name; };
 
 // ---- reference models -----------------------------------------------------------------------------------------------
 
 /// A network that can be run and nothing else: it shares its weights and packed weights, and owns its memory and its
 /// generator. Each thread has its own.
 export template <class Traits>
-class reference_model {
+class reference_model : public sharing<"a reference model"> {
  public:
-  explicit reference_model(std::shared_ptr<reference_core> core) : core_(std::move(core)), runner_(*core_) {}
+  explicit reference_model(std::shared_ptr<const reference_core> core) : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
   /// Inference, as of a model. The weights are those of the last `factory.update` before the call, to its end.
+  /// Errors: as those of a model; state_error where it was moved from.
   template <detail::InMemory... X>
     requires accepted<worded<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
-    return detail::run_reference<Traits>(*core_, runner_, x...);
+    return detail::run_reference<Traits>(detail::shared_by(core_), runner_, x...);
   }
-  /// What the reference models of a factory share.
-  const std::shared_ptr<reference_core>& shared_part() const { return core_; }
+  /// What the reference models of a factory share; nothing of it can be changed from here.
+  const std::shared_ptr<const reference_core>& shared_part() const { return core_; }
   /// Bytes that this reference model has for itself.
-  std::size_t bytes() const { return runner_.bytes(); }
-
-  // What it does not do, so that the compiler says why.
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<"hand out its parameters", X...>>()>
-  void parameters(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<"be changed", X...>>()>
-  void core(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<"be trained", X...>>()>
-  void backward(X&&...) const {}
+  std::size_t bytes() const { return detail::shared_by(core_), runner_.bytes(); }
 
  private:
-  std::shared_ptr<reference_core> core_;
+  std::shared_ptr<const reference_core> core_;
   reference_runner runner_;
 };
-export template <class Traits, class... X>
-  requires accepted<worded<detail::shares_weights<"be saved", X...>>()>
-void save(const reference_model<Traits>&, X&&...) {}
-export template <class Traits, class... X>
-  requires accepted<worded<detail::shares_weights<"load parameters", X...>>()>
-void load(const reference_model<Traits>&, X&&...) {}
-export template <class Traits, class... X>
-  requires accepted<worded<detail::shares_weights<"be trained", X...>>()>
-void fit(const reference_model<Traits>&, X&&...) {}
+export template <Sharing R, class... X>
+  requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
+void save(const R&, X&&...) {}
+export template <Sharing R, class... X>
+  requires accepted<worded<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
+void load(const R&, X&&...) {}
+export template <Sharing R, class... X>
+  requires accepted<worded<detail::shares_weights<R::sharing_name, "be trained", X...>>()>
+void fit(const R&, X&&...) {}
 
 /// The origin of a factory, lent: it runs as a reference model does, and only one holder has it. What its generator has
 /// drawn when it is given back is where reference models that are made from then on begin. Moved, never copied.
 export template <class Traits>
-class origin_model {
+class origin_model : public sharing<"the origin of a factory"> {
  public:
   explicit origin_model(origin_loan loan) : loan_(std::move(loan)) {}
   template <detail::InMemory... X>
@@ -219,6 +246,8 @@ class origin_model {
 };
 
 /// Makes reference models, from any number of threads at once. Factory, origin and reference models may end in any order.
+/// The plans that they make are kept within the limits of the model's context. Errors, of all members but `report` and
+/// the constructors: state_error where the factory was moved from.
 export template <const auto& Topology, class... Rest>
 class reference_factory {
  public:
@@ -227,7 +256,7 @@ class reference_factory {
 
   /// From a copy of a model, which stays as it is.
   explicit reference_factory(const model_type& origin, reference_options o = {}) : reference_factory(model_type(origin), std::move(o)) {}
-  /// From a model that is given away.
+  /// From a model that is given away; using it afterwards is a state_error.
   explicit reference_factory(model_type&& origin, reference_options o = {})
       : core_(std::make_shared<reference_core>(detail::source_of(std::move(origin.core())), std::move(o))) {}
   /// From saved parameters. Errors: file_error.
@@ -249,14 +278,14 @@ class reference_factory {
   /// Exchanges the weights while reference models run: a call that runs ends on the old ones, each later call computes with
   /// the new ones alone. The old ones are freed with the last model that has read them. Costs a copy and the packing.
   /// Errors: state_error, shape_error, type_error for parameters that the net does not have like this; the old weights stay.
-  void update(const parameter_store& now) const { core_->update(now); }
-  void update(const model_type& now) const { core_->update(now.parameters()); }
+  void update(const parameter_store& now) const { detail::shared_by(core_).update(now); }
+  void update(const model_type& now) const { update(now.parameters()); }
   /// The same from saved parameters. Errors: file_error; the old weights stay.
-  void update_from_file(const std::string& path) const { core_->update_from_file(path); }
+  void update_from_file(const std::string& path) const { detail::shared_by(core_).update_from_file(path); }
 
   /// Bytes of the weights that all reference models share.
-  std::size_t shared_bytes() const { return core_->weights()->store.bytes(); }
-  const reference_report& report() const { return core_->report(); }
+  std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
+  const reference_report& report() const { return detail::shared_by(core_).report(); }
 
  private:
   std::shared_ptr<reference_core> core_;
@@ -265,29 +294,50 @@ class reference_factory {
 // ---- programs without a topology ------------------------------------------------------------------------------------
 
 /// A reference model of a program whose types are known at run time alone.
-export class program_reference {
+export class program_reference : public sharing<"a reference model"> {
  public:
-  explicit program_reference(std::shared_ptr<reference_core> core) : core_(std::move(core)), runner_(*core_) {}
+  explicit program_reference(std::shared_ptr<const reference_core> core) : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
   /// Inputs in the order of the program's; results in the order of its outputs. Errors: shape_error, type_error, value_error
-  /// for another number of inputs.
+  /// for another number of inputs, state_error where it was moved from.
   std::vector<any_tensor> operator()(view<const any_tensor> inputs);
-  std::size_t bytes() const { return runner_.bytes(); }
+  std::size_t bytes() const { return detail::shared_by(core_), runner_.bytes(); }
 
  private:
-  std::shared_ptr<reference_core> core_;
+  std::shared_ptr<const reference_core> core_;
   reference_runner runner_;
+};
+
+/// The origin of a factory of programs, as `origin_model` is of one of models.
+export class program_origin : public sharing<"the origin of a factory"> {
+ public:
+  explicit program_origin(origin_loan loan) : loan_(std::move(loan)) {}
+  std::vector<any_tensor> operator()(view<const any_tensor> inputs);
+
+ private:
+  origin_loan loan_;
 };
 
 /// Makes reference models of a program and its states, as `reference_factory` does of a topology.
 export class program_factory {
  public:
-  /// `states` are copied. Errors: state_error, shape_error, type_error where one that the program reads is missing or differs.
+  /// `states` are copied. Errors: value_error without a program; state_error, shape_error, type_error where a state that
+  /// it reads is missing or differs.
   program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o = {}, const pass_options& passes = {});
+  /// `states` are given away.
+  program_factory(std::shared_ptr<const program> inference, parameter_store&& states, reference_options o = {}, const pass_options& passes = {});
+  /// From saved parameters; a generator begins at 0. Errors: file_error.
+  static program_factory from_file(std::shared_ptr<const program> inference, const std::string& path, reference_options o = {}, const pass_options& passes = {});
   program_reference create() const { return program_reference(core_); }
-  void update(const parameter_store& now) const { core_->update(now); }
-  void update_from_file(const std::string& path) const { core_->update_from_file(path); }
-  std::size_t shared_bytes() const { return core_->weights()->store.bytes(); }
-  const reference_report& report() const { return core_->report(); }
+  /// The origin, as of a `reference_factory`.
+  program_origin origin() const { return program_origin(origin_loan(core_, true)); }
+  std::optional<program_origin> try_origin() const {
+    origin_loan loan(core_, false);
+    return loan ? std::optional<program_origin>(std::in_place, std::move(loan)) : std::nullopt;
+  }
+  void update(const parameter_store& now) const { detail::shared_by(core_).update(now); }
+  void update_from_file(const std::string& path) const { detail::shared_by(core_).update_from_file(path); }
+  std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
+  const reference_report& report() const { return detail::shared_by(core_).report(); }
 
  private:
   std::shared_ptr<reference_core> core_;

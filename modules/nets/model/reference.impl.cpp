@@ -1,4 +1,5 @@
 module lamina:reference.impl;
+import :cache;
 import :context;
 import :core;
 import :dtype;
@@ -66,8 +67,34 @@ std::int64_t idle_layers_of(const model_definition& d) {
 }  // namespace
 
 reference_source detail::source_of(model_core&& origin) {
-  return {origin.inference_program(), origin.take_parameters(), origin.options().passes, origin.where()->isa(), origin.definition()};
+  auto parameters = origin.take_parameters();
+  return {origin.inference_program(), std::move(parameters), origin.options().passes, origin.where()->isa(), origin.definition(),
+          origin.where()->slot<plan_cache>().limits()};
 }
+void detail::moved_from() {
+  raise(error_kind::state, "this factory, origin or reference model was moved to another one, and shares no weights any more");
+}
+
+namespace {
+
+void needed(const program* p) {
+  if (!p) detail::raise(error_kind::value, "a factory of reference models needs a program, and is given none");
+}
+// That a program finds the states that it reads.
+void check_states(const program* p, const parameter_store& states) {
+  text t;
+  needed(p);
+  for (auto s : p->states()) {
+    const node& n = p->at(s);
+    const parameter* found = states.find(n.name);
+    if (!found) detail::raise(error_kind::state, t << "state `" << n.name << "` of the program is not among the parameters");
+    if (const auto& given = found->value().type(); given != n.results[0])
+      detail::raise(given.element == n.results[0].element ? error_kind::shape : error_kind::type,
+                    t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << given << " among the parameters");
+  }
+}
+
+}  // namespace
 
 // ---- core -----------------------------------------------------------------------------------------------------------
 
@@ -75,6 +102,8 @@ reference_core::reference_core(reference_source from, const reference_options& o
     : definition_(std::move(from.definition)), options_(o), passes_(std::move(from.passes)), inference_(std::move(from.inference)),
       where_(std::make_shared<context>(1, from.isa)) {
   auto& all = *from.parameters;
+  check_states(inference_.get(), all);
+  if (from.plans) plans().limit(*from.plans);
   for (std::size_t i = 0; i < all.size(); ++i)
     if (is_saved(all[i])) wanted_.emplace_back(all[i].name(), all[i].value().type());
   if (definition_ && definition_->trace) report_.dropped = idle_layers_of(*definition_);
@@ -177,6 +206,7 @@ executor& reference_runner::at(const reference_core& core, view<const shape> inp
 // ---- the origin -----------------------------------------------------------------------------------------------------
 
 origin_loan::origin_loan(std::shared_ptr<reference_core> core, bool wait) {
+  detail::shared_by(core);
   std::unique_lock lock(core->mutex_);
   if (core->lent_ && !wait) return;
   core->returned_.wait(lock, [&] { return !core->lent_; });
@@ -188,6 +218,8 @@ origin_loan& origin_loan::operator=(origin_loan&& o) noexcept {
   core_ = std::move(o.core_);
   return *this;
 }
+const reference_core& origin_loan::core() const { return detail::shared_by(core_); }
+reference_runner& origin_loan::runner() const { return *detail::shared_by(core_).origin_; }
 void origin_loan::give_back() noexcept {
   if (!core_) return;
   {
@@ -203,10 +235,25 @@ void origin_loan::give_back() noexcept {
 // ---- programs -------------------------------------------------------------------------------------------------------
 
 program_factory::program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o, const pass_options& passes)
-    : core_(std::make_shared<reference_core>(reference_source{std::move(inference), std::make_unique<parameter_store>(states), passes, target_isa()}, std::move(o))) {}
+    : program_factory(std::move(inference), parameter_store(states), std::move(o), passes) {}
+program_factory::program_factory(std::shared_ptr<const program> inference, parameter_store&& states, reference_options o, const pass_options& passes)
+    : core_(std::make_shared<reference_core>(reference_source{std::move(inference), std::make_unique<parameter_store>(std::move(states)), passes, target_isa()}, std::move(o))) {}
 
-std::vector<any_tensor> program_reference::operator()(view<const any_tensor> inputs) {
-  const program& p = core_->inference();
+program_factory program_factory::from_file(std::shared_ptr<const program> inference, const std::string& path, reference_options o, const pass_options& passes) {
+  needed(inference.get());
+  parameter_store states;
+  for (auto s : inference->states()) {
+    const node& n = inference->at(s);
+    states.add(n.name, any_tensor(n.results[0]), n.name == generator_name ? state_role::generator : state_role::parameter, false);
+  }
+  load_parameters(states, path);
+  return program_factory(std::move(inference), std::move(states), std::move(o), passes);
+}
+
+namespace {
+
+std::vector<any_tensor> run_program(const reference_core& core, reference_runner& runner, view<const any_tensor> inputs) {
+  const program& p = core.inference();
   text t;
   if (inputs.size() != p.inputs().size())
     detail::raise(error_kind::value, t << "the program has " << p.inputs().size() << " inputs and is given " << inputs.size());
@@ -217,13 +264,18 @@ std::vector<any_tensor> program_reference::operator()(view<const any_tensor> inp
       detail::raise(error_kind::type, t << "input `" << n.name << "` is " << n.results[0] << " and is given " << inputs[i].type());
     extents.push_back(inputs[i].shape());
   }
-  const detail::resting after{runner_};
-  executor& run = runner_.at(*core_, extents);
+  const detail::resting after{runner};
+  executor& run = runner.at(core, extents);
   std::vector<any_tensor> results;
   for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
   for (std::size_t i = 0; i < run.plan().output_types().size(); ++i) run.bind_output(i, results.emplace_back(run.plan().output_types()[i]).mutable_data());
   run.run();
   return results;
 }
+
+}  // namespace
+
+std::vector<any_tensor> program_reference::operator()(view<const any_tensor> inputs) { return run_program(detail::shared_by(core_), runner_, inputs); }
+std::vector<any_tensor> program_origin::operator()(view<const any_tensor> inputs) { return run_program(loan_.core(), loan_.runner(), inputs); }
 
 }  // namespace lamina

@@ -46,7 +46,7 @@ export streamed_program streamed(const program& p, const stream_options& o);
 /// The part of a stream that is no template.
 export class stream_core {
  public:
-  stream_core(std::shared_ptr<reference_core> net, const stream_options& o);
+  stream_core(std::shared_ptr<const reference_core> net, const stream_options& o);
   /// One block. Whether it ran: not where no room for it is left, or an operation found an operand wrong, an index out of
   /// range; nothing is remembered then.
   bool step(view<const void* const> inputs, view<void* const> outputs) noexcept;
@@ -63,7 +63,7 @@ export class stream_core {
   // A block of keys or values, and where it goes: `count` runs of `bytes`, for a head of a sample each, `apart` in the cache.
   struct appended_block { const std::byte* from; std::byte* to; std::size_t count, bytes, apart; };
 
-  std::shared_ptr<reference_core> net_;
+  std::shared_ptr<const reference_core> net_;
   std::shared_ptr<shared_weights> weights_;
   streamed_program program_;
   std::unique_ptr<executor> run_;
@@ -102,7 +102,7 @@ struct step_check {
 export template <class Traits>
 class streaming {
  public:
-  streaming(std::shared_ptr<reference_core> net, const stream_options& o) : core_(std::move(net), o) {}
+  streaming(std::shared_ptr<const reference_core> net, const stream_options& o) : core_(std::move(net), o) {}
   /// Runs one block: the caller's spans for each input, then for each output. No allocation, lock or system call.
   /// Whether it ran: not where a span has another size than the block asks for, an index is out of range, or attention
   /// has no room for the block (`remaining()` is below its positions). Nothing is remembered then.

@@ -11,7 +11,7 @@ import lamina.std;
 
 namespace lamina {
 
-stream_core::stream_core(std::shared_ptr<reference_core> net, const stream_options& o)
+stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream_options& o)
     : net_(std::move(net)), weights_(net_->weights()), program_(streamed(net_->inference(), o)), block_(o.block) {
   for (const auto& s : program_.inputs) input_sizes_.push_back(static_cast<std::size_t>(s.size()));
   for (const auto& s : program_.outputs) output_sizes_.push_back(static_cast<std::size_t>(s.size()));

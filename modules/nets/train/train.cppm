@@ -6,6 +6,7 @@ import :dtype;
 import :model;
 import :parameter;
 import :program;
+import :reference;
 import :shape;
 import :tensor;
 import :topology.check;
@@ -120,6 +121,11 @@ training_report fit(model<Topology, Rest...>& net, const image_dataset& data, co
   return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
 }
 
+// Options in braces bind to no pack: what shares its weights is refused here as well.
+export template <Sharing R, class L, class O>
+  requires accepted<worded<detail::shares_weights<R::sharing_name, "be trained", L, O>>()>
+void fit(const R&, const image_dataset&, const L&, const O&, const fit_options& = {}) {}
+
 /// Training step by step, the part that is no template.
 export class training_core {
  public:
@@ -176,6 +182,10 @@ class training {
 };
 template <const auto& Topology, class... Rest, class L, class O>
 training(model<Topology, Rest...>&, const L&, const O&) -> training<Topology, Rest...>;
+inline constexpr int no_topology = 0;
+template <Sharing R, class L, class O>
+  requires accepted<worded<detail::shares_weights<R::sharing_name, "be trained", L, O>>()>
+training(const R&, const L&, const O&) -> training<no_topology>;
 
 /// Mean loss and accuracy of a model over a data set.
 export template <const auto& Topology, class... Rest, class L>

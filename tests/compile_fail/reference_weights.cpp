@@ -1,0 +1,23 @@
+// Nobody changes the weights of the others by way of a reference model.
+import lamina;
+using namespace lamina;
+
+inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+using net_type = model<net, input<"N", 4>>;
+
+void use(net_type& m) {
+  const reference_factory<net, input<"N", 4>> factory(m);
+  auto r = factory.create();
+#ifdef BAD
+// expect below: 'this' argument to member function 'update' has type 'element_type' (aka 'const lamina::reference_core'), but function is not marked const
+r.shared_part()->update(m.parameters());
+#else
+factory.update(m.parameters());
+#endif
+#ifdef BAD
+// expect below: 'weights' is a private member of 'lamina::reference_core'
+(void)r.shared_part()->weights();
+#else
+(void)r.shared_part()->shared_bytes();
+#endif
+}
