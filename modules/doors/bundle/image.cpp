@@ -19,7 +19,7 @@ struct word {
   std::string_view symbol{};
 };
 
-/// A kernel call, or the turns of a loop.
+/// A kernel call, or the turns of a loop, whose arguments are none, or the address of a truth and what it must be.
 struct call {
   std::string_view kernel{};           // empty: not part of a run
   std::vector<word> arguments{};

@@ -246,6 +246,10 @@ class layout_of {
     for (std::size_t l = 0; l < plan_->loops().size(); ++l)
       if (plan_->loops()[l].arguments == step.arguments) {
         c.loop = static_cast<std::int32_t>(l);
+        each_address(s, [&](std::size_t, const located& gate) {
+          const auto p = place_of(gate.buffer);
+          c.arguments = {{p.offset + static_cast<std::uint64_t>(gate.offset), p.in, {}}, {arguments_of(step.arguments).open, region::none, {}}};
+        });
         return;
       }
     c.kernel = kernels_[reinterpret_cast<const void*>(step.run)];
@@ -274,20 +278,21 @@ class layout_of {
     std::map<std::uint32_t, std::size_t> step_at;
     for (std::size_t s = 0; s < plan_->steps().size(); ++s) step_at.emplace(plan_->steps()[s].arguments, s);
     for (const auto& l : plan_->loops()) {
-      loop made{l.first, l.count, turns_of(l.arguments), {}};
+      loop made{l.first, l.count, arguments_of(l.arguments).turns, {}};
       for (std::uint32_t m = 0; m < l.moves; ++m) {
         const auto& move = plan_->moves()[l.first_move + m];
         const auto step = std::prev(step_at.upper_bound(move.at))->second;
-        if (to_.calls[step].kernel.empty()) continue;        // of a packing that is done already
-        made.moves.push_back({step, (move.at - plan_->steps()[step].arguments) / 8, move.stride});
+        const call& c = to_.calls[step];
+        if (c.arguments.empty()) continue;                   // of a packing that is done already
+        made.moves.push_back({step, c.loop >= 0 ? 0 : (move.at - plan_->steps()[step].arguments) / 8, move.stride});
       }
       to_.loops.push_back(std::move(made));
     }
   }
-  std::int64_t turns_of(std::uint32_t arguments) const {
+  loop_arguments arguments_of(std::uint32_t at) const {
     loop_arguments a;
-    std::memcpy(&a, plan_->arguments().data() + arguments, sizeof a);
-    return a.turns;
+    std::memcpy(&a, plan_->arguments().data() + at, sizeof a);
+    return a;
   }
 
   // Lines of the plan's table stand for runs of steps; those of a loop's turns are part of the loop's own.

@@ -153,7 +153,7 @@ class entry_source {
     to_ << "  /* " << comment(o.what) << " */\n";
     if (options_.instrument) tell("before") << ");\n";
     for (std::size_t c = o.first; c < o.first + o.count; ++c) {
-      if (e_.calls[c].loop >= 0) turns(e_.calls[c].loop);
+      if (e_.calls[c].loop >= 0) turns(c);
       else single(c);
     }
     if (options_.instrument) tell("after") << ");\n";
@@ -182,38 +182,38 @@ class entry_source {
   }
 
   // All arguments of a loop, and of loops inside it, live through all its turns, since each turn moves some of them on.
-  void turns(std::int32_t number) {
+  void turns(std::size_t call) {
     to_ << "  {\n";
-    declare(number);
-    body(number, "    ", 0);
+    declare(call);
+    body(call, "    ", 0);
     to_ << "  }\n";
   }
-  void declare(std::int32_t number) {
-    const auto& l = e_.loops[static_cast<std::size_t>(number)];
-    for (std::size_t c = l.first; c < l.first + l.count; ++c) {
-      if (e_.calls[c].loop >= 0) {
-        declare(e_.calls[c].loop);
-        continue;
-      }
+  void declare(std::size_t call) {
+    if (!e_.calls[call].arguments.empty()) {
       to_ << "    ";
-      words(c);
+      words(call);
     }
+    if (e_.calls[call].loop < 0) return;
+    const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
+    for (std::size_t c = l.first; c < l.first + l.count; ++c) declare(c);
   }
-  void body(std::int32_t number, std::string indent, int depth) {
-    const auto& l = e_.loops[static_cast<std::size_t>(number)];
+  void body(std::size_t call, std::string indent, int depth) {
+    const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
     const std::string t = "t" + std::to_string(depth);
-    to_ << indent << "int64_t " << t << ";\n"
-        << indent << "for (" << t << " = 0; " << t << " < " << l.turns << "; ++" << t << ") {\n";
+    to_ << indent << "int64_t " << t << ";\n";
+    if (!e_.calls[call].arguments.empty())       // a truth says whether it runs at all
+      to_ << indent << "if (*(const uint8_t*)(uintptr_t)a" << call << "[0] == a" << call << "[1])\n";
+    to_ << indent << "for (" << t << " = 0; " << t << " < " << l.turns << "; ++" << t << ") {\n";
     for (std::size_t c = l.first; c < l.first + l.count; ++c) {
       if (e_.calls[c].loop >= 0) {
         to_ << indent << "  {\n";
-        body(e_.calls[c].loop, indent + "    ", depth + 1);
+        body(c, indent + "    ", depth + 1);
         to_ << indent << "  }\n";
       } else invoke(c, indent + "  ");
     }
     for (const auto& m : l.moves) step_on(m, m.stride, indent + "  ");
     to_ << indent << "}\n";
-    if (depth)          // the next turn around this loop begins where this one did
+    if (depth && e_.calls[call].arguments.empty())      // the next turn around this loop begins where this one did
       for (const auto& m : l.moves) step_on(m, -m.stride * l.turns, indent);
   }
   void step_on(const move& m, std::int64_t by, std::string_view indent) {

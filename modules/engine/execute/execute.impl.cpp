@@ -58,7 +58,7 @@ executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, t
   for (const auto& l : plan.loops()) {
     loop_arguments a;
     std::memcpy(&a, arguments_ + l.arguments, sizeof a);
-    a = {steps_.data() + l.first, plan.moves().data() + l.first_move, arguments_, l.count, l.moves, a.turns};
+    a = {steps_.data() + l.first, plan.moves().data() + l.first_move, arguments_, l.count, l.moves, a.turns, a.gate, a.open};
     std::memcpy(arguments_ + l.arguments, &a, sizeof a);
   }
 

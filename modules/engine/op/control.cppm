@@ -1,5 +1,5 @@
-// Operations with subprograms. `call` runs a program on its operands, `scan` once for each position of a sequence; their
-// gradients are calls and scans of the gradient program.
+// Operations with subprograms. `call` runs a program on its operands, `cond` one of two, `scan` one for each position of a
+// sequence; their gradients are calls, conds and scans of the gradient program. `loop` is a scan of conds.
 export module lamina:op.control;
 import :core;
 import :dtype;
@@ -39,6 +39,17 @@ export struct scan {
   static void outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why);
   static void gradient(gradient_call&);
 };
+/// Results are those of the first subprogram where operand 0 is true, else those of the second; the other is not run. The
+/// planner makes a plan of each, which runs in a part of the plan's memory.
+export struct cond {
+  static constexpr std::string_view name = "cond";
+  static constexpr int operands = -1;
+  static constexpr int subprograms = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
+  static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
+  static void gradient(gradient_call&);
+};
 }  // namespace op
 
 /// Calls a pure program: one value for each of its outputs.   Errors: shape_error where an operand does not fit an input.
@@ -54,5 +65,24 @@ export void gradient_of_call(gradient_call& c, const program& forward);
 /// Errors:  shape_error where lengths differ or a carry would change its type; state_error for a program with states.
 export std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences,
                                view<const value> invariants, bool reverse = false);
+
+/// Runs one of two programs on the operands, as a truth decides that is computed in the same run; the other costs nothing.
+/// Shapes:  the truth is bool of one element; both programs take the operands and give results of the same types. At least
+///          one operand.
+/// Gradient: that of the program that runs, zero for operands that it does not read; its forward values are computed again.
+/// Errors:  shape_error, type_error where the truth, the operands or the results do not fit; state_error for a program with
+///          states; value_error for a wrong number of operands or results.
+export std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise,
+                               view<const value> operands);
+
+/// Runs a program again and again while a truth holds, at most `most` times.
+/// Shapes:  the program's inputs are the carries, then the invariants; its outputs are the truth for the next turn, bool [],
+///          and the next carries, of the same types. Results: the carries after the last turn; those given where `first` is
+///          false.
+/// Gradient: as that of `scan` over `most` turns, of which those after the last one pass on what arrives; the memory of
+///          training grows with `most`.
+/// Errors:  value_error for `most` below 1 or a wrong number of operands; those of `scan` and `cond`.
+export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries,
+                               view<const value> invariants = {});
 
 }  // namespace lamina

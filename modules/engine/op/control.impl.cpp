@@ -68,6 +68,114 @@ void gradient_of_call(gradient_call& c, const program& forward) {
 }
 void op::call::gradient(gradient_call& c) { gradient_of_call(c, *c.of.subprograms[0]); }
 
+// ---- cond -----------------------------------------------------------------------------------------------------------
+
+void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
+  if (in[0].element != dtype::boolean || !may_equal(in[0].dims.size(), 1)) why << "the truth is " << in[0] << " and must be bool of one element";
+  in.erase(in.begin());
+}
+
+std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise, view<const value> operands) {
+  const program* both[] = {then.get(), otherwise.get()};
+  const std::string_view names[] = {"first", "second"};
+  program& owner = truth.owner();
+  auto refuse = [&](error_kind kind, const text& why) {
+    text t;
+    if (!owner.path.empty()) t << owner.path << ": ";
+    detail::raise(kind, t << "cond: " << why);
+  };
+  for (std::size_t b = 0; b < 2; ++b) {
+    const program& p = *both[b];
+    text t;
+    if (!p.states().empty() || !p.assignments().empty()) refuse(error_kind::state, t << "a subprogram has no states of its own");
+    if (p.inputs().size() != operands.size() || operands.empty())
+      refuse(error_kind::value, t << "the " << names[b] << " program takes " << p.inputs().size() << " operands and is given " << operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const auto& wanted = p.at(p.inputs()[i]).results[0];
+      if (wanted.element != operands[i].type().element || !fits(wanted.dims, operands[i].type().dims))
+        refuse(wanted.element != operands[i].type().element ? error_kind::type : error_kind::shape,
+               t << "operand " << i << " is " << operands[i].type() << ", and the " << names[b] << " program takes " << wanted);
+    }
+  }
+  if (then->outputs().size() != otherwise->outputs().size()) {
+    text t;
+    refuse(error_kind::value, t << "the first program gives " << then->outputs().size() << " results and the second " << otherwise->outputs().size());
+  }
+  std::vector<value> all{truth};
+  all.insert(all.end(), operands.begin(), operands.end());
+  const auto outputs = then->outputs().size();
+  value_id id = owner.add(record<op::cond>, std::make_shared<const no_attributes>(), all, {std::move(then), std::move(otherwise)});
+  return results_of(owner, id, outputs);
+}
+
+// The gradient of whichever ran, which computes again what it reads of the forward pass.
+void op::cond::gradient(gradient_call& c) {
+  std::vector<value> given;
+  for (std::size_t i = 1; i < c.inputs.size(); ++i) given.push_back(c(i));
+  for (const auto& g : c.gradients)
+    if (g) given.push_back(g);
+  auto backward = [&](const program& forward) {
+    auto p = std::make_shared<program>();
+    std::vector<value> inputs, of, start, wanted;
+    for (std::size_t i = 1; i < c.inputs.size(); ++i) inputs.push_back(p->input(forward.at(forward.inputs()[i - 1]).name, c(i).type()));
+    auto outputs = p->inlined(forward, inputs);
+    for (std::size_t r = 0; r < outputs.size(); ++r) {
+      if (!bool(c.gradients[r])) continue;
+      of.push_back(outputs[r]);
+      start.push_back(p->input("gradient", c.gradients[r].type()));
+    }
+    for (std::size_t i = 1; i < c.inputs.size(); ++i)
+      if (c.wanted[i]) wanted.push_back(inputs[i - 1]);
+    for (const auto& g : c.reverse(*p, of, start, wanted)) p->output("gradient", g);
+    return p;
+  };
+  auto results = lamina::cond(c(0), backward(*c.of.subprograms[0]), backward(*c.of.subprograms[1]), given);
+  for (std::size_t i = 1, next = 0; i < c.inputs.size(); ++i)
+    if (c.wanted[i]) c.out[i] = results[next++];
+}
+
+// A scan over turns that are counted and not read: each runs the program, or passes the carries on once the truth is false.
+std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries, view<const value> invariants) {
+  text t;
+  const std::size_t given = carries.size() + invariants.size();
+  program& owner = first.owner();
+  if (!owner.path.empty()) t << owner.path << ": ";
+  t << "loop: ";
+  if (most < 1) detail::raise(error_kind::value, t << "at most " << most << " turns; at least 1 is needed");
+  if (carries.empty()) detail::raise(error_kind::value, t << "there is nothing that a turn hands on to the next");
+  if (turn->inputs().size() != given) detail::raise(error_kind::value, t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << given);
+  if (turn->outputs().size() != carries.size() + 1)
+    detail::raise(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results; a truth and " << carries.size() << " carries are needed");
+  const tensor_type truth = turn->type(turn->outputs()[0].value);
+  if (truth != tensor_type{dtype::boolean, {}})
+    detail::raise(truth.element == dtype::boolean ? error_kind::shape : error_kind::type, t << "the truth for the next turn is " << truth << " and must be bool []");
+
+  auto wait = std::make_shared<program>();
+  std::vector<value> waiting;
+  for (auto i : turn->inputs()) waiting.push_back(wait->input(turn->at(i).name, turn->at(i).results[0]));
+  any_tensor no(truth);
+  std::memset(no.mutable_data(), 0, no.bytes());
+  wait->output("truth", wait->constant(std::move(no)));
+  for (std::size_t i = 0; i < carries.size(); ++i) wait->output("carry", waiting[i]);
+
+  auto each = std::make_shared<program>();
+  const value going = each->input("truth", truth);
+  std::vector<value> operands;
+  for (std::size_t i = 0; i < carries.size(); ++i) operands.push_back(each->input("carry", carries[i].type()));
+  each->input("turn", {dtype::boolean, {}});
+  for (std::size_t i = 0; i < invariants.size(); ++i) operands.push_back(each->input("invariant", invariants[i].type()));
+  for (const auto& v : lamina::cond(going, std::move(turn), std::move(wait), operands)) each->output("carry", v);
+
+  std::vector<value> all{first};
+  all.insert(all.end(), carries.begin(), carries.end());
+  any_tensor turns(tensor_type{dtype::boolean, {most}});
+  std::memset(turns.mutable_data(), 0, turns.bytes());
+  const value counted = owner.constant(std::move(turns));
+  auto results = lamina::scan(std::move(each), all, {&counted, 1}, invariants);
+  results.erase(results.begin());
+  return results;
+}
+
 // ---- scan -----------------------------------------------------------------------------------------------------------
 
 void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text& why) {

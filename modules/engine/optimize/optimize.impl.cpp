@@ -334,8 +334,8 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
   dimension_names names;
 
   auto add = [&](const node& n, view<const value> in, const dimension_names& names, auto& self) -> std::vector<value> {
-    if (is(n, "scan")) {
-      // The turn for these extents; it stays a program of its own.
+    if (is(n, "scan") || is(n, "cond")) {
+      // The programs for these extents; they stay programs of their own.
       std::vector<tensor_type> inside;
       std::vector<shape> extents;
       for (const auto& v : in) inside.push_back(v.type());
@@ -344,14 +344,23 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       if (!why.empty()) {
         text w;
         if (!r.path.empty()) w << r.path << ": ";
-        detail::raise(error_kind::shape, w << "scan: " << why);
+        detail::raise(error_kind::shape, w << n.op->name << ": " << why);
       }
       for (const auto& t : inside) extents.push_back(t.dims);
-      auto turn = std::make_shared<program>(specialised(*n.subprograms[0], extents, options, counters, evaluate));
-      auto count = turn->outputs().size();
-      const auto carries = static_cast<std::size_t>(static_cast<const scan_attributes*>(n.attributes.get())->carries);
-      if (in[carries].shape()[0] == dim(1)) return only_turn(r, n, in, inside, *turn, counters);
-      value_id id = r.add(*n.op, n.attributes, in, {std::move(turn)});
+      std::vector<std::shared_ptr<const program>> subprograms;
+      for (const auto& sub : n.subprograms) subprograms.push_back(std::make_shared<program>(specialised(*sub, extents, options, counters, evaluate)));
+      const program& first = *subprograms[0];
+      if (is(n, "cond")) {
+        if (const node& truth = node_of(in[0]); truth.kind == node_kind::constant && truth.constant.data()) {
+          ++counters.inlined_calls;
+          bool holds;
+          std::memcpy(&holds, truth.constant.data(), sizeof holds);
+          return r.inlined(holds ? first : *subprograms[1], view<const value>(in.data() + 1, in.size() - 1));
+        }
+      } else if (in[static_cast<std::size_t>(static_cast<const scan_attributes*>(n.attributes.get())->carries)].shape()[0] == dim(1))
+        return only_turn(r, n, in, inside, first, counters);
+      const auto count = first.outputs().size();
+      value_id id = r.add(*n.op, n.attributes, in, std::move(subprograms));
       std::vector<value> results;
       for (std::size_t k = 0; k < count; ++k) results.emplace_back(&r, value_id{id.node, static_cast<std::int32_t>(k)});
       return results;

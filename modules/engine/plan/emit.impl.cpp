@@ -131,6 +131,7 @@ void planner::emit_items() {
     if (current_->what == item::kind::reorder) emit_reorder();
     else if (current_->what == item::kind::chain) emit_chain();
     else if (is(of(), "scan")) emit_loop();
+    else if (is(of(), "cond")) emit_branches();
     else if (!viewed({current_->nodes[0], 0})) {
       if (!of().op->emit) {
         text t;

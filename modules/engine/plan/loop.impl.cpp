@@ -1,5 +1,6 @@
 // Loops: the plan of a scan's turn becomes part of the plan around it. The turn's memory is one block of the arena, its
-// carries lie where the scan's results go, and the addresses of slices move on with each turn.
+// carries lie where the scan's results go, and the addresses of slices move on with each turn. Each program of a cond is a
+// loop of one turn that runs where the truth says so.
 module;
 #include "../kernels/table.h"
 module lamina:plan.loop.impl;
@@ -23,6 +24,7 @@ namespace {
 
 void run_loop(const void* p, void* scratch) noexcept {
   const auto& a = *static_cast<const loop_arguments*>(p);
+  if (a.gate && *a.gate != a.open) return;
   auto move = [&](std::int64_t turns) {
     for (std::int64_t i = 0; i < a.move_count; ++i) {
       std::byte* field;
@@ -70,28 +72,45 @@ void planner::emit_loop() {
     copy_whole(n.inputs[i], in(i), write(result));
   }
   stage();
-  take_over(inner, a, turns, inside.status_);
-  plan_.cost_.flops += static_cast<double>(turns) * inner.cost_.flops;
-  plan_.cost_.bytes += static_cast<std::size_t>(turns) * inner.cost_.bytes;
-  plan_.counters_.fused_elementwise += inner.counters_.fused_elementwise;
-  plan_.counters_.fused_epilogues += inner.counters_.fused_epilogues;
-  for (auto line : inner.lines_) {
-    line.what = "  each of " + std::to_string(turns) + " turns: " + line.what;
+  take_over(inner, {.count = turns, .first_operand = carries, .carries = carries, .sequences = static_cast<std::size_t>(a.sequences), .reverse = a.reverse},
+            inside.status_);
+  tell(inner, "each of " + std::to_string(turns) + " turns: ", static_cast<double>(turns));
+}
+
+void planner::emit_branches() {
+  const node& n = of();
+  const buffer_ref truth = in(0);
+  for (std::size_t b = 0; b < 2; ++b) {
+    plan inner(isa_);
+    planner inside(inner, *n.subprograms[b], *this, 0);
+    inside.run();
+    take_over(inner, {.first_operand = 1, .gate = truth, .open = b == 0}, inside.status_);
+    tell(inner, b == 0 ? "if true: " : "if false: ", 0.5);
+  }
+}
+
+// Adds what the turn costs and its lines to those of this plan.
+void planner::tell(const plan& turn, const std::string& when, double times) {
+  plan_.cost_.flops += times * turn.cost_.flops;
+  plan_.cost_.bytes += static_cast<std::size_t>(times * static_cast<double>(turn.cost_.bytes));
+  plan_.counters_.fused_elementwise += turn.counters_.fused_elementwise;
+  plan_.counters_.fused_epilogues += turn.counters_.fused_epilogues;
+  for (auto line : turn.lines_) {
+    line.what = "  " + when + line.what;
     line.buffer = -1;
     plan_.lines_.push_back(std::move(line));
   }
 }
 
-void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t turns, std::int32_t status_buffer) {
-  const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences);
+void planner::take_over(const plan& turn, const turns_of& how, std::int32_t status_buffer) {
   // Where each buffer of the turn lies here, and how far it moves with each turn.
   std::vector<buffer_ref> to(turn.buffers_.size());
   std::vector<std::int64_t> stride(turn.buffers_.size());
-  buffer_ref arena = turn.arena_bytes_ ? temporary(turn.arena_bytes_) : buffer_ref{};
+  const buffer_ref arena = temporary(turn.arena_bytes_);        // of no bytes too: tensors without elements lie there
   auto walk = [&](std::size_t i, buffer_ref all, std::size_t bytes) {
     auto slice = static_cast<std::int64_t>(bytes);
-    stride[i] = a.reverse ? -slice : slice;
-    to[i] = all.at(a.reverse ? (turns - 1) * slice : 0);
+    stride[i] = how.count == 1 ? 0 : how.reverse ? -slice : slice;
+    to[i] = all.at(how.reverse ? (how.count - 1) * slice : 0);
   };
   for (std::size_t i = 0; i < turn.buffers_.size(); ++i) {
     const auto& b = turn.buffers_[i];
@@ -100,11 +119,11 @@ void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t
       case buffer_kind::arena: to[i] = arena.at(b.offset); break;
       case buffer_kind::state: to[i] = write({current_->nodes[0], b.index}); break;
       case buffer_kind::input:
-        if (at < sequences) walk(i, in(carries + at), turn.input_types_[at].bytes());
-        else to[i] = in(carries + at);
+        if (at < how.sequences) walk(i, in(how.first_operand + at), turn.input_types_[at].bytes());
+        else to[i] = in(how.first_operand + at);
         break;
       case buffer_kind::output:
-        walk(i, write({current_->nodes[0], static_cast<std::int32_t>(carries + at)}), turn.output_types_[at].bytes());
+        walk(i, write({current_->nodes[0], static_cast<std::int32_t>(how.carries + at)}), turn.output_types_[at].bytes());
         break;
       case buffer_kind::constant:
         to[i] = {external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), b.bytes), 0, layout::plain};
@@ -127,7 +146,7 @@ void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t
     auto run = [&] {
       for (std::uint32_t s = 0; s < k.steps.count; ++s) pending_.push_back(moved(turn.steps_[k.steps.first + s]));
     };
-    value_id v = of().inputs[carries + static_cast<std::size_t>(~k.state)];
+    value_id v = of().inputs[how.first_operand + static_cast<std::size_t>(~k.state)];
     auto& form = to[static_cast<std::size_t>(k.buffer)];
     bool made = false;
     form = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; });
@@ -153,8 +172,9 @@ void planner::take_over(const plan& turn, const scan_attributes& a, std::int64_t
   for (const auto& l : turn.loops_)
     plan_.loops_.push_back({base + l.arguments, first + l.first, l.count, static_cast<std::uint32_t>(plan_.moves_.size()) + l.first_move, l.moves});
   for (const auto& m : turn.moves_) plan_.moves_.push_back({base + m.at, m.stride});
-  const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, turns};
-  step(&run_loop, arguments, {}, turn.scratch_bytes_);
+  const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, how.count, nullptr, how.open};
+  const address gate{&arguments.gate, how.gate};
+  step(&run_loop, arguments, {&gate, how.gate ? 1u : 0u}, turn.scratch_bytes_);
   plan_.loops_.push_back({pending_.back().arguments, first, static_cast<std::uint32_t>(turn.cost_.steps), first_move, moves});
 }
 

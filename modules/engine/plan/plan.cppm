@@ -30,12 +30,14 @@ export struct bound_step { step_function run; const void* arguments; };
 export struct loop_move { std::uint32_t at; std::int64_t stride; };
 /// A step that runs other steps in turns: where its arguments are, and its steps and moves.
 export struct plan_loop { std::uint32_t arguments, first, count, first_move, moves; };
-/// The arguments of such a step; the executor fills in the addresses.
+/// The arguments of such a step; the executor fills in the first addresses.
 export struct loop_arguments {
   const bound_step* steps;
   const loop_move* moves;
   std::byte* arguments;
   std::int64_t count, move_count, turns;
+  const bool* gate;      // null, or what must hold `open` for any turn to run
+  bool open;
 };
 /// Steps [first, first + count) that do not depend on each other.
 export struct plan_stage { std::uint32_t first, count; };

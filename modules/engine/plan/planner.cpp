@@ -148,7 +148,18 @@ class planner final : public emission {
 
   // A scan: the plan of its turn becomes part of this one.
   void emit_loop();
-  void take_over(const plan& turn, const scan_attributes& a, std::int64_t turns, std::int32_t status);
+  // A cond: so do the plans of both its programs, each behind a gate.
+  void emit_branches();
+  // How a plan runs inside this one: how often, what it carries and walks along, and whether a truth must be `open` for it.
+  struct turns_of {
+    std::int64_t count = 1;
+    std::size_t first_operand = 0, carries = 0, sequences = 0;      // of the node's operands, carries are before the first
+    bool reverse = false;
+    buffer_ref gate{};
+    bool open = false;
+  };
+  void take_over(const plan& turn, const turns_of& how, std::int32_t status);
+  void tell(const plan& turn, const std::string& when, double times);
 
   kernels::map_function function_of(const node& n) const;
 

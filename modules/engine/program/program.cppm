@@ -88,7 +88,7 @@ export struct operation {
   /// The attributes with names replaced by what they mean, or null for attributes without shapes.
   std::shared_ptr<const void> (*bound)(const void* attributes, const dimension_names&);
   /// Of an operation with a subprogram: what the subprogram's inputs are for the node's operands, and the node's results
-  /// for the subprogram's outputs. Null: the same.
+  /// for the subprogram's outputs. Null: the same. Several subprograms take and give the same types.
   void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why);
   void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results, text& why);
   int subprograms;                    // how many a node has
@@ -278,6 +278,7 @@ export class program {
 
  private:
   value_id push(node n);
+  void same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why, view<tensor_type> results) const;
   template <class V>
   value rank_0(V v, dtype element);
   std::vector<node> nodes_;

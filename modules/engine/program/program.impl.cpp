@@ -242,6 +242,20 @@ void check_subprogram(const program& sub, view<const tensor_type> operands, text
 }
 }  // namespace
 
+// Of an operation that runs one of several subprograms: the results of another one are those of the first.
+void program::same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why, view<tensor_type> results) const {
+  check_subprogram(other, inside, why);
+  if (why.empty() && other.outputs().size() != results.size())
+    why << "one program gives " << results.size() << " results and another " << other.outputs().size();
+  if (!why.empty()) return;
+  const dimension_names names = names_of(other, inside, op.name, path);
+  for (std::size_t i = 0; i < results.size() && why.empty(); ++i) {
+    tensor_type t = other.type(other.outputs()[i].value);
+    t.dims = names(t.dims);
+    if (t.element != results[i].element || !fits(results[i].dims, t.dims)) why << "result " << i << " is " << results[i] << " of one program and " << t << " of another";
+  }
+}
+
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                       std::vector<std::shared_ptr<const program>> subprograms) {
   const bool few = op.operands < 0 ? inputs.empty() : inputs.size() != static_cast<std::size_t>(op.operands);
@@ -284,6 +298,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
         t.dims = names(t.dims);
         n.results.push_back(t);
       }
+      for (std::size_t k = 1; k < subprograms.size() && why.empty(); ++k) same_results(*subprograms[k], inside, op, why, n.results);
       if (op.outside) op.outside(n.attributes.get(), in, n.results, why);
     }
     if (!why.empty()) {

@@ -30,7 +30,7 @@ constexpr const operation* all[] = {
     &record<op::argmin>, &record<op::as_matrix>, &record<op::asin>, &record<op::asinh>, &record<op::atan>,
     &record<op::atanh>, &record<op::attention>, &record<op::avg_pool2d>, &record<op::avg_pool2d_grad>,
     &record<op::broadcast_like>, &record<op::cached_attention>, &record<op::call>, &record<op::cast>,
-    &record<op::causal_mask>, &record<op::ceil>, &record<op::clamp>, &record<op::concat>, &record<op::concat_part>,
+    &record<op::causal_mask>, &record<op::ceil>, &record<op::clamp>, &record<op::concat>, &record<op::concat_part>, &record<op::cond>,
     &record<op::conv2d>, &record<op::conv2d_input_grad>, &record<op::conv2d_weight_grad>,
     &record<op::conv_transpose2d>, &record<op::cos>, &record<op::cosh>, &record<op::cumsum>, &record<op::divide>,
     &record<op::dot_result>, &record<op::equal>, &record<op::erf>, &record<op::exp>, &record<op::expm1>,
