@@ -59,15 +59,19 @@ constexpr bool instrumented = false;
 const std::string linked = CXX " -nostdlib++ -static ", c99 = CC " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
 #endif
 
-// Bundles a model for one shape of each input and has its self-test run in a C program.
-template <class Model>
-std::string self_test(const std::string& name, const Model& net, std::initializer_list<shape> inputs, pass_options passes = {}) {
-  const auto at = folder(name);
-  bundle::write(net, {.name = name, .inputs = inputs, .directory = at, .passes = passes});
+// Has the self-test of a bundle run in a C program.
+std::string run_self_test(const std::string& name, const std::string& at) {
   std::string capitals = name;
   for (char& c : capitals) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
   auto said = run(at, c99 + "-DENTRY=" + name + " -DCAPITALS=" + capitals + " '-DHEADER=\"" + name + ".h\"' " SOURCES "/self_test.c -o main.o && " + linked + "main.o " + name + ".o -lm -o main");
   return said + run(at, "./main " + name + ".weights");
+}
+// Bundles a model for one shape of each input.
+template <class Model>
+std::string self_test(const std::string& name, const Model& net, std::initializer_list<shape> inputs, pass_options passes = {}) {
+  const auto at = folder(name);
+  bundle::write(net, {.name = name, .inputs = inputs, .directory = at, .passes = passes});
+  return run_self_test(name, at);
 }
 
 }  // namespace
@@ -164,6 +168,43 @@ BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
   BOOST_TEST(self_test("encoder", model<encoder, input<"N", "T", 16>>(), {{2, 70, 16}}) == "");
   BOOST_TEST(self_test("depthwise", model<depthwise, input<"N", 3, 20, 20>>(), {{2, 3, 20, 20}}) == "");
   BOOST_TEST(self_test("two_inputs", model<two_inputs, input<"M", "K">, input<"K", "N">>(), {{70, 300}, {300, 50}}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
+  // Each turn of a scan: the sum so far is doubled where x > 0, and else halved until it is below 1.
+  const tensor_type number{dtype::float32, {}}, numbers{dtype::float32, {4}};
+  auto doubled = std::make_shared<program>(), halved = std::make_shared<program>(), smaller = std::make_shared<program>(), turn = std::make_shared<program>();
+  {
+    value s = doubled->input("s", numbers), x = doubled->input("x", numbers);
+    doubled->output("s", s + 2 * x);
+  }
+  {
+    value s = smaller->input("s", numbers), next = s * 0.5;
+    smaller->output("again", reduce_max(abs(next)) >= 1);
+    smaller->output("s", next);
+  }
+  {
+    value s = halved->input("s", numbers), x = halved->input("x", numbers), both = s + x;
+    halved->output("s", loop(5, value(reduce_max(abs(both)) >= 1), smaller, {&both, 1})[0]);
+  }
+  {
+    const value both[] = {turn->input("s", numbers), turn->input("x", numbers)};
+    value s = cond(value(reduce_sum(both[1]) > 0), doubled, halved, both)[0];
+    turn->output("s", s);
+    turn->output("y", s * 1);
+  }
+  program p;
+  const value zero = p.input("first", numbers), x = p.input("x", {dtype::float32, {9, 4}}), truths = p.input("truths", {dtype::boolean, {}});
+  const auto made = scan(turn, {&zero, 1}, {&x, 1}, {});
+  p.output("y", made[1]);
+  const value last[] = {made[0], zero};
+  p.output("z", cond(truths, doubled, halved, last)[0]);
+  const auto at = folder("truths");
+  const parameter_store none;
+  const std::vector<bundle::part> parts{{"truths", p, none, {{4}, {9, 4}, {}}}};
+  bundle::write(view<const bundle::part>(parts), {.name = "truths", .inputs = {}, .directory = at, .source = true});
+  BOOST_TEST(holds(text_of(at + "/truths.c"), "if (*(const uint8_t*)"));
+  BOOST_TEST(run_self_test("truths", at) == "");
 }
 
 BOOST_AUTO_TEST_CASE(two_bundles_in_one_program) {

@@ -43,8 +43,7 @@ export struct scan {
 /// planner makes a plan of each, which runs in a part of the plan's memory.
 export struct cond {
   static constexpr std::string_view name = "cond";
-  static constexpr int operands = -1;
-  static constexpr int subprograms = 2;
+  static constexpr int operands = -1, subprograms = 2;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
