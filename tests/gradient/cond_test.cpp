@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(of_the_program_that_runs) {
 }
 
 BOOST_AUTO_TEST_CASE(only_what_the_gradient_reads_is_there) {
-  graph g;
+  small_graph g;
   values v{g.input(truth(true)), g.input(real({2, 3}, 1)), g.input(real({3, 4}, 2)), g.input(real({4}, 3))};
   value y = branches(v)[1];
   g.output(y);

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(the_results_are_those_of_the_program_that_the_truth_names) 
 }
 
 BOOST_AUTO_TEST_CASE(one_plan_serves_both_truths_on_any_number_of_threads) {
-  graph g;
+  small_graph g;
   std::vector<array> a{truth(true), random_array(dtype::float32, {40, 33}, 1), random_array(dtype::float32, {33, 20}, 2)};
   values v{g.input(a[0]), g.input(a[1]), g.state("w", a[2])};
   for (const auto& y : branches(v)) g.output(y);
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(the_other_program_does_not_run) {
 
 BOOST_AUTO_TEST_CASE(a_truth_that_is_known_leaves_one_program) {
   for (bool holds : {true, false}) {
-    graph g;
+    small_graph g;
     const array x = random_array(dtype::float32, {2, 3}, 1);
     value v = g.input(x);
     any_tensor constant(tensor_type{dtype::boolean, {}});
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_truth_that_is_known_leaves_one_program) {
 }
 
 BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_named) {
-  graph g;
+  small_graph g;
   value t = g.input(truth(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1)), i = g.input(random_array(dtype::int64, {2, 3}, 1));
   auto same_of = [](const values& a) { return values{a[0]}; };
   auto pass = made({x}, same_of);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_loop_in_a_loop) {
 }
 
 BOOST_AUTO_TEST_CASE(loops_that_cannot_be_are_refused) {
-  graph g;
+  small_graph g;
   value t = g.input(truth(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1));
   auto turn = made({x}, [](const values& a) { return values{value(reduce_sum(a[0]) < 1), a[0]}; });
   BOOST_TEST(message_of([&] { loop(0, t, turn, {&x, 1}); }) == "loop: at most 0 turns; at least 1 is needed");

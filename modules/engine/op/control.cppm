@@ -52,7 +52,7 @@ export struct cond {
 }  // namespace op
 
 /// Calls a pure program: one value for each of its outputs.   Errors: shape_error where an operand does not fit an input.
-export std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands);
+export std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands, const origin& = {});
 
 /// The gradient of an operation that computes what `forward` says: for rules that state no formula of their own.
 export void gradient_of_call(gradient_call& c, const program& forward);
@@ -63,7 +63,7 @@ export void gradient_of_call(gradient_call& c, const program& forward);
 ///          Results: the carries after the last turn, then [T, ...] for each of the others, at the positions of their turns.
 /// Errors:  shape_error where lengths differ or a carry would change its type; state_error for a program with states.
 export std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences,
-                               view<const value> invariants, bool reverse = false);
+                               view<const value> invariants, bool reverse = false, const origin& = {});
 
 /// Runs one of two programs on the operands, as a truth decides that is computed in the same run; the other costs nothing.
 /// Shapes:  the truth is bool of one element; both programs take the operands and give results of the same types. At least
@@ -72,7 +72,7 @@ export std::vector<value> scan(std::shared_ptr<const program> turn, view<const v
 /// Errors:  shape_error, type_error where the truth, the operands or the results do not fit; state_error for a program with
 ///          states; value_error for a wrong number of operands or results.
 export std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise,
-                               view<const value> operands);
+                               view<const value> operands, const origin& = {});
 
 /// Runs a program again and again while a truth holds, at most `most` times.
 /// Shapes:  the program's inputs are the carries, then the invariants; its outputs are the truth for the next turn, bool [],
@@ -82,6 +82,6 @@ export std::vector<value> cond(const value& truth, std::shared_ptr<const program
 ///          training grows with `most`.
 /// Errors:  value_error for `most` below 1 or a wrong number of operands; those of `scan` and `cond`.
 export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries,
-                               view<const value> invariants = {});
+                               view<const value> invariants = {}, const origin& = {});
 
 }  // namespace lamina

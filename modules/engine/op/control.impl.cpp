@@ -21,7 +21,7 @@ std::vector<value> results_of(program& owner, value_id first, std::size_t count)
 }
 }  // namespace
 
-std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands) {
+std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands, const origin&) {
   text t;
   if (!subprogram->states().empty() || !subprogram->assignments().empty()) detail::raise(error_kind::state, "call: a subprogram has no states of its own");
   if (operands.empty()) detail::raise(error_kind::value, "call: a subprogram takes at least one operand");
@@ -75,7 +75,7 @@ void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
   in.erase(in.begin());
 }
 
-std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise, view<const value> operands) {
+std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise, view<const value> operands, const origin&) {
   const program* both[] = {then.get(), otherwise.get()};
   const std::string_view names[] = {"first", "second"};
   program& owner = truth.owner();
@@ -135,7 +135,7 @@ void op::cond::gradient(gradient_call& c) {
 }
 
 // A scan over turns that are counted and not read: each runs the program, or passes the carries on once the truth is false.
-std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries, view<const value> invariants) {
+std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries, view<const value> invariants, const origin&) {
   text t;
   const std::size_t given = carries.size() + invariants.size();
   program& owner = first.owner();
@@ -221,7 +221,7 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
   }
 }
 
-std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences, view<const value> invariants, bool reverse) {
+std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences, view<const value> invariants, bool reverse, const origin&) {
   if (!turn->states().empty() || !turn->assignments().empty()) detail::raise(error_kind::state, "scan: a subprogram has no states of its own");
   if (sequences.empty()) detail::raise(error_kind::value, "scan: there is no sequence to walk along");
   std::vector<value> operands(carries.begin(), carries.end());
