@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
 
 BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
   // Each turn of a scan: the sum so far is doubled where x > 0, and else halved until it is below 1.
-  const tensor_type number{dtype::float32, {}}, numbers{dtype::float32, {4}};
+  const tensor_type numbers{dtype::float32, {4}};
   auto doubled = std::make_shared<program>(), halved = std::make_shared<program>(), smaller = std::make_shared<program>(), turn = std::make_shared<program>();
   {
     value s = doubled->input("s", numbers), x = doubled->input("x", numbers);

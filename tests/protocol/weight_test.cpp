@@ -18,10 +18,10 @@ using engine_test::message_of;
 
 namespace {
 
-constexpr nn::linear dense{3, 2};
+constexpr nn::linear fc_rule{3, 2};
 using fc_inputs = inputs<port<"input", matrix<double>>>;
 using trained = policies<feedback(true), element<double>>;
-using fc_layer = train_layer<constant_layer<dense>, fc_inputs, trained>;
+using fc_layer = train_layer<constant_layer<fc_rule>, fc_inputs, trained>;
 
 constexpr auto weight_layer =
     topology(sublayer<"param">(nn::param_source{.shape = {3, 2}}), sublayer<"dot">(nn::dot{}),
@@ -51,14 +51,14 @@ const matrix<double> x{{1, 2, 3}, {4, -5, 6}}, g{{1, -1}, {0.5, 2}};
 BOOST_AUTO_TEST_SUITE(weights)
 
 BOOST_AUTO_TEST_CASE(a_layer_has_no_values_before_init) {
-  fc_layer layer("dense");
+  fc_layer layer("fc");
   BOOST_TEST(message_of([&] { layer.forward(dict(key<"input"> = x)); }) ==
-             "layer `dense`: parameter `weight` has no value yet; call `init` or `load_weights` first");
+             "layer `fc`: parameter `weight` has no value yet; call `init` or `load_weights` first");
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
   init(layer, initialisers(7));
-  BOOST_TEST(layer.parameter("weight").name() == "dense.weight");
+  BOOST_TEST(layer.parameter("weight").name() == "fc.weight");
   BOOST_TEST(message_of([&] { layer.parameter("bia"); }) ==
-             "layer `dense`: no parameter `bia`; there are `weight`, `bias`");
+             "layer `fc`: no parameter `bia`; there are `weight`, `bias`");
 }
 
 BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_layer) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_la
   initialisers how(3);
   how.set("a.bias", any_tensor(vector<double>{8, 9})).fill("b.weight", initialiser::constant(0.5));
   fc_layer a("a");
-  train_layer<constant_layer<dense>, fc_inputs, policies<element<double>, initialise<>(initialiser::constant(-1))>> b("b");
+  train_layer<constant_layer<fc_rule>, fc_inputs, policies<element<double>, initialise<>(initialiser::constant(-1))>> b("b");
   a.init(how, &buffer);
   b.init(how, &buffer);
   close(numbers(a.parameter("weight")), {1, 2, 3, 4, 5, 6});
@@ -88,26 +88,26 @@ BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_la
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
-  fc_layer layer("dense");
+  fc_layer layer("fc");
   init(layer);
   auto out = layer.forward(dict(key<"input"> = x));
   layer.forward(dict(key<"input"> = x));
   layer.backward(dict(key<"output"> = g));
   auto grad = layer.backward(dict(key<"output"> = g));
   gradient_collector collector;
-  BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("dense.weight"); }) ==
+  BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("fc.weight"); }) ==
              "gradient collector: nothing was collected; run a backward pass and collect first");
   collect_gradients(layer, collector);
-  BOOST_TEST(collector.names() == (strings{"dense.weight", "dense.bias"}), boost::test_tools::per_element());
+  BOOST_TEST(collector.names() == (strings{"fc.weight", "fc.bias"}), boost::test_tools::per_element());
   // g^T x, twice
-  close(numbers(collector.gradient<matrix<double>>("dense.weight")), {6, -1, 12, 14, -24, 18});
-  close(numbers(collector.gradient<vector<double>>("dense.bias")), {3, 2});
+  close(numbers(collector.gradient<matrix<double>>("fc.weight")), {6, -1, 12, 14, -24, 18});
+  close(numbers(collector.gradient<vector<double>>("fc.bias")), {3, 2});
   close(numbers(grad[key<"input">]),
         numbers(matmul(g, layer.parameter("weight").value().as<double, extents<dyn, dyn>>())));
   BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("w"); }) ==
-             "gradient collector: no gradient of `w`; there are those of `dense.weight`, `dense.bias`");
-  BOOST_CHECK_THROW((void)collector.gradient<vector<double>>("dense.weight"), shape_error);
-  BOOST_CHECK_THROW((void)collector.gradient<matrix<float>>("dense.weight"), type_error);
+             "gradient collector: no gradient of `w`; there are those of `fc.weight`, `fc.bias`");
+  BOOST_CHECK_THROW((void)collector.gradient<vector<double>>("fc.weight"), shape_error);
+  BOOST_CHECK_THROW((void)collector.gradient<matrix<float>>("fc.weight"), type_error);
   gradient_collector later;
   collect_gradients(layer, later);
   BOOST_TEST(later.empty());  // handed over once
@@ -216,9 +216,9 @@ BOOST_AUTO_TEST_CASE(two_sublayers_share_a_parameter_too) {
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_init_changes_nothing) {
-  fc_layer layer("dense");
+  fc_layer layer("fc");
   load_buffer buffer;
-  buffer.set("dense.bias", any_tensor(vector<double>(3)));
+  buffer.set("fc.bias", any_tensor(vector<double>(3)));
   BOOST_CHECK_THROW(init(layer, initialisers(1), &buffer), shape_error);
   BOOST_TEST(buffer.size() == 1u);
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
@@ -252,24 +252,24 @@ BOOST_AUTO_TEST_CASE(a_model_ties_parameters_too) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_said_of_no_parameter_is_an_error) {
-  fc_layer layer("dense");
+  fc_layer layer("fc");
   load_buffer buffer;
   initialisers how(1);
-  how.fill("dense.wieght", initialiser::constant(1)).fill("other.weight", initialiser::constant(1));
+  how.fill("fc.wieght", initialiser::constant(1)).fill("other.weight", initialiser::constant(1));
   BOOST_TEST(message_of([&] { init(layer, how, &buffer); }) ==
-             "initialisers: layer `dense` has no parameter `dense.wieght`; there are `dense.weight`, `dense.bias`; did you mean `dense.weight`?");
+             "initialisers: layer `fc` has no parameter `fc.wieght`; there are `fc.weight`, `fc.bias`; did you mean `fc.weight`?");
   BOOST_TEST(buffer.size() == 0u);
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
-  BOOST_TEST(message_of([&] { init(layer, initialisers(1).set("dense.x", any_tensor(vector<double>(2)))); }) ==
-             "initialisers: layer `dense` has no parameter `dense.x`; there are `dense.weight`, `dense.bias`");
-  BOOST_TEST(message_of([&] { init(layer, initialisers(1).tie("dense.bais", "dense.bias")); }) ==
-             "name map: `dense.bais` begins no name of a parameter; there are `dense.weight`, `dense.bias`; did you mean `dense.bias`?");
+  BOOST_TEST(message_of([&] { init(layer, initialisers(1).set("fc.x", any_tensor(vector<double>(2)))); }) ==
+             "initialisers: layer `fc` has no parameter `fc.x`; there are `fc.weight`, `fc.bias`");
+  BOOST_TEST(message_of([&] { init(layer, initialisers(1).tie("fc.bais", "fc.bias")); }) ==
+             "name map: `fc.bais` begins no name of a parameter; there are `fc.weight`, `fc.bias`; did you mean `fc.bias`?");
   // What is tied is called by the name that it stands for.
   initialisers tied(1);
-  tied.tie("dense", "shared").fill("dense.bias", initialiser::constant(1));
+  tied.tie("fc", "shared").fill("fc.bias", initialiser::constant(1));
   BOOST_TEST(message_of([&] { init(layer, tied); }) ==
-             "initialisers: layer `dense` has no parameter `dense.bias`; there are `shared.weight`, `shared.bias`");
-  init(layer, initialisers(1).fill("dense.bias", initialiser::constant(1)).fill("fc2.bias", initialiser::constant(1)).tie("gc", "dense"));
+             "initialisers: layer `fc` has no parameter `fc.bias`; there are `shared.weight`, `shared.bias`");
+  init(layer, initialisers(1).fill("fc.bias", initialiser::constant(1)).fill("fc2.bias", initialiser::constant(1)).tie("gc", "fc"));
   close(numbers(layer.parameter("bias")), {1, 1});
 }
 
