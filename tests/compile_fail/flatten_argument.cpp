@@ -1,4 +1,5 @@
 // expect: of a typed operand they stand in the type: `flatten<2>(x)`; here they are an argument
+// within: 13 lines
 import lamina;
 using namespace lamina;
 
