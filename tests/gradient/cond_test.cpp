@@ -10,6 +10,7 @@
 import lamina;
 
 #include "graph.h"
+#include "subprogram.h"
 
 #include "gradient_check.h"
 
@@ -20,27 +21,18 @@ using namespace engine_test;
 
 namespace {
 
-std::shared_ptr<const program> made(const values& like, const std::function<values(const values&)>& body) {
-  auto p = std::make_shared<program>();
-  values in;
-  for (const auto& v : like) in.push_back(p->input("x", v.type()));
-  for (const auto& y : body(in)) p->output("y", y);
-  return p;
-}
-array truth(bool t) { return array_of(dtype::boolean, {}, {t ? 1.0 : 0.0}); }
-
 // The first program reads x, w and b, the second x alone.
 values branches(const values& v) {
   const values operands{v[1], v[2], v[3]};
-  return cond(v[0], made(operands, [](const values& x) { value y = matmul(x[0], x[1]) + x[2]; return values{tanh(y), value(reduce_sum(y * y))}; }),
-              made(operands, [](const values& x) { value y = sigmoid(x[0]); return values{matmul(y, x[1]), value(reduce_sum(y))}; }), operands);
+  return cond(v[0], subprogram(operands, [](const values& x) { value y = matmul(x[0], x[1]) + x[2]; return values{tanh(y), value(reduce_sum(y * y))}; }),
+              subprogram(operands, [](const values& x) { value y = sigmoid(x[0]); return values{matmul(y, x[1]), value(reduce_sum(y))}; }), operands);
 }
 std::vector<array> operands(bool holds, std::int64_t rows, std::int64_t in, std::int64_t out) {
   return {truth(holds), real({dim(rows), dim(in)}, 1), real({dim(in), dim(out)}, 2), real({dim(out)}, 3)};
 }
 // x -> tanh(x w) while the sum of squares is above a limit.
 values shrunk(const values& v, std::int64_t most) {
-  auto turn = made({v[0], v[1]}, [](const values& a) {
+  auto turn = subprogram({v[0], v[1]}, [](const values& a) {
     value next = tanh(matmul(a[0], a[1]));
     return values{value(reduce_sum(next * next) > 0.05), next};
   });

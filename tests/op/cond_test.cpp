@@ -11,6 +11,7 @@
 import lamina;
 
 #include "graph.h"
+#include "subprogram.h"
 
 using namespace lamina;
 using namespace engine_test;
@@ -19,20 +20,12 @@ namespace {
 
 using values = std::vector<value>;
 
-std::shared_ptr<const program> made(const values& like, const std::function<values(const values&)>& body) {
-  auto p = std::make_shared<program>();
-  values in;
-  for (const auto& v : like) in.push_back(p->input("x", v.type()));
-  for (const auto& y : body(in)) p->output("y", y);
-  return p;
-}
 // tanh(x W) and x W + 1 where it is true, 2 x W and x W else.
 values branches(const values& v) {
   const values operands{v[1], v[2]};
-  return cond(v[0], made(operands, [](const values& x) { value y = matmul(x[0], x[1]); return values{tanh(y), value(y + 1)}; }),
-              made(operands, [](const values& x) { value y = matmul(x[0], x[1]); return values{value(2 * y), y}; }), operands);
+  return cond(v[0], subprogram(operands, [](const values& x) { value y = matmul(x[0], x[1]); return values{tanh(y), value(y + 1)}; }),
+              subprogram(operands, [](const values& x) { value y = matmul(x[0], x[1]); return values{value(2 * y), y}; }), operands);
 }
-array truth(bool t) { return array_of(dtype::boolean, {}, {t ? 1.0 : 0.0}); }
 
 }  // namespace
 
@@ -81,8 +74,8 @@ BOOST_AUTO_TEST_CASE(the_other_program_does_not_run) {
   std::vector<array> a{truth(true), random_array(dtype::float32, {3, 2}, 1), array_of(dtype::int64, {2}, {7, 8})};
   auto build = [](const values& v) {
     const values operands{v[1], v[2]};
-    return cond(v[0], made(operands, [](const values& x) { return values{value(slice(x[0], {.start = 0, .stop = 2}))}; }),
-                made(operands, [](const values& x) { return values{gather<0>(x[0], x[1])}; }), operands);
+    return cond(v[0], subprogram(operands, [](const values& x) { return values{value(slice(x[0], {.start = 0, .stop = 2}))}; }),
+                subprogram(operands, [](const values& x) { return values{gather<0>(x[0], x[1])}; }), operands);
   };
   BOOST_TEST(results_of(a, build)[0].values.size() == 4u);
   a[0] = truth(false);
@@ -100,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_truth_that_is_known_leaves_one_program) {
     value v = g.input(x);
     any_tensor constant(tensor_type{dtype::boolean, {}});
     *static_cast<bool*>(static_cast<void*>(constant.mutable_data())) = holds;
-    for (const auto& y : cond(g.p.constant(constant), made({v}, [](const values& a) { return values{a[0]}; }), made({v}, [](const values& a) { return values{value(-a[0])}; }), {&v, 1}))
+    for (const auto& y : cond(g.p.constant(constant), subprogram({v}, [](const values& a) { return values{a[0]}; }), subprogram({v}, [](const values& a) { return values{value(-a[0])}; }), {&v, 1}))
       g.output(y);
     auto r = g.run();
     BOOST_TEST(g.plan->loops().empty());
@@ -112,14 +105,14 @@ BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_named) {
   small_graph g;
   value t = g.input(truth(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1)), i = g.input(random_array(dtype::int64, {2, 3}, 1));
   auto same_of = [](const values& a) { return values{a[0]}; };
-  auto pass = made({x}, same_of);
+  auto pass = subprogram({x}, same_of);
   BOOST_TEST(message_of([&] { cond(x, pass, pass, {&x, 1}); }) == "cond: the truth is float32[2x3] and must be bool of one element");
   BOOST_TEST(message_of([&] { cond(t, pass, pass, {&i, 1}); }) == "cond: operand 0 is int64[2x3], and the first program takes float32[2x3]");
-  BOOST_TEST(message_of([&] { cond(t, pass, made({i}, same_of), {&x, 1}); }) == "cond: operand 0 is float32[2x3], and the second program takes int64[2x3]");
+  BOOST_TEST(message_of([&] { cond(t, pass, subprogram({i}, same_of), {&x, 1}); }) == "cond: operand 0 is float32[2x3], and the second program takes int64[2x3]");
   BOOST_TEST(message_of([&] { cond(t, pass, pass, {}); }) == "cond: the first program takes 1 operands and is given 0");
-  auto two = made({x}, [](const values& a) { return values{a[0], a[0]}; });
+  auto two = subprogram({x}, [](const values& a) { return values{a[0], a[0]}; });
   BOOST_TEST(message_of([&] { cond(t, pass, two, {&x, 1}); }) == "cond: the first program gives 1 results and the second 2");
-  auto sum = made({x}, [](const values& a) { return values{reduce_sum(a[0])}; });
+  auto sum = subprogram({x}, [](const values& a) { return values{reduce_sum(a[0])}; });
   BOOST_TEST(message_of([&] { cond(t, pass, sum, {&x, 1}); }) == "cond: result 0 is float32[2x3] of one program and float32[] of another");
 }
 
@@ -132,7 +125,7 @@ namespace {
 // Doubles x and counts, while the sum is below the limit.
 values doubled(const values& v, std::int64_t most) {
   const values carried{v[0], v[1]};
-  auto turn = made({v[0], v[1], v[2]}, [](const values& a) {
+  auto turn = subprogram({v[0], v[1], v[2]}, [](const values& a) {
     value next = a[0] * 2;
     return values{value(reduce_sum(next) < a[2]), next, value(a[1] + 1)};
   });
@@ -156,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_loop_ends_with_its_truth_or_its_last_turn) {
 BOOST_AUTO_TEST_CASE(a_loop_in_a_loop) {
   // The number of pairs (i, j), j < i < n.
   auto count = [](const value& i, const value& n, const value& total) {
-    auto inner = made({i, total}, [](const values& a) { value left = a[0] - 1; return values{value(left > 0), left, value(a[1] + 1)}; });
+    auto inner = subprogram({i, total}, [](const values& a) { value left = a[0] - 1; return values{value(left > 0), left, value(a[1] + 1)}; });
     const values carried{i, total};
     auto counted = loop(10, value(i > 0), inner, carried)[1];
     value next = i + 1;
@@ -164,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_loop_in_a_loop) {
   };
   std::vector<array> a{array_of(dtype::int64, {}, {0}), array_of(dtype::int64, {}, {0}), array_of(dtype::int64, {}, {6})};
   auto r = results_of(a, [&](const values& v) {
-    auto outer = made({v[0], v[1], v[2]}, [&](const values& x) { return count(x[0], x[2], x[1]); });
+    auto outer = subprogram({v[0], v[1], v[2]}, [&](const values& x) { return count(x[0], x[2], x[1]); });
     return loop(10, value(v[0] < v[2]), outer, {v.data(), 2}, {&v[2], 1});
   });
   BOOST_TEST(r[1].values[0] == 15);
@@ -173,11 +166,11 @@ BOOST_AUTO_TEST_CASE(a_loop_in_a_loop) {
 BOOST_AUTO_TEST_CASE(loops_that_cannot_be_are_refused) {
   small_graph g;
   value t = g.input(truth(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1));
-  auto turn = made({x}, [](const values& a) { return values{value(reduce_sum(a[0]) < 1), a[0]}; });
+  auto turn = subprogram({x}, [](const values& a) { return values{value(reduce_sum(a[0]) < 1), a[0]}; });
   BOOST_TEST(message_of([&] { loop(0, t, turn, {&x, 1}); }) == "loop: at most 0 turns; at least 1 is needed");
   BOOST_TEST(message_of([&] { loop(3, t, turn, {}); }) == "loop: there is nothing that a turn hands on to the next");
   BOOST_TEST(message_of([&] { loop(3, t, turn, {&x, 1}, {&x, 1}); }) == "loop: the subprogram takes 1 operands and is given 2");
-  auto no_truth = made({x}, [](const values& a) { return values{a[0], a[0]}; });
+  auto no_truth = subprogram({x}, [](const values& a) { return values{a[0], a[0]}; });
   BOOST_TEST(message_of([&] { loop(3, t, no_truth, {&x, 1}); }) == "loop: the truth for the next turn is float32[2x3] and must be bool []");
 }
 

@@ -42,29 +42,41 @@ std::vector<value> call(std::shared_ptr<const program> subprogram, view<const va
   return results_of(owner, id, outputs);
 }
 
-// A call of the program that computes the gradients of the subprogram's inputs from its inputs and the gradients of its outputs.
-void gradient_of_call(gradient_call& c, const program& forward) {
+namespace {
+// The program that computes the gradients of a subprogram's inputs, those that are wanted, from its inputs and the gradients
+// of its outputs. Its inputs are the node's operands from `first` on.
+std::shared_ptr<const program> backward_of(const gradient_call& c, const program& forward, std::size_t first) {
   auto backward = std::make_shared<program>();
-  std::vector<value> arguments, inputs, of, start, wanted;
-  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    inputs.push_back(backward->input(forward.at(forward.inputs()[i]).name, c(i).type()));
-    arguments.push_back(c(i));
-  }
+  std::vector<value> inputs, of, start, wanted;
+  for (std::size_t i = first; i < c.inputs.size(); ++i)
+    inputs.push_back(backward->input(forward.at(forward.inputs()[i - first]).name, c(i).type()));
   auto outputs = backward->inlined(forward, inputs);
   for (std::size_t r = 0; r < outputs.size(); ++r) {
     if (!bool(c.gradients[r])) continue;
     of.push_back(outputs[r]);
     start.push_back(backward->input("gradient", c.gradients[r].type()));
-    arguments.push_back(c.gradients[r]);
   }
-  for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    if (c.wanted[i]) wanted.push_back(inputs[i]);
-  auto found = c.reverse(*backward, of, start, wanted);
-  for (const auto& g : found) backward->output("gradient", g);
-  auto results = lamina::call(backward, arguments);
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < c.inputs.size(); ++i)
+  for (std::size_t i = first; i < c.inputs.size(); ++i)
+    if (c.wanted[i]) wanted.push_back(inputs[i - first]);
+  for (const auto& g : c.reverse(*backward, of, start, wanted)) backward->output("gradient", g);
+  return backward;
+}
+// What such a program is given, and where its results go.
+std::vector<value> operands_of_backward(const gradient_call& c, std::size_t first) {
+  std::vector<value> given;
+  for (std::size_t i = first; i < c.inputs.size(); ++i) given.push_back(c(i));
+  for (const auto& g : c.gradients)
+    if (g) given.push_back(g);
+  return given;
+}
+void take_gradients(gradient_call& c, view<const value> results, std::size_t first) {
+  for (std::size_t i = first, next = 0; i < c.inputs.size(); ++i)
     if (c.wanted[i]) c.out[i] = results[next++];
+}
+}  // namespace
+
+void gradient_of_call(gradient_call& c, const program& forward) {
+  take_gradients(c, lamina::call(backward_of(c, forward, 0), operands_of_backward(c, 0)), 0);
 }
 void op::call::gradient(gradient_call& c) { gradient_of_call(c, *c.of.subprograms[0]); }
 
@@ -110,28 +122,8 @@ std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
 
 // The gradient of whichever ran, which computes again what it reads of the forward pass.
 void op::cond::gradient(gradient_call& c) {
-  std::vector<value> given;
-  for (std::size_t i = 1; i < c.inputs.size(); ++i) given.push_back(c(i));
-  for (const auto& g : c.gradients)
-    if (g) given.push_back(g);
-  auto backward = [&](const program& forward) {
-    auto p = std::make_shared<program>();
-    std::vector<value> inputs, of, start, wanted;
-    for (std::size_t i = 1; i < c.inputs.size(); ++i) inputs.push_back(p->input(forward.at(forward.inputs()[i - 1]).name, c(i).type()));
-    auto outputs = p->inlined(forward, inputs);
-    for (std::size_t r = 0; r < outputs.size(); ++r) {
-      if (!bool(c.gradients[r])) continue;
-      of.push_back(outputs[r]);
-      start.push_back(p->input("gradient", c.gradients[r].type()));
-    }
-    for (std::size_t i = 1; i < c.inputs.size(); ++i)
-      if (c.wanted[i]) wanted.push_back(inputs[i - 1]);
-    for (const auto& g : c.reverse(*p, of, start, wanted)) p->output("gradient", g);
-    return p;
-  };
-  auto results = lamina::cond(c(0), backward(*c.of.subprograms[0]), backward(*c.of.subprograms[1]), given);
-  for (std::size_t i = 1, next = 0; i < c.inputs.size(); ++i)
-    if (c.wanted[i]) c.out[i] = results[next++];
+  const auto backward = [&](std::size_t branch) { return backward_of(c, *c.of.subprograms[branch], 1); };
+  take_gradients(c, lamina::cond(c(0), backward(0), backward(1), operands_of_backward(c, 1)), 1);
 }
 
 // A scan over turns that are counted and not read: each runs the program, or passes the carries on once the truth is false.
