@@ -9,17 +9,14 @@
 import lamina;
 
 #include "message.h"
+#include "says.h"
 
 using namespace lamina;
 using engine_test::message_of;
+using engine_test::says;
 
 namespace {
 
-bool says(const std::string& message, const std::string& words) {
-  const bool found = message.find(words) != std::string::npos;
-  if (!found) BOOST_TEST_MESSAGE(message);
-  return found;
-}
 constexpr tensor_type row{dtype::float32, {3}};
 
 }  // namespace

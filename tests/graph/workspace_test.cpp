@@ -7,17 +7,14 @@
 import lamina;
 
 #include "message.h"
+#include "says.h"
 
 using namespace lamina;
 using engine_test::message_of;
+using engine_test::says;
 
 namespace {
 
-bool says(const std::string& message, const std::string& words) {
-  const bool found = message.find(words) != std::string::npos;
-  if (!found) BOOST_TEST_MESSAGE(message);
-  return found;
-}
 using numbers = std::vector<float>;
 
 }  // namespace

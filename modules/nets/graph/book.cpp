@@ -110,7 +110,7 @@ class net_book {
       fail(is.element == given.element ? error_kind::shape : error_kind::type, t << "blob `" << as << "` is " << is << " and is assigned " << given);
     if (b.external && !is.dims.is_static())
       fail(error_kind::shape, t << "blob `" << as << "` is " << is << "; an external blob that is assigned must have a shape that is known");
-    blobs[as].versions.push_back(next.id());
+    b.versions.push_back(next.id());
     b.where.push_back(here());
     names.try_emplace(next.id(), as);
     b.output = body.outputs().size();
