@@ -215,4 +215,46 @@ BOOST_AUTO_TEST_CASE(explain_adds_up) {
     BOOST_CHECK_MESSAGE(text.find(word) != std::string::npos, word << " in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(an_output_in_the_memory_of_an_input) {
+  // A step of an LSTM: the state is read by a product, the cell where it is written.
+  const auto build = [](small_graph& g, bool read_late) {
+    const value h = g.input(real({1, 6}, 1)), c = g.input(real({1, 6}, 2));
+    const value gates = matmul(h, g.p.constant(to_tensor(real({6, 24}, 3))));
+    const auto next = lstm_gates(gates, c);
+    g.output(next[0]);
+    g.output(next[1]);
+    if (read_late) g.output(next[1] + c);
+  };
+  small_graph g, late;
+  build(g, false), build(late, true);
+  const auto apart = g.run();
+  BOOST_TEST(g.plan->in_place(0, 0));
+  BOOST_TEST(g.plan->in_place(1, 1));
+  BOOST_TEST(!late.make()->in_place(1, 1));
+
+  std::vector<any_tensor> kept{to_tensor(g.data[0]), to_tensor(g.data[1])};
+  executor run(g.plan, nullptr);
+  for (std::size_t i = 0; i < 2; ++i) run.bind_input(i, kept[i].data()), run.bind_output(i, kept[i].mutable_data());
+  run.run();
+  for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(same_bits(from_tensor(kept[i]), apart[i]));
+}
+
+BOOST_AUTO_TEST_CASE(an_output_that_needs_memory_of_its_own) {
+  const auto made = [](auto build) {
+    small_graph g;
+    const value x = g.input(real({4, 6}, 1));
+    build(g, x);
+    return g.make();
+  };
+  const auto twice = made([](small_graph& g, const value& x) {
+    g.output(softmax(x, {.axis = 1}));
+    g.output(softmax(x, {.axis = 0}));
+  });
+  BOOST_TEST(!(twice->in_place(0, 0) && twice->in_place(0, 1)));      // the later one reads what the other replaced
+  const auto moved = made([](small_graph& g, const value& x) { g.output(reshape(permute(x, {1, 0}), {4, 6})); });
+  BOOST_TEST(!moved->in_place(0, 0));
+  const auto other = made([](small_graph& g, const value& x) { g.output(reshape(x, {6, 4})); });
+  BOOST_TEST(!other->in_place(0, 0));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -103,6 +103,10 @@ export class plan {
   /// Which states a run assigns.
   const std::vector<std::int32_t>& assigned_states() const { return assigned_; }
 
+  /// Whether input i and output o may be the same memory: whatever reads the one has run before anything touches the other,
+  /// or a single step reads each element where it writes it.
+  bool in_place(std::size_t i, std::size_t o) const;
+
   lamina::isa isa() const { return isa_; }
   const pass_counters& counters() const { return counters_; }
   const plan_cost& cost() const { return cost_; }

@@ -35,6 +35,29 @@ std::size_t plan::bytes() const {
   return n;
 }
 
+bool plan::in_place(std::size_t i, std::size_t o) const {
+  if (!loops_.empty() || input_types_[i] != output_types_[o]) return false;
+  struct use { std::size_t step, stage; std::int64_t offset; };
+  const auto uses = [&](buffer_kind kind, std::size_t index) {
+    std::vector<use> found;
+    for (const auto& r : relocations_) {
+      const auto& b = buffers_[static_cast<std::size_t>(r.buffer)];
+      if (b.kind != kind || static_cast<std::size_t>(b.index) != index) continue;
+      for (std::size_t stage = 0; stage < stages_.size(); ++stage)
+        for (std::size_t step = stages_[stage].first; step < stages_[stage].first + stages_[stage].count; ++step)
+          if (r.at >= steps_[step].arguments && r.at < steps_[step].arguments + steps_[step].bytes) found.push_back({step, stage, r.offset});
+    }
+    return found;
+  };
+  const auto& cells = *kernels::kernels_of(static_cast<kernels::isa>(isa_)).cell;
+  const auto each_apart = [&](step_function run) { return run == cells.lstm[0] || run == cells.lstm[1] || run == cells.gru[0] || run == cells.gru[1]; };
+  const auto reads = uses(buffer_kind::input, i), writes = uses(buffer_kind::output, o);
+  for (const use& r : reads)
+    for (const use& w : writes)
+      if (r.stage >= w.stage && !(r.step == w.step && r.offset == w.offset && each_apart(steps_[r.step].run))) return false;
+  return !reads.empty() && !writes.empty();
+}
+
 std::string plan::explain() const {
   text t;
   auto pad = [&](std::string s, std::size_t width, bool right) {

@@ -70,6 +70,7 @@ export class stream_core {
   std::vector<std::size_t> input_sizes_, output_sizes_;          // elements of a block
   std::vector<appended_block> appended_;
   std::size_t bytes_ = 0, cache_bytes_ = 0;
+  std::size_t copied_ = 0;                                       // bytes of what is not replaced in place
   std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_;
   std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);      // the executor is bound to its address
   storage now_, next_, first_;                                   // of what is replaced

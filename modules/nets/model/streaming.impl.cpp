@@ -29,8 +29,17 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
   }
   run_ = net_->bound(*program_.block, shapes, true, *weights_);
   run_->hold();
+  // A memory that is read before it is written needs no second place. Where a run may fail, nothing is written early.
+  std::vector<char> in_place;
+  for (std::size_t output = program_.outputs.size(), k = 0; k < program_.memories.size(); ++k) {
+    const auto& [t, kept] = program_.memories[k];
+    in_place.push_back(kept == stream_memory::way::replaced && run_->plan().checks().empty() &&
+                       run_->plan().in_place(program_.inputs.size() + k, output));
+    if (kept == stream_memory::way::replaced && !in_place.back()) copied_ += aligned(t.bytes());
+    if (kept != stream_memory::way::counted) ++output;
+  }
   now_ = storage(bytes_ + 64);
-  next_ = storage(bytes_ + 64);
+  next_ = storage(copied_ + 64);
   first_ = storage(bytes_ + 64);
   cache_ = storage(cache_bytes_ + 64);
   made_ = storage(made + 64);
@@ -48,16 +57,20 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
       start->bind_input(i, nothing.back().data());
     }
   }
-  std::size_t input = program_.inputs.size(), output = program_.outputs.size(), first = 0, at = 0, cache_at = 0, made_at = 0;
+  std::size_t input = program_.inputs.size(), output = program_.outputs.size(), first = 0, cache_at = 0, made_at = 0;
+  std::size_t copied_at = 0, in_place_at = copied_;
   for (const auto& [t, kept] : program_.memories) {
     switch (kept) {
       case stream_memory::way::counted: run_->bind_input(input, position_.get()); break;
-      case stream_memory::way::replaced:
+      case stream_memory::way::replaced: {
+        const bool stays = in_place[input - program_.inputs.size()];
+        std::size_t& at = stays ? in_place_at : copied_at;
         start->bind_output(first++, byte(first_, at));
         run_->bind_input(input, byte(now_, at));
-        run_->bind_output(output++, byte(next_, at));
+        run_->bind_output(output++, byte(stays ? now_ : next_, at));
         at += aligned(t.bytes());
         break;
+      }
       case stream_memory::way::appended: {
         run_->bind_input(input, byte(cache_, cache_at));
         run_->bind_output(output++, byte(made_, made_at));
@@ -81,7 +94,7 @@ bool stream_core::step(view<const void* const> inputs, view<void* const> outputs
   } catch (...) {
     return false;
   }
-  std::memcpy(now_.data(), next_.data(), bytes_);
+  if (copied_) std::memcpy(now_.data(), next_.data(), copied_);
   if (!appended_.empty()) {              // the division costs what a small net's products do
     const auto blocks = static_cast<std::size_t>(*position_ / block_);
     for (const auto& a : appended_)
