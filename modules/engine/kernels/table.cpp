@@ -15,6 +15,7 @@ extern "C" const table* LAMINA_KERNEL(kernels)() noexcept {
       &LAMINA_KERNEL(cell),
       &LAMINA_KERNEL(index),
       &LAMINA_KERNEL(transformer),
+      &LAMINA_KERNEL(quantized),
   };
   return &kernels;
 }

@@ -5,6 +5,7 @@
 #include "elementwise.h"
 #include "gemm.h"
 #include "index.h"
+#include "quantized.h"
 #include "reduce.h"
 #include "transformer.h"
 
@@ -20,6 +21,7 @@ struct table {
   const cell_functions* cell;
   const index_functions* index;
   const transformer_functions* transformer;
+  const quantized_functions* quantized;
 };
 
 extern "C" {

@@ -1,0 +1,60 @@
+// Tensors of int8 that stand for real numbers, value = (q - offset) * scale, and their products in integers.
+//
+// Sums are exact in int32, so every form of a product on every instruction set gives the same bits.
+#pragma once
+#include "conv.h"
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+/// out = saturated(round(in / scale) + offset), ties to even, NaN as 0; and back, out = (in - offset) * scale.
+/// Seen as [outer, channels, inner] with a scale and an offset for each channel.
+struct quantize_args { long outer, channels, inner; const void* in; void* out; const float* scale; const std::int8_t* offset; };
+
+/// How an int32 sum becomes an int8 result: saturated(round(sum * x_scale * w_scale / y_scale) + y_offset) within
+/// [low, high], which lies within [-128, 127]; ties to even.  All of it is operands of the net, read when it runs.
+struct requantization {
+  const float* x_scale; const float* w_scale; const float* y_scale;   // of w: one, or one for each output channel
+  const std::int8_t* x_offset; const std::int8_t* y_offset;
+  const std::int32_t* bias;                  // for each output channel, in units of x_scale * w_scale
+  long w_scale_step;                         // 0: one scale for all
+  std::int32_t low, high;
+};
+
+/// y[i, o] from the sums over p of (x[i, p] - x_offset) w[o, p] + bias[o], for rows i and output channels o.
+struct quantized_linear_args {
+  long rows, columns, depth;
+  const std::int8_t* x; long x_row;
+  const std::int8_t* packed;                 // the weights as `pack` wrote them
+  std::int8_t* y; long y_row;
+  requantization to;
+};
+struct quantized_pack_args { long columns, depth; const std::int8_t* w; std::int8_t* packed; };   // w: [columns, depth]
+
+/// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset.
+struct quantized_conv_args {
+  window w;
+  long first, count;
+  const std::int8_t* in; const std::int8_t* weight; std::int8_t* out;
+  requantization to;
+};
+
+struct quantized_functions {
+  kernel quantize, dequantize;               // args: quantize_args
+  /// Products come in forms that this set can have; the fastest one that the machine has is `form()`.
+  int forms;
+  int (*form)() noexcept;
+  kernel linear[2];                          // args: quantized_linear_args
+  kernel conv[2];                            // args: quantized_conv_args
+  std::size_t (*linear_scratch_bytes)(const quantized_linear_args* args) noexcept;
+  std::size_t (*conv_scratch_bytes)(const quantized_conv_args* args) noexcept;
+  std::size_t (*packed_bytes)(long columns, long depth) noexcept;
+  kernel pack;                               // args: quantized_pack_args
+  kernel max_pool;                           // args: pool_args; a window that lies in the padding altogether gives -128
+};
+
+extern "C" {
+extern const quantized_functions lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512;
+}
+
+}  // namespace lamina::kernels

@@ -1,0 +1,248 @@
+// Kernels of quantised tensors against scalar loops, bit by bit, in every form that the machine has.
+#include "conv_reference.h"
+#include "quantized.h"
+
+using namespace lamina::kernels;
+using conv_reference::fits;
+using conv_reference::name;
+using conv_reference::sized;
+using kernel_test::buffer;
+
+namespace {
+
+const quantized_functions& functions() {
+  return kernel_test::of_set(kernel_test::tested(), lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512);
+}
+/// How many forms of products this machine can run.
+int forms() { return functions().form() + 1; }
+
+std::mt19937& generator() {
+  static std::mt19937 value(17);
+  return value;
+}
+long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
+std::size_t at(long i) { return static_cast<std::size_t>(i); }
+
+/// Bytes of the whole range; `extreme`: of its ends alone, where narrow sums would saturate.
+void fill(buffer<std::int8_t>& b, bool extreme) {
+  for (auto& x : b) x = static_cast<std::int8_t>(extreme ? (random_to(0, 3) ? -128 : 127) : random_to(-128, 127));
+}
+
+/// What a product needs besides its operands.
+struct parameters {
+  std::vector<std::int32_t> bias;
+  std::vector<float> w_scale;
+  float x_scale = 0.02f, y_scale;
+  std::int8_t x_offset, y_offset;
+  requantization to;
+  parameters(long channels, long depth, bool rowwise)
+      : bias(at(channels)), w_scale(at(rowwise ? channels : 1)), y_scale(static_cast<float>(depth) * 0.002f + 0.01f),
+        x_offset(static_cast<std::int8_t>(random_to(-128, 127))), y_offset(static_cast<std::int8_t>(random_to(-128, 127))) {
+    for (auto& b : bias) b = static_cast<std::int32_t>(random_to(-100000, 100000));
+    for (auto& s : w_scale) s = 0.001f * static_cast<float>(random_to(1, 30));
+    to = {&x_scale, w_scale.data(), &y_scale, &x_offset, &y_offset, bias.data(), rowwise, -128, 127};
+    if (random_to(0, 1)) to.low = y_offset;
+    if (random_to(0, 3) == 0) to.high = std::max<std::int32_t>(to.low, 100);
+  }
+  std::int8_t result(long sum, long channel) const {
+    const float factor = x_scale * w_scale[w_scale.size() == 1 ? 0 : at(channel)] / y_scale;
+    const double v = std::nearbyint(static_cast<float>(sum + bias[at(channel)]) * factor) + y_offset;
+    return static_cast<std::int8_t>(std::min<double>(std::max<double>(v, to.low), to.high));
+  }
+};
+
+void check_linear(long rows, long columns, long depth, bool rowwise, bool extreme) {
+  const parameters p(columns, depth, rowwise);
+  buffer<std::int8_t> x(at(rows * depth), 1), w(at(columns * depth)), y(at(rows * columns), 1);
+  fill(x, extreme), fill(w, extreme);
+  buffer<std::int8_t> packed(functions().packed_bytes(columns, depth));
+  const quantized_pack_args pack{columns, depth, w.data(), packed.data()};
+  functions().pack(&pack, nullptr);
+  BOOST_TEST(packed.guards_intact());
+  const quantized_linear_args a{rows, columns, depth, x.data(), depth, packed.data(), y.data(), columns, p.to};
+  std::vector<std::int8_t> expected;
+  for (long i = 0; i < rows; ++i)
+    for (long o = 0; o < columns; ++o) {
+      long sum = 0;
+      for (long k = 0; k < depth; ++k) sum += (x[at(i * depth + k)] - p.x_offset) * w[at(o * depth + k)];
+      expected.push_back(p.result(sum, o));
+    }
+  for (int form = 0; form < forms(); ++form)
+    BOOST_TEST_CONTEXT(rows << " x " << columns << " x " << depth << " form " << form) {
+      for (auto& v : y) v = 77;
+      buffer<std::byte> scratch(functions().linear_scratch_bytes(&a));
+      functions().linear[form](&a, scratch.data());
+      BOOST_TEST(kernel_test::same_bits(std::as_const(y).data(), expected.data(), expected.size()));
+      BOOST_TEST((y.guards_intact() && scratch.guards_intact()));
+    }
+}
+
+void check_conv(const window& w, long images, bool extreme) {
+  const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w, pixels = w.out_height * w.out_width;
+  const parameters p(w.out_channels, depth, true);
+  buffer<std::int8_t> in(at(images * w.channels * w.height * w.width), 1), weight(at(w.out_channels * depth), 1), out(at(images * w.out_channels * pixels), 1);
+  fill(in, extreme), fill(weight, extreme);
+  std::vector<std::int8_t> expected;
+  for (long n = 0; n < images; ++n)
+    for (long o = 0; o < w.out_channels; ++o)
+      for (long y = 0; y < w.out_height; ++y)
+        for (long x = 0; x < w.out_width; ++x) {
+          long sum = 0;
+          const std::int8_t* f = weight.data() + o * depth;
+          for (long c = 0; c < w.channels / w.groups; ++c)
+            for (long i = 0; i < w.kernel_h; ++i)
+              for (long j = 0; j < w.kernel_w; ++j, ++f) {
+                const long row = y * w.stride_h - w.pad_h + i * w.dilation_h, column = x * w.stride_w - w.pad_w + j * w.dilation_w;
+                if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
+                const long channel = o / (w.out_channels / w.groups) * (w.channels / w.groups) + c;
+                sum += (in[at(((n * w.channels + channel) * w.height + row) * w.width + column)] - p.x_offset) * *f;
+              }
+          expected.push_back(p.result(sum, o));
+        }
+  for (int form = 0; form < forms(); ++form)
+    BOOST_TEST_CONTEXT(name(w) << "images " << images << " form " << form) {
+      for (auto& v : out) v = 77;
+      quantized_conv_args a{w, 0, images, in.data(), weight.data(), out.data(), p.to};
+      buffer<std::byte> scratch(functions().conv_scratch_bytes(&a));
+      if (images > 1) {      // in two calls
+        a.count = 1;
+        functions().conv[form](&a, scratch.data());
+        a.first = 1, a.count = images - 1;
+      }
+      functions().conv[form](&a, scratch.data());
+      BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), expected.data(), expected.size()));
+      BOOST_TEST((out.guards_intact() && scratch.guards_intact()));
+    }
+}
+
+window random_window() {
+  for (;;) {
+    window w{};
+    w.groups = random_to(1, 3);
+    w.channels = w.groups * random_to(1, 6), w.out_channels = w.groups * random_to(1, 9);
+    w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
+    w.stride_h = random_to(1, 2), w.stride_w = random_to(1, 2);
+    w.pad_h = random_to(0, w.kernel_h - 1), w.pad_w = random_to(0, w.kernel_w - 1);
+    w.dilation_h = random_to(1, 2), w.dilation_w = random_to(1, 2);
+    w.height = random_to(1, 12), w.width = random_to(1, 40);
+    if (fits(w)) return sized(w);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(quantized)
+
+BOOST_AUTO_TEST_CASE(quantize_rounds_ties_to_even_and_saturates) {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const float scale = 0.5f;
+  const std::int8_t offset = -3;
+  const std::vector<float> in{0, 0.25f, 0.75f, -0.25f, -0.75f, 1, 65, 65.25f, 1e30f, inf, -62.25f, -62.5f, -1e30f, -inf, nan, -0.f};
+  const std::vector<int> expected{-3, -3, -1, -3, -5, -1, 127, 127, 127, 127, -127, -128, -128, -128, -3, -3};
+  buffer<std::int8_t> out(in.size(), 1);
+  quantize_args a{1, 1, static_cast<long>(in.size()), in.data(), out.data(), &scale, &offset};
+  functions().quantize(&a, nullptr);
+  for (std::size_t i = 0; i < in.size(); ++i) BOOST_TEST(out[i] == expected[i], in[i] << " is " << int(out[i]));
+  BOOST_TEST(out.guards_intact());
+}
+
+BOOST_AUTO_TEST_CASE(quantize_and_back_of_all_lengths) {
+  for (long n = 0; n < 70; ++n) {
+    std::vector<float> in(at(2 * 3 * n)), back(in.size());
+    for (auto& x : in) x = static_cast<float>(random_to(-4000, 4000)) / 16;
+    const float scale[3] = {0.5f, 1.7f, 0.01f};
+    const std::int8_t offset[3] = {0, -128, 127};
+    buffer<std::int8_t> out(in.size(), 1);
+    quantize_args a{2, 3, n, in.data(), out.data(), scale, offset};
+    functions().quantize(&a, nullptr);
+    BOOST_TEST(out.guards_intact());
+    a = {2, 3, n, out.data(), back.data(), scale, offset};
+    functions().dequantize(&a, nullptr);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const std::size_t c = i / at(n) % 3;
+      const double q = std::min(127., std::max(-128., static_cast<double>(std::nearbyint(in[i] / scale[c])) + offset[c]));
+      BOOST_REQUIRE(out[i] == q);
+      BOOST_REQUIRE(back[i] == static_cast<float>(q - offset[c]) * scale[c]);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(linear_of_all_small_sizes) {
+  for (long rows = 1; rows <= 9; ++rows)
+    for (const long columns : {1L, 7L, 16L, 17L, 33L, 64L, 70L, 130L})
+      for (const long depth : {1L, 3L, 4L, 9L, 31L, 64L}) check_linear(rows, columns, depth, columns % 2 != 0, false);
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_extremes_are_exact) {
+  check_linear(5, 40, 2000, true, true);
+  check_linear(1, 10, 4097, false, true);
+  check_conv(sized({64, 9, 9, 8, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, true);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
+  for (int i = 0; i < 250; ++i) check_conv(random_window(), random_to(1, 3), i % 5 == 0);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_of_nets) {
+  check_conv(sized({1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 2, false);
+  check_conv(sized({6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1}), 2, false);
+  check_conv(sized({32, 7, 7, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 32}), 1, false);
+  check_conv(sized({3, 33, 35, 20, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}), 1, false);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
+  parameters p(16, 4, false);
+  p.y_scale = 0;                               // factors are infinite, and 0 times infinity is NaN
+  for (auto& b : p.bias) b = 0;
+  buffer<std::int8_t> x(4), packed(functions().packed_bytes(16, 4)), y(16), w(64);
+  for (auto& v : x) v = p.x_offset;
+  fill(w, false);
+  const quantized_pack_args pack{16, 4, w.data(), packed.data()};
+  functions().pack(&pack, nullptr);
+  const quantized_linear_args a{1, 16, 4, x.data(), 4, packed.data(), y.data(), 16, p.to};
+  for (int form = 0; form < forms(); ++form) {
+    buffer<std::byte> scratch(functions().linear_scratch_bytes(&a));
+    functions().linear[form](&a, scratch.data());
+    for (const auto v : y) BOOST_TEST(v == p.to.low);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(max_pool) {
+  for (int k = 0; k < 300; ++k) {
+    window w{};
+    do {
+      w = {};
+      w.channels = w.out_channels = w.groups = random_to(1, 3);
+      w.dilation_h = w.dilation_w = 1;
+      w.kernel_h = random_to(1, 4), w.kernel_w = random_to(1, 4);
+      w.stride_h = random_to(1, 3), w.stride_w = random_to(1, 3);
+      w.pad_h = random_to(0, w.kernel_h / 2), w.pad_w = random_to(0, w.kernel_w / 2);
+      w.height = random_to(1, 14), w.width = random_to(1, 40);
+    } while (!fits(w));
+    w = sized(w);
+    const long plane = w.height * w.width, results = w.out_height * w.out_width;
+    buffer<std::int8_t> in(at(w.channels * plane), 1), out(at(w.channels * results), 1);
+    buffer<std::int32_t> index(out.size());
+    fill(in, k % 4 == 0);
+    for (const bool with_index : {false, true}) {
+      pool_args a{w, 1, in.data(), out.data(), with_index ? index.data() : nullptr, 1, 0};
+      functions().max_pool(&a, nullptr);
+      BOOST_TEST((out.guards_intact() && index.guards_intact()));
+      for (long m = 0; m < w.channels; ++m)
+        for (long r = 0; r < results; ++r) {
+          int best = -128;
+          long place = -1;
+          for (long i = 0; i < w.kernel_h; ++i)
+            for (long j = 0; j < w.kernel_w; ++j) {
+              const long y = r / w.out_width * w.stride_h - w.pad_h + i, x = r % w.out_width * w.stride_w - w.pad_w + j;
+              if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
+              if (const int v = in[at(m * plane + y * w.width + x)]; place < 0 || v > best) best = v, place = y * w.width + x;
+            }
+          BOOST_REQUIRE(out[at(m * results + r)] == best);
+          if (with_index) BOOST_REQUIRE(index[at(m * results + r)] == place);
+        }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
