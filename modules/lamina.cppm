@@ -32,6 +32,7 @@ export import :op.nn;
 export import :op.normalise;
 export import :op.attention;
 export import :op.loss;
+export import :op.quantized;
 export import :op.random;
 export import :op.control;
 export import :expression.data;
@@ -48,6 +49,7 @@ export import :execute;      // running plans
 export import :plan_cache;    // plans by what they depend on
 export import :runner;        // executors by shape
 export import :execute.typed;   // evaluating expressions
+export import :quantize;      // products in int8
 export import :layer;        // what a layer is
 export import :layer.activation;
 export import :layer.arithmetic;

@@ -78,7 +78,8 @@ constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference
   return true;
 }
 constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in, inference& out, bool index) {
-  if (!image_operand(in[0], out)) return;
+  // Maxima of int8 are those of the numbers that it stands for.
+  if (!image_operand(index && in[0].element == dtype::int8 ? tensor_type{dtype::float32, in[0].dims} : in[0], out)) return;
   const shape& x = in[0].dims;
   extent2d step = a.step();
   if (a.kernel.h < 1 || a.kernel.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) { out.why << "kernel and stride must be positive, padding not negative"; return; }
@@ -311,7 +312,8 @@ constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}, origin_of<X
   else
     return cut ? slice(y, {.stop = -before, .axis = 2, .step = a.stride}) : y;
 }
-/// Largest element of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins; NaN does.
+/// Largest element of each window, also of int8.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins;
+/// NaN does.
 export template <Symbolic X>
   requires accepted<worded<applying<op::max_pool2d, X>>()>
 constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) {

@@ -218,7 +218,8 @@ void emit_pool(emission& e, bool maximum) {
   dtype element = e.in_type(0).element;
   layout form = e.in(0).form;
   auto run = form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
-                                     : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
+             : element == dtype::int8 ? kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized->max_pool
+                                      : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
   bool index = maximum && e.used(1);
   emission::cut(x.at(0), 4.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel.h) * static_cast<double>(at.kernel.w), [&](std::int64_t first, std::int64_t count) {
     kernels::pool_args a{};

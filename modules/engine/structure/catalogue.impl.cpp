@@ -11,6 +11,7 @@ import :op.linear;
 import :op.loss;
 import :op.nn;
 import :op.normalise;
+import :op.quantized;
 import :op.random;
 import :op.recurrent;
 import :op.reduce;
@@ -32,7 +33,7 @@ constexpr const operation* all[] = {
     &record<op::broadcast_like>, &record<op::cached_attention>, &record<op::call>, &record<op::cast>,
     &record<op::causal_mask>, &record<op::ceil>, &record<op::clamp>, &record<op::concat>, &record<op::concat_part>, &record<op::cond>,
     &record<op::conv2d>, &record<op::conv2d_input_grad>, &record<op::conv2d_weight_grad>,
-    &record<op::conv_transpose2d>, &record<op::cos>, &record<op::cosh>, &record<op::cumsum>, &record<op::divide>,
+    &record<op::conv_transpose2d>, &record<op::cos>, &record<op::cosh>, &record<op::cumsum>, &record<op::dequantize>, &record<op::divide>,
     &record<op::dot_result>, &record<op::equal>, &record<op::erf>, &record<op::exp>, &record<op::expm1>,
     &record<op::flatten>, &record<op::floor>, &record<op::gather>, &record<op::gelu>, &record<op::greater>,
     &record<op::greater_equal>, &record<op::gru_gates>, &record<op::gru_gates_grad>, &record<op::layer_norm>,
@@ -42,7 +43,7 @@ constexpr const operation* all[] = {
     &record<op::max_pool2d_grad>, &record<op::maximum>, &record<op::minimum>, &record<op::multiply>,
     &record<op::negate>, &record<op::not_equal>, &record<op::one_hot_like>, &record<op::order>, &record<op::pad>,
     &record<op::permute>, &record<op::pick>, &record<op::positions>, &record<op::pow>,
-    &record<op::product_of_others>, &record<op::product_of_others_slope>, &record<op::random_normal>,
+    &record<op::product_of_others>, &record<op::product_of_others_slope>, &record<op::quantize>, &record<op::quantized_conv2d>, &record<op::quantized_linear>, &record<op::random_normal>,
     &record<op::random_uniform>, &record<op::reciprocal>, &record<op::reduce_all>, &record<op::reduce_any>,
     &record<op::reduce_max>, &record<op::reduce_mean>, &record<op::reduce_min>, &record<op::reduce_prod>,
     &record<op::reduce_sum>, &record<op::relu>, &record<op::repeat>, &record<op::repeat_like>, &record<op::reshape>,

@@ -1,0 +1,103 @@
+// Quantised tensors: int8 that stands for real numbers, value = (q - offset) * scale, with scale and offset as operands
+// (as ONNX's QuantizeLinear and QLinearConv have them), and products of them in integers. For values of a program.
+export module lamina:op.quantized;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.nn;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// The axis along which scales and offsets differ, where there is more than one of each.
+export struct quantize_attributes {
+  std::int64_t axis = 0;
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
+  bool operator==(const quantize_attributes&) const = default;
+};
+/// Between which int8 numbers a result stays: that of a relu begins at its offset.
+export struct quantized_linear_attributes {
+  std::int64_t low = -128, high = 127;
+  static constexpr void members(auto& a, auto&& f) { f("low", a.low), f("high", a.high); }
+  bool operator==(const quantized_linear_attributes&) const = default;
+};
+export struct quantized_conv2d_attributes {
+  conv2d_attributes conv;
+  std::int64_t low = -128, high = 127;
+  static constexpr void members(auto& a, auto&& f) {
+    conv2d_attributes::members(a.conv, f);
+    f("low", a.low), f("high", a.high);
+  }
+  bool operator==(const quantized_conv2d_attributes&) const = default;
+};
+
+namespace op {
+/// Operands: x, scale, offset.
+export struct quantize {
+  static constexpr std::string_view name = "quantize";
+  static constexpr int operands = 3;
+  using attributes = quantize_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) { return 2.0 * static_cast<double>(out[0].dims.size()); }
+  static void emit(emission&);
+};
+/// Operands: q, scale, offset.
+export struct dequantize {
+  static constexpr std::string_view name = "dequantize";
+  static constexpr int operands = 3;
+  using attributes = quantize_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) { return 2.0 * static_cast<double>(out[0].dims.size()); }
+  static void emit(emission&);
+};
+/// Operands of both products: x, its scale and offset; weights and their scales; bias; scale and offset of the result.
+export struct quantized_linear {
+  static constexpr std::string_view name = "quantized_linear";
+  static constexpr int operands = 8;
+  using attributes = quantized_linear_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[0].dims.at(in[0].dims.rank - 1));
+  }
+  static void emit(emission&);
+};
+export struct quantized_conv2d {
+  static constexpr std::string_view name = "quantized_conv2d";
+  static constexpr int operands = 8;
+  using attributes = quantized_conv2d_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[3].dims.size(1, 4));
+  }
+  static void emit(emission&);
+};
+}  // namespace op
+
+/// What int8 numbers stand for: (q - offset) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
+export struct quantization { value scale, offset; };
+/// Weights [out, ...] of int8, whose offset is 0, with their scales, [] or [out]; a bias [out] of int32 in units of the
+/// product of the scales of x and weights.
+export struct quantized_weights { value weight, scale, bias; };
+
+/// The nearest int8 numbers: saturated(round(x / scale) + offset), ties to even; NaN becomes 0, infinities the ends.
+/// Shapes:  x [...] -> [...].   Errors: type_error unless x is float32; shape_error where scales and axis do not fit.
+export value quantize(const value& x, const quantization& as, quantize_attributes a = {}, const origin& = {});
+/// The float32 numbers that int8 numbers stand for.   Shapes: q [...] -> [...].   Errors: as of `quantize`.
+export value dequantize(const value& q, const quantization& as, quantize_attributes a = {}, const origin& = {});
+/// Rows of features times the rows of a weight, in integers:
+/// saturated(round((bias + sum of (x - x_offset) w) * x_scale * w_scale / y_scale) + y_offset), within [low, high].
+/// Shapes:  x int8 [..., in], weight [out, in] -> int8 [..., out].
+/// Numerics: sums are exact in int32, which holds those of 65000 features; they wrap. Ties to even. The same bits on all
+///           instruction sets.   No gradient.   Errors: type_error, shape_error.
+export value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
+                              quantized_linear_attributes a = {}, const origin& = {});
+/// Cross-correlation of images with filters, in integers as `quantized_linear`; padding stands for 0.
+/// Shapes:  x int8 [N, C, H, W], weight [O, C / groups, KH, KW] -> int8 [N, O, OH, OW], as of `conv2d`.   No gradient.
+export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
+                              quantized_conv2d_attributes a = {}, const origin& = {});
+
+}  // namespace lamina

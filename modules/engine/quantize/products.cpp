@@ -1,0 +1,287 @@
+// What quantising finds in a program: products with parameters, and what follows them in the same pass.
+module lamina:quantize.products;
+import :context;
+import :core;
+import :dtype;
+import :execute;
+import :op;
+import :op.elementwise;
+import :op.linear;
+import :op.nn;
+import :optimize;
+import :parameter;
+import :program;
+import :quantize;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::detail {
+
+inline bool is_operation(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
+inline bool reads_shape(const node& n, std::size_t k) { return k < 31 && (n.op->shape_only >> k & 1u); }
+
+/// Copies a program node by node; where a value went is `made`.
+class program_copy {
+ public:
+  /// Without inputs it is to copy parts that depend on none.
+  program_copy(const program& from, program& to, bool inputs = true) : from(from), to(to) {
+    to.joins = from.joins;
+    if (!inputs) return;
+    for (auto i : from.inputs()) made[{i, 0}] = to.input(from.at(i).name, from.at(i).results[0], from.at(i).uniform);
+  }
+  const program& from;
+  program& to;
+  std::map<value_id, value> made;
+
+  void state_or_constant(std::int32_t i) {
+    const node& n = from.at(i);
+    if (n.kind == node_kind::state) made[{i, 0}] = to.state(n.name, n.results[0]);
+    else if (n.kind == node_kind::constant) made[{i, 0}] = to.constant(n.constant);
+  }
+  void operation(std::int32_t i, view<const value> in) {
+    const node& n = from.at(i);
+    to.path = n.path;
+    const value_id id = to.add(*n.op, n.attributes, in, n.subprograms);
+    for (int r = 0; r < static_cast<int>(n.results.size()); ++r) made[{i, r}] = value(&to, {id.node, r});
+    to.path.clear();
+  }
+  std::vector<value> operands(const node& n) const {
+    std::vector<value> in;
+    for (auto v : n.inputs) in.push_back(made.at(v));
+    return in;
+  }
+  void any(std::int32_t i) {
+    if (from.at(i).kind == node_kind::operation) operation(i, operands(from.at(i)));
+    else if (from.at(i).kind != node_kind::input) state_or_constant(i);
+  }
+  void roots() {
+    for (const auto& o : from.outputs()) to.output(o.name, made.at(o.value));
+    for (const auto& a : from.assignments()) to.assign(made.at({a.state, 0}), made.at(a.value));
+  }
+};
+
+/// The program with its calls replaced by what they call.
+inline std::shared_ptr<const program> without_calls(const program& p) {
+  auto to = std::make_shared<program>();
+  program_copy copy(p, *to);
+  const auto needed = p.reachable();
+  bool nested = false;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
+    if (!needed[static_cast<std::size_t>(i)]) continue;
+    const node& n = p.at(i);
+    if (!is_operation(n, "call")) {
+      copy.any(i);
+      continue;
+    }
+    const auto results = to->inlined(*n.subprograms[0], copy.operands(n));
+    for (std::size_t r = 0; r < results.size(); ++r) copy.made[{i, static_cast<std::int32_t>(r)}] = results[r];
+    for (const node& inner : n.subprograms[0]->nodes()) nested = nested || is_operation(inner, "call");
+  }
+  copy.roots();
+  return nested ? without_calls(*to) : to;
+}
+
+/// A product with parameters. `result` is what its pass gives, behind bias and clamp.
+struct product_site {
+  std::string name, why;               // why: it cannot be quantised
+  std::int32_t node = -1;
+  value_id x, weight, bias, result;
+  std::vector<std::int32_t> inside;    // the nodes of the pass but the last
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  std::int64_t channels = 0;
+  std::string in() const { return name + ":in"; }
+  std::string out() const { return name + ":out"; }
+};
+
+/// A program made ready to be quantised: calls in place, batch norms folded, products found.
+class product_finder {
+ public:
+  product_finder(const program& p, const parameter_store& all) {
+    const auto flat = without_calls(p);
+    settled_program s = settled(*flat);
+    program_ = s.rewritten;
+    const auto take = [&](const program& from, auto skip) {
+      for (auto i : from.states()) {
+        const node& n = from.at(i);
+        if (states_.find(n.name) || skip(n.name)) continue;
+        const parameter* found = all.find(n.name);
+        text t;
+        if (!found) raise(error_kind::state, t << "state `" << n.name << "` of the program is not among the parameters");
+        if (found->value().type() != n.results[0])
+          raise(found->value().element() == n.results[0].element ? error_kind::shape : error_kind::type,
+                t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << found->value().type() << " among the parameters");
+        states_.add(n.name, found->value(), found->role(), found->trainable());
+      }
+    };
+    take(*s.values, [](const std::string&) { return false; });
+    if (!s.names.empty()) {
+      executor run(make_plan(*s.values, {}, target_isa()), &states_);
+      std::vector<any_tensor> made;
+      for (const auto& o : s.values->outputs()) made.emplace_back(s.values->type(o.value));
+      for (std::size_t i = 0; i < made.size(); ++i) run.bind_output(i, made[i].mutable_data());
+      run.run();
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        states_.add(s.names[i], made[i], state_role::parameter, false);
+        folded_[s.names[i]] = weight_behind(*s.values, s.values->outputs()[i].value);
+      }
+    }
+    take(*program_, [](const std::string&) { return false; });
+    find();
+  }
+  const program& of() const { return *program_; }
+  parameter_store& states() { return states_; }
+  const std::vector<product_site>& sites() const { return sites_; }
+  const std::vector<char>& needed() const { return needed_; }
+  /// Whether a node depends on parameters and constants alone.
+  bool settled_at(value_id v) const { return settled_[static_cast<std::size_t>(v.node)] != 0; }
+
+  /// What depends on parameters alone.
+  any_tensor compute(value_id v) {
+    const node& n = program_->at(v);
+    if (n.kind == node_kind::state) return states_.find(n.name)->value();
+    if (n.kind == node_kind::constant) return n.constant;
+    program p;
+    program_copy copy(*program_, p, false);
+    std::vector<char> wanted(static_cast<std::size_t>(v.node) + 1);
+    wanted.back() = 1;
+    for (auto i = v.node; i >= 0; --i)
+      if (wanted[static_cast<std::size_t>(i)] && program_->at(i).kind == node_kind::operation)
+        for (auto in : program_->at(i).inputs) wanted[static_cast<std::size_t>(in.node)] = 1;
+    for (std::int32_t i = 0; i <= v.node; ++i)
+      if (wanted[static_cast<std::size_t>(i)]) copy.any(i);
+    p.output("value", copy.made.at(v));
+    any_tensor result(program_->type(v));
+    executor run(make_plan(p, {}, target_isa()), &states_);
+    run.bind_output(0, result.mutable_data());
+    run.run();
+    return result;
+  }
+
+ private:
+  // The name of the state of most elements that a value is made of: of weights, not of the factors that joined them.
+  static std::string weight_behind(const program& values, value_id v) {
+    std::vector<value_id> stack{v};
+    std::string name;
+    std::int64_t most = -1;
+    for (std::set<std::int32_t> seen; !stack.empty();) {
+      const node& n = values.at(stack.back());
+      const bool fresh = seen.insert(stack.back().node).second;
+      stack.pop_back();
+      if (!fresh) continue;
+      if (n.kind == node_kind::state && n.results[0].dims.size() > most) most = n.results[0].dims.size(), name = n.name;
+      for (auto in : n.inputs) stack.push_back(in);
+    }
+    return name;
+  }
+
+  void find() {
+    const program& p = *program_;
+    needed_ = p.reachable();
+    const auto count = p.nodes().size();
+    settled_.assign(count, 0);
+    users_.assign(count, {});
+    root_.assign(count, 0);
+    std::set<std::int32_t> assigned;
+    for (const auto& a : p.assignments()) assigned.insert(a.state);
+    for (std::size_t i = 0; i < count; ++i) {
+      const node& n = p.nodes()[i];
+      if (!needed_[i]) continue;
+      if (n.kind == node_kind::constant) settled_[i] = 1;
+      else if (n.kind == node_kind::state) settled_[i] = !assigned.contains(static_cast<std::int32_t>(i));
+      else if (n.kind == node_kind::operation) {
+        bool all = n.op->pure && !n.op->may_fail && n.subprograms.empty() && !n.inputs.empty() && n.results[0].dims.is_static();
+        for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+          all = all && settled_[static_cast<std::size_t>(n.inputs[k].node)];
+          if (!reads_shape(n, k)) users_[static_cast<std::size_t>(n.inputs[k].node)].push_back(static_cast<std::int32_t>(i));
+        }
+        settled_[i] = all;
+      }
+    }
+    for (const auto& o : p.outputs()) root_[static_cast<std::size_t>(o.value.node)] = 1;
+    for (const auto& a : p.assignments()) root_[static_cast<std::size_t>(a.value.node)] = 1;
+    std::map<std::string, int> named;
+    for (std::size_t i = 0; i < count; ++i) {
+      const node& n = p.nodes()[i];
+      if (!needed_[i] || settled_[i] || (!is_operation(n, "matmul") && !is_operation(n, "conv2d"))) continue;
+      product_site s = site_of(static_cast<std::int32_t>(i));
+      if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
+      sites_.push_back(std::move(s));
+    }
+  }
+
+  std::string name_of_weight(const node& of, value_id v) const {
+    for (;;) {
+      const node& n = program_->at(v);
+      if (n.kind == node_kind::state) {
+        auto f = folded_.find(n.name);
+        return f == folded_.end() ? n.name : f->second;
+      }
+      if (n.kind != node_kind::operation || n.op->alias < 0) return of.path.empty() ? std::string(of.op->name) : of.path;
+      v = n.inputs[static_cast<std::size_t>(n.op->alias)];
+    }
+  }
+
+  product_site site_of(std::int32_t at) const {
+    const program& p = *program_;
+    const node& n = p.at(at);
+    product_site s;
+    s.node = at;
+    s.x = n.inputs[0];
+    s.weight = n.inputs[1];
+    s.result = {at, 0};
+    s.name = name_of_weight(n, s.weight);
+    const tensor_type& w = p.type(s.weight);
+    const bool conv = is_operation(n, "conv2d");
+    text why;
+    if (w.element != dtype::float32) why << "it is of " << w.element << "; products of float32 are quantised";
+    else if (settled_at(s.x)) why << "its first operand is made of parameters";
+    else if (!settled_at(s.weight)) why << "its second operand is not made of parameters alone";
+    else if (!w.dims.is_static() || w.dims.size() == 0) why << "the extents of its weights are not known";
+    else if (!conv && (w.dims.rank != 2 || p.type(s.x).dims.rank < 2)) why << "it is a batch of products";
+    else if (!conv && static_cast<const matmul_attributes*>(n.attributes.get())->transpose_a) why << "its first operand is transposed";
+    s.why = why.string();
+    if (!s.why.empty()) return s;
+    s.channels = w.dims.at(conv || static_cast<const matmul_attributes*>(n.attributes.get())->transpose_b ? 0 : 1);
+    while (const std::int32_t next = only_user(s.result)) {
+      const node& c = p.at(next);
+      if (c.results[0] != n.results[0]) break;
+      const value_id other = c.inputs.size() == 2 ? c.inputs[c.inputs[0] == s.result ? 1 : 0] : value_id{};
+      if (is_operation(c, "add") && !s.bias && settled_at(other) && is_bias(other, n, s.channels)) s.bias = other;
+      else if (is_operation(c, "relu")) s.low = 0;
+      else if (is_operation(c, "clamp") && number(c.inputs[1]) && number(c.inputs[2])) s.low = *number(c.inputs[1]), s.high = *number(c.inputs[2]);
+      else break;
+      s.inside.push_back(s.result.node);
+      s.result = {next, 0};
+      if (s.low > -std::numeric_limits<double>::infinity()) break;
+    }
+    return s;
+  }
+  // The one node that reads a value, which nothing else does; 0, which is no operation's, where there is none.
+  std::int32_t only_user(value_id v) const {
+    const auto& u = users_[static_cast<std::size_t>(v.node)];
+    return root_[static_cast<std::size_t>(v.node)] || u.size() != 1 ? 0 : u[0];
+  }
+  bool is_bias(value_id v, const node& product, std::int64_t channels) const {
+    const shape &b = program_->type(v).dims, &y = product.results[0].dims;
+    const int axis = is_operation(product, "conv2d") ? 1 : y.rank - 1;
+    if (b.rank > y.rank || b.size() != channels) return false;
+    for (int i = 0; i < b.rank; ++i)
+      if (b.at(i) != (i + y.rank - b.rank == axis ? channels : 1)) return false;
+    return b.rank >= y.rank - axis;
+  }
+  std::optional<double> number(value_id v) const {
+    const node& n = program_->at(v);
+    if (n.kind != node_kind::constant || n.results[0].dims.size() != 1 || n.results[0].element != dtype::float32) return {};
+    return n.constant.elements<float>()[0];
+  }
+
+  std::shared_ptr<program> program_;
+  parameter_store states_;
+  std::map<std::string, std::string> folded_;    // of what was computed, the weights that it was made of
+  std::vector<product_site> sites_;
+  std::vector<char> needed_, settled_, root_;
+  std::vector<std::vector<std::int32_t>> users_;
+};
+
+}  // namespace lamina::detail

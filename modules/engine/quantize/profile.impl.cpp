@@ -1,0 +1,190 @@
+module;
+#include "../../base/io/json.h"
+// Ranges of values on samples, and the files that they are kept in.
+module lamina:quantize.profile.impl;
+import :context;
+import :core;
+import :dtype;
+import :execute;
+import :io;
+import :io.document.impl;
+import :io.file.impl;
+import :op.reduce;
+import :optimize;
+import :parameter;
+import :program;
+import :quantize;
+import :quantize.products;
+import :runner;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+using detail::json_kind;
+using detail::json_value;
+
+constexpr std::string_view profile_format = "lamina profile";
+constexpr std::int64_t profile_version = 1;
+
+std::string spelled(const program_id& id) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string s;
+  for (auto word : id.words)
+    for (int shift = 60; shift >= 0; shift -= 4) s += digits[word >> shift & 15];
+  return s;
+}
+bool read_id(std::string_view s, program_id& id) {
+  if (s.size() != 32) return false;
+  for (std::size_t i = 0; i < 32; ++i) {
+    const char c = s[i];
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) return false;
+    id.words[i / 16] = id.words[i / 16] << 4 | static_cast<std::uint64_t>(digit);
+  }
+  return true;
+}
+void append(void* to, const char* chars, std::size_t count) { *static_cast<text*>(to) << std::string_view(chars, count); }
+
+// Which value each range of a profile is of.
+struct observed { std::string name; value_id of; };
+std::vector<observed> observed_values(const detail::product_finder& found) {
+  std::vector<observed> all;
+  for (const auto& s : found.sites())
+    if (s.why.empty()) all.push_back({s.in(), s.x}), all.push_back({s.out(), s.result});
+  return all;
+}
+
+// A program of the same inputs with the extrema of each value as its outputs.
+program with_extrema(const program& p, const std::vector<char>& needed, const std::vector<observed>& all) {
+  program to;
+  detail::program_copy copy(p, to);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i)
+    if (needed[static_cast<std::size_t>(i)]) copy.any(i);
+  for (const auto& o : all) {
+    to.output(o.name, reduce_min(copy.made.at(o.of), reduce_attributes{}));
+    to.output(o.name, reduce_max(copy.made.at(o.of), reduce_attributes{}));
+  }
+  return to;
+}
+
+}  // namespace
+
+quantization_profile profile(const program& p, const parameter_store& states, view<const std::vector<any_tensor>> samples) {
+  text t;
+  if (samples.empty()) detail::raise(error_kind::value, "profile: there are no samples to run the net on");
+  detail::product_finder found(p, states);
+  const auto values = observed_values(found);
+  const auto observing = std::make_shared<const program>(with_extrema(found.of(), found.needed(), values));
+  const auto here = std::make_shared<context>(1, target_isa());
+  plan_runner runner(observing, {&found.states(), nullptr}, here, {});
+  quantization_profile result;
+  result.of = p.id();
+  for (const auto& v : values) result.values.push_back({v.name, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()});
+  std::vector<float> extrema(2 * values.size());
+  for (std::size_t k = 0; k < samples.size(); ++k) {
+    const auto& inputs = samples[k];
+    if (inputs.size() != p.inputs().size())
+      detail::raise(error_kind::value, t << "profile: the program has " << p.inputs().size() << " inputs, and sample " << k << " has " << inputs.size());
+    std::vector<shape> extents;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const node& n = p.at(p.inputs()[i]);
+      if (inputs[i].element() != n.results[0].element)
+        detail::raise(error_kind::type, t << "profile: input `" << n.name << "` is " << n.results[0] << ", and in sample " << k << " " << inputs[i].type());
+      extents.push_back(inputs[i].shape());
+    }
+    executor& run = runner.at(extents);
+    for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
+    for (std::size_t i = 0; i < extrema.size(); ++i) run.bind_output(i, &extrema[i]);
+    run.run();
+    runner.rest();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto low = static_cast<double>(extrema[2 * i]), high = static_cast<double>(extrema[2 * i + 1]);
+      if (!std::isfinite(low) || !std::isfinite(high))
+        detail::raise(error_kind::value, t << "profile: `" << values[i].name << "` lies in [" << low << ", " << high << "] on sample " << k << "; values are to be finite");
+      result.values[i].low = std::min(result.values[i].low, low);
+      result.values[i].high = std::max(result.values[i].high, high);
+    }
+    ++result.samples;
+  }
+  return result;
+}
+
+const value_range* quantization_profile::find(std::string_view name) const {
+  for (const auto& v : values)
+    if (v.name == name) return &v;
+  return nullptr;
+}
+
+std::string quantization_profile::to_json() const {
+  text t;
+  t << "{\"format\": \"" << profile_format << "\", \"version\": " << profile_version << ", \"program\": \"" << spelled(of) << "\", \"samples\": " << samples << ", \"values\": [";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& v = values[i];
+    t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
+    if (!json::quote(v.name.data(), v.name.size(), &append, &t)) detail::raise(error_kind::value, "profile: names are to be UTF-8");
+    t << ", \"low\": ";
+    json::spell(v.low, &append, &t);
+    t << ", \"high\": ";
+    json::spell(v.high, &append, &t);
+    t << "}";
+  }
+  t << "\n]}\n";
+  return t.string();
+}
+
+quantization_profile read_profile(std::string_view words, std::string_view file) {
+  const detail::json_document document(words);
+  auto fail = [&](auto&&... parts) {
+    text t;
+    ((t << parts), ...);
+    detail::file_failure(file, t);
+  };
+  if (!document.reason.empty()) fail(document.reason.view());
+  auto member = [&](const json_value& of, std::string_view name, auto... kinds) {
+    const json_value v = of[name];
+    if (!v) fail("`", name, "` is missing");
+    if (!(v.is(kinds) || ...)) fail("`", name, "` is to be ", (name_of(kinds), ...), ", and is ", name_of(v.kind()));
+    return v;
+  };
+  const json_value top = document.root();
+  if (!top.is(json_kind::object)) fail("the document is to be an object, and is ", name_of(top.kind()));
+  if (const auto format = member(top, "format", json_kind::string).string(); format != profile_format)
+    fail("`format` is `", printable(format), "`, and `", profile_format, "` is expected");
+  if (const auto version = member(top, "version", json_kind::integer).integer(); version != profile_version) {
+    text t;
+    detail::raise(error_kind::unsupported, t << file << ": version " << version << " of `" << profile_format << "`; this library reads version " << profile_version);
+  }
+  quantization_profile p;
+  if (const auto id = member(top, "program", json_kind::string).string(); !read_id(id, p.of))
+    fail("`program` is `", printable(id), "`, and 32 hexadecimal digits are expected");
+  p.samples = member(top, "samples", json_kind::integer).integer();
+  if (p.samples < 1) fail("`samples` is ", p.samples, ", and a profile is taken from 1 or more");
+  std::set<std::string, std::less<>> names;
+  member(top, "values", json_kind::array).each([&](const json_value& v) {
+    if (!v.is(json_kind::object)) fail("`values` holds ", name_of(v.kind()), ", and objects are expected");
+    value_range r;
+    r.name = member(v, "name", json_kind::string).string();
+    r.low = member(v, "low", json_kind::integer, json_kind::real).real();
+    r.high = member(v, "high", json_kind::integer, json_kind::real).real();
+    if (!std::isfinite(r.low) || !std::isfinite(r.high) || r.low > r.high)
+      fail("the range of `", printable(r.name), "` is [", r.low, ", ", r.high, "], whose ends are to be finite, the smaller one first");
+    if (!names.insert(r.name).second) fail("two ranges are of `", printable(r.name), "`");
+    p.values.push_back(std::move(r));
+  });
+  return p;
+}
+
+void save_profile(const std::string& path, const quantization_profile& p) {
+  const auto words = p.to_json();
+  write_file_atomically(path, [&](writer& out) { out.write(words); });
+}
+quantization_profile load_profile(const std::string& path) {
+  const detail::mapped_file file(path);
+  return read_profile({reinterpret_cast<const char*>(file.data), file.size}, path);
+}
+
+}  // namespace lamina

@@ -1,0 +1,112 @@
+// Quantised programs: the ranges that values take on samples, and the program that computes products in int8.
+export module lamina:quantize;
+import :core;
+import :parameter;
+import :program;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// How a range of real numbers becomes a scale and an offset; value = (q - offset) * scale, and 0 is always exact.
+export enum class quantization_schema : std::uint8_t {
+  asymmetric,                   ///< the whole range on -128..127, with an offset
+  symmetric,                    ///< the larger end on 127, offset 0
+  symmetric_with_uint8,         ///< symmetric; a range without negative numbers on all of -128..127, with offset -128
+  symmetric_with_power2_scale,  ///< symmetric, with the scale rounded up to a power of two
+};
+export std::string_view name_of(quantization_schema s);
+/// The schema of a name. Errors: value_error with the names that there are.
+export quantization_schema quantization_schema_of(std::string_view name);
+
+/// The scale and offset of a range.
+export struct quantization_numbers {
+  float scale = 1;
+  std::int8_t offset = 0;
+  bool operator==(const quantization_numbers&) const = default;
+};
+/// A range is widened to hold 0; one of 0 alone has scale 1. Errors: value_error for ends that are not finite or in wrong order.
+export quantization_numbers numbers_for(double low, double high, quantization_schema s);
+
+/// The smallest and largest number that a value took.
+export struct value_range {
+  std::string name;             ///< of the product and its end: `0.weight:in`, `0.weight:out`
+  double low = 0, high = 0;
+  bool operator==(const value_range&) const = default;
+};
+/// What a program's values were on samples.
+export struct quantization_profile {
+  program_id of;
+  std::int64_t samples = 0;     ///< runs that it was taken from
+  std::vector<value_range> values;
+  const value_range* find(std::string_view name) const;
+  /// What `read_profile` reads, every number exactly.
+  std::string to_json() const;
+  bool operator==(const quantization_profile&) const = default;
+};
+/// Errors: file_error naming `file`, what was expected and what stands there; unsupported_error for a version that this
+/// library does not know.
+export quantization_profile read_profile(std::string_view json, std::string_view file = "profile");
+export void save_profile(const std::string& path, const quantization_profile& p);
+export quantization_profile load_profile(const std::string& path);
+
+/// Runs a program on samples, each a tensor for every input, and records the range of every value that quantising it needs:
+/// operands and results of its products with parameters. Extents may differ between samples; a batch counts as one.
+/// Errors: value_error without samples, for a value that is not finite, naming it and the sample; those of a run.
+export quantization_profile profile(const program& p, const parameter_store& states, view<const std::vector<any_tensor>> samples);
+
+export struct quantization_options {
+  quantization_schema schema = quantization_schema::asymmetric;
+  std::vector<std::string> keep_float{};    ///< products that stay as they are, by the names of their parameters
+};
+
+/// What became of the products of a program, and how many changes of type stand around them.
+export struct quantization_report {
+  struct product {
+    std::string name, operation;
+    bool quantized = false;
+    std::string why;                        ///< it stayed float
+  };
+  std::vector<product> products;
+  std::int64_t quantized = 0, quantize = 0, dequantize = 0;
+  std::string text() const;
+};
+
+/// A program that computes in int8, with its states: int8 weights with a scale for each output channel, int32 biases.
+export struct quantized_program {
+  std::shared_ptr<const lamina::program> program;
+  parameter_store states;
+  quantization_report report;
+};
+
+/// The program with its products with parameters in int8, as a profile of it tells; inputs and outputs stay float. Batch
+/// norms are folded into the products before them; biases, relu and clamp become a part of them. Pooling by maxima, relu
+/// and changes of shape between products stay in int8; everything else is computed in float. Nothing of the source changes.
+/// Errors: value_error for a profile of another program or without a range that is needed, and for a name in `keep_float`
+/// that no product has, with the nearest; state_error for a state that is missing.
+export quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges, const quantization_options& o = {});
+
+/// The same of a model's inference.
+export template <class Net>
+  requires requires(const Net& net) { net.core().inference(); net.parameters(); }
+quantization_profile profile(const Net& net, view<const std::vector<any_tensor>> samples) {
+  return profile(net.core().inference(), net.parameters(), samples);
+}
+export template <class Net>
+  requires requires(const Net& net) { net.core().inference(); net.parameters(); }
+quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
+  return quantize(net.core().inference(), net.parameters(), ranges, o);
+}
+/// The same of what has a program and states: a saved net.
+export template <class Net>
+  requires requires(const Net& net) { *net.program; net.states; }
+quantization_profile profile(const Net& net, view<const std::vector<any_tensor>> samples) {
+  return profile(*net.program, net.states, samples);
+}
+export template <class Net>
+  requires requires(const Net& net) { *net.program; net.states; }
+quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
+  return quantize(*net.program, net.states, ranges, o);
+}
+
+}  // namespace lamina

@@ -1,0 +1,291 @@
+// The pass: a program written anew, with its products in int8.
+module lamina:quantize.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :op.linear;
+import :op.nn;
+import :op.quantized;
+import :op.view;
+import :parameter;
+import :program;
+import :quantize;
+import :quantize.products;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+using detail::is_operation;
+using detail::product_site;
+using detail::reads_shape;
+
+// A quantised value and what it stands for.
+struct quantized_value { value q; quantization_numbers numbers; };
+
+// Operations that move numbers and change none.
+bool keeps_numbers(const node& n) {
+  for (std::string_view name : {"reshape", "reshape_like", "flatten", "permute", "squeeze", "unsqueeze", "slice", "as_matrix"})
+    if (is_operation(n, name)) return true;
+  return false;
+}
+
+class rewriting {
+ public:
+  rewriting(detail::product_finder& found, const quantization_profile& ranges, const quantization_options& o)
+      : found_(found), ranges_(ranges), options_(o), made_(std::make_shared<program>()), copy_(found.of(), *made_) {}
+
+  quantized_program run() {
+    const program& p = found_.of();
+    choose();
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
+      const node& n = p.at(i);
+      if (!found_.needed()[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || inside_.contains(i) || found_.settled_at({i, 0})) continue;
+      if (auto s = site_at_.find(i); s != site_at_.end()) product(*s->second);
+      else if (!in_int8(i, n)) in_float(i, n);
+    }
+    for (const auto& o : p.outputs()) made_->output(o.name, as_float(o.value));
+    for (const auto& a : p.assignments()) made_->assign(as_float({a.state, 0}), as_float(a.value));
+    quantized_program result;
+    for (const auto& kept = made_->reachable(); auto i : made_->states()) {
+      const auto& name = made_->at(i).name;
+      if (!kept[static_cast<std::size_t>(i)] && !states_.find(name)) continue;
+      if (const parameter* s = states_.find(name)) result.states.add(name, s->value(), s->role(), false);
+      else if (const parameter* given = found_.states().find(name)) result.states.add(name, given->value(), given->role(), given->trainable());
+    }
+    for (const node& n : made_->nodes()) {
+      report_.quantize += is_operation(n, "quantize");
+      report_.dequantize += is_operation(n, "dequantize");
+    }
+    result.program = made_;
+    result.report = std::move(report_);
+    return result;
+  }
+
+ private:
+  // Which products are quantised, and why the others are not.
+  void choose() {
+    std::vector<std::string_view> names;
+    for (const auto& s : found_.sites()) names.push_back(s.name);
+    for (const auto& name : options_.keep_float)
+      if (std::none_of(names.begin(), names.end(), [&](std::string_view n) { return keeps(name, n); })) {
+        text t;
+        t << "quantize: keep_float: no product is named `" << name << "`";
+        list_for(t, name, names);
+        detail::raise(error_kind::value, t);
+      }
+    for (const auto& s : found_.sites()) {
+      quantization_report::product r{s.name, std::string(found_.of().at(s.node).op->name), s.why.empty(), s.why};
+      for (const auto& name : options_.keep_float)
+        if (r.quantized && keeps(name, s.name)) r.quantized = false, r.why = "it is kept";
+      if (r.quantized) {
+        site_at_[s.result.node] = &s;
+        inside_.insert(s.inside.begin(), s.inside.end());
+        ++report_.quantized;
+      }
+      report_.products.push_back(std::move(r));
+    }
+  }
+  // A name is that of a product, or of the layer whose parameter that is.
+  static bool keeps(std::string_view given, std::string_view product) {
+    return product == given || (product.starts_with(given) && (product[given.size()] == '.' || product[given.size()] == '#'));
+  }
+
+  quantization_numbers numbers_of(const std::string& name) const {
+    const value_range* r = ranges_.find(name);
+    text t;
+    if (!r) detail::raise(error_kind::value, t << "quantize: the profile has no range of `" << name << "`; profile this net again");
+    return numbers_for(r->low, r->high, options_.schema);
+  }
+
+  // ---- values ---------------------------------------------------------------------------------------------------------
+
+  value as_float(value_id v) {
+    if (auto m = copy_.made.find(v); m != copy_.made.end()) return m->second;
+    if (found_.of().at(v).kind != node_kind::operation) {
+      copy_.state_or_constant(v.node);
+      return copy_.made.at(v);
+    }
+    if (found_.settled_at(v)) {            // of parameters, and read by what stays float
+      in_float(v.node, found_.of().at(v));
+      return copy_.made.at(v);
+    }
+    const auto& q = int8_.at(v);
+    return copy_.made[v] = dequantize(q.q, scalars(q.numbers));
+  }
+  const quantized_value& as_int8(value_id v, const std::string& name) {
+    if (auto q = int8_.find(v); q != int8_.end()) return q->second;
+    const auto numbers = numbers_of(name);
+    return int8_[v] = {quantize(as_float(v), scalars(numbers)), numbers};
+  }
+  template <class T>
+  value constant(T v) {
+    any_tensor t(tensor_type{dtype_of<T>, {}});
+    std::memcpy(t.mutable_data(), &v, sizeof v);
+    return made_->constant(t);
+  }
+  quantization scalars(const quantization_numbers& n) { return {constant(n.scale), constant(n.offset)}; }
+
+  template <class T>
+  value state(std::string name, const shape& dims, const std::vector<T>& elements) {
+    const std::string wanted = name;
+    for (int k = 2; found_.states().find(name) || states_.find(name); ++k) name = wanted + std::to_string(k);
+    any_tensor t(tensor_type{dtype_of<T>, dims});
+    std::memcpy(t.mutable_data(), elements.data(), elements.size() * sizeof(T));
+    states_.add(name, std::move(t), state_role::parameter, false);
+    return made_->state(name, {dtype_of<T>, dims});
+  }
+
+  // ---- products -------------------------------------------------------------------------------------------------------
+
+  struct weights { value weight, scale; std::vector<float> scales; };
+  // Each output channel has a scale of its own, and no offset.
+  const weights& weights_of(const product_site& s, bool conv) {
+    const node& n = found_.of().at(s.node);
+    const bool columns = !conv && !static_cast<const matmul_attributes*>(n.attributes.get())->transpose_b;
+    const auto known = std::pair(s.weight, columns);
+    if (auto w = weights_.find(known); w != weights_.end()) return w->second;
+    const any_tensor w = found_.compute(s.weight);
+    const auto all = w.elements<float>();
+    const auto count = static_cast<std::size_t>(s.channels), depth = all.size() / count;
+    const auto at = [&](std::size_t o, std::size_t k) { return static_cast<double>(columns ? all[k * count + o] : all[o * depth + k]); };
+    std::vector<std::int8_t> q(all.size());
+    weights made;
+    for (std::size_t o = 0; o < count; ++o) {
+      double most = 0;
+      for (std::size_t k = 0; k < depth; ++k) {
+        if (!std::isfinite(at(o, k))) {
+          text t;
+          detail::raise(error_kind::value, t << "quantize: the weights of `" << s.name << "` are not finite");
+        }
+        most = std::max(most, std::abs(at(o, k)));
+      }
+      const auto schema = options_.schema == quantization_schema::symmetric_with_power2_scale ? options_.schema : quantization_schema::symmetric;
+      made.scales.push_back(numbers_for(-most, most, schema).scale);
+      for (std::size_t k = 0; k < depth; ++k)
+        q[o * depth + k] = static_cast<std::int8_t>(std::clamp(std::nearbyint(at(o, k) / static_cast<double>(made.scales[o])), -127.0, 127.0));
+    }
+    made.weight = state(s.name + ".int8", conv ? w.shape() : shape{static_cast<std::int64_t>(count), static_cast<std::int64_t>(depth)}, q);
+    made.scale = state(s.name + ".scale", {static_cast<std::int64_t>(count)}, made.scales);
+    return weights_[known] = std::move(made);
+  }
+
+  value bias_of(const product_site& s, const quantization_numbers& x, const std::vector<float>& scales) {
+    std::vector<std::int32_t> q(scales.size());
+    if (s.bias) {
+      const any_tensor b = found_.compute(s.bias);
+      const auto all = b.elements<float>();
+      constexpr double most = 1 << 30;       // so that sums of a few thousand products stay within int32 beside it
+      for (std::size_t o = 0; o < q.size(); ++o)
+        q[o] = static_cast<std::int32_t>(std::clamp(std::nearbyint(static_cast<double>(all[o]) / (static_cast<double>(x.scale) * static_cast<double>(scales[o]))), -most, most));
+    }
+    return state(s.name + ".bias", {static_cast<std::int64_t>(q.size())}, q);
+  }
+
+  void product(const product_site& s) {
+    const node& n = found_.of().at(s.node);
+    const bool conv = is_operation(n, "conv2d");
+    made_->path = n.path;
+    const quantized_value x = as_int8(s.x, s.in());
+    const auto& w = weights_of(s, conv);
+    const quantization_numbers y = numbers_of(s.out());
+    const quantized_weights with{w.weight, w.scale, bias_of(s, x.numbers, w.scales)};
+    const auto within = [&](double v) {
+      return static_cast<std::int64_t>(std::clamp(std::nearbyint(v / static_cast<double>(y.scale)) + y.offset, -128.0, 127.0));
+    };
+    value q;
+    if (conv)
+      q = quantized_conv2d(x.q, scalars(x.numbers), with, scalars(y), {*static_cast<const conv2d_attributes*>(n.attributes.get()), within(s.low), within(s.high)});
+    else
+      q = quantized_linear(x.q, scalars(x.numbers), with, scalars(y), {within(s.low), within(s.high)});
+    made_->path.clear();
+    int8_[s.result] = {q, y};
+  }
+
+  // ---- everything else ------------------------------------------------------------------------------------------------
+
+  // Operations that take int8 as they take float, if their operand is int8.
+  bool in_int8(std::int32_t i, const node& n) {
+    if (n.inputs.empty()) return false;
+    const auto first = int8_.find(n.inputs[0]);
+    if (is_operation(n, "concat")) return joined_int8(i, n);
+    if (first == int8_.end()) return false;
+    const auto [q, numbers] = first->second;
+    made_->path = n.path;
+    if (is_operation(n, "relu")) int8_[{i, 0}] = {apply<op::maximum>({}, q, constant(numbers.offset)), numbers};
+    else if (keeps_numbers(n) || (is_operation(n, "max_pool2d") && !index_is_read(i))) {
+      std::vector<value> in{q};
+      for (std::size_t k = 1; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
+      int8_[{i, 0}] = {value(made_.get(), made_->add(*n.op, n.attributes, in)), numbers};
+    } else return made_->path.clear(), false;
+    made_->path.clear();
+    return true;
+  }
+  bool joined_int8(std::int32_t i, const node& n) {
+    std::vector<value> in;
+    for (auto v : n.inputs) {
+      const auto q = int8_.find(v);
+      if (q == int8_.end() || q->second.numbers != int8_.at(n.inputs[0]).numbers) return false;
+      in.push_back(q->second.q);
+    }
+    int8_[{i, 0}] = {value(made_.get(), made_->add(*n.op, n.attributes, in)), int8_.at(n.inputs[0]).numbers};
+    return true;
+  }
+  bool index_is_read(std::int32_t i) const {
+    const program& p = found_.of();
+    for (std::size_t k = static_cast<std::size_t>(i) + 1; k < p.nodes().size(); ++k)
+      for (auto v : p.nodes()[k].inputs)
+        if (v == value_id{i, 1} && found_.needed()[k]) return true;
+    for (const auto& o : p.outputs())
+      if (o.value == value_id{i, 1}) return true;
+    return false;
+  }
+  // Of an operand whose shape alone is read.
+  value any_form(value_id v) {
+    if (auto q = int8_.find(v); q != int8_.end() && !copy_.made.contains(v)) return q->second.q;
+    return as_float(v);
+  }
+  void in_float(std::int32_t i, const node& n) {
+    std::vector<value> in;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) && n.op->alias != static_cast<int>(k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
+    copy_.operation(i, in);
+  }
+
+  detail::product_finder& found_;
+  const quantization_profile& ranges_;
+  const quantization_options& options_;
+  std::shared_ptr<program> made_;
+  detail::program_copy copy_;
+  std::map<std::int32_t, const product_site*> site_at_;    // by the last node of their pass
+  std::set<std::int32_t> inside_;
+  std::map<value_id, quantized_value> int8_;
+  std::map<std::pair<value_id, bool>, weights> weights_;
+  parameter_store states_;                                 // that are new
+  quantization_report report_;
+};
+
+}  // namespace
+
+quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges, const quantization_options& o) {
+  if (ranges.of != p.id()) detail::raise(error_kind::value, "quantize: the profile is of another program than this one; profile this net");
+  if (ranges.samples < 1) detail::raise(error_kind::value, "quantize: the profile is empty: it was taken from no sample");
+  detail::product_finder found(p, states);
+  return rewriting(found, ranges, o).run();
+}
+
+std::string quantization_report::text() const {
+  lamina::text t;
+  t << quantized << " of " << static_cast<std::int64_t>(products.size()) << " products are in int8; " << quantize << " quantize, " << dequantize << " dequantize\n";
+  for (const auto& p : products) {
+    t << "  " << p.operation << " " << p.name << ": ";
+    if (p.quantized) t << "int8\n";
+    else t << "float, because " << p.why << "\n";
+  }
+  return t.string();
+}
+
+}  // namespace lamina

@@ -1,0 +1,54 @@
+// From ranges to scales and offsets.
+module lamina:quantize.schema.impl;
+import :core;
+import :quantize;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+constexpr std::string_view names[] = {"asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"};
+
+// A scale that float holds, and by which can be divided.
+float held(double scale) {
+  return static_cast<float>(std::clamp(scale, static_cast<double>(std::numeric_limits<float>::min()), static_cast<double>(std::numeric_limits<float>::max())));
+}
+
+}  // namespace
+
+std::string_view name_of(quantization_schema s) { return names[static_cast<std::size_t>(s)]; }
+
+quantization_schema quantization_schema_of(std::string_view name) {
+  const auto at = std::find(std::begin(names), std::end(names), name);
+  if (at == std::end(names)) {
+    text t;
+    t << "`" << name << "` is no schema of quantisation";
+    list_for(t, name, names);
+    detail::raise(error_kind::value, t);
+  }
+  return static_cast<quantization_schema>(at - std::begin(names));
+}
+
+quantization_numbers numbers_for(double low, double high, quantization_schema s) {
+  if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
+    text t;
+    detail::raise(error_kind::value, t << "the range [" << low << ", " << high << "] cannot be quantised: its ends are to be finite, the smaller one first");
+  }
+  low = std::min(low, 0.0);
+  high = std::max(high, 0.0);
+  if (low == high) return {};
+  if (s == quantization_schema::asymmetric) {
+    const float scale = held((high - low) / 255);
+    const double offset = std::clamp(std::nearbyint(-128 - low / static_cast<double>(scale)), -128.0, 127.0);
+    return {scale, static_cast<std::int8_t>(offset)};
+  }
+  if (s == quantization_schema::symmetric_with_uint8 && low == 0) return {held(high / 255), -128};
+  const double largest = std::max(-low, high) / 127;
+  if (s != quantization_schema::symmetric_with_power2_scale) return {held(largest), 0};
+  int exponent = 0;
+  const double fraction = std::frexp(largest, &exponent);      // fraction * 2^exponent, fraction in [0.5, 1)
+  return {held(std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent)), 0};
+}
+
+}  // namespace lamina

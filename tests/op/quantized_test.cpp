@@ -1,0 +1,203 @@
+// Quantised tensors and their products against plain loops in double and in integers.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace engine_test;
+
+namespace {
+
+array scalar_of(dtype element, double v) { return array_of(element, {}, {v}); }
+array bytes(const shape& s, int seed) { return random_array(dtype::int8, s, seed, -128, 128); }
+
+/// What a product gives for a sum of (x - x_offset) w.
+double result_of_sum(double sum, double bias, double x_scale, double w_scale, double y_scale, double y_offset, double low, double high) {
+  const float factor = static_cast<float>(x_scale) * static_cast<float>(w_scale) / static_cast<float>(y_scale);
+  const float v = static_cast<float>(sum + bias) * factor;
+  return std::min(high, std::max(low, static_cast<double>(std::nearbyint(v)) + y_offset));
+}
+
+struct product_case {
+  array x, x_scale = scalar_of(dtype::float32, 0.02f), x_offset = scalar_of(dtype::int8, -7), w, w_scale, bias, y_scale = scalar_of(dtype::float32, 0.75f), y_offset = scalar_of(dtype::int8, 11);
+  product_case(const shape& xs, const shape& ws, bool rowwise) : x(bytes(xs, 1)), w(bytes(ws, 2)) {
+    const std::int64_t out = ws.at(0);
+    std::vector<double> scales, biases;
+    for (std::int64_t o = 0; o < (rowwise ? out : 1); ++o) scales.push_back(static_cast<double>(0.01f + 0.003f * static_cast<float>(o)));
+    for (std::int64_t o = 0; o < out; ++o) biases.push_back(static_cast<double>(500 * o - 3000));
+    w_scale = array_of(dtype::float32, rowwise ? shape{out} : shape{}, scales);
+    bias = array_of(dtype::int32, {out}, biases);
+  }
+  std::vector<array> all() const { return {x, x_scale, x_offset, w, w_scale, bias, y_scale, y_offset}; }
+  double finish(double sum, std::size_t o, double low = -128, double high = 127) const {
+    return result_of_sum(sum, bias.values[o], x_scale.values[0], w_scale.values[w_scale.values.size() == 1 ? 0 : o], y_scale.values[0], y_offset.values[0], low, high);
+  }
+};
+value linear_of(const std::vector<value>& v, quantized_linear_attributes a = {}) {
+  return quantized_linear(v[0], {v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7]}, a);
+}
+
+std::string refusal(const std::vector<array>& in, const std::function<value(const std::vector<value>&)>& f) {
+  return message_of([&] { result_of(in, f); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(quantized_operations)
+
+BOOST_AUTO_TEST_CASE(quantize_takes_the_nearest_number_and_saturates) {
+  const array x = array_of(dtype::float32, {2, 5}, {0, 0.25, 0.75, -0.75, 1e9, -1e9, 63.75, -64.25, 0.5, -0.5});
+  const auto q = result_of({x, scalar_of(dtype::float32, 0.5), scalar_of(dtype::int8, 1)}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}); });
+  // ties go to the even number: 0.5 to 0, 1.5 to 2, -1.5 to -2, 127.5 to 128 (which saturates), -128.5 to -128
+  const std::vector<double> expected{1, 1, 3, -1, 127, -128, 127, -127, 2, 0};
+  BOOST_TEST((q.type == tensor_type{dtype::int8, {2, 5}}));
+  BOOST_TEST(q.values == expected);
+}
+
+BOOST_AUTO_TEST_CASE(a_scale_for_each_position_of_an_axis) {
+  const array x = random_array(dtype::float32, {3, 4, 5}, 1, -4, 4);
+  const array scales = array_of(dtype::float32, {4}, {0.125, 0.03125, 1, 0.5}), offsets = array_of(dtype::int8, {4}, {0, -128, 3, 127});
+  const auto both = results_of({x, scales, offsets}, [](const auto& v) {
+    const value q = quantize(v[0], {v[1], v[2]}, {.axis = -2});
+    return std::vector<value>{q, dequantize(q, {v[1], v[2]}, {.axis = 1})};
+  });
+  for (std::size_t i = 0; i < 60; ++i) {
+    const std::size_t c = i / 5 % 4;
+    const double q = std::min(127., std::max(-128., std::nearbyint(x.values[i] / scales.values[c]) + offsets.values[c]));
+    BOOST_REQUIRE(both[0].values[i] == q);
+    BOOST_REQUIRE(both[1].values[i] == (q - offsets.values[c]) * scales.values[c]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(linear) {
+  for (const bool rowwise : {false, true})
+    for (const shape& xs : {shape{5, 13}, shape{13}, shape{2, 3, 13}, shape{40, 13}}) {
+      const product_case c(xs, {7, 13}, rowwise);
+      const auto y = result_of(c.all(), [](const auto& v) { return linear_of(v); });
+      const auto relu = result_of(c.all(), [](const auto& v) { return linear_of(v, {.low = 11, .high = 20}); });
+      const std::size_t rows = c.x.values.size() / 13;
+      BOOST_REQUIRE(y.values.size() == rows * 7);
+      for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t o = 0; o < 7; ++o) {
+          double sum = 0;
+          for (std::size_t k = 0; k < 13; ++k) sum += (c.x.values[i * 13 + k] + 7) * c.w.values[o * 13 + k];
+          BOOST_REQUIRE(y.values[i * 7 + o] == c.finish(sum, o));
+          BOOST_REQUIRE(relu.values[i * 7 + o] == c.finish(sum, o, 11, 20));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(large_linear_is_cut_without_changing_a_bit) {
+  for (const shape& xs : {shape{300, 700}, shape{12, 700}}) {
+    const product_case c(xs, {1100, 700}, true);
+    small_graph g;
+    std::vector<value> v;
+    for (const auto& a : c.all()) v.push_back(g.input(a));
+    g.output(linear_of(v));
+    const auto one = g.run({}, 1)[0], two = g.run({}, 2)[0];
+    BOOST_TEST(g.plan->cost().steps > 2u);
+    BOOST_TEST(same_bits(one, two));
+    for (std::size_t at : {std::size_t(0), std::size_t(1099), std::size_t(1100 + 513), one.values.size() - 1}) {
+      double sum = 0;
+      for (std::size_t k = 0; k < 700; ++k) sum += (c.x.values[at / 1100 * 700 + k] + 7) * c.w.values[at % 1100 * 700 + k];
+      BOOST_TEST(one.values[at] == c.finish(sum, at % 1100));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_a_state_are_packed) {
+  const product_case c({3, 20}, {18, 20}, true);
+  small_graph g;
+  auto in = c.all();
+  std::vector<value> v;
+  for (std::size_t i = 0; i < in.size(); ++i) v.push_back(i >= 3 && i <= 5 ? g.state("s" + std::to_string(i), in[i]) : g.input(in[i]));
+  g.output(linear_of(v));
+  const auto packed = g.run()[0];
+  BOOST_TEST(g.plan->packs().size() == 1u);
+  BOOST_TEST(same_bits(packed, result_of(in, [](const auto& x) { return linear_of(x); })));
+}
+
+BOOST_AUTO_TEST_CASE(convolution) {
+  for (const conv2d_attributes& a : {conv2d_attributes{.padding = {2, 1}}, conv2d_attributes{.stride = 2, .padding = 1, .groups = 2}, conv2d_attributes{.dilation = {1, 2}}}) {
+    const product_case c({2, 4, 9, 11}, {6, 4 / a.groups, 3, 3}, true);
+    const auto y = result_of(c.all(), [&](const auto& v) { return quantized_conv2d(v[0], {v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7]}, {.conv = a, .low = -100}); });
+    const std::int64_t oh = (9 + 2 * a.padding.h - a.dilation.h * 2 - 1) / a.stride.h + 1, ow = (11 + 2 * a.padding.w - a.dilation.w * 2 - 1) / a.stride.w + 1;
+    BOOST_REQUIRE((y.type == tensor_type{dtype::int8, {2, 6, oh, ow}}));
+    std::size_t at = 0;
+    for (std::int64_t n = 0; n < 2; ++n)
+      for (std::int64_t o = 0; o < 6; ++o)
+        for (std::int64_t i = 0; i < oh; ++i)
+          for (std::int64_t j = 0; j < ow; ++j, ++at) {
+            double sum = 0;
+            const std::int64_t depth = 4 / a.groups, first = o / (6 / a.groups) * depth;
+            for (std::int64_t k = 0; k < depth; ++k)
+              for (std::int64_t p = 0; p < 3; ++p)
+                for (std::int64_t q = 0; q < 3; ++q) {
+                  const std::int64_t h = i * a.stride.h - a.padding.h + p * a.dilation.h, w = j * a.stride.w - a.padding.w + q * a.dilation.w;
+                  if (h < 0 || w < 0 || h >= 9 || w >= 11) continue;
+                  sum += (c.x.values[static_cast<std::size_t>(((n * 4 + first + k) * 9 + h) * 11 + w)] + 7) * c.w.values[static_cast<std::size_t>(((o * depth + k) * 3 + p) * 3 + q)];
+                }
+            BOOST_REQUIRE(y.values[at] == c.finish(sum, static_cast<std::size_t>(o), -100));
+          }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(pooling_and_changes_of_shape_stay_in_int8) {
+  const array x = bytes({2, 3, 6, 7}, 5);
+  const auto r = results_of({x}, [](const auto& v) {
+    const auto both = apply<op::max_pool2d>({.kernel = 3, .stride = 2, .padding = 1}, v[0]);
+    return std::vector<value>{both[0], both[1], flatten<1>(v[0])};
+  });
+  // int8 numbers are exact in float, so float pooling is the reference
+  const auto in_float = results_of({x}, [](const auto& v) {
+    const auto both = apply<op::max_pool2d>({.kernel = 3, .stride = 2, .padding = 1}, cast<float>(v[0]));
+    return std::vector<value>{both[0], both[1]};
+  });
+  BOOST_TEST((r[0].type.element == dtype::int8));
+  BOOST_TEST(r[0].values == in_float[0].values);
+  BOOST_TEST(r[1].values == in_float[1].values);
+  BOOST_TEST(r[2].values == x.values);
+}
+
+BOOST_AUTO_TEST_CASE(misfits_are_worded) {
+  const product_case c({5, 13}, {7, 13}, true);
+  const auto with = [&](std::size_t at, const array& other) {
+    auto in = c.all();
+    in[at] = other;
+    return refusal(in, [](const auto& v) { return linear_of(v); });
+  };
+  BOOST_TEST(with(0, random_array(dtype::float32, {5, 13}, 1)).find("quantized_linear: takes int8, not float32") != std::string::npos);
+  BOOST_TEST(with(3, bytes({7, 12}, 1)).find("quantized_linear: the inner sizes differ") != std::string::npos);
+  BOOST_TEST(with(4, random_array(dtype::float32, {6}, 1)).find("scales of weights are to be [] or [7]") != std::string::npos);
+  BOOST_TEST(with(5, array_of(dtype::int32, {6}, {0, 0, 0, 0, 0, 0})).find("the bias is to be [7]") != std::string::npos);
+  BOOST_TEST(with(5, random_array(dtype::float32, {7}, 1)).find("bias is to be int32, not float32") != std::string::npos);
+  BOOST_TEST(with(7, bytes({2}, 1)).find("the offset of the result is to be one number, []") != std::string::npos);
+  BOOST_TEST(refusal(c.all(), [](const auto& v) { return linear_of(v, {.low = 5, .high = 4}); }).find("results are to stay within [-128, 127], not [5, 4]") != std::string::npos);
+  const array x = random_array(dtype::float32, {3, 4}, 1), scales = random_array(dtype::float32, {4}, 1), offsets = bytes({4}, 1);
+  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}, {.axis = 2}); }).find("the axis 2 is outside of the rank") != std::string::npos);
+  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}, {.axis = 0}); }).find("scales are to be [] or [3]") != std::string::npos);
+  BOOST_TEST(refusal({x, scales, scalar_of(dtype::int8, 0)}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}, {.axis = 1}); }).find("there are to be as many scales as offsets") != std::string::npos);
+  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) { return dequantize(v[0], {v[1], v[2]}); }).find("dequantize: takes int8, not float32") != std::string::npos);
+}
+
+// Integers pass no gradient, nor does what is made of them.
+BOOST_AUTO_TEST_CASE(no_gradient_passes) {
+  small_graph g;
+  const value x = g.input(random_array(dtype::float32, {4}, 1)), scale = g.input(scalar_of(dtype::float32, 0.5), "s"), offset = g.input(scalar_of(dtype::int8, 0), "o");
+  const value to[] = {x, scale};
+  const value q = quantize(x, {scale, offset});
+  g.output(gradients(reduce_sum(dequantize(q, {g.p.number(0.5, dtype::float32), offset}), reduce_attributes{}), view<const value>(to, 1))[0]);
+  BOOST_TEST(g.run()[0].values == std::vector<double>(4));
+  const auto said = message_of([&] { gradients(reduce_sum(dequantize(q, {scale, offset}), reduce_attributes{}), to); });
+  BOOST_TEST(said.find("dequantize: this operation has no gradient") != std::string::npos, said);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,337 @@
+// Quantised programs: scales of every schema worked out in double, what a profile records, what the pass makes of nets, and
+// what it refuses.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+#include "nets.h"
+
+using namespace lamina;
+using namespace engine_test;
+using nets_test::error_of;
+using nets_test::holds;
+
+namespace {
+
+using schema = quantization_schema;
+constexpr schema schemas[] = {schema::asymmetric, schema::symmetric, schema::symmetric_with_uint8, schema::symmetric_with_power2_scale};
+
+using lenet_model = model<nets_test::lenet, lamina::input<"N", 1, 28, 28>>;
+nets_test::images pictures(std::int64_t n, int seed) { return nets_test::random_tensor<nets_test::images>({n, 1, 28, 28}, seed); }
+std::vector<std::vector<any_tensor>> some_pictures() { return {{pictures(8, 1)}, {pictures(3, 2)}}; }
+
+std::vector<any_tensor> run(const program& p, const parameter_store& states, const std::vector<any_tensor>& in) {
+  return program_factory(std::shared_ptr<const program>(&p, [](auto*) {}), states).create()(in);
+}
+std::vector<any_tensor> run(const quantized_program& q, const std::vector<any_tensor>& in) { return run(*q.program, q.states, in); }
+
+/// |a - b| over the largest |a|.
+double relative(const any_tensor& a, const any_tensor& b) {
+  double most = 0, apart = 0;
+  const auto x = a.elements<float>(), y = b.elements<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<double>(x[i])));
+    apart = std::max(apart, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
+  }
+  return a.shape() == b.shape() ? apart / most : 1e9;
+}
+std::int64_t count(const program& p, std::string_view name) {
+  std::int64_t n = 0;
+  const auto needed = p.reachable();
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) n += needed[i] && p.nodes()[i].op && p.nodes()[i].op->name == name;
+  return n;
+}
+bool same_bytes(const any_tensor& a, const any_tensor& b) { return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0; }
+
+/// A program of two linear layers with what the tests vary.
+struct two_layers {
+  program p;
+  parameter_store states;
+  two_layers() {
+    value x = p.input("x", {dtype::float32, {dim::named("N"), 6}});
+    value h = relu(fc(x, weight("a.weight", {5, 6}, 1), weight("a.bias", {5}, 2)));
+    p.output("y", fc(h, weight("b.weight", {3, 5}, 3), weight("b.bias", {3}, 4)));
+  }
+  value weight(std::string name, const shape& s, int seed) {
+    states.add(name, to_tensor(random_array(dtype::float32, s, seed, -1, 1)), state_role::parameter);
+    return p.state(name, {dtype::float32, s});
+  }
+  static std::vector<std::vector<any_tensor>> samples() { return {{to_tensor(random_array(dtype::float32, {7, 6}, 5, -1, 2))}}; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(quantized_programs)
+
+BOOST_AUTO_TEST_CASE(numbers_of_each_schema) {
+  // asymmetric: scale (high - low) / 255, offset round(-128 - low / scale); 0 is always inside
+  BOOST_TEST((numbers_for(-1, 3, schema::asymmetric) == quantization_numbers{static_cast<float>(4.0 / 255), -64}));    // -128 + 63.75
+  BOOST_TEST((numbers_for(2, 3, schema::asymmetric) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
+  BOOST_TEST((numbers_for(-5, -2, schema::asymmetric) == quantization_numbers{static_cast<float>(5.0 / 255), 127}));
+  // symmetric: the larger end is 127
+  BOOST_TEST((numbers_for(-1, 3, schema::symmetric) == quantization_numbers{static_cast<float>(3.0 / 127), 0}));
+  BOOST_TEST((numbers_for(-4, 3, schema::symmetric) == quantization_numbers{static_cast<float>(4.0 / 127), 0}));
+  // with uint8: a range that begins at 0 takes all of -128..127
+  BOOST_TEST((numbers_for(0, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
+  BOOST_TEST((numbers_for(1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
+  BOOST_TEST((numbers_for(-1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 127), 0}));
+  // with a power of two: 3 / 127 = 0.0236 becomes 2^-5; 127 is 1 exactly
+  BOOST_TEST((numbers_for(-1, 3, schema::symmetric_with_power2_scale) == quantization_numbers{0.03125f, 0}));
+  BOOST_TEST((numbers_for(-127, 3, schema::symmetric_with_power2_scale) == quantization_numbers{1, 0}));
+  BOOST_TEST((numbers_for(-127.5, 3, schema::symmetric_with_power2_scale) == quantization_numbers{2, 0}));
+  for (auto s : schemas) {
+    BOOST_TEST((numbers_for(0, 0, s) == quantization_numbers{1, 0}));
+    BOOST_TEST(numbers_for(0, 1e-44, s).scale > 0);
+    BOOST_TEST(std::isfinite(numbers_for(-1e38, 1e38, s).scale));
+    BOOST_TEST((quantization_schema_of(name_of(s)) == s));
+  }
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  BOOST_TEST(holds(error_of([] { numbers_for(0, inf, schema::symmetric); }), "value_error: the range [0, inf] cannot be quantised"));
+  BOOST_TEST(holds(error_of([] { numbers_for(std::nan(""), 1, schema::symmetric); }), "cannot be quantised"));
+  BOOST_TEST(holds(error_of([] { numbers_for(2, 1, schema::asymmetric); }), "the range [2, 1] cannot be quantised"));
+  BOOST_TEST(holds(error_of([] { quantization_schema_of("symetric"); }), "`symetric` is no schema of quantisation; there are `asymmetric`"));
+}
+
+BOOST_AUTO_TEST_CASE(a_range_keeps_its_numbers_within_half_a_step) {
+  for (auto s : schemas)
+    for (auto [low, high] : {std::pair(-1.0, 3.0), std::pair(0.0, 7.0), std::pair(-0.1, 0.001)}) {
+      const auto n = numbers_for(low, high, s);
+      for (int k = 0; k <= 100; ++k) {
+        const double x = low + (high - low) * k / 100;
+        const double q = std::min(127.0, std::max(-128.0, std::nearbyint(x / n.scale) + n.offset));
+        // the offset is rounded, so an end may be wrong by a whole step
+        BOOST_TEST(std::abs((q - n.offset) * n.scale - x) <= n.scale * 1.0001, name_of(s) << " " << x);
+      }
+      BOOST_TEST(std::nearbyint(0 / n.scale) + n.offset == n.offset);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_has_the_ranges_of_operands_and_results) {
+  two_layers net;
+  const auto p = profile(net.p, net.states, net.samples());
+  BOOST_TEST(p.samples == 1);
+  BOOST_REQUIRE(p.values.size() == 4u);
+  const auto x = random_array(dtype::float32, {7, 6}, 5, -1, 2), wa = random_array(dtype::float32, {5, 6}, 1, -1, 1), ba = random_array(dtype::float32, {5}, 2, -1, 1);
+  BOOST_TEST(p.values[0].name == "a.weight:in");
+  BOOST_TEST(p.values[0].low == *std::min_element(x.values.begin(), x.values.end()));
+  BOOST_TEST(p.values[0].high == *std::max_element(x.values.begin(), x.values.end()));
+  double most = 0;                                 // behind bias and relu
+  for (std::size_t i = 0; i < 7; ++i)
+    for (std::size_t o = 0; o < 5; ++o) {
+      double sum = ba.values[o];
+      for (std::size_t k = 0; k < 6; ++k) sum += x.values[i * 6 + k] * wa.values[o * 6 + k];
+      most = std::max(most, sum);
+    }
+  BOOST_REQUIRE(p.find("a.weight:out"));
+  BOOST_TEST(p.find("a.weight:out")->low == 0);
+  BOOST_TEST(p.find("a.weight:out")->high == most, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(p.find("b.weight:in")->high == p.find("a.weight:out")->high);
+  BOOST_TEST(!p.find("c"));
+}
+
+BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
+  two_layers net;
+  const auto ranges = profile(net.p, net.states, net.samples());
+  for (auto s : schemas) {
+    const auto q = quantize(net.p, net.states, ranges, {.schema = s});
+    const auto w = net.states.find("a.weight")->value().elements<float>(), b = net.states.find("a.bias")->value().elements<float>();
+    const auto* made = q.states.find("a.weight.int8");
+    BOOST_REQUIRE(made);
+    BOOST_TEST((made->value().type() == tensor_type{dtype::int8, {5, 6}}));
+    const auto scales = q.states.find("a.weight.scale")->value().elements<float>();
+    const double x_scale = numbers_for(ranges.values[0].low, ranges.values[0].high, s).scale;
+    for (std::size_t o = 0; o < 5; ++o) {
+      double most = 0;
+      for (std::size_t k = 0; k < 6; ++k) most = std::max(most, std::abs(static_cast<double>(w[o * 6 + k])));
+      const double step = s == schema::symmetric_with_power2_scale ? std::exp2(std::ceil(std::log2(most / 127))) : static_cast<double>(static_cast<float>(most / 127));
+      BOOST_TEST(static_cast<double>(scales[o]) == step);
+      for (std::size_t k = 0; k < 6; ++k) BOOST_TEST(made->value().elements<std::int8_t>()[o * 6 + k] == std::nearbyint(w[o * 6 + k] / step));
+      BOOST_TEST(q.states.find("a.weight.bias")->value().elements<std::int32_t>()[o] == std::nearbyint(static_cast<double>(b[o]) / (x_scale * step)));
+    }
+    BOOST_TEST(!q.states.find("a.weight"));
+    BOOST_TEST(q.report.quantized == 2);
+    BOOST_TEST(count(*q.program, "matmul") == 0);
+    BOOST_TEST(count(*q.program, "relu") == 0);
+    BOOST_TEST(count(*q.program, "quantize") == 1);
+    BOOST_TEST(count(*q.program, "dequantize") == 1);
+    const auto expected = run(net.p, net.states, net.samples()[0]), got = run(q, net.samples()[0]);
+    BOOST_TEST(relative(expected[0], got[0]) < (s == schema::symmetric_with_power2_scale ? 0.06 : 0.03), name_of(s));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(lenet_computes_in_int8_between_its_ends) {
+  const lenet_model net({.seed = 42});
+  const auto ranges = profile(net, some_pictures());
+  for (auto s : schemas) {
+    const auto q = quantize(net, ranges, {.schema = s});
+    BOOST_TEST(q.report.quantized == 5);
+    BOOST_TEST(count(*q.program, "quantize") == 1);
+    BOOST_TEST(count(*q.program, "dequantize") == 1);
+    BOOST_TEST(count(*q.program, "quantized_conv2d") == 2);
+    BOOST_TEST(count(*q.program, "quantized_linear") == 3);
+    BOOST_TEST(count(*q.program, "max_pool2d") == 2);
+    const std::vector<any_tensor> x{pictures(5, 9)};
+    const auto expected = run(net.core().inference(), net.parameters(), x), got = run(q, x);
+    BOOST_TEST(relative(expected[0], got[0]) < (s == schema::symmetric_with_power2_scale ? 0.12 : 0.06), name_of(s));
+    BOOST_TEST(q.states.bytes() * 3.5 < static_cast<double>(net.parameters().bytes()));
+  }
+  BOOST_TEST(holds(quantize(net, ranges).report.text(), "5 of 5 products are in int8; 1 quantize, 1 dequantize"));
+}
+
+BOOST_AUTO_TEST_CASE(products_that_are_kept_stay_float) {
+  const lenet_model net({.seed = 42});
+  const auto ranges = profile(net, some_pictures());
+  const auto all = quantize(net, ranges, {.keep_float = {"0", "3.weight", "7", "9", "11"}});
+  BOOST_TEST(all.report.quantized == 0);
+  const std::vector<any_tensor> x{pictures(5, 9)};
+  BOOST_TEST(same_bytes(run(all, x)[0], run(net.core().inference(), net.parameters(), x)[0]));
+  const auto some = quantize(net, ranges, {.keep_float = {"3"}});
+  BOOST_TEST(some.report.quantized == 4);
+  BOOST_TEST(count(*some.program, "quantize") == 2);
+  BOOST_TEST(count(*some.program, "dequantize") == 2);
+  BOOST_TEST(holds(some.report.text(), "conv2d 3.weight: float, because it is kept"));
+  BOOST_TEST(some.states.find("3.weight"));
+  BOOST_TEST(holds(error_of([&] { quantize(net, ranges, {.keep_float = {"3.wieght"}}); }), "value_error: quantize: keep_float: no product is named `3.wieght`; there are `0.weight`"));
+}
+
+inline constexpr auto normalised = sequential(nn::conv2d{.in_channels = 1, .out_channels = 5, .kernel = 3, .bias = false}, nn::batch_norm2d{.features = 5}, nn::relu{},
+                                              nn::conv2d{.in_channels = 5, .out_channels = 5, .kernel = 3, .padding = 1}, nn::sigmoid{}, nn::flatten{}, nn::linear{.in = 3380, .out = 4});
+
+BOOST_AUTO_TEST_CASE(batch_norms_are_folded_and_other_operations_stay_float) {
+  model<normalised, lamina::input<"N", 1, 28, 28>> net({.seed = 3});
+  for (std::size_t i = 0; i < net.parameters().size(); ++i)
+    if (auto& p = net.parameters()[i]; p.name() == "1.running_mean" || p.name() == "1.running_var" || p.name() == "1.weight")
+      for (std::int64_t k = 0; k < 5; ++k) reinterpret_cast<float*>(p.mutable_data())[k] = 0.5f + 0.25f * static_cast<float>(k);
+  const auto ranges = profile(net, some_pictures());
+  BOOST_TEST(ranges.find("0.weight:out"));
+  const auto q = quantize(net, ranges);
+  BOOST_TEST(q.report.quantized == 3);
+  BOOST_TEST(count(*q.program, "sigmoid") == 1);
+  BOOST_TEST(count(*q.program, "quantize") == 2);
+  BOOST_TEST(count(*q.program, "dequantize") == 2);
+  BOOST_TEST(count(*q.program, "multiply") == 0);
+  const std::vector<any_tensor> x{pictures(5, 9)};
+  BOOST_TEST(relative(run(net.core().inference(), net.parameters(), x)[0], run(q, x)[0]) < 0.06);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_quantised_says_why) {
+  program p;
+  parameter_store states;
+  value a = p.input("a", {dtype::float32, {4, 4}}), b = p.input("b", {dtype::float64, {4, 4}});
+  states.add("w", to_tensor(random_array(dtype::float32, {4, 4}, 1)), state_role::parameter);
+  states.add("d", to_tensor(random_array(dtype::float64, {4, 4}, 1)), state_role::parameter);
+  value w = p.state("w", {dtype::float32, {4, 4}}), d = p.state("d", {dtype::float64, {4, 4}});
+  p.output("0", matmul(a, a));
+  p.output("1", matmul(w, a));
+  p.output("2", matmul(b, d));
+  p.output("3", matmul(a, w, {.transpose_a = true}));
+  p.output("4", relu(clamp(matmul(a, w), -1, 1)) + matmul(a, w, {.transpose_b = true}));
+  const std::vector<any_tensor> x{to_tensor(random_array(dtype::float32, {4, 4}, 2)), to_tensor(random_array(dtype::float64, {4, 4}, 3))};
+  const std::vector<std::vector<any_tensor>> samples{x};
+  const auto q = quantize(p, states, profile(p, states, samples));
+  const auto said = q.report.text();
+  for (std::string_view words : {"its second operand is not made of parameters alone", "its first operand is made of parameters", "it is of float64; products of float32 are quantised",
+                                 "its first operand is transposed", "matmul w#2: int8", "2 of 6 products are in int8"})
+    BOOST_TEST(holds(said, words));
+  const auto expected = run(p, states, x), got = run(q, x);
+  for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(same_bytes(expected[i], got[i]), i);
+  BOOST_TEST(relative(expected[4], got[4]) < 0.03);
+}
+
+BOOST_AUTO_TEST_CASE(saved_nets_are_quantised_and_quantised_nets_are_saved) {
+  const std::string folder = std::filesystem::temp_directory_path().string() + "/lamina_quantize_test_" + std::string(name_of(target_isa()));
+  std::filesystem::create_directories(folder);
+  const lenet_model net({.seed = 42});
+  save_net(folder + "/float", net);
+  const auto loaded = load_net(folder + "/float");
+  const auto ranges = profile(loaded, some_pictures());
+  BOOST_TEST((ranges == profile(net, some_pictures())));
+  save_profile(folder + "/profile.json", ranges);
+  BOOST_TEST((load_profile(folder + "/profile.json") == ranges));
+  const auto q = quantize(loaded, load_profile(folder + "/profile.json"));
+  save_net(folder + "/int8", *q.program, q.states);
+  const auto again = load_net(folder + "/int8");
+  const std::vector<any_tensor> x{pictures(3, 4)};
+  BOOST_TEST(same_bytes(run(q, x)[0], again.factory().create()(x)[0]));
+  const auto sizes = std::pair(std::filesystem::file_size(folder + "/float.safetensors"), std::filesystem::file_size(folder + "/int8.safetensors"));
+  BOOST_TEST(static_cast<double>(sizes.second) < 0.29 * static_cast<double>(sizes.first), sizes.first << " " << sizes.second);
+  std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
+  two_layers net;
+  const auto ranges = profile(net.p, net.states, net.samples());
+  const auto before = net.p.to_json();
+  const auto one = quantize(net.p, net.states, ranges), other = quantize(net.p, net.states, ranges);
+  BOOST_TEST(net.p.to_json() == before);                // the source is as it was
+  BOOST_TEST((one.program->id() == other.program->id()));
+  // one row is what it is in a batch, and threads change no bit
+  const auto x = random_array(dtype::float32, {7, 6}, 8, -1, 2);
+  const auto batch = run(one, {to_tensor(x)})[0];
+  for (std::size_t i = 0; i < 7; ++i) {
+    const auto row = run(one, {to_tensor(array_of(dtype::float32, {1, 6}, {x.values.begin() + static_cast<std::ptrdiff_t>(6 * i), x.values.begin() + static_cast<std::ptrdiff_t>(6 * i + 6)}))})[0];
+    BOOST_TEST(std::memcmp(row.data(), batch.data() + i * row.bytes(), row.bytes()) == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(wrong_use_is_told) {
+  two_layers net;
+  const auto ranges = profile(net.p, net.states, net.samples());
+  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, {}); }), "value_error: profile: there are no samples to run the net on"));
+  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, std::vector<std::vector<any_tensor>>{{}}); }), "the program has 1 inputs, and sample 0 has 0"));
+  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, std::vector<std::vector<any_tensor>>{{to_tensor(random_array(dtype::float64, {2, 6}, 1))}}); }), "input `x` is float32[Nx6], and in sample 0 float64[2x6]"));
+  for (const double bad : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+    auto x = random_array(dtype::float32, {2, 6}, 1);
+    x.values[3] = bad;
+    BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, std::vector<std::vector<any_tensor>>{net.samples()[0], {to_tensor(x)}}); }), "profile: `a.weight:in` lies in ["));
+  }
+  const lenet_model other({.seed = 1});
+  BOOST_TEST(holds(error_of([&] { quantize(other, ranges); }), "value_error: quantize: the profile is of another program than this one; profile this net"));
+  auto less = ranges;
+  less.values.erase(less.values.begin() + 1);
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, less); }), "quantize: the profile has no range of `a.weight:out`; profile this net again"));
+  auto wrong = ranges;
+  wrong.values[1].high = std::numeric_limits<double>::quiet_NaN();
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, wrong); }), "cannot be quantised"));
+  auto empty = ranges;
+  empty.samples = 0;
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, empty); }), "quantize: the profile is empty"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, parameter_store(), ranges); }), "of the program is not among the parameters"));
+  reinterpret_cast<float*>(net.states.find("b.weight")->mutable_data())[2] = std::numeric_limits<float>::infinity();
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges); }), "quantize: the weights of `b.weight` are not finite"));
+}
+
+BOOST_AUTO_TEST_CASE(profiles_from_files_are_checked) {
+  two_layers net;
+  const auto good = profile(net.p, net.states, net.samples()).to_json();
+  const auto with = [&](std::string from, const std::string& to) {
+    auto words = good;
+    const auto at = words.find(from);
+    BOOST_REQUIRE(at != words.npos);
+    words.replace(at, from.size(), to);
+    return error_of([&] { read_profile(words, "p.json"); });
+  };
+  BOOST_TEST(error_of([&] { read_profile(good); }) == "");
+  BOOST_TEST(holds(with("lamina profile", "lamina net"), "file_error: p.json: `format` is `lamina net`, and `lamina profile` is expected"));
+  BOOST_TEST(holds(with("\"version\": 1", "\"version\": 2"), "p.json: version 2 of `lamina profile`; this library reads version 1"));
+  BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 0"), "`samples` is 0, and a profile is taken from 1 or more"));
+  BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 1.5"), "`samples` is to be an integer, and is a number"));
+  BOOST_TEST(holds(with("\"program\": \"", "\"program\": \"z"), "32 hexadecimal digits are expected"));
+  BOOST_TEST(holds(with("\"low\": ", "\"low\": 1e9, \"was\": "), "whose ends are to be finite, the smaller one first"));
+  BOOST_TEST(holds(with("a.weight:out", "a.weight:in"), "two ranges are of `a.weight:in`"));
+  BOOST_TEST(holds(with("\"values\": [", "\"values\": [3,"), "`values` holds an integer, and objects are expected"));
+  BOOST_TEST(holds(with("\"samples\": 1,", ""), "`samples` is missing"));
+  for (std::size_t end = 0; end < good.size() - 2; end += 7) BOOST_TEST(holds(error_of([&] { read_profile(std::string_view(good).substr(0, end), "p.json"); }), "file_error: p.json: "));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
