@@ -24,7 +24,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done, 2 bad use or bad input, 3 something that is not supported, 1 an error of the program "
       "itself.");
   for (auto add : {tool::add_show, tool::add_run, tool::add_bench, tool::add_plan, tool::add_draw, tool::add_train,
-                   tool::add_bundle, tool::add_doctor})
+                   tool::add_profile, tool::add_quantize, tool::add_bundle, tool::add_doctor})
     add(app);
   try {
     app.parse(argc, argv);

@@ -11,6 +11,8 @@ void add_bench(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_draw(CLI::App& app);
 void add_train(CLI::App& app);
+void add_profile(CLI::App& app);
+void add_quantize(CLI::App& app);
 void add_bundle(CLI::App& app);
 void add_doctor(CLI::App& app);
 
