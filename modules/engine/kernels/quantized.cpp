@@ -48,6 +48,9 @@ LAMINA_INLINE std::int8_t quantized(float x, float scale, float low, float high,
 
 // ---- dot products of bytes --------------------------------------------------------------------------------------------
 
+// A form of the tile: how many rows and panels it takes at most, and what it adds to each byte of x.
+#if defined(__AVX512BW__)
+
 /// Four of a row; beyond `left` they are 0.
 LAMINA_INLINE std::int32_t quad_at(const std::int8_t* p, long left) {
   std::int32_t word = 0;
@@ -56,12 +59,10 @@ LAMINA_INLINE std::int32_t quad_at(const std::int8_t* p, long left) {
   return word;
 }
 
-/// What a form of the tile takes: MR rows and NV panels at most, and what it adds to each byte of x.
-#if defined(__AVX512BW__)
-
 /// Dot products of four bytes, one of them unsigned.  Compiled for what a machine of this set may have.
 struct by_fours {
   static constexpr int rows = 4, panels = 4, shift = 128;
+  using row_type = std::int8_t;              // rows as they are
   template <int MR, int NV, bool x_in_rows>
   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))) static void tile(long depth, const std::int8_t* row, long row_step, const std::int8_t* panel, long panel_step, std::int32_t* sums) {
     __m512i acc[MR][NV];
@@ -115,7 +116,7 @@ LAMINA_INLINE words no_words() { return _mm256_setzero_si256(); }
 LAMINA_INLINE words widened(const std::int8_t* p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 LAMINA_INLINE words everywhere(std::int64_t four) { return _mm256_set1_epi64x(four); }
 LAMINA_INLINE words add_products(words acc, words a, words b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
-inline constexpr int tile_rows = 2, tile_panels = 1;
+inline constexpr int tile_rows = 3, tile_panels = 1;
 #elif defined(__SSE2__)
 using words = __m128i;
 LAMINA_INLINE words no_words() { return _mm_setzero_si128(); }
@@ -134,29 +135,26 @@ inline constexpr int tile_rows = 1, tile_panels = 1;
 struct by_pairs {
   static constexpr int rows = tile_rows, panels = tile_panels, shift = 0;
   static constexpr int bytes = sizeof(words) / 2, parts = 64 / bytes;     // of a panel's quad
-  using shorts4 = std::int16_t __attribute__((ext_vector_type(4)));
-  using bytes4 = std::int8_t __attribute__((ext_vector_type(4)));
+  using row_type = std::int16_t;             // rows are widened beforehand, in whole quads
 
   template <int MR, int NV, bool x_in_rows>
-  static void tile(long depth, const std::int8_t* row, long row_step, const std::int8_t* panel, long panel_step, std::int32_t* sums) {
+  static void tile(long depth, const std::int16_t* row, long row_step, const std::int8_t* panel, long panel_step, std::int32_t* sums) {
     words acc[MR][NV * parts];
     LAMINA_UNROLL for (int i = 0; i < MR; ++i)
       LAMINA_UNROLL for (int j = 0; j < NV * parts; ++j) acc[i][j] = no_words();
-    const long whole = depth / quad;
-    const auto step = [&](long q, auto&& word) __attribute__((always_inline)) {
+    LAMINA_NO_UNROLL for (long q = 0; q < quads_of(depth); ++q) {
       words a[MR];
-      LAMINA_UNROLL for (int i = 0; i < MR; ++i)
-        a[i] = everywhere(__builtin_bit_cast(std::int64_t, __builtin_convertvector(__builtin_bit_cast(bytes4, word(i)), shorts4)));
+      LAMINA_UNROLL for (int i = 0; i < MR; ++i) {
+        std::int64_t four;
+        std::memcpy(&four, row + i * row_step + q * quad, 8);
+        a[i] = everywhere(four);
+      }
       LAMINA_UNROLL for (int j = 0; j < NV; ++j)
         LAMINA_UNROLL for (int k = 0; k < parts; ++k) {
           const words b = widened(panel + j * panel_step + q * 64 + k * bytes);
           LAMINA_UNROLL for (int i = 0; i < MR; ++i) acc[i][j * parts + k] = add_products(acc[i][j * parts + k], a[i], b);
         }
-    };
-    LAMINA_NO_UNROLL for (long q = 0; q < whole; ++q)
-      step(q, [&](int i) __attribute__((always_inline)) { return quad_at(row + i * row_step + q * quad, quad); });
-    if (const long left = depth - whole * quad)
-      step(whole, [&](int i) __attribute__((always_inline)) { return quad_at(row + i * row_step + whole * quad, left); });
+    }
     alignas(64) std::int32_t halves[2 * panel_columns];
     LAMINA_UNROLL for (int i = 0; i < MR; ++i)
       LAMINA_UNROLL for (int j = 0; j < NV; ++j) {
@@ -171,18 +169,36 @@ struct by_pairs {
 /// One row and one panel, as the compiler of a machine without such instructions has it.
 struct by_pairs {
   static constexpr int rows = 1, panels = 1, shift = 0;
+  using row_type = std::int16_t;
   template <int MR, int NV, bool x_in_rows>
-  static void tile(long depth, const std::int8_t* row, long, const std::int8_t* panel, long, std::int32_t* sums) {
+  static void tile(long depth, const std::int16_t* row, long, const std::int8_t* panel, long, std::int32_t* sums) {
     std::int32_t acc[panel_columns] = {};
     for (long q = 0; q < quads_of(depth); ++q)
       for (long c = 0; c < panel_columns; ++c)
-        for (long k = 0; k < quad && q * quad + k < depth; ++k)
-          acc[c] += static_cast<std::int32_t>(row[q * quad + k]) * panel[q * 64 + c * quad + k];
+        for (long k = 0; k < quad; ++k) acc[c] += static_cast<std::int32_t>(row[q * quad + k]) * panel[q * 64 + c * quad + k];
     std::memcpy(sums, acc, sizeof acc);
   }
 };
 
 #endif
+
+/// The rows of an operand as a form reads them: as they are, or widened into memory that is lent.
+template <class Form> struct row_operand {
+  const typename Form::row_type* first;
+  long step;
+  row_operand(const std::int8_t* from, long from_step, long rows, long depth, void* memory) {
+    if constexpr (sizeof(*first) == 1) first = from, step = from_step;
+    else {
+      auto* to = static_cast<std::int16_t*>(memory);
+      first = to, step = quads_of(depth) * quad;
+      for (long r = 0; r < rows; ++r, to += step) {
+        for (long k = 0; k < depth; ++k) to[k] = from[r * from_step + k];
+        for (long k = depth; k < step; ++k) to[k] = 0;
+      }
+    }
+  }
+};
+constexpr std::size_t row_bytes(long rows, long depth) { return whole_lines(rows * quads_of(depth) * quad * 2); }
 
 // ---- from sums to results ---------------------------------------------------------------------------------------------
 
@@ -223,7 +239,7 @@ LAMINA_INLINE void put(std::int8_t* to, bytes16 v, long count) {
 
 /// The sums of up to Form::rows rows and Form::panels panels, [row][panel][16].
 template <class Form, bool x_in_rows, int NV = Form::panels>
-LAMINA_INLINE void tile(int rows, long depth, const std::int8_t* row, long row_step, const std::int8_t* panel, long panel_step, std::int32_t* sums) {
+LAMINA_INLINE void tile(int rows, long depth, const typename Form::row_type* row, long row_step, const std::int8_t* panel, long panel_step, std::int32_t* sums) {
   switch (rows) {
     case 1: return Form::template tile<1, NV, x_in_rows>(depth, row, row_step, panel, panel_step, sums);
     case 2: if constexpr (Form::rows >= 2) return Form::template tile<2, NV, x_in_rows>(depth, row, row_step, panel, panel_step, sums); break;
@@ -234,15 +250,17 @@ LAMINA_INLINE void tile(int rows, long depth, const std::int8_t* row, long row_s
 
 /// Calls each(row, rows, panel, panels, sums) for the tiles of rows x panels.
 template <class Form, bool x_in_rows, class Each>
-LAMINA_INLINE void tiles(long rows, long panels, long depth, const std::int8_t* row, long row_step, const std::int8_t* panel, long panel_step, Each each) {
+LAMINA_INLINE void tiles(long rows, long panels, long depth, row_operand<Form> row, const std::int8_t* panel, long panel_step, Each each) {
   alignas(64) std::int32_t sums[Form::rows * Form::panels * panel_columns];
   for (long p = 0; p < panels;) {
     const int wide = panels - p >= Form::panels ? Form::panels : 1;
-    for (long r = 0; r < rows; r += Form::rows) {
-      const int tall = rows - r < Form::rows ? static_cast<int>(rows - r) : Form::rows;
-      if (wide == 1) tile<Form, x_in_rows, 1>(tall, depth, row + r * row_step, row_step, panel + p * panel_step, panel_step, sums);
-      else tile<Form, x_in_rows>(tall, depth, row + r * row_step, row_step, panel + p * panel_step, panel_step, sums);
+    long left = (rows + Form::rows - 1) / Form::rows;       // tiles, which share the rows evenly
+    for (long r = 0; r < rows; --left) {
+      const int tall = static_cast<int>((rows - r + left - 1) / left);
+      if (wide == 1) tile<Form, x_in_rows, 1>(tall, depth, row.first + r * row.step, row.step, panel + p * panel_step, panel_step, sums);
+      else tile<Form, x_in_rows>(tall, depth, row.first + r * row.step, row.step, panel + p * panel_step, panel_step, sums);
       each(r, tall, p, wide, sums);
+      r += tall;
     }
     p += wide;
   }
@@ -252,6 +270,8 @@ LAMINA_INLINE void tiles(long rows, long panels, long depth, const std::int8_t* 
 
 /// Bytes from a packed panel of weights to the next: its quads, and the sum of the weights of each column.
 constexpr long linear_panel(long depth) { return quads_of(depth) * 64 + 64; }
+/// Rows that are widened together.
+inline constexpr long rows_at_once = 48;
 
 template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& a, void* scratch) {
   const long panels = panels_of(a.columns), step = linear_panel(a.depth);
@@ -267,15 +287,19 @@ template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& a, 
       if (o >= a.columns) factor[o] = 0;
     }
   }
-  tiles<Form, true>(a.rows, panels, a.depth, a.x, a.x_row, a.packed, step, [&](long r, int tall, long p, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
-    for (int j = 0; j < wide; ++j) {
-      const long column = (p + j) * panel_columns;
-      const ints16 b = read<ints16>(bias + column);
-      const floats16 m = read<floats16>(factor + column);
-      for (int i = 0; i < tall; ++i)
-        put(a.y + (r + i) * a.y_row + column, finished(sums + (i * wide + j) * panel_columns, b, m, f), a.columns - column);
-    }
-  });
+  for (long first = 0; first < a.rows; first += rows_at_once) {
+    const long rows = a.rows - first < rows_at_once ? a.rows - first : rows_at_once;
+    const row_operand<Form> x(a.x + first * a.x_row, a.x_row, rows, a.depth, factor + panels * panel_columns);
+    tiles<Form, true>(rows, panels, a.depth, x, a.packed, step, [&](long r, int tall, long p, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
+      for (int j = 0; j < wide; ++j) {
+        const long column = (p + j) * panel_columns;
+        const ints16 b = read<ints16>(bias + column);
+        const floats16 m = read<floats16>(factor + column);
+        for (int i = 0; i < tall; ++i)
+          put(a.y + (first + r + i) * a.y_row + column, finished(sums + (i * wide + j) * panel_columns, b, m, f), a.columns - column);
+      }
+    });
+  }
 }
 
 // ---- convolution ------------------------------------------------------------------------------------------------------
@@ -285,7 +309,7 @@ inline constexpr long panels_at_once = 8;
 
 struct conv_layout {
   long depth, quads, pixels, row, plane;     // row and plane: of the padded image, in bytes
-  std::size_t padded, panels, sums, factors, bytes;
+  std::size_t padded, panels, sums, factors, weights, bytes;
   explicit conv_layout(const window& w)
       : depth(w.channels / w.groups * w.kernel_h * w.kernel_w), quads(quads_of(depth)), pixels(w.out_height * w.out_width),
         row(w.width + 2 * w.pad_w), plane(row * (w.height + 2 * w.pad_h)) {
@@ -293,7 +317,8 @@ struct conv_layout {
     panels = padded + whole_lines(w.channels * plane + 64);
     sums = panels + whole_lines(panels_at_once * quads * 64);
     factors = sums + whole_lines(w.out_channels * 4);
-    bytes = factors + whole_lines(w.out_channels * 4);
+    weights = factors + whole_lines(w.out_channels * 4);
+    bytes = weights + row_bytes(w.out_channels, depth);
   }
 };
 
@@ -378,18 +403,21 @@ template <class Form> LAMINA_INLINE void conv(const quantized_conv_args& a, void
     for (long k = 0; k < at.depth; ++k) sum += a.weight[o * at.depth + k];
     bias[o] = less_offset(a.to.bias[o], offset, sum);
   }
+  const row_operand<Form> weights(a.weight, at.depth, w.out_channels, at.depth, base + at.weights);
   const auto flip = static_cast<std::int8_t>(Form::shift ? -128 : 0);
   const long rows = w.out_channels / w.groups;
   for (long n = a.first; n < a.first + a.count; ++n) {
     pad_image(w, at, a.in + n * w.channels * w.height * w.width, *a.to.x_offset, flip, image);
     for (long g = 0; g < w.groups; ++g) {
       const std::int8_t* of_group = image + g * (w.channels / w.groups) * at.plane;
+      row_operand<Form> of_rows = weights;
+      of_rows.first += g * rows * weights.step;
       std::int8_t* out = a.out + (n * w.out_channels + g * rows) * at.pixels;
       for (long first = 0; first < at.pixels; first += panels_at_once * panel_columns) {
         const long left = panels_of(at.pixels - first), count = left < panels_at_once ? left : panels_at_once;
         for (long p = 0; p < count; ++p)
           pixels_to_panel(w, at, of_group, pixel_panel(w, at, first + p * panel_columns), panels + p * at.quads * 64);
-        tiles<Form, false>(rows, count, at.depth, a.weight + g * rows * at.depth, at.depth, panels, at.quads * 64, [&](long r, int tall, long p, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
+        tiles<Form, false>(rows, count, at.depth, of_rows, panels, at.quads * 64, [&](long r, int tall, long p, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
           for (int i = 0; i < tall; ++i)
             for (int j = 0; j < wide; ++j) {
               const long o = g * rows + r + i, pixel = first + (p + j) * panel_columns;
@@ -421,6 +449,25 @@ template <long Stride> LAMINA_INLINE void pool_map(const window& w, const std::i
       }
     }
   }
+}
+
+/// Windows of 2 x 2 side by side: rows joined, then neighbours, 16 results at a time.
+LAMINA_INLINE void pool_pairs(const window& w, const std::int8_t* in, std::int8_t* out) {
+  using bytes32 = std::int8_t __attribute__((ext_vector_type(32)));
+  for (long y = 0; y < w.out_height; ++y, out += w.out_width, in += 2 * w.width)
+    for (long x = 0; x < w.out_width; x += panel_columns) {
+      const long count = w.out_width - x;
+      bytes32 top = {}, bottom = {};
+      if (count >= panel_columns) top = read<bytes32>(in + 2 * x), bottom = read<bytes32>(in + w.width + 2 * x);
+      else {
+        std::memcpy(&top, in + 2 * x, static_cast<std::size_t>(2 * count));
+        std::memcpy(&bottom, in + w.width + 2 * x, static_cast<std::size_t>(2 * count));
+      }
+      top = __builtin_elementwise_max(top, bottom);
+      const bytes16 even = __builtin_shufflevector(top, top, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+      const bytes16 odd = __builtin_shufflevector(top, top, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+      put(out + x, __builtin_elementwise_max(even, odd), count);
+    }
 }
 
 void pool_with_index(const window& w, const std::int8_t* in, std::int8_t* out, std::int32_t* index) {
@@ -502,7 +549,7 @@ void LAMINA_KERNEL(quantized_pack)(const void* args, void*) noexcept {
 }
 
 std::size_t LAMINA_KERNEL(quantized_linear_scratch_bytes)(const quantized_linear_args* a) noexcept {
-  return static_cast<std::size_t>(panels_of(a->columns)) * panel_columns * 8;
+  return static_cast<std::size_t>(panels_of(a->columns)) * panel_columns * 8 + row_bytes(a->rows < rows_at_once ? a->rows : rows_at_once, a->depth);
 }
 std::size_t LAMINA_KERNEL(quantized_conv_scratch_bytes)(const quantized_conv_args* a) noexcept { return conv_layout(a->w).bytes; }
 
@@ -514,6 +561,7 @@ void LAMINA_KERNEL(quantized_max_pool)(const void* args, void*) noexcept {
     const std::int8_t* in = static_cast<const std::int8_t*>(a.in) + m * plane;
     std::int8_t* out = static_cast<std::int8_t*>(a.out) + m * results;
     if (a.index) pool_with_index(w, in, out, a.index + m * results);
+    else if (w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && !w.pad_h && !w.pad_w) pool_pairs(w, in, out);
     else if (w.stride_w == 1) pool_map<1>(w, in, out);
     else if (w.stride_w == 2) pool_map<2>(w, in, out);
     else pool_map<0>(w, in, out);
