@@ -116,7 +116,7 @@ LAMINA_INLINE words no_words() { return _mm256_setzero_si256(); }
 LAMINA_INLINE words widened(const std::int8_t* p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 LAMINA_INLINE words everywhere(std::int64_t four) { return _mm256_set1_epi64x(four); }
 LAMINA_INLINE words add_products(words acc, words a, words b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
-inline constexpr int tile_rows = 3, tile_panels = 1;
+inline constexpr int tile_rows = 2, tile_panels = 1;      // three rows would spill a register
 #elif defined(__SSE2__)
 using words = __m128i;
 LAMINA_INLINE words no_words() { return _mm_setzero_si128(); }
@@ -331,7 +331,9 @@ LAMINA_INLINE void pad_image(const window& w, const conv_layout& at, const std::
     for (long y = 0; y < w.height; ++y) {
       const std::int8_t* from = in + (c * w.height + y) * w.width;
       std::int8_t* line = to + (y + w.pad_h) * at.row + w.pad_w;
-      for (long x = 0; x < w.width; ++x) line[x] = static_cast<std::int8_t>(from[x] ^ flip);
+      if (!flip) std::memcpy(line, from, static_cast<std::size_t>(w.width));
+      else
+        for (long x = 0; x < w.width; ++x) line[x] = static_cast<std::int8_t>(from[x] ^ flip);
     }
   }
 }
