@@ -4,10 +4,14 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lamina)
 
-install(TARGETS lamina lamina_kernels lamina_kernels_sse2 lamina_kernels_avx2 lamina_kernels_avx512
+list(TRANSFORM LAMINA_KERNEL_SETS PREPEND lamina_kernels_ OUTPUT_VARIABLE archives)
+install(TARGETS lamina lamina_kernels ${archives}
   EXPORT lamina-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET CXX_MODULES DESTINATION ${CMAKE_INSTALL_DATADIR}/lamina/modules)
+# The kernels' sources, for bundles for other processors.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/modules/engine/kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/lamina/kernels
+  FILES_MATCHING PATTERN *.h PATTERN *.cpp)
 install(EXPORT lamina-targets NAMESPACE lamina:: DESTINATION ${package_dir} CXX_MODULES_DIRECTORY modules)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lamina-config.cmake.in

@@ -9,9 +9,7 @@ using kernel_test::buffer;
 namespace {
 
 const cast_table& casts() {
-  return *kernel_test::of_set(kernel_test::tested(), lamina_elementwise_sse2, lamina_elementwise_avx2,
-                              lamina_elementwise_avx512)
-              .casts;
+  return *KERNELS_OF(kernel_test::tested(), lamina_elementwise).casts;
 }
 struct f16 {
   std::uint16_t bits;

@@ -8,7 +8,7 @@ using kernel_test::buffer;
 namespace {
 
 const conv_functions& functions() {
-  return kernel_test::of_set(kernel_test::tested(), lamina_conv_sse2, lamina_conv_avx2, lamina_conv_avx512);
+  return KERNELS_OF(kernel_test::tested(), lamina_conv);
 }
 long lane_count() { return lanes(kernel_test::tested()); }
 long up(long a) { return (a + lane_count() - 1) / lane_count() * lane_count(); }

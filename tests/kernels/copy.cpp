@@ -9,7 +9,7 @@ using kernel_test::buffer;
 namespace {
 
 const reduce_functions& functions() {
-  return kernel_test::of_set(kernel_test::tested(), lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512);
+  return KERNELS_OF(kernel_test::tested(), lamina_reduce);
 }
 
 /// Copies a box with the given input strides (negative: count of axes repeated) into a permuted, padded output.

@@ -13,8 +13,7 @@ using kernel_test::buffer;
 namespace {
 
 const elementwise_functions& functions() {
-  return kernel_test::of_set(kernel_test::tested(), lamina_elementwise_sse2, lamina_elementwise_avx2,
-                             lamina_elementwise_avx512);
+  return KERNELS_OF(kernel_test::tested(), lamina_elementwise);
 }
 map_function map_of(map_op op, element e) { return (*functions().maps)[static_cast<int>(op)][static_cast<int>(e)]; }
 

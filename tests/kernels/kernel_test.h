@@ -21,31 +21,41 @@ using lamina::kernels::isa;
 
 /// Whether this machine runs the code of a set.
 inline bool usable(isa set) {
+#if defined(__x86_64__)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return set == isa::avx512 ? avx512 : set == isa::avx2 ? avx2 : true;
+  return set == isa::avx512 ? avx512 : set == isa::sse2 ? true : avx2;
+#else
+  return set == isa::neon64;
+#endif
 }
 
 /// The set under test: LAMINA_ISA, or the best of the machine.
 inline isa tested() {
-  const char* name = std::getenv("LAMINA_ISA");
-  const std::string_view wanted = name ? name : "";
-  if (wanted == "sse2") return isa::sse2;
-  if (wanted == "avx2") return isa::avx2;
-  if (wanted == "avx512") return isa::avx512;
-  if (name) {
-    std::fprintf(stderr, "LAMINA_ISA is %s; known: sse2, avx2, avx512\n", name);
+#if defined(__x86_64__)
+  if (const char* wanted = std::getenv("LAMINA_ISA")) {
+    for (int set = 0; set < lamina::kernels::isa_count; ++set)
+      if (std::string_view(lamina::kernels::isa_names[set]) == wanted) return static_cast<isa>(set);
+    std::fprintf(stderr, "LAMINA_ISA is %s; known: sse2, avx2, avx512, neon64\n", wanted);
     std::exit(1);
   }
   return usable(isa::avx512) ? isa::avx512 : usable(isa::avx2) ? isa::avx2 : isa::sse2;
+#else
+  return isa::neon64;
+#endif
 }
 
-/// One of three by set: the kernels of a single family, without linking the others.
-template <class T> const T& of_set(isa set, const T& sse2, const T& avx2, const T& avx512) {
-  return set == isa::avx512 ? avx512 : set == isa::avx2 ? avx2 : sse2;
+/// KERNELS_OF(set, lamina_conv): the functions of a single family, without linking the others.
+#if defined(__x86_64__)
+template <class T> const T& of_set(isa set, const T& sse2, const T& avx2, const T& avx512, const T& neon64) {
+  return set == isa::neon64 ? neon64 : set == isa::avx512 ? avx512 : set == isa::avx2 ? avx2 : sse2;
 }
+#define KERNELS_OF(set, name) kernel_test::of_set(set, name##_sse2, name##_avx2, name##_avx512, name##_neon64)
+#else
+#define KERNELS_OF(set, name) (static_cast<void>(set), name##_neon64)
+#endif
 
 /// Leaves with CTest's code for a skipped test where the machine lacks the set.
 struct skip_without_set {

@@ -10,8 +10,7 @@ using namespace lamina::kernels;
 namespace {
 
 map_function map_of(map_op op, element e) {
-  const auto& f = kernel_test::of_set(kernel_test::tested(), lamina_elementwise_sse2, lamina_elementwise_avx2,
-                                      lamina_elementwise_avx512);
+  const auto& f = KERNELS_OF(kernel_test::tested(), lamina_elementwise);
   return (*f.maps)[static_cast<int>(op)][static_cast<int>(e)];
 }
 

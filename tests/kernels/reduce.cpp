@@ -10,7 +10,7 @@ using kernel_test::buffer;
 namespace {
 
 const reduce_functions& functions(isa set = kernel_test::tested()) {
-  return kernel_test::of_set(set, lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512);
+  return KERNELS_OF(set, lamina_reduce);
 }
 kernel reduction(reduce_op op, element e) { return (*functions().reduce)[static_cast<int>(op)][static_cast<int>(e)]; }
 

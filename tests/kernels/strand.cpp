@@ -12,8 +12,7 @@ using kernel_test::buffer;
 namespace {
 
 const elementwise_functions& functions() {
-  return kernel_test::of_set(kernel_test::tested(), lamina_elementwise_sse2, lamina_elementwise_avx2,
-                             lamina_elementwise_avx512);
+  return KERNELS_OF(kernel_test::tested(), lamina_elementwise);
 }
 template <class T>
 constexpr element element_of = sizeof(T) == 4 ? element::f32 : element::f64;

@@ -125,7 +125,7 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
         for (long i = top; i < bottom; i += side)
           transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
     }
-  if (stream) _mm_sfence();
+  if (stream) fence_streamed();
   for (long c = 0; c < whole_columns; ++c)
     LAMINA_SMALL for (long i = whole_rows; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
   for (long c = whole_columns; c < columns; ++c)

@@ -23,6 +23,6 @@ struct gru_args {
 struct cell_functions {
   kernel lstm[2], lstm_grad[2], gru[2], gru_grad[2];  // [f32, f64]
 };
-extern "C" const cell_functions lamina_cell_sse2, lamina_cell_avx2, lamina_cell_avx512;
+LAMINA_OF_EACH_SET(cell_functions, lamina_cell);
 
 }  // namespace lamina::kernels

@@ -95,7 +95,7 @@ inline void long_rows(const chain_args& args, prepared& p, char* blocks) {
         for (int o = 0; o < args.operand_count; ++o) p.address[o] = position(args.operand[o], i, j, k);
         run_row(args, p, blocks, args.extent[3]);
       }
-  if (args.streamed != 0) _mm_sfence();
+  if (args.streamed != 0) fence_streamed();
 }
 
 /// Lays out `rows` rows of `row` elements one after the other; `inner` 0 repeats an element.

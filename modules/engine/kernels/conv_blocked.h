@@ -16,7 +16,7 @@ inline constexpr long block = width<float>;
 inline constexpr float infinite = __builtin_inff();
 
 /// Largest tiles: `wide_rows` x 2 blocks, and `narrow_rows` x 3 blocks for narrow maps.
-#if defined(__AVX512F__)
+#if LAMINA_REGISTERS == 32
 inline constexpr long wide_rows = 14, narrow_rows = 9;
 #elif defined(__AVX2__)
 inline constexpr long wide_rows = 6, narrow_rows = 4;

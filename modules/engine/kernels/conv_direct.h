@@ -53,7 +53,7 @@ template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile
 }
 
 /// Largest tile of a correlation: output channels x taps, each a register of partial sums.
-#if defined(__AVX512F__)
+#if LAMINA_REGISTERS == 32
 inline constexpr long most_outs = 4, most_taps = 6;
 #else
 inline constexpr long most_outs = 3, most_taps = 4;

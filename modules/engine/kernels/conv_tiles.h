@@ -9,7 +9,7 @@
 #define LAMINA_ROWS_6(X, c) LAMINA_ROWS_4(X, c) X(c, 5) X(c, 6)
 #define LAMINA_ROWS_9(X, c) LAMINA_ROWS_6(X, c) X(c, 7) X(c, 8) X(c, 9)
 #define LAMINA_ROWS_14(X, c) LAMINA_ROWS_9(X, c) X(c, 10) X(c, 11) X(c, 12) X(c, 13) X(c, 14)
-#if defined(__AVX512F__)
+#if LAMINA_REGISTERS == 32
 #define LAMINA_ROWS_WIDE LAMINA_ROWS_14
 #define LAMINA_ROWS_NARROW LAMINA_ROWS_9
 #elif defined(__AVX2__)
@@ -40,7 +40,7 @@ LAMINA_DEPTHWISE(2)
 // Direct plain tiles of float: X(out channels, vectors).
 #define LAMINA_DIRECT_2(X, v) X(1, v) X(2, v)
 #define LAMINA_DIRECT_6(X, v) LAMINA_DIRECT_2(X, v) X(3, v) X(4, v) X(5, v) X(6, v)
-#if defined(__AVX512F__)
+#if LAMINA_REGISTERS == 32
 #define LAMINA_DIRECT_TILES(X) LAMINA_DIRECT_6(X, 1) LAMINA_DIRECT_6(X, 2) LAMINA_DIRECT_6(X, 4) LAMINA_DIRECT_2(X, 8)
 #else
 #define LAMINA_DIRECT_TILES(X) LAMINA_DIRECT_6(X, 1) LAMINA_DIRECT_6(X, 2) LAMINA_DIRECT_2(X, 4)
@@ -55,7 +55,7 @@ LAMINA_DIRECT_TILES(LAMINA_DEFINE)
 
 // Tiles of the gradient of the weights: X(output channels, taps).
 #define LAMINA_TAPS_4(X, o) X(o, 1) X(o, 2) X(o, 3) X(o, 4)
-#if defined(__AVX512F__)
+#if LAMINA_REGISTERS == 32
 #define LAMINA_TAPS(X, o) LAMINA_TAPS_4(X, o) X(o, 5) X(o, 6)
 #define LAMINA_CORRELATIONS(X) LAMINA_TAPS(X, 1) LAMINA_TAPS(X, 2) LAMINA_TAPS(X, 3) LAMINA_TAPS(X, 4)
 #else

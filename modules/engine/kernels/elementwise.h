@@ -153,6 +153,6 @@ struct elementwise_functions {
   /// The operations that strands can do: bits of map_op by form (unary or binary) for f32 and f64.
   std::uint64_t strands[2][2];
 };
-extern "C" const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_avx2, lamina_elementwise_avx512;
+LAMINA_OF_EACH_SET(elementwise_functions, lamina_elementwise);
 
 }  // namespace lamina::kernels

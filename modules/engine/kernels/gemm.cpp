@@ -18,7 +18,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// Panels side by side for a single row.
-inline constexpr int row_panels = this_isa == isa::avx512 ? 2 : 4;
+inline constexpr int row_panels = LAMINA_REGISTERS == 32 ? 2 : 4;
 /// Elements of B above which a single row walks along the rows of B.
 inline constexpr long walk_elements = 16 * 1024;
 
@@ -43,7 +43,7 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
   each(height, wide, whole, rows) each(height, wide, last, rows)        \
       each(height, wide, whole, columns) each(height, wide, last, columns)
 // Narrower tiles occur once in a row of tiles: one for each size.
-#ifdef __AVX512F__
+#if LAMINA_REGISTERS == 32
 #define LAMINA_WIDTHS(each, height) \
   each(height, 1, last, any) each(height, 2, last, any) LAMINA_VARIANTS(each, height, 3)
 #else
@@ -53,7 +53,7 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
   LAMINA_WIDTHS(each, 1) LAMINA_WIDTHS(each, 2) LAMINA_WIDTHS(each, 3) LAMINA_WIDTHS(each, 4)
 #define LAMINA_HEIGHTS_6(each) LAMINA_HEIGHTS_4(each) LAMINA_WIDTHS(each, 5) LAMINA_WIDTHS(each, 6)
 #define LAMINA_HEIGHTS_8(each) LAMINA_HEIGHTS_6(each) LAMINA_WIDTHS(each, 7) LAMINA_WIDTHS(each, 8)
-#if defined(__AVX512F__)
+#if LAMINA_REGISTERS == 32
 #define LAMINA_EACH_TILE(each) LAMINA_HEIGHTS_8(each)
 #elif defined(__AVX2__)
 #define LAMINA_EACH_TILE(each) LAMINA_HEIGHTS_6(each)

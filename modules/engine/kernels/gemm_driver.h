@@ -7,8 +7,8 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// A full tile: measured best of those whose sums, one row of B and one broadcast fit the registers.
-inline constexpr int tile_rows = this_isa == isa::avx512 ? 8 : this_isa == isa::avx2 ? 6 : 4;
-inline constexpr int tile_vectors = this_isa == isa::avx512 ? 3 : 2;
+inline constexpr int tile_rows = LAMINA_REGISTERS == 32 ? 8 : this_isa == isa::avx2 ? 6 : 4;
+inline constexpr int tile_vectors = LAMINA_REGISTERS == 32 ? 3 : 2;
 /// Columns of a packed panel of B.
 template <class T> inline constexpr int panel_columns = tile_vectors * width<T>;
 

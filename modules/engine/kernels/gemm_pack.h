@@ -73,30 +73,37 @@ LAMINA_INLINE void pack_b_any(long k, long count, const T* from, long row, long 
 
 /// Rows of A are contiguous; at most `Rows` of them.
 template <class T, int Rows> LAMINA_INLINE void pack_a_rows(long k, long count, const T* from, long row, T* to) {
-  constexpr int lanes = width<T>;
-  static_assert(Rows <= lanes);
+  constexpr int lanes = width<T>, squares = (Rows + lanes - 1) / lanes;      // side by side
   for (long p = 0; p < k; p += lanes) {
     const int steps = static_cast<int>(k - p < lanes ? k - p : lanes);
-    vec<T> r[lanes];
-    LAMINA_UNROLL for (int i = Rows; i < lanes; ++i) r[i] = zero<T>();
+    vec<T> r[squares][lanes];
+    LAMINA_UNROLL for (int i = Rows; i < squares * lanes; ++i) r[i / lanes][i % lanes] = zero<T>();
     if (steps == lanes && count == Rows) {
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) r[i] = load(from + i * row + p);
-      transpose<T>(r);
-      LAMINA_UNROLL for (int i = 0; i < lanes; ++i) store(to + (p + i) * Rows, r[i]);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) r[i / lanes][i % lanes] = load(from + i * row + p);
+      LAMINA_UNROLL for (int s = 0; s < squares; ++s) transpose<T>(r[s]);
+      LAMINA_UNROLL for (int i = 0; i < lanes; ++i)
+        LAMINA_UNROLL for (int s = 0; s < squares; ++s) store(to + (p + i) * Rows + s * lanes, r[s][i]);
     } else {
       const auto mask = first<T>(steps);
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) r[i] = i < count ? load(from + i * row + p, mask) : zero<T>();
-      transpose<T>(r);
-      LAMINA_UNROLL for (int i = 0; i < lanes; ++i) if (i < steps) store(to + (p + i) * count, r[i]);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+        r[i / lanes][i % lanes] = i < count ? load(from + i * row + p, mask) : zero<T>();
+      LAMINA_UNROLL for (int s = 0; s < squares; ++s) transpose<T>(r[s]);
+      LAMINA_UNROLL for (int i = 0; i < lanes; ++i)
+        LAMINA_UNROLL for (int s = 0; s < squares; ++s)
+          if (i < steps && s * lanes < count) store(to + (p + i) * count + s * lanes, r[s][i]);
     }
   }
 }
 
 /// Columns of A are contiguous; at most `Rows` rows.
 template <class T, int Rows> LAMINA_INLINE void pack_a_columns(long k, long count, const T* from, long column, T* to) {
-  static_assert(Rows <= width<T>);
-  const auto mask = first<T>(static_cast<int>(count));
-  for (long p = 0; p < k; ++p) store(to + p * count, load(from + p * column, mask));
+  constexpr int lanes = width<T>, squares = (Rows + lanes - 1) / lanes;
+  lane_mask<T> mask[squares];
+  LAMINA_UNROLL for (int s = 0; s < squares; ++s)
+    mask[s] = first<T>(static_cast<int>(count < s * lanes ? 0 : count - s * lanes));
+  for (long p = 0; p < k; ++p)
+    LAMINA_UNROLL for (int s = 0; s < squares; ++s)
+      if (s * lanes < count) store(to + p * count + s * lanes, load(from + p * column + s * lanes, mask[s]));
 }
 
 /// Any strides, one element at a time.

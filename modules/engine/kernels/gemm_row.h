@@ -10,7 +10,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// Registers of sums side by side, in whole panels: enough chains to hide the latency of the multiply-add.
-inline constexpr int row_vectors = this_isa == isa::avx512 ? 3 * tile_vectors : 4 * tile_vectors;
+inline constexpr int row_vectors = LAMINA_REGISTERS == 32 ? 3 * tile_vectors : 4 * tile_vectors;
 
 /// Whether the row's product has a kernel of its own: one K block, so that the sums are the same chains.
 LAMINA_INLINE bool is_row(const gemm_args& g) {

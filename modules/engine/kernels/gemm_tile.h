@@ -13,8 +13,8 @@ enum class a_order { rows, columns, any };
 /// Which vectors of a tile row are masked.
 enum class masking { whole, last, every };
 
-/// SSE2 has no masked load: there B is packed (and padded with zeros) whenever a tile is not whole.
-inline constexpr bool masks_b = this_isa != isa::sse2;
+/// SSE2 and NEON have no masked load: there B is packed (and padded with zeros) whenever a tile is not whole.
+inline constexpr bool masks_b = this_isa == isa::avx2 || this_isa == isa::avx512;
 
 /// Valid lanes of the vectors of a tile row.
 template <class T, int Vectors, masking Masking> struct tile_mask {

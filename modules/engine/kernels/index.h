@@ -85,6 +85,6 @@ struct index_functions {
   kernel running_sum[element_count], order[element_count];
   kernel product_of_others[2];  // [f32, f64]
 };
-extern "C" const index_functions lamina_index_sse2, lamina_index_avx2, lamina_index_avx512;
+LAMINA_OF_EACH_SET(index_functions, lamina_index);
 
 }  // namespace lamina::kernels

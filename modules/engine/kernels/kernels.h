@@ -14,12 +14,19 @@ namespace lamina::kernels {
 /// A bound step: any kernel, seen through its erased signature.
 using kernel = void (*)(const void* args, void* scratch) noexcept;
 
-/// Instruction sets in ascending order; each has its own compiled copy of every kernel.
-enum class isa : std::int32_t { sse2 = 0, avx2 = 1, avx512 = 2 };
-inline constexpr int isa_count = 3;
+/// Instruction sets in ascending order, then those of other machines; each has its own compiled copy of every kernel.
+/// That of another machine's set has registers, tiles and order of sums as there, and gives the same bits here.
+enum class isa : std::int32_t { sse2 = 0, avx2 = 1, avx512 = 2, neon64 = 3 };
+inline constexpr int isa_count = 4;
+inline constexpr const char* isa_names[isa_count] = {"sse2", "avx2", "avx512", "neon64"};
+constexpr const char* name_of(isa set) { return isa_names[static_cast<int>(set)]; }
 
 /// Number of floats in one register of the set; the channel block of blocked layouts.
 constexpr int lanes(isa set) { return set == isa::avx512 ? 16 : set == isa::avx2 ? 8 : 4; }
+
+/// Declares the object of a name and type that each set has under the C name `name_<set>`.
+#define LAMINA_OF_EACH_SET(type, name) \
+  extern "C" const type name##_sse2, name##_avx2, name##_avx512, name##_neon64
 
 /// Element types in the order of `lamina::dtype`.
 enum class element : std::int32_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, boolean };

@@ -202,7 +202,7 @@ inline constexpr many<double> whole_from<many<double>> = many<double>(0x1p52);
 struct round {
   template <class T>
   LAMINA_INLINE static T run(T x) {
-#ifdef __SSE4_1__
+#if defined(__SSE4_1__) || defined(LAMINA_NEON64)
     return __builtin_elementwise_roundeven(x);
 #else
     const T a = __builtin_elementwise_abs(x), whole = whole_from<T>;
@@ -321,7 +321,8 @@ struct log1p_f32 {
 struct softplus_f32 {
   LAMINA_INLINE static vf run(vf x) { return kernels::softplus(x); }
 };
-/// On SSE2 in double: without a fused multiply-add the tail would lose its digits.
+/// In double where a register holds four floats: on SSE2, without a fused multiply-add, the tail would lose its digits;
+/// NEON has no permute of eight.
 struct gelu_f32 {
 #if defined(__AVX2__)
   LAMINA_INLINE static vf run(vf x) { return kernels::gelu(x); }

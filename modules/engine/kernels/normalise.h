@@ -11,7 +11,7 @@ namespace rows {
 /// a * b + c, fused where the set has it.
 template <class V>
 LAMINA_INLINE V add_product(V a, V b, V c) {
-#ifdef __FMA__
+#ifdef LAMINA_FUSED
   return __builtin_elementwise_fma(a, b, c);
 #else
   return a * b + c;

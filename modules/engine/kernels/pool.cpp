@@ -367,7 +367,7 @@ void LAMINA_KERNEL(average_pool_blocked_f32)(const void* args, void*) noexcept {
       a, []() __attribute__((always_inline)) { return zero<float>(); },
       [](floats sum, floats v) __attribute__((always_inline)) { return sum + v; },
       [padding](floats sum, const span& rows, const span& columns) __attribute__((always_inline)) {
-        return sum / floats(static_cast<float>(divisor(rows, columns, padding)));
+        return quotient<float>(sum, floats(static_cast<float>(divisor(rows, columns, padding))));
       });
 }
 

@@ -72,6 +72,6 @@ struct reduce_functions {
   kernel copy, fill;
   kernel uniform[2], normal[2];
 };
-extern "C" const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512;
+LAMINA_OF_EACH_SET(reduce_functions, lamina_reduce);
 
 }  // namespace lamina::kernels

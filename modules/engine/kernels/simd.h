@@ -6,14 +6,16 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <immintrin.h>
 #include <utility>
 #include <xsimd/xsimd.hpp>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "kernels.h"
 
 #ifndef LAMINA_KERNEL_SET
-#error "kernel sources are compiled with -DLAMINA_KERNEL_SET=sse2|avx2|avx512"
+#error "kernel sources are compiled with -DLAMINA_KERNEL_SET=sse2|avx2|avx512|neon64"
 #endif
 
 #define LAMINA_PASTE_(a, b) lamina_##a##_##b
@@ -27,13 +29,35 @@
 /// Helpers and lambdas of kernels; one left out of line passes registers through memory.
 #define LAMINA_INLINE __attribute__((always_inline)) inline
 
+#define LAMINA_IS_SET_neon64 1
+#define LAMINA_IS_SET_(set) LAMINA_IS_SET_##set
+#define LAMINA_IS_SET(set) LAMINA_IS_SET_(set)
+/// Whether this is NEON, or registers of the same size on another machine: no intrinsics then.
+#if LAMINA_IS_SET(LAMINA_KERNEL_SET)
+#define LAMINA_NEON64 1
+#endif
+/// Registers of the set: the sizes of tiles follow from them.
+#if defined(__AVX512F__) || defined(LAMINA_NEON64)
+#define LAMINA_REGISTERS 32
+#else
+#define LAMINA_REGISTERS 16
+#endif
+/// Multiply-add with one rounding.
+#if defined(__FMA__) || defined(LAMINA_NEON64)
+#define LAMINA_FUSED 1
+#endif
+
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// The instruction set of this object file.
 inline constexpr isa this_isa = isa::LAMINA_KERNEL_SET;
 
+#if defined(LAMINA_NEON64) && defined(__x86_64__)
+using arch = xsimd::sse4_2;
+#else
 using arch = xsimd::default_arch;
+#endif
 
 /// A register of T.
 template <class T> using vec = xsimd::batch<T, arch>;
@@ -66,14 +90,17 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x) { x.store_unaligned(
 
 /// a * b + c, fused where the set has it (SSE2 has not).
 template <class T> LAMINA_INLINE vec<T> fma(vec<T> a, vec<T> b, vec<T> c) {
-#ifdef __FMA__
+#ifdef LAMINA_FUSED
   return from_raw<T>(__builtin_elementwise_fma(to_raw<T>(a), to_raw<T>(b), to_raw<T>(c)));
 #else
   return a * b + c;
 #endif
 }
 
-/// x within [low, high]; a NaN in x stays (x86 min and max give the second operand if one is NaN).
+/// a / b, rounded once: on NEON xsimd's operator refines an estimate instead.
+template <class T> LAMINA_INLINE vec<T> quotient(vec<T> a, vec<T> b) { return from_raw<T>(to_raw<T>(a) / to_raw<T>(b)); }
+
+/// x within [low, high]; a NaN in x stays (x86 min and max give the second operand if one is NaN, NEON's the NaN).
 template <class T> LAMINA_INLINE vec<T> clamp(vec<T> x, vec<T> low, vec<T> high) {
   return xsimd::min(high, xsimd::max(low, x));
 }
@@ -156,6 +183,37 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
 
 /// Mask of the first `count` lanes; counts beyond the register mean all.
 template <class T> LAMINA_INLINE lane_mask<T> first(int count) { return {count > width<T> ? width<T> : count}; }
+#if defined(LAMINA_NEON64)
+/// Lanes outside the mask are zero and their memory is not touched.
+template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
+  if (m.count == width<T>) return load(p);
+  const char* from = reinterpret_cast<const char*>(p);
+  const int words = m.count * static_cast<int>(sizeof(T) / 4);
+  std::uint64_t half[2] = {0, 0};
+  if (words & 2) __builtin_memcpy(&half[0], from, 8);
+  if (words & 1) {
+    std::uint32_t word;
+    __builtin_memcpy(&word, from + (words & 2) * 4, 4);
+    half[words >> 1] = word;
+  }
+  return from_raw<T>(__builtin_bit_cast(raw<T, width<T>>, raw<std::uint64_t, 2>{half[0], half[1]}));
+}
+/// Memory outside the mask is not touched.
+template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
+  if (m.count == width<T>) return store(p, x);
+  char* to = reinterpret_cast<char*>(p);
+  const int words = m.count * static_cast<int>(sizeof(T) / 4);
+  const auto half = __builtin_bit_cast(raw<std::uint64_t, 2>, to_raw<T>(x));
+  std::uint64_t next = half[0];
+  if (words & 2) {
+    __builtin_memcpy(to, &next, 8);
+    to += 8;
+    next = half[1];
+  }
+  const auto word = static_cast<std::uint32_t>(next);
+  if (words & 1) __builtin_memcpy(to, &word, 4);
+}
+#else
 /// Lanes outside the mask are zero and their memory is not touched.
 template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   using reg = decltype(vec<T>::data);
@@ -180,8 +238,16 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
   }
   if (words & 1) _mm_store_ss(reinterpret_cast<float*>(to), part);
 }
+#endif
 
 #endif
+
+/// What was stored past the caches is seen by whoever sees what is stored later.
+LAMINA_INLINE void fence_streamed() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
 
 /// The first `count` lanes, where they are written or read right before or after: a whole and a half register pass
 /// through the store buffer, masked ones of AVX-512 wait until they are in the cache.

@@ -28,24 +28,28 @@ extern "C" {
 const table* lamina_kernels_sse2() noexcept;
 const table* lamina_kernels_avx2() noexcept;
 const table* lamina_kernels_avx512() noexcept;
+#if defined(__x86_64__)
+/// That of another machine is linked into programs that name it elsewhere, as the writer of bundles does.
+[[gnu::weak]]
+#endif
+const table* lamina_kernels_neon64() noexcept;
+}
 
 // Defined by the families, one each per set.
-extern const gemm_functions lamina_gemm_f32_functions_sse2, lamina_gemm_f64_functions_sse2;
-extern const gemm_functions lamina_gemm_f32_functions_avx2, lamina_gemm_f64_functions_avx2;
-extern const gemm_functions lamina_gemm_f32_functions_avx512, lamina_gemm_f64_functions_avx512;
-extern const conv_functions lamina_conv_sse2, lamina_conv_avx2, lamina_conv_avx512;
-extern const elementwise_functions lamina_elementwise_sse2, lamina_elementwise_avx2, lamina_elementwise_avx512;
-extern const cell_functions lamina_cell_sse2, lamina_cell_avx2, lamina_cell_avx512;
-extern const reduce_functions lamina_reduce_sse2, lamina_reduce_avx2, lamina_reduce_avx512;
-extern const index_functions lamina_index_sse2, lamina_index_avx2, lamina_index_avx512;
-extern const transformer_functions lamina_transformer_sse2, lamina_transformer_avx2, lamina_transformer_avx512;
-}
+LAMINA_OF_EACH_SET(gemm_functions, lamina_gemm_f32_functions);
+LAMINA_OF_EACH_SET(gemm_functions, lamina_gemm_f64_functions);
+LAMINA_OF_EACH_SET(conv_functions, lamina_conv);
 
-/// The table of a set; all three are linked in, the caller has checked that the machine can run it.
+#if defined(__x86_64__)
+/// The table of a set; those of this kind of machine are linked in, the caller has checked that it can run them.
 inline const table& kernels_of(isa set) {
-  return *(set == isa::avx512 ? lamina_kernels_avx512()
-           : set == isa::avx2 ? lamina_kernels_avx2()
-                              : lamina_kernels_sse2());
+  return *(set == isa::neon64   ? lamina_kernels_neon64()
+           : set == isa::avx512 ? lamina_kernels_avx512()
+           : set == isa::avx2   ? lamina_kernels_avx2()
+                                : lamina_kernels_sse2());
 }
+#else
+inline const table& kernels_of(isa) { return *lamina_kernels_neon64(); }
+#endif
 
 }  // namespace lamina::kernels

@@ -93,6 +93,6 @@ struct transformer_functions {
   std::size_t (*cached_attention_scratch_bytes)(const cached_attention_args*, element) noexcept;
   std::size_t (*rotate_scratch_bytes)(const rotate_args*) noexcept;
 };
-extern "C" const transformer_functions lamina_transformer_sse2, lamina_transformer_avx2, lamina_transformer_avx512;
+LAMINA_OF_EACH_SET(transformer_functions, lamina_transformer);
 
 }  // namespace lamina::kernels

@@ -119,7 +119,7 @@ template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
   constexpr float q[] = {-0x1.555554p-2f, 0x1.111042p-3f,  -0x1.b9d7aep-5f,
                          0x1.622538p-6f,  -0x1.03f99ap-7f, 0x1.f4908ap-10f};
   const vf s = a * a, low = fma(a * s, horner(q, s), a);
-  const vf high = vf(1.f) - vf(2.f) / (exp_bounded<true>(a + a) + vf(1.f));
+  const vf high = vf(1.f) - quotient(vf(2.f), exp_bounded<true>(a + a) + vf(1.f));
   const vf y = xsimd::select(a > vf(0.75f), high, low);
 #endif
   return y | xsimd::bitofsign(x);
@@ -128,7 +128,7 @@ template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
 /// 1 / (1 + e^-x), accurate in both tails.
 LAMINA_INLINE vf sigmoid(vf x) {
   const vf e = exp_bounded<false>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
-  return xsimd::select(x < vf(0.f), e, vf(1.f)) / (vf(1.f) + e);
+  return quotient(vf(xsimd::select(x < vf(0.f), e, vf(1.f))), vf(1.f) + e);
 }
 
 /// The error function.
@@ -192,7 +192,7 @@ LAMINA_INLINE vf expm1(vf x) {
 /// log(1 + x); -inf at -1, NaN below.
 LAMINA_INLINE vf log1p(vf x) {
   const vf u = vf(1.f) + x, lost = x - (u - vf(1.f));
-  const vf y = kernels::log(u) + xsimd::select(u > vf(0.f), lost, vf(0.f)) / u;
+  const vf y = kernels::log(u) + quotient(vf(xsimd::select(u > vf(0.f), lost, vf(0.f))), u);
   return xsimd::select((u == vf(1.f)) | (x == vf(infinity)), x, xsimd::select(u == vf(0.f), vf(-infinity), y));
 }
 
