@@ -1,5 +1,5 @@
 # lamina_add_bundle(target MODEL file NAME name [INPUT shape...] [ENTRY name=shape...] [API static|dynamic] [ISA set]
-#                   [OPTIONS option...])
+#                   [TRIPLE system] [CPU processor] [OPTIONS option...])
 #
 # Links a saved net (file: NAME or NAME.json, with NAME.safetensors beside it) into a target as a bundle: at build time
 # `lamina bundle` writes <name>.o, which the target links, <name>.h, which it can include, and <name>.weights, whose path is
@@ -7,11 +7,14 @@
 # - INPUT    8x1x28x28, or input=8x1x28x28 where the net has several; 1 for what is left open.
 # - ENTRY    one more entry for other extents; all share the weights.
 # - ISA      sse2, avx2 or avx512; by default the best set of the machine that builds.
+# - TRIPLE   the system to compile for, as aarch64-linux-gnu: one of its own in a project that is cross-compiled, where
+#            LAMINA_PROGRAM names the program `lamina` of the machine that builds; CPU as cortex-a72.
 # - OPTIONS  more of `lamina bundle --help`, as --text or --instrument.
 function(lamina_add_bundle target)
-  cmake_parse_arguments(PARSE_ARGV 1 bundle "" "MODEL;NAME;API;ISA" "INPUT;ENTRY;OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 bundle "" "MODEL;NAME;API;ISA;TRIPLE;CPU" "INPUT;ENTRY;OPTIONS")
   if(bundle_UNPARSED_ARGUMENTS OR NOT bundle_MODEL OR NOT bundle_NAME)
-    message(FATAL_ERROR "lamina_add_bundle(${target}): give MODEL and NAME, and no more than INPUT, ENTRY, API, ISA, OPTIONS")
+    message(FATAL_ERROR "lamina_add_bundle(${target}): give MODEL and NAME, and no more than INPUT, ENTRY, API, ISA, TRIPLE, "
+                        "CPU, OPTIONS")
   endif()
   if(TARGET lamina_tool)
     set(tool $<TARGET_FILE:lamina_tool>)
@@ -41,6 +44,12 @@ function(lamina_add_bundle target)
   endif()
   if(bundle_ISA)
     list(APPEND options --isa ${bundle_ISA})
+  endif()
+  if(bundle_TRIPLE)
+    list(APPEND options --target ${bundle_TRIPLE})
+  endif()
+  if(bundle_CPU)
+    list(APPEND options --cpu ${bundle_CPU})
   endif()
   add_custom_command(OUTPUT ${files}.o ${files}.h ${files}.weights
     COMMAND ${tool} bundle ${model} ${options} ${bundle_OPTIONS}

@@ -14,42 +14,14 @@ import lamina;
 import lamina.bundle;
 
 #include "nets.h"
+#include "bundle_run.h"
 
 using namespace lamina;
 using namespace nets_test;
+using namespace bundle_run;
 
 namespace {
 
-const std::string here = std::string(FOLDER) + "/" + std::string(name_of(target_isa()));
-
-std::string folder(const std::string& name) {
-  auto path = here + "/" + name;
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path;
-}
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream s;
-  s << in.rdbuf();
-  return s.str();
-}
-void write_bytes(const std::string& path, const void* data, std::size_t n) {
-  std::ofstream(path, std::ios::binary).write(static_cast<const char*>(data), static_cast<std::streamsize>(n));
-}
-template <class T>
-bool same_as_file(view<const T> a, const std::string& file) {
-  auto bytes = text_of(file);
-  return bytes.size() == a.size() * sizeof(T) && std::memcmp(bytes.data(), a.data(), bytes.size()) == 0;
-}
-
-/// Runs a command in a folder: what it says, and its exit status behind that where it is not 0.
-std::string run(const std::string& folder, const std::string& command) {
-  const int status = std::system(("cd '" + folder + "' && ( " + command + " ) > log 2>&1").c_str());
-  auto said = text_of(folder + "/log");
-  if (status != 0) said += " [status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1) + " of: " + command + "]";
-  return said;
-}
 // In a build with sanitizers the kernels are instrumented: programs then have to be linked with them, too.
 #ifdef SANITIZE
 constexpr bool instrumented = true;
@@ -155,22 +127,6 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_get_codes) {
   BOOST_TEST(run(at, c99 + "-g -fsanitize=address,undefined " SOURCES "/misuse.c -o main.o && " CXX " -fsanitize=address,undefined main.o lenet.o -lm -o main && ./main lenet.weights") ==
              "0 null 1 1 1 1 misaligned 2 2 2 2 magic 3 3 version 4 4 size 5 5 checksum 6 6 short 5 3 3 unseen 0 damaged 6 whole 0\n");
 }
-
-namespace {
-constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in = 4, .out = 8}), nn::tanh{}, sublayer<"head">(nn::linear{.in = 8, .out = 3}));
-constexpr auto regular = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{}, nn::flatten{}, nn::dropout{0.5},
-                                    nn::linear{.in = 64, .out = 3}, nn::softmax{});
-constexpr auto voice = sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::gru{8, 5}, nn::linear{5, 2});
-constexpr auto both_ways = sequential(nn::gru{.input_size = 3, .hidden_size = 4, .bidirectional = true});
-constexpr auto around(auto layer) { return nn::residual{sequential(nn::rms_norm{{16}}, layer)}; }
-constexpr auto block = sequential(around(nn::grouped_query_attention{.features = 16, .heads = 4, .key_heads = 2}), around(nn::swiglu{.features = 16, .hidden = 40}));
-constexpr auto decoder = sequential(nn::embedding{20, 16}, block, block, nn::rms_norm{{16}}, nn::linear{.in = 16, .out = 20});
-constexpr auto encoder = sequential(nn::transformer_encoder_layer{.features = 16, .heads = 2, .feedforward = 32}, nn::linear{.in = 16, .out = 4});
-constexpr auto depthwise = sequential(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel = 3, .padding = 1}, nn::relu{},
-                                      nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1, .groups = 8}, nn::gelu{},
-                                      nn::conv2d{.in_channels = 8, .out_channels = 20, .kernel = 1}, nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{20, 7});
-constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">, connect<"b", "product.rhs">, connect<"product.output", "output">);
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
   BOOST_TEST(self_test("perceptron", model<perceptron, input<"N", 4>>(), {{5, 4}}) == "");
@@ -346,7 +302,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(with([](auto& o) { o.tools.linker = "false"; }), "`false` failed"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.kernels = "/no/kernels"; }), "file_error: bundle `lenet`: the kernels"));
   BOOST_TEST(holds(with([](auto& o) { o.directory = "/proc/here"; }), "/proc/here"));
-  BOOST_TEST(holds(with([](auto& o) { o.target = "aarch64-linux-gnu"; }), "there are no kernels for the target `aarch64-linux-gnu`, only for x86_64"));
+  for (std::string target : {"riscv64-linux-gnu", "aarch64-apple-darwin", "x86-64"})
+    BOOST_TEST(holds(with([&](auto& o) { o.target = target; }),
+                     "error: bundle `lenet`: there are no kernels for the target `" + target + "`, only for x86_64 and for aarch64 with Linux"));
   BOOST_TEST(holds(with([](auto& o) { o.cpu = "no-such-processor"; }), "failed: "));
   BOOST_TEST(holds(with([](auto& o) { o.name = "int"; }), "failed"));       // whatever the compiler says of it
   BOOST_TEST(std::filesystem::is_empty(at));                                // nothing is left behind

@@ -76,8 +76,8 @@ void add_bundle(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")
       ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
-  command->add_option("--target", a->o.target, "the processor and system to compile for, as in x86_64-linux-gnu");
-  command->add_option("--cpu", a->o.cpu, "what the C compiler takes as -march for the calls of kernels");
+  command->add_option("--target", a->o.target, "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu");
+  command->add_option("--cpu", a->o.cpu, "what the C compiler takes as -march for the calls of kernels; for aarch64 as -mcpu, of them too");
   command->add_flag("--source", a->o.source, "write NAME.c too");
   command->add_flag("--text", a->o.text, "write NAME.weights.txt too: the weights as numbers for an array");
   command->add_flag("--module", a->o.module_interface, "write NAME.cppm too: the header as a module of C++");

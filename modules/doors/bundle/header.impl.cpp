@@ -58,7 +58,7 @@ std::string spell(const T& v) {
   return t.string();
 }
 
-constexpr std::string_view begin = R"(/* @bundle@.h: a network, compiled ahead of time by lamina for @set@. C99 and C++.
+constexpr std::string_view begin = R"(/* @bundle@.h: a network, compiled ahead of time by lamina for @machine@. C99 and C++.
  *
  * All three regions are memory of the caller, aligned to @alignment@ bytes: the contents of @bundle@.weights; inputs, outputs
  * and states; and memory to work in, which need not be cleared. Calls with activations and mutable weights of their own
@@ -91,10 +91,16 @@ int @bundle@_check_weights(const uint8_t *constant_weights, size_t size);
 
 constexpr std::string_view entry = R"(/* Runs the net once: reads the inputs in the mutable weights and writes the outputs there. */
 int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
-/* Checks the weights as @bundle@_check_weights does, runs the net on inputs that stand in them, and compares each bit of
- * the outputs. Overwrites the mutable weights and the activations. */
+/* Checks the weights as @bundle@_check_weights does, runs the net on inputs that stand in them, and compares @comparison@. Overwrites the mutable weights and the activations. */
 int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
 )";
+/// How the self-test looks at the outputs.
+constexpr const char* own_comparison = R"(each bit of
+ * the outputs)";
+constexpr const char* foreign_comparison = R"(the outputs
+ * with those that a machine of another kind computed in the same order: the mathematical functions of its C library may
+ * differ in the last bit. float may be off by 1e-5 of the output's largest number, double by 1e-10; half-width numbers may
+ * be neighbours; all else is the same)";
 constexpr std::string_view reset = R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
 int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
 )";
@@ -155,7 +161,8 @@ class pattern_filler {
   pattern_filler(text& to, const image& bundle, const entry_image& e) : to_(to), bundle_(bundle), e_(e) {}
   void put(std::string_view pattern) const {
     to_ << filled(pattern, {{"bundle", bundle_.name},
-                            {"set", spell(lamina::name_of(bundle_.set))},
+                            {"machine", bundle_.set_name() + (bundle_.foreign() ? " (" + comment(bundle_.target) + ")" : "")},
+                            {"comparison", std::string(bundle_.foreign() ? foreign_comparison : own_comparison)},
                             {"entry", e_.name},
                             {"ENTRY", upper(e_.name)},
                             {"alignment", spell(alignment)},

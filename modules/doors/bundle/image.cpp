@@ -1,3 +1,5 @@
+module;
+#include "kernels.h"
 // What a bundle holds before it is written as C: the weights, and for each entry its tensors and its calls of kernels
 // with their arguments word by word.
 module lamina.bundle:image;
@@ -77,10 +79,13 @@ constexpr std::string_view weights_magic = "LAMINABW";
 
 struct image {
   std::string name;
-  lamina::isa set;
+  kernels::isa set;
   std::vector<entry_image> entries;
   std::vector<std::byte> weights;
   std::uint64_t checksum = 0;
+  std::string target{};                // the processor and system, where it is not one like this
+  std::string set_name() const { return kernels::name_of(set); }
+  bool foreign() const { return set == kernels::isa::neon64; }
 };
 
 /// The checksum of the weights: any change of one word changes it. High bits come down after each product, so that

@@ -1,4 +1,4 @@
-// The names of the kernels' symbols by their addresses: a table that the build makes of the archives.
+// The names of the kernels' symbols, and the sources in which they lie, by their addresses: a table that the build makes of the archives.
 #pragma once
 #include <cstddef>
 
@@ -7,6 +7,7 @@ namespace lamina::bundle {
 struct kernel_name {
   const void* address;
   const char* name;
+  const char* family;      // the source in which it lies: <family>.cpp
 };
 extern const kernel_name kernel_names[];
 extern const std::size_t kernel_name_count;

@@ -1,5 +1,6 @@
 module;
 #include "kernel_names.h"
+#include "kernels.h"
 // From plans to the image of a bundle: weights as the plan packs them, offsets, arguments with the names of kernels.
 module lamina.bundle:layout.impl;
 import :image;
@@ -95,7 +96,7 @@ any_tensor made_up(const tensor_type& type) {
 class layout_of {
  public:
   layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const part& from, const options& o,
-            lamina::isa set)
+            kernels::isa set)
       : to_(to),
         weights_(weights),
         kernels_(kernels),
@@ -103,7 +104,7 @@ class layout_of {
         from_(from),
         samples_(o.samples),
         states_(from.states),
-        plan_(make_plan(from.of, from.inputs, set, o.passes.value_or(pass_options{}))) {}
+        plan_(make_plan(from.of, from.inputs, static_cast<lamina::isa>(set), o.passes.value_or(pass_options{}))) {}
 
   void run(bool first) {
     to_.name = from_.name;
@@ -375,6 +376,27 @@ class layout_of {
   std::vector<place> places_;
 };
 
+/// The set of the target's kernels. Kernels of another processor are run here in registers of the same size, for packed
+/// weights and the answers of the self-test.
+kernels::isa set_of(const options& o) {
+  auto is = [&](std::string_view processor) { return o.target.starts_with(processor); };
+  text t;
+  if (o.target.empty() || is("x86_64") || is("amd64")) {
+    const auto set = o.set.value_or(target_isa());
+    if (machine_has(set)) return static_cast<kernels::isa>(set);
+    t << "its weights are packed for " << name_of(set) << ", which this machine lacks; choose another set";
+  } else if ((!is("aarch64-") && !is("arm64-")) || o.target.find("linux") == o.target.npos) {
+    t << "there are no kernels for the target `" << printable(o.target) << "`, only for x86_64 and for aarch64 with Linux";
+    fail(error_kind::unsupported, o.name, t);
+  } else if (o.set) {
+    t << name_of(*o.set) << " is a set of x86_64; the target `" << printable(o.target) << "` has neon64 and needs no choice";
+  } else if (!machine_has(lamina::isa::avx2)) {
+    t << "its weights are packed and its self-test is run here by what stands for neon64 on machines with AVX2, which this "
+         "one lacks";
+  } else return kernels::isa::neon64;
+  fail(error_kind::value, o.name, t);
+}
+
 }  // namespace
 
 image image_of(view<const part> parts, const options& o) {
@@ -383,19 +405,12 @@ image image_of(view<const part> parts, const options& o) {
     t << "the name has to be a C identifier of at most 100 letters, digits and underscores that begins with a letter";
     fail(error_kind::value, o.name, t);
   }
-  if (!o.target.empty() && !o.target.starts_with("x86_64") && !o.target.starts_with("amd64")) {
-    t << "there are no kernels for the target `" << printable(o.target) << "`, only for x86_64";
-    fail(error_kind::unsupported, o.name, t);
-  }
   if (parts.empty()) {
     t << "it has no entry; give at least one program";
     fail(error_kind::value, o.name, t);
   }
-  image made{o.name, o.set.value_or(target_isa()), {}, {}, 0};
-  if (!machine_has(made.set)) {
-    t << "its weights are packed for " << name_of(made.set) << ", which this machine lacks; choose another set";
-    fail(error_kind::value, o.name, t);
-  }
+  image made{o.name, set_of(o), {}, {}, 0, {}};
+  if (made.foreign()) made.target = o.target;
   const kernel_table kernels;
   constants weights;
   for (const auto& p : parts) {

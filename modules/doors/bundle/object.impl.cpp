@@ -7,7 +7,9 @@ module;
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-// NAME.o: the generated C compiled and joined with the kernels that it names, everything else of both hidden.
+#include "kernel_names.h"
+// NAME.o: the generated C compiled and joined with the kernels that it names, everything else of both hidden. Kernels of this
+// kind of machine come from the library's archives, those of another are compiled for it.
 module lamina.bundle:object.impl;
 import :image;
 import :write;
@@ -26,20 +28,17 @@ class command {
     words_.push_back(std::move(word));
     return *this;
   }
+  /// What is said beside the program's words where they have a word of a missing file.
+  command& where_files_are_missing(std::string hint) {
+    hint_ = std::move(hint);
+    return *this;
+  }
   /// Errors: state_error with what the program says, if it fails.
   void run() {
-    std::string said;
-    const int status = spawn(said);
-    if (status == 0) return;
-    text t;
-    t << "bundle `" << bundle_ << "`: `" << words_[0] << "` failed";
-    if (!said.empty()) t << ": " << said;
-    lamina::detail::raise(error_kind::state, t);
+    start();
+    finish();
   }
-
- private:
-  // Its exit status; what it writes to its standard output and error.
-  int spawn(std::string& said) {
+  void start() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) system("a pipe cannot be made", errno);
     posix_spawn_file_actions_t actions;
@@ -50,20 +49,44 @@ class command {
     std::vector<char*> words;
     for (auto& w : words_) words.push_back(w.data());
     words.push_back(nullptr);
-    pid_t child = 0;
-    const int failed = ::posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+    const int failed = ::posix_spawnp(&child_, words[0], &actions, nullptr, words.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
     if (failed) {
       ::close(ends[0]);
+      child_ = 0;
       system("it cannot be started", failed);
     }
+    pipe_ = ends[0];
+  }
+  void finish() {
+    std::string said;
+    const int status = wait(said);
+    if (status == 0) return;
+    text t;
+    t << "bundle `" << bundle_ << "`: `" << words_[0] << "` failed";
+    if (!said.empty()) t << ": " << said;
+    if (!hint_.empty() && said.find("file not found") != said.npos) t << (said.ends_with('\n') ? "" : "\n") << hint_;
+    lamina::detail::raise(error_kind::state, t);
+  }
+  command(command&& c) noexcept
+      : bundle_(c.bundle_), words_(std::move(c.words_)), hint_(std::move(c.hint_)), child_(std::exchange(c.child_, 0)), pipe_(c.pipe_) {}
+  command& operator=(command&&) = delete;
+  ~command() {
+    std::string said;
+    if (child_) wait(said);
+  }
+
+ private:
+  // Its exit status; what it writes to its standard output and error.
+  int wait(std::string& said) {
     char buffer[4096];
-    for (ssize_t n; (n = ::read(ends[0], buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
+    for (ssize_t n; (n = ::read(pipe_, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
       if (n > 0 && said.size() < most_said) said.append(buffer, static_cast<std::size_t>(n));
-    ::close(ends[0]);
+    ::close(pipe_);
     int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {}
+    child_ = 0;
     return status;
   }
   [[noreturn]] void system(std::string_view what, int number) const {
@@ -74,6 +97,9 @@ class command {
   static constexpr std::size_t most_said = 4000;
   std::string_view bundle_;
   std::vector<std::string> words_;
+  std::string hint_;
+  pid_t child_ = 0;
+  int pipe_ = -1;
 };
 
 bool can_run(const std::string& program) {
@@ -90,41 +116,86 @@ bool can_run(const std::string& program) {
 
 /// The program that was named, else that of the variable, else the first of the usual ones that is there.
 std::string found(std::string_view bundle, std::string_view what, std::string_view package, const std::string& named,
-                  const char* variable, std::initializer_list<std::string_view> usual) {
+                  const char* variable, std::initializer_list<std::string> usual) {
   if (!named.empty()) return named;
   if (const char* set = std::getenv(variable); set && *set) return set;
-  for (auto u : usual)
-    if (!u.empty() && can_run(std::string(u))) return std::string(u);
+  for (const auto& u : usual)
+    if (!u.empty() && can_run(u)) return u;
   text t;
   t << "bundle `" << bundle << "`: there is no " << what << " here; install " << package << ", or name one by the variable "
     << variable << " or in `tools`";
   lamina::detail::raise(error_kind::state, t);
 }
 
-/// The archive of a set's kernels.
-std::string archive_of(const image& bundle, const tools& t) {
-  const std::string file = "/liblamina_kernels_" + std::string(name_of(bundle.set)) + ".a";
+/// The folder of a file that belongs to the library: the one that was named, else that of the variable, else beside this
+/// program where it is installed, in the build, and where the library was to be installed. Errors: file_error.
+std::string folder_of(const image& bundle, std::string_view what, const std::string& file, const std::string& named,
+                      std::string_view option, const char* variable, std::string_view built, std::string_view installed) {
   std::vector<std::string> folders;
-  if (!t.kernels.empty()) folders = {t.kernels};
-  else if (const char* set = std::getenv("LAMINA_KERNELS"); set && *set) folders = {set};
+  if (!named.empty()) folders = {named};
+  else if (const char* set = std::getenv(variable); set && *set) folders = {set};
   else {
     char self[4096];
     auto n = ::readlink("/proc/self/exe", self, sizeof self);
     if (n > 0) {
       std::string_view bin(self, static_cast<std::size_t>(n));
       bin = bin.substr(0, bin.rfind('/'));
-      folders.push_back(std::string(bin.substr(0, bin.rfind('/'))) + "/" LAMINA_INSTALLED_KERNELS);
+      folders.push_back(std::string(bin.substr(0, bin.rfind('/'))) + "/" + std::string(installed));
     }
-    folders.insert(folders.end(), {LAMINA_BUILT_KERNELS, LAMINA_INSTALL_PREFIX "/" LAMINA_INSTALLED_KERNELS});
+    folders.insert(folders.end(), {std::string(built), LAMINA_INSTALL_PREFIX "/" + std::string(installed)});
   }
   text words;
-  words << "bundle `" << bundle.name << "`: the kernels" << file << " are in none of";
+  words << "bundle `" << bundle.name << "`: " << what << " " << file << " are in none of";
   for (const auto& f : folders) {
-    if (std::filesystem::is_regular_file(f + file)) return f + file;
+    if (std::filesystem::is_regular_file(f + "/" + file)) return f;
     words << " " << f;
   }
-  words << "; name their folder by the variable LAMINA_KERNELS or in `tools.kernels`";
+  words << "; name their folder by the variable " << variable << " or in `tools." << option << "`";
   lamina::detail::raise(error_kind::file, words);
+}
+
+/// The archive of a set's kernels; none for another machine where no folder is named that has it.
+std::string archive_of(const image& bundle, const tools& t) {
+  const std::string file = "liblamina_kernels_" + bundle.set_name() + ".a";
+  if (!bundle.foreign())
+    return folder_of(bundle, "the kernels", file, t.kernels, "kernels", "LAMINA_KERNELS", LAMINA_BUILT_KERNELS,
+                     LAMINA_INSTALLED_KERNELS) + "/" + file;
+  const char* set = std::getenv("LAMINA_KERNELS");
+  const std::string folder = !t.kernels.empty() ? t.kernels : set ? set : "", at = folder + "/" + bundle.target + "/" + file;
+  return !folder.empty() && std::filesystem::is_regular_file(at) ? at : std::string();
+}
+
+/// The sources of the kernels that a bundle names.
+std::vector<std::string> families_of(const image& bundle) {
+  std::set<std::string_view> named;
+  for (const auto& e : bundle.entries)
+    for (const auto& c : e.calls) {
+      named.insert(c.kernel);
+      for (const auto& w : c.arguments) named.insert(w.symbol);
+    }
+  std::set<std::string> families;
+  for (std::size_t i = 0; i < kernel_name_count; ++i)
+    if (named.contains(kernel_names[i].name)) families.insert(kernel_names[i].family);
+  return {families.begin(), families.end()};
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; (at = text.find_first_not_of(' ', at)) != text.npos;) {
+    const auto end = std::min(text.find(' ', at), text.size());
+    words.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+/// Runs commands, as many at a time as there are processors.
+void run_all(std::vector<command>& commands) {
+  const std::size_t most = std::max(1u, std::thread::hardware_concurrency());
+  for (std::size_t i = 0; i < commands.size() + most; ++i) {
+    if (i >= most && i - most < commands.size()) commands[i - most].finish();
+    if (i < commands.size()) commands[i].start();
+  }
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -155,29 +226,59 @@ struct workshop {
 
 void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source,
                  const std::vector<std::string>& globals, const options& o) {
+  const bool foreign = bundle.foreign();
   const auto archive = archive_of(bundle, o.tools);
   const auto compiler =
-      found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC", {LAMINA_COMPILER, "cc", "clang", "gcc"});
-  const auto linker = found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
-  const auto objcopy = found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
+      foreign ? found(bundle.name, "Clang, which compiles the kernels for another processor,", "clang-19", o.tools.compiler,
+                      "LAMINA_CLANG", {LAMINA_COMPILER, "clang-19", "clang"})
+              : found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC", {LAMINA_COMPILER, "cc", "clang", "gcc"});
+  const auto linker = foreign ? found(bundle.name, "linker for " + bundle.target, "binutils-aarch64-linux-gnu or lld-19", o.tools.linker,
+                                      "LD", {"aarch64-linux-gnu-ld", "ld.lld-19", "ld.lld"})
+                              : found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
+  const auto objcopy = foreign ? found(bundle.name, "objcopy for " + bundle.target, "binutils-aarch64-linux-gnu or llvm-19",
+                                       o.tools.objcopy, "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
+                               : found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
 
   workshop in(directory);
   const auto code = in.file(bundle.name + ".c"), calls = in.file("calls.o"), joined = in.file("joined.o");
   const auto object = in.file(bundle.name + ".o");
   write_text(in.file(bundle.name + ".h"), header);
   write_text(code, source);
-  command compile(bundle.name, compiler);
+  auto for_target = [&](command&& c) {
+    if (!o.target.empty()) c << "--target=" + o.target;
+    if (!o.cpu.empty()) c << (foreign ? "-mcpu=" : "-march=") + o.cpu;
+    if (foreign)
+      c.where_files_are_missing("the headers of C and C++ for aarch64-linux-gnu come with the package g++-aarch64-linux-gnu, "
+                                "those of xsimd with libxsimd-dev");
+    return std::move(c);
+  };
+  std::vector<command> compile;
+  compile.push_back(for_target({bundle.name, compiler}));
   for (auto flag : {"-x", "c", "-std=c99", "-O2", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-stack-protector", "-w", "-c",
                     "-fno-asynchronous-unwind-tables", "-ffunction-sections", "-fdata-sections"})
-    compile << flag;
-  if (!o.target.empty()) compile << "--target=" + o.target;
-  if (!o.cpu.empty()) compile << "-march=" + o.cpu;
-  (compile << code << "-o" << calls).run();
+    compile.back() << flag;
+  compile.back() << code << "-o" << calls;
+  std::vector<std::string> kernels;
+  if (!archive.empty()) kernels = {archive};
+  else {
+    const auto families = families_of(bundle);
+    const auto folder = folder_of(bundle, "the sources of the kernels", "simd.h", o.tools.sources, "sources",
+                                  "LAMINA_KERNEL_SOURCES", LAMINA_BUILT_SOURCES, LAMINA_INSTALLED_SOURCES);
+    for (const auto& f : families) {
+      compile.push_back(for_target({bundle.name, compiler}));
+      compile.back() << "-x" << "c++" << "-std=c++20" << "-fPIC" << "-w" << "-DLAMINA_KERNEL_SET=" + bundle.set_name();
+      for (auto& w : words_of(LAMINA_KERNEL_OPTIONS)) compile.back() << w;
+      compile.back() << "-c" << folder + "/" + f + ".cpp" << "-o" << kernels.emplace_back(in.file(f + ".o"));
+    }
+  }
+  run_all(compile);
   // Groups are dissolved: two bundles may hold the same kernel, each its own.
   command join(bundle.name, linker);
   join << "-r" << "--gc-sections" << "--force-group-allocation" << "-e" << globals[0];
   for (const auto& g : globals) join << "-u" << g;
-  (join << "-o" << joined << calls << archive).run();
+  join << "-o" << joined << calls;
+  for (const auto& k : kernels) join << k;
+  join.run();
   command hide(bundle.name, objcopy);
   for (const auto& g : globals) hide << "--keep-global-symbol=" + g;
   for (auto section : {".comment", ".llvm_addrsig", ".eh_frame", ".rela.eh_frame"}) hide << "--remove-section" << section;

@@ -28,13 +28,7 @@ static uint64_t lamina_word_at(const uint8_t *p) {
   memcpy(&w, p, 8);
   return w;
 }
-static int lamina_differ(const uint8_t *a, const uint8_t *b, size_t n) {
-  uint8_t d = 0;
-  size_t i;
-  for (i = 0; i < n; ++i) d |= (uint8_t)(a[i] ^ b[i]);
-  return d != 0;
-}
-
+@comparisons@
 static int lamina_head_of(const uint8_t *weights) {
   if (lamina_word_at(weights) != @magic@) return LAMINA_BUNDLE_NO_WEIGHTS;
   if ((uint32_t)lamina_word_at(weights + 8) != @version@) return LAMINA_BUNDLE_WEIGHTS_VERSION;
@@ -65,6 +59,38 @@ int @bundle@_check_weights(const uint8_t *constant_weights, size_t size) {
   return sum == @checksum@ ? LAMINA_BUNDLE_OK : LAMINA_BUNDLE_WEIGHTS_CHECKSUM;
 }
 
+)";
+
+constexpr std::string_view own_comparison = R"(static int lamina_differ(const uint8_t *a, const uint8_t *b, size_t n) {
+  uint8_t d = 0;
+  size_t i;
+  for (i = 0; i < n; ++i) d |= (uint8_t)(a[i] ^ b[i]);
+  return d != 0;
+}
+)";
+/// Those where the expected outputs are another machine's: of float and double, and of half-width numbers.
+constexpr std::string_view foreign_comparison = R"(static int lamina_differ_@type@(const uint8_t *a, const uint8_t *b, size_t n) {
+  const @type@ *x = (const @type@ *)(const void *)a, *y = (const @type@ *)(const void *)b;
+  @type@ most = 0;
+  size_t i;
+  n /= sizeof(@type@);
+  for (i = 0; i < n; ++i)
+    if (y[i] - y[i] == 0 && (y[i] < 0 ? -y[i] : y[i]) > most) most = y[i] < 0 ? -y[i] : y[i];
+  for (i = 0; i < n; ++i) {
+    if (x[i] == y[i] || (x[i] != x[i] && y[i] != y[i])) continue;
+    if (!(x[i] - y[i] <= @tolerance@ * most && y[i] - x[i] <= @tolerance@ * most)) return 1;
+  }
+  return 0;
+}
+)";
+constexpr std::string_view half_comparison = R"(static int lamina_differ_half(const uint8_t *a, const uint8_t *b, size_t n) {
+  size_t i;
+  for (i = 0; i + 1 < n; i += 2) {
+    const int d = (a[i] | a[i + 1] << 8) - (b[i] | b[i + 1] << 8);
+    if (d < -1 || d > 1) return 1;
+  }
+  return 0;
+}
 )";
 
 constexpr std::string_view entry_begin = R"(int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
@@ -115,6 +141,34 @@ std::string quoted(std::string_view s) {
     else q += c;
   }
   return q + "\"";
+}
+
+/// The function that compares outputs of a type.
+std::string_view comparison_of(const image& bundle, dtype t) {
+  if (!bundle.foreign()) return "lamina_differ";
+  switch (t) {
+    case dtype::float32: return "lamina_differ_float";
+    case dtype::float64: return "lamina_differ_double";
+    case dtype::float16:
+    case dtype::bfloat16: return "lamina_differ_half";
+    default: return "lamina_differ";
+  }
+}
+/// Those that the self-tests call.
+std::string comparisons_of(const image& bundle) {
+  std::set<std::string_view> called;
+  for (const auto& e : bundle.entries)
+    for (const auto& s : e.tensors)
+      if (s.is == symbol::role::output && s.type.bytes()) called.insert(comparison_of(bundle, s.type.element));
+  std::string all;
+  auto add = [&](std::string_view name, std::string text) {
+    if (called.contains(name)) all += text;
+  };
+  add("lamina_differ", std::string(own_comparison));
+  add("lamina_differ_float", filled(foreign_comparison, {{"type", "float"}, {"tolerance", "1e-5f"}}));
+  add("lamina_differ_double", filled(foreign_comparison, {{"type", "double"}, {"tolerance", "1e-10"}}));
+  add("lamina_differ_half", std::string(half_comparison));
+  return all;
 }
 
 /// Writes one entry.
@@ -237,7 +291,7 @@ class entry_source {
     copy_given(symbol::role::input);
     put(test_run);
     each(symbol::role::output, [&](const symbol& s, std::size_t given) {
-      to_ << "  if (lamina_differ(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes()
+      to_ << "  if (" << comparison_of(bundle_, s.type.element) << "(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes()
           << ")) return LAMINA_BUNDLE_SELF_TEST;\n";
     });
     put(function_end);
@@ -284,9 +338,10 @@ std::string source_of(const image& bundle, const options& o) {
   std::uint64_t magic;
   std::memcpy(&magic, weights_magic.data(), sizeof magic);
   text t;
-  t << filled(head, {{"bundle", bundle.name}, {"set", std::string(lamina::name_of(bundle.set))}});
+  t << filled(head, {{"bundle", bundle.name}, {"set", bundle.set_name()}});
   declare_kernels(t, bundle);
-  t << filled(checks, {{"bundle", bundle.name},
+  t << filled(checks, {{"comparisons", comparisons_of(bundle)},
+                       {"bundle", bundle.name},
                        {"magic", hexadecimal(magic)},
                        {"version", std::to_string(weights_version)},
                        {"head", std::to_string(sizeof(weights_head))},

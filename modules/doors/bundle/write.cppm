@@ -11,12 +11,17 @@ export enum class api : std::uint8_t {
   dynamic,    ///< by a table in the object file: NAME_config with the symbols, inputs, outputs and constants
 };
 
-/// The programs that make an object file, and where the kernels are. What is empty is looked for.
+/// The programs that make an object file, and where the kernels are. What is empty is looked for: by the variable of the
+/// environment, then under the names. For another processor the kernels are compiled, by Clang; with its headers of C and C++
+/// (Debian: g++-aarch64-linux-gnu) and those of xsimd.
 export struct tools {
-  std::string compiler{};      ///< of C; else the variable CC, the compiler of the library, cc, clang, gcc
-  std::string linker{};        ///< GNU ld; else LD, ld.bfd, ld
-  std::string objcopy{};       ///< else OBJCOPY, objcopy
-  std::string kernels{};       ///< the folder of liblamina_kernels_<set>.a; else LAMINA_KERNELS, those of the library
+  std::string compiler{};      ///< of C: CC, the compiler of the library, cc, clang, gcc; for another processor Clang:
+                               ///< LAMINA_CLANG, the compiler of the library, clang-19, clang
+  std::string linker{};        ///< GNU ld: LD, ld.bfd, ld; for another processor LD, <system>-ld, ld.lld-19, ld.lld
+  std::string objcopy{};       ///< OBJCOPY, objcopy; for another processor OBJCOPY, <system>-objcopy, llvm-objcopy
+  std::string kernels{};       ///< the folder of liblamina_kernels_<set>.a: LAMINA_KERNELS, those of the library; for another
+                               ///< processor <folder>/<target>/liblamina_kernels_<set>.a is taken if it is there
+  std::string sources{};       ///< the folder of the kernels' sources: LAMINA_KERNEL_SOURCES, those of the library
 };
 
 /// One more entry into a bundle: the same net for other shapes.
@@ -39,8 +44,8 @@ export struct options {
   bool dump_tensors = false;              ///< and ENTRY_tensor with each result
   std::vector<any_tensor> samples{};      ///< inputs of the self-test of the first entry; else numbers made up for it
   std::optional<lamina::isa> set{};       ///< instruction set of the kernels; else that of this process
-  std::string target{};                   ///< as the C compiler names it: x86-64 alone
-  std::string cpu{};                      ///< -march of the C compiler for the calls of kernels
+  std::string target{};                   ///< as Clang names it: x86-64, or aarch64 with Linux (kernels of NEON)
+  std::string cpu{};                      ///< -march of the C compiler for the calls of kernels; for aarch64 -mcpu of them too
   std::optional<pass_options> passes{};   ///< else those of the model
   bundle::tools tools{};
 };
@@ -65,9 +70,10 @@ export struct report {
 /// Its three regions are of the caller, aligned to 64 bytes: the contents of NAME.weights; inputs, outputs and the states
 /// that a run assigns, to which NAME_reset gives their first values; and memory to work in. It uses no heap, thread, lock or
 /// writable static data and gives 0 or a code of the header. Bits are those of a run in this process with the same
-/// instruction set.
+/// instruction set. For another processor weights are packed, and the self-test is answered, by what stands for its kernels
+/// here: in registers, tiles and order of sums as there, so that bits differ by those of libm at most.
 /// Errors: value_error for a name that is no C identifier or is taken, samples that do not fit, an instruction set that
-/// this machine lacks; unsupported_error for another processor than x86-64; shape_error for extents that do not fit;
+/// this machine lacks; unsupported_error for other targets; shape_error for extents that do not fit;
 /// state_error for a program that calls what is no kernel of the library, and where a tool is missing or fails, with its
 /// words; file_error.
 export report write(view<const part> parts, const options& o);

@@ -54,7 +54,7 @@ struct quantized_functions {
 };
 
 extern "C" {
-extern const quantized_functions lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512;
+extern const quantized_functions lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512, lamina_quantized_neon64;
 }
 
 }  // namespace lamina::kernels

@@ -43,7 +43,15 @@ ends 2 'no shape' net --name small --input 2by6
 ends 2 'is to be NAME=SHAPE' net --name small --entry 3x1x6x6
 ends 2 'more shapes than the net has inputs' net --name small --entry more=3x1x6x6,2
 ends 2 'absent' absent --name small
-ends 3 'net: .*aarch64-linux-gnu.*only for x86_64' net --name small --target aarch64-linux-gnu
+ends 3 'net: .*riscv64-linux-gnu.*only for x86_64 and for aarch64 with Linux' net --name small --target riscv64-linux-gnu
+LAMINA_KERNEL_SOURCES=/no/sources ends 2 'sources of the kernels .*/no/sources.*LAMINA_KERNEL_SOURCES' net --name small --target aarch64-linux-gnu
+if [[ -d /usr/aarch64-linux-gnu/include/c++ ]]; then      # what g++-aarch64-linux-gnu brings
+  ends 0 four/sum.o sum --name sum --input left=3x2 --input right=3x2 --out four --target aarch64-linux-gnu --cpu cortex-a72 --source
+  grep -q '_neon64(' four/sum.c || fail "the kernels are not those of NEON"
+  [[ $(od -An -t x1 -j 18 -N 2 four/sum.o) == ' b7 00' ]] || fail "the object file is not for aarch64"
+else
+  echo "the headers of C and C++ for aarch64 are not here: no bundle for it is made"
+fi
 ends 3 'ONNX' net.onnx --name small
 LAMINA_KERNELS=/no/kernels ends 2 'liblamina_kernels_.*/no/kernels' net --name small
 
