@@ -1,4 +1,5 @@
-// The names of the kernels' symbols, and the sources in which they lie, by their addresses: a table that the build makes of the archives.
+// The names of the kernels' symbols, and the sources in which they lie, by their addresses: a table that the build makes
+// of the archives.
 #pragma once
 #include <cstddef>
 

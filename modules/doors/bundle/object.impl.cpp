@@ -70,7 +70,11 @@ class command {
     lamina::detail::raise(error_kind::state, t);
   }
   command(command&& c) noexcept
-      : bundle_(c.bundle_), words_(std::move(c.words_)), hint_(std::move(c.hint_)), child_(std::exchange(c.child_, 0)), pipe_(c.pipe_) {}
+      : bundle_(c.bundle_),
+        words_(std::move(c.words_)),
+        hint_(std::move(c.hint_)),
+        child_(std::exchange(c.child_, 0)),
+        pipe_(c.pipe_) {}
   command& operator=(command&&) = delete;
   ~command() {
     std::string said;
@@ -231,13 +235,16 @@ void make_object(const std::string& directory, const image& bundle, const std::s
   const auto compiler =
       foreign ? found(bundle.name, "Clang, which compiles the kernels for another processor,", "clang-19", o.tools.compiler,
                       "LAMINA_CLANG", {LAMINA_COMPILER, "clang-19", "clang"})
-              : found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC", {LAMINA_COMPILER, "cc", "clang", "gcc"});
-  const auto linker = foreign ? found(bundle.name, "linker for " + bundle.target, "binutils-aarch64-linux-gnu or lld-19", o.tools.linker,
-                                      "LD", {"aarch64-linux-gnu-ld", "ld.lld-19", "ld.lld"})
-                              : found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
-  const auto objcopy = foreign ? found(bundle.name, "objcopy for " + bundle.target, "binutils-aarch64-linux-gnu or llvm-19",
-                                       o.tools.objcopy, "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
-                               : found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
+              : found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC",
+                      {LAMINA_COMPILER, "cc", "clang", "gcc"});
+  const auto linker =
+      foreign ? found(bundle.name, "linker for " + bundle.target, "binutils-aarch64-linux-gnu or lld-19", o.tools.linker, "LD",
+                      {"aarch64-linux-gnu-ld", "ld.lld-19", "ld.lld"})
+              : found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
+  const auto objcopy =
+      foreign ? found(bundle.name, "objcopy for " + bundle.target, "binutils-aarch64-linux-gnu or llvm-19", o.tools.objcopy,
+                      "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
+              : found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
 
   workshop in(directory);
   const auto code = in.file(bundle.name + ".c"), calls = in.file("calls.o"), joined = in.file("joined.o");
@@ -266,7 +273,8 @@ void make_object(const std::string& directory, const image& bundle, const std::s
                                   "LAMINA_KERNEL_SOURCES", LAMINA_BUILT_SOURCES, LAMINA_INSTALLED_SOURCES);
     for (const auto& f : families) {
       compile.push_back(for_target({bundle.name, compiler}));
-      compile.back() << "-x" << "c++" << "-std=c++20" << "-fPIC" << "-w" << "-DLAMINA_KERNEL_SET=" + bundle.set_name();
+      compile.back() << "-x" << "c++" << "-std=c++20" << "-fPIC" << "-w";
+      compile.back() << "-DLAMINA_KERNEL_SET=" + bundle.set_name();
       for (auto& w : words_of(LAMINA_KERNEL_OPTIONS)) compile.back() << w;
       compile.back() << "-c" << folder + "/" + f + ".cpp" << "-o" << kernels.emplace_back(in.file(f + ".o"));
     }
