@@ -31,6 +31,7 @@ export import :op.linear;
 export import :op.nn;
 export import :op.normalise;
 export import :op.attention;
+export import :op.sized;    // results of which an extent is counted when they run
 export import :op.loss;
 export import :op.quantized;
 export import :op.random;

@@ -20,11 +20,10 @@ void add_plan(CLI::App& app) {
   add_shapes(*command, *shapes);
   command->callback([=] {
     about(*model, [&] {
-      const auto net = load_model(*model);
-      std::fputs(lamina::make_plan(*net.program, extents_of(*model, *net.program, *shapes), lamina::target_isa())
-                     ->explain()
-                     .c_str(),
-                 stdout);
+      auto net = load_model(*model);
+      lamina::plan_runner runner(net.program, {&net.states, nullptr},
+                                 std::make_shared<lamina::context>(1, lamina::target_isa()), {});
+      std::fputs(runner.explain(extents_of(*model, *net.program, *shapes)).c_str(), stdout);
     });
   });
 }

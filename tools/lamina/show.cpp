@@ -74,14 +74,17 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
     auto at = std::find_if(layers.begin(), layers.end(), [&](const layer& l) { return l.path == n.path; });
     if (at == layers.end()) at = layers.insert(layers.end(), layer{n.path, {}});
     std::vector<tensor_type> in;
+    bool known = true;      // extents that are counted when the net runs cost what nobody knows before
     for (auto v : n.inputs) {
+      known = known && p.type(v).dims.is_static();
       in.push_back(p.type(v));
       const node& from = p.at(v);
       if (from.kind == node_kind::state && counted_states.insert(v.node).second)
         at->parameters += from.results[0].dims.size();
     }
     at->output = words(n.results[0].dims);
-    if (n.subprograms.empty()) at->flops += n.op->flops(n.attributes.get(), in, n.results);
+    for (const auto& r : n.results) known = known && r.dims.is_static();
+    if (n.subprograms.empty() && known) at->flops += n.op->flops(n.attributes.get(), in, n.results);
   }
   std::vector<std::vector<std::string>> lines{{"layer", "output", "parameters", "flops"}};
   std::int64_t parameters = 0;
@@ -92,9 +95,12 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
     flops += l.flops;
   }
   print_table(lines, 2);
-  const auto plan = make_plan(saved, extents, target_isa());
+  std::size_t arena = 0;
+  for (const auto& segment :
+       plan_runner(net.program, {&net.states, nullptr}, std::make_shared<context>(1, target_isa()), {}).plans(extents))
+    arena += segment->arena_bytes();
   std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for",
-              static_cast<long long>(parameters), counted(flops).c_str(), net.states.bytes(), plan->arena_bytes());
+              static_cast<long long>(parameters), counted(flops).c_str(), net.states.bytes(), arena);
   for (const auto& s : extents) std::printf(" %s", words(s).c_str());
   std::printf("\n");
   for (const auto& [key, value] : net.metadata)

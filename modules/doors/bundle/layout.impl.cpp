@@ -411,6 +411,12 @@ image image_of(view<const part> parts, const options& o) {
   }
   image made{o.name, set_of(o), {}, {}, 0, {}};
   if (made.foreign()) made.target = o.target;
+  for (const auto& p : parts)
+    if (const auto found = counted_when_run_in(p.of); !found.empty()) {
+      t << found << ": the extent of its result is known only when it has run, and the C code of a bundle has constant offsets and sizes; "
+        << "run this net by a plan_runner, or give the bundle all rows and a mask";
+      fail(error_kind::unsupported, o.name, t);
+    }
   const kernel_table kernels;
   constants weights;
   for (const auto& p : parts) {

@@ -4,16 +4,26 @@ import :context;
 import :core;
 import :execute;
 import :optimize;
+import :plan;
 import :program;
 import :shape;
+import :tensor;
 import :workspace;
 import lamina.std;
 
 namespace lamina {
 
+/// Where output i of a run goes: memory for a tensor of this type, asked for once the type is known. Empty outputs too.
+export using output_place = std::function<void*(std::size_t i, const tensor_type& type)>;
+
 /// Executors of one program for the input shapes met so far; the latest 512 are kept, as long as they and their plans
 /// are less than 32 MiB and less than the cache of plans may keep. They work in one memory, and their plans come from the
 /// cache of the context. For one thread.
+///
+/// Where the extent of a result is known only when it has run (`non_zero`, `unique`, ...), the program is cut there into
+/// segments, which are planned and run one after the other, each for the extents that those before it have found. Values
+/// that pass from one to the next lie in memory of the runner, which grows to the largest: runs of extents that were met
+/// before allocate nothing. States are assigned in the last segment, so that a run that fails assigns none.
 export class plan_runner {
  public:
   plan_runner();
@@ -24,8 +34,17 @@ export class plan_runner {
   plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where, pass_options passes, shared_packs* packs = nullptr,
               std::shared_ptr<arena_pool> arenas = nullptr);
   /// The executor for these input extents, made if need be. It may run until the next call, or until `rest`.
-  /// Errors: as those of `make_plan` and of an executor.
+  /// Errors: as those of `make_plan` and of an executor; unsupported_error for a program that runs in segments.
   executor& at(view<const shape> inputs);
+  /// Whether the program runs in segments: by `run`, since there is no one executor of it.
+  bool in_segments() const;
+  /// Runs the program: the extents of its inputs, where they lie, and where outputs go. Errors: as those of `at` and of an
+  /// executor's run; value_error where an extent that was computed is outside of what there is.
+  void run(view<const shape> extents, view<const void* const> inputs, const output_place& place);
+  /// What a run for these input extents does. Of segments after the first, for as many rows as there can be.
+  std::string explain(view<const shape> inputs);
+  /// The plans that `explain` tells of, from the cache.
+  std::vector<std::shared_ptr<const plan>> plans(view<const shape> inputs);
   /// Has executors read other states of the same names and types from the next `at` on.
   void read(state_source states, shared_packs* packs);
   /// After a run: gives back memory that was lent.

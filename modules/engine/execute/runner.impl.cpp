@@ -2,13 +2,16 @@ module lamina:runner.impl;
 import :context;
 import :core;
 import :execute;
+import :op.sized;
 import :optimize;
 import :parameter;
 import :plan;
 import :plan_cache;
 import :program;
 import :runner;
+import :segments;
 import :shape;
+import :tensor;
 import :workspace;
 import lamina.std;
 
@@ -110,6 +113,16 @@ struct plan_runner::implementation {
     if (std::exchange(lent, false)) arenas->give_back(memory);
   }
 
+  // ---- segments ----
+  // A value between two segments, as the last run left it.
+  struct between { const std::byte* data = nullptr; shape dims; storage own; };
+  struct cut {
+    segmented_program whole;
+    std::vector<plan_runner> runners;      // of the segments; one that computes nothing has none
+    std::vector<between> slots;
+    std::vector<shape> extents;            // of the inputs of one segment
+  };
+
   std::shared_ptr<const program> source;
   state_source states;
   std::shared_ptr<context> where;
@@ -122,6 +135,7 @@ struct plan_runner::implementation {
   std::vector<entry> entries{};
   std::size_t last = nothing;           // the entry used last
   std::uint64_t uses = 0;
+  std::unique_ptr<cut> segments{};      // of a program that has some
 };
 
 plan_runner::plan_runner() = default;
@@ -130,10 +144,25 @@ plan_runner& plan_runner::operator=(plan_runner&&) noexcept = default;
 plan_runner::~plan_runner() = default;
 plan_runner::plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where, pass_options passes, shared_packs* packs,
                          std::shared_ptr<arena_pool> arenas)
-    : impl_(new implementation{std::move(p), states, std::move(where), std::move(passes), packs, std::move(arenas)}) {}
+    : impl_(new implementation{std::move(p), states, std::move(where), std::move(passes), packs, std::move(arenas)}) {
+  auto& r = *impl_;
+  if (counted_when_run_in(*r.source).empty()) return;
+  r.segments = std::make_unique<implementation::cut>();
+  r.segments->whole = segmented(*r.source);
+  for (const auto& s : r.segments->whole.segments)
+    r.segments->runners.push_back(s.body ? plan_runner(s.body, r.states, r.where, r.passes, r.packs, r.arenas) : plan_runner());
+  r.segments->slots.resize(r.segments->whole.slots.size());
+}
+
+bool plan_runner::in_segments() const { return impl_ && impl_->segments; }
 
 executor& plan_runner::at(view<const shape> inputs) {
   auto& r = *impl_;
+  if (r.segments) [[unlikely]] {
+    text t;
+    detail::raise(error_kind::unsupported, t << counted_when_run_in(*r.source)
+                                             << ": the extent of its result is known only when it has run; such a program runs in segments, which one plan cannot hold");
+  }
   std::size_t i = r.last;
   if (i == implementation::nothing || !same(r.entries[i].shapes, inputs)) {
     i = r.find(inputs);
@@ -162,13 +191,141 @@ void plan_runner::read(state_source states, shared_packs* packs) {
   impl_->states = states;
   impl_->packs = packs;
   for (auto& e : impl_->entries) e.stale = true;
+  if (!impl_->segments) return;
+  for (auto& s : impl_->segments->runners)
+    if (s.impl_) s.read(states, packs);
 }
-void plan_runner::rest() noexcept { impl_->rest(); }
+void plan_runner::rest() noexcept {
+  impl_->rest();
+  if (!impl_->segments) return;
+  for (auto& s : impl_->segments->runners)
+    if (s.impl_) s.rest();
+}
 
 std::size_t plan_runner::bytes() const {
   std::size_t n = impl_->memory && !impl_->arenas ? impl_->memory->bytes() : 0;
   for (const auto& e : impl_->entries) n += e.run->own_bytes();
+  if (!impl_->segments) return n;
+  for (const auto& s : impl_->segments->runners)
+    if (s.impl_) n += s.bytes();
+  for (const auto& s : impl_->segments->slots) n += s.own.bytes();
   return n;
+}
+
+// ---- runs -----------------------------------------------------------------------------------------------------------
+
+namespace {
+// How many rows there are to be, as a segment has left it.
+std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most) {
+  std::int64_t n;
+  std::memcpy(&n, count, sizeof n);
+  if (n < 0 || n > most) {
+    text t;
+    detail::raise(error_kind::value, t << c.what << ": " << n << " rows are asked for, and there are " << most);
+  }
+  return n;
+}
+}  // namespace
+
+void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place) {
+  auto& r = *impl_;
+  if (!r.segments) {
+    executor& e = at(extents);
+    for (std::size_t i = 0; i < inputs.size(); ++i) e.bind_input(i, inputs[i]);
+    const auto& types = e.plan().output_types();
+    for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, place(i, types[i]));
+    return e.run();
+  }
+  if (inputs.size() != r.source->inputs().size() || extents.size() != inputs.size()) {
+    text t;
+    detail::raise(error_kind::value, t << "a program of " << r.source->inputs().size() << " inputs is given " << inputs.size() << ", with extents for " << extents.size());
+  }
+  auto& cut = *r.segments;
+  const auto data_of = [&](const segment_source& s) -> const void* { return s.is_input ? inputs[s.at] : cut.slots[s.at].data; };
+  const auto dims_of = [&](const segment_source& s) -> const shape& { return s.is_input ? extents[s.at] : cut.slots[s.at].dims; };
+  const auto copy_to = [&](std::size_t slot, std::size_t from) {
+    const auto& s = cut.slots[slot];
+    const auto& outputs = cut.whole.slots[slot].outputs;
+    const tensor_type type{cut.whole.slots[slot].type.element, s.dims};
+    for (std::size_t o = from; o < outputs.size(); ++o)
+      if (void* to = place(outputs[o], type); type.bytes()) std::memcpy(to, s.data, type.bytes());
+  };
+  for (std::size_t k = 0; k < cut.runners.size(); ++k) {
+    const auto& segment = cut.whole.segments[k];
+    if (segment.body) {
+      cut.extents.clear();
+      for (const auto& s : segment.inputs) cut.extents.push_back(dims_of(s));
+      executor& e = cut.runners[k].at(view<const shape>(cut.extents));
+      for (std::size_t i = 0; i < segment.inputs.size(); ++i) e.bind_input(i, data_of(segment.inputs[i]));
+      const auto& types = e.plan().output_types();
+      for (std::size_t i = 0; i < types.size(); ++i) {
+        auto& slot = cut.slots[segment.outputs[i]];
+        const auto& outputs = cut.whole.slots[segment.outputs[i]].outputs;
+        std::byte* to;
+        if (outputs.empty()) {
+          if (slot.own.bytes() < types[i].bytes()) slot.own = storage(std::max(types[i].bytes(), slot.own.bytes() + slot.own.bytes() / 2));
+          to = static_cast<std::byte*>(slot.own.data());
+        } else to = static_cast<std::byte*>(place(outputs[0], types[i]));
+        slot.data = to;
+        slot.dims = types[i].dims;
+        e.bind_output(i, to);
+      }
+      e.run();
+      cut.runners[k].rest();
+      for (auto s : segment.outputs) copy_to(s, 1);
+    }
+    for (const auto& c : segment.ends) {
+      auto& slot = cut.slots[c.slot];
+      slot.dims = dims_of(c.rows);
+      slot.dims[0] = counted(c, data_of(c.count), slot.dims.at(0));
+      slot.data = static_cast<const std::byte*>(data_of(c.rows));
+      copy_to(c.slot, 0);
+    }
+  }
+}
+
+std::vector<std::shared_ptr<const plan>> plan_runner::plans(view<const shape> inputs) {
+  auto& r = *impl_;
+  std::vector<std::shared_ptr<const plan>> made;
+  const auto get = [&](const program& p, view<const shape> extents) {
+    program_id id = p.id();
+    id.words[1] ^= words_of_checks(p);
+    made.push_back(r.where->slot<plan_cache>().get(p, id, extents, r.where->isa(), r.passes));
+  };
+  if (!r.segments) {
+    get(*r.source, inputs);
+    return made;
+  }
+  const auto& whole = r.segments->whole;
+  std::vector<shape> dims(whole.slots.size()), extents;
+  const auto dims_of = [&](const segment_source& s) -> const shape& { return s.is_input ? inputs[s.at] : dims[s.at]; };
+  for (const auto& segment : whole.segments) {
+    if (segment.body) {
+      extents.clear();
+      for (const auto& s : segment.inputs) extents.push_back(dims_of(s));
+      get(*segment.body, extents);
+      for (std::size_t i = 0; i < segment.outputs.size(); ++i) dims[segment.outputs[i]] = made.back()->output_types()[i].dims;
+    }
+    for (const auto& c : segment.ends) dims[c.slot] = dims_of(c.rows);
+  }
+  return made;
+}
+
+std::string plan_runner::explain(view<const shape> inputs) {
+  const auto all = plans(inputs);
+  if (!in_segments()) return all[0]->explain();
+  std::string words;
+  std::size_t made = 0, number = 0;
+  for (const auto& segment : impl_->segments->whole.segments) {
+    text t;
+    t << (number ? "\n" : "") << "segment " << number + 1 << " of " << impl_->segments->whole.segments.size()
+      << (number ? ", for as many rows as there can be" : "") << "\n";
+    ++number;
+    words += t.string();
+    if (segment.body) words += all[made++]->explain();
+    for (const auto& c : segment.ends) words += "then counts: " + c.what + "\n";
+  }
+  return words;
 }
 
 }  // namespace lamina

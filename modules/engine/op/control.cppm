@@ -69,7 +69,8 @@ export std::vector<value> scan(std::shared_ptr<const program> turn, view<const v
 /// Shapes:  the truth is bool of one element; both programs take the operands and give results of the same types. At least
 ///          one operand.
 /// Gradient: that of the program that runs, zero for operands that it does not read; its forward values are computed again.
-/// Errors:  shape_error, type_error where the truth, the operands or the results do not fit; state_error for a program with
+/// Errors:  unsupported_error for a program of which a result is counted when it runs (`non_zero`, `unique`, ...), as of `loop`
+///          and `scan`; shape_error, type_error where the truth, the operands or the results do not fit; state_error for a program with
 ///          states; value_error for a wrong number of operands or results.
 export std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise,
                                view<const value> operands, const origin& = {});

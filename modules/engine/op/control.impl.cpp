@@ -6,6 +6,7 @@ import :op.control;
 import :op.linear;
 import :op.reduce;
 import :op.shape;
+import :op.sized;
 import :program;
 import :shape;
 import :tensor;
@@ -100,6 +101,7 @@ std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
     const program& p = *both[b];
     text t;
     if (!p.states().empty() || !p.assignments().empty()) refuse(error_kind::state, t << "a subprogram has no states of its own");
+    refuse_counted(p, "cond", owner.path);
     if (p.inputs().size() != operands.size() || operands.empty())
       refuse(error_kind::value, t << "the " << names[b] << " program takes " << p.inputs().size() << " operands and is given " << operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -138,6 +140,7 @@ std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<c
   if (turn->inputs().size() != given) detail::raise(error_kind::value, t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << given);
   if (turn->outputs().size() != carries.size() + 1)
     detail::raise(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results; a truth and " << carries.size() << " carries are needed");
+  refuse_counted(*turn, "loop", owner.path);
   const tensor_type truth = turn->type(turn->outputs()[0].value);
   if (truth != tensor_type{dtype::boolean, {}})
     detail::raise(truth.element == dtype::boolean ? error_kind::shape : error_kind::type, t << "the truth for the next turn is " << truth << " and must be bool []");
@@ -216,6 +219,7 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
 std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences, view<const value> invariants, bool reverse, const origin&) {
   if (!turn->states().empty() || !turn->assignments().empty()) detail::raise(error_kind::state, "scan: a subprogram has no states of its own");
   if (sequences.empty()) detail::raise(error_kind::value, "scan: there is no sequence to walk along");
+  refuse_counted(*turn, "scan", sequences[0].owner().path);
   std::vector<value> operands(carries.begin(), carries.end());
   operands.insert(operands.end(), sequences.begin(), sequences.end());
   operands.insert(operands.end(), invariants.begin(), invariants.end());

@@ -152,17 +152,27 @@ export struct cumsum {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// int64 positions in order: equal elements in that of their positions, NaN above all numbers.
+/// int64 positions in order: equal elements in that of their positions, NaN above all numbers. A second operand, of one axis,
+/// says by its extent how many there are to be; only its shape is read.
 export struct order {
   static constexpr std::string_view name = "order";
-  static constexpr int operands = 1;
+  static constexpr int operands = -1;
+  static constexpr unsigned shape_only = 2;
   using attributes = order_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::numbers, in[0].element, out)) return;
     shape s = in[0].dims;
     int axis = detail::indexed_axis(a.axis, s, out);
     if (axis < 0) return;
-    if (a.count != order_attributes::all) {
+    if (in.size() == 2) {
+      if (in[1].dims.rank != 1 || a.count != order_attributes::all) { out.why << "how many positions there are to be is the extent of a vector alone"; return; }
+      const dim n = in[1].dims[0];
+      if (n.is_number() && s[axis].is_number() && n.code > s.at(axis)) { out.why << "axis " << a.axis << " has no " << n << " elements"; return; }
+      s[axis] = n;
+    } else if (in.size() != 1) {
+      out.why << "takes one operand or two";
+      return;
+    } else if (a.count != order_attributes::all) {
       if (a.count < 0 || (s[axis].is_number() && a.count > s.at(axis))) { out.why << "axis " << a.axis << " has no " << a.count << " elements"; return; }
       s[axis] = a.count;
     }

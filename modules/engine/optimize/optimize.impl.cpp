@@ -8,6 +8,7 @@ import :op.elementwise;
 import :op.linear;
 import :op.reduce;
 import :op.shape;
+import :op.sized;
 import :optimize;
 import :program;
 import :shape;
@@ -399,6 +400,8 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       if (!t.dims.is_static()) {
         text w;
         if (!r.path.empty()) w << r.path << ": ";
+        if (n.op == &record<op::first_rows>)
+          detail::raise(error_kind::unsupported, w << n.op->name << ": the extent of its result is known only when it has run; such a program runs in segments, which one plan cannot hold");
         w << n.op->name << ": not all dimensions of " << t.dims << " are those of an input";
         detail::raise(error_kind::shape, w);
       }

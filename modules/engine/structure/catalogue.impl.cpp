@@ -16,6 +16,7 @@ import :op.random;
 import :op.recurrent;
 import :op.reduce;
 import :op.shape;
+import :op.sized;
 import :op.tile;
 import :op.view;
 import :program;
@@ -35,13 +36,13 @@ constexpr const operation* all[] = {
     &record<op::conv2d>, &record<op::conv2d_input_grad>, &record<op::conv2d_weight_grad>,
     &record<op::conv_transpose2d>, &record<op::cos>, &record<op::cosh>, &record<op::cumsum>, &record<op::dequantize>, &record<op::divide>,
     &record<op::dot_result>, &record<op::equal>, &record<op::erf>, &record<op::exp>, &record<op::expm1>,
-    &record<op::flatten>, &record<op::floor>, &record<op::gather>, &record<op::gelu>, &record<op::greater>,
+    &record<op::first_rows>, &record<op::flatten>, &record<op::floor>, &record<op::gather>, &record<op::gelu>, &record<op::greater>,
     &record<op::greater_equal>, &record<op::gru_gates>, &record<op::gru_gates_grad>, &record<op::layer_norm>,
     &record<op::less>, &record<op::less_equal>, &record<op::log>, &record<op::log1p>, &record<op::log_softmax>,
     &record<op::logical_and>, &record<op::logical_not>, &record<op::logical_or>, &record<op::logical_xor>,
     &record<op::lstm_gates>, &record<op::lstm_gates_grad>, &record<op::matmul>, &record<op::max_pool2d>,
     &record<op::max_pool2d_grad>, &record<op::maximum>, &record<op::minimum>, &record<op::multiply>,
-    &record<op::negate>, &record<op::not_equal>, &record<op::one_hot_like>, &record<op::order>, &record<op::pad>,
+    &record<op::negate>, &record<op::non_max_suppression>, &record<op::non_zero>, &record<op::not_equal>, &record<op::one_hot_like>, &record<op::order>, &record<op::pad>,
     &record<op::permute>, &record<op::pick>, &record<op::positions>, &record<op::pow>,
     &record<op::product_of_others>, &record<op::product_of_others_slope>, &record<op::quantize>, &record<op::quantized_conv2d>, &record<op::quantized_linear>, &record<op::random_normal>,
     &record<op::random_uniform>, &record<op::reciprocal>, &record<op::reduce_all>, &record<op::reduce_any>,
@@ -54,7 +55,7 @@ constexpr const operation* all[] = {
     &record<op::spread_mean>, &record<op::sqrt>, &record<op::square>, &record<op::squeeze>,
     &record<op::stop_gradient>, &record<op::subtract>, &record<op::sum_like>, &record<op::take_along_axis>,
     &record<op::tan>, &record<op::tanh>, &record<op::tile>, &record<op::tile_like>, &record<op::tile_to>,
-    &record<op::to_one_hot>, &record<op::unpart>, &record<op::unpick>, &record<op::unrepeat>, &record<op::unslice>,
+    &record<op::to_one_hot>, &record<op::unique>, &record<op::unpart>, &record<op::unpick>, &record<op::unrepeat>, &record<op::unslice>,
     &record<op::unsqueeze>, &record<op::untile>, &record<op::where>,
 };
 static_assert([] {

@@ -67,12 +67,20 @@ class instance {
 
   std::string explain() {
     std::string s;
-    as_of(*net_, [&] { s = ready().plan().explain(); });
+    as_of(*net_, [&] {
+      look();
+      s = plans_.explain(view<const shape>(shapes_));
+    });
     return s;
   }
   void run(std::int64_t times) {
     if (times <= 0) return;
     as_of(*net_, [&] {
+      look();
+      if (plans_.in_segments()) {
+        for (std::int64_t i = 0; i < times; ++i) run_in_segments();
+        return;
+      }
       executor& e = ready();
       for (std::int64_t i = 0; i < times; ++i) {
         e.run();
@@ -104,8 +112,8 @@ class instance {
     detail::raise(is.element == b.type.element ? error_kind::shape : error_kind::type, t);
   }
 
-  // The executor for what the blobs are now, with all memory bound.
-  executor& ready() {
+  // What the blobs are now: states that are read, and the shapes of inputs.
+  void look() {
     bool moved = !made_;
     for (auto& s : states_) {
       const any_tensor& v = found(s).value;
@@ -129,6 +137,28 @@ class instance {
       check(i, found(i).value.type());
       shapes_.push_back(i.at->value.shape());
     }
+  }
+  // What the run gives has extents that are known only then: a blob is exchanged when the run is over.
+  void run_in_segments() {
+    if (outputs_.empty())
+      for (const auto& o : net_->body->outputs()) outputs_.push_back({o.name, {}, &blobs_[o.name]});
+    next_.resize(outputs_.size());
+    memory_.clear();
+    for (auto& i : inputs_) memory_.push_back(i.at->value.data());
+    plans_.run(view<const shape>(shapes_), view<const void* const>(memory_), [this](std::size_t i, const tensor_type& type) -> void* {
+      any_tensor& v = next_[i];
+      if (!v || v.type() != type || !v.memory().unique()) v = any_tensor(type);
+      return v.mutable_data();
+    });
+    for (auto s : assigned_) states_[s].seen = ++states_[s].at->version;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      std::swap(outputs_[i].at->value, next_[i]);
+      ++outputs_[i].at->version;
+    }
+  }
+
+  // The executor for that, with all memory bound.
+  executor& ready() {
     executor& e = plans_.at(view<const shape>(shapes_));
     for (std::size_t i = 0; i < inputs_.size(); ++i) e.bind_input(i, inputs_[i].at->value.data());
     const auto& types = e.plan().output_types();
@@ -151,6 +181,8 @@ class instance {
   plan_runner plans_;
   bool made_ = false;
   std::vector<shape> shapes_;
+  std::vector<const void*> memory_;      // of inputs, and what the next run in segments writes
+  std::vector<any_tensor> next_;
 };
 
 struct space {

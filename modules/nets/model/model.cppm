@@ -216,7 +216,11 @@ export class model_core {
   std::shared_ptr<context> where() const { return where_; }
   void threads(int n);
   executor& at(view<const shape> inputs) { return here(), executor_at(runner_, inputs, definition_); }
+  /// The plans of a program that runs in segments, else null.
+  plan_runner* in_segments() { return here(), runner_.in_segments() ? &runner_ : nullptr; }
+  /// Errors: those of `at`.
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
+  std::string explain(view<const shape> inputs) const;
   /// What is left is a model that was given away.
   std::unique_ptr<parameter_store> take_parameters();
 
@@ -453,17 +457,45 @@ concept InMemory = requires(const X& x) { typename X::element_type; x.data().dat
 /// Whether a call leaves out the leading dimension; its results then lack it too.
 template <class Traits, class First>
 inline constexpr bool leaves_out_leading = First::pattern.rank != Traits::patterns[0].rank;
+/// A call left out its leading dimension, and a result has a leading extent that was counted.
+[[noreturn]] void leading_is_counted(std::size_t output, const shape& s);
 template <class Traits, class First, std::size_t Output>
 consteval shape call_result() {
   const shape& s = Traits::outputs[Output].dims;
   return leaves_out_leading<Traits, First> ? without_leading(s) : s;
 }
 
+/// Runs a program in segments on typed tensors: what it gives has the extents that the run has found.
+template <class Traits, class First>
+auto run_in_segments(plan_runner& plans, view<const shape> extents, view<const void* const> inputs) {
+  any_tensor made[Traits::outputs.size()];
+  plans.run(extents, inputs, [&made](std::size_t i, const tensor_type& type) -> void* { return (made[i] = any_tensor(type)).mutable_data(); });
+  auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
+    const any_tensor& t = made[O];
+    shape s = t.shape();
+    if constexpr (leaves_out_leading<Traits, First>) {
+      if (s[0] != dim(1)) leading_is_counted(O, s);
+      s = without_leading(s);
+    }
+    return any_tensor(t.memory(), {t.element(), s}).template as<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>();
+  };
+  if constexpr (Traits::outputs.size() == 1) return output(std::integral_constant<std::size_t, 0>{});
+  else
+    return [&]<std::size_t... O>(std::index_sequence<O...>) {
+      return results<decltype(output(std::integral_constant<std::size_t, O>{}))...>{output(std::integral_constant<std::size_t, O>{})...};
+    }(std::make_index_sequence<Traits::outputs.size()>{});
+}
+
 /// Runs an executor on typed tensors; shared by models and reference models. Several outputs come as `results`.
-template <class Traits, class Runner, class First, class... X>
-auto run_model(Runner&& at, const First& first, const X&... x) {
+/// `in_segments` gives the plans of a program of which there is no one executor, else null.
+template <class Traits, class Runner, class Segments, class First, class... X>
+auto run_model(Runner&& at, Segments&& in_segments, const First& first, const X&... x) {
   std::size_t i = 0;
   const shape extents[] = {call_extents(Traits::patterns[0], first.shape()), (++i, call_extents(Traits::patterns[i], x.shape()))...};
+  if (plan_runner* plans = in_segments()) [[unlikely]] {
+    const void* const inputs[] = {first.data().data(), x.data().data()...};
+    return run_in_segments<Traits, First>(*plans, view<const shape>(extents, 1 + sizeof...(X)), view<const void* const>(inputs, 1 + sizeof...(X)));
+  }
   executor& run = at(view<const shape>(extents, 1 + sizeof...(X)));
   run.bind_input(0, first.data().data());
   i = 0;
@@ -507,7 +539,7 @@ class model {
   template <detail::InMemory... X>
     requires accepted<worded<detail::call_check<traits, X...>>()>
   auto operator()(const X&... x) {
-    return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, x...);
+    return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, [&] { return core_.in_segments(); }, x...);
   }
   /// Runs on the caller's memory: one input, one output, all dimensions given. Errors: shape_error, state_error if `out` is shared.
   template <detail::InMemory X, detail::InMemory Y>
@@ -530,7 +562,7 @@ class model {
   model_core& core() { return core_; }
   const model_core& core() const { return core_; }
   /// What a run for these input extents does: operations, layouts, flops, bytes, memory.
-  std::string explain(std::initializer_list<shape> inputs) const { return core_.plan_for({inputs.begin(), inputs.size()})->explain(); }
+  std::string explain(std::initializer_list<shape> inputs) const { return core_.explain({inputs.begin(), inputs.size()}); }
 
  private:
   model_core core_;

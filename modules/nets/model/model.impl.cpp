@@ -15,6 +15,7 @@ import :parameter.naming;
 import :plan;
 import :plan_cache;
 import :program;
+import :runner;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -229,6 +230,15 @@ void model_core::threads(int n) {
 std::shared_ptr<const plan> model_core::plan_for(view<const shape> inputs) const {
   here();
   return where_->slot<plan_cache>().get(*inference_, inference_->id(), inputs, where_->isa(), options_.passes);
+}
+
+std::string model_core::explain(view<const shape> inputs) const {
+  here();
+  return plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes).explain(inputs);
+}
+void detail::leading_is_counted(std::size_t output, const shape& s) {
+  text t;
+  raise(error_kind::shape, t << "output " << output << " is " << s << ", and a call without the leading dimension has room for one row; give the inputs all dimensions");
 }
 
 // ---- files ----------------------------------------------------------------------------------------------------------

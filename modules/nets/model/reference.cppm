@@ -117,11 +117,14 @@ export class reference_runner {
  public:
   explicit reference_runner(const reference_core& core);
   executor& at(const reference_core& core, view<const shape> inputs);
+  /// The plans of a program that runs in segments, else null.
+  plan_runner* in_segments(const reference_core& core);
   inline void rest() noexcept { runner_.rest(); }
   std::size_t bytes() const { return runner_.bytes(); }
 
  private:
   friend class origin_loan;
+  void look(const reference_core& core);
   std::uint64_t version_ = 0;
   std::shared_ptr<shared_weights> weights_;
   std::unique_ptr<parameter_store> own_;
@@ -164,7 +167,7 @@ struct resting {
 template <class Traits, class... X>
 auto run_reference(const reference_core& core, reference_runner& runner, const X&... x) {
   const resting after{runner};
-  return run_model<Traits>([&](view<const shape> s) -> executor& { return runner.at(core, s); }, x...);
+  return run_model<Traits>([&](view<const shape> s) -> executor& { return runner.at(core, s); }, [&] { return runner.in_segments(core); }, x...);
 }
 /// What those that share weights do not do, in words.
 template <fixed_string Who, fixed_string What, class...>

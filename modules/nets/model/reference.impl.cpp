@@ -11,6 +11,7 @@ import :plan;
 import :plan_cache;
 import :program;
 import :reference;
+import :runner;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -193,13 +194,21 @@ reference_runner::reference_runner(const reference_core& core)
     : version_(core.version()), weights_(core.weights()), own_(core.own_states()),
       runner_(core.inference_, {&weights_->store, own_.get()}, core.where_, core.passes_, &weights_->packs, core.options_.arenas) {}
 
-executor& reference_runner::at(const reference_core& core, view<const shape> inputs) {
+void reference_runner::look(const reference_core& core) {
   if (const auto now = core.version(); now != version_) [[unlikely]] {
     auto next = core.weights();
     runner_.read({&next->store, own_.get()}, &next->packs);
     weights_ = std::move(next);
     version_ = now;
   }
+}
+plan_runner* reference_runner::in_segments(const reference_core& core) {
+  if (!runner_.in_segments()) return nullptr;
+  look(core);
+  return &runner_;
+}
+executor& reference_runner::at(const reference_core& core, view<const shape> inputs) {
+  look(core);
   return core.definition() ? executor_at(runner_, inputs, *core.definition()) : runner_.at(inputs);
 }
 
@@ -265,8 +274,15 @@ std::vector<any_tensor> run_program(const reference_core& core, reference_runner
     extents.push_back(inputs[i].shape());
   }
   const detail::resting after{runner};
-  executor& run = runner.at(core, extents);
   std::vector<any_tensor> results;
+  if (plan_runner* segments = runner.in_segments(core)) {
+    results.resize(p.outputs().size());
+    std::vector<const void*> data;
+    for (const auto& x : inputs) data.push_back(x.data());
+    segments->run(extents, data, [&results](std::size_t i, const tensor_type& type) -> void* { return (results[i] = any_tensor(type)).mutable_data(); });
+    return results;
+  }
+  executor& run = runner.at(core, extents);
   for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
   for (std::size_t i = 0; i < run.plan().output_types().size(); ++i) run.bind_output(i, results.emplace_back(run.plan().output_types()[i]).mutable_data());
   run.run();

@@ -9,6 +9,7 @@ import :op.linear;
 import :op.nn;
 import :op.reduce;
 import :op.shape;
+import :op.sized;
 import :op.tile;
 import :program;
 import :shape;
@@ -95,6 +96,10 @@ class stream_maker {
       detail::raise(error_kind::value, t << "stream: " << options_.positions << " positions to remember; the limit is " << stream_options::most_positions);
     }
     if (!p_.assignments().empty()) detail::raise(error_kind::state, "stream: the net assigns states of its own");
+    if (const auto found = counted_when_run_in(p_); !found.empty()) {
+      text t;
+      detail::raise(error_kind::unsupported, t << "stream: " << found << ": how many rows there are is known only when a block has run, and a stream gives as many as it is given");
+    }
     const dim time = dim::named(options_.time);
     std::vector<tensor_type> probed;
     bool any = false;

@@ -1,0 +1,315 @@
+// Results of which an extent is data: positions that are not zero, distinct elements, boxes that are left. Their kernels
+// write as much as there can be and count; `first_rows` of that ends a segment of the plan, and what comes after it is
+// planned for the extent that was counted.
+export module lamina:op.sized;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.attention;
+import :op.elementwise;
+import :op.index;
+import :op.shape;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// Which boxes suppress others, and how many there are to be.
+export struct suppression_attributes {
+  static constexpr std::int64_t all = -1;
+  double iou_threshold = 0.5;
+  double score_threshold = -std::numeric_limits<double>::infinity();
+  std::int64_t most = all;       ///< of each class of each image
+  bool centers = false;          ///< boxes are [x, y, width, height], not two opposite corners
+  static constexpr void members(auto& a, auto&& f) {
+    f("iou_threshold", a.iou_threshold), f("score_threshold", a.score_threshold), f("most", a.most), f("centers", a.centers);
+  }
+  bool operator==(const suppression_attributes&) const = default;
+};
+export struct computed_top_k_attributes { std::int64_t axis = -1; bool largest = true; };
+export struct unique_attributes { bool sorted = true; };
+
+namespace detail {
+constexpr dim elements_of(const shape& s) { return product_of(s, 0, s.rank); }
+constexpr bool is_count(const tensor_type& t, inference& out) {
+  if (t.element != dtype::int64) {
+    out.refuse(t.element, "an int64 count", "std::int64_t");
+    return false;
+  }
+  if (t.dims.rank > 1 || (t.dims.rank == 1 && !may_equal(t.dims[0], 1))) {
+    out.why << "the count is not one number";
+    return false;
+  }
+  return true;
+}
+}  // namespace detail
+
+namespace op {
+/// The first rows of operand 0, as many as operand 1 says. The one operation of whose result an extent is read while a
+/// program runs: it is no step of a plan, but the border between two (see `segmented`).
+export struct first_rows {
+  static constexpr std::string_view name = "first_rows";
+  static constexpr int operands = 2;
+  static constexpr bool may_fail = true;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    shape s = in[0].dims;
+    if (s.rank < 1) { out.why << "a scalar has no rows"; return; }
+    if (!detail::is_count(in[1], out)) return;
+    s[0] = dyn;
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+};
+/// Where elements are that are not zero, in order: a row of coordinates for each, with room for all of them; their number.
+export struct non_zero {
+  static constexpr std::string_view name = "non_zero";
+  static constexpr int operands = 1, results = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape& s = in[0].dims;
+    if (s.rank < 1) { out.why << "a scalar has no positions"; return; }
+    out.result(dtype::int64, shape{detail::elements_of(s), dim(s.rank)});
+    out.result(dtype::int64, {});
+  }
+  static void emit(emission&);
+};
+/// Operands: elements, and the positions that sort them. Results: where each distinct element stands first, which of them
+/// each element is, how often there is each; their number.
+export struct unique {
+  static constexpr std::string_view name = "unique";
+  static constexpr int operands = 2, results = 4;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(domain::numbers, in[0].element, out) || !detail::takes_positions(in[1], out)) return;
+    if (in[0].dims.rank != 1 || !fits(in[0].dims, in[1].dims)) { out.why << "elements and their order are expected as two vectors of one length"; return; }
+    for (int i = 0; i < 3; ++i) out.result(dtype::int64, in[0].dims);
+    out.result(dtype::int64, {});
+  }
+  static void emit(emission&);
+};
+/// Operands: boxes [N, 4] and scores [N], or boxes [B, N, 4] and scores [B, C, N]; the positions that sort the scores along
+/// their last axis, largest first. Results: boxes that are left, with room for all; their number.
+export struct non_max_suppression {
+  static constexpr std::string_view name = "non_max_suppression";
+  static constexpr int operands = 3, results = 2;
+  using attributes = suppression_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const shape &boxes = in[0].dims, &scores = in[1].dims;
+    if (!detail::takes(domain::real, in[0].element, out) || !detail::takes_positions(in[2], out)) return;
+    const tensor_type two[] = {in[0], in[1]};
+    if (!detail::same_elements(two, out)) return;
+    const bool batch = boxes.rank == 3;
+    if ((!batch && boxes.rank != 2) || !may_equal(boxes.back(), 4) || scores.rank != boxes.rank - 1 + (batch ? 1 : 0) || !may_equal(scores.back(), boxes[boxes.rank - 2]) ||
+        (batch && !may_equal(scores[0], boxes[0]))) {
+      out.why << "boxes [N, 4] and scores [N] are expected, or boxes [B, N, 4] and scores [B, C, N]";
+      return;
+    }
+    if (!fits(scores, in[2].dims)) { out.why << "the order must have the shape of the scores"; return; }
+    if (!(a.iou_threshold >= 0 && a.iou_threshold <= 1)) { out.why << "an overlap to suppress from of " << a.iou_threshold << " is outside 0..1"; return; }
+    if (a.most < suppression_attributes::all) { out.why << a.most << " boxes at most"; return; }
+    dim rows = dyn;
+    if (scores.is_static()) {
+      const std::int64_t n = scores.back().code, each = a.most == suppression_attributes::all || a.most > n ? n : a.most;
+      rows = scores.size(0, scores.rank - 1) * each;
+    }
+    out.result(dtype::int64, batch ? shape{rows, 3} : shape{rows});
+    out.result(dtype::int64, {});
+  }
+  static void emit(emission&);
+};
+}  // namespace op
+
+namespace rule {
+struct masked_select {
+  static constexpr std::string_view name = "masked_select";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (in[1].element != dtype::boolean) { out.refuse(in[1].element, "a bool mask", "bool"); return; }
+    if (!fits(in[0].dims, in[1].dims)) { out.why << "the mask must have the shape of the operand"; return; }
+    if (in[0].dims.rank < 1) out.why << "a scalar has no elements to select";
+  }
+};
+struct compress {
+  static constexpr std::string_view name = "compress";
+  static constexpr int operands = 2;
+  using attributes = axis_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (in[1].element != dtype::boolean) { out.refuse(in[1].element, "a bool mask", "bool"); return; }
+    const int axis = detail::indexed_axis(a.axis, in[0].dims, out);
+    if (axis < 0) return;
+    if (in[1].dims.rank != 1 || !may_equal(in[1].dims[0], in[0].dims[axis])) out.why << "the mask must have one element for each position of axis " << a.axis;
+  }
+};
+struct unique {
+  static constexpr std::string_view name = "unique";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(domain::numbers, in[0].element, out)) return;
+    if (in[0].dims.rank < 1) out.why << "a scalar has no elements to compare";
+  }
+};
+struct computed_top_k {
+  static constexpr std::string_view name = "top_k";
+  static constexpr int operands = 2;
+  using attributes = axis_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(domain::numbers, in[0].element, out) || !detail::is_count(in[1], out)) return;
+    detail::indexed_axis(a.axis, in[0].dims, out);
+  }
+};
+struct non_max_suppression {
+  static constexpr std::string_view name = "non_max_suppression";
+  static constexpr int operands = 2;
+  using attributes = suppression_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const tensor_type all[] = {in[0], in[1], {dtype::int64, in[1].dims}};
+    op::non_max_suppression::infer(a, all, out);
+  }
+};
+}  // namespace rule
+
+/// That no operand is typed: the extents of an expression are known before it is evaluated.
+export template <fixed_string Function, class... X>
+struct counted_when_run {
+  static consteval text message() {
+    text t;
+    if constexpr (std::same_as<world_of<X...>, lazy>)
+      t << "an extent of the result of `" << Function.view() << "` is known only when it has run, and the extents of an expression before; use it on values of a program or a net";
+    return t;
+  }
+};
+
+namespace detail {
+/// What is added to a program while it lives says for which spelling it stands.
+template <class World>
+struct spelled {
+  constexpr spelled(const auto&, std::string_view) {}
+};
+template <>
+struct spelled<graph_world> {
+  spelled(const value& x, std::string_view spelling) : path(x.owner(), with(x.owner().place(), spelling)) {}
+  static std::string with(std::string here, std::string_view spelling) {
+    if (!here.empty()) here += ": ";
+    return here += spelling;
+  }
+  path_of path;
+};
+}  // namespace detail
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+//
+// How many rows a result has is counted while the program runs; a program with such operations is planned in segments.
+// They are operations on values of programs and nets, not inside of a `cond`, a `loop` or a `scan`.
+
+/// The first rows of x, as many as an int64 value says that is computed in the same run.
+/// Shapes:  x [N, ...], count [] or [1] -> [count, ...].   Types: any, count int64.   Cost: none, the rows stay where they are.
+/// Errors:  value_error where a run finds the count outside of 0..N; no state is assigned then.
+/// Gradient: that of the rows, zero for the rest.
+export template <Symbolic X, Symbolic N>
+  requires accepted<worded<counted_when_run<"first_rows", X, N>>()>
+constexpr auto first_rows(const X& x, const N& count, origin_of<X, N> = {}) { return apply<op::first_rows>({}, x, count); }
+
+/// The coordinates of all elements that are not zero, one row each, in row-major order (numpy.argwhere, torch.nonzero).
+/// NaN is not zero, -0 is.   Shapes: [A, B] -> int64 [n, 2].   Types: any.
+export template <Symbolic X>
+  requires accepted<worded<counted_when_run<"argwhere", X>>()>
+constexpr auto argwhere(const X& x, origin_of<X> = {}) {
+  auto found = apply<op::non_zero>({}, x);
+  return first_rows(found[0], found[1]);
+}
+/// The same as ONNX's NonZero lays it out: one row of coordinates for each axis.   Shapes: [A, B] -> int64 [2, n].
+export template <Symbolic X>
+  requires accepted<worded<counted_when_run<"non_zero", X>>()>
+constexpr auto non_zero(const X& x, origin_of<X> = {}) { return permute(argwhere(x), axes(1, 0)); }
+
+/// The elements where a mask is true, in row-major order (torch.masked_select, NumPy's x[mask]).
+/// Shapes: x and mask [A, B] -> [n].   Types: any, mask bool.   Gradient: that of the elements.
+export template <Symbolic X, Symbolic M>
+  requires accepted<worded<counted_when_run<"masked_select", X, M>>()>
+constexpr auto masked_select(const X& x, const M& mask, origin_of<X, M> = {}) {
+  detail::obey<rule::masked_select>({}, x, mask);
+  return gather(reshape(x, shape{dyn}), squeeze(argwhere(reshape(mask, shape{dyn})), axes(1)), 0);
+}
+/// The slices along an axis where a mask is true (ONNX Compress, numpy.compress).
+/// Shapes: x [3, V, 4], mask [V], axis 1 -> [3, n, 4].   Types: any, mask bool.   Gradient: that of the slices.
+export template <Symbolic X, Symbolic M>
+  requires accepted<worded<counted_when_run<"compress", X, M>>()>
+constexpr auto compress(const X& x, const M& mask, std::int64_t axis = 0, origin_of<X, M> = {}) {
+  detail::obey<rule::compress>({axis}, x, mask);
+  return gather(x, squeeze(argwhere(mask), axes(1)), axis);
+}
+
+/// Distinct elements: `auto [values, indices, inverse, counts] = unique(x)`.
+export template <class V, class I>
+struct unique_result { V values; I indices, inverse, counts; };
+/// The distinct elements of x, where each stands first in x laid out in a row, which of them each element of x is, and how
+/// often there is each. In ascending order, or with {.sorted = false} in that of their first appearance.
+/// Shapes:  [A, B] -> values [n], indices [n], inverse [A, B], counts [n]; gather(values, inverse) is x.
+/// Types:   float and integer; the others int64.   Numerics: all NaN are one element, above all numbers; -0 and 0 are one.
+/// Gradient: of the values, to the first of the equal elements.
+export template <Symbolic X>
+  requires accepted<worded<counted_when_run<"unique", X>>()>
+constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
+  detail::obey<rule::unique>({}, x);
+  auto row = reshape(x, shape{dyn});
+  auto found = apply<op::unique>({}, row, argsort(row, sort_attributes{.axis = 0}));
+  auto first = first_rows(found[0], found[3]), counts = first_rows(found[2], found[3]);
+  auto inverse = found[1];
+  if (!a.sorted) {
+    auto appearance = argsort(first, sort_attributes{.axis = 0});
+    inverse = gather(argsort(appearance, sort_attributes{.axis = 0}), inverse, 0);
+    first = gather(first, appearance, 0);
+    counts = gather(counts, appearance, 0);
+  }
+  auto values = gather(row, first, 0);
+  auto like = reshape_like(inverse, x);
+  return unique_result<decltype(values), decltype(first)>{values, first, like, counts};
+}
+
+/// The k largest (or smallest) elements along an axis in order and their positions, where k is an int64 value that is
+/// computed in the same run. Otherwise as with a k that is known.
+/// Shapes:  x [3, 9], k [] or [1] -> twice [3, k].   Errors: value_error where a run finds k outside of the axis.
+export template <Symbolic X, Symbolic K>
+  requires accepted<worded<counted_when_run<"top_k", X, K>>()>
+constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, origin_of<X, K> = {}) {
+  detail::obey<rule::computed_top_k>({a.axis}, x, k);
+  const detail::spelled<world_of<X>> here(x, "top_k");
+  auto at = apply<op::order>({order_attributes::all, a.axis, a.largest}, x, first_rows(positions(x, a.axis), k));
+  auto values = take_along_axis(x, at, a.axis);
+  return top_k_result<decltype(values), decltype(at)>{values, at};
+}
+
+/// The boxes that are left when each one, in descending order of scores, takes away those that overlap it by more than a
+/// threshold (the intersection over the union of their areas). Boxes are two opposite corners in any order, or with
+/// {.centers = true} a centre, width and height.
+/// Shapes:  boxes [N, 4], scores [N] -> positions of boxes [n]. For a batch with classes boxes [B, N, 4], scores [B, C, N] ->
+///          [n, 3], rows {image, class, box} (ONNX NonMaxSuppression).   Types: float32 or float64 -> int64.
+/// Numerics: overlaps are computed in double; equal scores in the order of the boxes. A score counts if it is above
+///          `score_threshold`; one that is NaN does not. A box without area, or with NaN, overlaps nothing.
+/// Source:  Girshick, Donahue, Darrell, Malik, "Rich feature hierarchies" (2014), arXiv:1311.2524.
+export template <Symbolic X, Symbolic S>
+  requires accepted<worded<counted_when_run<"non_max_suppression", X, S>>()>
+constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_attributes a = {}, origin_of<X, S> = {}) {
+  detail::obey<rule::non_max_suppression>(a, boxes, scores);
+  auto left = apply<op::non_max_suppression>(a, boxes, scores, argsort(scores, sort_attributes{.axis = -1, .descending = true}));
+  return first_rows(left[0], left[1]);
+}
+
+// ---- programs -------------------------------------------------------------------------------------------------------
+
+/// The operation by which an extent becomes known only while a program runs, as messages name it; empty for none. It
+/// looks at what the roots reach, and into subprograms.
+export std::string counted_when_run_in(const program& p);
+/// The same of one node, which is a `first_rows`.
+std::string spelling_of(const program& p, const node& n);
+/// Errors: unsupported_error where the program of a `cond`, `loop` or `scan` has such an operation.
+void refuse_counted(const program& sub, std::string_view op, std::string_view path);
+
+}  // namespace lamina

@@ -1,0 +1,251 @@
+// Kernels of the operations whose results are counted when they run. They are the same for every instruction set: what
+// they do is bound by memory and branches. A counter says how much of the room was used; the rest is left as it was.
+module lamina:op.sized.impl;
+import :context;
+import :core;
+import :dtype;
+import :emission;
+import :op;
+import :op.attention;
+import :op.box;
+import :op.index;
+import :op.shape;
+import :op.sized;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::op {
+
+namespace {
+
+// ---- positions that are not zero ------------------------------------------------------------------------------------
+
+template <class T>
+bool is_zero(T x) {
+  if constexpr (std::is_class_v<T>) return static_cast<float>(x) == 0;
+  else return x == T(0);
+}
+// One block of neighbouring elements. Blocks are counted first, so that each knows where its rows begin.
+struct non_zero_args {
+  const void* in;
+  std::int64_t *counts, *out, *total;      // of all blocks; from the first row on; null but for the last block
+  std::int64_t first, n, block;
+  std::int32_t rank;
+  std::int64_t extent[max_rank];
+};
+template <class T>
+void count_non_zero(const void* p, void*) noexcept {
+  const auto& a = *static_cast<const non_zero_args*>(p);
+  const T* in = static_cast<const T*>(a.in) + a.first;
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < a.n; ++i) count += !is_zero(in[i]);
+  a.counts[a.block] = count;
+}
+template <class T>
+void find_non_zero(const void* p, void*) noexcept {
+  const auto& a = *static_cast<const non_zero_args*>(p);
+  const T* in = static_cast<const T*>(a.in) + a.first;
+  std::int64_t row = 0;
+  for (std::int64_t b = 0; b < a.block; ++b) row += a.counts[b];
+  std::int64_t* out = a.out + row * a.rank;
+  std::int64_t at[max_rank];
+  for (std::int64_t k = a.rank, rest = a.first; k-- > 0; rest /= a.extent[k]) at[k] = rest % a.extent[k];
+  const int last = a.rank - 1;
+  for (std::int64_t i = 0; i < a.n; ++i) {
+    if (!is_zero(in[i]))
+      for (int k = 0; k <= last; ++k) *out++ = at[k];
+    for (int k = last; ++at[k] == a.extent[k] && k > 0; --k) at[k] = 0;
+  }
+  if (a.total) *a.total = row + a.counts[a.block];
+}
+
+// ---- distinct elements ----------------------------------------------------------------------------------------------
+
+struct unique_args {
+  const void* in;
+  const std::int64_t* order;
+  std::int64_t *first, *inverse, *counts, *total;
+  std::int64_t n;
+};
+template <class T>
+void find_unique(const void* p, void*) noexcept {
+  const auto& a = *static_cast<const unique_args*>(p);
+  const T* in = static_cast<const T*>(a.in);
+  std::int64_t found = 0;
+  for (std::int64_t i = 0; i < a.n; ++i) {
+    const T x = in[a.order[i]];
+    const bool same = i > 0 && (x == in[a.order[i - 1]] || (x != x && in[a.order[i - 1]] != in[a.order[i - 1]]));
+    if (!same) {
+      a.first[found] = a.order[i];
+      a.counts[found++] = 0;
+    }
+    a.inverse[a.order[i]] = found - 1;
+    ++a.counts[found - 1];
+  }
+  *a.total = found;
+}
+
+// ---- boxes ----------------------------------------------------------------------------------------------------------
+
+struct suppression_args {
+  const void *boxes, *scores;
+  const std::int64_t* order;
+  std::int64_t *out, *total;
+  std::int64_t images, classes, n, most;
+  double overlap, score;
+  bool centers, rows;      // rows {image, class, box}
+};
+struct corners { double low[2], high[2]; };
+template <class T>
+corners corners_of(const T* box, bool centers) {
+  corners c;
+  for (int k = 0; k < 2; ++k) {
+    const double a = static_cast<double>(box[k]), b = static_cast<double>(box[k + 2]);
+    c.low[k] = centers ? a - b / 2 : b < a ? b : a;
+    c.high[k] = centers ? a + b / 2 : b < a ? a : b;
+  }
+  return c;
+}
+// Whether two boxes overlap by more than a part of what they cover together.
+bool overlaps(const corners& a, const corners& b, double part) {
+  double both = 1, one = 1, other = 1;
+  for (int k = 0; k < 2; ++k) {
+    const double low = a.low[k] > b.low[k] ? a.low[k] : b.low[k], high = a.high[k] < b.high[k] ? a.high[k] : b.high[k];
+    if (!(high > low)) return false;
+    both *= high - low;
+    one *= a.high[k] - a.low[k];
+    other *= b.high[k] - b.low[k];
+  }
+  return both > part * (one + other - both);
+}
+template <class T>
+void suppress(const void* p, void* scratch) noexcept {
+  const auto& a = *static_cast<const suppression_args*>(p);
+  auto* kept = static_cast<corners*>(scratch);
+  std::int64_t* out = a.out;
+  const bool any_score = a.score == -std::numeric_limits<double>::infinity();
+  for (std::int64_t image = 0; image < a.images; ++image) {
+    const T* boxes = static_cast<const T*>(a.boxes) + image * a.n * 4;
+    for (std::int64_t c = 0; c < a.classes; ++c) {
+      const std::int64_t row = image * a.classes + c;
+      const T* scores = static_cast<const T*>(a.scores) + row * a.n;
+      const std::int64_t* order = a.order + row * a.n;
+      std::int64_t count = 0;
+      for (std::int64_t i = 0; i < a.n && count < a.most; ++i) {
+        const double score = static_cast<double>(scores[order[i]]);
+        if (std::isnan(score)) continue;
+        if (!(score > a.score) && !any_score) break;
+        const corners box = corners_of(boxes + order[i] * 4, a.centers);
+        bool stays = true;
+        for (std::int64_t k = 0; k < count && stays; ++k) stays = !overlaps(kept[k], box, a.overlap);
+        if (!stays) continue;
+        kept[count++] = box;
+        if (a.rows) *out++ = image, *out++ = c;
+        *out++ = order[i];
+      }
+    }
+  }
+  *a.total = (out - a.out) / (a.rows ? 3 : 1);
+}
+
+template <class F>
+void of_numbers(dtype element, F f) {
+  with_type(element, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T> && !std::same_as<T, bool>) f.template operator()<T>();
+  });
+}
+
+}  // namespace
+
+void first_rows::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::scatter_rows>({0}, c.gradient(), lamina::positions(c.gradient(), 0), c(0)); });
+}
+
+void non_zero::emit(emission& e) {
+  const shape& s = e.in_type(0).dims;
+  non_zero_args a{};
+  a.rank = s.rank;
+  for (int i = 0; i < s.rank; ++i) a.extent[i] = s.at(i);
+  std::vector<non_zero_args> blocks;
+  emission::cut(s.size(), 2.0 * s.rank, [&](std::int64_t first, std::int64_t n) {
+    a.first = first;
+    a.n = n;
+    a.block = static_cast<std::int64_t>(blocks.size());
+    blocks.push_back(a);
+  });
+  if (blocks.empty()) return detail::emit_fill(e, e.out(1), 1, dtype::int64);
+  const buffer_ref counts = e.temporary(blocks.size() * 8);
+  with_type(e.in_type(0).element, [&]<class T>() {
+    for (const auto& b : blocks) e.step(&count_non_zero<T>, b, {{&b.in, e.in(0)}, {&b.counts, counts}});
+    e.stage();
+    for (const auto& b : blocks) {
+      if (&b == &blocks.back()) e.step(&find_non_zero<T>, b, {{&b.in, e.in(0)}, {&b.counts, counts}, {&b.out, e.out(0)}, {&b.total, e.out(1)}});
+      else e.step(&find_non_zero<T>, b, {{&b.in, e.in(0)}, {&b.counts, counts}, {&b.out, e.out(0)}});
+    }
+  });
+}
+
+void unique::emit(emission& e) {
+  unique_args a{};
+  a.n = e.in_type(0).dims.at(0);
+  of_numbers(e.in_type(0).element, [&]<class T>() {
+    e.step(&find_unique<T>, a, {{&a.in, e.in(0)}, {&a.order, e.in(1)}, {&a.first, e.out(0)}, {&a.inverse, e.out(1)}, {&a.counts, e.out(2)}, {&a.total, e.out(3)}});
+  });
+}
+
+void non_max_suppression::emit(emission& e) {
+  const auto& at = e.attributes<suppression_attributes>();
+  const shape& scores = e.in_type(1).dims;
+  suppression_args a{};
+  a.n = scores.back().code;
+  a.rows = scores.rank == 3;
+  a.images = a.rows ? scores.at(0) : 1;
+  a.classes = a.rows ? scores.at(1) : 1;
+  a.most = at.most == suppression_attributes::all ? a.n : std::min(at.most, a.n);
+  a.overlap = at.iou_threshold;
+  a.score = at.score_threshold;
+  a.centers = at.centers;
+  of_numbers(e.in_type(0).element, [&]<class T>() {
+    e.step(&suppress<T>, a, {{&a.boxes, e.in(0)}, {&a.scores, e.in(1)}, {&a.order, e.in(2)}, {&a.out, e.out(0)}, {&a.total, e.out(1)}},
+           static_cast<std::size_t>(a.most) * sizeof(corners));
+  });
+}
+
+}  // namespace lamina::op
+
+namespace lamina {
+
+std::string spelling_of(const program& p, const node& n) {
+  const node& rows = p.at(n.inputs[0]);
+  const bool counts = rows.kind == node_kind::operation && rows.results.size() > 1 && n.inputs[0].node == n.inputs[1].node;
+  return (n.path.empty() ? "" : n.path + ": ") + std::string(counts ? rows.op->name : n.op->name);
+}
+
+void refuse_counted(const program& sub, std::string_view op, std::string_view path) {
+  const std::string found = counted_when_run_in(sub);
+  if (found.empty()) return;
+  text t;
+  if (!path.empty()) t << path << ": ";
+  t << op << ": its program has `" << found << "`: the extent of that result is known only when it has run, and the program is planned as one; "
+    << "count outside of it, or give it all rows and a mask";
+  detail::raise(error_kind::unsupported, t);
+}
+
+std::string counted_when_run_in(const program& p) {
+  bool any = false;
+  for (const node& n : p.nodes()) any = any || n.op == &record<op::first_rows> || !n.subprograms.empty();
+  if (!any) return {};
+  const auto reached = p.reachable();
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
+    const node& n = p.nodes()[i];
+    if (!reached[i]) continue;
+    if (n.op == &record<op::first_rows>) return spelling_of(p, n);
+    for (const auto& sub : n.subprograms)
+      if (auto found = counted_when_run_in(*sub); !found.empty()) return n.path.empty() ? found : n.path + ": " + found;
+  }
+  return {};
+}
+
+}  // namespace lamina

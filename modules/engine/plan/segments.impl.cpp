@@ -1,0 +1,244 @@
+// Where a program is cut. An operation belongs to the first segment in which all of its operands are known; a value that a
+// later one reads becomes an output here and an input there.
+module lamina:segments.impl;
+import :core;
+import :op;
+import :op.sized;
+import :program;
+import :segments;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+bool counts(const node& n) { return n.op == &record<op::first_rows>; }
+bool is_call(const node& n) { return n.kind == node_kind::operation && n.op->name == "call"; }
+
+value named_input(program& to, const node& n) { return to.input(n.name, n.results[0], n.uniform); }
+
+// Adds an operation of another program on these operands.
+std::vector<value> copied(program& to, const node& n, view<const value> in) {
+  to.path = n.path;
+  const value_id id = to.add(*n.op, n.attributes, in, n.subprograms);
+  std::vector<value> results;
+  for (std::size_t r = 0; r < n.results.size(); ++r) results.emplace_back(&to, value_id{id.node, static_cast<std::int32_t>(r)});
+  return results;
+}
+
+// The program with the nodes of a call in its place wherever one of them counts.
+std::shared_ptr<const program> without_calls(const program& p) {
+  auto flat = std::make_shared<program>();
+  const auto reached = p.reachable();
+  std::vector<std::vector<value>> made(p.nodes().size());
+  auto at = [&](value_id v) { return made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
+    const node& n = p.nodes()[i];
+    if (n.kind == node_kind::input) made[i] = {named_input(*flat, n)};
+    else if (!reached[i]) continue;
+    else if (n.kind == node_kind::state) made[i] = {flat->state(n.name, n.results[0])};
+    else if (n.kind == node_kind::constant) made[i] = {flat->constant(n.constant)};
+    else {
+      std::vector<value> in;
+      for (auto v : n.inputs) in.push_back(at(v));
+      bool counting = false;
+      for (const auto& sub : n.subprograms) {
+        if (!is_call(n)) refuse_counted(*sub, n.op->name, n.path);
+        else counting = !counted_when_run_in(*sub).empty();
+      }
+      if (counting) {
+        flat->path = n.path;
+        made[i] = flat->inlined(*without_calls(*n.subprograms[0]), in);
+      } else made[i] = copied(*flat, n, in);
+    }
+  }
+  for (const auto& o : p.outputs()) flat->output(o.name, at(o.value));
+  flat->path = p.path;
+  for (const auto& a : p.assignments()) flat->assign(made[static_cast<std::size_t>(a.state)][0], at(a.value));
+  return flat;
+}
+
+class cutter {
+ public:
+  explicit cutter(const program& p) : p_(p), size_(p.nodes().size()) {}
+
+  segmented_program run() {
+    number();
+    place_loose();
+    for (std::size_t k = 0; k < bodies_.size(); ++k) {
+      made_.segments.emplace_back();
+      bodies_[k].body = std::make_shared<program>();
+    }
+    for (std::size_t i = 0; i < size_; ++i)
+      if (reached_[i] && p_.nodes()[i].kind == node_kind::operation) build(i);
+    for (std::size_t i = 0; i < size_; ++i)
+      if (reached_[i] && counts(p_.nodes()[i])) slot_of({static_cast<std::int32_t>(i), 0});
+    finish();
+    return std::move(made_);
+  }
+
+ private:
+  struct under_way { std::shared_ptr<program> body; std::map<value_id, value> here; };
+
+  const node& at(std::size_t i) const { return p_.nodes()[i]; }
+  static std::size_t of(value_id v) { return static_cast<std::size_t>(v.node); }
+
+  // The segment that computes each operation; of rows that are counted the one that has them. What needs states and
+  // constants alone is loose: it costs little or is computed once, and a packed weight is one only beside its product.
+  void number() {
+    reached_ = p_.reachable();
+    level_.assign(size_, 0);
+    loose_.assign(size_, 0);
+    int last = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      const node& n = at(i);
+      loose_[i] = n.kind == node_kind::state || n.kind == node_kind::constant;
+      if (n.kind != node_kind::operation || !reached_[i]) continue;
+      loose_[i] = n.op->pure && !counts(n) && !n.op->may_fail && n.subprograms.empty();
+      for (auto v : n.inputs) {
+        level_[i] = std::max(level_[i], level_[of(v)]);
+        loose_[i] = loose_[i] && loose_[of(v)];
+      }
+      if (loose_[i]) level_[i] = 0;
+      if (counts(n)) ++level_[i];
+      last = std::max(last, level_[i]);
+    }
+    bodies_.resize(static_cast<std::size_t>(last) + 1);
+  }
+  // The segments that read each loose operation.
+  void place_loose() {
+    wanted_.resize(size_);
+    const std::size_t last = bodies_.size() - 1;
+    auto want = [&](value_id v, std::size_t k) {
+      if (loose_[of(v)]) wanted_[of(v)].insert(k);
+    };
+    for (const auto& o : p_.outputs()) want(o.value, last);
+    for (const auto& a : p_.assignments()) want(a.value, last);
+    for (std::size_t i = size_; i-- > 0;) {
+      const node& n = at(i);
+      if (!reached_[i] || n.kind != node_kind::operation) continue;
+      if (!loose_[i]) wanted_[i] = {segment_of(i)};
+      for (auto v : n.inputs)
+        for (std::size_t k : wanted_[i]) want(v, k);
+    }
+  }
+  // Which segment computes it; for rows that are counted, what they are counted of.
+  std::size_t segment_of(std::size_t i) const { return static_cast<std::size_t>(level_[i]) - (counts(at(i)) ? 1 : 0); }
+
+  void build(std::size_t i) {
+    const node& n = at(i);
+    if (counts(n)) return;
+    for (std::size_t k : wanted_[i]) {
+      std::vector<value> in;
+      for (auto v : n.inputs) in.push_back(read(k, v));
+      auto results = copied(*bodies_[k].body, n, in);
+      for (std::size_t r = 0; r < results.size(); ++r) bodies_[k].here[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}] = results[r];
+    }
+  }
+
+  // A value as segment k has it.
+  value read(std::size_t k, value_id v) {
+    auto& s = bodies_[k];
+    if (auto known = s.here.find(v); known != s.here.end()) return known->second;
+    const node& n = p_.at(v);
+    value made;
+    switch (n.kind) {
+      case node_kind::input:
+        made = named_input(*s.body, n);
+        made_.segments[k].inputs.push_back({true, input_number(v.node)});
+        break;
+      case node_kind::state: made = s.body->state(n.name, n.results[0]); break;
+      case node_kind::constant: made = s.body->constant(n.constant); break;
+      case node_kind::operation: {
+        const auto slot = slot_of(v);
+        made = s.body->input(n.op->name, p_.type(v));
+        made_.segments[k].inputs.push_back({false, slot});
+        break;
+      }
+    }
+    return s.here[v] = made;
+  }
+  std::size_t input_number(std::int32_t node) const {
+    const auto& all = p_.inputs();
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), node) - all.begin());
+  }
+
+  // The slot of an operation's result.
+  std::size_t slot_of(value_id v) {
+    auto [known, fresh] = slots_.try_emplace(v, made_.slots.size());
+    if (!fresh) return known->second;
+    const std::size_t slot = known->second;
+    made_.slots.push_back({p_.type(v), {}});
+    const node& n = p_.at(v);
+    const std::size_t k = segment_of(of(v));
+    if (counts(n)) {
+      counted_rows rows{source_of(k, n.inputs[0]), source_of(k, n.inputs[1]), slot, spelling_of(p_, n)};
+      made_.segments[k].ends.push_back(std::move(rows));
+    } else give(k, v, slot);
+    return slot;
+  }
+  void give(std::size_t k, value_id v, std::size_t slot, std::string_view name = {}) {
+    bodies_[k].body->output(name, read(k, v));
+    made_.segments[k].outputs.push_back(slot);
+  }
+  segment_source source_of(std::size_t k, value_id v) {
+    const node& n = p_.at(v);
+    if (n.kind == node_kind::input) return {true, input_number(v.node)};
+    if (n.kind == node_kind::operation && !loose_[of(v)]) return {false, slot_of(v)};
+    made_.slots.push_back({p_.type(v), {}});
+    const std::size_t slot = made_.slots.size() - 1;
+    give(k, v, slot, n.name);
+    return {false, slot};
+  }
+
+  void finish() {
+    const std::size_t last = bodies_.size() - 1;
+    for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
+      const auto& [name, v] = p_.outputs()[o];
+      const bool computed = p_.at(v).kind == node_kind::operation && !loose_[of(v)];
+      const std::size_t slot = computed ? slot_of(v) : made_.slots.size();
+      if (!computed) {
+        made_.slots.push_back({p_.type(v), {}});
+        give(last, v, slot, name);
+      }
+      made_.slots[slot].outputs.push_back(o);
+    }
+    for (const auto& a : p_.assignments()) {
+      program& body = *bodies_[last].body;
+      const value state = read(last, {a.state, 0});
+      body.path = p_.path;
+      body.assign(state, read(last, a.value));
+    }
+    for (std::size_t k = 0; k < bodies_.size(); ++k) {
+      program& body = *bodies_[k].body;
+      body.path = p_.path;
+      // Attributes may name dimensions of inputs that the segment does not read.
+      const bool names = std::any_of(body.nodes().begin(), body.nodes().end(), [](const node& n) { return n.op && n.op->bound; });
+      for (auto i : p_.inputs()) {
+        const shape& s = p_.at(i).results[0].dims;
+        bool named = false;
+        for (int d = 0; d < s.rank; ++d) named = named || s[d].is_name();
+        if (names && named) read(k, {i, 0});
+      }
+      if (!body.outputs().empty() || !body.assignments().empty()) made_.segments[k].body = bodies_[k].body;
+      else made_.segments[k].inputs.clear();
+    }
+  }
+
+  const program& p_;
+  std::size_t size_;
+  segmented_program made_;
+  std::vector<under_way> bodies_;
+  std::map<value_id, std::size_t> slots_;
+  std::vector<char> reached_, loose_;
+  std::vector<int> level_;
+  std::vector<std::set<std::size_t>> wanted_;
+};
+
+}  // namespace
+
+segmented_program segmented(const program& p) { return cutter(*without_calls(p)).run(); }
+
+}  // namespace lamina

@@ -1,0 +1,62 @@
+// Programs of which extents are counted when they run, run as small graphs are. Include it after graph.h.
+#pragma once
+
+namespace engine_test {
+
+/// Plans of a small graph by segments, and their results; states keep what a run assigns.
+class segment_run {
+ public:
+  explicit segment_run(small_graph& g, int threads = 1, const lamina::pass_options& passes = {})
+      : where(std::make_shared<lamina::context>(threads, lamina::target_isa())),
+        // To JSON and back, as what tests plan in one piece.
+        plans(lamina::read_program(g.p.to_json()), {&g.store, nullptr}, where, passes) {
+    place = [this](std::size_t i, const lamina::tensor_type& type) -> void* {
+      if (!out[i] || out[i].type() != type) out[i] = lamina::any_tensor(type);
+      if (type.bytes()) std::memset(out[i].mutable_data(), 0xa5, type.bytes());      // what is not written shows
+      return out[i].mutable_data();
+    };
+    out.resize(g.p.outputs().size());
+    for (const auto& a : g.data) in.push_back(to_tensor(a));
+  }
+  segment_run(const segment_run&) = delete;
+  segment_run& operator=(const segment_run&) = delete;
+
+  /// Runs into `out`.
+  void run() {
+    extents.clear(), data.clear();
+    for (const auto& t : in) extents.push_back(t.shape()), data.push_back(t.data());
+    plans.run(extents, data, place);
+  }
+  std::vector<array> operator()() {
+    run();
+    std::vector<array> results;
+    for (const auto& t : out) results.push_back(from_tensor(t));
+    return results;
+  }
+  std::vector<array> operator()(const std::vector<array>& now) {
+    in.clear();
+    for (const auto& a : now) in.push_back(to_tensor(a));
+    return (*this)();
+  }
+
+  std::shared_ptr<lamina::context> where;
+  lamina::plan_runner plans;
+  std::vector<lamina::any_tensor> in, out;
+
+ private:
+  lamina::output_place place;
+  std::vector<lamina::shape> extents;
+  std::vector<const void*> data;
+};
+
+/// Builds a program over inputs, runs it by segments and gives its results.
+inline std::vector<array> counted_results(const std::vector<array>& in, const builder& build, int threads = 1, bool open = false,
+                                          const lamina::pass_options& passes = {}) {
+  small_graph g;
+  std::vector<lamina::value> inputs;
+  for (const auto& a : in) inputs.push_back(open ? g.open_input(a) : g.input(a));
+  for (const auto& v : build(inputs)) g.output(v);
+  return segment_run(g, threads, passes)();
+}
+
+}  // namespace engine_test
