@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <new>
@@ -23,6 +24,7 @@
 import lamina;
 
 #include "graph.h"
+#include "segments.h"
 
 namespace {
 // Volatile: the compiler knows that malloc changes no variable of ours.
@@ -154,6 +156,35 @@ BOOST_AUTO_TEST_CASE(a_bound_run_allocates_nothing_and_locks_nothing) {
       BOOST_TEST(locked == 0u);
       BOOST_TEST(memory::counters().allocations == ours);
     }
+}
+
+// Extents that were met before: the plans are there, and what passes between segments has its memory.
+BOOST_AUTO_TEST_CASE(a_run_in_segments_of_extents_that_were_met_allocates_nothing) {
+  small_graph g;
+  const value x = g.input(real({16, 20}, 1)), k = g.input(array_of(dtype::int64, {}, {3}));
+  const value left = compress(x, reduce_sum<1>(x) > 0), w = g.state("w", real({20, 4}, 2));
+  g.output(top_k(matmul(left, w), k, {.axis = 1}).values);
+  g.p.assign(w, w * 0.5f);
+  segment_run runs(g);
+  const array other = real({16, 20}, 7);
+  const auto in = runs.in[0], there = to_tensor(other);
+  runs.run();
+  const auto rows = runs.out[0].shape();
+  runs.in[0] = there;
+  runs.run();
+  BOOST_TEST((runs.out[0].shape() != rows));
+  // Outputs of the sizes of now: `segment_run` makes new ones where they change.
+  for (const auto* now : {&in, &there}) {
+    runs.in[0] = *now;
+    runs.run();
+    auto ours = memory::counters().allocations;
+    std::size_t a = allocations, l = locks;
+    for (int i = 0; i < 100; ++i) runs.run();
+    auto allocated = allocations - a, locked = locks - l;
+    BOOST_TEST(allocated == 0u);
+    BOOST_TEST(locked == 0u);
+    BOOST_TEST(memory::counters().allocations == ours);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_bound_run_makes_no_system_call) {

@@ -1,4 +1,4 @@
-// Programs of which extents are counted when they run, run as small graphs are. Include it after graph.h.
+// Programs of which extents are counted when they run, run as small graphs are. Include it after graph.h and <cstring>.
 #pragma once
 
 namespace engine_test {

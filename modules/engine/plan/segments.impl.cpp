@@ -131,12 +131,18 @@ class cutter {
     const node& n = at(i);
     if (counts(n)) return;
     for (std::size_t k : wanted_[i]) {
+      // Attributes may name dimensions of inputs that the segment does not read; inputs say what they mean.
+      if (n.op->bound)
+        for (auto input : p_.inputs())
+          if (names(p_.at(input).results[0].dims)) read(k, {input, 0});
       std::vector<value> in;
       for (auto v : n.inputs) in.push_back(read(k, v));
       auto results = copied(*bodies_[k].body, n, in);
       for (std::size_t r = 0; r < results.size(); ++r) bodies_[k].here[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}] = results[r];
     }
   }
+
+  static bool names(const shape& s) { return std::any_of(s.dims, s.dims + s.rank, [](dim d) { return d.is_name(); }); }
 
   // A value as segment k has it.
   value read(std::size_t k, value_id v) {
@@ -214,14 +220,6 @@ class cutter {
     for (std::size_t k = 0; k < bodies_.size(); ++k) {
       program& body = *bodies_[k].body;
       body.path = p_.path;
-      // Attributes may name dimensions of inputs that the segment does not read.
-      const bool names = std::any_of(body.nodes().begin(), body.nodes().end(), [](const node& n) { return n.op && n.op->bound; });
-      for (auto i : p_.inputs()) {
-        const shape& s = p_.at(i).results[0].dims;
-        bool named = false;
-        for (int d = 0; d < s.rank; ++d) named = named || s[d].is_name();
-        if (names && named) read(k, {i, 0});
-      }
       if (!body.outputs().empty() || !body.assignments().empty()) made_.segments[k].body = bodies_[k].body;
       else made_.segments[k].inputs.clear();
     }

@@ -131,6 +131,16 @@ says '^median_ns +[1-9]'
 refused 'threads' bench net --threads 0
 ends 0 plan net
 says 'conv2d'
+# Rows that are counted when the net runs: in segments.
+ends 0 run rows --input signs.npy
+says '^output: float32\[2x3\]$'
+ends 0 plan rows --shape 5x2
+says '^segment 2 of 2, for as many rows as there can be$'
+says '^then counts: .*non_zero$'
+ends 0 show rows --shape 5x2
+ends 0 bench rows --shape 5x2 --repeat 3
+fails 3 'rows: .*non_zero: the extent of its result is known only when it has run' bundle rows --name rows --input 5x2
+
 ends 0 draw net
 says '^digraph program'
 ends 0 draw net --out net.dot

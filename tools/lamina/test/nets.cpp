@@ -14,6 +14,11 @@ constexpr auto images = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1,
                                    nn::relu{}, nn::flatten{}, sublayer<"head">(nn::linear{.in = 64, .out = 3}));
 constexpr auto sum = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">,
                               connect<"add.output", "output">);
+// Rows whose sum is above 0.
+struct positive_rows {
+  constexpr auto forward(auto&, const auto& x) const { return compress(x, reduce_sum<1>(x) > 0); }
+};
+constexpr auto rows = sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in = 2, .out = 3}));
 
 }  // namespace
 
@@ -22,6 +27,8 @@ int main(int, char** arguments) {
   model<images, input<"N", 1, 6, 6>> net({.seed = 1});
   save_net(folder + "net", net, {{"made", "for a test"}});
   save_net(folder + "sum", model<sum, port_input<"left", float, "N", 2>, port_input<"right", float, "N", 2>>());
+
+  save_net(folder + "rows", model<rows, input<"N", 2>>({.seed = 1}));
 
   // Three classes that differ in the place of a bright square.
   tensor<std::uint8_t, extents<dyn, 1, 6, 6>> pictures(60);
@@ -43,6 +50,7 @@ int main(int, char** arguments) {
   write_npy(folder + "x.npy", x);
   write_npy(folder + "expected.npy", net(x));
   write_npy(folder + "pair.npy", matrix<float>{{1, 2}, {3, 4}});
+  write_npy(folder + "signs.npy", matrix<float>{{1, 2}, {-3, -4}, {5, 6}});
   write_npy(folder + "double.npy", matrix<double>{{1, 2}, {3, 4}});
   write_npz(folder + "pair.npz",
             std::vector<named_tensor>{{"a", matrix<float>{{1, 2}, {3, 4}}}, {"b", vector<std::int64_t>{5}}}, true);
