@@ -88,3 +88,4 @@ export import :graph.fill;    // how blobs begin
 export import :graph;         // nets put together by name while a program runs
 export import :graph.workspace;   // where they run
 export import :graph.model;   // nets with parameters, and layer functions
+export import :graph.saved;   // nets of models, and nets in files

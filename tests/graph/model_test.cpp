@@ -3,6 +3,9 @@
 
 #include <cmath>
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -306,6 +309,133 @@ BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
   const double norm = std::sqrt(24.0 * 24 + 34 * 34 + 100);
   BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_w")[0] - (0.5 - 0.25 * 24 / norm)) < 1e-6);
   BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_b")[0] + 0.25 * 10 / norm) < 1e-6);
+}
+
+// A table of which rows are looked up, some twice, in two places; the loss is the sum of squares of what was looked up, times
+// constants. Its gradient by row, with duplicates summed, is worked out here in double.
+namespace {
+
+struct row_updates {
+  static constexpr int rows = 7, width = 3;
+  std::vector<std::vector<std::int64_t>> first{{1, 5, 1}, {0, 5, 5}, {-1, 2, 1}, {1, 1, 1}}, second{{5, 3}, {2, 2}, {6, 0}, {4, 4}};
+  double scale[3] = {0.5, -1.25, 2};
+  std::vector<std::vector<double>> table = std::vector<std::vector<double>>(rows, std::vector<double>(width));
+  // What one element of the table, of a row that was looked up, becomes; a and b are its slots, r that of its row.
+  using step_type = std::function<void(double& w, double g, double& a, double& b, int t)>;
+  row_updates() {
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < width; ++c) table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = 0.25 * ((r * width + c) % 5) - 0.4 + 0.01 * r;
+  }
+  // Gradients of the rows of step t.
+  std::map<std::int64_t, std::vector<double>> gradients(std::size_t t) const {
+    std::map<std::int64_t, std::vector<double>> g;
+    const auto add = [&](std::int64_t id, double factor) {
+      const auto r = id < 0 ? id + rows : id;
+      auto& of = g.try_emplace(r, std::vector<double>(width)).first->second;
+      for (std::size_t c = 0; c < width; ++c) of[c] += 2 * factor * table[static_cast<std::size_t>(r)][c];
+    };
+    for (std::size_t i = 0; i < first[t].size(); ++i) add(first[t][i], scale[i]);
+    for (auto id : second[t]) add(id, 3);
+    return g;
+  }
+  template <class O>
+  void follows(const O& o, const std::function<void(std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b, int t)>& row_step,
+               const optim::regulariser& regulariser = {}) {
+    graph::model m("m", {.element = dtype::float64});
+    graph::model::scope here(m);
+    const value w = m.parameter("table", {rows, width}, op::constant{0});
+    const value ids = m.input("ids", {dtype::int64, {3}}), more = m.input("more", {dtype::int64, {2}});
+    matrix<double> factor{{scale[0]}, {scale[1]}, {scale[2]}};
+    const value loss = reduce_sum(square(embedding(w, ids)) * m.main().constant(factor)) + reduce_sum(square(embedding(w, more))) * 3;
+    m.add_gradient_operators({loss});
+    m.add_updates(o, {.regulariser = regulariser, .by_rows = true});
+    for (auto how : {graph::execution::simple, graph::execution::dag}) {
+      row_updates now;
+      std::vector<std::vector<double>> a(rows, std::vector<double>(width)), b = a;
+      graph::workspace ws(std::make_shared<context>(how == graph::execution::dag ? 2 : 1, target_isa()));
+      ws.run_once(m.init());
+      matrix<double> start(rows, width);
+      for (int r = 0; r < rows; ++r)
+        for (int c = 0; c < width; ++c) start(r, c) = now.table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
+      ws.feed("table", start);
+      ws.create(m.main(), {.execution = how});
+      for (int t = 1; t <= 8; ++t) {
+        const auto k = static_cast<std::size_t>(t - 1) % first.size();
+        ws.feed("ids", vector<std::int64_t>{first[k][0], first[k][1], first[k][2]});
+        ws.feed("more", vector<std::int64_t>{second[k][0], second[k][1]});
+        ws.run("m");
+        for (auto& [r, g] : now.gradients(k)) row_step(now.table[static_cast<std::size_t>(r)], g, a[static_cast<std::size_t>(r)], b[static_cast<std::size_t>(r)], t);
+        const auto is = ws.fetch_numbers<double>("table");
+        for (std::size_t i = 0; i < is.size(); ++i) {
+          const double wanted = now.table[i / width][i % width];
+          BOOST_REQUIRE_MESSAGE(std::abs(is[i] - wanted) <= 1e-12 * (1 + std::abs(wanted)), "step " << t << ", element " << i << ": " << is[i] << ", and the formula gives " << wanted);
+        }
+      }
+      // The table is changed where it lies, by copies of rows alone.
+      BOOST_TEST(says(ws.explain("m"), "put_rows"));
+    }
+  }
+  // The same for optimisers that go element by element.
+  static auto each(const step_type& f) {
+    return [f](std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b, int t) {
+      for (std::size_t c = 0; c < w.size(); ++c) f(w[c], g[c], a[c], b[c], t);
+    };
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rows_by_sgd) {
+  row_updates().follows(optim::sgd{.lr = 0.1}, row_updates::each([](double& w, double g, double&, double&, int) { w -= 0.1 * g; }));
+  row_updates().follows(optim::sgd{.lr = 0.1, .momentum = 0.9}, row_updates::each([](double& w, double g, double& m, double&, int) { m = 0.9 * m + g, w -= 0.1 * m; }));
+}
+BOOST_AUTO_TEST_CASE(rows_by_adagrad) {
+  row_updates().follows(optim::adagrad{.lr = 0.2, .decay = 0.9}, row_updates::each([](double& w, double g, double& h, double&, int) {
+    h = 0.9 * h + g * g, w -= 0.2 * g / (std::sqrt(h) + 1e-4);
+  }));
+}
+BOOST_AUTO_TEST_CASE(rows_by_adagrad_with_one_number_a_row) {
+  row_updates().follows(optim::adagrad{.lr = 0.2, .row_wise = true}, [](auto& w, const auto& g, auto& h, auto&, int) {
+    double squares = 0;
+    for (double x : g) squares += x * x;
+    h[0] += squares / static_cast<double>(g.size());
+    for (std::size_t c = 0; c < w.size(); ++c) w[c] -= 0.2 * g[c] / (std::sqrt(h[0]) + 1e-4);
+  });
+}
+BOOST_AUTO_TEST_CASE(rows_by_ftrl) {
+  row_updates().follows(optim::ftrl{.lr = 0.1, .beta = 0.5, .l1 = 0.02, .l2 = 0.1}, row_updates::each([](double& w, double g, double& n, double& z, int) {
+    const double next = n + g * g;
+    z += g - (std::sqrt(next) - std::sqrt(n)) / 0.1 * w;
+    n = next;
+    w = std::abs(z) <= 0.02 ? 0 : ((z > 0 ? 0.02 : -0.02) - z) / ((0.5 + std::sqrt(n)) / 0.1 + 0.1);
+  }));
+}
+BOOST_AUTO_TEST_CASE(rows_by_adam) {
+  row_updates().follows(optim::adam{.lr = 0.05}, row_updates::each([](double& w, double g, double& m, double& v, int t) {
+    m = 0.9 * m + 0.1 * g, v = 0.999 * v + 0.001 * g * g;
+    w -= 0.05 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+  }));
+}
+BOOST_AUTO_TEST_CASE(rows_of_constant_norm) {
+  const auto step = [](double lower) {
+    return [lower](std::vector<double>& w, const std::vector<double>& g, std::vector<double>&, std::vector<double>&, int) {
+      double length = 0;
+      for (std::size_t c = 0; c < w.size(); ++c) w[c] -= 0.1 * (g[c] + 0.02 * w[c]), length += w[c] * w[c];
+      length = std::sqrt(length);
+      for (double& x : w) x *= 0.75 / std::max(length, lower);
+    };
+  };
+  row_updates().follows(optim::sgd{.lr = 0.1}, step(0), {.l2 = 0.02, .constant_norm = 0.75});
+  row_updates().follows(optim::sgd{.lr = 0.1}, step(0.75), {.l2 = 0.02, .max_norm = 0.75});
+}
+BOOST_AUTO_TEST_CASE(updates_by_rows_are_refused_where_they_would_be_wrong) {
+  graph::model m("m");
+  graph::model::scope here(m);
+  const value e = graph::embedding(m.input("ids", {dtype::int64, {3}}), 5, 2, {.name = "t"});
+  m.add_gradient_operators({reduce_sum(e)});
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::lars{}, {.by_rows = true}); }), "add_updates: `by_rows` takes an optimiser whose rows do not depend on each other"));
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.max_gradient_norm = 1, .by_rows = true}); }), "do not go together"));
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.regulariser = {.max_norm = 1, .constant_norm = 1}, .by_rows = true}); }), "are both given"));
 }
 
 BOOST_AUTO_TEST_CASE(order_and_twice) {

@@ -80,13 +80,14 @@ void grow(small_graph& g, int seed, bool products) {
         if (all[i].shape() == s.shape() && draw.below(2)) { g.p.assign(s, all[i]); break; }
 }
 
-struct outcome { std::vector<array> results; };
+struct outcome { std::vector<array> results; std::size_t stages = 0; };
 outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
   small_graph g;
   grow(g, seed, products);
   outcome r{g.run(o, threads)};
   r.results.push_back(g.now("a"));
   r.results.push_back(g.now("b"));
+  r.stages = g.plan->stages().size();
   return r;
 }
 
@@ -114,6 +115,28 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
   for (int seed = 7000; seed < 7200; ++seed) {
     auto a = run(seed, true, {}), b = run(seed, true, {}, 3);
     for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(operations_side_by_side_change_no_bit) {
+  std::size_t stages = 0, alone = 0;
+  for (int seed = 7200; seed < 7700; ++seed) {
+    auto a = run(seed, true, {}), b = run(seed, true, {.side_by_side = true}, 1 + seed % 3);
+    for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
+    alone += a.stages;
+    stages += b.stages;
+  }
+  BOOST_TEST(stages < alone);
+}
+
+BOOST_AUTO_TEST_CASE(ways_to_share_memory_change_no_bit) {
+  for (int seed = 7700; seed < 8000; ++seed) {
+    auto a = run(seed, true, {});
+    for (auto how : {memory_sharing::greedy, memory_sharing::dynamic, memory_sharing::none}) {
+      auto b = run(seed, true, {.side_by_side = seed % 2 == 0, .memory = how}, 1 + seed % 2);
+      for (std::size_t i = 0; i < a.results.size(); ++i)
+        BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", " << name_of(how) << ", result " << i);
+    }
   }
 }
 

@@ -32,9 +32,12 @@ outcome both(const std::function<void(small_graph&)>& build, const std::vector<s
     for (const auto& s : states) r.states.push_back(g.now(s));
     return r;
   };
-  auto a = once({}), b = once(no_passes);
-  for (std::size_t i = 0; i < a.outputs.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a.outputs[i], b.outputs[i]), "output " << i);
-  for (std::size_t i = 0; i < a.states.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a.states[i], b.states[i]), "state " << i);
+  auto a = once({});
+  for (const auto& o : {no_passes, pass_options{.side_by_side = true}}) {
+    auto b = once(o);
+    for (std::size_t i = 0; i < a.outputs.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a.outputs[i], b.outputs[i]), "output " << i);
+    for (std::size_t i = 0; i < a.states.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a.states[i], b.states[i]), "state " << i);
+  }
   return a;
 }
 #define EQUAL_NUMBERS(a, ...) BOOST_TEST((a).values == (numbers{__VA_ARGS__}), boost::test_tools::per_element())
@@ -293,7 +296,7 @@ void training_step(small_graph& g, bool loss_of_new) {
 
 BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
   for (bool of_new : {false, true})
-    for (const auto& options : {pass_options{}, no_passes})
+    for (const auto& options : {pass_options{}, no_passes, pass_options{.side_by_side = true}})
       BOOST_TEST_CONTEXT(of_new << options.simplify) {
         small_graph g;
         training_step(g, of_new);
@@ -314,6 +317,62 @@ BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
         BOOST_TEST(g.now("mean").values[0] == static_cast<double>(loss));
         BOOST_TEST(loss > 0);
       }
+}
+
+BOOST_AUTO_TEST_CASE(an_assigned_value_that_may_fail_is_not_written_in_place) {
+  small_graph g;
+  value w = g.state("w", row({1, 2, 3})), x = g.input(row({7, 8, 9}));
+  value at = g.p.input("at", {dtype::int64, {3}});
+  g.p.assign(w, gather(x, at, 0));
+  const shape extents[] = {shape{3}, shape{3}};
+  executor e(make_plan(g.p, {extents, 2}, target_isa()), &g.store);
+  const float numbers_of_x[] = {7, 8, 9};
+  const std::int64_t bad[] = {2, 3, 0}, good[] = {2, 1, 0};
+  e.bind_input(0, numbers_of_x);
+  e.bind_input(1, bad);
+  BOOST_CHECK_THROW(e.run(), value_error);
+  EQUAL_NUMBERS(g.now("w"), 1, 2, 3);
+  e.bind_input(1, good);
+  e.run();
+  EQUAL_NUMBERS(g.now("w"), 9, 8, 7);
+}
+
+BOOST_AUTO_TEST_CASE(rows_are_put_in_place) {
+  for (const auto& options : {pass_options{}, no_passes, pass_options{.side_by_side = true}}) {
+    small_graph g;
+    value w = g.state("w", array_of(dtype::float32, {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8})), at = g.input(array_of(dtype::int64, {3}, {2, -4, 2}));
+    g.p.assign(w, apply<op::put_rows>({}, w, at, gather(w, at) * 10));
+    g.output(reduce_sum(w));                                       // the old value
+    auto before = g.store.find("w")->value().data();
+    BOOST_TEST(g.run(options)[0].values[0] == 36);
+    EQUAL_NUMBERS(g.now("w"), 10, 20, 3, 4, 50, 60, 7, 8);
+    BOOST_TEST(g.store.find("w")->value().data() == before);
+    const auto text = g.plan->explain();
+    BOOST_TEST(g.plan->cost().unshared < 8 * 64u, text);            // no copy of the table among them but what gather gives
+    std::size_t copies = 0;
+    for (const auto& l : g.plan->lines()) copies += l.what.starts_with("put_rows") ? l.steps : 0;
+    BOOST_TEST(copies == 1u);
+  }
+  small_graph g;                                                    // of an input: a copy, then the rows
+  value x = g.input(array_of(dtype::float32, {3, 2}, {1, 2, 3, 4, 5, 6})), at = g.p.constant(to_tensor(array_of(dtype::int64, {2}, {1, 1})));
+  g.output(apply<op::put_rows>({}, x, at, g.p.constant(to_tensor(array_of(dtype::float32, {2, 2}, {-1, -2, -3, -4})))));
+  EQUAL_NUMBERS(g.run()[0], 1, 2, -3, -4, 5, 6);                    // the last one of a row stays
+}
+
+BOOST_AUTO_TEST_CASE(all_checks_that_fail_are_reported) {
+  for (const auto& options : {pass_options{}, pass_options{.side_by_side = true}}) {
+    small_graph g;
+    value x = g.input(row({1, 2, 3})), at = g.input(array_of(dtype::int64, {1}, {5}));
+    g.output(gather(x, at, 0) + to_one_hot(at, 1));
+    const auto plan = g.make(options);
+    executor e(plan, &g.store);
+    const float numbers_of_x[] = {1, 2, 3};
+    const std::int64_t bad[] = {5};
+    float out[1];
+    e.bind_input(0, numbers_of_x), e.bind_input(1, bad), e.bind_output(0, out);
+    BOOST_TEST(message_of([&] { e.run(); }) ==
+               "to_one_hot: a position is outside -1..0 (1 of them); also: gather: a position is outside -3..2 (1 of them)");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_depends_on_states_alone_runs_when_they_change) {

@@ -106,7 +106,9 @@ std::shared_ptr<const program> read_back(const program& p) {
 std::shared_ptr<const plan> small_graph::make(const pass_options& options) const {
   std::vector<shape> shapes;
   for (const auto& a : data) shapes.push_back(a.shape());
-  return make_plan(*read_back(p), shapes, target_isa(), options);
+  const auto made = make_plan(*read_back(p), shapes, target_isa(), options);
+  if (const std::string clash = memory_clash(*made); !clash.empty()) throw std::logic_error(clash);
+  return made;
 }
 
 std::vector<array> small_graph::run(const pass_options& options, int threads) {

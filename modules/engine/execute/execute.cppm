@@ -56,6 +56,9 @@ export class executor {
     if (unbound_ != 0 || plain_ == 0 || !watched_.empty()) return run_whole();
     for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
   }
+  /// A run that adds to `nanoseconds` how long each line of the plan took, and last what belongs to no line. The plan should
+  /// not be one of operations side by side. Errors: as those of `run`; value_error unless there is one more number than lines.
+  void run_timed(view<std::int64_t> nanoseconds);
   /// Binds in order of inputs and outputs, and runs.
   void run(view<const void* const> inputs, view<void* const> outputs);
   const lamina::plan& plan() const { return *plan_; }
@@ -100,6 +103,9 @@ export class executor {
   void prepare();
   void check() const;
   void run_whole();
+  // Stages in order, with the checks before the first that assigns.
+  template <class F>
+  void run_with(F stages);
   void run_stages(std::size_t from, std::size_t to);
   void run_parallel(std::size_t from, std::size_t to);
 

@@ -193,16 +193,44 @@ void executor::run_parallel(std::size_t from, std::size_t to) {
   }
 }
 
+// The first that fails is the error, and the others are reported with it.
 void executor::check() const {
+  text t;
   for (const auto& c : plan_->checks()) {
     std::int64_t count;
     std::memcpy(&count, arena_ + c.offset, sizeof count);
-    if (count) {
-      text t;
-      t << c.message << " (" << count << " of them)";
-      detail::raise(error_kind::value, t);
-    }
+    if (count) t << (t.empty() ? "" : "; also: ") << c.message << " (" << count << " of them)";
   }
+  if (!t.empty()) detail::raise(error_kind::value, t);
+}
+
+template <class F>
+void executor::run_with(F stages) {
+  for (const auto& c : plan_->checks()) std::memset(arena_ + c.offset, 0, 8);
+  stages(plan_->once_stages(), plan_->commit_stage());
+  check();
+  stages(plan_->commit_stage(), plan_->stages().size());
+  for (auto s : plan_->assigned_states()) states_[static_cast<std::size_t>(s)]->changed();
+}
+
+void executor::run_timed(view<std::int64_t> nanoseconds) {
+  const auto lines = plan_->lines().size();
+  if (nanoseconds.size() != lines + 1) {
+    text t;
+    detail::raise(error_kind::value, t << "run_timed: a plan of " << lines << " lines takes " << lines + 1 << " numbers, and here are " << nanoseconds.size());
+  }
+  if (unbound_ != 0) not_bound();
+  for (const auto& w : watched_)
+    if (*w.seen != w.of->version()) { prepare(); break; }
+  run_with([&](std::size_t from, std::size_t to) {
+    for (auto s = from; s < to; ++s) {
+      const auto begin = std::chrono::steady_clock::now();
+      run_stages(s, s + 1);
+      const auto line = plan_->stages()[s].line;
+      nanoseconds[line < 0 ? lines : static_cast<std::size_t>(line)] +=
+          std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
+    }
+  });
 }
 
 void executor::run_whole() {
@@ -214,11 +242,7 @@ void executor::run_whole() {
     for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
     return;
   }
-  for (const auto& c : plan_->checks()) std::memset(arena_ + c.offset, 0, 8);
-  run_stages(plan_->once_stages(), plan_->commit_stage());
-  check();
-  run_stages(plan_->commit_stage(), plan_->stages().size());
-  for (auto s : plan_->assigned_states()) states_[static_cast<std::size_t>(s)]->changed();
+  run_with([this](std::size_t from, std::size_t to) { run_stages(from, to); });
 }
 
 void executor::run(view<const void* const> inputs, view<void* const> outputs) {

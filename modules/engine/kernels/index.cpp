@@ -275,12 +275,42 @@ void order(const void* args, void* scratch) noexcept {
     }
 }
 
+template <class T>
+void sum_alike(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const sum_alike_args*>(args);
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  const long inner = a.inner;
+  auto* entries = static_cast<entry*>(scratch);
+  long n = 0;
+  for (long k = 0; k < a.count; ++k) {
+    const long at = place(a.index[k], a.length, a.invalid);
+    if (at >= 0)
+      entries[n++] = {static_cast<std::uint64_t>(at), k};
+    else
+      __builtin_memset(out + k * inner, 0, static_cast<std::size_t>(inner) * sizeof(T));
+  }
+  if (n == 0) return;
+  const entry* sorted = sort(entries, entries + a.count, n, 8);
+  for (long first = 0, last; first < n; first = last) {
+    T* sum = out + sorted[first].at * inner;
+    __builtin_memcpy(sum, in + sorted[first].at * inner, static_cast<std::size_t>(inner) * sizeof(T));
+    for (last = first + 1; last < n && sorted[last].key == sorted[first].key; ++last) {
+      const T* more = in + sorted[last].at * inner;
+      LAMINA_VECTORS for (long i = 0; i < inner; ++i) sum[i] = sum_of(sum[i], more[i]);
+    }
+    for (long k = first + 1; k < last; ++k)
+      __builtin_memcpy(out + sorted[k].at * inner, sum, static_cast<std::size_t>(inner) * sizeof(T));
+  }
+}
+
 template <element E>
 constexpr void add_element(index_functions& f) {
   using T = storage<E>;
   constexpr int at = static_cast<int>(E);
   f.scatter_rows[at] = scatter_rows<T>;
   f.scatter_elements[at] = scatter_elements<T>;
+  f.sum_alike[at] = sum_alike<T>;
   f.running_sum[at] = running_sum<T>;
   f.order[at] = order<T>;
 }
@@ -332,6 +362,14 @@ void LAMINA_KERNEL(one_hot)(const void* args, void*) noexcept {
       return one_hot<std::uint64_t>(a);
   }
 }
+void LAMINA_KERNEL(put_rows)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const put_rows_args*>(args);
+  const char* in = static_cast<const char*>(a.in);
+  std::int64_t outside = 0;
+  for (long k = 0; k < a.count; ++k, in += a.row)
+    if (const long at = place(a.index[k], a.length, &outside); at >= 0)
+      __builtin_memcpy(static_cast<char*>(a.out) + at * a.row, in, static_cast<std::size_t>(a.row));
+}
 void LAMINA_KERNEL(product_of_others_f32)(const void* args, void* scratch) noexcept {
   product_of_others<float>(*static_cast<const product_of_others_args*>(args), scratch);
 }
@@ -344,6 +382,7 @@ extern constinit const index_functions LAMINA_KERNEL(index) = [] {
   f.gather = LAMINA_KERNEL(gather);
   f.take = LAMINA_KERNEL(take);
   f.one_hot = LAMINA_KERNEL(one_hot);
+  f.put_rows = LAMINA_KERNEL(put_rows);
   f.product_of_others[0] = LAMINA_KERNEL(product_of_others_f32);
   f.product_of_others[1] = LAMINA_KERNEL(product_of_others_f64);
   add_element<element::f32>(f);

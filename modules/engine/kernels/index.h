@@ -42,6 +42,22 @@ struct scatter_elements_args {
   std::int64_t* invalid;
   long outer, count, length, inner, columns;
 };
+/// out[index[k], :] = in[k, :], k in ascending order, rows of `row` bytes.  A position outside is left out.
+struct put_rows_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  long count, length, row;
+};
+/// out[k, :] = sum of in[j, :] over all j for which index[j] means what index[k] does, j in ascending order.
+/// Scratch: order_scratch(count) bytes.
+struct sum_alike_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long count, length, inner;
+};
 /// out[r, :] = zeros but for `value` (its first `size` bytes) at index[r].
 struct one_hot_args {
   const std::int64_t* index;
@@ -80,8 +96,9 @@ struct order_args {
 constexpr long order_scratch(long length) { return 32 * length; }
 
 struct index_functions {
-  kernel gather, take, one_hot;
-  kernel scatter_rows[element_count], scatter_elements[element_count];  // null where there is no addition
+  kernel gather, take, one_hot, put_rows;
+  // null where there is no addition
+  kernel scatter_rows[element_count], scatter_elements[element_count], sum_alike[element_count];
   kernel running_sum[element_count], order[element_count];
   kernel product_of_others[2];  // [f32, f64]
 };

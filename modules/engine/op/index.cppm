@@ -180,6 +180,33 @@ export struct order {
   }
   static void emit(emission&);
 };
+/// The first operand with rows of its first axis replaced by those of the third at the positions of the second; of those for
+/// one row the last one stays. What made the rows has looked at the positions: here one outside is left out. A state that
+/// is assigned the result is changed in its place.
+export struct put_rows {
+  static constexpr std::string_view name = "put_rows";
+  static constexpr int operands = 3;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    shape r;
+    if (!detail::takes_positions(in[1], out) || detail::indexed_axis(0, in[0].dims, out) < 0) return;
+    if (!detail::gathered_shape(in[0].dims, in[1].dims, 0, r, out)) return;
+    if (in[0].element != in[2].element || !fits(r, in[2].dims)) { out.why << "the rows to put must be " << in[0].element << r; return; }
+    out.result(in[0].element, in[0].dims);
+  }
+  static void emit(emission&);
+};
+/// Rows [n, ...] of the first operand, each replaced by the sum of all that have its position [n] in the first axis of the
+/// third. Numerics: summed in the order of the positions.
+export struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out) || detail::indexed_axis(0, in[2].dims, out) < 0) return;
+    if (in[1].dims.rank != 1 || in[0].dims.rank < 1 || !may_equal(in[0].dims[0], in[1].dims[0])) { out.why << "rows [n, ...] and positions [n] are expected"; return; }
+    out.result(in[0].element, in[0].dims);
+  }
+  static void emit(emission&);
+};
 }  // namespace op
 
 namespace rule {

@@ -107,6 +107,41 @@ void gather::emit(emission& e) {
 void scatter_rows::gradient(gradient_call& c) { c(0, [&] { return lamina::gather(c.gradient(), c(1), c.attributes<axis_attributes>().axis); }); }
 void scatter_rows::emit(emission& e) { emit_scatter_rows(e); }
 
+void put_rows::emit(emission& e) {
+  const shape& table = e.in_type(0).dims;
+  const std::int64_t length = table.at(0), row = table.size(1, table.rank) * bytes_of(e.in_type(0)), count = e.in_type(1).dims.size();
+  const buffer_ref from = e.in(0), to = e.out(0);
+  if (row == 0 || length == 0) return;
+  if (from.buffer != to.buffer || from.offset != to.offset) {
+    emission::cut(length, static_cast<double>(row) / 2, [&](std::int64_t first, std::int64_t rows) {
+      kernels::copy_args a{};
+      a.axes = 1;
+      a.size = 1;
+      a.extent[0] = rows * row;
+      a.in_stride[0] = a.out_stride[0] = 1;
+      e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->copy, a, {{&a.in, from.at(first * row)}, {&a.out, to.at(first * row)}});
+    });
+    e.stage();
+  }
+  kernels::put_rows_args a{};
+  a.count = count;
+  a.length = length;
+  a.row = row;
+  if (count) e.step(functions(e).put_rows, a, {{&a.in, e.in(2)}, {&a.index, e.in(1)}, {&a.out, to}});
+}
+void sum_rows_alike::emit(emission& e) {
+  const shape& rows = e.in_type(0).dims;
+  const std::int64_t inner = rows.size(1, rows.rank), length = e.in_type(2).dims.at(0);
+  kernels::sum_alike_args a{};
+  a.count = rows.at(0);
+  a.length = length;
+  a.inner = inner;
+  if (a.count)
+    e.step(functions(e).sum_alike[static_cast<int>(e.out_type(0).element)], a,
+           {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, range_check(e, length)}},
+           static_cast<std::size_t>(kernels::order_scratch(a.count)));
+}
+
 void take_along_axis::gradient(gradient_call& c) { c(0, [&] { return apply<op::scatter_elements>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); }); }
 void take_along_axis::emit(emission& e) {
   auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);

@@ -76,6 +76,15 @@ class context_cases {
 };
 }  // namespace detail
 
+/// How results share the memory of the arena; none of them changes a bit of a result.
+export enum class memory_sharing : std::uint8_t {
+  best,       ///< the best of several orders, each block in the smallest gap that is large enough
+  greedy,     ///< the largest block first, in the smallest gap that is large enough
+  dynamic,    ///< by dynamic programming: in order of time, each block whole into the memory of blocks that are over
+  none,       ///< every result has memory of its own
+};
+export std::string_view name_of(memory_sharing m);
+
 /// Which rewritings run; all do unless told otherwise.
 export struct pass_options {
   bool fold_constants = true;          ///< operations on constants alone are computed once
@@ -89,6 +98,8 @@ export struct pass_options {
   bool merge = false;                  ///< like operations of one level become one, row by row; what an eval_plan does
   bool free_order = false;             ///< sums of single rows run in several chains: faster, not the bits of a batch
   bool common = true;                  ///< equal operations become one; see `program::joins` for those of the program itself
+  bool side_by_side = false;           ///< operations that do not depend on each other run at once on several threads
+  memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;
 };
 

@@ -299,6 +299,10 @@ constexpr std::int64_t most_folded = 1 << 16;   // elements of a constant that f
 
 }  // namespace
 
+std::string_view name_of(memory_sharing m) {
+  constexpr std::string_view names[] = {"best of several orders", "greedy", "dynamic programming", "none"};
+  return names[static_cast<int>(m)];
+}
 std::string_view name_of(rewrite r) {
   constexpr std::string_view names[] = {"neutral_number", "same_type", "stopped_gradient", "double_inverse", "logarithm",
                                         "composed_permutation", "composed_reshape", "transposed_operand", "scale", "softmax_loss"};

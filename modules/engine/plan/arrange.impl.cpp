@@ -30,8 +30,95 @@ void planner::schedule() {
   for (auto n : late)
     for (auto d : dependencies_of_item(n))
       if (std::find(late.begin(), late.end(), d.node) == late.end()) visit(d.node);
+  late_ = true;
   for (auto n : late) visit(n);
   put_once_first();
+  number_items();
+  if (options_.side_by_side && !first_invariant_) into_levels();
+}
+
+void planner::number_items() {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    items_[i].order = items_[i].level = static_cast<std::int32_t>(i);
+    if (items_[i].what == item::kind::reorder) continue;
+    for (auto m : items_[i].nodes) item_of_[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(i);
+  }
+}
+
+// Whether an item reads a value of which this is true.
+bool planner::reads(const item& it, const std::function<bool(value_id)>& is) const {
+  if (it.what == item::kind::reorder) return is(it.result);
+  for (auto m : it.nodes) {
+    const node& n = p_.at(m);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (!shape_only(n, k) && is(n.inputs[k])) return true;
+  }
+  return (it.tail.bias && is(it.tail.bias)) || (it.tail.residual && is(it.tail.residual));
+}
+
+// An item runs as soon as its operands are there, but one that needs no other item just before the first that needs it. What
+// is for assigned values alone comes after everything else; a state is written after those that read it, and after
+// everything that may fail.
+void planner::into_levels() {
+  const auto count = items_.size();
+  std::map<value_id, std::vector<std::size_t>> changed_form;
+  std::vector<std::vector<std::size_t>> needs(count);
+  std::vector<char> runs(count, 1);              // a view of another result takes no time
+  for (std::size_t i = 0; i < count; ++i) {
+    const item& it = items_[i];
+    runs[i] = it.what != item::kind::operation || !viewed({it.nodes[0], 0});
+    reads(it, [&](value_id v) {
+      if (auto from = item_of_[static_cast<std::size_t>(v.node)]; p_.at(v).kind == node_kind::operation && from != static_cast<std::int32_t>(i))
+        needs[i].push_back(static_cast<std::size_t>(from));
+      if (auto c = changed_form.find(v); c != changed_form.end()) needs[i].insert(needs[i].end(), c->second.begin(), c->second.end());
+      return false;
+    });
+    if (it.what == item::kind::reorder) changed_form[it.result].push_back(i);
+  }
+  const auto assigned_by = [&](const item& it) {
+    std::vector<std::int32_t> states;
+    for (const auto& a : p_.assignments())
+      if (it.what != item::kind::reorder && std::find(it.nodes.begin(), it.nodes.end(), a.value.node) != it.nodes.end()) states.push_back(a.state);
+    return states;
+  };
+
+  std::map<std::int32_t, std::int32_t> last_reader;      // of each state
+  std::int32_t begin = 0, last = -1, last_failure = -1;
+  for (std::size_t i = 0; i < count; ++i) {
+    item& it = items_[i];
+    if (it.once || (i > 0 && (items_[i - 1].once || it.late != items_[i - 1].late))) begin = last + 1;
+    it.level = begin;
+    for (auto d : needs[i]) it.level = std::max(it.level, items_[d].level + runs[i]);
+    for (auto s : assigned_by(it)) {
+      it.level = std::max(it.level, last_failure + 1);
+      if (auto r = last_reader.find(s); r != last_reader.end()) it.level = std::max(it.level, r->second + 1);
+    }
+    reads(it, [&](value_id v) {
+      if (const auto base = base_of(v); p_.at(base).kind == node_kind::state) {
+        auto& r = last_reader.try_emplace(base.node, -1).first->second;
+        r = std::max(r, it.level);
+      }
+      return false;
+    });
+    if (may_fail(it)) last_failure = std::max(last_failure, it.level);
+    last = std::max(last, it.level);
+  }
+  const auto is_assigned = [&](value_id v) {
+    const auto state = base_of(v).node;
+    return std::any_of(p_.assignments().begin(), p_.assignments().end(), [&](const assignment& a) { return a.state == state; });
+  };
+  std::vector<std::int32_t> first_use(count, never);
+  for (auto i = count; i-- > 0;) {
+    item& it = items_[i];
+    const bool free = !it.once && !it.late && !reads(it, is_assigned);
+    const bool source = free && needs[i].empty() && runs[i] && !may_fail(it) && assigned_by(it).empty();
+    if ((source || (free && !runs[i])) && first_use[i] != never) it.level = std::max(it.level, first_use[i] - 1);
+    for (auto d : needs[i]) first_use[d] = std::min(first_use[d], it.level + 1 - runs[i]);
+  }
+  std::stable_sort(items_.begin(), items_.end(), [](const item& a, const item& b) { return a.level < b.level; });
+  for (std::size_t i = 0; i < count; ++i)
+    if (items_[i].what != item::kind::reorder)
+      for (auto m : items_[i].nodes) item_of_[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(i);
 }
 
 bool planner::runs_once(const item& it) const {
@@ -62,9 +149,6 @@ void planner::put_once_first() {
   for (auto& it : items_) any = (it.once = runs_once(it)) || any;
   if (!any) return;
   std::stable_sort(items_.begin(), items_.end(), [](const item& a, const item& b) { return a.once > b.once; });
-  for (std::size_t i = 0; i < items_.size(); ++i)
-    if (items_[i].what != item::kind::reorder)
-      for (auto m : items_[i].nodes) item_of_[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(i);
 }
 
 std::vector<value_id> planner::dependencies_of_item(std::int32_t n) const {
@@ -123,6 +207,7 @@ void planner::append(std::int32_t n) {
     it.wanted = wanted_by(p_.at(n));
     reorder_operands(p_.at(n), it.wanted);
   }
+  it.late = late_;
   auto index = static_cast<std::int32_t>(items_.size());
   for (auto m : it.nodes) item_of_[static_cast<std::size_t>(m)] = index;
   items_.push_back(std::move(it));
@@ -140,6 +225,7 @@ void planner::reorder(value_id v, layout to) {
   it.what = item::kind::reorder;
   it.result = v;
   it.to = to;
+  it.late = late_;
   converted_[{v, to}] = nobody;
   items_.push_back(std::move(it));
 }
@@ -252,7 +338,7 @@ void planner::place_roots() {
     bool safe = true;
     for (auto i = static_cast<std::size_t>(mine); i < items_.size() && safe; ++i) {
       bool replaces = static_cast<std::int32_t>(i) == mine;
-      safe = !reads_state(items_[i], a.state, replaces ? a.value : value_id()) && (replaces || !may_fail(items_[i]));
+      safe = !reads_state(items_[i], a.state, replaces ? a.value : value_id()) && !may_fail(items_[i]);
     }
     for (const auto& o : p_.outputs()) safe = safe && base_of(o.value).node != a.state;
     for (const auto& other : p_.assignments()) safe = safe && base_of(other.value).node != a.state;
@@ -274,9 +360,10 @@ bool planner::reads_state(const item& it, std::int32_t state, value_id replaced_
   for (auto m : it.nodes) {
     const node& n = p_.at(m);
     bool before_write = replaced_by && it.what == item::kind::chain && m <= replaced_by.node;
+    bool rows = replaced_by.node == m && is(n, "put_rows");
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       value_id v = n.inputs[k];
-      bool in_step = before_write && v.node == state && p_.type(v).dims == p_.type(replaced_by).dims;
+      bool in_step = ((before_write && p_.type(v).dims == p_.type(replaced_by).dims) || (rows && k == 0)) && v.node == state;
       if (!shape_only(n, k) && reads(v) && !in_step) return true;
     }
   }
@@ -311,18 +398,29 @@ void planner::finish() {
   for (std::size_t i = 0; i < virtual_.size(); ++i) {
     auto& b = virtual_[i];
     if (b.kind != buffer_kind::arena || b.same_as >= 0 || b.first < 0) continue;
+    if (b.last == never) b.last = now_ + 1;
     blocks.push_back({b.bytes, b.first, b.last, 0});
     owner.push_back(i);
   }
-  plan_.arena_bytes_ = place_blocks({blocks.data(), blocks.size()}, plan_.cost_.live_peak);
+  plan_.arena_bytes_ = place_blocks({blocks.data(), blocks.size()}, plan_.cost_.live_peak, options_.memory);
+  for (const auto& b : blocks) plan_.cost_.unshared += (b.bytes + 63) / 64 * 64;
+  plan_.cost_.sharing = options_.memory;
   std::vector<std::int64_t> offset(virtual_.size());
   for (std::size_t k = 0; k < blocks.size(); ++k) offset[owner[k]] = blocks[k].offset;
   for (std::size_t i = 0; i < virtual_.size(); ++i) {
     const auto& b = virtual_[i];
     plan_.buffers_.push_back({b.kind, b.index, offset[static_cast<std::size_t>(root_block(static_cast<std::int32_t>(i)))], b.bytes});
   }
-  if (status_ >= 0)
+  if (status_ >= 0) {
     for (auto& c : plan_.checks_) c.offset += offset[static_cast<std::size_t>(status_)];
+    // The first to fail is the same whatever runs at the same time.
+    std::vector<std::size_t> order(plan_.checks_.size());
+    std::iota(order.begin(), order.end(), std::size_t(0));
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return check_order_[a] < check_order_[b]; });
+    std::vector<plan_check> checks;
+    for (auto k : order) checks.push_back(std::move(plan_.checks_[k]));
+    plan_.checks_ = std::move(checks);
+  }
   plan_.steps_ = std::move(pending_);
   for (auto& k : plan_.packs_) {
     k.steps.first += static_cast<std::uint32_t>(plan_.steps_.size());

@@ -58,6 +58,7 @@ buffer_ref planner::status(std::string_view message) {
   }
   auto at = static_cast<std::int64_t>(plan_.checks_.size() * 8);
   plan_.checks_.push_back({at, std::string(message)});
+  check_order_.push_back(current_->order);
   return {status_, at, layout::plain};
 }
 
@@ -97,7 +98,7 @@ void planner::keep_once() {
     if (std::find(plan_.once_states_.begin(), plan_.once_states_.end(), state) == plan_.once_states_.end()) plan_.once_states_.push_back(state);
   };
   for (auto m : current_->nodes) {
-    if (auto h = home_.find({m, 0}); h != home_.end()) virtual_[static_cast<std::size_t>(root_block(h->second))].last = static_cast<std::int32_t>(items_.size()) + 1;
+    if (auto h = home_.find({m, 0}); h != home_.end()) virtual_[static_cast<std::size_t>(root_block(h->second))].last = never;
     for (auto v : p_.at(m).inputs)
       if (auto base = base_of(v); p_.at(base).kind == node_kind::state) remember(state_index(base.node));
   }
@@ -122,29 +123,69 @@ void planner::add(step_function run, view<const std::byte> arguments, view<const
   pending_.push_back({run, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(arguments.size())});
 }
 
-void planner::emit_items() {
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    now_ = static_cast<std::int32_t>(i) + 1;
-    current_ = &items_[i];
-    if (static_cast<std::int32_t>(i) == commit_item_) plan_.commit_stage_ = plan_.stages_.size();
-    auto first = pending_.size();
-    if (current_->what == item::kind::reorder) emit_reorder();
-    else if (current_->what == item::kind::chain) emit_chain();
-    else if (is(of(), "scan")) emit_loop();
-    else if (is(of(), "cond")) emit_branches();
-    else if (!viewed({current_->nodes[0], 0})) {
-      if (!of().op->emit) {
-        text t;
-        t << of().op->name << ": this operation cannot be run";
-        detail::raise(error_kind::state, t);
-      }
-      of().op->emit(*this);
+void planner::emit_item() {
+  if (current_->what == item::kind::reorder) emit_reorder();
+  else if (current_->what == item::kind::chain) emit_chain();
+  else if (is(of(), "scan")) emit_loop();
+  else if (is(of(), "cond")) emit_branches();
+  else if (!viewed({current_->nodes[0], 0})) {
+    if (!of().op->emit) {
+      text t;
+      t << of().op->name << ": this operation cannot be run";
+      detail::raise(error_kind::state, t);
     }
-    stage();
-    if (current_->once) keep_once();
-    record(pending_.size() - first);
+    of().op->emit(*this);
+  }
+  stage();
+}
+
+void planner::emit_items() {
+  auto& stages = plan_.stages_;
+  for (std::size_t i = 0; i < items_.size();) {
+    const auto level = items_[i].level;
+    const auto first_stage = stages.size(), first_step = pending_.size();
+    now_ = level + 1;
+    std::vector<part> parts;
+    for (; i < items_.size() && items_[i].level == level; ++i) {
+      at_ = static_cast<std::int32_t>(i);
+      current_ = &items_[i];
+      if (at_ == commit_item_) plan_.commit_stage_ = first_stage;
+      const auto mine = stages.size(), steps = pending_.size();
+      const double flops = plan_.cost_.flops;
+      emit_item();
+      if (current_->once) keep_once();
+      record(pending_.size() - steps);
+      for (auto s = mine; s < stages.size(); ++s) stages[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
+      if (pending_.size() > steps) parts.push_back({mine, stages.size(), (plan_.cost_.flops - flops) / static_cast<double>(pending_.size() - steps)});
+    }
+    if (parts.size() > 1) merge_stages(std::move(parts), first_step);
   }
   if (commit_item_ == never) plan_.commit_stage_ = plan_.stages_.size();
+}
+
+// Steps of each stage begin with those that take longest, so that no thread waits for one that began late.
+void planner::merge_stages(std::vector<part> parts, std::size_t first_step) {
+  const auto first_stage = parts[0].first;
+  const std::vector<plan_step> steps(pending_.begin() + static_cast<std::ptrdiff_t>(first_step), pending_.end());
+  const std::vector<plan_stage> stages(plan_.stages_.begin() + static_cast<std::ptrdiff_t>(first_stage), plan_.stages_.end());
+  pending_.resize(first_step);
+  plan_.stages_.resize(first_stage);
+  stage_first_ = first_step;
+  std::stable_sort(parts.begin(), parts.end(), [](const part& a, const part& b) { return a.weight > b.weight; });
+  for (std::size_t k = 0;; ++k) {
+    std::int32_t line = -1;
+    std::size_t met = 0;
+    for (const auto& p : parts) {
+      if (p.first + k >= p.last) continue;
+      const auto& s = stages[p.first + k - first_stage];
+      line = ++met == 1 ? s.line : -1;
+      const auto from = steps.begin() + static_cast<std::ptrdiff_t>(s.first - first_step);
+      pending_.insert(pending_.end(), from, from + s.count);
+    }
+    if (met == 0) break;
+    stage();
+    plan_.stages_.back().line = line;
+  }
 }
 
 void planner::record(std::size_t steps) {
@@ -161,6 +202,7 @@ void planner::record(std::size_t steps) {
     line.bytes = bytes_of(current_->result, form(current_->result)) + bytes_of(current_->result, current_->to);
     ++plan_.cost_.reorders;
   } else {
+    line.where = p_.at(current_->nodes[0]).path;
     for (std::size_t k = 0; k < current_->nodes.size(); ++k) {
       const node& n = p_.at(current_->nodes[k]);
       t << (k ? " + " : "") << n.op->name;
@@ -168,7 +210,7 @@ void planner::record(std::size_t steps) {
       for (auto v : n.inputs) in.push_back(p_.type(v));
       line.flops += n.op->flops(n.attributes.get(), in, n.results);
       for (std::size_t q = 0; q < n.inputs.size(); ++q)
-        if (!shape_only(n, q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != now_ - 1) line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
+        if (!shape_only(n, q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != at_) line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
     }
     line.bytes += bytes_of(current_->result, form(current_->result));
     if (auto h = home_.find(current_->result); h != home_.end()) line.buffer = h->second;
@@ -404,8 +446,9 @@ void planner::reuse_operand(value_id result, const std::vector<chain_slot>& slot
 bool planner::last_read_here(value_id v, std::int32_t until) const {
   if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != nobody && items_[static_cast<std::size_t>(i)].once) return false;
   for (auto c : uses(v).nodes) {
-    if (c > until && item_of_[static_cast<std::size_t>(c)] == now_ - 1) return false;
-    if (item_of_[static_cast<std::size_t>(c)] > now_ - 1 || item_of_[static_cast<std::size_t>(c)] == nobody) return false;
+    const auto reader = item_of_[static_cast<std::size_t>(c)];
+    if (reader == nobody || (reader == at_ && c > until)) return false;
+    if (reader != at_ && items_[static_cast<std::size_t>(reader)].level >= now_ - 1) return false;
     if (viewed({c, 0})) return false;
   }
   return !converted_.contains({v, layout::plain}) && !converted_.contains({v, layout::blocked});
@@ -435,6 +478,7 @@ void planner::emit_copies() {
       it.what = item::kind::reorder;
       it.result = v;
       it.to = layout::plain;
+      stage();                             // copies before it may read what its result lies over
       ++now_;
       if (!converted_.contains({v, layout::plain})) emit_reorder();
       stage();

@@ -39,8 +39,9 @@ export struct loop_arguments {
   const bool* gate;      // null, or what must hold `open` for any turn to run
   bool open;
 };
-/// Steps [first, first + count) that do not depend on each other.
-export struct plan_stage { std::uint32_t first, count; };
+/// Steps [first, first + count) that do not depend on each other, and the line of `explain()` that they belong to; -1: to
+/// several, or to none.
+export struct plan_stage { std::uint32_t first, count; std::int32_t line = -1; };
 /// An address to be written into the arguments.
 export struct relocation { std::uint32_t at; std::int32_t buffer; std::int64_t offset; };
 /// A packed form of a state that the plan reads, and the steps that make it. In the plan of a loop's turn, ~state is the
@@ -58,6 +59,7 @@ export struct plan_line {
   std::size_t bytes;
   std::uint32_t steps;
   std::int32_t buffer = -1;       // where the result lies, if it is known here
+  std::string where{};            // path of the operation: its place in the user's code, or its layer
 };
 
 /// What a plan does, without running it.
@@ -66,6 +68,8 @@ export struct plan_cost {
   std::size_t bytes = 0;          // read and written
   std::size_t arena = 0;          // of activations
   std::size_t live_peak = 0;      // most bytes alive at once: the lower bound of the arena
+  std::size_t unshared = 0;       // of all blocks of the arena, if none shared memory
+  memory_sharing sharing = memory_sharing::best;
   std::size_t scratch = 0, packed = 0;
   std::size_t steps = 0, stages = 0, reorders = 0;
 };
@@ -140,9 +144,13 @@ export class plan {
   plan_cost cost_;
 };
 
-/// Offsets for blocks that live over ranges of time: no two that live at once overlap. The best of several orders.
+/// Offsets for blocks that live over ranges of time: no two that live at once overlap.
 export struct memory_block { std::size_t bytes; std::int32_t first, last; std::int64_t offset; };
 /// Sets the offsets and returns the bytes that are needed; `live_peak` gets the lower bound.
-export std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_peak);
+export std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_peak, memory_sharing how = memory_sharing::best);
+/// Looks at the steps of a plan, not at what its planner thought: what is wrong with its memory, or nothing. Two buffers of
+/// the arena may overlap where one is not touched in a stage between the first and the last that touch the other; in the
+/// stage where both meet, each step that touches one touches the other at the same address.
+export std::string memory_clash(const plan& p);
 
 }  // namespace lamina

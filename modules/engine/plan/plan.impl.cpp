@@ -30,7 +30,7 @@ std::size_t plan::bytes() const {
                   of(checks_) + of(loops_) + of(moves_) + of(input_types_) + of(output_types_) + of(state_types_) + of(output_names_) +
                   of(state_names_) + of(assigned_) + of(once_states_) + of(lines_);
   for (const auto& c : constants_) n += c.bytes();
-  for (const auto& l : lines_) n += l.what.capacity();
+  for (const auto& l : lines_) n += l.what.capacity() + l.where.capacity();
   for (const auto& s : state_names_) n += s.capacity();
   return n;
 }
@@ -74,7 +74,8 @@ std::string plan::explain() const {
   t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, " << cost_.steps << " steps in " << cost_.stages << " stages, "
     << cost_.reorders << " reorders\n";
   t << "memory: arena " << cost_.arena << " bytes (live peak " << cost_.live_peak << ", efficiency "
-    << (cost_.arena ? static_cast<double>(cost_.live_peak) / static_cast<double>(cost_.arena) : 1.0) << "), scratch " << cost_.scratch << " bytes, packed weights " << cost_.packed << " bytes\n";
+    << (cost_.arena ? static_cast<double>(cost_.live_peak) / static_cast<double>(cost_.arena) : 1.0) << "), without sharing "
+    << cost_.unshared << " bytes, shared by " << name_of(cost_.sharing) << ", scratch " << cost_.scratch << " bytes, packed weights " << cost_.packed << " bytes\n";
   t << "rewritten: " << counters_.common << " common, " << counters_.folded << " folded, " << counters_.simplified << " simplified";
   bool any = false;
   for (int k = 0; k < rewrite_count; ++k)

@@ -65,6 +65,9 @@ class planner final : public emission {
     lamina::epilogue tail;
     layout to = layout::plain;            // of a reorder
     bool once = false;                    // reads nothing but states that no run assigns
+    bool late = false;                    // for assigned values alone
+    std::int32_t level = 0;               // items of one level run at the same time; else each has a level of its own
+    std::int32_t order = 0;               // where it stands if each item comes after the other
   };
   struct use_list { std::vector<std::int32_t> nodes; bool root = false; };
   // Memory before it has an offset: lives over the items that touch it.
@@ -115,6 +118,10 @@ class planner final : public emission {
   std::vector<value_id> dependencies_of_item(std::int32_t n) const;
   void visit(std::int32_t root);
   void append(std::int32_t n);
+  void number_items();
+  // Puts items that do not depend on each other into one level.
+  void into_levels();
+  bool reads(const item& it, const std::function<bool(value_id)>& is) const;
   void reorder_operands(const node& n, const std::vector<layout>& wanted);
   void reorder(value_id v, layout to);
 
@@ -139,6 +146,11 @@ class planner final : public emission {
 
   // ---- steps ----
   void emit_items();
+  void emit_item();
+  // What an item of a level became: stages, and how much each of their steps computes.
+  struct part { std::size_t first, last; double weight; };
+  // The stages of a level's items, side by side.
+  void merge_stages(std::vector<part> parts, std::size_t first_step);
   static constexpr std::int32_t never = std::numeric_limits<std::int32_t>::max();
 
   void record(std::size_t steps);
@@ -201,7 +213,11 @@ class planner final : public emission {
   std::vector<plan_step> pending_, pack_steps_, loop_steps_;
   std::optional<std::size_t> first_invariant_;
   std::size_t stage_first_ = 0;
-  std::int32_t now_ = 0, commit_item_ = never, status_ = -1;
+  std::int32_t now_ = 0;                 // time: the level, from 1
+  std::int32_t at_ = 0;                  // the current item
+  std::int32_t commit_item_ = never, status_ = -1;
+  bool late_ = false;
+  std::vector<std::int32_t> check_order_;      // of the item of each check
   item* current_ = nullptr;
 };
 

@@ -23,6 +23,8 @@ export class fill_scope {
   /// Numbers in [low, high).
   value uniform(double low, double high);
   value normal(double mean, double deviation);
+  /// Whole numbers from low to high, both included, in the type of the blob.
+  value integers(std::int64_t low, std::int64_t high);
 
  private:
   value like();
@@ -47,6 +49,12 @@ export struct constant {
 export struct uniform {
   double low = 0, high = 1;
   lamina::value operator()(graph::fill_scope& s) const { return s.uniform(low, high); }
+};
+/// Whole numbers from low to high, both included, for blobs of any type.   Errors: value_error where low is above high or
+/// there are more than 2^32 of them.
+export struct uniform_integers {
+  std::int64_t low = 0, high = 1;
+  lamina::value operator()(graph::fill_scope& s) const { return s.integers(low, high); }
 };
 /// Normal numbers.
 export struct gaussian {

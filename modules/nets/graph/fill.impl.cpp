@@ -21,6 +21,18 @@ value fill_scope::constant(double v) {
 }
 value fill_scope::like() { return constant(0); }
 value fill_scope::uniform(double low, double high) { return random_uniform(generator_, like(), {.a = low, .b = high, .site = site_}); }
+value fill_scope::integers(std::int64_t low, std::int64_t high) {
+  const auto count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  if (low > high || count >= std::uint64_t(1) << 32) {
+    text t;
+    detail::raise(error_kind::value, t << "uniform_integers: from " << low << " to " << high << " are none, or too many");
+  }
+  program& p = generator_.owner();
+  const value zeros = tile_to(p.number(0.0, dtype::float64), type_.dims);
+  const value drawn = floor(random_uniform(generator_, zeros, {.a = 0, .b = static_cast<double>(count) + 1, .site = site_}));
+  const value offset = apply<op::cast>(cast_attributes{dtype::int64}, drawn) + p.number(low, dtype::int64);
+  return apply<op::cast>(cast_attributes{type_.element}, offset);
+}
 value fill_scope::normal(double mean, double deviation) { return random_normal(generator_, like(), {.a = mean, .b = deviation, .site = site_}); }
 
 }  // namespace graph

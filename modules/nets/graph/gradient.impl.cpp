@@ -16,6 +16,28 @@ import lamina.std;
 
 namespace lamina::graph {
 
+namespace {
+// Names the gradients that were summed, in the order in which they came; nothing where the sum was simplified.
+void name_summands(net_book& b, const value& sum, const std::string& beginning, std::size_t count) {
+  std::vector<value_id> all;
+  value_id at = sum.id();
+  while (all.size() + 1 < count) {
+    const node& n = b.body.at(at);
+    if (!n.op || n.op->name != "add") return;
+    all.push_back(n.inputs[1]);
+    at = n.inputs[0];
+  }
+  if (count < 2) return;
+  all.push_back(at);
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const std::string as = beginning + std::to_string(k);
+    const value_id id = all[all.size() - 1 - k];
+    b.aliases.insert_or_assign(as, id);
+    b.names.try_emplace(id, as);
+  }
+}
+}  // namespace
+
 gradient_map net::add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& o, const origin&) {
   auto& b = *book_;
   text t;
@@ -64,6 +86,16 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     for (const auto& [id, as] : b.names)
       if (depends_on(id) && b.blobs.contains(as)) by.push_back(b.at(id));
 
+  // How often the operations on the way use a value: so many gradients are summed to its own.
+  std::map<value_id, std::size_t> uses;
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const node& n = b.body.nodes()[i];
+    if (!reached[i] || !n.op || n.op->name == "stop_gradient") continue;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u)) ++uses[n.inputs[k]];
+  }
+  for (const auto& v : of) ++uses[v.id()];
+
   gradient_map map;
   map.book_ = book_.get();
   const auto found = gradients(b.body, of, start, by);
@@ -72,6 +104,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     const std::string as = b.name_of(by[i].id()) + "_grad";
     b.aliases.insert_or_assign(as, found[i].id());
     b.names.try_emplace(found[i].id(), as);
+    name_summands(b, found[i], "_" + as + "_autosplit_", uses[by[i].id()]);
   }
   b.made.reset();
   return map;

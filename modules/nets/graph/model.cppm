@@ -105,6 +105,9 @@ export struct update_options {
   optim::regulariser regulariser{};
   double max_gradient_norm = 0;                   // above 0: gradients of these parameters are clipped together
   value rate{};                                   // else the optimiser's `lr` throughout
+  // Gradients that are sums of looked-up rows update those rows alone, and theirs of the slots, in place; rows that were
+  // looked up more than once have their gradients summed first. Weight decay and the regulariser see these rows alone.
+  bool by_rows = false;
 };
 
 namespace detail {
@@ -135,6 +138,8 @@ class layer_run {
 export class model {
  public:
   explicit model(std::string_view name, const model_options& = {});
+  /// Of nets that are there, as those of a file: parameters are blobs of `main`.
+  model(net main, net init, const model_options& options, std::vector<parameter_info> parameters);
   model(const model&) = delete;
   model& operator=(const model&) = delete;
   ~model();
@@ -157,10 +162,11 @@ export class model {
   /// Gradients of all parameters that the targets depend on; once. Errors: state_error the second time.
   const gradient_map& add_gradient_operators(const std::vector<gradient_target>& targets, const origin& = {});
   /// Updates parameters that have a gradient and were not updated yet, in each run. Slots are blobs of the name
-  /// `<parameter>_<slot>`. Errors: state_error before there are gradients, and where nothing is left to be updated.
+  /// `<parameter>_<slot>`. Errors: state_error before there are gradients, and where nothing is left to be updated;
+  /// value_error for `by_rows` with an optimiser that is no RowOptimiser, or with clipping.
   template <Optimiser O>
   void add_updates(const O& optimiser, const update_options& o = {}, const origin& = {}) {
-    add_updates([optimiser](update_scope& s, const value& w, const value& g) { return value(optimiser.step(s, w, g)); }, optimiser.lr, o);
+    add_updates([optimiser](update_scope& s, const value& w, const value& g) { return value(optimiser.step(s, w, g)); }, optimiser.lr, RowOptimiser<O>, o);
   }
   /// What computes blobs from others, with the parameters on the way as external blobs, and nothing that trains.
   net predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const origin& = {}) const {
@@ -191,7 +197,8 @@ export class model {
 
  private:
   friend class detail::layer_run;
-  void add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, const update_options& o);
+  void add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, bool by_rows,
+                   const update_options& o);
   struct implementation;
   std::unique_ptr<implementation> impl_;
 };

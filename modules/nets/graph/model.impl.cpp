@@ -9,6 +9,7 @@ import :graph.scope;
 import :model;
 import :op;
 import :op.elementwise;
+import :op.index;
 import :parameter;
 import :parameter.naming;
 import :program;
@@ -120,6 +121,8 @@ parameter_sharing::~parameter_sharing() { scopes_of_sharing.pop_back(); }
 struct model::implementation {
   implementation(std::string_view name, const model_options& o)
       : options(o), main(name, {.seed = o.seed}), init(std::string(name) + "_init", {.seed = o.seed}) {}
+  implementation(net of, net filling, const model_options& o, std::vector<parameter_info> all)
+      : options(o), main(std::move(of)), init(std::move(filling)), parameters(std::move(all)) {}
   parameter_info* find(std::string_view name) {
     for (auto& p : parameters)
       if (p.name == name) return &p;
@@ -141,6 +144,8 @@ struct model::implementation {
 };
 
 model::model(std::string_view name, const model_options& o) : impl_(std::make_unique<implementation>(name, o)) {}
+model::model(net main, net init, const model_options& o, std::vector<parameter_info> parameters)
+    : impl_(std::make_unique<implementation>(std::move(main), std::move(init), o, std::move(parameters))) {}
 model::~model() = default;
 net& model::main() { return impl_->main; }
 net& model::init() { return impl_->init; }
@@ -191,34 +196,54 @@ const gradient_map& model::add_gradient_operators(const std::vector<gradient_tar
   return *m.gradients;
 }
 
-void model::add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, const update_options& o) {
+void model::add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, bool by_rows,
+                        const update_options& o) {
   auto& m = *impl_;
   auto& book = m.main.book();
   if (!m.gradients) book.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
-  std::vector<parameter_info*> all;
-  std::vector<value> slopes;
-  for (auto& p : m.parameters)
-    if (!p.updated && p.gradient && (!o.tag || p.tag == *o.tag)) {
-      all.push_back(&p);
-      slopes.push_back(o.regulariser.gradient(p.at, p.gradient));
-    }
+  if (o.by_rows && !by_rows)
+    book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimiser whose rows do not depend on each other: sgd, adagrad, ftrl or adam"));
+  if (o.by_rows && o.max_gradient_norm > 0)
+    book.fail(error_kind::value, text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
+  struct update { parameter_info* of; value weight, slope, rows; };      // rows: the positions, where only rows are updated
+  std::vector<update> all;
+  for (auto& p : m.parameters) {
+    if (p.updated || empty(p.gradient) || (o.tag && p.tag != *o.tag)) continue;
+    if (o.by_rows && p.at.shape().rank > 1 && m.gradients->is_sparse(p.at)) {
+      const auto slices = m.gradients->slices(p.at);
+      const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at), rows = gather(p.at, slices.indices);
+      all.push_back({&p, rows, o.regulariser.gradient(rows, sums), slices.indices});
+    } else all.push_back({&p, p.at, o.regulariser.gradient(p.at, p.gradient), {}});
+  }
   if (all.empty()) book.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
-  if (o.max_gradient_norm > 0) slopes = optim::clip_by_global_norm(view<const value>(slopes), o.max_gradient_norm);
+  if (o.max_gradient_norm > 0) {
+    std::vector<value> slopes;
+    for (const auto& u : all) slopes.push_back(u.slope);
+    slopes = optim::clip_by_global_norm(view<const value>(slopes), o.max_gradient_norm);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].slope = slopes[i];
+  }
   const value speed = o.rate ? o.rate : book.body.number(rate, m.options.element), number = m.main.iterations();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    parameter_info& p = *all[i];
-    auto slot = [&](std::string_view name, const tensor_type& type) {
+  for (const auto& u : all) {
+    parameter_info& p = *u.of;
+    std::map<value_id, value> whole;                     // slots, by their rows
+    auto slot = [&](std::string_view name, tensor_type type) {
       const std::string full = p.name + "_" + std::string(name);
       book.check_free(full);
-      return m.add(full, book.body.state(full, type), op::constant{0}, {});
+      if (u.rows) type.dims[0] = p.at.shape()[0];
+      const value v = m.add(full, book.body.state(full, type), op::constant{0}, {});
+      if (empty(u.rows)) return v;
+      const value rows = gather(v, u.rows);
+      whole.insert_or_assign(rows.id(), v);
+      return rows;
     };
     auto write = [&](const value& v, const value& next) {
-      const std::string& full = book.names.at(v.id());
-      book.assign(full, book.blobs.find(full)->second, next);
+      const value to = u.rows ? whole.at(v.id()) : v;
+      const std::string& full = book.names.at(to.id());
+      book.assign(full, book.blobs.find(full)->second, u.rows ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
     };
     update_scope s(slot, write, speed, number);
-    const value next = o.regulariser.projected(step(s, p.at, slopes[i]));
-    book.assign(p.name, book.blobs.find(p.name)->second, next);
+    const value next = o.regulariser.projected(step(s, u.weight, u.slope));
+    book.assign(p.name, book.blobs.find(p.name)->second, u.rows ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
     p.updated = true;
   }
 }

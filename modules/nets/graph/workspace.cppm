@@ -4,26 +4,81 @@ import :context;
 import :core;
 import :dtype;
 import :graph;
+import :optimize;
 import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina::graph {
 
-export struct create_options {
-  bool overwrite = false;                   // replaces a net of the name
+/// How the operations of a net run on the threads of the workspace's context; results have the same bits.
+export enum class execution : std::uint8_t {
+  simple,    ///< one after the other; threads share the work within each
+  dag,       ///< those that do not depend on each other at once; on one thread as `simple`
+  async,     ///< as `dag`; `start` is for nets of any kind
 };
 
-/// A net, or steps one after the other, a number of times.
+export struct create_options {
+  bool overwrite = false;                   // replaces a net of the name
+  graph::execution execution = graph::execution::simple;
+  memory_sharing memory = memory_sharing::best;
+};
+
+/// A net, or steps one after the other or at once, a number of times.
 export struct execution_step {
   std::string net{};
   std::vector<execution_step> steps{};
   std::int64_t times = 1;
   std::string stop_when{};                  // a blob of one element: no turn comes after one that leaves it other than 0
+  bool concurrent = false;                  // each of its steps has a thread of its own; none writes what another one touches
+  // Above 0: not one of the steps in their order, but runs between the nets of the others each so many milliseconds, and
+  // once after them.
+  double every_ms = 0;
+};
+
+/// What an operation of a net, or several that run as one, costs in a run.
+export struct operation_cost {
+  std::string operation, where;             // as in `explain`, and the place in the user's code
+  tensor_type result;
+  double flops = 0;
+  std::size_t bytes = 0;                    // read and written
+  double nanoseconds = 0;                   // of a run; 0 where nothing was timed
+};
+/// What runs of a net took.
+export struct net_times {
+  double least_ns = 0, median_ns = 0;       // of whole runs
+  std::vector<operation_cost> operations{}; // with the mean time of each
+  double rest_ns = 0;                       // of copies that belong to no operation
+};
+/// Bytes that a run of a net works in.
+export struct memory_estimate {
+  std::size_t arena = 0;                    // of results, as they share memory
+  std::size_t least = 0;                    // most bytes that are alive at once
+  std::size_t unshared = 0;                 // of results, if none shared memory
+  std::size_t scratch = 0, packed = 0;      // of kernels, and of weights in the form that these read
+};
+
+/// A run that is under way. Its end waits for it.
+export class running {
+ public:
+  running();
+  running(running&&) noexcept;
+  running& operator=(running&&) noexcept;
+  ~running();
+  bool done() const;
+  /// Errors: that of the run, each time.
+  void wait();
+
+ private:
+  friend class workspace;
+  struct implementation;
+  explicit running(std::shared_ptr<implementation> impl);
+  std::shared_ptr<implementation> impl_;
 };
 
 /// Blobs by name, and nets that run on them. A run is one run of one plan: it reads blobs, and writes those that the net
-/// names or assigns when it has ended without an error. For one thread at a time.
+/// names or assigns when it has ended without an error. For one thread at a time. While a run that was started is under
+/// way, its space does nothing else: state_error.
 export class workspace {
  public:
   explicit workspace(std::shared_ptr<context> where = nullptr);
@@ -64,13 +119,24 @@ export class workspace {
   /// blob of another type than the net takes; those of its operations, with operation and place. What the runs before the
   /// failing one wrote stays.
   void run(std::string_view name, std::int64_t times = 1);
-  /// Runs a plan of steps. Errors: those of its nets; value_error for a step that is net and steps at once, or neither, or
-  /// whose `stop_when` is not a blob of one element.
+  /// The same without waiting for it. Errors: state_error while another run is under way in the space.
+  running start(std::string_view name, std::int64_t times = 1);
+  /// Runs a plan of steps. Errors: those of its nets; value_error for a step that is net and steps at once, or neither,
+  /// whose `stop_when` is not a blob of one element, or for concurrent steps of which one writes what another one touches.
+  /// Of several concurrent steps that fail the first in time gives the type of the error, which is a `worker_failures` too.
   void run(const execution_step& plan);
   /// Runs a net that need not be created.
   void run_once(const net& n);
   /// What a run of a net does on the blobs as they are: operations, shapes, flops, bytes. Errors: as those of a run.
   std::string explain(std::string_view name);
+  /// The same by operation.
+  std::vector<operation_cost> costs(std::string_view name);
+  /// Runs a net, some times first that do not count, and says how long whole runs and each of its operations took; operations
+  /// are timed in as many runs of their own, one after the other. Blobs are those of all these runs. Errors: as those of a
+  /// run; value_error below one time.
+  net_times benchmark(std::string_view name, std::int64_t times = 10, std::int64_t warm_up = 1);
+  /// What a run of a net would work in. Errors: as those of a run.
+  memory_estimate estimate_memory(std::string_view name, memory_sharing how = memory_sharing::best);
 
  private:
   struct implementation;

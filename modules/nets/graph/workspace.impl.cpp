@@ -5,6 +5,7 @@ import :dtype;
 import :execute;
 import :graph;
 import :graph.workspace;
+import :optimize;
 import :parameter;
 import :plan;
 import :program;
@@ -17,7 +18,7 @@ namespace lamina::graph {
 
 namespace {
 
-// A blob in a space. `version` counts what wrote it, so that nets see what another one did.
+// A blob in a space. `version` counts what wrote it, so that nets see what another one did; 0: it has memory, and no value.
 struct slot {
   any_tensor value;
   std::uint64_t version = 0;
@@ -53,12 +54,17 @@ void as_of(const runnable& n, F f) {
   }
 }
 
+operation_cost cost_of(const plan_line& l) { return {l.what, l.where, l.result, l.flops, l.bytes}; }
+
 // A net in a space: its executors, and the blobs that they read and write.
 class instance {
  public:
-  instance(std::shared_ptr<const runnable> n, slots& blobs, std::shared_ptr<context> where) : net_(std::move(n)), blobs_(blobs), where_(std::move(where)) {
+  instance(std::shared_ptr<const runnable> n, slots& blobs, std::shared_ptr<context> where, const create_options& o)
+      : net_(std::move(n)), blobs_(blobs), where_(std::move(where)) {
+    passes_.side_by_side = o.execution != execution::simple && where_->threads() > 1;
+    passes_.memory = o.memory;
     for (const auto& o : net_->own)
-      if (auto [at, fresh] = blobs_.try_emplace(o.name); fresh) at->second.value = o.first.copy();
+      if (auto [at, fresh] = blobs_.try_emplace(o.name); fresh) at->second = {o.first.copy(), 1};
     const program& p = *net_->body;
     for (auto i : p.inputs()) inputs_.push_back({p.at(i).name, p.at(i).results[0]});
     for (auto s : p.states()) states_.push_back({p.at(s).name, p.at(s).results[0]});
@@ -73,21 +79,91 @@ class instance {
     });
     return s;
   }
-  void run(std::int64_t times) {
+  std::vector<operation_cost> costs() {
+    std::vector<operation_cost> all;
+    as_of(*net_, [&] {
+      const auto plan = fresh_plan(memory_sharing::best);
+      for (const auto& l : plan->lines()) all.push_back(cost_of(l));
+    });
+    return all;
+  }
+  memory_estimate estimate(memory_sharing how) {
+    memory_estimate m;
+    as_of(*net_, [&] {
+      const plan_cost c = fresh_plan(how)->cost();
+      m = {c.arena, c.live_peak, c.unshared, c.scratch, c.packed};
+    });
+    return m;
+  }
+  void run(std::int64_t times) { run(times, nullptr); }
+  // Where nets run at once: `making` guards what they share while they get ready.
+  void run(std::int64_t times, std::mutex* making) {
     if (times <= 0) return;
     as_of(*net_, [&] {
+      auto lock = making ? std::unique_lock(*making) : std::unique_lock<std::mutex>();
       look();
-      if (plans_.in_segments()) {
+      if (plans_.in_segments()) {                // which get ready in turn, between the runs of others
         for (std::int64_t i = 0; i < times; ++i) run_in_segments();
         return;
       }
       executor& e = ready();
+      if (making) lock.unlock();
       for (std::int64_t i = 0; i < times; ++i) {
         e.run();
-        for (auto s : assigned_) states_[s].seen = ++states_[s].at->version;
+        assigned();
       }
-      for (auto& o : outputs_) ++o.at->version;
+      written();
     });
+  }
+  net_times benchmark(std::int64_t times, std::int64_t warm_up) {
+    net_times t;
+    as_of(*net_, [&] {
+      look();
+      executor& e = ready();
+      const auto run = [&] {
+        const auto begin = std::chrono::steady_clock::now();
+        e.run();
+        const auto end = std::chrono::steady_clock::now();
+        assigned();
+        return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
+      };
+      for (std::int64_t i = 0; i < warm_up; ++i) run();
+      std::vector<double> all;
+      for (std::int64_t i = 0; i < times; ++i) all.push_back(run());
+      std::sort(all.begin(), all.end());
+      t.least_ns = all.front();
+      t.median_ns = all[all.size() / 2];
+
+      executor timed(fresh_plan(passes_.memory), {store_.get(), nullptr}, where_->threads() > 1 ? &where_->pool() : nullptr, std::make_shared<lamina::workspace>());
+      bind(timed);
+      const auto& lines = timed.plan().lines();
+      std::vector<std::int64_t> spent(lines.size() + 1), unused(spent.size());
+      for (std::int64_t i = 0; i < warm_up + times; ++i) {
+        timed.run_timed(i < warm_up ? unused : spent);
+        assigned();
+      }
+      for (std::size_t l = 0; l < lines.size(); ++l) {
+        t.operations.push_back(cost_of(lines[l]));
+        t.operations.back().nanoseconds = static_cast<double>(spent[l]) / static_cast<double>(times);
+      }
+      t.rest_ns = static_cast<double>(spent.back()) / static_cast<double>(times);
+      written();
+    });
+    return t;
+  }
+
+  // Blobs that a run touches.
+  std::vector<std::string> reads() const {
+    std::vector<std::string> all;
+    for (const auto& i : inputs_) all.push_back(i.name);
+    for (const auto& s : states_) all.push_back(s.name);
+    return all;
+  }
+  std::vector<std::string> writes() const {
+    std::vector<std::string> all;
+    for (const auto& o : net_->body->outputs()) all.push_back(o.name);
+    for (auto s : assigned_) all.push_back(states_[s].name);
+    return all;
   }
 
  private:
@@ -96,7 +172,7 @@ class instance {
   slot& found(bound& b) {
     if (!b.at) {
       auto at = blobs_.find(b.name);
-      if (at == blobs_.end()) {
+      if (at == blobs_.end() || at->second.version == 0) {
         text t;
         t << "blob `" << b.name << "` is not in the workspace; feed it, or run the net that makes it";
         detail::raise(error_kind::value, t);
@@ -123,7 +199,7 @@ class instance {
     if (moved) {
       store_ = std::make_unique<parameter_store>();
       for (auto& s : states_) s.held = &store_->add(s.name, s.at->value, state_role::parameter);
-      if (!made_) plans_ = plan_runner(net_->body, {store_.get(), nullptr}, where_, {});
+      if (!made_) plans_ = plan_runner(net_->body, {store_.get(), nullptr}, where_, passes_);
       else plans_.read({store_.get(), nullptr}, nullptr);
       made_ = true;
     }
@@ -150,7 +226,7 @@ class instance {
       if (!v || v.type() != type || !v.memory().unique()) v = any_tensor(type);
       return v.mutable_data();
     });
-    for (auto s : assigned_) states_[s].seen = ++states_[s].at->version;
+    assigned();
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       std::swap(outputs_[i].at->value, next_[i]);
       ++outputs_[i].at->version;
@@ -160,6 +236,10 @@ class instance {
   // The executor for that, with all memory bound.
   executor& ready() {
     executor& e = plans_.at(view<const shape>(shapes_));
+    bind(e);
+    return e;
+  }
+  void bind(executor& e) {
     for (std::size_t i = 0; i < inputs_.size(); ++i) e.bind_input(i, inputs_[i].at->value.data());
     const auto& types = e.plan().output_types();
     if (outputs_.size() != types.size())
@@ -169,12 +249,24 @@ class instance {
       if (!v || v.type() != types[i] || !v.memory().unique()) v = any_tensor(types[i]);
       e.bind_output(i, v.mutable_data());
     }
-    return e;
+  }
+  // The plan of a run on the blobs as they are, one operation after the other, with the places of its operations.
+  std::shared_ptr<const plan> fresh_plan(memory_sharing how) {
+    look();
+    ready();
+    return make_plan(*net_->body, view<const shape>(shapes_), where_->isa(), {.memory = how});
+  }
+  void assigned() {
+    for (auto s : assigned_) states_[s].seen = ++states_[s].at->version;
+  }
+  void written() {
+    for (auto& o : outputs_) ++o.at->version;
   }
 
   std::shared_ptr<const runnable> net_;
   slots& blobs_;
   std::shared_ptr<context> where_;
+  pass_options passes_{};
   std::vector<bound> inputs_, states_, outputs_;
   std::vector<std::size_t> assigned_;
   std::unique_ptr<parameter_store> store_;
@@ -185,9 +277,31 @@ class instance {
   std::vector<any_tensor> next_;
 };
 
+// A run that was started: it is over when its space is.
+class started {
+ public:
+  started() = default;
+  started(std::shared_ptr<void> run, void (*join)(void*)) : run_(std::move(run)), join_(join) {}
+  started(const started&) = delete;
+  started(started&&) = default;
+  started& operator=(started&& other) {
+    std::swap(run_, other.run_);
+    std::swap(join_, other.join_);
+    return *this;
+  }
+  ~started() {
+    if (run_) join_(run_.get());
+  }
+  void* run() const { return run_.get(); }
+
+ private:
+  std::shared_ptr<void> run_;
+  void (*join_)(void*) = nullptr;
+};
 struct space {
   slots blobs;
   std::map<std::string, std::unique_ptr<instance>, std::less<>> nets;
+  started under_way;
 };
 
 template <class Map>
@@ -199,11 +313,61 @@ std::vector<std::string> names_in(const Map& all) {
 
 }  // namespace
 
+// ---- runs under way -------------------------------------------------------------------------------------------------
+
+struct running::implementation {
+  std::string net;
+  std::atomic<bool> done{false};
+  std::exception_ptr error{};
+  std::mutex joining;
+  std::thread thread;
+  void join() {
+    std::lock_guard lock(joining);
+    if (thread.joinable()) thread.join();
+  }
+  ~implementation() { join(); }
+};
+running::running() = default;
+running::running(std::shared_ptr<implementation> impl) : impl_(std::move(impl)) {}
+running::running(running&&) noexcept = default;
+running& running::operator=(running&& other) noexcept {
+  if (impl_ && impl_ != other.impl_) impl_->join();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+running::~running() {
+  if (impl_) impl_->join();
+}
+bool running::done() const { return !impl_ || impl_->done.load(std::memory_order_acquire); }
+void running::wait() {
+  if (!impl_) return;
+  impl_->join();
+  if (impl_->error) std::rethrow_exception(impl_->error);
+}
+
 struct workspace::implementation {
   std::shared_ptr<context> where;
   std::map<std::string, std::unique_ptr<space>, std::less<>> spaces;
   std::string current = "default";
-  space& here() const { return *spaces.find(current)->second; }
+  // The current space, in which nothing runs.
+  space& here() const {
+    space& s = *spaces.find(current)->second;
+    if (s.under_way.run()) {
+      const auto& run = *static_cast<const running::implementation*>(s.under_way.run());
+      if (!run.done.load(std::memory_order_acquire)) {
+        text t;
+        detail::raise(error_kind::state, t << "workspace: net `" << run.net << "` is under way in space `" << current << "`; wait for it first");
+      }
+      s.under_way = {};
+    }
+    return s;
+  }
+  instance& net(std::string_view name) const {
+    auto& nets = here().nets;
+    auto at = nets.find(name);
+    if (at == nets.end()) no_such("net", name, nets);
+    return *at->second;
+  }
 };
 
 workspace::workspace(std::shared_ptr<context> where) : impl_(std::make_unique<implementation>()) {
@@ -226,14 +390,19 @@ void workspace::feed(std::string_view name, const any_tensor& v) {
 any_tensor workspace::fetch(std::string_view name) const {
   const auto& blobs = impl_->here().blobs;
   auto at = blobs.find(name);
-  if (at == blobs.end() || !at->second.value) no_such("blob", name, blobs);
+  if (at == blobs.end() || at->second.version == 0) no_such("blob", name, blobs);
   return at->second.value.copy();
 }
 bool workspace::has(std::string_view name) const {
   auto at = impl_->here().blobs.find(name);
-  return at != impl_->here().blobs.end() && at->second.value;
+  return at != impl_->here().blobs.end() && at->second.version != 0;
 }
-std::vector<std::string> workspace::blobs() const { return names_in(impl_->here().blobs); }
+std::vector<std::string> workspace::blobs() const {
+  std::vector<std::string> names;
+  for (const auto& [name, b] : impl_->here().blobs)
+    if (b.version) names.push_back(name);
+  return names;
+}
 
 // ---- spaces ---------------------------------------------------------------------------------------------------------
 
@@ -248,6 +417,7 @@ void workspace::switch_to(std::string_view name, bool create) {
 const std::string& workspace::current() const { return impl_->current; }
 std::vector<std::string> workspace::spaces() const { return names_in(impl_->spaces); }
 void workspace::reset() {
+  impl_->here();
   auto& at = impl_->spaces.find(impl_->current)->second;
   at = std::make_unique<space>();
 }
@@ -261,36 +431,218 @@ void workspace::create(const net& n, const create_options& o) {
     t << "workspace: net `" << n.name() << "` is there already; create(net, {.overwrite = true}) replaces it";
     detail::raise(error_kind::state, t);
   }
-  auto made = std::make_unique<instance>(n.to_run(), here.blobs, impl_->where);
+  auto made = std::make_unique<instance>(n.to_run(), here.blobs, impl_->where, o);
   here.nets.insert_or_assign(n.name(), std::move(made));
 }
 std::vector<std::string> workspace::nets() const { return names_in(impl_->here().nets); }
-void workspace::run(std::string_view name, std::int64_t times) {
-  auto& nets = impl_->here().nets;
-  auto at = nets.find(name);
-  if (at == nets.end()) no_such("net", name, nets);
-  at->second->run(times);
+void workspace::run(std::string_view name, std::int64_t times) { impl_->net(name).run(times); }
+running workspace::start(std::string_view name, std::int64_t times) {
+  instance& net = impl_->net(name);
+  auto r = std::make_shared<running::implementation>();
+  r->net = name;
+  auto* run = r.get();                      // which outlives the thread
+  r->thread = std::thread([run, &net, times] {
+    try {
+      net.run(times);
+    } catch (...) {
+      run->error = std::current_exception();
+    }
+    run->done.store(true, std::memory_order_release);
+  });
+  impl_->here().under_way = {r, [](void* of) { static_cast<running::implementation*>(of)->join(); }};
+  return running(r);
 }
-void workspace::run(const execution_step& plan) {
-  if (plan.net.empty() == plan.steps.empty()) detail::raise(error_kind::value, "workspace: a step is a net or steps, and this one is both or neither");
-  for (std::int64_t i = 0; i < plan.times; ++i) {
-    if (!plan.net.empty()) run(plan.net);
-    for (const auto& s : plan.steps) run(s);
-    if (plan.stop_when.empty()) continue;
-    const any_tensor stop = fetch(plan.stop_when);
+std::string workspace::explain(std::string_view name) { return impl_->net(name).explain(); }
+std::vector<operation_cost> workspace::costs(std::string_view name) { return impl_->net(name).costs(); }
+net_times workspace::benchmark(std::string_view name, std::int64_t times, std::int64_t warm_up) {
+  if (times < 1) detail::raise(error_kind::value, "workspace: a benchmark takes at least one run");
+  return impl_->net(name).benchmark(times, warm_up);
+}
+memory_estimate workspace::estimate_memory(std::string_view name, memory_sharing how) { return impl_->net(name).estimate(how); }
+void workspace::run_once(const net& n) { instance(n.to_run(), impl_->here().blobs, impl_->where, {}).run(1); }
+
+// ---- plans of steps -------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Runs a plan of steps: nets on one thread or several, and between them what is to run every so often.
+class step_runner {
+ public:
+  explicit step_runner(space& s) : space_(s) {}
+
+  void check(const execution_step& s) const {
+    if (s.net.empty() == s.steps.empty()) detail::raise(error_kind::value, "workspace: a step is a net or steps, and this one is both or neither");
+    if (!s.net.empty() && space_.nets.find(s.net) == space_.nets.end()) no_such("net", s.net, space_.nets);
+    std::map<std::string, std::size_t> writer, reader;      // by blob, steps counted from 1
+    for (std::size_t i = 0; i < s.steps.size(); ++i) {
+      check(s.steps[i]);
+      if (!s.concurrent || s.steps[i].every_ms > 0) continue;
+      const auto clash = [&](const std::string& blob, std::size_t with) {
+        text t;
+        detail::raise(error_kind::value, t << "workspace: concurrent steps " << with << " and " << i + 1 << " both touch `" << blob << "`, and one of them writes it");
+      };
+      touched t;
+      collect(s.steps[i], t);
+      for (const auto& b : t.written) {
+        if (auto other = reader.find(b); other != reader.end()) clash(b, other->second);
+        if (auto other = writer.find(b); other != writer.end()) clash(b, other->second);
+      }
+      for (const auto& b : t.read)
+        if (auto other = writer.find(b); other != writer.end()) clash(b, other->second);
+      for (const auto& b : t.written) writer.emplace(b, i + 1);
+      for (const auto& b : t.read) reader.emplace(b, i + 1);
+    }
+  }
+
+  // `alone`: between the nets of all other steps.
+  void run(const execution_step& s, bool alone = false) {
+    std::vector<std::shared_ptr<due>> mine;
+    for (const auto& part : s.steps)
+      if (part.every_ms > 0) mine.push_back(add_due(part));
+    for (std::int64_t i = 0; i < s.times && !failed_; ++i) {
+      if (!s.net.empty()) run_net(s.net, alone);
+      else run_parts(s, alone);
+      if (!s.stop_when.empty() && stops(s.stop_when)) break;
+    }
+    for (const auto& d : mine) {
+      remove(d);
+      if (!failed_) between_others([&] { run(*d->step, true); }, alone);
+    }
+  }
+
+ private:
+  struct touched { std::set<std::string> read, written; };
+  struct due {
+    const execution_step* step;
+    std::chrono::steady_clock::time_point next;
+    void advance() {
+      next = std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(step->every_ms * 1e6, 1e18)));
+    }
+  };
+
+  void collect(const execution_step& s, touched& t) const {
+    if (!s.net.empty()) {
+      const auto& net = *space_.nets.find(s.net)->second;
+      for (auto& b : net.reads()) t.read.insert(std::move(b));
+      for (auto& b : net.writes()) t.written.insert(std::move(b));
+      t.written.insert("net " + s.net);          // it has one memory
+    }
+    if (!s.stop_when.empty()) t.read.insert(s.stop_when);
+    for (const auto& part : s.steps)
+      if (part.every_ms <= 0) collect(part, t);
+  }
+  void run_parts(const execution_step& s, bool alone) {
+    std::vector<const execution_step*> parts;
+    for (const auto& part : s.steps)
+      if (part.every_ms <= 0) parts.push_back(&part);
+    if (!s.concurrent || alone || parts.size() < 2) {
+      for (const auto* part : parts)
+        if (!failed_) run(*part, alone);
+      return;
+    }
+    parallel_workers(static_cast<int>(parts.size()), [&](int i) {
+      try {
+        run(*parts[static_cast<std::size_t>(i)]);
+      } catch (...) {
+        failed_ = true;                          // the others end after the nets that they run now
+        throw;
+      }
+    });
+  }
+  void run_net(const std::string& name, bool alone) {
+    instance& net = *space_.nets.find(name)->second;
+    if (alone) return net.run(1, &making_);
+    {
+      std::unique_lock lock(turn_);
+      changed_.wait(lock, [&] { return !alone_; });
+      ++active_;
+    }
+    const auto leave = [&] {
+      std::lock_guard lock(turn_);
+      --active_;
+      changed_.notify_all();
+    };
+    try {
+      net.run(1, &making_);
+    } catch (...) {
+      leave();
+      throw;
+    }
+    leave();
+    while (const auto d = take_due())
+      if (!failed_) between_others([&] { run(*d->step, true); }, false);
+  }
+  bool stops(const std::string& blob) {
+    std::lock_guard lock(making_);
+    const auto at = space_.blobs.find(blob);
+    if (at == space_.blobs.end() || at->second.version == 0) no_such("blob", blob, space_.blobs);
+    const any_tensor& stop = at->second.value;
     if (stop.shape().size() != 1) {
       text t;
-      detail::raise(error_kind::value, t << "workspace: blob `" << plan.stop_when << "` is to end a step and is " << stop.type() << ", not one element");
+      detail::raise(error_kind::value, t << "workspace: blob `" << blob << "` is to end a step and is " << stop.type() << ", not one element");
     }
-    if (std::any_of(stop.data(), stop.data() + stop.bytes(), [](std::byte b) { return b != std::byte{0}; })) return;
+    return std::any_of(stop.data(), stop.data() + stop.bytes(), [](std::byte b) { return b != std::byte{0}; });
   }
+
+  // ---- what runs every so often
+  std::shared_ptr<due> add_due(const execution_step& s) {
+    auto d = std::make_shared<due>(due{&s, {}});
+    d->advance();
+    std::lock_guard lock(turn_);
+    dues_.push_back(d);
+    return d;
+  }
+  void remove(const std::shared_ptr<due>& d) {
+    std::lock_guard lock(turn_);
+    std::erase(dues_, d);
+  }
+  std::shared_ptr<due> take_due() {
+    std::lock_guard lock(turn_);
+    for (const auto& d : dues_)
+      if (std::chrono::steady_clock::now() >= d->next) {
+        d->advance();
+        return d;
+      }
+    return nullptr;
+  }
+  template <class F>
+  void between_others(F f, bool alone) {
+    if (alone) return f();
+    std::unique_lock lock(turn_);
+    changed_.wait(lock, [&] { return !alone_; });
+    alone_ = true;                               // no net begins from here on
+    changed_.wait(lock, [&] { return active_ == 0; });
+    lock.unlock();
+    const auto leave = [&] {
+      std::lock_guard again(turn_);
+      alone_ = false;
+      changed_.notify_all();
+    };
+    try {
+      f();
+    } catch (...) {
+      leave();
+      throw;
+    }
+    leave();
+  }
+
+  space& space_;
+  std::mutex making_;                            // what nets share while they get ready
+  std::mutex turn_;
+  std::condition_variable changed_;
+  int active_ = 0;
+  bool alone_ = false;
+  std::atomic<bool> failed_{false};
+  std::vector<std::shared_ptr<due>> dues_;
+};
+
+}  // namespace
+
+void workspace::run(const execution_step& plan) {
+  step_runner runner(impl_->here());
+  runner.check(plan);
+  runner.run(plan);
 }
-std::string workspace::explain(std::string_view name) {
-  auto& nets = impl_->here().nets;
-  auto at = nets.find(name);
-  if (at == nets.end()) no_such("net", name, nets);
-  return at->second->explain();
-}
-void workspace::run_once(const net& n) { instance(n.to_run(), impl_->here().blobs, impl_->where).run(1); }
 
 }  // namespace lamina::graph

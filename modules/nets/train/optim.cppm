@@ -70,6 +70,11 @@ concept Optimiser = std::copyable<O> && requires(const O& o, update_scope& s, co
   { o.step(s, v, v) } -> std::convertible_to<value>;
 };
 
+/// An optimiser each of whose rows depends on the same row of parameter, gradient and slots alone: it can update the rows of a
+/// table that were looked up, and leave the others and their slots as they are.
+export template <class O>
+concept RowOptimiser = Optimiser<O> && requires { requires O::by_rows; };
+
 export namespace optim {
 
 /// Stochastic gradient descent: g += weight_decay w; m = momentum m + g; w -= lr m, or with Nesterov lr (g + momentum m).
@@ -77,6 +82,7 @@ export namespace optim {
 struct sgd {
   double lr = 0.01, momentum = 0, weight_decay = 0;
   bool nesterov = false;
+  static constexpr bool by_rows = true;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
@@ -84,6 +90,7 @@ struct sgd {
 /// weight_decay is added to the gradient (L2).   Source: Kingma, Ba, "Adam" (2015), arXiv:1412.6980.
 struct adam {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  static constexpr bool by_rows = true;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
@@ -93,10 +100,13 @@ struct adamw {
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
-/// Adagrad: h = decay h + g^2; w -= lr g / (sqrt(h) + epsilon).   weight_decay is added to the gradient (L2).
-/// Source: Duchi, Hazan, Singer, "Adaptive subgradient methods" (2011), with Caffe2's decay.
+/// Adagrad: h = decay h + g^2; w -= lr g / (sqrt(h) + epsilon).   weight_decay is added to the gradient (L2). `row_wise`
+/// keeps one number for each row of the first axis: h = decay h + mean of g^2 over the row.
+/// Source: Duchi, Hazan, Singer, "Adaptive subgradient methods" (2011), with Caffe2's decay and rowWise.
 struct adagrad {
   double lr = 0.01, epsilon = 1e-4, decay = 1, weight_decay = 0;
+  bool row_wise = false;
+  static constexpr bool by_rows = true;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 /// RMSProp: v = decay v + (1 - decay) g^2; m = momentum m + g / sqrt(v + epsilon); w -= lr m.
@@ -110,6 +120,7 @@ struct rmsprop {
 /// Source: McMahan et al., "Ad click prediction: a view from the trenches" (2013).
 struct ftrl {
   double lr = 0.01, beta = 1e-4, l1 = 0, l2 = 0;
+  static constexpr bool by_rows = true;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 /// LARS: d = g + weight_decay w; m = momentum m + lr trust |w| / (|g| + weight_decay |w| + epsilon) d; w -= m. Where |w|
@@ -127,9 +138,9 @@ struct momentum_sgd {
 };
 
 /// What keeps parameters small: l1 sign(w) + l2 w is added to the gradient, and after the update each row of the first
-/// axis is scaled down to a length of max_norm, if that is above 0.
+/// axis is scaled down to a length of max_norm, or to a length of constant_norm, if that is above 0.
 struct regulariser {
-  double l1 = 0, l2 = 0, max_norm = 0;
+  double l1 = 0, l2 = 0, max_norm = 0, constant_norm = 0;
   value gradient(const value& w, const value& g) const;
   value projected(const value& w) const;
 };

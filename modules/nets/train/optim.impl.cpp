@@ -79,11 +79,22 @@ value adamw::step(update_scope& s, const value& w, const value& g) const {
 namespace {
 value decayed(const value& w, const value& g, double weight_decay) { return weight_decay != 0 ? g + w * weight_decay : g; }
 value length(const value& v) { return sqrt(reduce_sum(square(v))); }
+reduce_attributes all_but_first(const value& v) {
+  reduce_attributes a;
+  a.keepdim = true;
+  for (int i = 1; i < v.shape().rank; ++i) a.axes.values[a.axes.count++] = i;
+  return a;
+}
 }  // namespace
 
 value adagrad::step(update_scope& s, const value& w, const value& g) const {
   check_finite("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
-  const value d = decayed(w, g, weight_decay), h = s.slot("sum", w.type()), next = h * decay + square(d);
+  const value d = decayed(w, g, weight_decay);
+  const bool by_row = row_wise && w.shape().rank > 1;
+  tensor_type kept = w.type();
+  if (by_row)
+    for (int i = 1; i < kept.dims.rank; ++i) kept.dims[i] = 1;
+  const value h = s.slot("sum", kept), next = h * decay + (by_row ? value(reduce_mean(square(d), all_but_first(d))) : value(square(d)));
   s.assign(h, next);
   return w - s.rate(w) * d / (sqrt(next) + epsilon);
 }
@@ -128,16 +139,15 @@ value momentum_sgd::step(update_scope& s, const value& w, const value& g) const 
 }
 
 value regulariser::gradient(const value& w, const value& g) const {
-  check_finite("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}});
+  check_finite("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
   const value d = l1 != 0 ? g + sign(w) * l1 : g;
   return decayed(w, d, l2);
 }
 value regulariser::projected(const value& w) const {
-  if (max_norm <= 0) return w;
-  reduce_attributes all_but_first;
-  all_but_first.keepdim = true;
-  for (int i = 1; i < w.shape().rank; ++i) all_but_first.axes.values[all_but_first.axes.count++] = i;
-  const value size = w.shape().rank < 2 ? length(w) : value(sqrt(reduce_sum(square(w), all_but_first)));
+  if (max_norm <= 0 && constant_norm <= 0) return w;
+  if (max_norm > 0 && constant_norm > 0) detail::raise(error_kind::value, "regulariser: `max_norm` and `constant_norm` are both given");
+  const value size = w.shape().rank < 2 ? length(w) : value(sqrt(reduce_sum(square(w), all_but_first(w))));
+  if (constant_norm > 0) return w * (constant_norm / max(size, 1e-12));     // a row of zeros has no direction, and stays
   return w * (max_norm / max(size, max_norm));
 }
 

@@ -1,0 +1,38 @@
+// Nets from other models and from files, with what their blobs hold.
+export module lamina:graph.saved;
+import :core;
+import :graph;
+import :graph.model;
+import :graph.workspace;
+import :model;
+import :parameter;
+import :program;
+import lamina.std;
+
+namespace lamina::graph {
+
+/// A program as a net: inputs and states become external blobs, outputs and states that it assigns are written, all under
+/// their names. Errors: state_error where an output has the name of an input or a state.
+export net net_of(std::string_view name, const program& p);
+/// The inference of a model as a net, which can be run, added to and saved; parameters are external blobs by their names,
+/// which `feed` gives to a workspace.
+export template <const auto& Topology, class... Rest>
+net net_of(std::string_view name, const lamina::model<Topology, Rest...>& m) { return net_of(name, m.core().inference()); }
+/// Copies of all states of a store as blobs, as those of a model: `feed(ws, m.parameters())`.
+export void feed(workspace& ws, const parameter_store& states);
+
+/// Writes a net and the blobs that it assigns or that are parameters of its model, as they are in the workspace:
+/// NAME.json and NAME.safetensors, which the tool and `load_net` read as well. Other external blobs stay inputs.
+/// Errors: value_error where a blob is not there; those of `save_net`.
+export void save(const std::string& path, const net& n, const workspace& ws);
+/// The net again, its blobs fed to a workspace. Errors: those of `load_net`.
+export net load(const std::string& path, workspace& into);
+
+/// Writes a model: its net with parameters, slots and counters as `save` does, and NAME_init, the net that fills them. It can
+/// go on training from there.
+export void save(const std::string& path, const model& m, const workspace& ws);
+/// The model again, its blobs fed to a workspace; gradients are not taken a second time. Errors: those of `load_net`;
+/// file_error where the files are not those of a model.
+export std::unique_ptr<model> load_model(const std::string& path, workspace& into);
+
+}  // namespace lamina::graph

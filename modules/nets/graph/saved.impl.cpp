@@ -1,0 +1,141 @@
+module lamina:graph.saved.impl;
+import :core;
+import :dtype;
+import :graph;
+import :graph.book;
+import :graph.model;
+import :graph.saved;
+import :graph.workspace;
+import :parameter;
+import :program;
+import :saved;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::graph {
+
+namespace {
+
+constexpr std::string_view name_key = "lamina.graph.net", model_key = "lamina.graph.model", parameter_key = "lamina.graph.parameter.";
+constexpr std::string_view tags[] = {"weight", "bias", "computed"};
+
+// Where the values of a program's states are from: the workspace, or what a state of the net's own begins with.
+parameter_store states_of(const runnable& r, const workspace& ws, const std::vector<parameter_info>& parameters) {
+  parameter_store all;
+  for (auto s : r.body->states()) {
+    const std::string& name = r.body->at(s).name;
+    const auto own = std::find_if(r.own.begin(), r.own.end(), [&](const auto& o) { return o.name == name; });
+    const auto known = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == name; });
+    const bool learned = known != parameters.end() && known->tag != parameter_tag::computed;
+    auto role = state_role::optimiser;
+    if (known != parameters.end()) role = learned ? state_role::parameter : state_role::statistic;
+    if (name.ends_with("/generator")) role = state_role::generator;
+    all.add(name, own != r.own.end() && !ws.has(name) ? own->first.copy() : ws.fetch(name), role, learned);
+  }
+  return all;
+}
+std::string said(const std::map<std::string, std::string>& metadata, std::string_view key) {
+  auto at = metadata.find(std::string(key));
+  return at == metadata.end() ? std::string() : at->second;
+}
+
+}  // namespace
+
+net net_of(std::string_view name, const program& p) {
+  net n(name);
+  auto& b = n.book();
+  std::map<value_id, value> known;
+  std::set<std::int32_t> own;               // states that are the net's own
+  for (auto i : p.inputs()) known.insert_or_assign({i, 0}, b.add(p.at(i).name, b.body.input(p.at(i).name, p.at(i).results[0]), true));
+  for (auto s : p.states()) {
+    const node& state = p.at(s);
+    value v;
+    const bool number = state.results[0] == tensor_type{dtype::int64, {}}, pair = state.results[0] == tensor_type{dtype::int64, {2}};
+    if (pair && state.name == n.name() + "/generator") v = b.generator();
+    if (number && state.name == n.name() + "/iterations") {
+      n.iterations();
+      for (const auto& o : b.owned)
+        if (o.state.name == state.name) v = b.at(o.now);
+    }
+    if (v) own.insert(s);
+    else v = b.add(state.name, b.body.state(state.name, state.results[0]), true);
+    known.insert_or_assign({s, 0}, v);
+  }
+  add_nodes(b.body, p, p.reachable(), {}, known);
+  for (const auto& o : p.outputs()) {
+    b.check_free(o.name);
+    b.add(o.name, known.at(o.value), false);
+  }
+  for (const auto& a : p.assignments())
+    if (!own.contains(a.state)) b.assign(p.at(a.state).name, b.blobs.find(p.at(a.state).name)->second, known.at(a.value));
+  return n;
+}
+void feed(workspace& ws, const parameter_store& states) {
+  for (std::size_t i = 0; i < states.size(); ++i) ws.feed(states[i].name(), states[i].value());
+}
+
+void save(const std::string& path, const net& n, const workspace& ws) {
+  const auto r = n.to_run();
+  save_net(path, *r->body, states_of(*r, ws, {}), {{std::string(name_key), n.name()}});
+}
+net load(const std::string& path, workspace& into) {
+  const saved_net s = load_net(path);
+  std::string name = said(s.metadata, name_key);
+  if (name.empty()) name = files_of_net(path).structure;
+  net n = net_of(name, *s.program);
+  feed(into, s.states);
+  return n;
+}
+
+void save(const std::string& path, const model& m, const workspace& ws) {
+  const std::string base = files_of_net(path).structure;
+  const std::string init = base.substr(0, base.size() - std::string_view(".json").size()) + "_init";
+  std::map<std::string, std::string> metadata{{std::string(name_key), m.main().name()}};
+  const auto& o = m.options();
+  metadata[std::string(model_key)] = std::string(o.element == dtype::float64 ? "float64" : "float32") + (o.training ? " training" : " inference");
+  const auto parameters = m.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string number = std::to_string(i);
+    metadata[std::string(parameter_key) + std::string(6 - std::min<std::size_t>(number.size(), 6), '0') + number] =
+        std::string(tags[static_cast<std::size_t>(parameters[i].tag)]) + (parameters[i].updated ? " updated " : " fixed ") + parameters[i].name;
+  }
+  const auto first = m.init().to_run();
+  save_net(init, *first->body, states_of(*first, ws, {}), {{std::string(name_key), m.init().name()}});
+  const auto main = m.main().to_run();
+  save_net(path, *main->body, states_of(*main, ws, parameters), metadata);
+}
+std::unique_ptr<model> load_model(const std::string& path, workspace& into) {
+  const auto file = files_of_net(path);
+  const std::string init = file.structure.substr(0, file.structure.size() - std::string_view(".json").size()) + "_init";
+  const saved_net s = load_net(path), first = load_net(init);
+  const auto fail = [&](std::string_view why) {
+    text t;
+    lamina::detail::raise(error_kind::file, t << file.weights << ": " << why);
+  };
+  const std::string kind = said(s.metadata, model_key), name = said(s.metadata, name_key);
+  if (kind.empty() || name.empty()) fail("these are not the weights of a saved graph::model");
+  model_options o;
+  o.element = kind.starts_with("float64") ? dtype::float64 : dtype::float32;
+  o.training = kind.ends_with("training");
+  net main = net_of(name, *s.program), start = net_of(name + "_init", *first.program);
+  std::vector<parameter_info> parameters;
+  for (const auto& [key, words] : s.metadata) {
+    if (!key.starts_with(parameter_key)) continue;
+    const auto gap = words.find(' '), second = words.find(' ', gap + 1);
+    const auto tag = std::find(std::begin(tags), std::end(tags), std::string_view(words).substr(0, gap));
+    if (gap == words.npos || second == words.npos || tag == std::end(tags)) fail("metadata of a parameter is not `tag updated name`");
+    parameter_info p{words.substr(second + 1), {}, static_cast<parameter_tag>(tag - std::begin(tags))};
+    p.updated = words.substr(gap + 1, second - gap - 1) == "updated";
+    const auto blob = main.book().blobs.find(p.name);
+    if (blob == main.book().blobs.end() || !blob->second.external) fail("metadata names a parameter that the net does not have");
+    p.at = main.book().at(blob->second.versions[0]);
+    parameters.push_back(std::move(p));
+  }
+  auto m = std::make_unique<model>(std::move(main), std::move(start), o, std::move(parameters));
+  feed(into, s.states);
+  feed(into, first.states);
+  return m;
+}
+
+}  // namespace lamina::graph
