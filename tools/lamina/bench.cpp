@@ -23,7 +23,7 @@ struct options {
   std::vector<std::string> shapes;
   int threads = 1;
   std::int64_t repeat = 100;
-  bool json = false;
+  bool json = false, per_operation = false;
 };
 
 // Numbers in [0, 1), or zeros for integers, which may be positions.
@@ -37,6 +37,42 @@ any_tensor made_up(const tensor_type& type) {
             static_cast<T>(stream.uniform<double>(static_cast<std::uint64_t>(i)));
   });
   return t;
+}
+
+// A text as JSON has it; control characters, which no name of a file that was read has, are left out.
+std::string quoted(const std::string& s) {
+  std::string q = "\"";
+  for (char c : s) {
+    if (c == '"' || c == '\\') q += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) q += c;
+  }
+  return q + '"';
+}
+// What each operation took in as many runs, which are not those of the whole.
+void print_operations(executor& run, const options& o) {
+  const auto& lines = run.plan().lines();
+  std::vector<std::int64_t> spent(lines.size() + 1);
+  for (std::int64_t i = 0; i < o.repeat; ++i) run.run_timed(spent);
+  std::int64_t all = 0;
+  for (auto ns : spent) all += ns;
+  const auto mean = [&](std::size_t i) { return static_cast<double>(spent[i]) / static_cast<double>(o.repeat); };
+  if (o.json) {
+    std::printf(", \"operations\": [");
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      std::printf("%s{\"operation\": %s, \"where\": %s, \"result\": %s, \"ns\": %.0f, \"flops\": %.0f, \"bytes\": %zu}", i ? ", " : "",
+                  quoted(lines[i].what).c_str(), quoted(lines[i].where).c_str(), quoted(words(lines[i].result)).c_str(), mean(i), lines[i].flops,
+                  lines[i].bytes);
+    std::printf("], \"rest_ns\": %.0f", mean(lines.size()));
+    return;
+  }
+  std::vector<std::vector<std::string>> table{{"operation", "where", "result", "ns", "%", "flops", "bytes"}};
+  const auto share = [&](std::size_t i) { return words(all ? static_cast<std::int64_t>(100.0 * static_cast<double>(spent[i]) / static_cast<double>(all) + 0.5) : 0); };
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    table.push_back({lines[i].what, lines[i].where, words(lines[i].result), words(static_cast<std::int64_t>(mean(i))), share(i), counted(lines[i].flops),
+                     counted(static_cast<double>(lines[i].bytes))});
+  if (spent.back()) table.push_back({"copies", "", "", words(static_cast<std::int64_t>(mean(lines.size()))), share(lines.size()), "", ""});
+  std::printf("\n");
+  print_table(table, 3);
 }
 
 void bench(const options& o) {
@@ -76,13 +112,15 @@ void bench(const options& o) {
   if (o.json)
     std::printf(
         "{\"isa\": \"%s\", \"threads\": %d, \"repeat\": %lld, \"min_ns\": %.0f, \"median_ns\": %.0f, \"bytes_arena\": "
-        "%zu, \"bytes_weights\": %zu}\n",
+        "%zu, \"bytes_weights\": %zu",
         set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
   else
     std::printf(
         "isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      "
         "%.0f\nbytes_arena    %zu\nbytes_weights  %zu\n",
         set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
+  if (o.per_operation) print_operations(run, o);
+  if (o.json) std::printf("}\n");
 }
 
 }  // namespace
@@ -97,6 +135,7 @@ void add_bench(CLI::App& app) {
   command->add_option("--repeat", o->repeat, "runs that are measured, after three that are not")
       ->check(CLI::Range(1, 100000000))
       ->capture_default_str();
+  command->add_flag("--per-operation", o->per_operation, "the time of each operation too, in runs of their own");
   command->add_flag("--json", o->json, "one line of JSON");
   command->callback([=] { about(o->model, [&] { bench(*o); }); });
 }

@@ -126,6 +126,10 @@ refused '^lamina: x.npy/a: cannot be made' run net --input x.npy --out x.npy/a
 # Measuring, planning, drawing.
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --threads 2 --json
 grep -qE '^\{"isa": "[a-z0-9]+", "threads": 2, "repeat": 5, "min_ns": [1-9][0-9]*, "median_ns": [1-9][0-9]*, "bytes_arena": [0-9]+, "bytes_weights": 940\}$' stdout || { fail "the JSON of bench"; cat stdout; }
+ends 0 bench net --shape 4x1x6x6 --repeat 5 --json --per-operation
+grep -qE '"bytes_weights": 940, "operations": \[\{"operation": "[^"]+", "where": "[^"]*", "result": "float32\[[^"]*\]", "ns": [0-9]+, "flops": [0-9]+, "bytes": [1-9][0-9]*\}.*\], "rest_ns": [0-9]+\}$' stdout || { fail "the JSON of operations"; cat stdout; }
+ends 0 bench net --repeat 3 --per-operation
+grep -qE '^operation +where +result +ns +% +flops +bytes$' stdout || { fail "the table of operations"; cat stdout; }
 ends 0 bench net --repeat 3
 says '^median_ns +[1-9]'
 refused 'threads' bench net --threads 0

@@ -1,0 +1,208 @@
+// Nets of other models, nets and models in files, names of summed gradients, fills of whole numbers.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+import lamina;
+
+#include "message.h"
+#include "says.h"
+
+using namespace lamina;
+using engine_test::message_of;
+using engine_test::says;
+
+namespace {
+
+inline constexpr auto mlp = sequential(nn::linear{.in = 6, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 3});
+
+bool same_bits(const any_tensor& a, const any_tensor& b) {
+  return a.type() == b.type() && std::equal(a.data(), a.data() + a.bytes(), b.data());
+}
+matrix<float> some_rows() {
+  matrix<float> x(5, 6);
+  for (int i = 0; i < 5; ++i)
+    for (int k = 0; k < 6; ++k) x(i, k) = static_cast<float>((i * 7 + k * 3) % 11) * 0.25f - 1;
+  return x;
+}
+// A directory that goes with the test.
+struct directory {
+  std::filesystem::path at = std::filesystem::temp_directory_path() / "lamina_graph_saved_test";
+  directory() { std::filesystem::create_directories(at); }
+  ~directory() { std::filesystem::remove_all(at); }
+  std::string file(const std::string& name) const { return (at / name).string(); }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(nets_of_models)
+
+BOOST_AUTO_TEST_CASE(a_model_becomes_a_net) {
+  model<mlp> m({.seed = 5});
+  graph::net n = graph::net_of("mlp", m);
+  BOOST_TEST(n.external_outputs() == (std::vector<std::string>{"output"}), boost::test_tools::per_element());
+  BOOST_TEST(n.has("0.weight"));
+  graph::workspace ws;
+  graph::feed(ws, m.parameters());
+  const auto x = some_rows();
+  ws.feed(n.external_inputs()[0], x);
+  ws.create(n);
+  ws.run("mlp");
+  BOOST_TEST(same_bits(ws.fetch("output"), any_tensor(m(x))));
+
+  // What was a topology is added to as any net, and trained: one step against the same with the model's own operations.
+  const value w = n["2.weight"], loss = n.output("loss", reduce_mean(square(n["output"])));
+  n.assign(w, w - 0.5 * n.add_gradient_operators({loss})[w]);
+  ws.create(n, {.overwrite = true});
+  ws.run("mlp", 3);
+  BOOST_TEST(!same_bits(ws.fetch("2.weight"), any_tensor(m.parameters().find("2.weight")->value())));
+  const auto before = ws.fetch_numbers<float>("loss")[0];
+  ws.run("mlp");
+  BOOST_TEST(ws.fetch_numbers<float>("loss")[0] < before);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(nets_in_files)
+
+BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
+  directory d;
+  const auto made = [] {
+    graph::net n("n");
+    const value x = n.external("x", {dtype::float32, {"N", 2}}), w = n.external("w", {dtype::float32, {2}});
+    n.output("noise", n.fill<op::gaussian>("drawn", {3}) * 2);
+    n.assign(w, w * 0.5 + reduce_sum(x, {.axes = axes(0)}) / cast<float>(n.iterations()));
+    n.output("run", n.iterations());
+    return n;
+  };
+  const auto n = made();
+  graph::workspace ws, other;
+  ws.feed("x", matrix<float>{{1, 2}, {3, 4}});
+  ws.feed("w", vector<float>{10, 20});
+  ws.create(n);
+  ws.run("n", 3);
+  graph::save(d.file("net"), n, ws);
+  const graph::net again = graph::load(d.file("net.json"), other);
+  BOOST_TEST(again.name() == "n");
+  other.feed("x", ws.fetch("x"));
+  other.create(again);
+  ws.run("n", 2);
+  other.run("n", 2);
+  for (const char* blob : {"w", "noise", "run", "drawn"}) BOOST_CHECK_MESSAGE(same_bits(ws.fetch(blob), other.fetch(blob)), blob);
+  BOOST_TEST(other.fetch_numbers<std::int64_t>("run")[0] == 5);
+  BOOST_TEST(load_net(d.file("net")).states.find("w") != nullptr);           // what the tool reads
+  graph::workspace empty;
+  BOOST_TEST(says(message_of([&] { graph::save(d.file("net"), n, empty); }), "there is no blob `w`"));
+}
+
+BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
+  directory d;
+  graph::model m("m", {.seed = 4});
+  {
+    graph::model::scope here(m);
+    const value x = m.input("x", {dtype::float32, {5, 6}}), labels = m.input("labels", {dtype::int64, {5}});
+    const value h = graph::dropout(relu(graph::fc(x, 7, {.name = "a"})), {.probability = 0.25});
+    const value scores = m.main().output("scores", graph::fc(h, 3, {.name = "b"})), loss = m.main().output("loss", cross_entropy(scores, labels));
+    m.add_gradient_operators({loss});
+    m.add_updates(optim::adam{.lr = 0.02});
+  }
+  const auto feed = [](graph::workspace& ws) {
+    ws.feed("x", some_rows());
+    ws.feed("labels", vector<std::int64_t>{0, 1, 2, 1, 0});
+  };
+  graph::workspace ws, other;
+  ws.run_once(m.init());
+  feed(ws);
+  ws.create(m.main());
+  ws.run("m", 4);
+  graph::save(d.file("model"), m, ws);
+  const auto again = graph::load_model(d.file("model"), other);
+  feed(other);
+  other.create(again->main());
+  ws.run("m", 3);
+  other.run("m", 3);
+  BOOST_TEST(same_bits(ws.fetch("loss"), other.fetch("loss")));
+  const auto was = m.parameters(), is = again->parameters();
+  BOOST_REQUIRE(was.size() == is.size());
+  for (std::size_t i = 0; i < was.size(); ++i) {
+    BOOST_TEST(was[i].name == is[i].name);
+    BOOST_TEST((was[i].tag == is[i].tag && is[i].updated));
+    BOOST_CHECK_MESSAGE(same_bits(ws.fetch(was[i].name), other.fetch(was[i].name)), was[i].name);
+    BOOST_CHECK_MESSAGE(same_bits(ws.fetch(was[i].name + "_first"), other.fetch(was[i].name + "_first")), was[i].name);
+  }
+  // Filled anew it begins as the first one did, and its predictor is one.
+  graph::workspace fresh, first;
+  fresh.run_once(again->init());
+  first.run_once(m.init());
+  BOOST_TEST(same_bits(fresh.fetch("a_w"), first.fetch("a_w")));
+  const auto predictor = again->predictor("p", {"x"}, {"scores"});
+  BOOST_TEST(predictor.operations().size() == m.predictor("p", {"x"}, {"scores"}).operations().size());
+
+  graph::save(d.file("net"), m.main(), ws);
+  std::filesystem::copy_file(d.file("net.json"), d.file("net_init.json"));
+  std::filesystem::copy_file(d.file("net.safetensors"), d.file("net_init.safetensors"));
+  BOOST_TEST(says(message_of([&] { graph::load_model(d.file("net"), other); }), "these are not the weights of a saved graph::model"));
+  BOOST_CHECK_THROW(graph::load_model(d.file("net"), other), file_error);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(names_of_sums)
+
+BOOST_AUTO_TEST_CASE(gradients_that_are_summed_have_names) {
+  graph::net n("n");
+  const value w = n.external("w", {dtype::float32, {2}});
+  const value loss = reduce_sum(square(w)) + reduce_sum(exp(w)) + reduce_sum(w * 3);
+  auto g = n.add_gradient_operators({loss});
+  // The last use gives the first gradient, as Caffe2 counts.
+  n.output("a", n["_w_grad_autosplit_0"]);
+  n.output("b", n["_w_grad_autosplit_1"]);
+  n.output("c", n["_w_grad_autosplit_2"]);
+  BOOST_TEST(!n.has("_w_grad_autosplit_3"));
+  n.output("sum", g[w]);
+  graph::workspace ws;
+  ws.feed("w", vector<float>{0, 2});
+  ws.run_once(n);
+  BOOST_TEST(ws.fetch_numbers<float>("a")[1] == 3);
+  BOOST_TEST(ws.fetch_numbers<float>("b")[0] == 1);
+  BOOST_TEST(ws.fetch_numbers<float>("c")[1] == 4);
+  BOOST_TEST(ws.fetch_numbers<float>("sum")[0] == 4);
+  graph::net one("one");
+  const value x = one.external("x", {dtype::float32, {2}});
+  one.add_gradient_operators({reduce_sum(exp(x))});
+  BOOST_TEST(!one.has("_x_grad_autosplit_0"));                       // of a single one there is no sum
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(fills_of_whole_numbers)
+
+BOOST_AUTO_TEST_CASE(they_cover_their_range) {
+  graph::net n("n", {.seed = 2});
+  n.fill<op::uniform_integers>("i", {60'000}, {.low = -2, .high = 3}, dtype::int64);
+  n.fill<op::uniform_integers>("f", {1000}, {.low = 5, .high = 5});
+  n.fill<op::uniform_integers>("far", {100}, {.low = 9'007'199'254'740'993, .high = 9'007'199'254'740'994}, dtype::int64);
+  n.fill<op::constant>("c", {3}, {.value = 7}, dtype::int32);
+  graph::workspace ws;
+  ws.run_once(n);
+  std::vector<int> counts(6);
+  for (auto v : ws.fetch_numbers<std::int64_t>("i")) {
+    BOOST_REQUIRE((v >= -2 && v <= 3));
+    ++counts[static_cast<std::size_t>(v + 2)];
+  }
+  for (int c : counts) BOOST_TEST((c > 9500 && c < 10'500));         // 10000 each, with a deviation of 91
+  for (float v : ws.fetch_numbers<float>("f")) BOOST_TEST(v == 5);
+  bool low = false, high = false;
+  for (auto v : ws.fetch_numbers<std::int64_t>("far")) low = low || v == 9'007'199'254'740'993, high = high || v == 9'007'199'254'740'994;
+  BOOST_TEST((low && high));
+  BOOST_TEST(ws.fetch_numbers<std::int32_t>("c") == (std::vector<std::int32_t>{7, 7, 7}), boost::test_tools::per_element());
+  BOOST_CHECK_THROW(n.fill<op::uniform_integers>("none", {1}, {.low = 1, .high = 0}), value_error);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
