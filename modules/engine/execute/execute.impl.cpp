@@ -196,10 +196,13 @@ void executor::run_parallel(std::size_t from, std::size_t to) {
 // The first that fails is the error, and the others are reported with it.
 void executor::check() const {
   text t;
+  std::vector<std::string_view> told;      // an operation that is cut into steps has a check for each
   for (const auto& c : plan_->checks()) {
     std::int64_t count;
     std::memcpy(&count, arena_ + c.offset, sizeof count);
-    if (count) t << (t.empty() ? "" : "; also: ") << c.message << " (" << count << " of them)";
+    if (count == 0 || std::find(told.begin(), told.end(), c.message) != told.end()) continue;
+    t << (told.empty() ? "" : "; also: ") << c.message << " (" << count << " of them)";
+    told.push_back(c.message);
   }
   if (!t.empty()) detail::raise(error_kind::value, t);
 }

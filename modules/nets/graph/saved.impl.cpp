@@ -18,6 +18,7 @@ namespace lamina::graph {
 namespace {
 
 constexpr std::string_view name_key = "lamina.graph.net", model_key = "lamina.graph.model", parameter_key = "lamina.graph.parameter.";
+constexpr std::string_view seed_key = "lamina.graph.seed";
 constexpr std::string_view tags[] = {"weight", "bias", "computed"};
 
 // Where the values of a program's states are from: the workspace, or what a state of the net's own begins with.
@@ -40,10 +41,8 @@ std::string said(const std::map<std::string, std::string>& metadata, std::string
   return at == metadata.end() ? std::string() : at->second;
 }
 
-}  // namespace
-
-net net_of(std::string_view name, const program& p) {
-  net n(name);
+net made_of(std::string_view name, const program& p, std::int64_t seed) {
+  net n(name, {.seed = seed});
   auto& b = n.book();
   std::map<value_id, value> known;
   std::set<std::int32_t> own;               // states that are the net's own
@@ -71,6 +70,10 @@ net net_of(std::string_view name, const program& p) {
     if (!own.contains(a.state)) b.assign(p.at(a.state).name, b.blobs.find(p.at(a.state).name)->second, known.at(a.value));
   return n;
 }
+
+}  // namespace
+
+net net_of(std::string_view name, const program& p) { return made_of(name, p, 0); }
 void feed(workspace& ws, const parameter_store& states) {
   for (std::size_t i = 0; i < states.size(); ++i) ws.feed(states[i].name(), states[i].value());
 }
@@ -94,6 +97,7 @@ void save(const std::string& path, const model& m, const workspace& ws) {
   std::map<std::string, std::string> metadata{{std::string(name_key), m.main().name()}};
   const auto& o = m.options();
   metadata[std::string(model_key)] = std::string(o.element == dtype::float64 ? "float64" : "float32") + (o.training ? " training" : " inference");
+  metadata[std::string(seed_key)] = std::to_string(o.seed);
   const auto parameters = m.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string number = std::to_string(i);
@@ -118,7 +122,9 @@ std::unique_ptr<model> load_model(const std::string& path, workspace& into) {
   model_options o;
   o.element = kind.starts_with("float64") ? dtype::float64 : dtype::float32;
   o.training = kind.ends_with("training");
-  net main = net_of(name, *s.program), start = net_of(name + "_init", *first.program);
+  const std::string seed = said(s.metadata, seed_key);
+  o.seed = std::strtoll(seed.c_str(), nullptr, 10);
+  net main = made_of(name, *s.program, o.seed), start = made_of(name + "_init", *first.program, o.seed);
   std::vector<parameter_info> parameters;
   for (const auto& [key, words] : s.metadata) {
     if (!key.starts_with(parameter_key)) continue;
