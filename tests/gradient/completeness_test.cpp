@@ -23,7 +23,7 @@ namespace {
 using names = std::set<std::string, std::less<>>;
 
 // Nothing flows back through what gives positions, truth, shapes or random numbers.
-const names without_gradient{"argmax", "argmin", "argsort", "positions", "reduce_all", "reduce_any", "to_one_hot", "random_uniform", "random_normal", "shape_of", "stop_gradient",
+const names without_gradient{"argmax", "argmin", "argsort", "positions", "reduce_all", "reduce_any", "to_one_hot", "random_uniform", "random_normal", "shape_of", "stop_gradient", "argwhere", "non_zero", "non_max_suppression",
                               "cached_attention"};      // which serves alone
 // How operations are applied, not operations.
 const names ways_to_apply{"apply", "apply_all", "apply_fixed"};

@@ -67,6 +67,21 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
   both("deep tile", real({2, 1, 2, 1, 2}, 1), [](const value& x) { return tile(x, {2, 2, 2, 2, 2}); });
 }
 
+// How many rows there are is counted when a run finds it: what is differentiated is of one shape again.
+BOOST_AUTO_TEST_CASE(rows_that_are_counted) {
+  for (const auto& s : {shape{1}, shape{6}, shape{5, 3}, shape{2, 4, 3}, shape{4, 1}, shape{0, 3}}) {
+    const array x = distinct_array(s, 1), mask = random_array(dtype::boolean, s, 2), rows = random_array(dtype::boolean, {s[0]}, 3);
+    const array count = array_of(dtype::int64, {}, {static_cast<double>(s.at(0) / 2)});
+    // Elements weigh differently, by their places.
+    const auto weighed = [](const value& y) { const value row = reshape(y, shape{dyn}); return value(reduce_sum(sin(row) * (cumsum(row) + 1))); };
+    check_twice("masked_select", {x, mask}, [&](const values& v) { return values{weighed(masked_select(v[0], v[1]))}; });
+    check_twice("compress", {x, rows}, [&](const values& v) { return values{weighed(compress(v[0], v[1]))}; });
+    check_twice("first_rows", {x, count}, [&](const values& v) { return values{weighed(first_rows(v[0], v[1]))}; });
+    check_twice("unique", {x}, [&](const values& v) { return values{weighed(unique(v[0]).values)}; });
+    check_twice("computed top_k", {x, count}, [&](const values& v) { return values{weighed(top_k(v[0], v[1], {.axis = 0}).values)}; });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(contractions) {
   for (auto [a, b, n] : {std::tuple{shape{3}, shape{3}, 1}, {shape{2, 3}, shape{3}, 1}, {shape{3}, shape{3, 4}, 1}, {shape{2, 3, 4}, shape{3, 4, 5}, 2},
                          {shape{2, 3}, shape{2, 3}, 2}, {shape{2}, shape{3}, 0}, {shape{1}, shape{1}, 1}, {shape{2, 1}, shape{1, 3}, 1}, {shape{2, 0}, shape{0, 3}, 1}, {shape{2, 2, 3}, shape{3, 2, 2}, 1}}) {

@@ -134,10 +134,9 @@ class differences {
  public:
   differences(const std::vector<array>& in, const builder& build) : loss_(in, build) {
     loss_.g.output(loss_.loss);
-    run_.emplace(loss_.g.make(), nullptr);
-    for (const auto& a : in) memory_.push_back(to_tensor(a));
-    for (std::size_t i = 0; i < memory_.size(); ++i) run_->bind_input(i, memory_[i].data());
-    run_->bind_output(0, &result_);
+    run_ = plan_runner({std::shared_ptr<const void>(), &loss_.g.p}, {}, std::make_shared<context>(1, target_isa()), {});
+    for (const auto& a : in) memory_.push_back(to_tensor(a)), extents_.push_back(a.shape());
+    for (const auto& m : memory_) data_.push_back(m.data());
   }
   const weighted& loss() const { return loss_; }
   // Five points: the error is of fourth order.
@@ -146,7 +145,7 @@ class differences {
     const double middle = *x, h = 2e-4;
     auto loss = [&](double v) {
       *x = v;
-      run_->run();
+      run_.run(extents_, data_, [this](std::size_t, const tensor_type&) -> void* { return &result_; });
       return result_;
     };
     double near = loss(middle + h) - loss(middle - h), far = loss(middle + 2 * h) - loss(middle - 2 * h);
@@ -156,7 +155,9 @@ class differences {
 
  private:
   weighted loss_;
-  std::optional<executor> run_;
+  plan_runner run_;                      // also where extents are counted when it runs
+  std::vector<shape> extents_;
+  std::vector<const void*> data_;
   std::vector<any_tensor> memory_;
   double result_ = 0;
 };
