@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 import lamina;
@@ -98,6 +99,33 @@ BOOST_AUTO_TEST_CASE(copies_share_entries) {
   BOOST_CHECK_EQUAL(a.get_or_create(1, [] { return 30; }).value, 30);
   b.clear();
   BOOST_CHECK_EQUAL(b.get_or_create(1, [] { return 20; }).value, 20);
+}
+
+// Two builders that ask for each other's key, which have different types; and two caches that know nothing of each other.
+BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_across_types_are_told) {
+  multi_cache c;
+  shared_cache<int, int> one;
+  shared_cache<std::string, int> other;
+  const auto meet = [](std::atomic<int>& inside) {
+    ++inside;
+    while (inside < 2) std::this_thread::yield();
+  };
+  for (bool apart : {false, true}) {
+    std::atomic<int> inside{0}, told{0}, built{0};
+    auto& numbers = apart ? one : c.of<int, int>();
+    auto& words = apart ? other : c.of<std::string, int>();
+    parallel_workers(2, [&](int w) {
+      try {
+        if (w == 0) numbers.get_or_create(1, [&] { meet(inside); return words.get_or_create("one", [] { return 5; }).value + 1; });
+        else words.get_or_create("one", [&] { meet(inside); return numbers.get_or_create(1, [] { return 5; }).value + 1; });
+        ++built;
+      } catch (const state_error&) {
+        ++told;
+      }
+    });
+    BOOST_CHECK_EQUAL(told.load(), 1);      // the other one builds what it waited for
+    BOOST_CHECK_EQUAL(built.load(), 1);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -14,7 +14,24 @@ struct not_copied : not_compared {
   not_copied(const not_copied&) = delete;
   bool operator==(const not_copied&) const { return true; }
 };
+struct greedy {
+  greedy() = default;
+  template <class T>
+  greedy(T&&) {}
+  bool operator==(const greedy&) const { return true; }
+};
+struct begins_greedily {
+  greedy first;
+  int second;
+  bool operator==(const begins_greedily&) const = default;
+};
 
+#ifdef BAD
+// expect below: the first part of `begins_greedily` is made from a value of any type, so that a cache cannot look through it: declare `using plain_key = void;` and `std::size_t hash() const`
+lru_cache<begins_greedily, int>* by_greed;
+#else
+lru_cache<compared, int>* by_greed;
+#endif
 #ifdef BAD
 // expect below: keys of a cache hold no reference: the key is `int &`; keep a value or an id of it in the key
 lru_cache<int&, int>* by_reference;

@@ -20,4 +20,16 @@ factory.update(m.parameters());
 #else
 (void)r.shared_part()->shared_bytes();
 #endif
+#ifdef BAD
+// expect below: but function is not marked const
+r.shared_part()->plans().clear();
+#else
+factory.plans().clear();
+#endif
+#ifdef BAD
+// expect below: but function is not marked const
+r.shared_part()->plans().limit({.entries = 3});
+#else
+factory.plans().limit({.entries = 3});
+#endif
 }

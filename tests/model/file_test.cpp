@@ -1,8 +1,13 @@
 // Models in files: what is written, what is taken, and what is said of a file that does not fit.
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <fcntl.h>
 #include <string>
+#include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "files.h"
@@ -21,6 +26,8 @@ constexpr auto net_of_squares = sequential(sublayer<"conv">(nn::conv2d{.in_chann
                                            sublayer<"head">(nn::linear{.in = 64, .out = 3}));
 using net_type = model<net_of_squares, input<"N", 1, 6, 6>>;
 using batch = tensor<float, extents<dyn, 1, 6, 6>>;
+constexpr auto large = sequential(nn::linear{.in = 512, .out = 512}, nn::relu{}, nn::linear{.in = 512, .out = 512});
+using large_type = model<large, input<"N", 512>>;
 
 // The tensors of a model's file, for changing them.
 struct contents {
@@ -140,6 +147,38 @@ BOOST_AUTO_TEST_CASE(counters_of_batches_are_passed_over) {
   with("norm.num_batches_tracked", count);
   load(net, dir / "counted");
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
+}
+
+// A file that another program writes in place meanwhile, cut and filled again: an error or values, never a signal.
+BOOST_AUTO_TEST_CASE(a_file_that_is_cut_while_it_is_read) {
+  test_files::folder dir;
+  large_type net({.seed = 1});
+  const std::string path = dir / "net.safetensors";
+  save(net, path);
+  const std::string bytes = test_files::read_raw(path);
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    const int file = ::open(path.c_str(), O_WRONLY);
+    while (!done) {
+      if (::ftruncate(file, 0) != 0 || ::pwrite(file, bytes.data(), bytes.size(), 0) < 0) break;
+    }
+    ::close(file);
+  });
+  int good = 0, refused = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) {
+    try {
+      load(net, path);
+      ++good;
+    } catch (const file_error&) {
+      ++refused;
+    }
+  }
+  done = true;
+  other.join();
+  BOOST_TEST(good + refused > 0);
+  test_files::write_raw(path, bytes);
+  load(net, path);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -176,6 +177,10 @@ BOOST_AUTO_TEST_CASE(what_reads_later_positions_is_named) {
   model<voice, input<"N", 1, 3>> d;
   BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create()); }) == "stream: no input has a dimension named `T`");
   BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create(), {.block = 0}); }) == "stream: a block has at least one position");
+  auto moved = reference_factory<voice, input<"N", 1, 3>>(d).create();
+  const auto to = std::move(moved);
+  BOOST_TEST(message_of([&] { stream(moved); }) ==
+             "this factory, origin or reference model was moved to another one, and shares no weights any more");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

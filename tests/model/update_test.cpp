@@ -31,6 +31,8 @@ constexpr auto norms = sequential(nn::linear{.in = 16, .out = 64}, nn::batch_nor
 using net_of_norms = model<norms, input<"N", 16>>;
 using norm_factory = reference_factory<norms, input<"N", 16>>;
 constexpr auto small_net = sequential(nn::linear{.in = 4, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 2});
+constexpr auto wide_images = sequential(nn::conv2d{.in_channels = 1, .out_channels = 16, .kernel = 3, .padding = 1}, nn::relu{},
+                                        nn::conv2d{.in_channels = 16, .out_channels = 16, .kernel = 3, .padding = 1}, nn::relu{});
 constexpr auto gates = sequential(nn::gru{.input_size = 5, .hidden_size = 6}, nn::lstm{.input_size = 6, .hidden_size = 3});
 using small_images = tensor<float, extents<dyn, 1, 6, 6>>;
 
@@ -165,9 +167,7 @@ BOOST_AUTO_TEST_CASE(old_weights_are_freed_with_their_last_user) {
   std::vector<reference_model<factory_type::traits>> users;
   for (int i = 0; i < 4; ++i) users.push_back(factory.create());
   for (auto& u : users) u(x);
-  factory.update(one);
-  for (auto& u : users) u(x);
-  const auto settled = memory::counters().current;
+  const auto settled = memory::counters().current;       // with the set of the beginning
   for (int i = 0; i < 3; ++i) {
     factory.update(one);
     for (auto& u : users) u(x);
@@ -177,6 +177,45 @@ BOOST_AUTO_TEST_CASE(old_weights_are_freed_with_their_last_user) {
   BOOST_TEST(memory::counters().current > settled);      // four idle users hold the set before
   users.clear();
   BOOST_TEST(memory::counters().current < settled);
+}
+
+// Nobody holds weights for an origin that is not lent.
+BOOST_AUTO_TEST_CASE(the_origin_keeps_no_old_weights) {
+  net_type one({.seed = 1}), two({.seed = 2});
+  const auto x = random_tensor<images>({1, 1, 28, 28}, 1);
+  const auto second = two(x);
+  const factory_type factory(one);
+  auto user = factory.create();
+  user(x);
+  const auto settled = memory::counters().current;
+  {
+    auto o = factory.origin();
+    o(x);
+    factory.update(two);
+    user(x);
+    BOOST_TEST(memory::counters().current > settled);    // it holds the set that it read
+    BOOST_TEST(same_bits(o(x), second));
+  }
+  BOOST_TEST(memory::counters().current == settled);
+  BOOST_TEST(same_bits(factory.origin()(x), second));
+}
+
+// An update makes packed forms and runs nothing: it takes no memory for activations.
+BOOST_AUTO_TEST_CASE(an_update_takes_no_arena) {
+  model<wide_images, input<"N", 1, 28, 28>> one({.seed = 1}), two({.seed = 2});
+  const auto x = random_tensor<images>({128, 1, 28, 28}, 1);
+  const auto second = two(x);
+  auto pool = std::make_shared<arena_pool>(std::size_t(64) << 20);
+  const reference_factory<wide_images, input<"N", 1, 28, 28>> factory(one, {.arenas = pool});
+  auto r = factory.create();
+  r(x);
+  BOOST_TEST(pool->bytes() > std::size_t(4) << 20);
+  pool->trim();
+  const auto before = memory::counters().current;
+  memory::reset_peak();
+  factory.update(two);
+  BOOST_TEST(memory::counters().peak - before < 1 << 20);
+  BOOST_TEST(same_bits(r(x), second));
 }
 
 // Three sets of weights go round while threads make reference models, run and drop them: every result is that of one set,
@@ -231,7 +270,7 @@ BOOST_AUTO_TEST_CASE(eighty_thousand_references_come_and_go) {
     expected.push_back((*nets.back())(x));
   }
   const reference_factory<small_net, input<"N", 4>> factory(*nets[0]);
-  auto& plans = factory.create().shared_part()->plans();
+  auto& plans = factory.plans();
   plans.limit({.entries = 4});
   std::atomic<int> wrong{0};
   parallel_workers(workers, [&](int w) {

@@ -50,6 +50,25 @@ std::size_t thread_number() noexcept;
 /// How many stripes a cache has on this machine, a power of two.
 std::size_t cache_stripes() noexcept;
 
+/// A build that is under way, in whatever cache.
+struct build_state {
+  enum class state : std::uint8_t { building, ready, failed };
+  std::thread::id builder = std::this_thread::get_id();
+  std::atomic<state> now{state::building};
+};
+/// Says, while it lives, that this thread waits for a build. Errors: state_error where that one waits for this thread, by
+/// way of any cache.
+class waiting_for {
+ public:
+  explicit waiting_for(const build_state& what);
+  ~waiting_for();
+  waiting_for(const waiting_for&) = delete;
+  waiting_for& operator=(const waiting_for&) = delete;
+
+ private:
+  const build_state& what_;
+};
+
 template <class T>
 struct value_of_build { using type = T; };
 template <class T>
@@ -86,7 +105,8 @@ built<Value> build_with(Builder& builder) {
 /// Copying a value is a part of a hit: keep large ones behind a std::shared_ptr<const T>. Two threads that copy one
 /// shared_ptr wait for its count; `visit` copies nothing.
 ///
-/// A builder may ask the cache for other keys. Errors: state_error where builders wait for each other in a circle.
+/// A builder may ask this cache, and others, for other keys. Errors: state_error where builders wait for each other in a
+/// circle, by way of one cache or several.
 export template <CacheKey Key, std::copyable Value>
 class shared_cache {
  public:
@@ -334,17 +354,10 @@ class shared_cache {
   // ---- builds: `change_` is held but while the builder runs ---------------------------------------------------------
 
   /// A build that is under way.
-  struct flight {
-    enum class state : std::uint8_t { building, ready, failed };
-    std::thread::id builder = std::this_thread::get_id();
-    state now = state::building;
+  struct flight : detail::build_state {
     std::size_t waiting = 0;
     std::optional<Value> value;   // for those who wait
     std::condition_variable done;
-  };
-  struct waiter {
-    std::thread::id thread;
-    const flight* for_what;
   };
 
   template <class Builder>
@@ -381,19 +394,9 @@ class shared_cache {
 
   /// Whether a build that was waited for has given a value.
   bool wait_for(flight& f, std::unique_lock<std::mutex>& lock) {
-    const std::thread::id me = std::this_thread::get_id();
-    for (const flight* next = &f; next;) {
-      if (next->builder == me)
-        detail::raise(error_kind::state,
-                      "a builder asks the cache for the key that it is building, or waits for one that waits for it");
-      const auto at = std::find_if(waiters_.begin(), waiters_.end(),
-                                   [&](const waiter& w) { return w.thread == next->builder; });
-      next = at == waiters_.end() ? nullptr : at->for_what;
-    }
-    waiters_.push_back({me, &f});
+    const detail::waiting_for said(f);
     ++f.waiting;
     while (f.now == flight::state::building) f.done.wait(lock);
-    waiters_.erase(std::find_if(waiters_.begin(), waiters_.end(), [&](const waiter& w) { return w.thread == me; }));
     return f.now == flight::state::ready;
   }
 
@@ -449,7 +452,6 @@ class shared_cache {
   // Written by misses.
   alignas(128) mutable std::mutex change_;
   std::unordered_map<Key, std::shared_ptr<flight>, typename table::hasher> flights_;
-  std::vector<waiter> waiters_;
   std::vector<std::uint32_t> free_;   // places of no entry; has room for all
   std::vector<taken> visited_;        // dropped, and still visited
   std::vector<use> uses_;

@@ -62,6 +62,37 @@ std::size_t cache_stripes() noexcept {
   return count;
 }
 
+// ---- who waits for whom ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// Of all caches: builders that ask several may wait for each other across them. A cache holds its own lock when it comes here.
+struct waiter {
+  std::thread::id thread;
+  const build_state* what;
+};
+constinit std::mutex waiters_mutex;
+constinit std::vector<waiter> waiters;
+
+}  // namespace
+
+waiting_for::waiting_for(const build_state& what) : what_(what) {
+  const std::thread::id me = std::this_thread::get_id();
+  const std::lock_guard lock(waiters_mutex);
+  // Who waits for a build that has ended wakes soon: only what is being built holds anybody.
+  for (const build_state* next = &what; next && next->now == build_state::state::building;) {
+    if (next->builder == me)
+      raise(error_kind::state, "a builder asks the cache for the key that it is building, or waits for one that waits for it");
+    const auto at = std::find_if(waiters.begin(), waiters.end(), [&](const waiter& w) { return w.thread == next->builder; });
+    next = at == waiters.end() ? nullptr : at->what;
+  }
+  waiters.push_back({me, &what});
+}
+waiting_for::~waiting_for() {
+  const std::lock_guard lock(waiters_mutex);
+  std::erase_if(waiters, [&](const waiter& w) { return w.what == &what_ && w.thread == std::this_thread::get_id(); });
+}
+
 cache_of_types::~cache_of_types() = default;
 
 }  // namespace detail

@@ -30,6 +30,10 @@ struct any_base {
 };
 template <class T>
 inline constexpr bool has_base = requires { T{any_base<T>()}; };
+/// What only a constructor that takes everything takes.
+struct unrelated {};
+template <class T>
+inline constexpr bool begins_with_anything = std::is_aggregate_v<T> && requires { T{unrelated()}; };
 
 template <class T, std::size_t... I>
 consteval bool takes(std::index_sequence<I...>) {
@@ -219,7 +223,10 @@ template <class T>
 consteval text parts_of_aggregate_fault() {
   constexpr std::string_view declare = "declare `using plain_key = void;` and `std::size_t hash() const`";
   text t;
-  if constexpr (has_base<T>) {
+  if constexpr (begins_with_anything<T>) {
+    t << "the first part of `" << type_name<T>() << "` is made from a value of any type, so that a cache cannot look "
+      << "through it: " << declare;
+  } else if constexpr (has_base<T>) {
     t << "`" << type_name<T>() << "` derives from another class, so that a cache cannot look through it: hold that as "
       << "a member, or " << declare;
   } else if constexpr (member_count<T> > most_members || (member_count<T> == 0 && !std::is_empty_v<T>)) {
@@ -326,7 +333,7 @@ constexpr std::uint64_t hash_of(const T& k) {
 /// - Aggregates of up to 16 such members without a base, arrays among them, with `operator==`: looked through, and the
 ///   hash is made unless there is a member `hash()`.
 /// - Any other class says that it holds no address by `using plain_key = void;`, and has `std::size_t hash() const` and
-///   ==.
+///   ==. It is believed, of an aggregate too: that is then not looked through.
 ///
 /// Pointers, references, spans, views and string views are refused wherever they are found, in words.
 export template <class Key>

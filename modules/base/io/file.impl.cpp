@@ -49,7 +49,18 @@ int open_for_reading(const std::string& path, std::int64_t& size) {
   return file.give_up();
 }
 
-/// A whole file in memory. Pages are private, so that writing to a tensor that looks into them never reaches the file.
+/// Reads bytes of an open file. Errors: file_error, also where the file ends before them: it was cut meanwhile.
+void read_at(int file, const std::string& path, std::int64_t at, void* to, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const auto n = ::pread(file, static_cast<std::byte*>(to) + done, bytes - done, at + static_cast<std::int64_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) system_failure(path, "cannot be read", errno);
+    if (n == 0) file_failure(path, "became shorter while it was read");
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+/// A whole file in memory, mapped: if another program cuts it, reading it ends this one. Pages are private, so that writing to a tensor that looks into them never reaches the file.
 struct mapped_file {
   std::byte* data = nullptr;
   std::size_t size = 0;

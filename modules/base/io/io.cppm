@@ -66,6 +66,28 @@ export struct safetensors_file {
 /// Source: https://github.com/huggingface/safetensors, "Format".
 export safetensors_file read_safetensors(const std::string& path);
 
+/// A safetensors file whose tensors are read one by one, each into memory of its own: what others do to the file meanwhile
+/// ends in wrong values or a file_error, never in a signal.
+class safetensors_reader {
+ public:
+  struct entry {
+    std::string name;
+    tensor_type type;
+  };
+  /// Reads and checks the header. Errors: as those of `read_safetensors`.
+  explicit safetensors_reader(const std::string& path);
+  ~safetensors_reader();
+  std::vector<entry> tensors;                    // in the order of their bytes
+  std::map<std::string, std::string> metadata;
+  const entry* find(std::string_view name) const;
+  /// One of `tensors`. Errors: file_error; out_of_memory.
+  any_tensor read(const entry& what) const;
+
+ private:
+  struct implementation;
+  std::unique_ptr<implementation> impl_;
+};
+
 /// Writes tensors with `write_file_atomically`, wider element types first, so that each is aligned in the file.
 /// Errors: value_error for a repeated or reserved name; file_error.
 export void write_safetensors(const std::string& path, view<const named_tensor> tensors,

@@ -173,22 +173,67 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
   }
 }
 
+void check_values(const std::string& path, const description& d, const std::byte* bytes) {
+  if (d.checked.element != dtype::boolean) return;
+  for (std::size_t i = 0; i < d.checked.bytes(); ++i)
+    if (static_cast<unsigned>(bytes[i]) > 1) {
+      text t;
+      t << "tensor `" << printable(d.name) << "`: bytes of BOOL are to be 0 or 1, and element " << i
+        << " is " << static_cast<unsigned>(bytes[i]);
+      file_failure(path, t);
+    }
+}
+
 /// A tensor that looks into the mapping, or a copy where its bytes are not aligned for its type.
 any_tensor take(const std::string& path, const description& d, std::byte* bytes, const std::shared_ptr<detail::mapped_file>& file) {
   auto size = d.checked.bytes();
-  if (d.checked.element == dtype::boolean)
-    for (std::size_t i = 0; i < size; ++i)
-      if (static_cast<unsigned>(bytes[i]) > 1) {
-        text t;
-        t << "tensor `" << printable(d.name) << "`: bytes of BOOL are to be 0 or 1, and element " << i
-          << " is " << static_cast<unsigned>(bytes[i]);
-        file_failure(path, t);
-      }
+  check_values(path, d, bytes);
   if (size && reinterpret_cast<std::uintptr_t>(bytes) % size_of(d.checked.element) == 0)
     return any_tensor(storage::borrowed(bytes, size, file), d.checked);
   any_tensor copy(storage(size), d.checked);
   if (size) std::memcpy(copy.mutable_data(), bytes, size);
   return copy;
+}
+
+/// The length of the header of a file of `size` bytes that begins with these.
+std::uint64_t length_of_header(const std::string& path, const std::byte* first, std::size_t size) {
+  std::uint64_t length = 0;
+  for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(first[i]);
+  if (length > largest_header) {
+    text t;
+    t << "header length: at most " << largest_header << " is allowed, and this is " << length << " (not a safetensors file?)";
+    file_failure(path, t);
+  }
+  if (length > size - 8) {
+    text t;
+    t << "header length: " << length << " bytes are promised, and the file holds " << size - 8
+      << " after the length (is it truncated?)";
+    file_failure(path, t);
+  }
+  return length;
+}
+void check_first(const std::string& path, std::size_t size) {
+  if (size >= 8) return;
+  text t;
+  t << "a safetensors file begins with 8 bytes of header length, and this file has " << size << " bytes";
+  file_failure(path, t);
+}
+
+/// What a header says, checked against the size of the file: tensors in the order of their bytes.
+void read_header(const std::string& path, const char* header, std::uint64_t length, std::size_t size, header_reader& reader) {
+  if (!json::parse(header, length, reader)) file_failure(path, reader.reason);
+  auto& found = reader.tensors;
+  std::stable_sort(found.begin(), found.end(), [](const description& a, const description& b) { return a.offsets < b.offsets; });
+  auto available = static_cast<std::int64_t>(size - 8 - length), taken = std::int64_t(0);
+  for (auto& d : found) {
+    check(path, d, taken, available);
+    taken = d.offsets[1];
+  }
+  if (taken != available) {
+    text t;
+    t << "the tensors take " << taken << " bytes of data, and the file holds " << available;
+    file_failure(path, t);
+  }
 }
 
 }  // namespace
@@ -201,50 +246,59 @@ const any_tensor* safetensors_file::find(std::string_view name) const {
 
 safetensors_file read_safetensors(const std::string& path) {
   auto file = std::make_shared<detail::mapped_file>(path);
-  if (file->size < 8) {
-    text t;
-    t << "a safetensors file begins with 8 bytes of header length, and this file has " << file->size << " bytes";
-    file_failure(path, t);
-  }
-  std::uint64_t length = 0;
-  for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(file->data[i]);
-  if (length > largest_header) {
-    text t;
-    t << "header length: at most " << largest_header << " is allowed, and this is " << length << " (not a safetensors file?)";
-    file_failure(path, t);
-  }
-  if (length > file->size - 8) {
-    text t;
-    t << "header length: " << length << " bytes are promised, and the file holds " << file->size - 8
-      << " after the length (is it truncated?)";
-    file_failure(path, t);
-  }
-
-  auto* header = reinterpret_cast<const char*>(file->data) + 8;
+  check_first(path, file->size);
+  const std::uint64_t length = length_of_header(path, file->data, file->size);
   header_reader reader;
-  if (!json::parse(header, length, reader)) file_failure(path, reader.reason);
-  auto& found = reader.tensors;
-  std::stable_sort(found.begin(), found.end(), [](const description& a, const description& b) { return a.offsets < b.offsets; });
-  auto* data = file->data + 8 + length;
-  auto available = static_cast<std::int64_t>(file->size - 8 - length), taken = std::int64_t(0);
-  for (auto& d : found) {
-    check(path, d, taken, available);
-    taken = d.offsets[1];
-  }
-  if (taken != available) {
-    text t;
-    t << "the tensors take " << taken << " bytes of data, and the file holds " << available;
-    file_failure(path, t);
-  }
+  read_header(path, reinterpret_cast<const char*>(file->data) + 8, length, file->size, reader);
 
   safetensors_file result;
   result.metadata = std::move(reader.metadata);
-  result.tensors.reserve(found.size());
-  for (auto& d : found) {
-    auto tensor = take(path, d, data + d.offsets[0], file);
+  result.tensors.reserve(reader.tensors.size());
+  for (auto& d : reader.tensors) {
+    auto tensor = take(path, d, file->data + 8 + length + d.offsets[0], file);
     result.tensors.push_back({std::move(d.name), std::move(tensor)});
   }
   return result;
+}
+
+struct safetensors_reader::implementation {
+  explicit implementation(const std::string& p) : path(p), file(detail::open_for_reading(p, size)) {}
+  std::string path;
+  std::int64_t size = 0;
+  detail::descriptor file;
+  std::int64_t data = 0;                  // where it begins
+  std::vector<description> tensors;
+};
+
+safetensors_reader::safetensors_reader(const std::string& path) : impl_(std::make_unique<implementation>(path)) {
+  const auto size = static_cast<std::size_t>(impl_->size);
+  check_first(path, size);
+  std::byte first[8];
+  detail::read_at(impl_->file.number, path, 0, first, 8);
+  const std::uint64_t length = length_of_header(path, first, size);
+  std::vector<char> header(length);
+  detail::read_at(impl_->file.number, path, 8, header.data(), length);
+  header_reader reader;
+  read_header(path, header.data(), length, size, reader);
+  impl_->data = 8 + static_cast<std::int64_t>(length);
+  impl_->tensors = std::move(reader.tensors);
+  metadata = std::move(reader.metadata);
+  for (const auto& d : impl_->tensors) tensors.push_back({d.name, d.checked});
+}
+safetensors_reader::~safetensors_reader() = default;
+
+const safetensors_reader::entry* safetensors_reader::find(std::string_view name) const {
+  for (const auto& t : tensors)
+    if (t.name == name) return &t;
+  return nullptr;
+}
+
+any_tensor safetensors_reader::read(const entry& what) const {
+  const description& d = impl_->tensors[static_cast<std::size_t>(&what - tensors.data())];
+  any_tensor made(storage(d.checked.bytes()), d.checked);
+  detail::read_at(impl_->file.number, impl_->path, impl_->data + d.offsets[0], made.mutable_data(), d.checked.bytes());
+  check_values(impl_->path, d, static_cast<const std::byte*>(made.data()));
+  return made;
 }
 
 void write_safetensors(const std::string& path, view<const named_tensor> tensors, const std::map<std::string, std::string>& metadata) {

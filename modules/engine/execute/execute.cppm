@@ -44,6 +44,9 @@ export class executor {
   /// Works in memory that other executors use as well: `work_in` comes before a run after one of another executor.
   executor(std::shared_ptr<const lamina::plan> plan, state_source states, thread_pool* pool, const std::shared_ptr<workspace>& memory);
   ~executor();
+  /// Makes the packed forms that a plan reads and that its states do not have yet, in no more than the scratch of one
+  /// thread. Errors: as those of an executor.
+  static void pack(std::shared_ptr<const lamina::plan> plan, state_source states);
   executor(executor&&) noexcept;
   executor& operator=(executor&&) noexcept;
 
@@ -77,6 +80,8 @@ export class executor {
   std::size_t own_bytes() const;
 
  private:
+  struct unbound {};
+  executor(unbound, std::shared_ptr<const lamina::plan> plan, thread_pool* pool);
   struct range { std::uint32_t first = 0, count = 0; void* address = nullptr; };
   inline void bind_outside(const std::vector<std::int32_t>& buffers, std::size_t i, void* address) {
     if (i >= buffers.size()) [[unlikely]] no_such_buffer(i);
@@ -101,6 +106,7 @@ export class executor {
   }
   void bind_states(state_source states);
   void prepare();
+  void prepare_packs();
   void check() const;
   void run_whole();
   // Stages in order, with the checks before the first that assigns.

@@ -49,7 +49,8 @@ executor::~executor() = default;
 executor::executor(executor&&) noexcept = default;
 executor& executor::operator=(executor&&) noexcept = default;
 
-executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, thread_pool* pool, const std::shared_ptr<workspace>& memory)
+// Bound to no memory and to no states.
+executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* pool)
     : plan_(std::move(p)), pool_(pool), own_(rounded(plan_->arguments().size()) + 64) {
   const auto& plan = *plan_;
   arguments_ = static_cast<std::byte*>(own_.data());
@@ -84,12 +85,25 @@ executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, t
     if (plan.output_types()[i].bytes() == 0) bind_output(i, arguments_);
   packs_.resize(plan.packs().size());
   once_seen_.resize(plan.once_states().size());
+}
+
+executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, thread_pool* pool, const std::shared_ptr<workspace>& memory)
+    : executor(unbound(), std::move(p), pool) {
+  const auto& plan = *plan_;
   work_in(memory);
   bind_states(states);
   prepare();
   const std::size_t once = plan.once_stages() ? plan.stages()[plan.once_stages() - 1].first + plan.stages()[plan.once_stages() - 1].count : 0;
   first_ = steps_.data() + once;
   if ((!pool || pool->threads() == 1) && plan.checks().empty() && plan.assigned_states().empty()) plain_ = plan.cost().steps - once;
+}
+
+void executor::pack(std::shared_ptr<const lamina::plan> plan, state_source states) {
+  executor made(unbound(), std::move(plan), nullptr);
+  made.bind_states(states);
+  const storage scratch(made.plan_->scratch_bytes() + 64);
+  made.scratch_ = static_cast<std::byte*>(scratch.data());
+  made.prepare_packs();
 }
 
 std::size_t executor::workspace_bytes(const lamina::plan& p, const thread_pool* pool) {
@@ -158,6 +172,11 @@ void executor::read(state_source states) {
 // Brings up to date what was made of states before the runs. Packed forms are shared: this happens when an executor is
 // made, or after an assignment.
 void executor::prepare() {
+  prepare_packs();
+  run_stages(0, plan_->once_stages());
+  for (std::size_t i = 0; i < once_seen_.size(); ++i) once_seen_[i] = states_[static_cast<std::size_t>(plan_->once_states()[i])]->version();
+}
+void executor::prepare_packs() {
   for (std::size_t i = 0; i < packs_.size(); ++i) {
     const auto& k = plan_->packs()[i];
     auto& form = *packs_[i];
@@ -168,8 +187,6 @@ void executor::prepare() {
     for (std::uint32_t s = 0; s < k.steps.count; ++s) steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
     form.version = of.version();
   }
-  run_stages(0, plan_->once_stages());
-  for (std::size_t i = 0; i < once_seen_.size(); ++i) once_seen_[i] = states_[static_cast<std::size_t>(plan_->once_states()[i])]->version();
 }
 
 void executor::run_stages(std::size_t from, std::size_t to) {

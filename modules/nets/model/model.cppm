@@ -519,6 +519,15 @@ auto run_model(Runner&& at, Segments&& in_segments, const First& first, const X&
     }(std::make_index_sequence<Traits::outputs.size()>{});
   }
 }
+/// What the free functions of layers say of a model, with which they would do nothing.
+template <fixed_string Function>
+struct no_layer {
+  static consteval text message() {
+    text t;
+    t << Function.view() << " is for layers, and this is a model: take save(model, path), load(model, path) and model.parameters()";
+    return t;
+  }
+};
 }  // namespace detail
 
 /// A topology with parameters: `model<lenet, input<"N", 1, 28, 28>> net({.seed = 42}); auto logits = net(images);`.
@@ -531,6 +540,10 @@ class model {
  public:
   using traits = traits_of<Topology, Rest...>;
   using element_type = typename traits::element_type;
+
+  /// What the free functions of layers say of it.
+  template <fixed_string Function, fixed_string>
+  using refused = detail::no_layer<Function>;
 
   explicit model(const model_options& o = {}) : core_(traits::definition(), o) {}
 

@@ -252,16 +252,16 @@ void save_parameters(const parameter_store& store, const std::string& path, cons
 
 namespace {
 // PyTorch keeps with the statistics of a batch norm how many batches it has seen; nothing here depends on that number.
-bool counts_batches(const parameter_store& store, const named_tensor& t) {
+bool counts_batches(const parameter_store& store, const safetensors_reader::entry& t) {
   constexpr std::string_view count = ".num_batches_tracked";
-  if (!t.name.ends_with(count) || t.value.type() != tensor_type{dtype::int64, {}}) return false;
+  if (!t.name.ends_with(count) || t.type != tensor_type{dtype::int64, {}}) return false;
   return store.find(t.name.substr(0, t.name.size() - count.size()) + ".running_mean") != nullptr;
 }
 }  // namespace
 
 void load_parameters(parameter_store& store, const std::string& path) {
-  auto file = read_safetensors(path);
-  std::vector<std::pair<parameter*, const any_tensor*>> found;
+  const safetensors_reader file(path);
+  std::vector<std::pair<parameter*, const safetensors_reader::entry*>> found;
   auto fail = [&](const std::string& name, auto&&... words) {
     text t;
     t << path << ": parameter `" << printable(name) << "` ";
@@ -271,14 +271,16 @@ void load_parameters(parameter_store& store, const std::string& path) {
   for (std::size_t i = 0; i < store.size(); ++i) {
     parameter& p = store[i];
     if (p.role() != state_role::parameter && p.role() != state_role::statistic) continue;
-    const any_tensor* v = file.find(p.name());
+    const auto* v = file.find(p.name());
     if (!v) fail(p.name(), "is missing");
-    if (v->type() != p.value().type()) fail(p.name(), "is ", v->type(), " and the model expects ", p.value().type());
+    if (v->type != p.value().type()) fail(p.name(), "is ", v->type, " and the model expects ", p.value().type());
     found.emplace_back(&p, v);
   }
   for (const auto& t : file.tensors)
     if (!store.find(t.name) && !counts_batches(store, t)) fail(t.name, "is in the file, but the model has none of this name");
-  for (auto& [p, v] : found) p->assign(*v);
+  std::vector<any_tensor> values;                // all of them, before one is changed
+  for (auto& [p, v] : found) values.push_back(file.read(*v));
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].first->assign(values[i]);
 }
 
 }  // namespace lamina

@@ -69,8 +69,9 @@ export class reference_core {
   /// The program of inference.
   const program& inference() const { return *inference_; }
   const reference_report& report() const { return report_; }
-  /// Where the plans of all shapes are.
-  plan_cache& plans() const { return where_->slot<plan_cache>(); }
+  /// Where the plans of all shapes are; what is kept of them, the factory alone changes.
+  const plan_cache& plans() const { return cache(); }
+  plan_cache& plans() { return cache(); }
   /// Bytes of the weights of now.
   std::size_t shared_bytes() const { return weights()->store.bytes(); }
   /// How often they were exchanged.
@@ -83,6 +84,7 @@ export class reference_core {
   friend class reference_runner;
   friend class stream_core;
   friend class origin_loan;
+  plan_cache& cache() const { return where_->slot<plan_cache>(); }
   // The weights of now.
   std::shared_ptr<shared_weights> weights() const;
   // States that each reference model has for itself, as the origin left them.
@@ -107,7 +109,6 @@ export class reference_core {
   std::condition_variable returned_;
   std::shared_ptr<shared_weights> weights_;
   parameter_store own_;                                        // of the origin, as it was when nobody had it
-  std::unique_ptr<reference_runner> origin_;
   bool lent_ = false;
   std::atomic<std::uint64_t> version_{0};
 };
@@ -147,6 +148,7 @@ class origin_loan {
  private:
   void give_back() noexcept;
   std::shared_ptr<reference_core> core_;
+  std::unique_ptr<reference_runner> runner_;       // of this holder: nobody keeps weights for an origin that is not lent
 };
 
 namespace detail {
@@ -184,6 +186,9 @@ struct shares_weights {
 template <fixed_string Who>
 struct sharing {
   static constexpr auto sharing_name = Who;
+  /// What the free functions of layers say of it.
+  template <fixed_string, fixed_string What>
+  using refused = detail::shares_weights<Who, What>;
   template <class... X>
     requires accepted<worded<detail::shares_weights<Who, "hand out its parameters", X...>>()>
   void parameters(X&&...) const {}
@@ -193,6 +198,24 @@ struct sharing {
   template <class... X>
     requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
   void backward(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  void train(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  void fit(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  void add(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  void update(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "be saved", X...>>()>
+  void save(X&&...) const {}
+  template <class... X>
+    requires accepted<worded<detail::shares_weights<Who, "load parameters", X...>>()>
+  void load(X&&...) const {}
 };
 /// A reference model, an origin, or one of a program.
 template <class R>
@@ -225,6 +248,9 @@ class reference_model : public sharing<"a reference model"> {
 export template <Sharing R, class... X>
   requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
 void save(const R&, X&&...) {}
+export template <class P, Sharing R, class... X>
+  requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
+void save_net(const P&, const R&, X&&...) {}
 export template <Sharing R, class... X>
   requires accepted<worded<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
 void load(const R&, X&&...) {}
@@ -288,6 +314,8 @@ class reference_factory {
 
   /// Bytes of the weights that all reference models share.
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
+  /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
+  plan_cache& plans() const { return detail::shared_by(core_).plans(); }
   const reference_report& report() const { return detail::shared_by(core_).report(); }
 
  private:
@@ -340,6 +368,8 @@ export class program_factory {
   void update(const parameter_store& now) const { detail::shared_by(core_).update(now); }
   void update_from_file(const std::string& path) const { detail::shared_by(core_).update_from_file(path); }
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
+  /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
+  plan_cache& plans() const { return detail::shared_by(core_).plans(); }
   const reference_report& report() const { return detail::shared_by(core_).report(); }
 
  private:

@@ -121,7 +121,6 @@ reference_core::reference_core(reference_source from, const reference_options& o
     if (const parameter* p = all.find(name)) own_.add(name, p->value(), p->role(), false);
   }
   weights_ = prepared(all);
-  origin_ = std::make_unique<reference_runner>(*this);
 }
 reference_core::~reference_core() = default;
 
@@ -174,7 +173,7 @@ void reference_core::exchange(parameter_store all) {
     next->packs.makers = before->packs.makers;
   }
   auto own = own_states();
-  for (const auto& plan : next->packs.makers) executor(plan, {&next->store, own.get()}, nullptr, std::make_shared<workspace>());
+  for (const auto& plan : next->packs.makers) executor::pack(plan, {&next->store, own.get()});
   std::lock_guard lock(mutex_);
   weights_ = std::move(next);
   version_.fetch_add(1, std::memory_order_release);
@@ -183,7 +182,7 @@ void reference_core::exchange(parameter_store all) {
 std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const {
   auto passes = passes_;
   passes.free_order = free_order;
-  auto made = where_->slot<plan_cache>().get(p, p.id(), inputs, where_->isa(), passes);
+  auto made = cache().get(p, p.id(), inputs, where_->isa(), passes);
   std::lock_guard lock(weights.packs.mutex);
   return std::make_unique<executor>(std::move(made), &weights.store);
 }
@@ -220,23 +219,32 @@ origin_loan::origin_loan(std::shared_ptr<reference_core> core, bool wait) {
   if (core->lent_ && !wait) return;
   core->returned_.wait(lock, [&] { return !core->lent_; });
   core->lent_ = true;
+  lock.unlock();
   core_ = std::move(core);
+  try {
+    runner_ = std::make_unique<reference_runner>(*core_);
+  } catch (...) {
+    give_back();
+    throw;
+  }
 }
 origin_loan& origin_loan::operator=(origin_loan&& o) noexcept {
   give_back();
   core_ = std::move(o.core_);
+  runner_ = std::move(o.runner_);
   return *this;
 }
 const reference_core& origin_loan::core() const { return detail::shared_by(core_); }
-reference_runner& origin_loan::runner() const { return *detail::shared_by(core_).origin_; }
+reference_runner& origin_loan::runner() const { return detail::shared_by(core_), *runner_; }
 void origin_loan::give_back() noexcept {
   if (!core_) return;
   {
     std::lock_guard lock(core_->mutex_);
-    for (std::size_t i = 0; i < core_->own_.size(); ++i)
-      std::memcpy(core_->own_[i].mutable_data(), (*core_->origin_->own_)[i].value().data(), core_->own_[i].value().bytes());
+    for (std::size_t i = 0; runner_ && i < core_->own_.size(); ++i)
+      std::memcpy(core_->own_[i].mutable_data(), (*runner_->own_)[i].value().data(), core_->own_[i].value().bytes());
     core_->lent_ = false;
   }
+  runner_.reset();
   core_->returned_.notify_one();
   core_.reset();
 }

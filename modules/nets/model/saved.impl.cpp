@@ -59,7 +59,7 @@ std::string words_of(const program& p, const parameter_store& states) {
 class state_reader {
  public:
   state_reader(const net_files& files, const program& p)
-      : files_(files), program_(p), weights_(read_safetensors(files.weights)) {}
+      : files_(files), program_(p), weights_(files.weights) {}
 
   saved_net read(const json_value& states) {
     check_pair();
@@ -123,14 +123,14 @@ class state_reader {
       detail::raise(error_kind::unsupported, t);
     }
     if (to.find(name)) structure_failure("two states are named `", printable(name), "`");
-    const any_tensor* v = weights_.find(name);
+    const auto* v = weights_.find(name);
     if (!v) weights_failure(name, "is missing");
-    to.add(std::string(name), v->copy(), static_cast<state_role>(at - std::begin(roles)),
+    to.add(std::string(name), weights_.read(*v), static_cast<state_role>(at - std::begin(roles)),
            member(s, "trainable", json_kind::truth).truth());
   }
   const net_files& files_;
   const program& program_;
-  safetensors_file weights_;
+  safetensors_reader weights_;
 };
 
 }  // namespace

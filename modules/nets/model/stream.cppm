@@ -103,7 +103,7 @@ struct step_check {
 export template <class Traits>
 class streaming {
  public:
-  streaming(std::shared_ptr<const reference_core> net, const stream_options& o) : core_(std::move(net), o) {}
+  streaming(std::shared_ptr<const reference_core> net, const stream_options& o) : core_((detail::shared_by(net), std::move(net)), o) {}
   /// Runs one block: the caller's spans for each input, then for each output. No allocation, lock or system call.
   /// Whether it ran: not where a span has another size than the block asks for, an index is out of range, or attention
   /// has no room for the block (`remaining()` is below its positions). Nothing is remembered then.
@@ -147,7 +147,7 @@ class streaming {
 /// `auto voice = stream(factory.create(), {.block = 1}); voice.step(in, out);`.
 /// A net with causal attention needs `positions`, for how many its keys and values are kept.
 /// Errors: value_error where the net has no such dimension, an operation reads later positions, or attention has no room;
-///         it is named.
+///         it is named; state_error where the reference model was moved from.
 export template <class Traits>
 streaming<Traits> stream(const reference_model<Traits>& net, const stream_options& o = {}) { return {net.shared_part(), o}; }
 

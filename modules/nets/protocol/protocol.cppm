@@ -667,19 +667,34 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
 
 // ---- the protocol as free functions, which do nothing for a layer without the member --------------------------------
 
+namespace detail {
+/// What is no layer, and what it says to those who take it for one: `L::refused<function, verb>`.
+template <class L, fixed_string Function, fixed_string Verb>
+struct protocol_check {
+  static consteval text message() {
+    if constexpr (requires { typename L::template refused<Function, Verb>; }) return L::template refused<Function, Verb>::message();
+    else return {};
+  }
+};
+}  // namespace detail
+
 export template <class L>
+  requires accepted<worded<detail::protocol_check<L, "init", "be changed">>()>
 void init(L& layer, const initialisers& how = initialisers(), load_buffer* buffer = nullptr) {
   if constexpr (requires { layer.init(how, buffer); }) layer.init(how, buffer);
 }
 export template <class L>
+  requires accepted<worded<detail::protocol_check<L, "load_weights", "load parameters">>()>
 void load_weights(L& layer, const load_buffer& from) {
   if constexpr (requires { layer.load_weights(from); }) layer.load_weights(from);
 }
 export template <class L>
+  requires accepted<worded<detail::protocol_check<L, "save_weights", "be saved">>()>
 void save_weights(const L& layer, load_buffer& to) {
   if constexpr (requires { layer.save_weights(to); }) layer.save_weights(to);
 }
 export template <class L>
+  requires accepted<worded<detail::protocol_check<L, "collect_gradients", "be trained">>()>
 void collect_gradients(L& layer, gradient_collector& to) {
   if constexpr (requires { layer.collect_gradients(to); }) layer.collect_gradients(to);
 }
