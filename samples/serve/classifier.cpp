@@ -129,7 +129,7 @@ std::string classifier::metrics() const {
   m.histogram("lamina_batch_images", "Images of a batch.", sizes, counts, images);
   m.counter("lamina_reloads_total", "Readings of the file of weights while serving.",
             {{"result=\"good\"", impl_->reloads}, {"result=\"refused\"", impl_->failed_reloads}});
-  const auto plans = impl_->factory.create().shared_part()->plans().statistics();
+  const auto plans = impl_->factory.plans().statistics();
   m.counter("lamina_plans_total", "Plans that workers asked for, by whether another one had it made.",
             {{"result=\"hit\"", static_cast<std::int64_t>(plans.hits)}, {"result=\"made\"", static_cast<std::int64_t>(plans.builds)}});
   m.gauge("lamina_weights_bytes", "Weights that all workers share.", static_cast<std::int64_t>(impl_->factory.shared_bytes()));

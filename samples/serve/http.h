@@ -20,7 +20,8 @@ class http_server {
   int bind();
   /// Serves until somebody calls `stop`, and answers what was accepted by then.
   void serve();
-  /// From any thread: no new connections; requests that have been read are answered.
+  /// From any thread: no new connections; requests of those that were made are answered, and each answer says that it is
+  /// the last one of its connection. Returns when `serve` has: a client that goes on for 6 seconds is cut off.
   void stop();
   /// Requests that were answered, whatever the answer was.
   long answered() const;
