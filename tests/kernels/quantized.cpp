@@ -11,7 +11,7 @@ using kernel_test::buffer;
 namespace {
 
 const quantized_functions& functions() {
-  return kernel_test::of_set(kernel_test::tested(), lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512);
+  return KERNELS_OF(kernel_test::tested(), lamina_quantized);
 }
 /// How many forms of products this machine can run.
 int forms() { return functions().form() + 1; }

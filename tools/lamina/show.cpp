@@ -96,9 +96,8 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
   }
   print_table(lines, 2);
   std::size_t arena = 0;
-  for (const auto& segment :
-       plan_runner(net.program, {&net.states, nullptr}, std::make_shared<context>(1, target_isa()), {}).plans(extents))
-    arena += segment->arena_bytes();
+  plan_runner planned(net.program, {}, std::make_shared<context>(1, target_isa()), {});
+  for (const auto& segment : planned.plans(extents)) arena += segment->arena_bytes();
   std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for",
               static_cast<long long>(parameters), counted(flops).c_str(), net.states.bytes(), arena);
   for (const auto& s : extents) std::printf(" %s", words(s).c_str());
