@@ -210,16 +210,22 @@ void executor::run_parallel(std::size_t from, std::size_t to) {
   }
 }
 
-// The first that fails is the error, and the others are reported with it.
+// The first that fails is the error, and those of other places are reported with it: an operation that is cut into steps
+// has a check for each, and its gradient fails where it did.
 void executor::check() const {
+  const auto place_of = [](std::string_view message) {        // `place: operation: words`, or without a place
+    auto end = message.rfind(": ");
+    end = end == 0 || end == message.npos ? message.npos : message.rfind(": ", end - 1);
+    return end == message.npos ? message : message.substr(0, end);
+  };
   text t;
-  std::vector<std::string_view> told;      // an operation that is cut into steps has a check for each
+  std::vector<std::string_view> told;
   for (const auto& c : plan_->checks()) {
     std::int64_t count;
     std::memcpy(&count, arena_ + c.offset, sizeof count);
-    if (count == 0 || std::find(told.begin(), told.end(), c.message) != told.end()) continue;
+    if (count == 0 || std::find(told.begin(), told.end(), place_of(c.message)) != told.end()) continue;
     t << (told.empty() ? "" : "; also: ") << c.message << " (" << count << " of them)";
-    told.push_back(c.message);
+    told.push_back(place_of(c.message));
   }
   if (!t.empty()) detail::raise(error_kind::value, t);
 }
