@@ -63,8 +63,8 @@ class instance {
       : net_(std::move(n)), blobs_(blobs), where_(std::move(where)) {
     passes_.side_by_side = o.execution != execution::simple && where_->threads() > 1;
     passes_.memory = o.memory;
-    for (const auto& o : net_->own)
-      if (auto [at, fresh] = blobs_.try_emplace(o.name); fresh) at->second = {o.first.copy(), 1};
+    for (const auto& own : net_->own)
+      if (auto [at, fresh] = blobs_.try_emplace(own.name); fresh) at->second = {own.first.copy(), 1};
     const program& p = *net_->body;
     for (auto i : p.inputs()) inputs_.push_back({p.at(i).name, p.at(i).results[0]});
     for (auto s : p.states()) states_.push_back({p.at(s).name, p.at(s).results[0]});
