@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "files.h"
+
 import lamina;
 
 #include "message.h"
@@ -31,13 +33,6 @@ matrix<float> some_rows() {
     for (int k = 0; k < 6; ++k) x(i, k) = static_cast<float>((i * 7 + k * 3) % 11) * 0.25f - 1;
   return x;
 }
-// A directory that goes with the test.
-struct directory {
-  std::filesystem::path at = std::filesystem::temp_directory_path() / "lamina_graph_saved_test";
-  directory() { std::filesystem::create_directories(at); }
-  ~directory() { std::filesystem::remove_all(at); }
-  std::string file(const std::string& name) const { return (at / name).string(); }
-};
 
 }  // namespace
 
@@ -73,7 +68,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(nets_in_files)
 
 BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
-  directory d;
+  test_files::folder d;
   const auto made = [] {
     graph::net n("n");
     const value x = n.external("x", {dtype::float32, {"N", 2}}), w = n.external("w", {dtype::float32, {2}});
@@ -88,8 +83,8 @@ BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
   ws.feed("w", vector<float>{10, 20});
   ws.create(n);
   ws.run("n", 3);
-  graph::save(d.file("net"), n, ws);
-  const graph::net again = graph::load(d.file("net.json"), other);
+  graph::save(d / "net", n, ws);
+  const graph::net again = graph::load(d / "net.json", other);
   BOOST_TEST(again.name() == "n");
   other.feed("x", ws.fetch("x"));
   other.create(again);
@@ -97,13 +92,13 @@ BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
   other.run("n", 2);
   for (const char* blob : {"w", "noise", "run", "drawn"}) BOOST_CHECK_MESSAGE(same_bits(ws.fetch(blob), other.fetch(blob)), blob);
   BOOST_TEST(other.fetch_numbers<std::int64_t>("run")[0] == 5);
-  BOOST_TEST(load_net(d.file("net")).states.find("w") != nullptr);           // what the tool reads
+  BOOST_TEST(load_net(d / "net").states.find("w") != nullptr);           // what the tool reads
   graph::workspace empty;
-  BOOST_TEST(says(message_of([&] { graph::save(d.file("net"), n, empty); }), "there is no blob `w`"));
+  BOOST_TEST(says(message_of([&] { graph::save(d / "net", n, empty); }), "there is no blob `w`"));
 }
 
 BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
-  directory d;
+  test_files::folder d;
   graph::model m("m", {.seed = 4});
   {
     graph::model::scope here(m);
@@ -122,8 +117,8 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
   feed(ws);
   ws.create(m.main());
   ws.run("m", 4);
-  graph::save(d.file("model"), m, ws);
-  const auto again = graph::load_model(d.file("model"), other);
+  graph::save(d / "model", m, ws);
+  const auto again = graph::load_model(d / "model", other);
   feed(other);
   other.create(again->main());
   ws.run("m", 3);
@@ -145,11 +140,11 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
   const auto predictor = again->predictor("p", {"x"}, {"scores"});
   BOOST_TEST(predictor.operations().size() == m.predictor("p", {"x"}, {"scores"}).operations().size());
 
-  graph::save(d.file("net"), m.main(), ws);
-  std::filesystem::copy_file(d.file("net.json"), d.file("net_init.json"));
-  std::filesystem::copy_file(d.file("net.safetensors"), d.file("net_init.safetensors"));
-  BOOST_TEST(says(message_of([&] { graph::load_model(d.file("net"), other); }), "these are not the weights of a saved graph::model"));
-  BOOST_CHECK_THROW(graph::load_model(d.file("net"), other), file_error);
+  graph::save(d / "net", m.main(), ws);
+  std::filesystem::copy_file(d / "net.json", d / "net_init.json");
+  std::filesystem::copy_file(d / "net.safetensors", d / "net_init.safetensors");
+  BOOST_TEST(says(message_of([&] { graph::load_model(d / "net", other); }), "these are not the weights of a saved graph::model"));
+  BOOST_CHECK_THROW(graph::load_model(d / "net", other), file_error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

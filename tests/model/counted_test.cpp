@@ -2,11 +2,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include <unistd.h>
+#include "files.h"
 
 import lamina;
 
@@ -67,12 +66,11 @@ BOOST_AUTO_TEST_CASE(reference_models_copies_and_files_do_so_too) {
   net_type other({.seed = 5});
   factory.update(other);
   BOOST_TEST(same_bits(one(rows), other(rows)));
-  const std::string path = (std::filesystem::temp_directory_path() / ("counted" + std::to_string(::getpid()))).string();
-  save_net(path, net);
+  const test_files::folder folder;
+  save_net(folder / "counted", net);
   const any_tensor in[] = {rows};
-  const auto loaded = load_net(path).factory().create()(in);
+  const auto loaded = load_net(folder / "counted").factory().create()(in);
   BOOST_TEST(same_bits(loaded[0].as<float, extents<dyn, 2>>(), expected));
-  for (const char* end : {".json", ".safetensors"}) std::filesystem::remove(path + end);
 }
 
 BOOST_AUTO_TEST_CASE(what_takes_one_plan_says_that_there_is_none) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "files.h"
+
 import lamina;
 
 #include "graph.h"
@@ -249,23 +251,21 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_quantised_says_why) {
 }
 
 BOOST_AUTO_TEST_CASE(saved_nets_are_quantised_and_quantised_nets_are_saved) {
-  const std::string folder = std::filesystem::temp_directory_path().string() + "/lamina_quantize_test_" + std::string(name_of(target_isa()));
-  std::filesystem::create_directories(folder);
+  const test_files::folder folder;
   const lenet_model net({.seed = 42});
-  save_net(folder + "/float", net);
-  const auto loaded = load_net(folder + "/float");
+  save_net(folder / "float", net);
+  const auto loaded = load_net(folder / "float");
   const auto ranges = profile(loaded, some_pictures());
   BOOST_TEST((ranges == profile(net, some_pictures())));
-  save_profile(folder + "/profile.json", ranges);
-  BOOST_TEST((load_profile(folder + "/profile.json") == ranges));
-  const auto q = quantize(loaded, load_profile(folder + "/profile.json"));
-  save_net(folder + "/int8", *q.program, q.states);
-  const auto again = load_net(folder + "/int8");
+  save_profile(folder / "profile.json", ranges);
+  BOOST_TEST((load_profile(folder / "profile.json") == ranges));
+  const auto q = quantize(loaded, load_profile(folder / "profile.json"));
+  save_net(folder / "int8", *q.program, q.states);
+  const auto again = load_net(folder / "int8");
   const std::vector<any_tensor> x{pictures(3, 4)};
   BOOST_TEST(same_bytes(run(q, x)[0], again.factory().create()(x)[0]));
-  const auto sizes = std::pair(std::filesystem::file_size(folder + "/float.safetensors"), std::filesystem::file_size(folder + "/int8.safetensors"));
+  const auto sizes = std::pair(std::filesystem::file_size(folder / "float.safetensors"), std::filesystem::file_size(folder / "int8.safetensors"));
   BOOST_TEST(static_cast<double>(sizes.second) < 0.29 * static_cast<double>(sizes.first), sizes.first << " " << sizes.second);
-  std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
