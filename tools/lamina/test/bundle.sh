@@ -1,23 +1,8 @@
 #!/usr/bin/env bash
 # bundle.sh PROGRAM DIRECTORY NETS: what `lamina bundle` writes and refuses.
-set -uo pipefail
-program=$1 work=$2 nets=$3
-rm -rf "$work"
-mkdir -p "$work"
-cd "$work" || exit 1
-"$nets" . || exit 1
+command=(bundle)
+. "$(dirname "${BASH_SOURCE[0]}")/ends.sh"
 
-failures=0
-fail() { printf 'FAILED: %s\n' "$*"; failures=$((failures + 1)); }
-# ends STATUS PATTERN ARGUMENT...: what it prints matches.
-ends() {
-  local expected=$1 pattern=$2 status
-  shift 2
-  "$program" bundle "$@" >said 2>&1
-  status=$?
-  [[ $status -eq $expected ]] || { fail "status $status, not $expected: $*"; cat said; }
-  grep -qE -- "$pattern" said || { fail "no \`$pattern\`: $*"; cat said; }
-}
 # holds FOLDER FILE...: these files and no others.
 holds() {
   local folder=$1 found

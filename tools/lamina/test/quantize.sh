@@ -1,23 +1,7 @@
 #!/usr/bin/env bash
 # quantize.sh PROGRAM DIRECTORY NETS: what `lamina profile` and `lamina quantize` write and refuse.
-set -uo pipefail
-program=$1 work=$2 nets=$3
-rm -rf "$work"
-mkdir -p "$work"
-cd "$work" || exit 1
-"$nets" . || exit 1
-
-failures=0
-fail() { printf 'FAILED: %s\n' "$*"; failures=$((failures + 1)); }
-# ends STATUS PATTERN ARGUMENT...: what it prints matches.
-ends() {
-  local expected=$1 pattern=$2 status
-  shift 2
-  "$program" "$@" >said 2>&1
-  status=$?
-  [[ $status -eq $expected ]] || { fail "status $status, not $expected: $*"; cat said; }
-  grep -qE -- "$pattern" said || { fail "no \`$pattern\`: $*"; cat said; }
-}
+command=()
+. "$(dirname "${BASH_SOURCE[0]}")/ends.sh"
 
 ends 0 '^p.json: the ranges of 4 values on 2 samples$' profile net --input x.npy --input input=x.npy --out p.json
 for schema in asymmetric symmetric symmetric_with_uint8 symmetric_with_power2_scale; do

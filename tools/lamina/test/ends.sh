@@ -1,0 +1,20 @@
+# To be sourced by a test PROGRAM DIRECTORY NETS of the program `lamina`: an empty folder with the nets in it, and how to look
+# at what is printed. The array `command` comes before all arguments.
+set -uo pipefail
+program=$1 work=$2 nets=$3
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work" || exit 1
+"$nets" . || exit 1
+
+failures=0
+fail() { printf 'FAILED: %s\n' "$*"; failures=$((failures + 1)); }
+# ends STATUS PATTERN ARGUMENT...: what it prints matches.
+ends() {
+  local expected=$1 pattern=$2 status
+  shift 2
+  "$program" "${command[@]}" "$@" >said 2>&1
+  status=$?
+  [[ $status -eq $expected ]] || { fail "status $status, not $expected: $*"; cat said; }
+  grep -qE -- "$pattern" said || { fail "no \`$pattern\`: $*"; cat said; }
+}
