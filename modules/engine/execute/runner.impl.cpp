@@ -37,6 +37,12 @@ std::uint64_t words_of_checks(const program& p) {
   }
   return h;
 }
+// What the cache of plans knows a program by.
+program_id structure_of(const program& p) {
+  program_id id = p.id();
+  id.words[1] ^= words_of_checks(p);
+  return id;
+}
 }  // namespace
 
 struct plan_runner::implementation {
@@ -63,10 +69,7 @@ struct plan_runner::implementation {
   }
 
   std::size_t make(view<const shape> inputs) {
-    if (!structure) {
-      structure = source->id();
-      structure->words[1] ^= words_of_checks(*source);
-    }
+    if (!structure) structure = structure_of(*source);
     auto& plans = where->slot<plan_cache>();
     auto plan = plans.get(*source, *structure, inputs, where->isa(), passes);
     provide(*plan);
@@ -288,9 +291,7 @@ std::vector<std::shared_ptr<const plan>> plan_runner::plans(view<const shape> in
   auto& r = *impl_;
   std::vector<std::shared_ptr<const plan>> made;
   const auto get = [&](const program& p, view<const shape> extents) {
-    program_id id = p.id();
-    id.words[1] ^= words_of_checks(p);
-    made.push_back(r.where->slot<plan_cache>().get(p, id, extents, r.where->isa(), r.passes));
+    made.push_back(r.where->slot<plan_cache>().get(p, structure_of(p), extents, r.where->isa(), r.passes));
   };
   if (!r.segments) {
     get(*r.source, inputs);
