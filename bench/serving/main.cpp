@@ -72,7 +72,7 @@ load run(int threads, const std::vector<int>& cores, bool each, Make make) {
 }
 
 auto lenet() {
-  return [r = std::shared_ptr<serving::reference>(serving::make_reference(), serving::release)] { serving::classify(*r); };
+  return [r = std::shared_ptr<serving::reference>(serving::make_reference(), [](auto* made) { serving::release(made); })] { serving::classify(*r); };
 }
 auto probe() {
   return [] { fma_probe(); };
