@@ -1,8 +1,10 @@
-// LeNet's reference models, alone and behind a queue.
+// Reference models of LeNet and of a ResNet-50, alone and behind a queue.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -10,50 +12,65 @@
 
 import lamina;
 #include "../lenet/lenet.h"
+#include "resnet50.h"
 
 namespace {
 
 using namespace lamina;
-using factory_type = reference_factory<lenet, input<"N", 1, 28, 28>>;
-using image = tensor<float, extents<1, 28, 28>>;
+// A net that is served, and an image for it.
+template <const auto& Topology, std::int64_t... Extents>
+struct served {
+  using factory_type = reference_factory<Topology, input<"N", Extents...>>;
+  using image = tensor<float, extents<Extents...>>;
 
-const factory_type& factory() {
-  static const factory_type f(factory_type::model_type({.seed = 1}));
-  return f;
-}
-image grey() {
-  image x;
-  for (float& v : x.writable()) v = 0.5f;
-  return x;
-}
+  static const factory_type& factory() {
+    static const factory_type f(typename factory_type::model_type({.seed = 1}), {.optimize = true});
+    return f;
+  }
+  static image grey() {
+    image x;
+    for (float& v : x.writable()) v = 0.5f;
+    return x;
+  }
+
+  class reference final : public bench::serving::reference {
+   public:
+    void classify() override {
+      static const image x = grey();
+      auto y = net_(x);
+      __asm__ volatile("" ::"r"(y.data().data()) : "memory");
+    }
+    std::size_t own_bytes() const override { return net_.bytes(); }
+
+   private:
+    reference_model<typename factory_type::traits> net_ = factory().create();
+  };
+};
+using small = served<lenet, 1, 28, 28>;
+using large = served<resnet50::topology, 3, 224, 224>;
 
 }  // namespace
 
 namespace bench::serving {
 
-struct reference {
-  decltype(factory().create()) net = factory().create();
-};
-reference* make_reference() { return new reference; }
-void release(reference* r) { delete r; }
-void classify(reference& r) {
-  static const image x = grey();
-  auto y = r.net(x);
-  __asm__ volatile("" ::"r"(y.data().data()) : "memory");
+std::unique_ptr<reference> make_reference(network of) {
+  if (of == network::resnet50) return std::make_unique<large::reference>();
+  return std::make_unique<small::reference>();
 }
-std::size_t own_bytes(const reference& r) { return r.net.bytes(); }
-std::size_t shared_bytes() { return factory().shared_bytes(); }
+std::size_t shared_bytes(network of) {
+  return of == network::resnet50 ? large::factory().shared_bytes() : small::factory().shared_bytes();
+}
 std::int64_t handed_out() { return memory::counters().current; }
 
 queue_result serve(const queue_load& load) {
   using clock = std::chrono::steady_clock;
-  batching_queue queue(factory(), {.workers = load.workers, .batch = load.batch, .delay = std::chrono::microseconds(100), .capacity = 4096});
+  batching_queue queue(small::factory(), {.workers = load.workers, .batch = load.batch, .delay = std::chrono::microseconds(100), .capacity = 4096});
   std::atomic<bool> over{false};
   std::atomic<std::int64_t> answers{0};
   std::vector<std::thread> clients;
   for (int c = 0; c < load.clients; ++c)
     clients.emplace_back([&] {
-      const image x = grey();
+      const auto x = small::grey();
       std::vector<decltype(queue)::answer_type> open;
       while (!over) {
         open.clear();

@@ -1,7 +1,7 @@
 // Problem 14: what one more reference model of LeNet and of a ResNet-50 takes, by the library's counters and by the kernel's.
 #include <chrono>
 #include <cstdio>
-#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,19 +17,20 @@ void large(const auto& add) {
   using namespace bench;
   constexpr int count = 4;
   constexpr const char* floor = "ours <= 12582912";
-  serving::large_reference* first = serving::make_large_reference();
-  serving::classify(*first);
+  const auto first = serving::make_reference(serving::network::resnet50);
+  first->classify();
   const auto before = serving::handed_out();
   const long resident = proportional_bytes();
-  serving::large_reference* more[count];
-  for (auto*& r : more) serving::classify(*(r = serving::make_large_reference()));
+  std::vector<std::unique_ptr<serving::reference>> more;
+  for (int i = 0; i < count; ++i) {
+    more.push_back(serving::make_reference(serving::network::resnet50));
+    more.back()->classify();
+  }
   const auto bytes = static_cast<double>(serving::handed_out() - before) / count;
   const double pages = static_cast<double>(proportional_bytes() - resident) / count;
-  const std::string weights = "weights " + std::to_string(serving::shared_bytes_of_large()) + " bytes, once; its own count " + std::to_string(serving::own_bytes(*first));
+  const std::string weights = "weights " + std::to_string(serving::shared_bytes(serving::network::resnet50)) + " bytes, once; its own count " + std::to_string(first->own_bytes());
   add("ResNet-50: a further reference that has run, bytes handed out by the library", "bytes", bytes, floor, weights);
   add("ResNet-50: a further reference that has run, PSS", "bytes", pages, floor, "smaps_rollup over " + std::to_string(count) + " references");
-  for (auto* r : more) serving::release(r);
-  serving::release(first);
 }
 
 }  // namespace
@@ -52,24 +53,22 @@ int main(int argc, char** argv) {
 
   // Whatever is there once: weights, packs, tables.
   constexpr int warm = 8, count = 1000;
-  std::vector<serving::reference*> references;
+  const auto make = [] { return serving::make_reference(serving::network::lenet); };
+  std::vector<std::unique_ptr<serving::reference>> references;
   references.reserve(warm + 2 * count);
   for (int i = 0; i < warm; ++i) {
-    references.push_back(serving::make_reference());
-    serving::classify(*references.back());
+    references.push_back(make());
+    references.back()->classify();
   }
   using clock = std::chrono::steady_clock;
   const auto milliseconds = [](clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
   double fastest = 1e9;
   for (int round = 0; round < 5; ++round) {
     const auto begin = clock::now();
-    for (int i = 0; i < count; ++i) references.push_back(serving::make_reference());
+    for (int i = 0; i < count; ++i) references.push_back(make());
     fastest = std::min(fastest, milliseconds(clock::now() - begin));
     if (round == 4) break;
-    for (int i = 0; i < count; ++i) {
-      serving::release(references.back());
-      references.pop_back();
-    }
+    for (int i = 0; i < count; ++i) references.pop_back();
   }
   add("LeNet: 1,000 references created", "ms", fastest, "ours <= 50");
 
@@ -77,25 +76,25 @@ int main(int argc, char** argv) {
   const long resident = proportional_bytes();
   const auto first_runs = [&] {
     const auto begin = clock::now();
-    for (int i = 0; i < count; ++i) serving::classify(*references[warm + static_cast<std::size_t>(i)]);
+    for (int i = 0; i < count; ++i) references[warm + static_cast<std::size_t>(i)]->classify();
     return milliseconds(clock::now() - begin);
   };
   double run = first_runs();
   const auto bytes = static_cast<double>(serving::handed_out() - before) / count;
   const double pages = static_cast<double>(proportional_bytes() - resident) / count;
-  const std::string weights = "weights " + std::to_string(serving::shared_bytes()) + " bytes, once; its own count " + std::to_string(serving::own_bytes(*references[warm]));
+  const std::string weights = "weights " + std::to_string(serving::shared_bytes(serving::network::lenet)) + " bytes, once; its own count " + std::to_string(references[warm]->own_bytes());
   add("LeNet: a further reference that has run, bytes handed out by the library", "bytes", bytes, "ours <= 131072", weights);
   add("LeNet: a further reference that has run, PSS", "bytes", pages, "ours <= 131072", "smaps_rollup over " + std::to_string(count) + " references");
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < count; ++i) {
-      auto*& r = references[warm + static_cast<std::size_t>(i)];
-      serving::release(r);
-      r = serving::make_reference();
+      auto& r = references[warm + static_cast<std::size_t>(i)];
+      r.reset();
+      r = make();
     }
     run = std::min(run, first_runs());
   }
   add("LeNet: the first run of a reference, 1,000 of them", "ms", run, "");
-  for (auto* r : references) serving::release(r);
+  references.clear();
   large(add);
   for (const row& r : all.rows()) show(r);
   all.write(a.out);

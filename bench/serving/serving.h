@@ -2,30 +2,29 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace bench::serving {
 
-/// What one worker has.
-struct reference;
-reference* make_reference();
-void release(reference* r);
-/// One image.
-void classify(reference& r);
-/// Bytes that it has for itself, by the library's own count.
-std::size_t own_bytes(const reference& r);
+enum class network { lenet, resnet50 };
+
+/// What one worker has: a reference model.
+class reference {
+ public:
+  virtual ~reference() = default;
+  /// One image.
+  virtual void classify() = 0;
+  /// Bytes that it has for itself, by the library's own count.
+  virtual std::size_t own_bytes() const = 0;
+};
+std::unique_ptr<reference> make_reference(network of);
 /// Bytes of the weights that all of them share.
-std::size_t shared_bytes();
-/// The same of a network of ResNet-50's size.
-struct large_reference;
-large_reference* make_large_reference();
-void release(large_reference* r);
-void classify(large_reference& r);
-std::size_t own_bytes(const large_reference& r);
-std::size_t shared_bytes_of_large();
+std::size_t shared_bytes(network of);
 /// Bytes that the library's allocator has handed out.
 std::int64_t handed_out();
 
-/// Images per second through a queue of so many workers: each client sends `window` images and waits for their answers.
+/// Images of LeNet per second through a queue of so many workers: each client sends `window` images and waits for their
+/// answers.
 struct queue_load {
   int workers, batch, clients, window;
   double seconds;
