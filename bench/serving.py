@@ -1,49 +1,31 @@
-"""Problems 13 and 14: LeNet and a ResNet-50 served by several reference models, LeNet through a queue and over HTTP as well;
-what each of them takes."""
+"""Problems 13 and 14: LeNet and a ResNet-50 served by several reference models, LeNet through a queue and over HTTP as
+well; what each of them takes."""
 import json
-import pathlib
 import subprocess
 
+import pypi
 from steady import program
 
-PROBLEM = "13 serving"
-# Where `./bootstrap bench --peers` puts what comes from PyPI.
-PEERS = pathlib.Path(__file__).resolve().parent.parent / "build" / "peers" / "bin" / "python"
-
-
-def onnxruntime(*arguments):
-    """What ONNX Runtime reaches, or None where it is not installed."""
-    if not PEERS.exists():
-        return None
-    done = subprocess.run([PEERS, pathlib.Path(__file__).parent / "peers" / "onnxruntime_nets.py", *arguments],
-                          stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if done.returncode == 0 else None
-
-
-def beside(row, peer, value, ours_is_less=False):
-    for p in row["peers"]:
-        if p["name"] == "ONNX Runtime":
-            p.update(version=peer["version"], value=value)
-            row["ratio"] = value / row["ours"] if ours_is_less else row["ours"] / value
+PROBLEM, PEER, PEER_PROGRAM = "13 serving", "ONNX Runtime", "onnxruntime_nets.py"
 
 
 def memory(run):
-    rows, peer = program(run, "bench_reference_memory"), onnxruntime("memory")
+    rows, peer = program(run, "bench_reference_memory"), pypi.ask(PEER_PROGRAM, "memory")
     for row in rows if peer else []:
         if row["shape"].endswith("PSS"):
-            beside(row, peer, peer["bytes"][row["shape"].split(":")[0]], ours_is_less=True)
+            pypi.beside(row, PEER, peer["version"], peer["bytes"][row["shape"].split(":")[0]])
     return rows
 
 
 def serving(run):
     """The peer runs before and after, and its better turn counts: both were disturbed by what else the machine does."""
-    before = onnxruntime()
+    before = pypi.ask(PEER_PROGRAM)
     rows = program(run, "bench_serving")
-    turns = [peer for peer in (before, onnxruntime()) if peer]
+    turns = [peer for peer in (before, pypi.ask(PEER_PROGRAM)) if peer]
     for row in rows if turns else []:
         name, threads = row["shape"].split(",")[0], str(row["threads"])
         if row["unit"] == "images/s" and name in turns[0]["images_per_second"]:
-            beside(row, turns[0], max(peer["images_per_second"][name][threads] for peer in turns))
+            pypi.beside(row, PEER, turns[0]["version"], max(peer["images_per_second"][name][threads] for peer in turns))
     return rows + over_http(run) if rows else rows
 
 

@@ -13,6 +13,12 @@ void copy_all(long count);
 void visit_one(long count);
 void copy_one(long count);
 
+/// A reference model of two convolutions, made anew: it has met no shape. Then a run for image i, of the shapes above, and
+/// a look at all bytes of that image, so that its memory is near.
+void begin();
+void run(int i);
+void touch(int i);
+
 /// Whether the right plans were found, and none was built a second time.
 bool answers_are_right();
 

@@ -1,0 +1,23 @@
+"""Peers that `./bootstrap bench --peers` brings from PyPI; a program in peers/ measures each and prints JSON."""
+import json
+import pathlib
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON = HERE.parent / "build" / "peers" / "bin" / "python"
+
+
+def ask(program, *arguments):
+    """What a program says, or None where the peer is not installed."""
+    if not PYTHON.exists():
+        return None
+    done = subprocess.run([PYTHON, HERE / "peers" / program, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def beside(row, name, version, value):
+    """Puts a peer's value into a row that names the peer."""
+    for peer in row["peers"]:
+        if peer["name"] == name:
+            peer.update(version=version, value=value)
+            row["ratio"] = row["ours"] / value if row["unit"].endswith("/s") else value / row["ours"]
