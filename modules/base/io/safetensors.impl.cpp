@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :io;
 import :io.file.impl;
+import :io.words.impl;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -315,10 +316,7 @@ void write_safetensors(const std::string& path, view<const named_tensor> tensors
   std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return size_of(a->value.element()) > size_of(b->value.element()); });
 
   text header;
-  auto string = [&](std::string_view v) {
-    if (!json::quote(v.data(), v.size(), [](void* to, const char* p, std::size_t n) { *static_cast<text*>(to) << std::string_view(p, n); }, &header))
-      detail::raise(error_kind::value, path + ": names and metadata are to be UTF-8");
-  };
+  auto string = [&](std::string_view v) { detail::quoted(header, v, path); };
   header << "{";
   if (!metadata.empty()) {
     string(metadata_key);

@@ -1,9 +1,8 @@
-module;
-#include "../../base/io/json.h"
 // Programs as JSON, for `read_program` to read back.
 module lamina:program.json.impl;
 import :core;
 import :dtype;
+import :io.words.impl;
 import :program;
 import :shape;
 import :tensor;
@@ -16,20 +15,12 @@ namespace {
 // Constants with more elements are written as the hexadecimal digits of their bytes.
 constexpr std::int64_t most_numbers = 64;
 
-void append(void* to, const char* chars, std::size_t count) {
-  *static_cast<text*>(to) << std::string_view(chars, count);
-}
-
-text& quoted(text& t, std::string_view s) {
-  if (!json::quote(s.data(), s.size(), &append, &t)) detail::raise(error_kind::value, "to_json: names are to be UTF-8");
-  return t;
-}
+text& quoted(text& t, std::string_view s) { return detail::quoted(t, s, "to_json"); }
 // JSON has no numbers that are not finite: they are strings.
 text& number(text& t, double v) {
   if (std::isnan(v)) return t << "\"nan\"";
   if (std::isinf(v)) return t << (v < 0 ? "\"-inf\"" : "\"inf\"");
-  json::spell(v, &append, &t);
-  return t;
+  return detail::spelled(t, v);
 }
 
 text& dims(text& t, const shape& s) {

@@ -1,5 +1,3 @@
-module;
-#include "../../base/io/json.h"
 // Ranges of values on samples, and the files that they are kept in.
 module lamina:quantize.profile.impl;
 import :context;
@@ -9,6 +7,7 @@ import :execute;
 import :io;
 import :io.document.impl;
 import :io.file.impl;
+import :io.words.impl;
 import :op.reduce;
 import :optimize;
 import :parameter;
@@ -30,13 +29,6 @@ using detail::json_value;
 constexpr std::string_view profile_format = "lamina profile";
 constexpr std::int64_t profile_version = 1;
 
-std::string spelled(const program_id& id) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string s;
-  for (auto word : id.words)
-    for (int shift = 60; shift >= 0; shift -= 4) s += digits[word >> shift & 15];
-  return s;
-}
 bool read_id(std::string_view s, program_id& id) {
   if (s.size() != 32) return false;
   for (std::size_t i = 0; i < 32; ++i) {
@@ -47,7 +39,6 @@ bool read_id(std::string_view s, program_id& id) {
   }
   return true;
 }
-void append(void* to, const char* chars, std::size_t count) { *static_cast<text*>(to) << std::string_view(chars, count); }
 
 // Which value each range of a profile is of.
 struct observed { std::string name; value_id of; };
@@ -121,16 +112,13 @@ const value_range* quantization_profile::find(std::string_view name) const {
 
 std::string quantization_profile::to_json() const {
   text t;
-  t << "{\"format\": \"" << profile_format << "\", \"version\": " << profile_version << ", \"program\": \"" << spelled(of) << "\", \"samples\": " << samples << ", \"values\": [";
+  t << "{\"format\": \"" << profile_format << "\", \"version\": " << profile_version << ", \"program\": \"" << detail::digits_of(of.words) << "\", \"samples\": " << samples << ", \"values\": [";
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto& v = values[i];
     t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
-    if (!json::quote(v.name.data(), v.name.size(), &append, &t)) detail::raise(error_kind::value, "profile: names are to be UTF-8");
-    t << ", \"low\": ";
-    json::spell(v.low, &append, &t);
-    t << ", \"high\": ";
-    json::spell(v.high, &append, &t);
-    t << "}";
+    detail::quoted(t, v.name, "profile") << ", \"low\": ";
+    detail::spelled(t, v.low) << ", \"high\": ";
+    detail::spelled(t, v.high) << "}";
   }
   t << "\n]}\n";
   return t.string();

@@ -1,11 +1,10 @@
-module;
-#include "../../base/io/json.h"
 module lamina:saved.impl;
 import :core;
 import :dtype;
 import :io;
 import :io.document.impl;
 import :io.file.impl;
+import :io.words.impl;
 import :model;
 import :parameter;
 import :program;
@@ -27,28 +26,14 @@ constexpr std::int64_t net_version = 1;
 constexpr std::string_view roles[] = {"parameter", "statistic", "optimiser", "generator"};
 
 // What ties the two files together.
-std::string spelled(const program_id& id) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string s;
-  for (auto word : id.words)
-    for (int shift = 60; shift >= 0; shift -= 4) s += digits[word >> shift & 15];
-  return s;
-}
-
-void quoted(text& t, std::string_view s) {
-  const auto append = [](void* to, const char* chars, std::size_t count) {
-    *static_cast<text*>(to) << std::string_view(chars, count);
-  };
-  if (!json::quote(s.data(), s.size(), append, &t)) detail::raise(error_kind::value, "save_net: names are to be UTF-8");
-}
+std::string spelled(const program_id& id) { return detail::digits_of(id.words); }
 
 std::string words_of(const program& p, const parameter_store& states) {
   text t;
   t << "{\"format\": \"" << net_format << "\", \"version\": " << net_version << ", \"states\": [";
   for (std::size_t i = 0; i < states.size(); ++i) {
     t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
-    quoted(t, states[i].name());
-    t << ", \"role\": \"" << roles[static_cast<std::size_t>(states[i].role())]
+    detail::quoted(t, states[i].name(), "save_net") << ", \"role\": \"" << roles[static_cast<std::size_t>(states[i].role())]
       << "\", \"trainable\": " << states[i].trainable() << "}";
   }
   t << "\n], \"program\": " << p.to_json() << "}\n";

@@ -1,0 +1,36 @@
+module;
+#include "json.h"
+// Parts of JSON documents, appended to a text.
+module lamina:io.words.impl;
+import :core;
+import lamina.std;
+
+namespace lamina::detail {
+
+void append_words(void* to, const char* chars, std::size_t count) {
+  *static_cast<text*>(to) << std::string_view(chars, count);
+}
+
+/// In quotes and escaped. Errors: value_error, beginning with `where`, for what is no UTF-8.
+text& quoted(text& t, std::string_view words, std::string_view where) {
+  if (json::quote(words.data(), words.size(), &append_words, &t)) return t;
+  text why;
+  raise(error_kind::value, why << where << ": names and metadata are to be UTF-8");
+}
+
+/// A finite number, so short that it is read as the same bits.
+text& spelled(text& t, double finite) {
+  json::spell(finite, &append_words, &t);
+  return t;
+}
+
+/// Sixteen hexadecimal digits for each word.
+std::string digits_of(view<const std::uint64_t> words) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string s;
+  for (auto word : words)
+    for (int shift = 60; shift >= 0; shift -= 4) s += digits[word >> shift & 15];
+  return s;
+}
+
+}  // namespace lamina::detail
