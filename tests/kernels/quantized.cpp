@@ -55,11 +55,6 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
   const parameters p(columns, depth, rowwise);
   buffer<std::int8_t> x(at(rows * depth), 1), w(at(columns * depth)), y(at(rows * columns), 1);
   fill(x, extreme), fill(w, extreme);
-  buffer<std::int8_t> packed(functions().packed_bytes(columns, depth));
-  const quantized_pack_args pack{columns, depth, w.data(), packed.data()};
-  functions().pack(&pack, nullptr);
-  BOOST_TEST(packed.guards_intact());
-  const quantized_linear_args a{rows, columns, depth, x.data(), depth, packed.data(), y.data(), columns, p.to};
   std::vector<std::int8_t> expected;
   for (long i = 0; i < rows; ++i)
     for (long o = 0; o < columns; ++o) {
@@ -69,9 +64,15 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
     }
   for (int form = 0; form < forms(); ++form)
     BOOST_TEST_CONTEXT(rows << " x " << columns << " x " << depth << " form " << form) {
+      const auto& f = functions().products[form];
       for (auto& v : y) v = 77;
-      buffer<std::byte> scratch(functions().linear_scratch_bytes(&a));
-      functions().linear[form](&a, scratch.data());
+      buffer<std::int8_t> packed(f.linear_packed_bytes(columns, depth));
+      const quantized_linear_pack_args pack{columns, depth, w.data(), packed.data()};
+      f.linear_pack(&pack, nullptr);
+      BOOST_TEST(packed.guards_intact());
+      const quantized_linear_args a{rows, columns, depth, x.data(), depth, packed.data(), y.data(), columns, p.to};
+      buffer<std::byte> scratch(f.linear_scratch_bytes(&a));
+      f.linear(&a, scratch.data());
       BOOST_TEST(kernel_test::same_bits(std::as_const(y).data(), expected.data(), expected.size()));
       BOOST_TEST((y.guards_intact() && scratch.guards_intact()));
     }
@@ -101,29 +102,34 @@ void check_conv(const window& w, long images, bool extreme) {
         }
   for (int form = 0; form < forms(); ++form)
     BOOST_TEST_CONTEXT(name(w) << "images " << images << " form " << form) {
+      const auto& f = functions().products[form];
       for (auto& v : out) v = 77;
-      quantized_conv_args a{w, 0, images, in.data(), weight.data(), out.data(), p.to};
-      buffer<std::byte> scratch(functions().conv_scratch_bytes(&a));
+      buffer<std::int8_t> packed(f.conv_packed_bytes(&w));
+      const quantized_conv_pack_args pack{w, weight.data(), packed.data()};
+      f.conv_pack(&pack, nullptr);
+      BOOST_TEST(packed.guards_intact());
+      quantized_conv_args a{w, 0, images, in.data(), packed.data(), out.data(), p.to};
+      buffer<std::byte> scratch(f.conv_scratch_bytes(&a));
       if (images > 1) {      // in two calls
         a.count = 1;
-        functions().conv[form](&a, scratch.data());
+        f.conv(&a, scratch.data());
         a.first = 1, a.count = images - 1;
       }
-      functions().conv[form](&a, scratch.data());
+      f.conv(&a, scratch.data());
       BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), expected.data(), expected.size()));
       BOOST_TEST((out.guards_intact() && scratch.guards_intact()));
     }
 }
 
-window random_window() {
+window random_window(long most_filters, long most_stride) {
   for (;;) {
     window w{};
     w.groups = random_to(1, 3);
-    w.channels = w.groups * random_to(1, 6), w.out_channels = w.groups * random_to(1, 9);
+    w.channels = w.groups * random_to(1, 6), w.out_channels = w.groups * random_to(1, most_filters);
     w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
-    w.stride_h = random_to(1, 2), w.stride_w = random_to(1, 2);
+    w.stride_h = random_to(1, most_stride), w.stride_w = random_to(1, most_stride);
     w.pad_h = random_to(0, w.kernel_h - 1), w.pad_w = random_to(0, w.kernel_w - 1);
-    w.dilation_h = random_to(1, 2), w.dilation_w = random_to(1, 2);
+    w.dilation_h = random_to(1, 3), w.dilation_w = random_to(1, 3);
     w.height = random_to(1, 12), w.width = random_to(1, 40);
     if (fits(w)) return sized(w);
   }
@@ -180,13 +186,26 @@ BOOST_AUTO_TEST_CASE(sums_of_extremes_are_exact) {
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
-  for (int i = 0; i < 250; ++i) check_conv(random_window(), random_to(1, 3), i % 5 == 0);
+  for (int i = 0; i < 250; ++i) check_conv(random_window(9, 2), random_to(1, 3), i % 5 == 0);
+  for (int i = 0; i < 150; ++i) check_conv(random_window(70, 7), random_to(1, 2), i % 5 == 0);
+}
+
+// Maps that are cut into bands, lines of pixels that are cut, and patches.
+BOOST_AUTO_TEST_CASE(convolutions_of_large_maps) {
+  check_conv(sized({40, 50, 40, 9, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, false);
+  check_conv(sized({40, 50, 40, 40, 0, 0, 3, 1, 2, 1, 1, 0, 1, 1, 1}), 1, false);
+  check_conv(sized({1, 90, 700, 3, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, false);
+  check_conv(sized({2, 3, 1500, 2, 0, 0, 2, 5, 1, 1, 1, 2, 1, 1, 2}), 2, false);
+  check_conv(sized({3, 48, 64, 24, 0, 0, 16, 16, 16, 16, 0, 0, 1, 1, 1}), 1, false);
+  check_conv(sized({5, 20, 20, 33, 0, 0, 1, 1, 3, 3, 0, 0, 1, 1, 1}), 2, false);
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_of_nets) {
   check_conv(sized({1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 2, false);
   check_conv(sized({6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1}), 2, false);
   check_conv(sized({32, 7, 7, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 32}), 1, false);
+  check_conv(sized({6, 32, 32, 6, 0, 0, 3, 3, 2, 2, 1, 1, 1, 1, 6}), 1, false);
+  check_conv(sized({64, 14, 14, 50, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}), 2, true);
   check_conv(sized({3, 33, 35, 20, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}), 1, false);
 }
 
@@ -194,15 +213,17 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
   parameters p(16, 4, false);
   p.y_scale = 0;                               // factors are infinite, and 0 times infinity is NaN
   for (auto& b : p.bias) b = 0;
-  buffer<std::int8_t> x(4), packed(functions().packed_bytes(16, 4)), y(16), w(64);
+  buffer<std::int8_t> x(4), y(16), w(64);
   for (auto& v : x) v = p.x_offset;
   fill(w, false);
-  const quantized_pack_args pack{16, 4, w.data(), packed.data()};
-  functions().pack(&pack, nullptr);
-  const quantized_linear_args a{1, 16, 4, x.data(), 4, packed.data(), y.data(), 16, p.to};
   for (int form = 0; form < forms(); ++form) {
-    buffer<std::byte> scratch(functions().linear_scratch_bytes(&a));
-    functions().linear[form](&a, scratch.data());
+    const auto& f = functions().products[form];
+    buffer<std::int8_t> packed(f.linear_packed_bytes(16, 4));
+    const quantized_linear_pack_args pack{16, 4, w.data(), packed.data()};
+    f.linear_pack(&pack, nullptr);
+    const quantized_linear_args a{1, 16, 4, x.data(), 4, packed.data(), y.data(), 16, p.to};
+    buffer<std::byte> scratch(f.linear_scratch_bytes(&a));
+    f.linear(&a, scratch.data());
     for (const auto v : y) BOOST_TEST(v == p.to.low);
   }
 }
@@ -217,7 +238,7 @@ BOOST_AUTO_TEST_CASE(max_pool) {
       w.kernel_h = random_to(1, 4), w.kernel_w = random_to(1, 4);
       w.stride_h = random_to(1, 3), w.stride_w = random_to(1, 3);
       w.pad_h = random_to(0, w.kernel_h / 2), w.pad_w = random_to(0, w.kernel_w / 2);
-      w.height = random_to(1, 14), w.width = random_to(1, 40);
+      w.height = random_to(1, 14), w.width = k % 20 ? random_to(1, 40) : random_to(400, 700);
     } while (!fits(w));
     w = sized(w);
     const long plane = w.height * w.width, results = w.out_height * w.out_width;

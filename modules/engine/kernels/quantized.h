@@ -25,31 +25,43 @@ struct requantization {
 struct quantized_linear_args {
   long rows, columns, depth;
   const std::int8_t* x; long x_row;
-  const std::int8_t* packed;                 // the weights as `pack` wrote them
+  const std::int8_t* packed;                 // the weights as `linear_pack` wrote them
   std::int8_t* y; long y_row;
   requantization to;
 };
-struct quantized_pack_args { long columns, depth; const std::int8_t* w; std::int8_t* packed; };   // w: [columns, depth]
+/// w: [columns, depth]
+struct quantized_linear_pack_args { long columns, depth; const std::int8_t* w; std::int8_t* packed; };
 
 /// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset.
 struct quantized_conv_args {
   window w;
   long first, count;
-  const std::int8_t* in; const std::int8_t* weight; std::int8_t* out;
+  const std::int8_t* in;
+  const std::int8_t* packed;                 // the weights as `conv_pack` wrote them
+  std::int8_t* out;
   requantization to;
+};
+/// weight: [O, C / groups, KH, KW]
+struct quantized_conv_pack_args { window w; const std::int8_t* weight; std::int8_t* packed; };
+
+/// A form of the products; each has weights of its own.
+struct quantized_products {
+  kernel linear;                             // args: quantized_linear_args
+  kernel conv;                               // args: quantized_conv_args
+  std::size_t (*linear_scratch_bytes)(const quantized_linear_args* args) noexcept;
+  std::size_t (*conv_scratch_bytes)(const quantized_conv_args* args) noexcept;
+  std::size_t (*linear_packed_bytes)(long columns, long depth) noexcept;
+  std::size_t (*conv_packed_bytes)(const window* w) noexcept;
+  int (*conv_order)(const window* w) noexcept;         // of packed weights: windows of two orders cannot share them
+  kernel linear_pack;                        // args: quantized_linear_pack_args
+  kernel conv_pack;                          // args: quantized_conv_pack_args
 };
 
 struct quantized_functions {
   kernel quantize, dequantize;               // args: quantize_args
-  /// Products come in forms that this set can have; the fastest one that the machine has is `form()`.
-  int forms;
+  /// The forms that this set can have; the fastest one that the machine has is `form()`.
+  quantized_products products[2];
   int (*form)() noexcept;
-  kernel linear[2];                          // args: quantized_linear_args
-  kernel conv[2];                            // args: quantized_conv_args
-  std::size_t (*linear_scratch_bytes)(const quantized_linear_args* args) noexcept;
-  std::size_t (*conv_scratch_bytes)(const quantized_conv_args* args) noexcept;
-  std::size_t (*packed_bytes)(long columns, long depth) noexcept;
-  kernel pack;                               // args: quantized_pack_args
   kernel max_pool;                           // args: pool_args; a window that lies in the padding altogether gives -128
 };
 

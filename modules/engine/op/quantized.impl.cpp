@@ -18,6 +18,19 @@ namespace lamina {
 namespace {
 
 const kernels::quantized_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized; }
+// The form of the products that this machine has, and what tells weights in one form from those in another.
+const kernels::quantized_products& products(const emission& e) { return functions(e).products[functions(e).form()]; }
+std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(functions(e).form()); }
+
+// Weights that `make` packs, once if they are a state.
+buffer_ref weights_of(emission& e, std::uint64_t format, std::size_t bytes,
+                      const std::function<void(buffer_ref, buffer_ref)>& make) {
+  if (buffer_ref packed = e.packed(e.of().inputs[3], format, bytes, make)) return packed;
+  const buffer_ref packed = e.temporary(bytes);
+  make(e.in(3), packed);
+  e.stage();
+  return packed;
+}
 
 bool is(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
   if (t.element == wanted) return true;
@@ -122,34 +135,28 @@ void quantized_linear::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
   const shape &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  const auto& f = functions(e);
+  const auto& f = products(e);
   kernels::quantized_linear_args a{};
   a.columns = w.at(0);
   a.depth = a.x_row = w.at(1);
   a.y_row = a.columns;
   a.rows = y.size() / a.columns;
   a.to = requantization_of(e, at.low, at.high);
-  const auto make = [&](buffer_ref from, buffer_ref to) {
-    kernels::quantized_pack_args p{a.columns, a.depth, nullptr, nullptr};
-    e.step(f.pack, p, {{&p.w, from}, {&p.packed, to}});
-  };
-  const auto bytes = f.packed_bytes(a.columns, a.depth);
-  buffer_ref packed = e.packed(e.of().inputs[3], 0x716c0000u, bytes, make);
-  if (!packed) {
-    packed = e.temporary(bytes);
-    make(e.in(3), packed);
-    e.stage();
-  }
+  const auto bytes = f.linear_packed_bytes(a.columns, a.depth);
+  const buffer_ref packed = weights_of(e, 0x716c0000u | form_of(e), bytes, [&](buffer_ref from, buffer_ref to) {
+    kernels::quantized_linear_pack_args p{a.columns, a.depth, nullptr, nullptr};
+    e.step(f.linear_pack, p, {{&p.w, from}, {&p.packed, to}});
+  });
   // Rows are cut, or the panels of few rows: by size alone.
   constexpr std::int64_t panel = 16;
-  const auto panel_bytes = static_cast<std::int64_t>(f.packed_bytes(panel, a.depth));
+  const auto panel_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(panel, a.depth));
   const auto part_of = [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     auto part = a;
     part.rows = rows;
     part.columns = columns;
     std::vector<address> where{{&part.x, e.in(0).at(row * a.x_row)}, {&part.packed, packed.at(column / panel * panel_bytes)}, {&part.y, e.out(0).at(row * a.y_row + column)}};
     add_operands(e, part.to, column, where);
-    e.step(f.linear[f.form()], part, where, f.linear_scratch_bytes(&part));
+    e.step(f.linear, part, where, f.linear_scratch_bytes(&part));
   };
   const double all = 2.0 * static_cast<double>(y.size()) * static_cast<double>(a.depth);
   if (a.rows >= 16) emission::cut(a.rows, all / static_cast<double>(a.rows), [&](std::int64_t first, std::int64_t count) { part_of(first, count, 0, a.columns); }, 4e6, 4);
@@ -169,19 +176,23 @@ void quantized_conv2d::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  const auto& f = functions(e);
+  const auto& f = products(e);
   const auto& c = at.conv;
+  const kernels::window window{x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3),
+                               c.stride.h, c.stride.w, c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups};
+  const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
+  const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
+  const buffer_ref packed = weights_of(e, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
+    kernels::quantized_conv_pack_args p{window, nullptr, nullptr};
+    e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
+  });
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
-    kernels::quantized_conv_args a{};
-    a.w = {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), c.stride.h, c.stride.w,
-           c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups};
-    a.first = first;
-    a.count = count;
-    a.to = requantization_of(e, at.low, at.high);
-    std::vector<address> where{{&a.in, e.in(0)}, {&a.weight, e.in(3)}, {&a.out, e.out(0)}};
+    const auto to = requantization_of(e, at.low, at.high);
+    kernels::quantized_conv_args a{window, first, count, nullptr, nullptr, nullptr, to};
+    std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
     add_operands(e, a.to, 0, where);
-    e.step(f.conv[f.form()], a, where, f.conv_scratch_bytes(&a));
+    e.step(f.conv, a, where, f.conv_scratch_bytes(&a));
   }, 8e6);
 }
 

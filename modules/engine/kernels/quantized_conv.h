@@ -1,0 +1,334 @@
+// Convolutions of bytes: a band of rows of the image is cut into words, with its padding; then filters stand in the
+// lanes, or pixels do where that takes fewer products.
+//
+// A word holds neighbouring channels, or neighbouring taps of a row of the kernel where that leaves less of it empty.
+// Rows and columns lie by their remainders of the strides, so that a pixel of the result reads its words at
+// y * pitch + x of each tap: pixels of all rows are one line, with what padding adds between them.
+#pragma once
+#include "quantized_result.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace quantized {
+
+template <class Form> struct conv_layout {
+  static constexpr long numbers = Form::numbers;
+  /// Bytes of the words of a band, about: they are read again for each panel of filters.
+  static constexpr long band_bytes = 160 * 1024;
+  /// Pixels whose addresses are found, and whose results are turned, together; and those of a line of results.
+  static constexpr long pixels_at_once = 48, line = 1024;
+
+  long channels, filters;  // of a group
+  bool by_channels, pixels_in_lanes;
+  long planes, taps, words;   // words: of a filter
+  long phase, phases, rests;  // every `phase`-th remainder of columns is read, and the first ones of rows
+  long band, rows, pitch;     // rows of the result; rows of a remainder, and words of a row
+  long segment, plane, raw;   // words of a remainder of columns; bytes of a plane of words, and of bytes
+  long line_bytes;
+  std::size_t image, raws, at, factors, results, bytes;
+
+  explicit conv_layout(const window& w) {
+    channels = w.channels / w.groups, filters = w.out_channels / w.groups;
+    const long of_channels = parts_of(channels, numbers) * w.kernel_w,
+               of_taps = channels * parts_of(w.kernel_w, numbers);
+    by_channels = of_channels <= of_taps;
+    planes = by_channels ? parts_of(channels, numbers) : channels;
+    taps = by_channels ? w.kernel_w : parts_of(w.kernel_w, numbers);
+    words = planes * w.kernel_h * taps;
+
+    const long span = (w.kernel_h - 1) * w.dilation_h + 1;
+    phase = w.stride_w;
+    for (long t = 1; t < taps; ++t)
+      for (long rest = column_of(w, t) % w.stride_w; rest;) {  // the greatest that divides all of them
+        const long next = phase % rest;
+        phase = rest, rest = next;
+      }
+    phases = w.stride_w / phase;
+    rests = w.stride_h < span ? w.stride_h : span;
+    pitch = parts_of(w.width + 2 * w.pad_w, w.stride_w);
+    const long more = parts_of(span, w.stride_h), row = phases * rests * pitch * 4;
+    const long bands = parts_of(planes * row * (w.out_height - 1 + more), band_bytes);
+    band = parts_of(w.out_height, bands < w.out_height ? bands : w.out_height);
+    rows = band - 1 + more;
+    segment = rests * rows * pitch;
+    plane = (phases * segment * 4 + 63) / 128 * 128 + 64;  // odd, so that planes do not meet in the cache
+    raw = static_cast<long>(whole_lines(segment * w.stride_w + numbers * w.dilation_w + 128));
+
+    // In half panels where a half is enough: that is what the tiles do.
+    const long least = Form::lanes < 8 ? 8 : Form::lanes;
+    pixels_in_lanes = parts_of((w.out_height - 1) * pitch + w.out_width, least) * filters <=
+                      w.out_height * w.out_width * parts_of(filters, least);
+    line_bytes = static_cast<long>(whole_lines((pitch < line ? line : pitch) + 4 * panel_columns));
+
+    image = 0;
+    raws = image + whole_lines(planes * plane + 256);
+    at = raws + static_cast<std::size_t>((by_channels ? numbers : 1) * raw);
+    factors = at + whole_lines(words * 8);
+    results = factors + factor_bytes(filters);
+    bytes = results + static_cast<std::size_t>(pixels_in_lanes ? 8 * line_bytes : pixels_at_once * 2 * panel_columns);
+  }
+  /// Where a tap of a row of the kernel begins.
+  long column_of(const window& w, long tap) const { return tap * (by_channels ? 1 : numbers) * w.dilation_w; }
+  /// Bytes of the packed weights of a group: words, and a sum for each filter.
+  long packed_filters() const { return pixels_in_lanes ? words * filters * 4 : panels_of(filters) * panel_step(); }
+  long panel_step() const { return words * panel_columns * numbers + panel_columns * 4; }
+  long packed_bytes() const {
+    return static_cast<long>(whole_lines(packed_filters() + (pixels_in_lanes ? filters * 4 : 0)));
+  }
+  long sum_of(long filter) const {
+    return pixels_in_lanes
+               ? packed_filters() + filter * 4
+               : (filter / panel_columns + 1) * panel_step() - panel_columns * 4 + filter % panel_columns * 4;
+  }
+};
+
+template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_args& a) {
+  const window& w = a.w;
+  const conv_layout<Form> to(w);
+  const long taps = w.kernel_h * w.kernel_w;
+  for (long g = 0; g < w.groups; ++g) {
+    std::int8_t* packed = a.packed + g * to.packed_bytes();
+    std::memset(packed, 0, static_cast<std::size_t>(to.packed_bytes()));
+    for (long o = 0; o < to.filters; ++o) {
+      const std::int8_t* filter = a.weight + (g * to.filters + o) * to.channels * taps;
+      std::int32_t sum = 0;
+      for (long c = 0; c < to.channels; ++c)
+        for (long i = 0; i < w.kernel_h; ++i)
+          for (long j = 0; j < w.kernel_w; ++j) {
+            const std::int8_t v = filter[c * taps + i * w.kernel_w + j];
+            const long plane = to.by_channels ? c / to.numbers : c, tap = to.by_channels ? j : j / to.numbers;
+            const long word = (plane * w.kernel_h + i) * to.taps + tap, part = (to.by_channels ? c : j) % to.numbers;
+            if (to.pixels_in_lanes)
+              Form::put_number(packed + (word * to.filters + o) * 4 + part * (4 / to.numbers), v);
+            else
+              packed[o / panel_columns * to.panel_step() + (word * panel_columns + o % panel_columns) * to.numbers +
+                     part] = v;
+            sum += v;
+          }
+      write(packed + to.sum_of(o), sum);
+    }
+  }
+}
+
+/// One group of one image.
+template <class Form> struct conv_run {
+  static constexpr long numbers = Form::numbers;
+  window w;
+  conv_layout<Form> has;
+  std::int8_t* scratch;
+  std::int8_t zero;             // what padding holds
+  const std::int8_t *in, *end;  // the group's first channel; the end of the images
+  const std::int8_t* packed;
+  std::int8_t* out;
+  finish finished;
+  factors by;
+
+  const long* at() const { return reinterpret_cast<const long*>(scratch + has.at); }
+  std::int8_t* image() const { return scratch + has.image; }
+
+  /// Rows of a channel from `top`, with their padding, by their remainders: where they are if they lie so.
+  LAMINA_INLINE const std::int8_t* raw(long channel, long top, long used, long which) const {
+    const std::int8_t* from = in + channel * w.height * w.width;
+    if (w.width == has.pitch && w.stride_h == 1 && top >= 0 && top + used <= w.height &&
+        end - (from + top * w.width) >= has.raw)
+      return from + top * w.width;
+    std::int8_t* all = scratch + has.raws + which * has.raw;
+    const long step = has.pitch * w.stride_w;
+    for (long r = 0, rest = 0, q = 0; r < used; ++r) {
+      std::int8_t* row = all + (rest * has.rows + q) * step + w.pad_w;
+      const long y = top + r;
+      if (rest < has.rests && y >= 0 && y < w.height)
+        copy_bytes(row, from + y * w.width, w.width);
+      else if (rest < has.rests)
+        for (long x = 0; x < step - w.pad_w; x += 16) put(row + x, bytes16(zero), step - w.pad_w - x);
+      if (++rest == w.stride_h) rest = 0, ++q;
+    }
+    return all;
+  }
+  /// The words that rows [first, first + count) of the result read.
+  LAMINA_INLINE void cut_band(long first, long count) const {
+    const long top = first * w.stride_h - w.pad_h,
+               used = (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1;
+    for (long p = 0; p < has.planes; ++p) {
+      const std::int8_t* from[numbers];
+      for (long i = 0; i < numbers; ++i)
+        if (!has.by_channels)
+          from[i] = i ? from[0] + i * w.dilation_w : raw(p, top, used, 0);
+        else
+          from[i] = p * numbers + i < has.channels ? raw(p * numbers + i, top, used, i) : from[0];
+      for (long k = 0; k < has.phases; ++k) {
+        std::int8_t* to = image() + p * has.plane + k * has.segment * 4;
+        if (w.stride_w == 1)
+          for (long x = 0; x < has.segment; x += 16) put_words<Form, 1>(to + x * 4, from, x);
+        else if (w.stride_w == numbers && !has.by_channels && w.dilation_w == 1)
+          for (long x = 0; x < has.segment; x += 16) put_words<Form>(to + x * 4, from[0] + k * has.phase + x * numbers);
+        else if (w.stride_w == 2)
+          for (long x = 0; x < has.segment; x += 16) put_words<Form, 2>(to + x * 4, from, x * 2 + k * has.phase);
+        else
+          for (long x = 0; x < has.segment; ++x)
+            for (long i = 0; i < numbers; ++i)
+              Form::put_number(to + x * 4 + i * (4 / numbers),
+                               static_cast<std::int8_t>(from[i][x * w.stride_w + k * has.phase] ^ Form::flip));
+      }
+    }
+  }
+
+  /// Results of `count` pixels of the line, for some of the filters.
+  template <int NV>
+  LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int filters, std::int8_t* to,
+                                    long step) const {
+    alignas(64) std::int32_t sums[most_sums<Form>];
+    const long* where = at();
+    constexpr long each = NV * Form::lanes;
+    for (long x = 0; x < count; x += each) {
+      with_rows<most_rows<Form>(NV)>(
+          filters, [&]<int MR>() __attribute__((always_inline)) {
+            pixel_tile<Form, MR, NV>(has.words, where, words + x * 4, packed + o * 4, has.filters * 4, sums);
+          });
+      for (int i = 0; i < filters; ++i) {
+        LAMINA_UNROLL
+        for (int j = 0; j < (each + 15) / 16; ++j)
+          if (const long left = count - x - j * 16; left > 0)
+            put(to + i * step + x + j * 16,
+                finished.template operator()<false>(sums + i * row_of_sums<Form, NV> + j * 16, by.bias + o + i,
+                                                    by.factor + o + i),
+                left);
+      }
+    }
+  }
+  LAMINA_INLINE void rows_of_pixels(long first, long count) const {
+    const long results = w.out_height * w.out_width, most = has.line_bytes - 4 * panel_columns;
+    const bool straight = has.pitch == w.out_width;
+    const long at_once = most / has.pitch < count ? most / has.pitch : count;
+    const auto run = [&]<int NV>(std::integral_constant<int, NV>) __attribute__((always_inline)) {
+      for (long y = 0; y < count; y += at_once) {
+        const long rows = count - y < at_once ? count - y : at_once, pixels = (rows - 1) * has.pitch + w.out_width;
+        even_parts(
+            has.filters, most_rows<Form>(NV), [&](long o, int filters) __attribute__((always_inline)) {
+              std::int8_t* to = out + o * results + (first + y) * w.out_width;
+              std::int8_t* line = straight ? to : scratch + has.results;
+              const long step = straight ? results : has.line_bytes;
+              line_of_pixels<NV>(image() + y * has.pitch * 4, pixels, o, filters, line, step);
+              if (!straight)
+                for (int i = 0; i < filters; ++i)
+                  for (long r = 0; r < rows; ++r) {  // what is written behind a row is the next ones' of this map
+                    std::int8_t* row = to + i * results + r * w.out_width;
+                    const std::int8_t* from = line + i * step + r * has.pitch;
+                    if (results - (first + y + r) * w.out_width < w.out_width + 16)
+                      copy_bytes(row, from, w.out_width);
+                    else
+                      for (long x = 0; x < w.out_width; x += 16) write(row + x, read<bytes16>(from + x));
+                  }
+            });
+      }
+    };
+    constexpr int one = most_rows<Form>(whole<Form>), two = most_rows<Form>(2 * whole<Form>);
+    if constexpr (two > 0)
+      if (has.filters <= two || two >= one) return run(std::integral_constant<int, 2 * whole<Form>>());
+    run(std::integral_constant<int, whole<Form>>());
+  }
+
+  /// Results of 16 filters, pixel by pixel, become rows of pixels.
+  LAMINA_INLINE void put_turned(const std::int8_t* block, std::int8_t* plane, long filters, long pixels) const {
+    bytes16 v[16], half[16];
+    for (long p = 0; p < pixels; p += 16) {
+      LAMINA_UNROLL
+      for (int i = 0; i < 16; ++i) v[i] = read<bytes16>(block + (p + i) * 16);
+      LAMINA_UNROLL
+      for (int turn = 0; turn < 4; ++turn) {
+        LAMINA_UNROLL
+        for (int i = 0; i < 8; ++i) {
+          half[2 * i] = __builtin_shufflevector(v[i], v[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+          half[2 * i + 1] =
+              __builtin_shufflevector(v[i], v[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+        LAMINA_UNROLL
+        for (int i = 0; i < 16; ++i) v[i] = half[i];
+      }
+      for (long o = 0; o < filters; ++o) put(plane + o * w.out_height * w.out_width + p, v[o], pixels - p);
+    }
+  }
+  LAMINA_INLINE void rows_of_filters(long first, long count) const {
+    constexpr long most = conv_layout<Form>::pixels_at_once;
+    const std::int8_t* x[most];
+    std::int8_t* block = scratch + has.results;
+    const long all = count * w.out_width;
+    for (long begin = 0; begin < all; begin += most) {
+      const long pixels = all - begin < most ? all - begin : most;
+      for (long p = 0, row = begin / w.out_width, column = begin % w.out_width; p < pixels; ++p) {
+        x[p] = image() + (row * has.pitch + column) * 4;
+        if (++column == w.out_width) column = 0, ++row;
+      }
+      std::int8_t* to_pixel = out + first * w.out_width + begin;
+      filter_tiles<Form, true>(
+          pixels, has.filters, has.words, at(), x, packed, has.panel_step(),
+          [&](long p, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
+            for (int j = 0; j < wide; ++j) {
+              const long o = (panel + j) * panel_columns;
+              for (int i = 0; i < tall; ++i)
+                write(block + (j * most + p + i) * 16,
+                      finished.template operator()<true>(sums + (i * wide + j) * panel_columns, by.bias + o,
+                                                         by.factor + o));
+              if (const long filters = has.filters - o; p + tall == pixels)
+                put_turned(block + j * most * 16, to_pixel + o * w.out_height * w.out_width,
+                           filters < panel_columns ? filters : panel_columns, pixels);
+            }
+          });
+    }
+  }
+
+  LAMINA_INLINE void run() const {
+    for (long first = 0; first < w.out_height; first += has.band) {
+      const long count = w.out_height - first < has.band ? w.out_height - first : has.band;
+      cut_band(first, count);
+      if (has.pixels_in_lanes)
+        rows_of_pixels(first, count);
+      else
+        rows_of_filters(first, count);
+    }
+  }
+};
+
+template <class Form> LAMINA_INLINE void conv(const quantized_conv_args& args, void* scratch) {
+  const quantized_conv_args a = args;
+  const window& w = a.w;
+  const finish finished(a.to);
+  const conv_layout<Form> has(w);
+  auto* memory = static_cast<std::int8_t*>(scratch);
+  const std::int8_t zero = *a.to.x_offset;
+  std::memset(memory + has.raws, zero, has.at - has.raws);
+  auto* at = reinterpret_cast<long*>(memory + has.at);
+  for (long p = 0; p < has.planes; ++p)
+    for (long i = 0; i < w.kernel_h; ++i)
+      for (long t = 0; t < has.taps; ++t) {
+        const long column = has.column_of(w, t), row = i * w.dilation_h;
+        *at++ = p * has.plane +
+                ((column % w.stride_w / has.phase * has.rests + row % w.stride_h) * has.rows + row / w.stride_h) *
+                    has.pitch * 4 +
+                column / w.stride_w * 4;
+      }
+  const long plane = w.height * w.width, results = w.out_height * w.out_width;
+  for (long g = 0; g < w.groups; ++g) {
+    const std::int8_t* packed = a.packed + g * has.packed_bytes();
+    requantization to = a.to;
+    to.bias += g * has.filters, to.w_scale += g * has.filters * to.w_scale_step;
+    const factors by = factors_of<Form>(to, has.filters, memory + has.factors,
+                                        [&](long o) { return read<std::int32_t>(packed + has.sum_of(o)); });
+    for (long n = a.first; n < a.first + a.count; ++n)
+      conv_run<Form>{w,
+                     has,
+                     memory,
+                     zero,
+                     a.in + (n * w.channels + g * has.channels) * plane,
+                     a.in + (a.first + a.count) * w.channels * plane,
+                     packed,
+                     a.out + (n * w.out_channels + g * has.filters) * results,
+                     finished,
+                     by}
+          .run();
+  }
+}
+
+}  // namespace quantized
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

@@ -1,0 +1,128 @@
+// Maxima of bytes over windows, in plain layout.
+#pragma once
+#include "quantized_words.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace quantized {
+
+/// One map without indices, of any window: row by row, tap by tap.
+LAMINA_INLINE void pool_map(const window& w, const std::int8_t* in, std::int8_t* out) {
+  for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
+    std::memset(out, -128, static_cast<std::size_t>(w.out_width));
+    for (long i = 0; i < w.kernel_h; ++i) {
+      const long row = y * w.stride_h - w.pad_h + i;
+      if (row < 0 || row >= w.height) continue;
+      for (long j = 0; j < w.kernel_w; ++j) {
+        const long shift = j - w.pad_w;
+        const long first = shift < 0 ? parts_of(-shift, w.stride_w) : 0;
+        const long end = w.width - shift <= 0 ? 0 : parts_of(w.width - shift, w.stride_w);
+        const long last = end < w.out_width ? end : w.out_width;
+        const std::int8_t* from = in + row * w.width + shift;
+        LAMINA_SMALL
+        for (long x = first; x < last; ++x) out[x] = out[x] < from[x * w.stride_w] ? from[x * w.stride_w] : out[x];
+      }
+    }
+  }
+}
+
+/// Of strides 1 and 2, and rows that fit: the rows of a window joined in a line with its padding, then neighbours.
+inline constexpr long most_line = 512;
+template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std::int8_t* in, std::int8_t* out) {
+  alignas(64) std::int8_t line[most_line + 64];
+  std::memset(line, -128, sizeof line);
+  for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
+    const long top = y * w.stride_h - w.pad_h;
+    const long first = top < 0 ? 0 : top, last = top + w.kernel_h < w.height ? top + w.kernel_h : w.height;
+    const auto join = [&]<class V>(long x, V) __attribute__((always_inline)) {
+      V most = V(static_cast<std::int8_t>(-128));
+      for (long row = first; row < last; ++row) most = __builtin_elementwise_max(most, read<V>(in + row * w.width + x));
+      write(line + w.pad_w + x, most);
+    };
+    if (w.width >= 16) {
+      for (long x = 0; x + 16 < w.width; x += 16) join(x, bytes16());
+      join(w.width - 16, bytes16());
+    } else
+      for (long x = 0; x < w.width; ++x) join(x, bytes<1>());
+    for (long x = 0; x < w.out_width; x += 16) {
+      bytes16 most(-128);
+      for (long j = 0; j < w.kernel_w; ++j) {
+        if constexpr (Stride == 1)
+          most = __builtin_elementwise_max(most, read<bytes16>(line + x + j));
+        else
+          most = __builtin_elementwise_max(most, even_bytes(line + 2 * x + j));
+      }
+      put(out + x, most, w.out_width - x);
+    }
+  }
+}
+
+/// Windows of 2 x 2 side by side in a map of a row or more: rows joined, then neighbours, 16 results at a time.  What
+/// is read behind a row, and written behind its results, ends with the maps.
+LAMINA_INLINE void pool_pairs(const window& w, const std::int8_t* in, std::int8_t* out, const std::int8_t* in_end,
+                              const std::int8_t* out_end) {
+  const auto joined = [](const std::int8_t* top, const std::int8_t* bottom) __attribute__((always_inline)) {
+    const auto all = __builtin_elementwise_max(read<bytes<32>>(top), read<bytes<32>>(bottom));
+    const bytes16 even = __builtin_shufflevector(all, all, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const bytes16 odd = __builtin_shufflevector(all, all, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    return bytes16(__builtin_elementwise_max(even, odd));
+  };
+  for (long y = 0; y < w.out_height; ++y, out += w.out_width, in += 2 * w.width)
+    for (long x = 0; x < w.out_width; x += 16) {
+      const std::int8_t *top = in + 2 * x, *bottom = top + w.width;
+      if (in_end - bottom >= 32 && out_end - out - x >= 16) {
+        write(out + x, joined(top, bottom));
+        continue;
+      }
+      const long count = w.out_width - x < 16 ? w.out_width - x : 16;
+      std::int8_t rows[2][32];
+      copy_bytes(rows[0], top, 2 * count);
+      copy_bytes(rows[1], bottom, 2 * count);
+      put(out + x, joined(rows[0], rows[1]), count);
+    }
+}
+
+void pool_with_index(const window& w, const std::int8_t* in, std::int8_t* out, std::int32_t* index) {
+  for (long y = 0; y < w.out_height; ++y)
+    for (long x = 0; x < w.out_width; ++x) {
+      std::int32_t best = -128;
+      long place = -1;
+      for (long i = 0; i < w.kernel_h; ++i)
+        for (long j = 0; j < w.kernel_w; ++j) {
+          const long row = y * w.stride_h - w.pad_h + i, column = x * w.stride_w - w.pad_w + j;
+          if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
+          if (const std::int8_t v = in[row * w.width + column]; place < 0 || v > best)
+            best = v, place = row * w.width + column;
+        }
+      *out++ = static_cast<std::int8_t>(best);
+      *index++ = static_cast<std::int32_t>(place);
+    }
+}
+
+LAMINA_INLINE void max_pool(const pool_args& a) {
+  const window& w = a.w;
+  const long plane = w.height * w.width, results = w.out_height * w.out_width, maps = a.images * w.channels;
+  const auto *first = static_cast<const std::int8_t*>(a.in), *in_end = first + maps * plane;
+  auto *to = static_cast<std::int8_t*>(a.out), *out_end = to + maps * results;
+  const bool pairs = w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && !w.pad_h && !w.pad_w;
+  const bool fits = w.width + 2 * w.pad_w + w.kernel_w <= most_line &&
+                    (w.out_width + 15) / 16 * 16 * w.stride_w + w.kernel_w <= most_line;
+  for (long m = 0; m < maps; ++m) {
+    const std::int8_t* in = first + m * plane;
+    std::int8_t* out = to + m * results;
+    if (a.index)
+      pool_with_index(w, in, out, a.index + m * results);
+    else if (pairs)
+      pool_pairs(w, in, out, in_end, out_end);
+    else if (fits && w.stride_w == 1)
+      pool_lines<1>(w, in, out);
+    else if (fits && w.stride_w == 2)
+      pool_lines<2>(w, in, out);
+    else
+      pool_map(w, in, out);
+  }
+}
+
+}  // namespace quantized
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

@@ -1,0 +1,137 @@
+// From the int32 sums of a product to int8 results.
+#pragma once
+#include "quantized_words.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace quantized {
+
+/// Biases, with what the offset of x adds to each sum taken away, and factors, of each output channel.
+struct factors {
+  const std::int32_t* bias;
+  const float* factor;
+};
+/// Bytes of memory that is lent to them.
+constexpr std::size_t factor_bytes(long channels) { return 2 * whole_lines(panels_of(channels) * panel_columns * 4); }
+
+/// Sums wrap, as unsigned numbers do.
+LAMINA_INLINE std::int32_t less_offset(std::int32_t bias, std::int32_t offset, std::int32_t weights) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(bias) -
+                                   static_cast<std::uint32_t>(offset) * static_cast<std::uint32_t>(weights));
+}
+
+/// `weights_of(o)`: the sum of the weights of a channel.
+template <class Form, class Weights>
+LAMINA_INLINE factors factors_of(const requantization& to, long channels, void* memory, Weights weights_of) {
+  auto* bias = static_cast<std::int32_t*>(memory);
+  auto* factor = reinterpret_cast<float*>(static_cast<std::int8_t*>(memory) + factor_bytes(channels) / 2);
+  const float x = *to.x_scale, y = *to.y_scale;
+  const std::int32_t offset = *to.x_offset + Form::shift;
+  for (long o = 0; o < channels; ++o) {
+    factor[o] = x * to.w_scale[o * to.w_scale_step] / y;
+    bias[o] = less_offset(to.bias[o], offset, weights_of(o));
+  }
+  for (long o = channels; o < panels_of(channels) * panel_columns; ++o) factor[o] = 0, bias[o] = 0;
+  return {bias, factor};
+}
+
+// How 16 sums become bytes, with a bias and a factor for each of them, or one for all.  Held in registers: stores of
+// bytes may change any memory.
+#if defined(__SSE2__)
+
+/// Numbers above the range are cut before they are rounded, those below it (and NaN, which the conversion makes the
+/// least number) by instructions that saturate.
+struct finish {
+#if defined(__AVX512BW__)
+  using floats = __m512;
+  using ints = __m512i;
+  using shorts = __m256i;
+#elif defined(__AVX2__)
+  using floats = __m256;
+  using ints = __m256i;
+  using shorts = __m256i;
+#else
+  using floats = __m128;
+  using ints = __m128i;
+  using shorts = __m128i;
+#endif
+  static constexpr int lanes = sizeof(floats) / 4;
+  floats most;
+  shorts offset, low;
+
+  template <class V, class T> LAMINA_INLINE static V all(T x) {
+    using many = T __attribute__((ext_vector_type(sizeof(V) / sizeof(T))));
+    return __builtin_bit_cast(V, many(x));
+  }
+  LAMINA_INLINE explicit finish(const requantization& to)
+      : most(all<floats>(static_cast<float>(to.high - *to.y_offset))),
+        offset(all<shorts>(static_cast<std::int16_t>(*to.y_offset))),
+        low(all<shorts>(static_cast<std::int16_t>(to.low))) {}
+
+  template <bool Each>
+  LAMINA_INLINE bytes16 operator()(const std::int32_t* sums, const std::int32_t* bias, const float* factor) const {
+    ints part[16 / lanes];
+    LAMINA_UNROLL
+    for (int i = 0; i < 16 / lanes; ++i) {
+      const auto b = Each ? read<ints>(bias + i * lanes) : all<ints>(*bias);
+      const auto f = Each ? read<floats>(factor + i * lanes) : all<floats>(*factor);
+#if defined(__AVX512BW__)
+      part[i] = _mm512_cvtps_epi32(
+          _mm512_min_ps(most, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(read<ints>(sums), b)), f)));
+#elif defined(__AVX2__)
+      part[i] = _mm256_cvtps_epi32(
+          _mm256_min_ps(most, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(read<ints>(sums + i * lanes), b)), f)));
+#else
+      part[i] = _mm_cvtps_epi32(
+          _mm_min_ps(most, _mm_mul_ps(_mm_cvtepi32_ps(_mm_add_epi32(read<ints>(sums + i * lanes), b)), f)));
+#endif
+    }
+#if defined(__AVX512BW__)
+    const shorts n = _mm256_max_epi16(_mm256_adds_epi16(_mm512_cvtsepi32_epi16(part[0]), offset), low);
+    return __builtin_bit_cast(bytes16, _mm256_cvtsepi16_epi8(n));
+#elif defined(__AVX2__)
+    const shorts n = _mm256_permute4x64_epi64(
+        _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(part[0], part[1]), offset), low), 0xd8);
+    return __builtin_bit_cast(bytes16, _mm_packs_epi16(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1)));
+#else
+    const shorts first = _mm_max_epi16(_mm_adds_epi16(_mm_packs_epi32(part[0], part[1]), offset), low);
+    const shorts last = _mm_max_epi16(_mm_adds_epi16(_mm_packs_epi32(part[2], part[3]), offset), low);
+    return __builtin_bit_cast(bytes16, _mm_packs_epi16(first, last));
+#endif
+  }
+};
+
+#else
+
+struct finish {
+  float low, high;
+  std::int32_t offset;
+  LAMINA_INLINE explicit finish(const requantization& to)
+      : low(static_cast<float>(to.low - *to.y_offset)),
+        high(static_cast<float>(to.high - *to.y_offset)),
+        offset(*to.y_offset) {}
+
+  template <bool Each>
+  LAMINA_INLINE bytes16 operator()(const std::int32_t* sums, const std::int32_t* bias, const float* factor) const {
+    using ints = std::uint32_t __attribute__((ext_vector_type(16)));
+    using numbers = std::int32_t __attribute__((ext_vector_type(16)));
+    using floats = float __attribute__((ext_vector_type(16)));
+    ints b;
+    floats f;
+    if constexpr (Each)
+      b = read<ints>(bias), f = read<floats>(factor);
+    else
+      b = ints(static_cast<std::uint32_t>(*bias)), f = floats(*factor);
+    floats v = __builtin_convertvector(__builtin_bit_cast(numbers, read<ints>(sums) + b), floats) * f;
+    v = v > low ? v : floats(low);  // a NaN, too
+    v = v < high ? v : floats(high);
+    v = (v + 12582912.f) - 12582912.f;  // ties to even
+    return __builtin_convertvector(__builtin_convertvector(v, numbers) + offset, bytes16);
+  }
+};
+
+#endif
+
+}  // namespace quantized
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

@@ -1,0 +1,353 @@
+// Products of bytes, in integers: how operands are cut into words, and tiles of sums.
+//
+// A word has 32 bits and holds numbers that are neighbours in K: two of 16 bits, or four bytes.  A tile multiplies the
+// words of a few rows, each for all lanes, with registers of words; so a sum of K needs no sum across lanes.  Filters
+// stand in the lanes, 16 in a panel, [K words][16], or pixels of a row of the result do.
+#pragma once
+#include <cstring>
+
+#include "quantized.h"
+#include "simd.h"
+#include "storage.h"
+#if defined(__AVX512BW__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace quantized {
+
+/// Filters that lie side by side in packed weights.
+inline constexpr long panel_columns = 16;
+constexpr long parts_of(long all, long each) { return (all + each - 1) / each; }
+constexpr long panels_of(long columns) { return parts_of(columns, panel_columns); }
+constexpr std::size_t whole_lines(long bytes) { return static_cast<std::size_t>((bytes + 63) / 64 * 64); }
+
+template <int Count> using bytes = std::int8_t __attribute__((ext_vector_type(Count)));
+using bytes16 = bytes<16>;
+
+template <class V> LAMINA_INLINE V read(const void* p) {
+  V v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class V> LAMINA_INLINE void write(void* p, V v) { std::memcpy(p, &v, sizeof v); }
+
+/// Byte 0, 2 and so on of 32.
+LAMINA_INLINE bytes16 even_bytes(const std::int8_t* p) {
+  const auto all = read<bytes<32>>(p);
+  return __builtin_shufflevector(all, all, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+
+/// Copies few bytes; ranges do not overlap.
+LAMINA_INLINE void copy_bytes(std::int8_t* to, const std::int8_t* from, long n) {
+  const auto ends = [&]<class V>(V) __attribute__((always_inline)) {
+    const V first = read<V>(from), last = read<V>(from + n - static_cast<long>(sizeof(V)));
+    write(to, first), write(to + n - static_cast<long>(sizeof(V)), last);
+  };
+  if (n > 32) {
+    for (long i = 0; i + 16 < n; i += 16) write(to + i, read<bytes16>(from + i));
+    write(to + n - 16, read<bytes16>(from + n - 16));
+  } else if (n >= 16)
+    ends(bytes16());
+  else if (n >= 8)
+    ends(std::int64_t());
+  else if (n >= 4)
+    ends(std::int32_t());
+  else if (n >= 2)
+    ends(std::int16_t());
+  else if (n)
+    *to = *from;
+}
+LAMINA_APART void put_part(std::int8_t* to, bytes16 v, long count) {
+  std::int8_t all[16];
+  write(all, v);
+  copy_bytes(to, all, count);
+}
+/// The first of 16 bytes.
+LAMINA_INLINE void put(std::int8_t* to, bytes16 v, long count) {
+  if (count >= 16)
+    write(to, v);
+  else
+    put_part(to, v, count);
+}
+
+// ---- forms
+// ------------------------------------------------------------------------------------------------------------
+
+// What a form of products is made of.  `x` is the operand that has an offset, `shift` is what it adds to each number of
+// it; filters have none.
+
+#if defined(__AVX512BW__) || defined(__aarch64__)
+inline constexpr int registers = 32;
+#else
+inline constexpr int registers = 16;
+#endif
+
+/// Two numbers of 16 bits, whose products are added.
+struct by_pairs {
+  static constexpr int numbers = 2, shift = 0, registers_of_sums = this_isa == isa::neon64 ? 2 : 1;
+  static constexpr std::int8_t flip = 0;
+#if defined(__AVX512BW__)
+  static constexpr int lanes = 16;
+  using vector = __m512i;
+  using sums = __m512i;
+  LAMINA_INLINE static sums none() { return _mm512_setzero_si512(); }
+  LAMINA_INLINE static vector everywhere(const void* p) { return _mm512_set1_epi32(read<std::int32_t>(p)); }
+  LAMINA_INLINE static vector filters(const std::int8_t* p) { return _mm512_cvtepi8_epi16(read<__m256i>(p)); }
+  LAMINA_INLINE static sums plus(sums s, vector x, vector w) { return _mm512_add_epi32(s, _mm512_madd_epi16(x, w)); }
+#elif defined(__AVX2__)
+  static constexpr int lanes = 8;
+  using vector = __m256i;
+  using sums = __m256i;
+  LAMINA_INLINE static sums none() { return _mm256_setzero_si256(); }
+  LAMINA_INLINE static vector everywhere(const void* p) { return _mm256_set1_epi32(read<std::int32_t>(p)); }
+  LAMINA_INLINE static vector filters(const std::int8_t* p) { return _mm256_cvtepi8_epi16(read<__m128i>(p)); }
+  LAMINA_INLINE static sums plus(sums s, vector x, vector w) { return _mm256_add_epi32(s, _mm256_madd_epi16(x, w)); }
+#elif defined(__SSE2__)
+  static constexpr int lanes = 4;
+  using vector = __m128i;
+  using sums = __m128i;
+  LAMINA_INLINE static sums none() { return _mm_setzero_si128(); }
+  LAMINA_INLINE static vector everywhere(const void* p) { return _mm_set1_epi32(read<std::int32_t>(p)); }
+  LAMINA_INLINE static vector filters(const std::int8_t* p) {
+    const __m128i x = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm_srai_epi16(_mm_unpacklo_epi8(x, x), 8);
+  }
+  LAMINA_INLINE static sums plus(sums s, vector x, vector w) { return _mm_add_epi32(s, _mm_madd_epi16(x, w)); }
+#else
+  static constexpr int lanes = 4;
+  using vector = int16x8_t;
+  struct sums {
+    int32x4_t first, last;
+  };  // neighbours are added at the end
+  LAMINA_INLINE static sums none() { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
+  LAMINA_INLINE static vector everywhere(const void* p) {
+    return vreinterpretq_s16_s32(vdupq_n_s32(read<std::int32_t>(p)));
+  }
+  LAMINA_INLINE static vector filters(const std::int8_t* p) { return vmovl_s8(vld1_s8(p)); }
+  LAMINA_INLINE static sums plus(sums s, vector x, vector w) {
+    return {vmlal_s16(s.first, vget_low_s16(x), vget_low_s16(w)), vmlal_high_s16(s.last, x, w)};
+  }
+  LAMINA_INLINE static void put(std::int32_t* p, sums s) { vst1q_s32(p, vpaddq_s32(s.first, s.last)); }
+#endif
+  LAMINA_INLINE static vector words(const void* p) { return read<vector>(p); }
+#if defined(__SSE2__)
+  LAMINA_INLINE static void put(std::int32_t* p, sums s) { write(p, s); }
+#endif
+  /// 16 words of x.
+  LAMINA_INLINE static void put_x(std::int8_t* p, bytes<32> v) {
+    using words16 = std::int16_t __attribute__((ext_vector_type(32)));
+    write(p, __builtin_convertvector(v, words16));
+  }
+  LAMINA_INLINE static void put_number(std::int8_t* p, std::int8_t v) { write(p, static_cast<std::int16_t>(v)); }
+};
+
+#if defined(__AVX512BW__)
+
+/// Four bytes, those of x unsigned.  For machines of this set that have VNNI; it stands in the text of the assembler,
+/// as the compiler would put its instructions in the other form, too, where it may.
+struct by_fours {
+  static constexpr int numbers = 4, shift = 128, registers_of_sums = 1, lanes = 16;
+  static constexpr std::int8_t flip = -128;
+  using vector = __m512i;
+  using sums = __m512i;
+  LAMINA_INLINE static sums none() { return _mm512_setzero_si512(); }
+  LAMINA_INLINE static vector everywhere(const void* p) { return _mm512_set1_epi32(read<std::int32_t>(p)); }
+  LAMINA_INLINE static vector filters(const std::int8_t* p) { return read<vector>(p); }
+  LAMINA_INLINE static vector words(const void* p) { return read<vector>(p); }
+  LAMINA_INLINE static sums plus(sums s, vector x, vector w) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
+    return s;
+  }
+  LAMINA_INLINE static void put(std::int32_t* p, sums s) { write(p, s); }
+  LAMINA_INLINE static void put_x(std::int8_t* p, bytes<64> v) { write(p, v ^ bytes<64>(flip)); }
+  LAMINA_INLINE static void put_number(std::int8_t* p, std::int8_t v) { *p = v; }
+  static int there() noexcept {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+  }
+};
+
+#endif
+
+/// Vectors that a panel of 16 lanes is.
+template <class Form> inline constexpr int whole = static_cast<int>(panel_columns) / Form::lanes;
+/// The rows that a tile may have, at most: sums, the vectors of a step, a word and a product stay in registers.
+template <class Form> constexpr int most_rows(int vectors) {
+  const int rows = (registers - vectors - 2) / (vectors * Form::registers_of_sums);
+  const int most = registers == 32 ? 8 : 6;  // each has an address
+  return rows < most ? rows : most;
+}
+
+// ---- tiles
+// ------------------------------------------------------------------------------------------------------------
+
+/// Numbers from the sums of one row to those of the next.
+template <class Form, int NV>
+inline constexpr int row_of_sums = NV < whole<Form> ? static_cast<int>(panel_columns) : NV* Form::lanes;
+template <class Form> inline constexpr int most_sums = 8 * 2 * static_cast<int>(panel_columns);
+
+/// Calls each(k) for all k; few sums leave registers for two steps at a time.
+template <int Sums, class Each> LAMINA_INLINE void steps(long words, Each each) {
+  long k = 0;
+  if constexpr (Sums <= 4) LAMINA_NO_UNROLL
+  for (; k + 1 < words; k += 2) each(k), each(k + 1);
+  LAMINA_NO_UNROLL
+  for (; k < words; ++k) each(k);
+}
+
+/// Sums of MR rows of x for the filters of NV vectors.  `at`: where the words of a row lie behind its address, in
+/// bytes; none: one behind the other.
+template <class Form, int MR, int NV, bool Scattered>
+void filter_tile(long words, const long* at, const std::int8_t* const* x, const std::int8_t* panel, long panel_step,
+                 std::int32_t* sums) {
+  constexpr int vector_bytes = Form::lanes * Form::numbers;
+  typename Form::sums s[MR][NV];
+  const std::int8_t* row[MR];
+  LAMINA_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    row[i] = x[i];
+    LAMINA_UNROLL
+    for (int j = 0; j < NV; ++j) s[i][j] = Form::none();
+  }
+  steps<MR * NV>(
+      words, [&](long k) __attribute__((always_inline)) {
+        const long place = Scattered ? at[k] : k * 4;
+        const std::int8_t* filters = panel + k * panel_columns * Form::numbers;
+        typename Form::vector w[NV];
+        LAMINA_UNROLL
+        for (int j = 0; j < NV; ++j)
+          w[j] = Form::filters(filters + j / whole<Form> * panel_step + j % whole<Form> * vector_bytes);
+        LAMINA_UNROLL
+        for (int i = 0; i < MR; ++i) {
+          const auto all = Form::everywhere(row[i] + place);
+          LAMINA_UNROLL
+          for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], all, w[j]);
+        }
+      });
+  LAMINA_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    LAMINA_UNROLL
+    for (int j = 0; j < NV; ++j) Form::put(sums + i * row_of_sums<Form, NV> + j * Form::lanes, s[i][j]);
+  }
+}
+
+/// Sums of MR filters, [K words][of `filter_step` bytes], for the words of NV vectors of x.
+template <class Form, int MR, int NV>
+void pixel_tile(long words, const long* at, const std::int8_t* x, const std::int8_t* filter, long filter_step,
+                std::int32_t* sums) {
+  typename Form::sums s[MR][NV];
+  LAMINA_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    LAMINA_UNROLL
+    for (int j = 0; j < NV; ++j) s[i][j] = Form::none();
+  }
+  steps<MR * NV>(
+      words, [&](long k) __attribute__((always_inline)) {
+        const std::int8_t *from = x + at[k], *of = filter + k * filter_step;
+        typename Form::vector pixels[NV];
+        LAMINA_UNROLL
+        for (int j = 0; j < NV; ++j) pixels[j] = Form::words(from + j * Form::lanes * 4);
+        LAMINA_UNROLL
+        for (int i = 0; i < MR; ++i) {
+          const auto all = Form::everywhere(of + i * 4);
+          LAMINA_UNROLL
+          for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], pixels[j], all);
+        }
+      });
+  LAMINA_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    LAMINA_UNROLL
+    for (int j = 0; j < NV; ++j) Form::put(sums + i * row_of_sums<Form, NV> + j * Form::lanes, s[i][j]);
+  }
+}
+
+/// Calls run<1>(), run<2>() and so on: that of `rows`.
+template <int Most, class Run> LAMINA_INLINE void with_rows(int rows, Run run) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (void)((rows == I + 1 && (run.template operator()<I + 1>(), true)) || ...);
+  }
+  (std::make_integer_sequence<int, Most>());
+}
+
+/// Calls each(first, count) for parts of at most `most` that share `all` evenly.
+template <class Each> LAMINA_INLINE void even_parts(long all, long most, Each each) {
+  const long parts = all <= most ? 1 : parts_of(all, most), least = parts == 1 ? all : all / parts;
+  long longer = all - least * parts;
+  for (long first = 0; first < all;) {
+    const long count = least + (longer-- > 0);
+    each(first, static_cast<int>(count));
+    first += count;
+  }
+}
+
+/// Calls each(row, rows, panel, panels, sums of panels * 16) for the rows x[] of x and the filters of packed panels,
+/// `columns` in number.
+template <class Form, bool Scattered, class Each>
+LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long* at, const std::int8_t* const* x,
+                                const std::int8_t* panel, long panel_step, Each each) {
+  alignas(64) std::int32_t sums[most_sums<Form>];
+  constexpr int one = most_rows<Form>(whole<Form>), two = most_rows<Form>(2 * whole<Form>);
+  const auto run = [&]<int NV>(long p, long most, std::integral_constant<int, NV>) __attribute__((always_inline)) {
+    even_parts(
+        rows, most, [&](long r, int tall) __attribute__((always_inline)) {
+          with_rows<most_rows<Form>(NV)>(
+              tall, [&]<int MR>() __attribute__((always_inline)) {
+                filter_tile<Form, MR, NV, Scattered>(words, at, x + r, panel + p * panel_step, panel_step, sums);
+              });
+          each(r, tall, p, (NV + whole<Form> - 1) / whole<Form>, static_cast<const std::int32_t*>(sums));
+        });
+  };
+  const long panels = panels_of(columns);
+  for (long p = 0; p < panels;) {
+    if constexpr (two > 0)
+      if (panels - p >= 2 && (rows <= two || two >= one)) {
+        run(p, two, std::integral_constant<int, 2 * whole<Form>>()), p += 2;
+        continue;
+      }
+    if constexpr (whole < Form >> 1)
+      if (columns - p * panel_columns <= panel_columns / 2) {
+        run(p, most_rows<Form>(whole<Form> / 2), std::integral_constant<int, whole<Form> / 2>()), ++p;
+        continue;
+      }
+    run(p, one, std::integral_constant<int, whole<Form>>()), ++p;
+  }
+}
+
+// ---- words of x
+// -------------------------------------------------------------------------------------------------------
+
+/// 16 words of lines of bytes, word c of from[i][first + c * Stride].  Reads 16 strides of each.
+template <class Form, int Stride>
+LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* const* from, long first) {
+  const auto line = [&](int i) __attribute__((always_inline)) {
+    if constexpr (Stride == 1)
+      return read<bytes16>(from[i] + first);
+    else
+      return even_bytes(from[i] + first);
+  };
+  const auto both = [](bytes16 a, bytes16 b) __attribute__((always_inline)) {
+    return bytes<32>(__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
+                                             10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+  };
+  if constexpr (Form::numbers == 2)
+    Form::put_x(to, both(line(0), line(1)));
+  else {
+    const bytes<32> ab = both(line(0), line(1)), cd = both(line(2), line(3));
+    Form::put_x(to, __builtin_shufflevector(ab, cd, 0, 1, 32, 33, 2, 3, 34, 35, 4, 5, 36, 37, 6, 7, 38, 39, 8, 9, 40,
+                                            41, 10, 11, 42, 43, 12, 13, 44, 45, 14, 15, 46, 47, 16, 17, 48, 49, 18, 19,
+                                            50, 51, 20, 21, 52, 53, 22, 23, 54, 55, 24, 25, 56, 57, 26, 27, 58, 59, 28,
+                                            29, 60, 61, 30, 31, 62, 63));
+  }
+}
+/// 16 words of bytes that stand side by side.
+template <class Form> LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* from) {
+  Form::put_x(to, read<bytes<16 * Form::numbers>>(from));
+}
+
+}  // namespace quantized
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
