@@ -91,6 +91,31 @@ BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
   BOOST_TEST(holds(text_of(at + "/lenet.h"), "float may be off by 1e-5 of the output's largest number"));
 }
 
+// Sums of integers are exact: every set gives the same bits. Filters in the lanes, pixels in the lanes, strides.
+BOOST_AUTO_TEST_CASE(quantised_nets_give_the_bits_of_this_process) {
+  static constexpr auto strided = sequential(
+      nn::conv2d{.in_channels = 1, .out_channels = 18, .kernel = 3, .stride = 2, .padding = 1}, nn::relu{},
+      nn::conv2d{.in_channels = 18, .out_channels = 18, .kernel = 3, .padding = 1, .groups = 18}, nn::relu{},
+      nn::max_pool2d{.kernel = 3, .stride = 2, .padding = 1}, nn::flatten{}, nn::linear{.in = 882, .out = 10});
+  const auto check = [](const std::string& name, const auto& net) {
+    const auto x = random_tensor<images>({1, 1, 28, 28}, 1);
+    const std::vector<std::vector<any_tensor>> samples{{random_tensor<images>({9, 1, 28, 28}, 2)}};
+    const auto q = quantize(net, profile(net, samples));
+    const auto at = folder("aarch64_" + name);
+    bundle::write(*q.program, q.states, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .target = target,
+                                         .tools = {.kernels = KERNELS}});
+    write_bytes(at + "/in", x.data().data(), 784 * 4);
+    BOOST_TEST(run(at, c11 + SOURCES "/lenet.c -o main.o && " + linked + "main.o lenet.o -lm -o lenet && " QEMU
+                           " ./lenet lenet.weights in out") == "");
+    const auto expected = program_factory(q.program, q.states).create()(std::vector<any_tensor>{x});
+    BOOST_TEST(same_as_file(expected[0].template elements<float>(), at + "/out"));
+    BOOST_TEST(run(at, c11 + "-DENTRY=lenet -DCAPITALS=LENET '-DHEADER=\"lenet.h\"' " SOURCES
+                             "/self_test.c -o main.o && " + linked + "main.o lenet.o -lm -o main && " QEMU " ./main lenet.weights") == "");
+  };
+  check("quantised", model<lenet, input<"N", 1, 28, 28>>({.seed = 42}));
+  check("quantised_strided", model<strided, input<"N", 1, 28, 28>>({.seed = 7}));
+}
+
 BOOST_AUTO_TEST_CASE(nets_of_all_kinds_pass_their_self_tests) {
   BOOST_TEST(self_test("perceptron", model<perceptron, input<"N", 4>>(), {{5, 4}}) == "");
   BOOST_TEST(self_test("wide", model<perceptron, input<"N", 4>, policies<element<double>>>(), {{5, 4}}) == "");
