@@ -14,11 +14,8 @@ struct floats {
   static constexpr long lanes = width<float>;
   LAMINA_INLINE static vf get(const void* p, long i, long n) { return load_lanes(static_cast<const float*>(p) + i, n); }
   LAMINA_INLINE static void put(void* p, long i, long n, vf x) { store_lanes(static_cast<float*>(p) + i, x, n); }
-  // Gates want no relative accuracy in the tails: within 6e-8, without a division where tanh needs none.
-  LAMINA_INLINE static vf sigmoid(vf x) {
-    if constexpr (this_isa == isa::avx512) return fma(tanh(x * vf(.5f)), vf(.5f), vf(.5f));
-    else return kernels::sigmoid(x);
-  }
+  // Gates want no relative accuracy in the tails.
+  LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid<haste::hurried>(x); }
   LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh<haste::hurried>(x); }
 };
 struct doubles {
@@ -48,18 +45,26 @@ struct gru_activated {
         u(L::tanh(L::get(a.x, g + 2 * a.hidden, n) + reset * hn)) {}
 };
 
+/// Calls f(row, first, count) for the registers of each row; of all but the last the compiler knows that they are whole.
+template <class L, class F>
+LAMINA_INLINE void each_register(long rows, long hidden, F f) {
+  for (long r = 0; r < rows; ++r) {
+    long j = 0;
+    LAMINA_NO_UNROLL for (; j + L::lanes <= hidden; j += L::lanes) f(r, j, L::lanes);
+    if (j < hidden) f(r, j, hidden - j);
+  }
+}
+
 template <class L>
 LAMINA_INLINE void lstm(const lstm_args& a) {
-  using T = typename L::type;
   const long h = a.hidden;
-  for (long r = 0; r < a.rows; ++r)
-    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
-      const long n = h - j, g = r * 4 * h + j, at = r * h + j;
-      const auto [i, f, u, o] = lstm_activated<L>(a, g, n);
-      const T next = f * L::get(a.cell, at, n) + i * u;
-      L::put(a.next_out, at, n, next);
-      L::put(a.out, at, n, o * L::tanh(next));
-    }
+  each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
+    const long at = r * h + j;
+    const auto [i, f, u, o] = lstm_activated<L>(a, r * 4 * h + j, n);
+    const auto next = f * L::get(a.cell, at, n) + i * u;
+    L::put(a.next_out, at, n, next);
+    L::put(a.out, at, n, o * L::tanh(next));
+  });
 }
 template <class L>
 LAMINA_INLINE void lstm_grad(const lstm_args& a) {
@@ -82,12 +87,11 @@ LAMINA_INLINE void lstm_grad(const lstm_args& a) {
 template <class L>
 LAMINA_INLINE void gru(const gru_args& a) {
   const long h = a.hidden;
-  for (long r = 0; r < a.rows; ++r)
-    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
-      const long n = h - j, g = r * 3 * h + j, at = r * h + j;
-      const gru_activated<L> gate(a, g, n);
-      L::put(a.out, at, n, gate.u + gate.z * (L::get(a.state, at, n) - gate.u));
-    }
+  each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
+    const long at = r * h + j;
+    const gru_activated<L> gate(a, r * 3 * h + j, n);
+    L::put(a.out, at, n, gate.u + gate.z * (L::get(a.state, at, n) - gate.u));
+  });
 }
 template <class L>
 LAMINA_INLINE void gru_grad(const gru_args& a) {

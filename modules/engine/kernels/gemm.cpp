@@ -137,12 +137,46 @@ extern "C" void LAMINA_KERNEL(gemm_f32_row)(const void* args, void*) noexcept {
 extern "C" void LAMINA_KERNEL(gemm_f32_column)(const void* args, void*) noexcept {
   run_column(*static_cast<const gemm_args*>(args));
 }
+extern "C" void LAMINA_KERNEL(gemm_f32_dot)(const void* args, void*) noexcept {
+  run_dot(*static_cast<const gemm_args*>(args));
+}
+
+// Rows of up to `row_vectors` registers, whose number, chains and masks are known.
+#define LAMINA_ROW_NAME(wide, mask, chains) LAMINA_KERNEL(gemm_f32_row_##wide##_##mask##_##chains)
+#define LAMINA_ROW(wide, mask, chains)                                                             \
+  extern "C" void LAMINA_ROW_NAME(wide, mask, chains)(const void* args, void*) noexcept {          \
+    run_short_row<wide, masking::mask, chains>(*static_cast<const gemm_args*>(args));              \
+  }
+#define LAMINA_ROWS(wide, mask, chains) LAMINA_ROW(wide, mask, 1) LAMINA_ROW(wide, mask, chains)
+#define LAMINA_EACH_ROW(free, fixed, mask) \
+  free(1, mask, 4) free(2, mask, 4) free(3, mask, 2) free(4, mask, 2) fixed(5, mask, 1) fixed(6, mask, 1) \
+      fixed(7, mask, 1) fixed(8, mask, 1) LAMINA_ROW_9(fixed, mask)
+#if LAMINA_REGISTERS == 32
+#define LAMINA_ROW_9(fixed, mask) fixed(9, mask, 1)
+#else
+#define LAMINA_ROW_9(fixed, mask)
+#endif
+
+LAMINA_EACH_ROW(LAMINA_ROWS, LAMINA_ROW, whole)
+LAMINA_EACH_ROW(LAMINA_ROWS, LAMINA_ROW, last)
 
 // ---- the choice ----------------------------------------------------------------------------------------------------
 
 inline namespace LAMINA_KERNEL_SET {
 
 constexpr gemm_tile f32_tiles[] = {LAMINA_EACH_TILE(LAMINA_TILE_ADDRESS)};
+
+#define LAMINA_ROW_ADDRESSES(wide, mask, chains) {&LAMINA_ROW_NAME(wide, mask, 1), &LAMINA_ROW_NAME(wide, mask, chains)},
+constexpr kernel short_rows[][row_vectors][2] = {        // [whole, last][registers][fixed, free order]
+    {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, whole)},
+    {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, last)}};
+
+/// The kernel of a product that `is_row`.
+LAMINA_INLINE kernel row_kernel(const gemm_args& g) {
+  const long vectors = parts(g.n, width<float>);
+  if (vectors == 0 || vectors > row_vectors) return &LAMINA_KERNEL(gemm_f32_row);
+  return short_rows[g.n % width<float> != 0][vectors - 1][g.free_order != 0];
+}
 
 /// Tile of `rows` x `columns` for A in rows or columns.
 LAMINA_INLINE gemm_tile f32_tile(long rows, long columns, bool a_in_columns) {
@@ -196,9 +230,10 @@ kernel prepare_f32(gemm_args* args) noexcept {
     choose_f32_tiles(g);
   }
   cut_blocks<float>(g);
-  return is_row(g)      ? &LAMINA_KERNEL(gemm_f32_row)
-         : is_column(g) ? &LAMINA_KERNEL(gemm_f32_column)
-                        : &LAMINA_KERNEL(gemm_f32);
+  return is_row(g)       ? row_kernel(g)
+         : !is_column(g) ? &LAMINA_KERNEL(gemm_f32)
+         : g.m == 1      ? &LAMINA_KERNEL(gemm_f32_dot)
+                         : &LAMINA_KERNEL(gemm_f32_column);
 }
 
 kernel prepare_f64(gemm_args* args) noexcept {

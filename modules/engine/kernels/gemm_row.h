@@ -21,12 +21,12 @@ LAMINA_INLINE bool is_column(const gemm_args& g) {
   return g.n == 1 && !g.prepacked && g.batch == 1 && (g.a_column == 1 || g.k == 1) && (g.b_row == 1 || g.k == 1);
 }
 
-LAMINA_INLINE int flags_of(const gemm_args& g) {
-  return (g.accumulate ? gemm_add : 0) | (has_epilogue(g) ? gemm_finish : 0);
-}
+/// Chains that each of `vectors` sums runs in, where the order is free: together as many as hide the latency.
+constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 4 ? 2 : 1; }
 
 /// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
-template <int Vectors, int Chains> LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column) {
+template <int Vectors, int Chains, masking Masking>
+LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column) {
   const long panel = g.k * panel_columns<float>;
   const float* a = static_cast<const float*>(g.a);
   vec<float> chain[Chains][Vectors];
@@ -47,18 +47,23 @@ template <int Vectors, int Chains> LAMINA_INLINE void row_of_panels(const gemm_a
     LAMINA_UNROLL for (int c = 0; c < half; ++c)
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
   const int columns = static_cast<int>(smaller(g.n - column, Vectors * width<float>));
-  finish_row<float, Vectors, masking::last>(sum, tile_mask<float, Vectors, masking::last>(columns),
-                                            {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, flags_of(g)});
+  finish_row<float, Vectors, Masking>(sum, tile_mask<float, Vectors, Masking>(columns),
+                                      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0,
+                                       (g.accumulate ? gemm_add : 0) | gemm_finish});
 }
 template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_args& g, const float* b, long column) {
-  constexpr int chains = Vectors <= 2 ? 4 : Vectors <= 4 ? 2 : 1;
+  constexpr int chains = free_chains(Vectors);
   if (vectors == Vectors) {
-    if (chains > 1 && g.free_order) row_of_panels<Vectors, chains>(g, b, column);
-    else row_of_panels<Vectors, 1>(g, b, column);
+    if (chains > 1 && g.free_order) row_of_panels<Vectors, chains, masking::last>(g, b, column);
+    else row_of_panels<Vectors, 1, masking::last>(g, b, column);
   } else if constexpr (Vectors > 1) row_of_panels<Vectors - 1>(vectors, g, b, column);
 }
 
-/// The whole of a product that `is_row`.
+/// The whole of a product that `is_row` and needs no more than `row_vectors` registers, where `prepare` counted them.
+template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
+  row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
+}
+/// The whole of any product that `is_row`.
 LAMINA_INLINE void run_row(const gemm_args& g) {
   constexpr long columns = row_vectors * width<float>;
   const auto* b = static_cast<const float*>(g.b);
@@ -66,9 +71,27 @@ LAMINA_INLINE void run_row(const gemm_args& g) {
     row_of_panels<row_vectors>(static_cast<int>(smaller(parts(g.n - j, width<float>), row_vectors)), g, b + j * g.k, j);
 }
 
-/// Sums of `Rows` rows times a column: sixteen chains each, added in the same pairs by every set.
+/// Sums of a row times a column run in sixteen chains, added in the same pairs by every set.
+inline constexpr int column_chains = 16, column_registers = column_chains / width<float>;
+
+LAMINA_INLINE void finish_column(vec<float> (&sum)[column_registers], const gemm_args& g, long row) {
+  LAMINA_UNROLL for (int half = column_registers / 2; half > 0; half /= 2)
+    LAMINA_UNROLL for (int j = 0; j < half; ++j) sum[j] = sum[j] + sum[j + half];
+  float* c = static_cast<float*>(g.c) + row * g.c_row;
+  float x = reduce_add(sum[0]);
+  if (g.accumulate) x += *c;
+  if (g.bias_column) x += *static_cast<const float*>(g.bias_column);
+  if (g.bias_row) x += static_cast<const float*>(g.bias_row)[row];
+  if (g.residual) x += static_cast<const float*>(g.residual)[row * g.residual_row];
+  if (g.clamp) {
+    const auto low = static_cast<float>(g.low), high = static_cast<float>(g.high);
+    x = low > x ? low : x;                 // a NaN stays
+    x = high < x ? high : x;
+  }
+  *c = x;
+}
 template <int Rows> LAMINA_INLINE void column_of_rows(const gemm_args& g, long row) {
-  constexpr int chains = 16, registers = chains / width<float>;
+  constexpr int chains = column_chains, registers = column_registers;
   const float* a = static_cast<const float*>(g.a) + row * g.a_row;
   const auto* b = static_cast<const float*>(g.b);
   vec<float> sum[Rows][registers];
@@ -88,22 +111,26 @@ template <int Rows> LAMINA_INLINE void column_of_rows(const gemm_args& g, long r
     step(p, [left = g.k - p](const float* at, int j) __attribute__((always_inline)) {
       return load_lanes(at, left - j * width<float>);
     });
-  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
-    LAMINA_UNROLL for (int half = registers / 2; half > 0; half /= 2)
-      LAMINA_UNROLL for (int j = 0; j < half; ++j) sum[i][j] = sum[i][j] + sum[i][j + half];
-    float* c = static_cast<float*>(g.c) + (row + i) * g.c_row;
-    float x = reduce_add(sum[i][0]);
-    if (g.accumulate) x += *c;
-    if (g.bias_column) x += *static_cast<const float*>(g.bias_column);
-    if (g.bias_row) x += static_cast<const float*>(g.bias_row)[row + i];
-    if (g.residual) x += static_cast<const float*>(g.residual)[(row + i) * g.residual_row];
-    if (g.clamp) {
-      const auto low = static_cast<float>(g.low), high = static_cast<float>(g.high);
-      x = low > x ? low : x;                 // a NaN stays
-      x = high < x ? high : x;
-    }
-    *c = x;
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) finish_column(sum[i], g, row + i);
+}
+/// The whole of a product of one row and one column: a register of the rest that nothing is left for is not read.
+LAMINA_INLINE void run_dot(const gemm_args& g) {
+  const auto *a = static_cast<const float*>(g.a), *b = static_cast<const float*>(g.b);
+  vec<float> sum[column_registers];
+  LAMINA_UNROLL for (int j = 0; j < column_registers; ++j) sum[j] = zero<float>();
+  long left = g.k;
+  LAMINA_NO_UNROLL for (; left >= column_chains; left -= column_chains) {
+    LAMINA_UNROLL for (int j = 0; j < column_registers; ++j)
+      sum[j] = fma(load(a + j * width<float>), load(b + j * width<float>), sum[j]);
+    a += column_chains, b += column_chains;
   }
+  if (left > 0)
+    LAMINA_UNROLL for (int j = 0; j < column_registers; ++j) {
+      const long here = left - j * width<float>;
+      if (here > 0) sum[j] = fma(load_lanes(a + j * width<float>, here), load_lanes(b + j * width<float>, here), sum[j]);
+      else sum[j] = sum[j] + zero<float>();
+    }
+  finish_column(sum, g, 0);
 }
 /// The whole of a product that `is_column`.
 LAMINA_INLINE void run_column(const gemm_args& g) {

@@ -125,8 +125,15 @@ template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
   return y | xsimd::bitofsign(x);
 }
 
-/// 1 / (1 + e^-x), accurate in both tails.
-LAMINA_INLINE vf sigmoid(vf x) {
+/// 1 / (1 + e^-x), accurate in both tails; hurried, within 6e-8.
+template <haste Haste = haste::none> LAMINA_INLINE vf sigmoid(vf x) {
+  if constexpr (Haste == haste::hurried) {
+#if defined(__AVX512F__)
+    return fma(tanh<haste::hurried>(x * vf(.5f)), vf(.5f), vf(.5f));
+#else
+    return quotient(vf(1.f), vf(1.f) + exp_bounded<true>(xsimd::max(vf(-87.f), xsimd::min(vf(87.f), -x))));
+#endif
+  }
   const vf e = exp_bounded<false>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
   return quotient(vf(xsimd::select(x < vf(0.f), e, vf(1.f))), vf(1.f) + e);
 }

@@ -54,8 +54,8 @@ export class stream_core {
   void reset() noexcept;
   inline std::size_t size_of_input(std::size_t i) const { return input_sizes_[i]; }
   inline std::size_t size_of_output(std::size_t i) const { return output_sizes_[i]; }
-  std::int64_t position() const { return *position_; }
-  std::int64_t remaining() const { return room_ - *position_; }
+  inline std::int64_t position() const { return *position_; }
+  inline std::int64_t remaining() const { return room_ - *position_; }
   /// Bytes of what is remembered from block to block.
   std::size_t memory_bytes() const { return bytes_ + cache_bytes_; }
 
