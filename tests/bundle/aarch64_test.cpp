@@ -37,7 +37,6 @@ struct skip_without_qemu {
 BOOST_TEST_GLOBAL_FIXTURE(skip_without_qemu);
 #endif
 
-constexpr isa neon64{3};      // no set that a process chooses
 const std::string target = "aarch64-linux-gnu";
 const std::string c11 = CC " --target=" + target + " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
 const std::string linked = CXX " --target=" + target + " -fuse-ld=lld -static -nostdlib++ ";
@@ -79,7 +78,9 @@ BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
   if (machine_has(isa::avx2)) {
     const shape extents{1, 1, 28, 28};
     auto states = net.parameters();
-    executor here(make_plan(net.core().inference(), {&extents, 1}, neon64, net.core().options().passes), &states);
+    auto plan = make_plan(net.core().inference(), {&extents, 1}, isa::neon64, net.core().options().passes);
+    BOOST_TEST(holds(plan->explain(), "plan for neon64\n"));
+    executor here(std::move(plan), &states);
     here.bind_input(0, x.data().data());
     here.bind_output(0, same);
     here.run();

@@ -52,6 +52,10 @@ BOOST_AUTO_TEST_CASE(a_set_that_the_machine_lacks_is_refused_by_name) {
     BOOST_CHECK_EXCEPTION(context(1, set), value_error, [&](const error& e) { return std::string(e.what()).find(wanted) != std::string::npos; });
   }
   BOOST_CHECK(machine_has(isa::sse2));
+  BOOST_CHECK(!machine_has(isa::neon64));
+  BOOST_CHECK_EXCEPTION(context(1, isa::neon64), value_error, [](const error& e) {
+    return std::string(e.what()).find("this machine has no neon64") != std::string::npos;
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,13 +5,16 @@ import lamina.std;
 
 namespace lamina {
 
-/// Instruction sets of the kernels, ascending.
-export enum class isa : std::int32_t { sse2, avx2, avx512 };
-export constexpr std::string_view name_of(isa set) { return set == isa::avx512 ? "avx512" : set == isa::avx2 ? "avx2" : "sse2"; }
+/// Instruction sets of the kernels: those of x86-64, ascending, and that of aarch64, for which plans and bundles are made.
+export enum class isa : std::int32_t { sse2, avx2, avx512, neon64 };
+export constexpr std::string_view name_of(isa set) {
+  constexpr std::string_view names[] = {"sse2", "avx2", "avx512", "neon64"};
+  return names[static_cast<int>(set)];
+}
 /// The best set of this machine, or the one that the environment variable LAMINA_ISA names.
 /// Errors: value_error if LAMINA_ISA names no set or one that the machine lacks.
 export isa target_isa();
-/// Whether this machine can run a set.
+/// Whether this machine can run a set; what stands here for that of another machine is none of its sets.
 export bool machine_has(isa set);
 
 // ---- memory ---------------------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ bool machine_has(isa set) {
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
     case isa::avx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    default: return true;
+    case isa::neon64: return false;
+    case isa::sse2: return true;
   }
+  return false;
 }
 
 isa target_isa() {

@@ -388,7 +388,7 @@ kernels::isa set_of(const options& o) {
   } else if ((!is("aarch64-") && !is("arm64-")) || o.target.find("linux") == o.target.npos) {
     t << "there are no kernels for the target `" << printable(o.target) << "`, only for x86_64 and for aarch64 with Linux";
     fail(error_kind::unsupported, o.name, t);
-  } else if (o.set) {
+  } else if (o.set && *o.set != lamina::isa::neon64) {
     t << name_of(*o.set) << " is a set of x86_64; the target `" << printable(o.target) << "` has neon64 and needs no choice";
   } else if (!machine_has(lamina::isa::avx2)) {
     t << "its weights are packed and its self-test is run here by what stands for neon64 on machines with AVX2, which this "
