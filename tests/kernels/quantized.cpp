@@ -266,4 +266,67 @@ BOOST_AUTO_TEST_CASE(max_pool) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(average_pool) {
+  for (int k = 0; k < 300; ++k) {
+    window w{};
+    do {
+      w = {};
+      w.channels = w.out_channels = w.groups = random_to(1, 3);
+      w.dilation_h = w.dilation_w = 1;
+      w.height = random_to(1, 14), w.width = random_to(1, 40);
+      const bool all = k % 3 == 0;
+      w.kernel_h = all ? w.height : random_to(1, 4), w.kernel_w = all ? w.width : random_to(1, 4);
+      w.stride_h = random_to(1, 3), w.stride_w = random_to(1, 3);
+      if (!all) w.pad_h = random_to(0, w.kernel_h / 2), w.pad_w = random_to(0, w.kernel_w / 2);
+    } while (!fits(w));
+    w = sized(w);
+    const long plane = w.height * w.width, results = w.out_height * w.out_width;
+    buffer<std::int8_t> in(at(w.channels * plane), 1), out(at(w.channels * results), 1);
+    fill(in, k % 4 == 0);
+    // Scales of equal values, where ties are those of the mean, and others.
+    const float x_scale = 0.02f, y_scale = k % 2 ? x_scale : 0.013f;
+    const auto x_offset = static_cast<std::int8_t>(random_to(-128, 127)), y_offset = k % 2 ? x_offset : static_cast<std::int8_t>(random_to(-128, 127));
+    const bool padding = random_to(0, 1) != 0;
+    const quantized_average_args a{{w, 1, in.data(), out.data(), nullptr, padding, 0}, &x_scale, &y_scale, &x_offset, &y_offset};
+    functions().average_pool(&a, nullptr);
+    BOOST_TEST(out.guards_intact());
+    for (long m = 0; m < w.channels; ++m)
+      for (long r = 0; r < results; ++r) {
+        long sum = 0, inside = 0;
+        for (long i = 0; i < w.kernel_h; ++i)
+          for (long j = 0; j < w.kernel_w; ++j) {
+            const long y = r / w.out_width * w.stride_h - w.pad_h + i, x = r % w.out_width * w.stride_w - w.pad_w + j;
+            if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
+            sum += in[at(m * plane + y * w.width + x)] - x_offset, ++inside;
+          }
+        const long counted = padding ? w.kernel_h * w.kernel_w : std::max(inside, 1L);
+        const float v = static_cast<float>(sum) * (x_scale / y_scale) / static_cast<float>(counted);
+        const double expected = std::min(127., std::max(-128., static_cast<double>(std::nearbyint(v)) + y_offset));
+        BOOST_REQUIRE(out[at(m * results + r)] == expected);
+        if (k % 2 && inside == counted) {         // the mean, rounded once
+          const double exact = std::nearbyint(static_cast<double>(sum) / static_cast<double>(counted));
+          BOOST_REQUIRE(out[at(m * results + r)] == exact + x_offset);
+        }
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_two) {
+  for (long n = 0; n < 140; ++n) {
+    buffer<std::int8_t> a(at(n), 1), b(at(n), 2), y(at(n), 1);
+    fill(a, n % 5 == 0), fill(b, n % 5 == 0);
+    const float scales[3] = {0.01f * static_cast<float>(random_to(1, 9)), 0.02f, n % 3 ? 0.025f : 0.02f};
+    const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)), static_cast<std::int8_t>(random_to(-128, 127)), static_cast<std::int8_t>(random_to(-128, 127))};
+    const std::int32_t low = n % 2 ? offsets[2] : -128, high = std::max<std::int32_t>(low, n % 7 ? 127 : 90);
+    const quantized_add_args args{n, a.data(), b.data(), y.data(), &scales[0], &scales[1], &scales[2], &offsets[0], &offsets[1], &offsets[2], low, high};
+    functions().add(&args, nullptr);
+    BOOST_TEST(y.guards_intact());
+    for (std::size_t i = 0; i < at(n); ++i) {
+      const float left = static_cast<float>(a[i] - offsets[0]) * (scales[0] / scales[2]), right = static_cast<float>(b[i] - offsets[1]) * (scales[1] / scales[2]);
+      const double expected = static_cast<double>(std::nearbyint(left + right)) + offsets[2];
+      BOOST_REQUIRE(y[i] == std::min<double>(std::max<double>(expected, low), high));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

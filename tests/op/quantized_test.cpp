@@ -167,6 +167,45 @@ BOOST_AUTO_TEST_CASE(pooling_and_changes_of_shape_stay_in_int8) {
   BOOST_TEST(r[2].values == x.values);
 }
 
+BOOST_AUTO_TEST_CASE(sums_of_two_scales) {
+  const float a_scale = 0.03f, b_scale = 0.011f, y_scale = 0.025f;
+  const array a = bytes({3, 70}, 1), b = bytes({3, 70}, 2);
+  const std::vector<array> in{a, scalar_of(dtype::float32, a_scale), scalar_of(dtype::int8, -9), b, scalar_of(dtype::float32, b_scale),
+                              scalar_of(dtype::int8, 4), scalar_of(dtype::float32, y_scale), scalar_of(dtype::int8, 30)};
+  const auto y = result_of(in, [](const auto& v) { return quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]}, {.low = 30}); });
+  BOOST_REQUIRE((y.type == tensor_type{dtype::int8, {3, 70}}));
+  for (std::size_t i = 0; i < y.values.size(); ++i) {
+    const float left = static_cast<float>(a.values[i] + 9) * (a_scale / y_scale), right = static_cast<float>(b.values[i] - 4) * (b_scale / y_scale);
+    BOOST_REQUIRE(y.values[i] == std::min(127., std::max(30., static_cast<double>(std::nearbyint(left + right)) + 30)));
+  }
+  auto other = in;
+  other[3] = bytes({3, 1}, 2);
+  const auto add = [](const auto& v) { return quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]}); };
+  BOOST_TEST(refusal(other, add).find("quantized_add: both are to have one shape, not [3x70] and [3x1]") != std::string::npos, refusal(other, add));
+  other[3] = random_array(dtype::float32, {3, 70}, 1);
+  BOOST_TEST(refusal(other, add).find("quantized_add: takes int8, not float32") != std::string::npos, refusal(other, add));
+}
+
+BOOST_AUTO_TEST_CASE(averages_over_windows) {
+  const array x = bytes({2, 3, 6, 7}, 5);
+  for (const float y_scale : {0.02f, 0.007f})
+    for (const pool2d_attributes& a : {pool2d_attributes{.kernel = 2}, pool2d_attributes{.kernel = 3, .stride = 2, .padding = 1, .count_padding = false}, pool2d_attributes{.kernel = {6, 7}}}) {
+      const std::vector<array> in{x, scalar_of(dtype::float32, 0.02f), scalar_of(dtype::int8, 5), scalar_of(dtype::float32, y_scale), scalar_of(dtype::int8, -3)};
+      const auto y = result_of(in, [&](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, a); });
+      // sums of few int8 numbers are exact in double
+      const auto mean = results_of({x}, [&](const auto& v) { return std::vector<value>{lamina::avg_pool2d(cast<double>(v[0]) - 5.0, a)}; })[0];
+      BOOST_REQUIRE((y.type == tensor_type{dtype::int8, mean.type.dims}));
+      for (std::size_t i = 0; i < y.values.size(); ++i) {
+        const double v = mean.values[i] * static_cast<double>(0.02f / y_scale);
+        BOOST_TEST(std::abs(y.values[i] - std::min(127., std::max(-128., v - 3))) < 0.5001);
+        if (y_scale == 0.02f && a.kernel.h == 2) BOOST_TEST(y.values[i] == std::nearbyint(mean.values[i]) - 3);
+      }
+    }
+  const std::vector<array> wrong{x, scalar_of(dtype::float32, 1), scalar_of(dtype::int8, 0), scalar_of(dtype::float32, 1), bytes({2}, 1)};
+  const auto pool = [](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, {.kernel = 9}); };
+  BOOST_TEST(refusal(wrong, pool).find("the offset of the result is to be one number, []") != std::string::npos, refusal(wrong, pool));
+}
+
 BOOST_AUTO_TEST_CASE(misfits_are_worded) {
   const product_case c({5, 13}, {7, 13}, true);
   const auto with = [&](std::size_t at, const array& other) {

@@ -226,6 +226,37 @@ BOOST_AUTO_TEST_CASE(batch_norms_are_folded_and_other_operations_stay_float) {
   BOOST_TEST(relative(run(net.core().inference(), net.parameters(), x)[0], run(q, x)[0]) < 0.06);
 }
 
+inline constexpr auto branched = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 3, .stride = 2, .padding = 1}, nn::relu{},
+    nn::residual{sequential(nn::conv2d{.in_channels = 6, .out_channels = 6, .kernel = 3, .padding = 1})}, nn::relu{},
+    nn::avg_pool2d{.kernel = 2}, nn::conv2d{.in_channels = 6, .out_channels = 8, .kernel = 1}, nn::relu{},
+    nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{.in = 8, .out = 4});
+
+BOOST_AUTO_TEST_CASE(sums_of_branches_and_averages_are_in_int8) {
+  const model<branched, lamina::input<"N", 1, 28, 28>> net({.seed = 5});
+  auto ranges = profile(net, some_pictures());
+  const auto q = quantize(net, ranges);
+  const auto& p = *q.program;
+  BOOST_TEST(q.report.quantized == 4);
+  BOOST_TEST(count(p, "quantized_add") == 1);
+  BOOST_TEST(count(p, "quantized_avg_pool2d") == 2);
+  for (const auto* name : {"add", "relu", "maximum", "avg_pool2d", "reduce_mean"}) BOOST_TEST(count(p, name) == 0, name);
+  BOOST_TEST(count(p, "quantize") == 1);
+  BOOST_TEST(count(p, "dequantize") == 1);
+  const std::vector<any_tensor> x{pictures(5, 9)};
+  const auto expected = run(net.core().inference(), net.parameters(), x)[0];
+  BOOST_TEST(relative(expected, run(q, x)[0]) < 0.06);
+  // A branch that stays float, and a profile that has no range of a sum, leave it float.
+  const auto kept = quantize(net, ranges, {.keep_float = {"2"}});
+  BOOST_TEST(count(*kept.program, "quantized_add") == 0);
+  BOOST_TEST(relative(expected, run(kept, x)[0]) < 0.06);
+  std::erase_if(ranges.values, [&](const value_range& r) { return !r.name.ends_with(":in") && !holds(r.name, ".weight:out"); });
+  const auto products = quantize(net, ranges);
+  BOOST_TEST(products.report.quantized == 4);
+  BOOST_TEST(count(*products.program, "quantized_add") + count(*products.program, "quantized_avg_pool2d") == 0);
+  BOOST_TEST(relative(expected, run(products, x)[0]) < 0.06);
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_quantised_says_why) {
   program p;
   parameter_store states;

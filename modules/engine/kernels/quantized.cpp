@@ -13,9 +13,6 @@ using namespace quantized;
 // ---- float <-> int8
 // ---------------------------------------------------------------------------------------------------
 
-/// Ties to even for |x| < 2^22, without a rounding instruction, which SSE2 lacks.
-LAMINA_INLINE float rounded(float x) { return (x + 12582912.f) - 12582912.f; }
-
 LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, float high, std::int32_t offset) {
   float v = x / scale;
   v = v == v ? v : 0.f;
@@ -176,6 +173,20 @@ void LAMINA_KERNEL(quantized_max_pool)(const void* args, void*) noexcept {
   max_pool(*static_cast<const pool_args*>(args));
 }
 
+void LAMINA_KERNEL(quantized_average_pool)(const void* args, void*) noexcept {
+  average_pool(*static_cast<const quantized_average_args*>(args));
+}
+
+void LAMINA_KERNEL(quantized_add)(const void* args, void*) noexcept {
+  const auto a = *static_cast<const quantized_add_args*>(args);
+  const float a_factor = *a.a_scale / *a.y_scale, b_factor = *a.b_scale / *a.y_scale;
+  const std::int32_t a_offset = *a.a_offset, b_offset = *a.b_offset, offset = *a.y_offset;
+  LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) {
+    const float v = static_cast<float>(a.a[i] - a_offset) * a_factor + static_cast<float>(a.b[i] - b_offset) * b_factor;
+    a.y[i] = finished_number(v, a.low, a.high, offset);
+  }
+}
+
 extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(quantize_f32),
     &LAMINA_KERNEL(dequantize_i8),
@@ -186,6 +197,8 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
 #endif
     &LAMINA_KERNEL(quantized_form),
     &LAMINA_KERNEL(quantized_max_pool),
+    &LAMINA_KERNEL(quantized_average_pool),
+    &LAMINA_KERNEL(quantized_add),
 };
 
 }  // extern "C"

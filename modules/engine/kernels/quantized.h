@@ -57,12 +57,33 @@ struct quantized_products {
   kernel conv_pack;                          // args: quantized_conv_pack_args
 };
 
+/// y = saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset) within
+/// [low, high], each step in float32; ties to even.
+struct quantized_add_args {
+  long count;
+  const std::int8_t *a, *b;
+  std::int8_t* y;
+  const float *a_scale, *b_scale, *y_scale;
+  const std::int8_t *a_offset, *b_offset, *y_offset;
+  std::int32_t low, high;
+};
+
+/// saturated(round((sum of x - x_offset) (x_scale / y_scale) / count) + y_offset) over the positions of a window that lie
+/// in the map, each step in float32 but the sum; ties to even.  `count` as of `pool_args`.
+struct quantized_average_args {
+  pool_args pool;                            // of int8; without index
+  const float *x_scale, *y_scale;
+  const std::int8_t *x_offset, *y_offset;
+};
+
 struct quantized_functions {
   kernel quantize, dequantize;               // args: quantize_args
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   quantized_products products[2];
   int (*form)() noexcept;
   kernel max_pool;                           // args: pool_args; a window that lies in the padding altogether gives -128
+  kernel average_pool;                       // args: quantized_average_args
+  kernel add;                                // args: quantized_add_args
 };
 
 extern "C" {

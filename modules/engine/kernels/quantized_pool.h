@@ -1,6 +1,6 @@
-// Maxima of bytes over windows, in plain layout.
+// Maxima and averages of bytes over windows, in plain layout.
 #pragma once
-#include "quantized_words.h"
+#include "quantized_result.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -121,6 +121,43 @@ LAMINA_INLINE void max_pool(const pool_args& a) {
     else
       pool_map(w, in, out);
   }
+}
+
+/// Part of a window: what lies in the map, and with the padding.
+struct pool_span {
+  long begin, end, padded;
+  LAMINA_INLINE pool_span(long at, long stride, long pad, long kernel, long size) {
+    const long first = at * stride - pad, last = first + kernel;
+    begin = first < 0 ? 0 : first, end = last < size ? last : size;
+    padded = (last < size + pad ? last : size + pad) - first;
+  }
+};
+
+LAMINA_INLINE void average_pool(const quantized_average_args& a) {
+  const window w = a.pool.w;
+  const auto* in = static_cast<const std::int8_t*>(a.pool.in);
+  auto* out = static_cast<std::int8_t*>(a.pool.out);
+  const float ratio = *a.x_scale / *a.y_scale;
+  const std::int32_t x_offset = *a.x_offset, y_offset = *a.y_offset;
+  const bool padding = a.pool.count_padding != 0;
+  for (long m = 0; m < a.pool.images * w.channels; ++m, in += w.height * w.width)
+    for (long y = 0; y < w.out_height; ++y) {
+      const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      for (long x = 0; x < w.out_width; ++x) {
+        const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        const long inside = (rows.end - rows.begin) * (columns.end - columns.begin);
+        const long counted = padding ? rows.padded * columns.padded : inside;
+        std::int32_t sum = 0;
+        if (columns.end - columns.begin == w.width)            // whole rows are one line
+          for (long k = rows.begin * w.width; k < rows.end * w.width; ++k) sum += in[k];
+        else
+          for (long i = rows.begin; i < rows.end; ++i)
+            LAMINA_SMALL for (long j = columns.begin; j < columns.end; ++j) sum += in[i * w.width + j];
+        sum -= static_cast<std::int32_t>(inside) * x_offset;
+        const float mean = static_cast<float>(sum) * ratio / static_cast<float>(counted > 0 ? counted : 1);
+        *out++ = finished_number(mean, -128, 127, y_offset);
+      }
+    }
 }
 
 }  // namespace quantized

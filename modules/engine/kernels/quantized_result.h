@@ -6,6 +6,17 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
+/// Ties to even for |x| < 2^22, without a rounding instruction, which SSE2 lacks.
+LAMINA_INLINE float rounded(float x) { return (x + 12582912.f) - 12582912.f; }
+
+/// saturated(round(v) + offset) within [low, high], NaN as `low`.
+LAMINA_INLINE std::int8_t finished_number(float v, std::int32_t low, std::int32_t high, std::int32_t offset) {
+  const float least = static_cast<float>(low - offset), most = static_cast<float>(high - offset);
+  v = v > least ? v : least;
+  v = v < most ? v : most;
+  return static_cast<std::int8_t>(static_cast<std::int32_t>(rounded(v)) + offset);
+}
+
 /// Biases, with what the offset of x adds to each sum taken away, and factors, of each output channel.
 struct factors {
   const std::int32_t* bias;

@@ -75,6 +75,28 @@ export struct quantized_conv2d {
   }
   static void emit(emission&);
 };
+/// Operands: a, its scale and offset; b, its scale and offset; scale and offset of the result.
+export struct quantized_add {
+  static constexpr std::string_view name = "quantized_add";
+  static constexpr int operands = 8;
+  using attributes = quantized_linear_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) {
+    return 3.0 * static_cast<double>(out[0].dims.size());
+  }
+  static void emit(emission&);
+};
+/// Operands: x, its scale and offset; scale and offset of the result.
+export struct quantized_avg_pool2d {
+  static constexpr std::string_view name = "quantized_avg_pool2d";
+  static constexpr int operands = 5;
+  using attributes = pool2d_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel.h) * static_cast<double>(a.kernel.w);
+  }
+  static void emit(emission&);
+};
 }  // namespace op
 
 /// What int8 numbers stand for: (q - offset) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
@@ -99,5 +121,21 @@ export value quantized_linear(const value& x, const quantization& x_as, const qu
 /// Shapes:  x int8 [N, C, H, W], weight [O, C / groups, KH, KW] -> int8 [N, O, OH, OW], as of `conv2d`.   No gradient.
 export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
                               quantized_conv2d_attributes a = {}, const origin& = {});
+
+/// The sum of two tensors that stand for numbers in different scales:
+/// saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset), within [low, high].
+/// Shapes:  a, b int8 [...], the same -> int8 [...].
+/// Numerics: each step in float32, ties to even. The same bits on all instruction sets.   No gradient.
+/// Errors:  type_error, shape_error.
+export value quantized_add(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
+                           const quantization& y_as, quantized_linear_attributes within = {}, const origin& = {});
+/// Averages over windows: saturated(round((sum of x - x_offset) (x_scale / y_scale) / count) + y_offset); padding stands
+/// for 0 and counts as `avg_pool2d` says.
+/// Shapes:  x int8 [N, C, H, W] -> int8 [N, C, OH, OW], as of `avg_pool2d`.
+/// Numerics: sums are exact in int32, which holds those of 8 million positions; the rest in float32, ties to even. Where
+///           both scales are equal that is the mean, rounded once. The same bits on all instruction sets.   No gradient.
+/// Errors:  type_error, shape_error.
+export value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as,
+                                  pool2d_attributes a = {}, const origin& = {});
 
 }  // namespace lamina

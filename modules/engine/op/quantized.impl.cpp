@@ -84,14 +84,20 @@ void emit_change(emission& e, kernels::kernel run) {
   });
 }
 
+// What a result asks: its scale and offset, and the numbers that it stays within.
+bool result_operands(const tensor_type& scale, const tensor_type& offset, std::int64_t low, std::int64_t high, inference& out) {
+  if (!one(scale, dtype::float32, "the scale of the result", out)) return false;
+  if (!one(offset, dtype::int8, "the offset of the result", out)) return false;
+  if (low >= -128 && high <= 127 && low <= high) return true;
+  out.why << "results are to stay within [-128, 127], not [" << low << ", " << high << "]";
+  return false;
+}
 // What both products ask of their operands but x and weights; `out_channels` are the first extent of the weights.
 bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t high, inference& out) {
   if (in[0].element != dtype::int8) { out.refuse(in[0].element, "int8", "std::int8_t"); return false; }
   if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the offset of x", out)) return false;
   if (!is(in[3], dtype::int8, "weights", out) || !is(in[4], dtype::float32, "scales of weights", out) || !is(in[5], dtype::int32, "bias", out)) return false;
-  if (!one(in[6], dtype::float32, "the scale of the result", out) || !one(in[7], dtype::int8, "the offset of the result", out)) return false;
-  if (low < -128 || high > 127 || low > high) { out.why << "results are to stay within [-128, 127], not [" << low << ", " << high << "]"; return false; }
-  return true;
+  return result_operands(in[6], in[7], low, high, out);
 }
 bool product_channels(view<const tensor_type> in, inference& out) {
   if (!along(in[4], in[3].dims[0], "scales of weights", out)) return false;
@@ -196,6 +202,67 @@ void quantized_conv2d::emit(emission& e) {
   }, 8e6);
 }
 
+void quantized_add::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  for (std::size_t k : {0u, 3u})
+    if (in[k].element != dtype::int8) return out.refuse(in[k].element, "int8", "std::int8_t");
+  if (!one(in[1], dtype::float32, "the scale of a", out) || !one(in[2], dtype::int8, "the offset of a", out)) return;
+  if (!one(in[4], dtype::float32, "the scale of b", out) || !one(in[5], dtype::int8, "the offset of b", out)) return;
+  if (!result_operands(in[6], in[7], a.low, a.high, out)) return;
+  const shape &x = in[0].dims, &y = in[3].dims;
+  bool same = x.rank == y.rank;
+  for (int i = 0; same && i < x.rank; ++i) same = may_equal(x[i], y[i]);
+  if (!same) {
+    out.why << "both are to have one shape, not " << x << " and " << y;
+    return;
+  }
+  out.result(dtype::int8, x);
+}
+void quantized_add::emit(emission& e) {
+  const auto& at = e.attributes<attributes>();
+  const std::int64_t all = e.out_type(0).dims.size();
+  if (all == 0) return;
+  emission::cut(all, 3, [&](std::int64_t first, std::int64_t count) {
+    kernels::quantized_add_args a{};
+    a.count = count;
+    a.low = static_cast<std::int32_t>(at.low), a.high = static_cast<std::int32_t>(at.high);
+    e.step(functions(e).add, a,
+           {{&a.a, e.in(0).at(first)}, {&a.a_scale, e.in(1)}, {&a.a_offset, e.in(2)}, {&a.b, e.in(3).at(first)},
+            {&a.b_scale, e.in(4)}, {&a.b_offset, e.in(5)}, {&a.y_scale, e.in(6)}, {&a.y_offset, e.in(7)},
+            {&a.y, e.out(0).at(first)}});
+  });
+}
+
+void quantized_avg_pool2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
+  if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the offset of x", out)) return;
+  if (!result_operands(in[3], in[4], -128, 127, out)) return;
+  const tensor_type as_float[] = {{dtype::float32, in[0].dims}};
+  inference found;
+  avg_pool2d::infer(a, as_float, found);
+  if (!found.why.empty()) {
+    out.why = found.why;
+    return;
+  }
+  out.result(dtype::int8, found.results[0].dims);
+}
+void quantized_avg_pool2d::emit(emission& e) {
+  const auto& at = e.attributes<attributes>();
+  const shape &x = e.in_type(0).dims, &y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  const auto step = at.step();
+  const double flops = static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel.h) * static_cast<double>(at.kernel.w);
+  emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
+    kernels::quantized_average_args a{};
+    a.pool.w = {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), at.kernel.h, at.kernel.w,
+                step.h, step.w, at.padding.h, at.padding.w, 1, 1, 1};
+    a.pool.images = count;
+    a.pool.count_padding = at.count_padding;
+    e.step(functions(e).average_pool, a,
+           {{&a.pool.in, e.in(0).at(first * x.size(1, 4))}, {&a.x_scale, e.in(1)}, {&a.x_offset, e.in(2)},
+            {&a.y_scale, e.in(3)}, {&a.y_offset, e.in(4)}, {&a.pool.out, e.out(0).at(first * y.size(1, 4))}});
+  });
+}
+
 }  // namespace op
 
 namespace {
@@ -212,6 +279,14 @@ value quantized_linear(const value& x, const quantization& x_as, const quantized
 }
 value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as, quantized_conv2d_attributes a, const origin&) {
   return product<op::quantized_conv2d>(a, x, x_as, w, y_as);
+}
+
+value quantized_add(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
+                    const quantization& y_as, quantized_linear_attributes within, const origin&) {
+  return apply<op::quantized_add>(within, a, a_as.scale, a_as.offset, b, b_as.scale, b_as.offset, y_as.scale, y_as.offset);
+}
+value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as, pool2d_attributes a, const origin&) {
+  return apply<op::quantized_avg_pool2d>(a, x, x_as.scale, x_as.offset, y_as.scale, y_as.offset);
 }
 
 }  // namespace lamina

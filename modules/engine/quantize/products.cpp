@@ -8,6 +8,7 @@ import :op;
 import :op.elementwise;
 import :op.linear;
 import :op.nn;
+import :op.reduce;
 import :optimize;
 import :parameter;
 import :program;
@@ -19,6 +20,24 @@ import lamina.std;
 namespace lamina::detail {
 
 inline bool is_operation(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
+/// Operations that move numbers and change none.
+inline bool keeps_numbers(const node& n) {
+  for (std::string_view name : {"reshape", "reshape_like", "flatten", "permute", "squeeze", "unsqueeze", "slice", "as_matrix"})
+    if (is_operation(n, name)) return true;
+  return false;
+}
+/// The window of an average over maps, or over whole ones that keeps their axes; none: it is something else, or of unknown
+/// extents.
+inline std::optional<pool2d_attributes> window_of_average(const program& p, const node& n) {
+  if (is_operation(n, "avg_pool2d")) return *static_cast<const pool2d_attributes*>(n.attributes.get());
+  if (!is_operation(n, "reduce_mean")) return {};
+  const auto& a = *static_cast<const reduce_attributes*>(n.attributes.get());
+  const shape& x = p.type(n.inputs[0]).dims;
+  unsigned axes = 0;
+  if (!a.keepdim || x.rank != 4 || !reduced_axes(a, 4, axes) || axes != 0b1100u) return {};
+  if (!x[2].is_number() || !x[3].is_number() || x.at(2) < 1 || x.at(3) < 1) return {};
+  return pool2d_attributes{.kernel = {x.at(2), x.at(3)}};
+}
 inline bool reads_shape(const node& n, std::size_t k) { return k < 31 && (n.op->shape_only >> k & 1u); }
 
 /// Copies a program node by node; where a value went is `made`.
@@ -94,6 +113,17 @@ struct product_site {
   std::string out() const { return name + ":out"; }
 };
 
+/// A sum of two values that can be int8, or an average of one, made of products. `result` of a sum is behind a relu that
+/// alone reads it.
+struct mean_site {
+  std::string name;
+  std::int32_t node = -1;
+  value_id result;
+  std::optional<pool2d_attributes> window;   // of an average
+  bool relu = false;
+  std::string out() const { return name + ":out"; }
+};
+
 /// A program made ready to be quantised: calls in place, batch norms folded, products found.
 class product_finder {
  public:
@@ -132,6 +162,7 @@ class product_finder {
   const program& of() const { return *program_; }
   parameter_store& states() { return states_; }
   const std::vector<product_site>& sites() const { return sites_; }
+  const std::vector<mean_site>& means() const { return means_; }
   const std::vector<char>& needed() const { return needed_; }
   /// Whether a node depends on parameters and constants alone.
   bool settled_at(value_id v) const { return settled_[static_cast<std::size_t>(v.node)] != 0; }
@@ -208,6 +239,37 @@ class product_finder {
       if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
       sites_.push_back(std::move(s));
     }
+    find_means(named);
+  }
+
+  // What comes of quantised products alone can be int8: through maxima, averages and what moves numbers.
+  void find_means(std::map<std::string, int>& named) {
+    const program& p = *program_;
+    std::set<value_id> can;
+    std::set<std::int32_t> inside;
+    for (const auto& s : sites_)
+      if (s.why.empty()) {
+        can.insert(s.result);
+        inside.insert(s.result.node);
+        inside.insert(s.inside.begin(), s.inside.end());
+      }
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
+      const node& n = p.at(i);
+      if (!needed_[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || n.inputs.empty() || inside.contains(i)) continue;
+      if (!can.contains(n.inputs[0])) continue;
+      if (keeps_numbers(n) || is_operation(n, "relu") || is_operation(n, "max_pool2d")) can.insert({i, 0});
+      mean_site s{"", i, {i, 0}, window_of_average(p, n)};
+      const bool sum = is_operation(n, "add") && can.contains(n.inputs[1]) && p.type(n.inputs[0]) == p.type(n.inputs[1]);
+      if (!sum && !s.window) continue;
+      s.name = n.path.empty() ? std::string(n.op->name) : n.path;
+      if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
+      if (const std::int32_t next = sum ? only_user(s.result) : 0; next && is_operation(p.at(next), "relu")) {
+        s.result = {next, 0}, s.relu = true;
+        inside.insert(next);
+      }
+      can.insert(s.result);
+      means_.push_back(std::move(s));
+    }
   }
 
   std::string name_of_weight(const node& of, value_id v) const {
@@ -280,6 +342,7 @@ class product_finder {
   parameter_store states_;
   std::map<std::string, std::string> folded_;    // of what was computed, the weights that it was made of
   std::vector<product_site> sites_;
+  std::vector<mean_site> means_;
   std::vector<char> needed_, settled_, root_;
   std::vector<std::vector<std::int32_t>> users_;
 };

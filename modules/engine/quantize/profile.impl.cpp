@@ -46,6 +46,7 @@ std::vector<observed> observed_values(const detail::product_finder& found) {
   std::vector<observed> all;
   for (const auto& s : found.sites())
     if (s.why.empty()) all.push_back({s.in(), s.x}), all.push_back({s.out(), s.result});
+  for (const auto& s : found.means()) all.push_back({s.out(), s.result});
   return all;
 }
 

@@ -51,7 +51,7 @@ export void save_profile(const std::string& path, const quantization_profile& p)
 export quantization_profile load_profile(const std::string& path);
 
 /// Runs a program on samples, each a tensor for every input, and records the range of every value that quantising it needs:
-/// operands and results of its products with parameters. Extents may differ between samples; a batch counts as one.
+/// operands and results of its products with parameters, sums and averages of what comes of them. Extents may differ between samples; a batch counts as one.
 /// Errors: value_error without samples, for a value that is not finite, naming it and the sample; those of a run.
 export quantization_profile profile(const program& p, const parameter_store& states, view<const std::vector<any_tensor>> samples);
 

@@ -21,18 +21,13 @@ namespace lamina {
 namespace {
 
 using detail::is_operation;
+using detail::keeps_numbers;
+using detail::mean_site;
 using detail::product_site;
 using detail::reads_shape;
 
 // A quantised value and what it stands for.
 struct quantized_value { value q; quantization_numbers numbers; };
-
-// Operations that move numbers and change none.
-bool keeps_numbers(const node& n) {
-  for (std::string_view name : {"reshape", "reshape_like", "flatten", "permute", "squeeze", "unsqueeze", "slice", "as_matrix"})
-    if (is_operation(n, name)) return true;
-  return false;
-}
 
 class rewriting {
  public:
@@ -46,6 +41,7 @@ class rewriting {
       const node& n = p.at(i);
       if (!found_.needed()[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || inside_.contains(i) || found_.settled_at({i, 0})) continue;
       if (auto s = site_at_.find(i); s != site_at_.end()) product(*s->second);
+      else if (auto m = mean_at_.find(i); m != mean_at_.end()) mean(*m->second);
       else if (!in_int8(i, n)) in_float(i, n);
     }
     for (const auto& o : p.outputs()) made_->output(o.name, as_float(o.value));
@@ -89,6 +85,9 @@ class rewriting {
       }
       report_.products.push_back(std::move(r));
     }
+    // Profiles that know nothing of a sum or an average leave it float.
+    for (const auto& s : found_.means())
+      if (ranges_.find(s.out())) mean_at_[s.node] = &s;
   }
   // A name is that of a product, or of the layer whose parameter that is.
   static bool keeps(std::string_view given, std::string_view product) {
@@ -206,6 +205,22 @@ class rewriting {
     int8_[s.result] = {q, y};
   }
 
+  // A sum or an average in int8, where its operands are; a relu behind a sum is a bound of it.
+  void mean(const mean_site& s) {
+    const node& n = found_.of().at(s.node);
+    const auto a = int8_.find(n.inputs[0]), b = s.window ? a : int8_.find(n.inputs[1]);
+    if (a == int8_.end() || b == int8_.end()) return in_float(s.node, n);
+    const quantization_numbers y = numbers_of(s.out());
+    const auto [left, left_as] = a->second;
+    const auto [right, right_as] = b->second;
+    made_->path = n.path;
+    const value q = s.window ? quantized_avg_pool2d(left, scalars(left_as), scalars(y), *s.window)
+                             : quantized_add(left, scalars(left_as), right, scalars(right_as), scalars(y), {s.relu ? y.offset : -128, 127});
+    made_->path.clear();
+    int8_[s.result] = {q, y};
+    if (s.relu) inside_.insert(s.result.node);
+  }
+
   // ---- everything else ------------------------------------------------------------------------------------------------
 
   // Operations that take int8 as they take float, if their operand is int8.
@@ -261,6 +276,7 @@ class rewriting {
   std::shared_ptr<program> made_;
   detail::program_copy copy_;
   std::map<std::int32_t, const product_site*> site_at_;    // by the last node of their pass
+  std::map<std::int32_t, const mean_site*> mean_at_;
   std::set<std::int32_t> inside_;
   std::map<value_id, quantized_value> int8_;
   std::map<std::pair<value_id, bool>, weights> weights_;

@@ -45,7 +45,7 @@ constexpr const operation* all[] = {
     &record<op::negate>, &record<op::non_max_suppression>, &record<op::non_zero>, &record<op::not_equal>, &record<op::one_hot_like>, &record<op::order>, &record<op::pad>,
     &record<op::permute>, &record<op::pick>, &record<op::positions>, &record<op::pow>,
     &record<op::product_of_others>, &record<op::product_of_others_slope>, &record<op::put_rows>, &record<op::quantize>,
-    &record<op::quantized_conv2d>, &record<op::quantized_linear>, &record<op::random_normal>,
+    &record<op::quantized_add>, &record<op::quantized_avg_pool2d>, &record<op::quantized_conv2d>, &record<op::quantized_linear>, &record<op::random_normal>,
     &record<op::random_uniform>, &record<op::reciprocal>, &record<op::reduce_all>, &record<op::reduce_any>,
     &record<op::reduce_max>, &record<op::reduce_mean>, &record<op::reduce_min>, &record<op::reduce_prod>,
     &record<op::reduce_sum>, &record<op::relu>, &record<op::repeat>, &record<op::repeat_like>, &record<op::reshape>,
