@@ -211,6 +211,8 @@ BOOST_AUTO_TEST_CASE(when_several_workers_fail_none_is_lost) {
   BOOST_CHECK_EXCEPTION(parallel_workers(2, no_message), worker_failures, [](const worker_failures& e) { return e.all().size() == 2; });
   auto no_memory = [](int) { memory::allocate(std::size_t(1) << 60); };
   BOOST_CHECK_EXCEPTION(parallel_workers(2, no_memory), out_of_memory, [](const out_of_memory& e) { return e.requested() == std::size_t(1) << 60; });
+  auto no_plan = [](int) { throw out_of_memory("none", 1, 2, 3, 4); };
+  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_plan), out_of_memory, [](const out_of_memory& e) { return e.limit() == 3 && e.planned() == 4; });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

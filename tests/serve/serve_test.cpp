@@ -42,6 +42,9 @@ using both_factory = reference_factory<both, port_input<"x", float, "N", 2>, por
 constexpr auto table = sequential(nn::embedding{5, 4});
 using table_factory = reference_factory<table, port_input<"input", std::int64_t, "N", 2>>;
 
+constexpr auto from_long = sequential(nn::linear{.in = 60000, .out = 2});
+using long_factory = reference_factory<from_long, input<"N", 60000>>;
+
 template <class Factory>
 Factory made() { return Factory(typename Factory::model_type({.seed = 3})); }
 
@@ -199,7 +202,8 @@ BOOST_AUTO_TEST_CASE(the_longest_time_is_no_deadline) {
 // An out_of_memory keeps its numbers on the way to those who asked, whether memory is short or a pool's limit.
 BOOST_AUTO_TEST_CASE(a_lack_of_memory_is_told_in_numbers) {
   const image_factory::model_type net({.seed = 3});
-  auto check = [](const image_factory& factory, std::int64_t limit) {
+  const std::size_t planned = image_factory(net).create().planned({{1, 2, 100, 100}});
+  auto check = [&](const image_factory& factory, std::int64_t limit) {
     batching_queue queue(factory, {.batch = 1});
     auto y = queue.submit(picture(100, 1));
     try {
@@ -209,6 +213,7 @@ BOOST_AUTO_TEST_CASE(a_lack_of_memory_is_told_in_numbers) {
       BOOST_TEST(e.requested() > 1000000u);
       BOOST_TEST(e.limit() == limit);
       BOOST_TEST(e.used() >= 0);
+      BOOST_TEST(e.planned() == planned);
       BOOST_TEST_CONTEXT(e.what()) BOOST_TEST((std::string(e.what()).find("the plan works in ") != std::string::npos));
     }
   };
@@ -218,6 +223,23 @@ BOOST_AUTO_TEST_CASE(a_lack_of_memory_is_told_in_numbers) {
   check(image_factory(net), limit);
   check(image_factory(net, {.arenas = std::make_shared<arena_pool>()}), limit);
   memory::limit(0);
+}
+
+// Where the samples of a batch have no room next to each other, that is said by its plan, too.
+BOOST_AUTO_TEST_CASE(a_batch_without_memory_names_its_plan) {
+  auto factory = made<long_factory>();
+  const auto x = random_tensor<vector<float, 60000>>({60000}, 1);
+  batching_queue queue(factory, {.batch = 1});
+  const auto expected = queue.submit(x).get();      // all but the batch has its memory now
+  const std::size_t planned = factory.create().planned({{1, 60000}});
+  const auto limit = memory::counters().current + 100000;
+  memory::limit(limit);
+  BOOST_CHECK_EXCEPTION(queue.submit(x).get(), out_of_memory, [&](const out_of_memory& e) {
+    return e.requested() >= 60000 * sizeof(float) && e.limit() == limit && e.planned() == planned &&
+           std::string(e.what()).find("; the plan of the batch works in ") != std::string::npos;
+  });
+  memory::limit(0);
+  BOOST_TEST(same_bits(queue.submit(x).get(), expected));
 }
 
 BOOST_AUTO_TEST_CASE(errors_of_a_run_reach_the_callers_of_its_batch) {

@@ -231,7 +231,7 @@ struct combined : E, worker_failures {
   } catch (const stopped_error& e) {
     throw combined<stopped_error>(std::move(failures), said(e.what()));
   } catch (const out_of_memory& e) {
-    throw combined<out_of_memory>(std::move(failures), said(e.what()), e.requested(), e.used(), e.limit());
+    throw combined<out_of_memory>(std::move(failures), said(e.what()), e.requested(), e.used(), e.limit(), e.planned());
   } catch (const std::exception& e) {
     throw combined<error>(std::move(failures), said(e.what()));
   } catch (...) {

@@ -271,16 +271,18 @@ export class state_error : public error { public: using error::error; ~state_err
 export class out_of_memory : public error {
  public:
   using error::error;
-  out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit);
+  out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit, std::size_t planned = 0);
   ~out_of_memory() override;
   /// Bytes that were asked for.
   std::size_t requested() const { return requested_; }
   /// Bytes in use at that time, and the most that may be; a limit of 0 is none.
   std::int64_t used() const { return used_; }
   std::int64_t limit() const { return limit_; }
+  /// Bytes that the plan works in for which they were asked: its activations, and scratch for each thread. 0: no plan is known.
+  std::size_t planned() const { return planned_; }
 
  private:
-  std::size_t requested_ = 0;
+  std::size_t requested_ = 0, planned_ = 0;
   std::int64_t used_ = 0, limit_ = 0;
 };
 /// A deadline that passed before the work was begun.

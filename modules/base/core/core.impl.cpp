@@ -13,8 +13,8 @@ type_error::~type_error() = default;
 value_error::~value_error() = default;
 file_error::~file_error() = default;
 state_error::~state_error() = default;
-out_of_memory::out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit)
-    : error(what), requested_(requested), used_(used), limit_(limit) {}
+out_of_memory::out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit, std::size_t planned)
+    : error(what), requested_(requested), planned_(planned), used_(used), limit_(limit) {}
 out_of_memory::~out_of_memory() = default;
 deadline_error::~deadline_error() = default;
 stopped_error::~stopped_error() = default;

@@ -24,8 +24,8 @@ export struct state_source {
 };
 
 namespace detail {
-/// What an executor could not get, with its numbers, and what is planned.
-[[noreturn]] void no_memory_for(const plan& p, std::size_t needed, const out_of_memory& e);
+/// What a plan could not get, with its numbers, and what is planned: a workspace of `planned` bytes.
+[[noreturn]] void no_memory_for(const plan& p, std::size_t planned, const out_of_memory& e);
 }
 
 /// Guards the packed forms of a store that several threads share, and remembers the plans that made them.
@@ -65,6 +65,10 @@ export class executor {
   /// Binds in order of inputs and outputs, and runs.
   void run(view<const void* const> inputs, view<void* const> outputs);
   const lamina::plan& plan() const { return *plan_; }
+  /// New memory for output i. Errors: out_of_memory, which names what is planned; value_error: there is no i.
+  storage result_memory(std::size_t i) const;
+  /// Bytes that it works in: the plan's activations, and scratch for each thread.
+  std::size_t planned_bytes() const { return workspace_bytes(*plan_, pool_); }
   /// Takes memory that other executors may have used since the last run. Errors: out_of_memory, which names what is planned.
   void work_in(const std::shared_ptr<workspace>& memory);
   /// Reads other states from now on, of the same names and types. Errors: state_error, shape_error, type_error: it stays as it

@@ -37,11 +37,22 @@ std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs
   return std::make_shared<const plan>(concrete, set, options, counters);
 }
 
-void detail::no_memory_for(const plan& p, std::size_t needed, const out_of_memory& e) {
+void detail::no_memory_for(const plan& p, std::size_t planned, const out_of_memory& e) {
   text t;
-  t << e.what() << "; the plan works in " << p.arena_bytes() << " bytes of activations and " << needed - p.arena_bytes() << " of scratch";
-  throw out_of_memory(t.string(), e.requested(), e.used(), e.limit());
+  t << e.what() << "; the plan works in " << p.arena_bytes() << " bytes of activations and " << planned - p.arena_bytes() << " of scratch";
+  throw out_of_memory(t.string(), e.requested(), e.used(), e.limit(), planned);
 }
+
+namespace {
+// Memory for what belongs to a plan that works in `planned` bytes.
+storage memory_for(const plan& p, std::size_t planned, std::size_t bytes) {
+  try {
+    return storage(bytes);
+  } catch (const out_of_memory& e) {
+    detail::no_memory_for(p, planned, e);
+  }
+}
+}  // namespace
 
 // ---- executor -------------------------------------------------------------------------------------------------------
 
@@ -51,7 +62,7 @@ executor& executor::operator=(executor&&) noexcept = default;
 
 // Bound to no memory and to no states.
 executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* pool)
-    : plan_(std::move(p)), pool_(pool), own_(rounded(plan_->arguments().size()) + 64) {
+    : plan_(std::move(p)), pool_(pool), own_(memory_for(*plan_, planned_bytes(), rounded(plan_->arguments().size()) + 64)) {
   const auto& plan = *plan_;
   arguments_ = static_cast<std::byte*>(own_.data());
   if (!plan.arguments().empty()) std::memcpy(arguments_, plan.arguments().data(), plan.arguments().size());
@@ -101,7 +112,7 @@ executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, t
 void executor::pack(std::shared_ptr<const lamina::plan> plan, state_source states) {
   executor made(unbound(), std::move(plan), nullptr);
   made.bind_states(states);
-  const storage scratch(made.plan_->scratch_bytes() + 64);
+  const storage scratch = memory_for(*made.plan_, made.planned_bytes(), made.plan_->scratch_bytes() + 64);
   made.scratch_ = static_cast<std::byte*>(scratch.data());
   made.prepare_packs();
 }
@@ -111,7 +122,7 @@ std::size_t executor::workspace_bytes(const lamina::plan& p, const thread_pool* 
 }
 
 void executor::work_in(const std::shared_ptr<workspace>& memory) {
-  const std::size_t needed = workspace_bytes(*plan_, pool_);
+  const std::size_t needed = planned_bytes();
   std::byte* at = nullptr;
   try {
     at = memory->reserve(needed);
@@ -127,6 +138,11 @@ void executor::work_in(const std::shared_ptr<workspace>& memory) {
   for (std::size_t i = 0; i < buffers.size(); ++i)
     if (buffers[i].kind == buffer_kind::arena) bind(static_cast<std::int32_t>(i), arena_ + buffers[i].offset);
   std::fill(once_seen_.begin(), once_seen_.end(), 0);     // what was made of states there is gone
+}
+
+storage executor::result_memory(std::size_t i) const {
+  if (i >= output_at_.size()) no_such_buffer(i);
+  return memory_for(*plan_, planned_bytes(), plan_->output_types()[i].bytes());
 }
 
 void executor::bind_states(state_source from) {
@@ -181,7 +197,7 @@ void executor::prepare_packs() {
     const auto& k = plan_->packs()[i];
     auto& form = *packs_[i];
     parameter& of = *states_[static_cast<std::size_t>(k.state)];
-    if (!form.memory) form.memory = storage(k.bytes);
+    if (!form.memory) form.memory = memory_for(*plan_, planned_bytes(), k.bytes);
     bind(k.buffer, form.memory.data());
     if (form.version == of.version()) continue;
     for (std::uint32_t s = 0; s < k.steps.count; ++s) steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);

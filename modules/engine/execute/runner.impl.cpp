@@ -218,6 +218,15 @@ std::size_t plan_runner::bytes() const {
 // ---- runs -----------------------------------------------------------------------------------------------------------
 
 namespace {
+// Memory that is asked for a run of an executor.
+template <class Ask>
+auto asked_for(const executor& e, const Ask& ask) {
+  try {
+    return ask();
+  } catch (const out_of_memory& error) {
+    detail::no_memory_for(e.plan(), e.planned_bytes(), error);
+  }
+}
 // How many rows there are to be, as a segment has left it.
 std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most) {
   std::int64_t n;
@@ -236,7 +245,7 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
     executor& e = at(extents);
     for (std::size_t i = 0; i < inputs.size(); ++i) e.bind_input(i, inputs[i]);
     const auto& types = e.plan().output_types();
-    for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, place(i, types[i]));
+    for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, asked_for(e, [&] { return place(i, types[i]); }));
     return e.run();
   }
   if (inputs.size() != r.source->inputs().size() || extents.size() != inputs.size()) {
@@ -266,9 +275,10 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
         const auto& outputs = cut.whole.slots[segment.outputs[i]].outputs;
         std::byte* to;
         if (outputs.empty()) {
-          if (slot.own.bytes() < types[i].bytes()) slot.own = storage(std::max(types[i].bytes(), slot.own.bytes() + slot.own.bytes() / 2));
+          if (slot.own.bytes() < types[i].bytes())
+            slot.own = asked_for(e, [&] { return storage(std::max(types[i].bytes(), slot.own.bytes() + slot.own.bytes() / 2)); });
           to = static_cast<std::byte*>(slot.own.data());
-        } else to = static_cast<std::byte*>(place(outputs[0], types[i]));
+        } else to = static_cast<std::byte*>(asked_for(e, [&] { return place(outputs[0], types[i]); }));
         slot.data = to;
         slot.dims = types[i].dims;
         e.bind_output(i, to);

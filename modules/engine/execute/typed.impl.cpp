@@ -210,8 +210,15 @@ void eval_plan::run() {
   auto p = site.take(e, *where_);
   counters_ = p->run.plan().counters();
   cost_ = p->run.plan().cost();
+  const auto result = [&](const entry& one) {
+    try {
+      return one.result(one.kept.get());
+    } catch (const out_of_memory& lack) {
+      detail::no_memory_for(p->run.plan(), p->run.planned_bytes(), lack);
+    }
+  };
   try {
-    for (std::size_t i = 0; i < entries_.size(); ++i) p->run.bind_output(i, entries_[i].result(entries_[i].kept.get()));
+    for (std::size_t i = 0; i < entries_.size(); ++i) p->run.bind_output(i, result(entries_[i]));
     p->run.run();
   } catch (...) {
     for (const auto& one : entries_) one.forget(one.kept.get());      // what was not computed is no value

@@ -34,6 +34,11 @@ using slots = std::map<std::string, slot, std::less<>>;
   detail::raise(error_kind::value, t);
 }
 
+any_tensor cleared(storage memory, const tensor_type& type) {
+  if (type.bytes()) std::memset(memory.data(), 0, type.bytes());
+  return any_tensor(std::move(memory), type);
+}
+
 // Calls f; its error is told again as one of this net.
 template <class F>
 void as_of(const runnable& n, F f) {
@@ -246,7 +251,7 @@ class instance {
       for (const auto& n : e.plan().output_names()) outputs_.push_back({n, {}, &blobs_[n]});
     for (std::size_t i = 0; i < types.size(); ++i) {
       any_tensor& v = outputs_[i].at->value;
-      if (!v || v.type() != types[i] || !v.memory().unique()) v = any_tensor(types[i]);
+      if (!v || v.type() != types[i] || !v.memory().unique()) v = cleared(e.result_memory(i), types[i]);
       e.bind_output(i, v.mutable_data());
     }
   }

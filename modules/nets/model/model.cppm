@@ -503,7 +503,7 @@ auto run_model(Runner&& at, Segments&& in_segments, const First& first, const X&
   auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
     shape s = run.plan().output_types()[O].dims;
     if constexpr (leaves_out_leading<Traits, First>) s = without_leading(s);
-    auto out = tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>::uninitialised(s);
+    tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>> out(run.result_memory(O), s);
     run.bind_output(O, out.writable().data());
     return out;
   };

@@ -122,6 +122,8 @@ export class reference_runner {
   plan_runner* in_segments(const reference_core& core);
   inline void rest() noexcept { runner_.rest(); }
   std::size_t bytes() const { return runner_.bytes(); }
+  /// Bytes that a run for these input extents works in, by its plan, which is made if need be; 0 for one in segments.
+  std::size_t planned(const reference_core& core, view<const shape> inputs);
 
  private:
   friend class origin_loan;
@@ -236,6 +238,11 @@ class reference_model : public sharing<"a reference model"> {
   auto operator()(const X&... x) {
     return detail::run_reference<Traits>(detail::shared_by(core_), runner_, x...);
   }
+  /// Bytes that a run for inputs of these extents works in: activations and scratch, by its plan. Makes the plan if need be,
+  /// for all reference models of the factory, so that no run waits for it. 0 where a run is of several plans.
+  /// Errors: as those of a call.
+  std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
+  std::size_t planned(std::initializer_list<shape> inputs) { return planned(view<const shape>(inputs.begin(), inputs.size())); }
   /// What the reference models of a factory share; nothing of it can be changed from here.
   const std::shared_ptr<const reference_core>& shared_part() const { return core_; }
   /// Bytes that this reference model has for itself.
@@ -331,6 +338,9 @@ export class program_reference : public sharing<"a reference model"> {
   /// Inputs in the order of the program's; results in the order of its outputs. Errors: shape_error, type_error, value_error
   /// for another number of inputs, state_error where it was moved from.
   std::vector<any_tensor> operator()(view<const any_tensor> inputs);
+  /// As of a `reference_model`.
+  std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
+  std::size_t planned(std::initializer_list<shape> inputs) { return planned(view<const shape>(inputs.begin(), inputs.size())); }
   std::size_t bytes() const { return detail::shared_by(core_), runner_.bytes(); }
 
  private:

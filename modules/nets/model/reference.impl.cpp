@@ -211,6 +211,11 @@ executor& reference_runner::at(const reference_core& core, view<const shape> inp
   return core.definition() ? executor_at(runner_, inputs, *core.definition()) : runner_.at(inputs);
 }
 
+std::size_t reference_runner::planned(const reference_core& core, view<const shape> inputs) {
+  const detail::resting after{*this};
+  return in_segments(core) ? 0 : at(core, inputs).planned_bytes();
+}
+
 // ---- the origin -----------------------------------------------------------------------------------------------------
 
 origin_loan::origin_loan(std::shared_ptr<reference_core> core, bool wait) {
@@ -292,7 +297,8 @@ std::vector<any_tensor> run_program(const reference_core& core, reference_runner
   }
   executor& run = runner.at(core, extents);
   for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
-  for (std::size_t i = 0; i < run.plan().output_types().size(); ++i) run.bind_output(i, results.emplace_back(run.plan().output_types()[i]).mutable_data());
+  const auto& types = run.plan().output_types();
+  for (std::size_t i = 0; i < types.size(); ++i) run.bind_output(i, results.emplace_back(run.result_memory(i), types[i]).mutable_data());
   run.run();
   return results;
 }

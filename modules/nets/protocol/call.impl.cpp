@@ -136,7 +136,7 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const
   executor run(where.slot<plan_cache>().get(p, p.id(), shapes, where.isa(), {}), nullptr, where.threads() > 1 ? &where.pool() : nullptr);
   for (std::size_t i = 0; i < l.leaves().size(); ++i) run.bind_input(i, l.leaves()[i].data);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    results.emplace_back(tensor_type{elements[i], all[i]->shape()});
+    results.emplace_back(run.result_memory(i), tensor_type{elements[i], all[i]->shape()});
     run.bind_output(i, results.back().mutable_data());
   }
   run.run();

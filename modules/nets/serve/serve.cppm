@@ -121,6 +121,8 @@ class queue_core {
   std::unique_ptr<implementation> impl_;
 };
 
+/// Memory for the samples of a batch, whose plan works in so many bytes. Errors: out_of_memory, which names them.
+storage batch_memory(std::size_t bytes, std::size_t planned);
 [[noreturn]] void no_answer();
 [[noreturn]] void sample_misfit(std::size_t input, const shape& wanted, const shape& given);
 [[noreturn]] void rows_misfit(std::size_t output, const shape& given, std::int64_t rows);
@@ -233,7 +235,11 @@ class row_runner final : public batch_runner {
   explicit row_runner(reference_model<Traits> net) : net_(std::move(net)) {}
 
   void run(view<const std::shared_ptr<queued>> batch, std::int64_t rows) override {
-    auto y = [&]<std::size_t... I>(std::index_sequence<I...>) { return net_(stacked<I>(batch, rows)...); }(std::make_index_sequence<Traits::inputs>());
+    auto y = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const shape all[] = {with_first(rows, batch[0]->samples[I].dims)...};
+      const std::size_t planned = net_.planned(view<const shape>(all, sizeof...(I)));    // first the plan and what it works in
+      return net_(stacked<I>(batch, all[I], planned)...);
+    }(std::make_index_sequence<Traits::inputs>());
     [&]<std::size_t... O>(std::index_sequence<O...>) { (hand_out<O>(batch, rows, part<outputs, O>(y)), ...); }(std::make_index_sequence<outputs>());
   }
   bool alike(const queued& a, const queued& b) const override {
@@ -247,14 +253,11 @@ class row_runner final : public batch_runner {
 
   // Rows beyond the requests repeat the last of them.
   template <std::size_t I>
-  static auto stacked(view<const std::shared_ptr<queued>> batch, std::int64_t rows) {
-    const shape& one = batch[0]->samples[I].dims;
-    shape all{rows};
-    for (int i = 0; i < one.rank; ++i) all.push_back(one[i]);
-    auto x = batch_of<Traits, I>::uninitialised(all);
+  static auto stacked(view<const std::shared_ptr<queued>> batch, const shape& all, std::size_t planned) {
+    batch_of<Traits, I> x(batch_memory(static_cast<std::size_t>(all.size()) * sizeof(element_of<Traits::elements[I]>), planned), all);
     auto* to = x.writable().data();
-    const auto n = static_cast<std::size_t>(one.size());
-    for (std::size_t r = 0; n && r < static_cast<std::size_t>(rows); ++r)
+    const auto rows = static_cast<std::size_t>(all[0].code), n = static_cast<std::size_t>(batch[0]->samples[I].dims.size());
+    for (std::size_t r = 0; n && r < rows; ++r)
       std::memcpy(static_cast<void*>(to + r * n), batch[std::min(r, batch.size() - 1)]->samples[I].bytes.get(), n * sizeof(*to));
     return x;
   }

@@ -3,6 +3,7 @@ import :context;
 import :core;
 import :serve;
 import :shape;
+import :tensor;
 import lamina.std;
 
 namespace lamina {
@@ -14,7 +15,7 @@ namespace detail {
 struct queued::failure {
   std::optional<error_kind> kind;
   std::string what;
-  std::size_t requested = 0;         // of an out_of_memory
+  std::size_t requested = 0, planned = 0;    // of an out_of_memory
   std::int64_t used = 0, limit = 0;
 };
 queued::~queued() = default;
@@ -32,7 +33,7 @@ bool queued::wait_until(clock::time_point t) {
 void queued::check() const {
   if (now_.load(std::memory_order_acquire) != state::failed) return;
   if (!why_) raise(error_kind::memory, "out of memory");
-  if (why_->kind == error_kind::memory) throw out_of_memory(why_->what, why_->requested, why_->used, why_->limit);
+  if (why_->kind == error_kind::memory) throw out_of_memory(why_->what, why_->requested, why_->used, why_->limit, why_->planned);
   if (why_->kind) raise(*why_->kind, why_->what);
   throw error(why_->what);
 }
@@ -50,6 +51,16 @@ void queued::finish(std::shared_ptr<const failure> why, bool failed) noexcept {
 }
 
 batch_runner::~batch_runner() = default;
+
+storage batch_memory(std::size_t bytes, std::size_t planned) {
+  try {
+    return storage(bytes);
+  } catch (const out_of_memory& e) {
+    text t;
+    t << e.what() << "; the plan of the batch works in " << planned << " bytes";
+    throw out_of_memory(t.string(), e.requested(), e.used(), e.limit(), planned);
+  }
+}
 
 namespace {
 
@@ -111,7 +122,12 @@ void fail(request_list& all, std::optional<error_kind> kind, const char* what, c
   std::shared_ptr<const queued::failure> why;
   try {
     auto made = std::make_shared<queued::failure>(kind, what);
-    if (numbers) made->requested = numbers->requested(), made->used = numbers->used(), made->limit = numbers->limit();
+    if (numbers) {
+      made->requested = numbers->requested();
+      made->planned = numbers->planned();
+      made->used = numbers->used();
+      made->limit = numbers->limit();
+    }
     why = std::move(made);
   } catch (...) {    // said without words
   }
