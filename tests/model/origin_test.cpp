@@ -37,6 +37,17 @@ constexpr auto plain_net = sequential(nn::linear{.in = 4, .out = 8}, nn::dropout
 using plain_type = model<plain_net, input<"N", 4>>;
 using plain_factory = reference_factory<plain_net, input<"N", 4>>;
 
+constexpr auto alone = sequential(nn::linear{.in = 4, .out = 3, .bias = false});
+constexpr auto chain = sequential(nn::linear{.in = 4, .out = 3, .bias = false}, nn::tanh{}, nn::sigmoid{}, nn::tanh{});
+constexpr auto product = sequential(nn::linear{.in = 4, .out = 3}, nn::relu{});
+constexpr auto picture = sequential(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel = 3}, nn::relu{});
+template <const auto& Net>
+std::int64_t fused_in() {
+  const reference_factory<Net, input<"N", 4>> factory(model<Net, input<"N", 4>>({.seed = 1}));
+  BOOST_TEST((factory.report({{7, 4}}).fused == factory.report().fused));
+  return factory.report().fused.value();
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(origins)
@@ -121,6 +132,21 @@ BOOST_AUTO_TEST_CASE(a_report_says_what_inference_does_without) {
   BOOST_TEST(factory.report().dropped == 2);
   BOOST_TEST(factory.report().folded == 0);
   BOOST_TEST(factory.report().computed == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_counts_what_plans_fuse) {
+  BOOST_TEST(fused_in<alone>() == 0);
+  BOOST_TEST(fused_in<chain>() == 2);      // three operations in one loop
+  BOOST_TEST(fused_in<product>() == 2);    // bias and relu in the product
+  // Open extents: no plan, no number.
+  const reference_factory<picture, input<"N", 1, "H", "W">> factory(model<picture, input<"N", 1, "H", "W">>({.seed = 1}), {.optimize = true});
+  BOOST_TEST(!factory.report().fused.has_value());
+  BOOST_TEST(factory.plans().statistics().builds == 0);
+  BOOST_TEST((factory.report({{2, 1, 8, 9}}).fused == 2));
+  BOOST_TEST(factory.plans().statistics().builds == 1);
+  factory.create()(random_tensor<tensor<float, extents<dyn, 1, dyn, dyn>>>({2, 1, 8, 9}, 1));
+  BOOST_TEST(factory.plans().statistics().builds == 1);      // the plan that runs was counted in
+  BOOST_TEST(error_of([&] { factory.report({{2, 1, 2, 2}}); }).starts_with("shape_error: "));
 }
 
 BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {

@@ -33,6 +33,9 @@ export struct reference_report {
   std::int64_t folded = 0;      ///< factors and terms that went into the weights before them: two for each batch norm, or
                                 ///< one where nothing but weights comes before it
   std::int64_t computed = 0;    ///< parameters that were computed from others beforehand
+  /// Operations that run inside of the loop or the product of another one, with `optimize` and without. Each plan decides
+  /// that for its extents: no number is here where the report was not asked for some and the net leaves them open.
+  std::optional<std::int64_t> fused{};
 };
 
 // ---- the part that is no template -----------------------------------------------------------------------------------
@@ -68,7 +71,10 @@ export class reference_core {
   const std::optional<model_definition>& definition() const { return definition_; }
   /// The program of inference.
   const program& inference() const { return *inference_; }
-  const reference_report& report() const { return report_; }
+  /// With what is fused for these input extents, which makes their plan, if need be. Errors: shape_error where they do not fit.
+  reference_report report(view<const shape> inputs) const;
+  /// The same for the extents that inputs have; a leading one that is open is 1.
+  reference_report report() const;
   /// Where the plans of all shapes are; what is kept of them, the factory alone changes.
   const plan_cache& plans() const { return cache(); }
   plan_cache& plans() { return cache(); }
@@ -282,8 +288,8 @@ class origin_model : public sharing<"the origin of a factory"> {
 };
 
 /// Makes reference models, from any number of threads at once. Factory, origin and reference models may end in any order.
-/// The plans that they make are kept within the limits of the model's context. Errors, of all members but `report` and
-/// the constructors: state_error where the factory was moved from.
+/// The plans that they make are kept within the limits of the model's context. Errors, of all members but the constructors:
+/// state_error where the factory was moved from.
 export template <const auto& Topology, class... Rest>
 class reference_factory {
  public:
@@ -323,7 +329,11 @@ class reference_factory {
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
   /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
   plan_cache& plans() const { return detail::shared_by(core_).plans(); }
-  const reference_report& report() const { return detail::shared_by(core_).report(); }
+  /// What was found to do for inference, and what plans for these input extents, leading ones included, fuse.
+  /// Errors: shape_error where they do not fit.
+  reference_report report(std::initializer_list<shape> inputs) const { return detail::shared_by(core_).report({inputs.begin(), inputs.size()}); }
+  /// The same for the extents that the net's inputs have; a leading one that is open is 1.
+  reference_report report() const { return detail::shared_by(core_).report(); }
 
  private:
   std::shared_ptr<reference_core> core_;
@@ -380,7 +390,8 @@ export class program_factory {
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
   /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
   plan_cache& plans() const { return detail::shared_by(core_).plans(); }
-  const reference_report& report() const { return detail::shared_by(core_).report(); }
+  reference_report report(std::initializer_list<shape> inputs) const { return detail::shared_by(core_).report({inputs.begin(), inputs.size()}); }
+  reference_report report() const { return detail::shared_by(core_).report(); }
 
  private:
   std::shared_ptr<reference_core> core_;

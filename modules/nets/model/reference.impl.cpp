@@ -124,6 +124,27 @@ reference_core::reference_core(reference_source from, const reference_options& o
 }
 reference_core::~reference_core() = default;
 
+reference_report reference_core::report(view<const shape> inputs) const {
+  reference_report all = report_;
+  all.fused = 0;
+  for (const auto& p : plan_runner(inference_, {}, where_, passes_).plans(inputs)) *all.fused += p->counters().fused_elementwise + p->counters().fused_epilogues;
+  return all;
+}
+reference_report reference_core::report() const {
+  std::vector<shape> inputs;
+  for (auto i : inference_->inputs()) {
+    shape s = inference_->at(i).results[0].dims;
+    if (s.rank && !s[0].is_number()) s[0] = dim(1);
+    if (!s.is_static()) return report_;
+    inputs.push_back(s);
+  }
+  try {
+    return report(inputs);
+  } catch (const shape_error&) {      // one sample is too few
+    return report_;
+  }
+}
+
 // What the program of inference reads and does not assign, and no slots of optimisers or the like.
 std::shared_ptr<shared_weights> reference_core::prepared(parameter_store& all) const {
   auto made = std::make_shared<shared_weights>();
