@@ -175,3 +175,19 @@ BOOST_AUTO_TEST_CASE(loops_that_cannot_be_are_refused) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(training_and_inference)
+
+BOOST_AUTO_TEST_CASE(a_program_that_runs_has_what_training_does) {
+  const std::vector<array> a{random_array(dtype::float32, {3, 4}, 1), array_of(dtype::int64, {2}, {0, 9})};
+  const array doubled = result_of({a[0]}, [](const values& v) { return value(v[0] * 2); });
+  for (const auto& options : {pass_options{}, no_passes}) {
+    // What is done at inference would fail, and does not run.
+    const array r = result_of(a, [](const values& v) {
+      return value(apply<op::in_training>({}, v[0] * 2, gather(v[0], v[1])));
+    }, options);
+    BOOST_TEST(distance(r, doubled) == 0);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -28,7 +28,7 @@ value operate(const value_or_number& first, const X&... others) {
   };
   look(first.held());
   (look(others.held()), ...);
-  const value inputs[] = {first.in(*owner, element), others.in(*owner, element)...};
+  const value inputs[] = {first.in(*owner, element, Op::name), others.in(*owner, element, Op::name)...};
   return graph_world::add<Op>({}, view<const value>(inputs));
 }
 }  // namespace

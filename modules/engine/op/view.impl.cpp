@@ -67,7 +67,10 @@ value stack(view<const value> x, std::int64_t axis, const origin&) {
 }
 
 // Members of a class that knows no operations.
-value value::operator[](std::int64_t i) const { return lamina::select(*this, 0, i); }
+value value::operator[](const placed_position& i) const {
+  const origin here(i.at());
+  return lamina::select(*this, 0, i());
+}
 
 namespace op {
 

@@ -129,6 +129,8 @@ export class origin {
   origin& operator=(const origin&) = delete;
   /// That of the outermost call which this thread is in, or null.
   static const std::source_location* current() noexcept;
+  /// How messages begin that know no program: "main.cpp:12: " of the current one, or nothing.
+  static std::string words();
 
  private:
   std::source_location at_;
@@ -136,6 +138,22 @@ export class origin {
 };
 
 export class value_or_number;
+namespace detail {
+/// Raises the value_error for a value that is none.
+[[noreturn]] void empty_value(const std::source_location* at = nullptr);
+}  // namespace detail
+/// A position in brackets, and where in the user's code they stand.
+export class placed_position {
+ public:
+  template <std::integral T>
+  placed_position(T i, std::source_location at = std::source_location::current()) : i_(static_cast<std::int64_t>(i)), at_(at) {}
+  std::int64_t operator()() const { return i_; }
+  const std::source_location& at() const { return at_; }
+
+ private:
+  std::int64_t i_;
+  std::source_location at_;
+};
 /// A value while a program is being built; the run-time world of operations.
 export struct graph_world;
 export class value : public operand_base {
@@ -145,11 +163,15 @@ export class value : public operand_base {
   value(program* owner, value_id id) : owner_(owner), id_(id) {}
   const tensor_type& type() const;
   const lamina::shape& shape() const { return type().dims; }
-  program& owner() const { return *owner_; }
+  /// Errors: value_error for an empty value, as of all operations on one.
+  program& owner() const {
+    if (!owner_) [[unlikely]] detail::empty_value();
+    return *owner_;
+  }
   value_id id() const { return id_; }
   explicit operator bool() const { return owner_ != nullptr; }
   /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
-  value operator[](std::int64_t i) const;
+  value operator[](const placed_position& i) const;
   bool same(const value& o) const { return owner_ == o.owner_ && id_ == o.id_; }
 
   // What the operators of typed expressions are, but `!`, `&&` and `||`; defined with the elementwise operations.
@@ -174,7 +196,9 @@ export class value : public operand_base {
 /// An operand of these operators: a value or a number beside one, and where in the user's code it stands.
 export class value_or_number {
  public:
-  value_or_number(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {}
+  value_or_number(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
+    if (!static_cast<bool>(v)) [[unlikely]] detail::empty_value(&at_);
+  }
   template <class T>
     requires std::is_arithmetic_v<T>
   value_or_number(T number, std::source_location at = std::source_location::current()) : at_(at) {
@@ -185,8 +209,9 @@ export class value_or_number {
   /// Empty for a number.
   const value& held() const { return value_; }
   const std::source_location& at() const { return at_; }
-  /// The number as a constant of a program; itself for a value.
-  value in(program& p, dtype element) const;
+  /// The number as a constant of a program, for an operation; itself for a value. Errors: value_error where an integer type
+  /// does not hold it.
+  value in(program& p, dtype element, std::string_view op) const;
 
  private:
   value value_;

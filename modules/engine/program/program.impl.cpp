@@ -103,7 +103,13 @@ shape dimension_names::operator()(shape s) const {
   return s;
 }
 
-const tensor_type& value::type() const { return owner_->type(id_); }
+const tensor_type& value::type() const { return owner().type(id_); }
+void detail::empty_value(const std::source_location* at) {
+  text t;
+  t << origin::words();
+  if (t.empty() && at) t << at->file_name() << ":" << at->line() << ": ";
+  raise(error_kind::value, t << "an operand is an empty value, which no program has");
+}
 
 // ---- where operations come from -------------------------------------------------------------------------------------
 
@@ -115,6 +121,11 @@ origin::origin(std::source_location at) noexcept : at_(at), outer_(outermost) {
 }
 origin::~origin() { outermost = outer_; }
 const std::source_location* origin::current() noexcept { return outermost; }
+std::string origin::words() {
+  text t;
+  if (outermost) t << outermost->file_name() << ":" << outermost->line() << ": ";
+  return t.string();
+}
 
 std::string program::place() const {
   const auto* at = origins ? origin::current() : nullptr;
@@ -131,9 +142,33 @@ path_of::~path_of() {
   p_.origins = origins_;
 }
 
-value value_or_number::in(program& p, dtype element) const {
+namespace {
+// A number of rank 0, or nothing where its type does not hold it.
+template <class V>
+any_tensor rank_0_of(V v, dtype element) {
+  any_tensor t(tensor_type{element, {}});
+  const bool holds = with_type(element, [&]<class T>() {
+    T x{};
+    if (!detail::to_element(v, x)) return false;
+    std::memcpy(t.mutable_data(), &x, sizeof x);
+    return true;
+  });
+  return holds ? t : any_tensor();
+}
+}  // namespace
+
+value value_or_number::in(program& p, dtype element, std::string_view op) const {
   if (value_) return value_;
-  return std::visit([&](auto n) { return p.number(n, element); }, number_);
+  return std::visit([&](auto n) {
+    any_tensor t = rank_0_of(n, element);
+    if (!t) {
+      text words;
+      if (auto here = p.place(); !here.empty()) words << here << ": ";
+      if (p.origins) words << op << ": ";          // else the words are those of typed expressions
+      detail::raise(error_kind::value, words << detail::number_misfit(n, element));
+    }
+    return p.constant(std::move(t));
+  }, number_);
 }
 
 value_id program::push(node n) {
@@ -202,14 +237,8 @@ value program::constant(any_tensor data) {
 
 template <class V>
 value program::rank_0(V v, dtype element) {
-  any_tensor t(tensor_type{element, {}});
-  bool held = with_type(element, [&]<class T>() {
-    T x{};
-    if (!detail::to_element(v, x)) return false;
-    std::memcpy(t.mutable_data(), &x, sizeof x);
-    return true;
-  });
-  if (!held) {
+  any_tensor t = rank_0_of(v, element);
+  if (!t) {
     text words;
     if (auto here = place(); !here.empty()) words << here << ": ";
     detail::raise(error_kind::value, words << detail::number_misfit(v, element));
@@ -261,7 +290,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   const bool few = op.operands < 0 ? inputs.empty() : inputs.size() != static_cast<std::size_t>(op.operands);
   if (few || subprograms.size() != static_cast<std::size_t>(op.subprograms)) {
     text t;
-    if (!path.empty()) t << path << ": ";
+    if (const std::string here = place(); !here.empty()) t << here << ": ";
     t << op.name << ": takes ";
     if (op.operands < 0) t << "at least one operand";
     else t << op.operands << (op.operands == 1 ? " operand" : " operands");
