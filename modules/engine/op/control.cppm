@@ -1,5 +1,6 @@
 // Operations with subprograms. `call` runs a program on its operands, `cond` one of two, `scan` one for each position of a
-// sequence; their gradients are calls, conds and scans of the gradient program. `loop` is a scan of conds.
+// sequence; their gradients are calls, conds and scans of the gradient program. `loop` is a scan of conds. `in_training` is
+// a choice that is made when a program is made of another one.
 export module lamina:op.control;
 import :core;
 import :dtype;
@@ -48,6 +49,17 @@ export struct cond {
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
   static void gradient(gradient_call&);
+};
+/// The first operand in training, the second at inference. A program that runs has the first; what is made of it for
+/// inference takes the second.
+export struct in_training {
+  static constexpr std::string_view name = "in_training";
+  static constexpr int operands = 2, alias = 0;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
 };
 }  // namespace op
 

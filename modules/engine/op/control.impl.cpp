@@ -2,6 +2,7 @@ module lamina:op.control.impl;
 import :core;
 import :dtype;
 import :op;
+import :op.box;
 import :op.control;
 import :op.linear;
 import :op.reduce;
@@ -20,24 +21,39 @@ std::vector<value> results_of(program& owner, value_id first, std::size_t count)
   for (std::size_t i = 0; i < count; ++i) results.emplace_back(&owner, value_id{first.node, static_cast<std::int32_t>(i)});
   return results;
 }
+// An error of a function: where it was called, and which it is.
+[[noreturn]] void refuse(const program* owner, std::string_view function, error_kind kind, const text& why) {
+  text t;
+  if (!owner) t << origin::words();
+  else if (const std::string here = owner->place(); !here.empty()) t << here << ": ";
+  detail::raise(kind, t << function << ": " << why);
+}
+// What any subprogram must be; `which` is what messages call it.
+void check_subprogram(const program* owner, std::string_view function, const program* sub, std::string_view which) {
+  text t;
+  if (!sub) refuse(owner, function, error_kind::value, t << "the " << which << " is a null pointer");
+  if (!sub->states().empty() || !sub->assignments().empty()) refuse(owner, function, error_kind::state, t << "a subprogram has no states of its own");
+}
+// Whether an operand is what a subprogram takes at its place.
+void check_operand(const program& owner, std::string_view function, const tensor_type& given, std::string_view what, std::size_t i,
+                   const tensor_type& wanted, std::string_view which) {
+  text t;
+  if (wanted.element == given.element && fits(wanted.dims, given.dims)) return;
+  refuse(&owner, function, wanted.element != given.element ? error_kind::type : error_kind::shape,
+         t << what << " " << i << " is " << given << ", and the " << which << " takes " << wanted);
+}
+const tensor_type& input_type(const program& p, std::size_t i) { return p.at(p.inputs()[i]).results[0]; }
 }  // namespace
 
 std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands, const origin&) {
   text t;
-  if (!subprogram->states().empty() || !subprogram->assignments().empty()) detail::raise(error_kind::state, "call: a subprogram has no states of its own");
-  if (operands.empty()) detail::raise(error_kind::value, "call: a subprogram takes at least one operand");
-  if (operands.size() != subprogram->inputs().size()) {
-    t << "call: the subprogram takes " << subprogram->inputs().size() << " operands and is given " << operands.size();
-    detail::raise(error_kind::value, t);
-  }
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const auto& wanted = subprogram->at(subprogram->inputs()[i]).results[0];
-    if (wanted.element != operands[i].type().element || !fits(wanted.dims, operands[i].type().dims)) {
-      t << "call: operand " << i << " is " << operands[i].type() << ", and the subprogram takes " << wanted;
-      detail::raise(error_kind::shape, t);
-    }
-  }
+  if (operands.empty()) refuse(nullptr, "call", error_kind::value, t << "a subprogram takes at least one operand");
   program& owner = operands[0].owner();
+  check_subprogram(&owner, "call", subprogram.get(), "subprogram");
+  if (operands.size() != subprogram->inputs().size())
+    refuse(&owner, "call", error_kind::value, t << "the subprogram takes " << subprogram->inputs().size() << " operands and is given " << operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    check_operand(owner, "call", operands[i].type(), "operand", i, input_type(*subprogram, i), "subprogram");
   auto outputs = subprogram->outputs().size();
   value_id id = owner.add(record<op::call>, std::make_shared<const no_attributes>(), operands, {std::move(subprogram)});
   return results_of(owner, id, outputs);
@@ -81,6 +97,9 @@ void gradient_of_call(gradient_call& c, const program& forward) {
 }
 void op::call::gradient(gradient_call& c) { gradient_of_call(c, *c.of.subprograms[0]); }
 
+void op::in_training::gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
+void op::in_training::emit(emission& e) { detail::emit_copy(e); }
+
 // ---- cond -----------------------------------------------------------------------------------------------------------
 
 void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
@@ -90,30 +109,20 @@ void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
 
 std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise, view<const value> operands, const origin&) {
   const program* both[] = {then.get(), otherwise.get()};
-  const std::string_view names[] = {"first", "second"};
+  const std::string_view names[] = {"first program", "second program"};
   program& owner = truth.owner();
-  auto refuse = [&](error_kind kind, const text& why) {
-    text t;
-    if (!owner.path.empty()) t << owner.path << ": ";
-    detail::raise(kind, t << "cond: " << why);
-  };
   for (std::size_t b = 0; b < 2; ++b) {
+    check_subprogram(&owner, "cond", both[b], names[b]);
     const program& p = *both[b];
     text t;
-    if (!p.states().empty() || !p.assignments().empty()) refuse(error_kind::state, t << "a subprogram has no states of its own");
-    refuse_counted(p, "cond", owner.path);
+    refuse_counted(p, "cond", owner.place());
     if (p.inputs().size() != operands.size() || operands.empty())
-      refuse(error_kind::value, t << "the " << names[b] << " program takes " << p.inputs().size() << " operands and is given " << operands.size());
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      const auto& wanted = p.at(p.inputs()[i]).results[0];
-      if (wanted.element != operands[i].type().element || !fits(wanted.dims, operands[i].type().dims))
-        refuse(wanted.element != operands[i].type().element ? error_kind::type : error_kind::shape,
-               t << "operand " << i << " is " << operands[i].type() << ", and the " << names[b] << " program takes " << wanted);
-    }
+      refuse(&owner, "cond", error_kind::value, t << "the " << names[b] << " takes " << p.inputs().size() << " operands and is given " << operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) check_operand(owner, "cond", operands[i].type(), "operand", i, input_type(p, i), names[b]);
   }
   if (then->outputs().size() != otherwise->outputs().size()) {
     text t;
-    refuse(error_kind::value, t << "the first program gives " << then->outputs().size() << " results and the second " << otherwise->outputs().size());
+    refuse(&owner, "cond", error_kind::value, t << "the first program gives " << then->outputs().size() << " results and the second " << otherwise->outputs().size());
   }
   std::vector<value> all{truth};
   all.insert(all.end(), operands.begin(), operands.end());
@@ -130,20 +139,31 @@ void op::cond::gradient(gradient_call& c) {
 
 // A scan over turns that are counted and not read: each runs the program, or passes the carries on once the truth is false.
 std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries, view<const value> invariants, const origin&) {
-  text t;
   const std::size_t given = carries.size() + invariants.size();
   program& owner = first.owner();
-  if (!owner.path.empty()) t << owner.path << ": ";
-  t << "loop: ";
-  if (most < 1) detail::raise(error_kind::value, t << "at most " << most << " turns; at least 1 is needed");
-  if (carries.empty()) detail::raise(error_kind::value, t << "there is nothing that a turn hands on to the next");
-  if (turn->inputs().size() != given) detail::raise(error_kind::value, t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << given);
+  text t;
+  const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "loop", kind, why); };
+  if (most < 1) fail(error_kind::value, t << "at most " << most << " turns; at least 1 is needed");
+  if (carries.empty()) fail(error_kind::value, t << "there is nothing that a turn hands on to the next");
+  check_subprogram(&owner, "loop", turn.get(), "subprogram");
+  if (turn->inputs().size() != given) fail(error_kind::value, t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << given);
   if (turn->outputs().size() != carries.size() + 1)
-    detail::raise(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results; a truth and " << carries.size() << " carries are needed");
-  refuse_counted(*turn, "loop", owner.path);
-  const tensor_type truth = turn->type(turn->outputs()[0].value);
-  if (truth != tensor_type{dtype::boolean, {}})
-    detail::raise(truth.element == dtype::boolean ? error_kind::shape : error_kind::type, t << "the truth for the next turn is " << truth << " and must be bool []");
+    fail(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results; a truth and " << carries.size() << " carries are needed");
+  refuse_counted(*turn, "loop", owner.place());
+  const tensor_type truth{dtype::boolean, {}}, next = turn->type(turn->outputs()[0].value);
+  const auto check_truth = [&](const tensor_type& is, std::string_view which) {
+    if (is != truth) fail(is.element == dtype::boolean ? error_kind::shape : error_kind::type, t << "the truth for the " << which << " turn is " << is << " and must be bool []");
+  };
+  check_truth(first.type(), "first");
+  check_truth(next, "next");
+  for (std::size_t i = 0; i < carries.size(); ++i) {
+    const tensor_type &is = carries[i].type(), &made = turn->type(turn->outputs()[i + 1].value);
+    check_operand(owner, "loop", is, "carry", i, input_type(*turn, i), "subprogram");
+    if (made.element != is.element || (!fits(made.dims, is.dims) && !fits(is.dims, made.dims)))
+      fail(made.element != is.element ? error_kind::type : error_kind::shape, t << "carry " << i << " is " << is << " and a turn makes " << made << " of it");
+  }
+  for (std::size_t i = 0; i < invariants.size(); ++i)
+    check_operand(owner, "loop", invariants[i].type(), "invariant", i, input_type(*turn, carries.size() + i), "subprogram");
 
   auto wait = std::make_shared<program>();
   std::vector<value> waiting;
@@ -154,6 +174,8 @@ std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<c
   for (std::size_t i = 0; i < carries.size(); ++i) wait->output("carry", waiting[i]);
 
   auto each = std::make_shared<program>();
+  each->path = owner.path;
+  each->origins = owner.origins;
   const value going = each->input("truth", truth);
   std::vector<value> operands;
   for (std::size_t i = 0; i < carries.size(); ++i) operands.push_back(each->input("carry", carries[i].type()));
@@ -217,27 +239,27 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
 }
 
 std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences, view<const value> invariants, bool reverse, const origin&) {
-  if (!turn->states().empty() || !turn->assignments().empty()) detail::raise(error_kind::state, "scan: a subprogram has no states of its own");
-  if (sequences.empty()) detail::raise(error_kind::value, "scan: there is no sequence to walk along");
-  refuse_counted(*turn, "scan", sequences[0].owner().path);
+  text t;
+  if (sequences.empty()) refuse(carries.empty() ? nullptr : &carries[0].owner(), "scan", error_kind::value, t << "there is no sequence to walk along");
+  program& owner = sequences[0].owner();
+  const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "scan", kind, why); };
+  check_subprogram(&owner, "scan", turn.get(), "subprogram");
+  refuse_counted(*turn, "scan", owner.place());
   std::vector<value> operands(carries.begin(), carries.end());
   operands.insert(operands.end(), sequences.begin(), sequences.end());
   operands.insert(operands.end(), invariants.begin(), invariants.end());
-  text t;
-  if (operands.size() != turn->inputs().size()) t << "scan: the subprogram takes " << turn->inputs().size() << " operands and is given " << operands.size();
-  else if (turn->outputs().size() < carries.size()) t << "scan: the subprogram gives " << turn->outputs().size() << " results for " << carries.size() << " carries";
-  if (!t.empty()) detail::raise(error_kind::value, t);
+  if (operands.size() != turn->inputs().size())
+    fail(error_kind::value, t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << operands.size());
+  if (turn->outputs().size() < carries.size())
+    fail(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results for " << carries.size() << " carries");
   const scan_attributes a{static_cast<std::int64_t>(carries.size()), static_cast<std::int64_t>(sequences.size()), reverse};
   std::vector<tensor_type> inside;
   for (const auto& v : operands) inside.push_back(v.type());
   op::scan::inside(&a, inside, t);
-  for (std::size_t i = 0; i < operands.size() && t.empty(); ++i) {
-    const auto& wanted = turn->at(turn->inputs()[i]).results[0];
-    if (wanted.element != inside[i].element || !fits(wanted.dims, inside[i].dims)) t << "scan: operand " << i << " is " << inside[i] << " in each turn, and the subprogram takes " << wanted;
-  }
-  if (!t.empty() && !t.view().starts_with("scan: ")) t = text("scan: ") << t.view();
-  program& owner = operands[0].owner();
-  if (!t.empty()) detail::raise(error_kind::shape, owner.path.empty() ? t : text(owner.path) << ": " << t.view());
+  if (!t.empty()) fail(error_kind::shape, t);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (const auto& wanted = input_type(*turn, i); wanted.element != inside[i].element || !fits(wanted.dims, inside[i].dims))
+      fail(error_kind::shape, t << "operand " << i << " is " << inside[i] << " in each turn, and the subprogram takes " << wanted);
   auto outputs = turn->outputs().size();
   value_id id = owner.add(record<op::scan>, std::make_shared<const scan_attributes>(a), operands, {std::move(turn)});
   return results_of(owner, id, outputs);

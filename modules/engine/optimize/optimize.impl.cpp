@@ -72,7 +72,9 @@ value same_shape(const node& n, view<const value> in, program&) {
   return moves && in[0].type() == n.results[0] ? in[0] : value();
 }
 
-value stopped_gradient(const node& n, view<const value> in, program&) { return is(n, "stop_gradient") ? in[0] : value(); }
+value stopped_gradient(const node& n, view<const value> in, program&) {
+  return is(n, "stop_gradient") || is(n, "in_training") ? in[0] : value();
+}
 
 value double_inverse(const node& n, view<const value> in, program& p) {
   if (!(is(n, "negate") || is(n, "reciprocal") || is(n, "logical_not"))) return {};

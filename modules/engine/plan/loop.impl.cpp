@@ -102,6 +102,18 @@ void planner::tell(const plan& turn, const std::string& when, double times) {
   }
 }
 
+namespace {
+// A message of a subprogram that does not say where in the user's code it is about says where the subprogram runs.
+std::string placed(const std::string& message, const std::string& place) {
+  if (place.empty()) return message;
+  for (std::size_t k = 0; k != place.npos; k = place.find(": ", k)) {      // they may have the layer in common
+    if (k > 0) k += 2;
+    if (message.starts_with(place.substr(k) + ": ")) return place.substr(0, k) + message;
+  }
+  return place + ": " + message;
+}
+}  // namespace
+
 void planner::take_over(const plan& turn, const turns_of& how, std::int32_t status_buffer) {
   // Where each buffer of the turn lies here, and how far it moves with each turn.
   std::vector<buffer_ref> to(turn.buffers_.size());
@@ -133,7 +145,7 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
     }
   }
   std::vector<buffer_ref> counters;
-  for (const auto& c : turn.checks_) counters.push_back(status(c.message));
+  for (const auto& c : turn.checks_) counters.push_back(status(placed(c.message, p_.at(current_->nodes[0]).path)));
 
   // Arguments as they are, addresses as the buffers lie.
   const auto base = static_cast<std::uint32_t>((plan_.arguments_.size() + 63) / 64 * 64);

@@ -37,7 +37,7 @@ constexpr const operation* all[] = {
     &record<op::conv_transpose2d>, &record<op::cos>, &record<op::cosh>, &record<op::cumsum>, &record<op::dequantize>, &record<op::divide>,
     &record<op::dot_result>, &record<op::equal>, &record<op::erf>, &record<op::exp>, &record<op::expm1>,
     &record<op::first_rows>, &record<op::flatten>, &record<op::floor>, &record<op::gather>, &record<op::gelu>, &record<op::greater>,
-    &record<op::greater_equal>, &record<op::gru_gates>, &record<op::gru_gates_grad>, &record<op::layer_norm>,
+    &record<op::greater_equal>, &record<op::gru_gates>, &record<op::gru_gates_grad>, &record<op::in_training>, &record<op::layer_norm>,
     &record<op::less>, &record<op::less_equal>, &record<op::log>, &record<op::log1p>, &record<op::log_softmax>,
     &record<op::logical_and>, &record<op::logical_not>, &record<op::logical_or>, &record<op::logical_xor>,
     &record<op::lstm_gates>, &record<op::lstm_gates_grad>, &record<op::matmul>, &record<op::max_pool2d>,
