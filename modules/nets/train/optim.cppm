@@ -63,7 +63,8 @@ export class update_scope {
   value rate_, step_;
 };
 
-/// Gives the new value of a parameter from the old one and its gradient.
+/// Gives the new value of a parameter from the old one and its gradient. Those of the library raise a value_error for numbers
+/// that are not finite or below 0, and for a beta of 1 or more.
 export template <class O>
 concept Optimiser = std::copyable<O> && requires(const O& o, update_scope& s, const value& v) {
   { o.lr } -> std::convertible_to<double>;
@@ -173,7 +174,8 @@ struct cosine {
 };
 
 // Rates that follow the number n of a step alone: base factor(n). They are schedules for `fit`, where n counts from 0, and
-// policies for `learning_rate`, where it is the number of a net's run. Source: Caffe2's LearningRate.
+// policies for `learning_rate`, where it is the number of a net's run. What they divide by is above 0, else it is a value_error.
+// Source: Caffe2's LearningRate.
 
 /// gamma ^ floor(n / size).
 struct step {
@@ -240,7 +242,8 @@ concept RatePolicy = std::copyable<P> && requires(const P& p, const value& n) { 
 class rate_policy {
  public:
   rate_policy() = default;
-  template <RatePolicy P>
+  template <class P>
+    requires(!std::same_as<P, rate_policy>) && RatePolicy<P>
   rate_policy(const P& p) : factor_([p](const value& n) { return value(p.factor(n)); }) {}
   value factor(const value& n) const { return factor_(n); }
   explicit operator bool() const { return static_cast<bool>(factor_); }

@@ -29,18 +29,23 @@ value update_scope::in_type_of(const value& v, const value& like) {
 namespace optim {
 
 namespace {
-void check_finite(std::string_view optimiser, std::initializer_list<std::pair<std::string_view, double>> numbers) {
-  for (auto [name, x] : numbers)
-    if (!std::isfinite(x)) {
-      text t;
-      t << optimiser << ": " << name << " is to be finite, and this is " << x;
-      detail::raise(error_kind::value, t);
-    }
+// What a hyper-parameter may be: finite, from 0 up to `below`, which it does not reach.
+struct hyper { std::string_view name; double number, below = std::numeric_limits<double>::infinity(); };
+void check(std::string_view optimiser, std::initializer_list<hyper> numbers) {
+  for (const auto& h : numbers) {
+    text t;
+    t << optimiser << ": " << h.name << " is to be ";
+    if (!std::isfinite(h.number)) t << "finite";
+    else if (h.number < 0) t << "0 or above";
+    else if (h.number >= h.below) t << "below " << h.below;
+    else continue;
+    detail::raise(error_kind::value, origin::words() + t.string() + ", and this is " + (text() << h.number).string());
+  }
 }
 }  // namespace
 
 value sgd::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}});
+  check("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}});
   value d = weight_decay != 0 ? g + w * weight_decay : g;
   if (momentum != 0) {
     value m = s.slot("momentum", w.type());
@@ -65,13 +70,13 @@ value adam_direction(update_scope& s, const value& w, const value& g, double bet
 }  // namespace
 
 value adam::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("adam", {{"beta1", beta1}, {"beta2", beta2}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  check("adam", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
   value d = weight_decay != 0 ? g + w * weight_decay : g;
   return w - s.rate(w) * adam_direction(s, w, d, beta1, beta2, epsilon);
 }
 
 value adamw::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("adamw", {{"beta1", beta1}, {"beta2", beta2}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  check("adamw", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
   value rate = s.rate(w);
   return w * (1 - rate * weight_decay) - rate * adam_direction(s, w, g, beta1, beta2, epsilon);
 }
@@ -88,7 +93,7 @@ reduce_attributes all_but_first(const value& v) {
 }  // namespace
 
 value adagrad::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
+  check("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
   const value d = decayed(w, g, weight_decay);
   const bool by_row = row_wise && w.shape().rank > 1;
   tensor_type kept = w.type();
@@ -100,7 +105,7 @@ value adagrad::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value rmsprop::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("rmsprop", {{"decay", decay}, {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  check("rmsprop", {{"decay", decay}, {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
   const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()), next = v * decay + square(d) * (1 - decay);
   s.assign(v, next);
   value move = d / sqrt(next + epsilon);
@@ -113,7 +118,7 @@ value rmsprop::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value ftrl::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}});
+  check("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}});
   const value n = s.slot("square", w.type()), z = s.slot("linear", w.type()), alpha = s.rate(w);
   const value next_n = n + square(g), next_z = z + g - (sqrt(next_n) - sqrt(n)) / alpha * w;
   s.assign(n, next_n);
@@ -123,7 +128,7 @@ value ftrl::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value lars::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
+  check("lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
   const value size = length(w), slope = length(g), m = s.slot("momentum", w.type());
   const value local = where(size * slope > 0, trust * size / (slope + weight_decay * size + epsilon), w.owner().number(1.0, w.type().element));
   const value next = m * momentum + s.rate(w) * local * decayed(w, g, weight_decay);
@@ -132,14 +137,14 @@ value lars::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value momentum_sgd::step(update_scope& s, const value& w, const value& g) const {
-  check_finite("momentum_sgd", {{"momentum", momentum}});
+  check("momentum_sgd", {{"momentum", momentum}});
   const value m = s.slot("momentum", w.type()), next = m * momentum + s.rate(w) * g;
   s.assign(m, next);
   return w - (nesterov ? next * (1 + momentum) - m * momentum : next);
 }
 
 value regulariser::gradient(const value& w, const value& g) const {
-  check_finite("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
+  check("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
   const value d = l1 != 0 ? g + sign(w) * l1 : g;
   return decayed(w, d, l2);
 }
@@ -193,23 +198,38 @@ double where(bool condition, double a, double b) { return condition ? a : b; }
 double like(double, double v) { return v; }
 value like(const value& n, double v) { return n.owner().number(v, n.type().element); }
 
+// What a policy divides by.
+void check_length(std::string_view policy, std::string_view name, double length) {
+  text t;
+  if (!(length > 0)) detail::raise(error_kind::value, t << origin::words() << policy << ": " << name << " is " << length << " and must be above 0");
+}
 template <class N>
 N factor_of(const constant&, const N& n) { return like(n, 1); }
 template <class N>
-N factor_of(const step& p, const N& n) { return pow(like(n, p.gamma), floor(n / p.size)); }
+N factor_of(const step& p, const N& n) {
+  check_length("step", "size", p.size);
+  return pow(like(n, p.gamma), floor(n / p.size));
+}
 template <class N>
 N factor_of(const exponential& p, const N& n) { return pow(like(n, p.gamma), n); }
 template <class N>
 N factor_of(const inverse& p, const N& n) { return pow(n * p.gamma + 1.0, like(n, -p.power)); }
 template <class N>
-N factor_of(const polynomial& p, const N& n) { return pow(max(1.0 - n / p.steps, like(n, 0)), like(n, p.power)); }
+N factor_of(const polynomial& p, const N& n) {
+  check_length("polynomial", "steps", p.steps);
+  return pow(max(1.0 - n / p.steps, like(n, 0)), like(n, p.power));
+}
 template <class N>
-N factor_of(const linear_warm_up& p, const N& n) { return min(n * ((1 - p.start) / p.steps) + p.start, like(n, 1)); }
+N factor_of(const linear_warm_up& p, const N& n) {
+  check_length("linear_warm_up", "steps", p.steps);
+  return min(n * ((1 - p.start) / p.steps) + p.start, like(n, 1));
+}
 template <class N>
 N factor_of(const constant_warm_up& p, const N& n) { return where(n < p.steps, like(n, p.multiplier), like(n, 1)); }
 template <class N>
 N factor_of(const alternate& p, const N& n) {
   const double period = p.on + p.off;
+  check_length("alternate", "on + off", period);
   const N at = n - floor(n / period) * period;
   return where(at < (p.on_first ? p.on : p.off), like(n, p.on_first ? 1 : 0), like(n, p.on_first ? 0 : 1));
 }
@@ -217,7 +237,7 @@ template <class N>
 N factor_of(const hill& p, const N& n) {
   // before the top the second formula is of no step, but has to be a number
   const N falling = factor_of(inverse{p.gamma, p.power}, N(max(n - p.warm_up, like(n, 0))));
-  return where(n < p.warm_up, factor_of(linear_warm_up{p.start, p.warm_up}, n), N(max(falling, like(n, p.floor))));
+  return where(n < p.warm_up, factor_of(linear_warm_up{p.start, p.warm_up > 0 ? p.warm_up : 1}, n), N(max(falling, like(n, p.floor))));
 }
 }  // namespace
 
