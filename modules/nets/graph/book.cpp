@@ -16,9 +16,13 @@ namespace lamina::graph {
 
 inline bool empty(const value& v) { return !static_cast<bool>(v); }   // `!v` is an operation
 
+// What of an operation that is one thing in training and another at inference goes into a program that is made of another.
+enum class purpose : std::uint8_t { both, training, inference };
+// What the roots of a walk need: nodes, as far as the walk does not end at values that are known.
+std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known, purpose what);
 // Nodes of one program added to another, but those whose values are known already.
 void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names, std::map<value_id, value>& known,
-               const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added = nullptr);
+               purpose what = purpose::both, const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added = nullptr);
 
 // The book of a net: its program, and the names of its values.
 class net_book {
@@ -29,12 +33,15 @@ class net_book {
     std::vector<std::string> where;       // of each version
     std::size_t output = 0;               // of the newest version, among the outputs of the program
   };
-  struct note { std::string scope, device; };
+  struct note {
+    std::string scope, device;
+    bool inference = false;               // of what a layer that was added for training does at inference
+  };
 
   net_book(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
     body.title = "net `" + name + "`";
     body.origins = true;
-    body.added = [this](std::int32_t) { notes.push_back({name_scope::current(), device_scope::current()}); };
+    body.added = [this](std::int32_t) { notes.push_back({name_scope::current(), device_scope::current(), for_inference}); };
     for (char c : name) first_site = first_site * 31 + static_cast<unsigned char>(c);
     first_site = first_site % (std::int64_t(1) << 30) << 20;
   }
@@ -87,7 +94,7 @@ class net_book {
     b.external = b.external || external;
     b.versions.push_back(v.id());
     b.where.push_back(here());
-    names.insert_or_assign(v.id(), as);
+    names.try_emplace(v.id(), as);
     if (!external) {
       b.output = body.outputs().size();
       body.output(as, v);
@@ -95,10 +102,13 @@ class net_book {
     made.reset();
     return v;
   }
-  void check_free(const std::string& as) const {
+  // Whether a value may be called so: a gradient, by its own name, too.
+  void check_free(const std::string& as, value_id of = {}) const {
+    text t;
+    if (auto a = aliases.find(as); a != aliases.end() && a->second != of)
+      fail(error_kind::state, t << "`" << as << "` is there already, and belongs to a gradient");
     auto b = blobs.find(as);
     if (b == blobs.end()) return;
-    text t;
     fail(error_kind::state, t << "blob `" << as << "` is there already, from " << b->second.where[0] << "; `assign` gives it another version");
   }
   value assign(const std::string& as, blob& b, const value& next) {
@@ -139,6 +149,9 @@ class net_book {
     return own(name + "/generator", body.state(generator_name, first.type()), first, [&](const value& v) { return v + body.constant(step); });
   }
 
+  // The net as a program for a workspace, or with all that layers do, for a file.
+  std::shared_ptr<const runnable> as_runnable(purpose what) const;
+
   // The history of a blob: where each version is from.
   void history(text& t, const std::string& as) const {
     const blob& b = blobs.find(as)->second;
@@ -152,7 +165,7 @@ class net_book {
     while (automatic_names.size() <= static_cast<std::size_t>(node)) {
       const auto i = automatic_names.size();
       const lamina::node& n = body.nodes()[i];
-      std::string base = name + "/" + notes[i].scope + std::string(n.op ? n.op->name : n.kind == node_kind::constant ? "constant" : n.name);
+      std::string base = name + "/" + notes[i].scope + (notes[i].inference ? "inference/" : "") + std::string(n.op ? n.op->name : n.kind == node_kind::constant ? "constant" : n.name);
       const int k = ++counts[base];
       automatic_names.push_back(k == 1 ? base : base + "_" + std::to_string(k));
     }
@@ -174,9 +187,14 @@ class net_book {
   std::map<value_id, std::string> names;
   std::map<std::string, value_id, std::less<>> aliases;     // names that are no blobs: gradients
   std::vector<note> notes;                                  // of each node
+  bool for_inference = false;                               // what is added now
   mutable std::vector<std::string> automatic_names;
   mutable std::map<std::string, int> counts;
   mutable std::shared_ptr<const runnable> made;
 };
+
+// What computes some blobs of a net from others; at inference, or as it does in the net.
+net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+            const renaming& names, purpose what);
 
 }  // namespace lamina::graph

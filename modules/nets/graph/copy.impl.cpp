@@ -5,6 +5,7 @@ import :dtype;
 import :graph;
 import :graph.book;
 import :op;
+import :op.control;
 import :program;
 import :shape;
 import :tensor;
@@ -12,14 +13,42 @@ import lamina.std;
 
 namespace lamina::graph {
 
+namespace {
+// The operand that stands for an operation, or -1.
+int stand_in(const node& n, purpose what) {
+  if (what == purpose::both || n.op != &record<op::in_training>) return -1;
+  return what == purpose::inference ? 1 : 0;
+}
+}  // namespace
+
+std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known, purpose what) {
+  std::vector<char> needed(p.nodes().size());
+  auto need = [&](value_id v) {
+    if (!known.contains(v)) needed[static_cast<std::size_t>(v.node)] = 1;
+  };
+  for (auto v : roots) need(v);
+  for (auto i = needed.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    const node& n = p.nodes()[i];
+    if (const int only = stand_in(n, what); only >= 0) need(n.inputs[static_cast<std::size_t>(only)]);
+    else
+      for (auto v : n.inputs) need(v);
+  }
+  return needed;
+}
+
 void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names, std::map<value_id, value>& known,
-               const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added) {
+               purpose what, const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added) {
   for (std::size_t i = 0; i < from.nodes().size(); ++i) {
     const auto number = static_cast<std::int32_t>(i);
     const node& n = from.nodes()[i];
     if (!needed[i] || n.kind == node_kind::input || n.kind == node_kind::state || known.contains({number, 0})) continue;
     if (n.kind == node_kind::constant) {
       known.insert_or_assign({number, 0}, to.constant(n.constant));
+      continue;
+    }
+    if (const int only = stand_in(n, what); only >= 0) {
+      known.insert_or_assign({number, 0}, known.at(n.inputs[static_cast<std::size_t>(only)]));
       continue;
     }
     std::vector<value> in;
@@ -45,21 +74,8 @@ void check(const net_book& b, const renaming& names) {
     if (!b.blobs.contains(n.first)) b.no_blob(n.first);
 }
 
-// What the roots of a walk need: nodes, as far as the walk does not end at values that are known.
-std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known) {
-  std::vector<char> needed(p.nodes().size());
-  auto need = [&](value_id v) {
-    if (!known.contains(v)) needed[static_cast<std::size_t>(v.node)] = 1;
-  };
-  for (auto v : roots) need(v);
-  for (auto i = needed.size(); i-- > 0;)
-    if (needed[i])
-      for (auto v : p.nodes()[i].inputs) need(v);
-  return needed;
-}
-
 // Adds nodes of one book to another, and the states of its own that they read.
-void add_part(net_book& to, const net_book& from, const std::vector<char>& needed, std::map<value_id, value>& known) {
+void add_part(net_book& to, const net_book& from, const std::vector<char>& needed, std::map<value_id, value>& known, purpose what = purpose::both) {
   for (const auto& o : from.owned)
     if (needed[static_cast<std::size_t>(o.now.node)]) {
       std::string as = o.state.name;
@@ -78,8 +94,9 @@ void add_part(net_book& to, const net_book& from, const std::vector<char>& neede
         known.insert_or_assign(o.now, now);
       }
     }
-  add_nodes(to.body, from.body, needed, {}, known, [&](std::int32_t old_node, std::int32_t new_node) {
-    to.notes[static_cast<std::size_t>(new_node)] = from.notes[static_cast<std::size_t>(old_node)];
+  add_nodes(to.body, from.body, needed, {}, known, what, [&](std::int32_t old_node, std::int32_t new_node) {
+    auto& note = to.notes[static_cast<std::size_t>(new_node)] = from.notes[static_cast<std::size_t>(old_node)];
+    note.inference = note.inference && what == purpose::both;
   });
   for (const auto& o : from.owned) {
     if (!needed[static_cast<std::size_t>(o.now.node)]) continue;
@@ -142,7 +159,11 @@ void net::append(const net& other, const renaming& names, const origin&) {
 
 net net::clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
                        const origin&) const {
-  auto& from = *book_;
+  return part_of(*this, name, inputs, outputs, names, purpose::both);
+}
+net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
+            purpose what) {
+  auto& from = whole.book();
   check(from, names);
   auto newest = [&](const std::string& blob) {
     auto* found = from.find(blob);
@@ -150,7 +171,7 @@ net net::clone_partial(std::string_view name, const std::vector<std::string>& in
     return found->second.versions.back();
   };
   net copy(name, {.seed = from.seed});
-  auto& to = *copy.book_;
+  auto& to = copy.book();
   std::map<value_id, value> known;
   for (const auto& blob : inputs) {
     const std::string as = renamed(names, blob);
@@ -158,11 +179,11 @@ net net::clone_partial(std::string_view name, const std::vector<std::string>& in
   }
   std::vector<value_id> roots;
   for (const auto& blob : outputs) roots.push_back(newest(blob));
-  std::vector<char> needed = reached(from.body, roots, known);
+  std::vector<char> needed = reached(from.body, roots, known, what);
   for (const auto& o : from.owned)                            // a state goes on as it did
     if (needed[static_cast<std::size_t>(o.now.node)]) {
       roots.push_back(o.next);
-      needed = reached(from.body, roots, known);
+      needed = reached(from.body, roots, known, what);
     }
   for (auto i : from.leaves())
     if (const std::string& blob = from.body.at(i).name; needed[static_cast<std::size_t>(i)] && !known.contains({i, 0}) && from.blobs.contains(blob)) {
@@ -170,7 +191,7 @@ net net::clone_partial(std::string_view name, const std::vector<std::string>& in
       const tensor_type& type = from.body.at(i).results[0];
       known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));
     }
-  add_part(to, from, needed, known);
+  add_part(to, from, needed, known, what);
   for (const auto& blob : outputs) {
     const std::string as = renamed(names, blob);
     if (!to.blobs.contains(as)) to.add(as, known.at(newest(blob)), false);
@@ -199,7 +220,9 @@ std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>
   }
   add_nodes(p, b.body, std::vector<char>(b.body.nodes().size(), 1), names, known);
   std::map<std::string, tensor_type> types;
-  for (const auto& [id, v] : known) types.insert_or_assign(b.name_of(id), v.type());
+  for (const auto& [id, v] : known)
+    if (!b.notes[static_cast<std::size_t>(id.node)].inference) types.insert_or_assign(b.name_of(id), v.type());
+  for (const auto& [as, blob] : b.blobs) types.insert_or_assign(as, known.at(blob.versions.back()).type());
   for (const auto& [as, id] : b.aliases) types.insert_or_assign(as, known.at(id).type());
   return types;
 }

@@ -14,23 +14,28 @@ namespace graph {
 /// What a fill works with: the type of the blob, and numbers for all of its elements.
 export class fill_scope {
  public:
-  /// `site`: a number that no other fill of the generator has.
-  fill_scope(const value& generator, const tensor_type& type, std::int64_t site) : generator_(generator), type_(type), site_(site) {}
+  /// `site`: a number that no other fill of the generator has; `what`: the blob and its net, as messages begin.
+  fill_scope(const value& generator, const tensor_type& type, std::int64_t site, std::string what = {})
+      : generator_(generator), type_(type), site_(site), what_(std::move(what)) {}
   const tensor_type& type() const { return type_; }
   const lamina::shape& shape() const { return type_.dims; }
   /// One number everywhere.
   value constant(double v);
-  /// Numbers in [low, high).
+  /// Numbers in [low, high).   Errors: value_error where low is above high.
   value uniform(double low, double high);
+  /// Errors: value_error for a deviation below 0.
   value normal(double mean, double deviation);
   /// Whole numbers from low to high, both included, in the type of the blob.
   value integers(std::int64_t low, std::int64_t high);
+  /// Raises an error that begins with place, net and blob.
+  [[noreturn]] void fail(error_kind kind, const text& why) const;
 
  private:
-  value like();
+  value like(std::string_view fill);
   value generator_;
   tensor_type type_;
   std::int64_t site_;
+  std::string what_;
 };
 
 /// What `net::fill` takes: called with a scope, it gives a value of the scope's type.
@@ -40,7 +45,7 @@ concept Fill = std::copyable<F> && requires(const F& f, fill_scope& s) { { f(s) 
 }  // namespace graph
 
 namespace op {
-/// One number.
+/// One number.   Errors: value_error where the type of the blob does not hold it.
 export struct constant {
   double value = 0;
   lamina::value operator()(graph::fill_scope& s) const { return s.constant(value); }
@@ -50,8 +55,8 @@ export struct uniform {
   double low = 0, high = 1;
   lamina::value operator()(graph::fill_scope& s) const { return s.uniform(low, high); }
 };
-/// Whole numbers from low to high, both included, for blobs of any type.   Errors: value_error where low is above high or
-/// there are more than 2^32 of them.
+/// Whole numbers from low to high, both included, for blobs of any type.   Errors: value_error where low is above high,
+/// there are more than 2^32 of them, or the type does not hold one of them.
 export struct uniform_integers {
   std::int64_t low = 0, high = 1;
   lamina::value operator()(graph::fill_scope& s) const { return s.integers(low, high); }

@@ -17,6 +17,19 @@ import lamina.std;
 namespace lamina::graph {
 
 namespace {
+// The name of a gradient: one that nothing else has.
+std::string name_gradient(net_book& b, const std::string& wanted, value_id id) {
+  std::string as = wanted;
+  const auto taken = [&] {
+    const auto known = b.aliases.find(as);
+    const auto blob = b.blobs.find(as);
+    return (known != b.aliases.end() && known->second != id) || (blob != b.blobs.end() && blob->second.versions[0] != id);
+  };
+  for (int i = 0; taken(); ++i) as = wanted + "_auto_" + std::to_string(i);
+  b.aliases.insert_or_assign(as, id);
+  b.names.try_emplace(id, as);
+  return as;
+}
 // Names the gradients that were summed, in the order in which they came; nothing where the sum was simplified.
 void name_summands(net_book& b, const value& sum, const std::string& beginning, std::size_t count) {
   std::vector<value_id> all;
@@ -31,9 +44,7 @@ void name_summands(net_book& b, const value& sum, const std::string& beginning, 
   all.push_back(at);
   for (std::size_t k = 0; k < all.size(); ++k) {
     const std::string as = beginning + std::to_string(k);
-    const value_id id = all[all.size() - 1 - k];
-    b.aliases.insert_or_assign(as, id);
-    b.names.try_emplace(id, as);
+    name_gradient(b, as, all[all.size() - 1 - k]);
   }
 }
 }  // namespace
@@ -43,6 +54,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   text t;
   if (targets.empty()) b.fail(error_kind::value, text("add_gradient_operators: no targets"));
   std::vector<value> of, start;
+  std::vector<std::pair<std::string, value_id>> starts;        // that were not given
   for (const auto& target : targets) {
     b.check_mine(target.of, "the target of a gradient");
     const auto& n = b.body.at(target.of.id());
@@ -62,7 +74,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     if (empty(one)) {
       one = b.body.number(1.0, target.of.type().element);
       if (target.of.shape() != shape{}) one = broadcast_like(one, target.of);
-      b.aliases.insert_or_assign(called + "_autogen_grad", one.id());
+      starts.emplace_back(called + "_autogen_grad", one.id());
     }
     start.push_back(one);
   }
@@ -82,9 +94,12 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     b.check_mine(v, "what a gradient is taken by");
     if (!depends_on(v.id())) b.fail(error_kind::value, t << "add_gradient_operators: the targets do not depend on `" << b.name_of(v.id()) << "`");
   }
-  if (by.empty())
-    for (const auto& [id, as] : b.names)
-      if (depends_on(id) && b.blobs.contains(as)) by.push_back(b.at(id));
+  if (by.empty()) {
+    std::set<value_id> named;
+    for (const auto& [as, blob] : b.blobs) named.insert(blob.versions.begin(), blob.versions.end());
+    for (auto id : named)
+      if (depends_on(id)) by.push_back(b.at(id));
+  }
 
   // How often the operations on the way use a value: so many gradients are summed to its own.
   std::map<value_id, std::size_t> uses;
@@ -96,14 +111,15 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   }
   for (const auto& v : of) ++uses[v.id()];
 
+  for (const auto& [as, id] : starts) b.aliases.try_emplace(as, id);
   gradient_map map;
   map.book_ = book_.get();
   const auto found = gradients(b.body, of, start, by);
   for (std::size_t i = 0; i < by.size(); ++i) {
     map.all_.insert_or_assign(by[i].id(), found[i]);
-    const std::string as = b.name_of(by[i].id()) + "_grad";
-    b.aliases.insert_or_assign(as, found[i].id());
-    b.names.try_emplace(found[i].id(), as);
+    const std::string first = b.name_of(by[i].id()), as = name_gradient(b, first + "_grad", found[i].id());
+    for (const auto& [other, blob] : b.blobs)                  // names that the value has beside its own
+      if (other != first && blob.versions[0] == by[i].id()) name_gradient(b, other + "_grad", found[i].id());
     name_summands(b, found[i], "_" + as + "_autosplit_", uses[by[i].id()]);
   }
   b.made.reset();

@@ -53,8 +53,7 @@ T or_else(const std::optional<T>& given, T other) { return given ? *given : othe
 template <class Make, class... V>
 value run(std::string_view function, const arguments& a, Make make, const V&... in) {
   graph::detail::layer_run r(model_of(a), function, a);
-  const trace_scope scope = r.scope();
-  return r.finish(scope.call(scope, make(r.given()), in...));
+  return r.run([&](const trace_scope& scope) { return scope.call(scope, make(r.given()), in...); });
 }
 value convolution(std::string_view function, const value& x, std::int64_t out, const arguments& call, bool grouped) {
   const std::int64_t in = extent(x, function, 1, 4);
@@ -142,9 +141,12 @@ value lstm(const value& x, std::int64_t hidden, const arguments& call, const ori
   return run("lstm", call, [&](const arguments& a) { return nn::lstm{.input_size = in, .hidden_size = hidden, .bias = or_else(a.bias, true)}; }, x);
 }
 value accuracy(const value& scores, const value& labels, const origin&) { return reduce_mean(cast<float>(argmax(scores) == labels)); }
-value concat(const std::vector<value>& x, std::int64_t axis, const origin&) { return lamina::concat(view<const value>(x), axis); }
+value concat(const std::vector<value>& x, std::int64_t axis, const origin&) {
+  if (x.empty()) lamina::detail::raise(error_kind::value, origin::words() + "concat: no values");
+  return lamina::concat(view<const value>(x), axis);
+}
 value sum(const std::vector<value>& x, const origin&) {
-  if (x.empty()) lamina::detail::raise(error_kind::value, "sum: no values");
+  if (x.empty()) lamina::detail::raise(error_kind::value, origin::words() + "sum: no values");
   value all = x[0];
   for (std::size_t i = 1; i < x.size(); ++i) all = all + x[i];
   return all;

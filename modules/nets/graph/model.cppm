@@ -77,17 +77,19 @@ export struct arguments {
 /// small("conv", {.kernel = 3});`. Scopes nest.
 export class arg_scope {
  public:
-  /// Errors: value_error for a function that there is not, with the nearest, or that does not take an argument.
-  arg_scope(std::string_view function, const arguments& a);
+  /// Errors: value_error for a function that there is not, with the nearest, or that does not take an argument; for `name` and
+  /// `model`, which belong to a call.
+  arg_scope(std::string_view function, const arguments& a, const origin& = {});
   ~arg_scope();
   arg_scope(const arg_scope&) = delete;
   arg_scope& operator=(const arg_scope&) = delete;
 };
 /// Lets parameters of one beginning of a name be those of another while it lives: `parameter_sharing both({{"b", "a"}});`
 /// makes `b/w` the parameter `a/w`. Scopes nest, and names are looked up again until nothing changes.
+/// Errors: value_error where a name leads back to itself or into itself.
 export class parameter_sharing {
  public:
-  explicit parameter_sharing(const renaming& names);
+  explicit parameter_sharing(const renaming& names, const origin& = {});
   ~parameter_sharing();
   parameter_sharing(const parameter_sharing&) = delete;
   parameter_sharing& operator=(const parameter_sharing&) = delete;
@@ -119,11 +121,12 @@ class layer_run {
   layer_run(const layer_run&) = delete;
   layer_run& operator=(const layer_run&) = delete;
   const arguments& given() const { return given_; }
-  trace_scope scope();
-  /// Parameters that the layer asked for become the model's, and the result gets its activation.
-  value finish(const value& v);
+  /// Runs the layer: parameters that it asks for become the model's, what it does at inference is kept beside what it does
+  /// in training where that is not the same, and the result gets its activation.
+  value run(const std::function<value(const trace_scope&)>& forward);
 
  private:
+  void keep_parameters();
   graph::model& model_;
   std::string function_, name_, outer_path_;
   arguments given_;
@@ -157,7 +160,7 @@ export class model {
   value parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag = parameter_tag::weight, const origin& = {});
   std::vector<parameter_info> parameters(std::optional<parameter_tag> tag = std::nullopt, std::string_view beginning = {}) const;
   /// What layers take where neither call nor arg_scope says anything. Errors: as those of arg_scope.
-  void defaults(std::string_view function, const arguments& a);
+  void defaults(std::string_view function, const arguments& a, const origin& = {});
 
   /// Gradients of all parameters that the targets depend on; once. Errors: state_error the second time.
   const gradient_map& add_gradient_operators(const std::vector<gradient_target>& targets, const origin& = {});
@@ -168,10 +171,9 @@ export class model {
   void add_updates(const O& optimiser, const update_options& o = {}, const origin& = {}) {
     add_updates([optimiser](update_scope& s, const value& w, const value& g) { return value(optimiser.step(s, w, g)); }, optimiser.lr, RowOptimiser<O>, o);
   }
-  /// What computes blobs from others, with the parameters on the way as external blobs, and nothing that trains.
-  net predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const origin& = {}) const {
-    return main().clone_partial(name, inputs, outputs);
-  }
+  /// What computes blobs from others at inference, with the parameters on the way as external blobs: layers that were
+  /// added for training do what they do after it, so dropout passes its input on and batch norm takes running statistics.
+  net predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const origin& = {}) const;
 
   /// Makes a model the one that layer functions of this thread work on, while it lives. Scopes nest.
   class scope {
@@ -187,12 +189,12 @@ export class model {
   /// That of the innermost scope. Errors: state_error where there is none.
   static model& current();
 
-  /// Runs any layer of one output; its parameters are named `<name>_<parameter>`, with `w` for weight and `b` for bias.
+  /// Runs any layer of one output. Its own weight and bias are `<name>_w` and `<name>_b`, running statistics `<name>_rm` and
+  /// `<name>_riv`; other parameters have the names that PyTorch gives them, `<name>.<parameter>`. Errors: state_error where
+  /// one of these names is that of a blob which is no parameter.
   template <Layer L, std::same_as<value>... V>
   value layer(std::string_view function, const arguments& a, const L& l, const V&... in) {
-    detail::layer_run run(*this, function, a);
-    const trace_scope scope = run.scope();
-    return run.finish(scope.call(scope, l, in...));
+    return detail::layer_run(*this, function, a).run([&](const trace_scope& scope) { return scope.call(scope, l, in...); });
   }
 
  private:
@@ -206,7 +208,7 @@ export class model {
 // ---- layer functions ------------------------------------------------------------------------------------------------
 // Each belongs to the model of its arguments or of the innermost scope. Weights are `<name>_w`, filled by `xavier`, biases
 // `<name>_b`, filled with 0, where the arguments do not say otherwise. Errors: value_error for arguments that a layer does
-// not take; those of the layers.
+// not take; state_error for parameters by the name of a blob that is none; those of the layers.
 
 /// Rows of features times weights [out, in], plus a bias.   Arguments: bias, weight_fill, bias_fill, activation.
 export value fc(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
@@ -236,7 +238,8 @@ export value dropout(const value& x, const arguments& a = {}, const origin& = {}
 export value prelu(const value& x, const arguments& a = {}, const origin& = {});
 /// Rows of a table [count, features], `<name>_w`, by positions of int64.
 export value embedding(const value& ids, std::int64_t count, std::int64_t features, const arguments& a = {}, const origin& = {});
-/// All positions of sequences [T, N, in] -> [T, N, hidden]; weights `_weight_ih_l0` and so on, as PyTorch names them.
+/// All positions of sequences [T, N, in] -> [T, N, hidden]; parameters `<name>.weight_ih_l0` and so on, as
+/// PyTorch names them.
 export value rnn(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
 export value gru(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
 export value lstm(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});

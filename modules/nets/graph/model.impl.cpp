@@ -8,6 +8,7 @@ import :graph.model;
 import :graph.scope;
 import :model;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.index;
 import :parameter;
@@ -92,28 +93,50 @@ thread_local std::vector<said> scopes_of_arguments;
 thread_local std::vector<renaming> scopes_of_sharing;
 thread_local model* innermost = nullptr;
 
-std::string shared_name(std::string name) {
+// A name as the scopes of sharing have it; `settled` says whether it came to an end.
+std::string shared_name(std::string name, bool* settled = nullptr) {
+  if (settled) *settled = true;
   for (int turns = 0; turns < 64; ++turns) {
-    const std::string before = name;
+    bool moved = false;
     for (auto s = scopes_of_sharing.rbegin(); s != scopes_of_sharing.rend(); ++s)
       for (const auto& [from, to] : *s)
         if (name == from || name.starts_with(from + "/")) {
           name = to + name.substr(from.size());
+          moved = true;
           break;
         }
-    if (name == before) break;
+    if (!moved) return name;
   }
+  if (settled) *settled = false;
   return name;
+}
+// What scopes take: arguments that do not belong to a call.
+void check_scope(std::string_view what, std::string_view function, const arguments& a) {
+  const std::string before = origin::words() + std::string(what) + ": ";
+  check(function, a, before, true);
+  if (!a.name.empty()) lamina::detail::raise(error_kind::value, before + "`name` belongs to a call of " + std::string(function));
+  if (a.model) lamina::detail::raise(error_kind::value, before + "`model` belongs to a call of " + std::string(function));
 }
 
 }  // namespace
 
-arg_scope::arg_scope(std::string_view function, const arguments& a) {
-  check(function, a, "arg_scope: ", true);
+arg_scope::arg_scope(std::string_view function, const arguments& a, const origin&) {
+  check_scope("arg_scope", function, a);
   scopes_of_arguments.push_back({std::string(function), a});
 }
 arg_scope::~arg_scope() { scopes_of_arguments.pop_back(); }
-parameter_sharing::parameter_sharing(const renaming& names) { scopes_of_sharing.push_back(names); }
+parameter_sharing::parameter_sharing(const renaming& names, const origin&) {
+  scopes_of_sharing.push_back(names);
+  for (const auto& scope : scopes_of_sharing)
+    for (const auto& [from, to] : scope) {
+      bool settled = from != to;
+      if (settled) shared_name(from, &settled);
+      if (settled) continue;
+      scopes_of_sharing.pop_back();
+      text t;
+      lamina::detail::raise(error_kind::value, t << origin::words() << "parameter_sharing: `" << from << "` leads back to itself or into itself");
+    }
+}
 parameter_sharing::~parameter_sharing() { scopes_of_sharing.pop_back(); }
 
 // ---- models ---------------------------------------------------------------------------------------------------------
@@ -156,12 +179,12 @@ const model_options& model::options() const { return impl_->options; }
 model::scope::scope(model& m) : outer_(std::exchange(innermost, &m)) {}
 model::scope::~scope() { innermost = outer_; }
 model& model::current() {
-  if (!innermost) lamina::detail::raise(error_kind::state, "a layer function needs a model: say .model = &m, or open a model::scope");
+  if (!innermost) lamina::detail::raise(error_kind::state, origin::words() + "a layer function needs a model: say .model = &m, or open a model::scope");
   return *innermost;
 }
 
-void model::defaults(std::string_view function, const arguments& a) {
-  check(function, a, "model: ", true);
+void model::defaults(std::string_view function, const arguments& a, const origin&) {
+  check_scope("model", function, a);
   impl_->defaults.push_back({std::string(function), a});
 }
 
@@ -205,6 +228,12 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimiser whose rows do not depend on each other: sgd, adagrad, ftrl or adam"));
   if (o.by_rows && o.max_gradient_norm > 0)
     book.fail(error_kind::value, text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
+  const auto above_0 = [&](std::string_view what, double x) {
+    text t;
+    if (!(x >= 0)) book.fail(error_kind::value, t << "add_updates: `" << what << "` is " << x << " and must not be below 0");
+  };
+  if (empty(o.rate)) above_0("lr", rate);
+  above_0("max_gradient_norm", o.max_gradient_norm);
   struct update { parameter_info* of; value weight, slope, rows; };      // rows: the positions, where only rows are updated
   std::vector<update> all;
   for (auto& p : m.parameters) {
@@ -248,6 +277,10 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
   }
 }
 
+net model::predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const origin&) const {
+  return part_of(main(), name, inputs, outputs, {}, purpose::inference);
+}
+
 // ---- layers ---------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -276,14 +309,36 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
   names_.add(name_ + ".running_var", full + "_riv");
 }
 layer_run::~layer_run() { model_.main().book().body.path = outer_path_; }
-trace_scope layer_run::scope() { return trace_scope(walk_).nested(label(name_)); }
 
-value layer_run::finish(const value& v) {
+value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
+  auto& book = model_.main().book();
+  const auto trace = [&] { return forward(trace_scope(walk_).nested(label(name_))); };
+  value made = trace();
+  if (walk_.training) {
+    struct aside {                          // what follows is no part of the net in training
+      trace_walk& walk;
+      net_book& book;
+      aside(trace_walk& w, net_book& b) : walk(w), book(b) { walk.training = false, book.for_inference = true; }
+      ~aside() { walk.training = true, book.for_inference = false; }
+    };
+    const value other = [&] { const aside now(walk_, book); return trace(); }();
+    if (!other.same(made)) made = apply<op::in_training>({}, made, other);
+  }
+  keep_parameters();
+  return given_.activation(made);
+}
+
+void layer_run::keep_parameters() {
   auto& m = *model_.impl_;
   auto& book = m.main.book();
   for (std::size_t i = 0; i < store_.size(); ++i) {
     const auto& p = store_[i];
     if (p.role() == state_role::generator || m.find(p.name())) continue;
+    if (const auto known = book.blobs.find(p.name()); known != book.blobs.end()) {
+      text t;
+      book.fail(error_kind::state, t << function_ << ": its parameter `" << p.name() << "` has the name of a blob, from " << known->second.where[0]
+                                     << "; give one of them another name");
+    }
     const bool is_bias = p.name().ends_with("_b") || p.name().find(".bias") != std::string::npos;
     const bool filled = function_ == "fc" || function_.find("conv") != std::string::npos;
     fill_rule fill = is_bias ? given_.bias_fill : p.name().ends_with("_w") ? given_.weight_fill : fill_rule();
@@ -299,7 +354,6 @@ value layer_run::finish(const value& v) {
     const std::string& blob = book.body.at(assignments[i].state).name;
     book.assign(blob, book.blobs.find(blob)->second, book.at(assignments[i].value));
   }
-  return given_.activation(v);
 }
 
 }  // namespace detail

@@ -20,6 +20,7 @@ export struct runnable {
   std::string name;
   std::shared_ptr<const program> body;    // inputs, outputs and states have the names of their blobs
   std::vector<own_state> own;
+  std::map<std::string, std::string> where;   // of blobs that the workspace must hold: the place in the user's code
 };
 
 /// One operation of a net, for listings.
@@ -103,15 +104,18 @@ export class net {
   // ---- effects
 
   /// Gives a blob its next version; the workspace has it after the run. What was computed from the old one stays so.
-  /// Errors: value_error where there is no such blob, shape_error, type_error: a blob keeps its type.
+  /// Errors: value_error where there is no such blob, or a value that two blobs are; shape_error, type_error: a blob keeps
+  /// its type.
   value assign(const value& blob, const value& next, const origin& = {});
   value assign(std::string_view blob, const value& next, const origin& = {});
-  /// Names a value, which the workspace then has after each run. Errors: state_error where the name is taken.
+  /// Names a value, which the workspace then has after each run. A value that has a name keeps it beside this one. Errors:
+  /// state_error where the name is taken.
   value output(std::string_view name, const value& v, const origin& = {});
 
   // ---- gradients
 
-  /// Adds what computes gradients of the targets, all of them summed. The gradient of blob `x` is found as `x_grad`.
+  /// Adds what computes gradients of the targets, all of them summed. The gradient of blob `x` is found as `x_grad`, or where
+  /// a blob or an earlier gradient is called so as `x_grad_auto_0`, `x_grad_auto_1`.
   /// Errors: value_error for a target behind stop_gradient, or where an operation on the way has no gradient; type_error
   /// for one that is not floating; shape_error, type_error for a start that is not of its target's type.
   gradient_map add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& = {}, const origin& = {});

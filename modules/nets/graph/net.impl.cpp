@@ -32,7 +32,9 @@ fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
     text t;
     b.fail(error_kind::shape, t << "blob `" << name << "` is to be filled, and its shape is not known: " << type.dims);
   }
-  return {b.generator(), type, b.first_site + b.body.next_site()};
+  const std::string here = b.body.place();
+  return {b.generator(), type, b.first_site + b.body.next_site(),
+          (here.empty() ? here : here + ": ") + b.body.title + ": blob `" + b.full(name) + "`"};
 }
 
 value net::given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element, const origin&) {
@@ -98,10 +100,16 @@ value net::iterations(const origin&) {
 value net::assign(const value& blob, const value& next, const origin&) {
   auto& b = *book_;
   b.check_mine(blob, "the blob to be assigned");
-  auto named = b.names.find(blob.id());
-  auto at = named == b.names.end() ? b.blobs.end() : b.blobs.find(named->second);
+  text t;
+  auto at = b.blobs.end();
+  for (auto of = b.blobs.begin(); of != b.blobs.end(); ++of) {      // which began as this value
+    if (of->second.versions[0] != blob.id()) continue;
+    if (at != b.blobs.end())
+      b.fail(error_kind::value, t << "assign: the value is both `" << at->first << "` and `" << of->first << "`; assign to one of these names");
+    at = of;
+  }
+  if (auto named = b.names.find(blob.id()); at == b.blobs.end() && named != b.names.end()) at = b.blobs.find(named->second);
   if (at == b.blobs.end()) {
-    text t;
     b.fail(error_kind::value, t << "assign: `" << b.name_of(blob.id()) << "` is no blob; `output` makes one of a value");
   }
   return b.assign(at->first, at->second, next);
@@ -116,7 +124,7 @@ value net::output(std::string_view name, const value& v, const origin&) {
   auto& b = *book_;
   b.check_mine(v, "the output");
   const std::string as = b.full(name);
-  b.check_free(as);
+  b.check_free(as, v.id());
   return b.add(as, v, false);
 }
 
@@ -162,7 +170,7 @@ std::vector<operation_entry> net::operations() const {
   std::vector<operation_entry> all;
   for (std::size_t i = 0; i < b.body.nodes().size(); ++i) {
     const node& n = b.body.nodes()[i];
-    if (!n.op) continue;
+    if (!n.op || b.notes[i].inference) continue;
     operation_entry e{n.op->name, {}, {}, b.notes[i].scope, b.notes[i].device, n.path};
     for (auto v : n.inputs) e.inputs.push_back(b.name_of(v));
     for (std::size_t r = 0; r < n.results.size(); ++r) e.outputs.push_back(b.name_of({static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}));
@@ -175,11 +183,19 @@ std::vector<operation_entry> net::operations() const {
 
 std::shared_ptr<const runnable> net::to_run() const {
   auto& b = *book_;
-  if (b.made) return b.made;
+  if (!b.made) b.made = b.as_runnable(purpose::training);
+  return b.made;
+}
+std::shared_ptr<const runnable> net_book::as_runnable(purpose what) const {
+  auto& b = *this;
   auto r = std::make_shared<runnable>();
   auto p = std::make_shared<program>();
   r->name = b.name;
   p->title = b.body.title;
+
+  std::vector<value_id> roots;
+  for (const auto& o : b.body.outputs()) roots.push_back(o.value);
+  const auto needed = reached(b.body, roots, {}, what);
 
   // A generator that nobody draws from is no state.
   auto idle = [&](const net_book::owned_state& o) {
@@ -199,7 +215,7 @@ std::shared_ptr<const runnable> net::to_run() const {
     else v = p->input(leaf.name, leaf.results[0]);
     known.insert_or_assign({i, 0}, v);
   }
-  add_nodes(*p, b.body, b.body.reachable(), {}, known);
+  add_nodes(*p, b.body, needed, {}, known, what);
   auto result = [&](std::size_t output) { return known.at(b.body.outputs()[output].value); };
   for (const auto& o : b.owned) {
     if (idle(o)) continue;
@@ -207,11 +223,12 @@ std::shared_ptr<const runnable> net::to_run() const {
     r->own.push_back(o.state);
   }
   for (const auto& [as, blob] : b.blobs) {
+    if (blob.external) r->where[as] = blob.where[0];
     if (!blob.external) p->output(as, result(blob.output));
     else if (blob.versions.size() > 1) p->assign(known.at(blob.versions[0]), result(blob.output));
   }
   r->body = std::move(p);
-  return b.made = r;
+  return r;
 }
 
 }  // namespace lamina::graph

@@ -61,7 +61,13 @@ net made_of(std::string_view name, const program& p, std::int64_t seed) {
     else v = b.add(state.name, b.body.state(state.name, state.results[0]), true);
     known.insert_or_assign({s, 0}, v);
   }
-  add_nodes(b.body, p, p.reachable(), {}, known);
+  std::vector<value_id> roots;
+  for (const auto& o : p.outputs()) roots.push_back(o.value);
+  for (const auto& a : p.assignments()) roots.push_back(a.value);
+  const auto runs = reached(p, roots, {}, purpose::training);
+  add_nodes(b.body, p, p.reachable(), {}, known, purpose::both, [&](std::int32_t old_node, std::int32_t new_node) {
+    b.notes[static_cast<std::size_t>(new_node)].inference = !runs[static_cast<std::size_t>(old_node)];
+  });
   for (const auto& o : p.outputs()) {
     b.check_free(o.name);
     b.add(o.name, known.at(o.value), false);
@@ -106,7 +112,7 @@ void save(const std::string& path, const model& m, const workspace& ws) {
   }
   const auto first = m.init().to_run();
   save_net(init, *first->body, states_of(*first, ws, {}), {{std::string(name_key), m.init().name()}});
-  const auto main = m.main().to_run();
+  const auto main = m.main().book().as_runnable(purpose::both);
   save_net(path, *main->body, states_of(*main, ws, parameters), metadata);
 }
 std::unique_ptr<model> load_model(const std::string& path, workspace& into) {

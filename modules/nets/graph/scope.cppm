@@ -2,6 +2,7 @@
 // where an error ends it.
 export module lamina:graph.scope;
 import :core;
+import :program;
 import lamina.std;
 
 namespace lamina::graph {
@@ -25,7 +26,7 @@ export class name_scope {
 /// Errors: value_error for any but `cpu`.
 export class device_scope {
  public:
-  explicit device_scope(std::string_view device);
+  explicit device_scope(std::string_view device, const origin& = {});
   ~device_scope();
   device_scope(const device_scope&) = delete;
   device_scope& operator=(const device_scope&) = delete;

@@ -1,6 +1,7 @@
 module lamina:graph.scope.impl;
 import :core;
 import :graph.scope;
+import :program;
 import lamina.std;
 
 namespace lamina::graph {
@@ -18,10 +19,10 @@ name_scope::name_scope(std::string_view name, bool reset) : outer_(prefix) {
 name_scope::~name_scope() { prefix.swap(outer_); }
 const std::string& name_scope::current() { return prefix; }
 
-device_scope::device_scope(std::string_view wanted) : outer_(device) {
+device_scope::device_scope(std::string_view wanted, const origin&) : outer_(device) {
   if (!wanted.empty() && wanted != "cpu") {
     text t;
-    detail::raise(error_kind::value, t << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
+    detail::raise(error_kind::value, t << origin::words() << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
   }
   device = wanted;
 }

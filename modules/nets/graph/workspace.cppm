@@ -115,14 +115,15 @@ export class workspace {
   /// Takes a net as it stands now. Errors: state_error where a net of the name is there and is not to be replaced.
   void create(const net& n, const create_options& = {});
   std::vector<std::string> nets() const;
-  /// Runs a net a number of times. Errors: value_error for a net or a blob that is not there; shape_error, type_error for a
-  /// blob of another type than the net takes; those of its operations, with operation and place. What the runs before the
-  /// failing one wrote stays.
+  /// Runs a net a number of times. Errors: value_error for a net or a blob that is not there, and for a number below 0;
+  /// shape_error, type_error for a blob of another type than the net takes; those of its operations, with operation and place.
+  /// What the runs before the failing one wrote stays.
   void run(std::string_view name, std::int64_t times = 1);
   /// The same without waiting for it. Errors: state_error while another run is under way in the space.
   running start(std::string_view name, std::int64_t times = 1);
   /// Runs a plan of steps. Errors: those of its nets; value_error for a step that is net and steps at once, or neither,
-  /// whose `stop_when` is not a blob of one element, or for concurrent steps of which one writes what another one touches.
+  /// whose `stop_when` is not a blob of one element, for numbers below 0, or for concurrent steps of which one writes what
+  /// another one touches: nothing has run then.
   /// Of several concurrent steps that fail the first in time gives the type of the error, which is a `worker_failures` too.
   void run(const execution_step& plan);
   /// Runs a net that need not be created.

@@ -180,16 +180,21 @@ class instance {
       if (at == blobs_.end() || at->second.version == 0) {
         text t;
         t << "blob `" << b.name << "` is not in the workspace; feed it, or run the net that makes it";
-        detail::raise(error_kind::value, t);
+        detail::raise(error_kind::value, t << taken_at(b.name));
       }
       b.at = &at->second;
     }
     return *b.at;
   }
+  // Where in the user's code the net says that it takes a blob, as the end of a message.
+  std::string taken_at(const std::string& blob) const {
+    const auto at = net_->where.find(blob);
+    return at == net_->where.end() ? std::string() : "; the net takes it at " + at->second;
+  }
   void check(const bound& b, const tensor_type& is) const {
     if (is.element == b.type.element && fits(b.type.dims, is.dims)) return;
     text t;
-    t << "blob `" << b.name << "` is to be " << b.type << " and the workspace has " << is;
+    t << "blob `" << b.name << "` is to be " << b.type << " and the workspace has " << is << taken_at(b.name);
     detail::raise(is.element == b.type.element ? error_kind::shape : error_kind::type, t);
   }
 
@@ -440,8 +445,18 @@ void workspace::create(const net& n, const create_options& o) {
   here.nets.insert_or_assign(n.name(), std::move(made));
 }
 std::vector<std::string> workspace::nets() const { return names_in(impl_->here().nets); }
-void workspace::run(std::string_view name, std::int64_t times) { impl_->net(name).run(times); }
+namespace {
+void check_times(std::string_view what, std::int64_t times) {
+  text t;
+  if (times < 0) detail::raise(error_kind::value, t << "workspace: " << what << " is " << times << " and must not be below 0");
+}
+}  // namespace
+void workspace::run(std::string_view name, std::int64_t times) {
+  check_times("the number of runs", times);
+  impl_->net(name).run(times);
+}
 running workspace::start(std::string_view name, std::int64_t times) {
+  check_times("the number of runs", times);
   instance& net = impl_->net(name);
   auto r = std::make_shared<running::implementation>();
   r->net = name;
@@ -461,6 +476,7 @@ std::string workspace::explain(std::string_view name) { return impl_->net(name).
 std::vector<operation_cost> workspace::costs(std::string_view name) { return impl_->net(name).costs(); }
 net_times workspace::benchmark(std::string_view name, std::int64_t times, std::int64_t warm_up) {
   if (times < 1) detail::raise(error_kind::value, "workspace: a benchmark takes at least one run");
+  check_times("the number of runs before a benchmark", warm_up);
   return impl_->net(name).benchmark(times, warm_up);
 }
 memory_estimate workspace::estimate_memory(std::string_view name, memory_sharing how) { return impl_->net(name).estimate(how); }
@@ -475,28 +491,13 @@ class step_runner {
  public:
   explicit step_runner(space& s) : space_(s) {}
 
-  void check(const execution_step& s) const {
-    if (s.net.empty() == s.steps.empty()) detail::raise(error_kind::value, "workspace: a step is a net or steps, and this one is both or neither");
-    if (!s.net.empty() && space_.nets.find(s.net) == space_.nets.end()) no_such("net", s.net, space_.nets);
-    std::map<std::string, std::size_t> writer, reader;      // by blob, steps counted from 1
-    for (std::size_t i = 0; i < s.steps.size(); ++i) {
-      check(s.steps[i]);
-      if (!s.concurrent || s.steps[i].every_ms > 0) continue;
-      const auto clash = [&](const std::string& blob, std::size_t with) {
-        text t;
-        detail::raise(error_kind::value, t << "workspace: concurrent steps " << with << " and " << i + 1 << " both touch `" << blob << "`, and one of them writes it");
-      };
-      touched t;
-      collect(s.steps[i], t);
-      for (const auto& b : t.written) {
-        if (auto other = reader.find(b); other != reader.end()) clash(b, other->second);
-        if (auto other = writer.find(b); other != writer.end()) clash(b, other->second);
-      }
-      for (const auto& b : t.read)
-        if (auto other = writer.find(b); other != writer.end()) clash(b, other->second);
-      for (const auto& b : t.written) writer.emplace(b, i + 1);
-      for (const auto& b : t.read) reader.emplace(b, i + 1);
-    }
+  // Nothing runs where a plan is wrong.
+  void check(const execution_step& plan) const {
+    std::set<std::string> made;                             // by the nets of the plan, whenever they run
+    each_net(plan, [&](const instance& net) {
+      for (auto& b : net.writes()) made.insert(std::move(b));
+    });
+    check(plan, made);
   }
 
   // `alone`: between the nets of all other steps.
@@ -516,6 +517,42 @@ class step_runner {
   }
 
  private:
+  template <class F>
+  void each_net(const execution_step& s, F f) const {
+    if (const auto net = space_.nets.find(s.net); net != space_.nets.end()) f(*net->second);
+    for (const auto& part : s.steps) each_net(part, f);
+  }
+  void check(const execution_step& s, const std::set<std::string>& made) const {
+    check_times("`times` of a step", s.times);
+    if (text t; !(s.every_ms >= 0)) detail::raise(error_kind::value, t << "workspace: `every_ms` of a step is " << s.every_ms << " and must not be below 0");
+    if (s.net.empty() == s.steps.empty()) detail::raise(error_kind::value, "workspace: a step is a net or steps, and this one is both or neither");
+    if (!s.net.empty() && space_.nets.find(s.net) == space_.nets.end()) no_such("net", s.net, space_.nets);
+    if (!s.stop_when.empty() && !made.contains(s.stop_when)) {
+      const auto at = space_.blobs.find(s.stop_when);
+      if (at == space_.blobs.end() || at->second.version == 0) no_such("blob", s.stop_when, space_.blobs);
+      check_stop(s.stop_when, at->second.value.type());
+    }
+    std::map<std::string, std::size_t> writer, reader;      // by blob, steps counted from 1
+    for (std::size_t i = 0; i < s.steps.size(); ++i) {
+      check(s.steps[i], made);
+      if (!s.concurrent || s.steps[i].every_ms > 0) continue;
+      const auto clash = [&](const std::string& blob, std::size_t with) {
+        text t;
+        detail::raise(error_kind::value, t << "workspace: concurrent steps " << with << " and " << i + 1 << " both touch `" << blob << "`, and one of them writes it");
+      };
+      touched t;
+      collect(s.steps[i], t);
+      for (const auto& b : t.written) {
+        if (auto other = reader.find(b); other != reader.end()) clash(b, other->second);
+        if (auto other = writer.find(b); other != writer.end()) clash(b, other->second);
+      }
+      for (const auto& b : t.read)
+        if (auto other = writer.find(b); other != writer.end()) clash(b, other->second);
+      for (const auto& b : t.written) writer.emplace(b, i + 1);
+      for (const auto& b : t.read) reader.emplace(b, i + 1);
+    }
+  }
+
   struct touched { std::set<std::string> read, written; };
   struct due {
     const execution_step* step;
@@ -577,15 +614,16 @@ class step_runner {
     while (const auto d = take_due())
       if (!failed_) between_others([&] { run(*d->step, true); }, false);
   }
+  static void check_stop(const std::string& blob, const tensor_type& is) {
+    text t;
+    if (is.dims.size() != 1) detail::raise(error_kind::value, t << "workspace: blob `" << blob << "` is to end a step and is " << is << ", not one element");
+  }
   bool stops(const std::string& blob) {
     std::lock_guard lock(making_);
     const auto at = space_.blobs.find(blob);
     if (at == space_.blobs.end() || at->second.version == 0) no_such("blob", blob, space_.blobs);
     const any_tensor& stop = at->second.value;
-    if (stop.shape().size() != 1) {
-      text t;
-      detail::raise(error_kind::value, t << "workspace: blob `" << blob << "` is to end a step and is " << stop.type() << ", not one element");
-    }
+    check_stop(blob, stop.type());
     return std::any_of(stop.data(), stop.data() + stop.bytes(), [](std::byte b) { return b != std::byte{0}; });
   }
 
