@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <spawn.h>
 #include <string>
@@ -39,6 +40,9 @@ void run_dot(const std::string& from, const std::string& to) {
 }
 
 void draw(const std::string& model, const std::string& out) {
+  if (const auto ending = std::filesystem::path(out).extension().string();
+      !ending.empty() && ending != ".svg" && ending != ".dot")
+    throw value_error(printable(out, 1024) + ": drawings are written as .svg or .dot, not as " + printable(ending));
   const auto net = load_model(model);
   const auto words = net.program->to_dot();
   if (out.empty()) {
@@ -64,8 +68,9 @@ void add_draw(CLI::App& app) {
   auto* command = app.add_subcommand("draw", "draw the operations of a net in the language of Graphviz");
   auto model = std::make_shared<std::string>(), out = std::make_shared<std::string>();
   add_model(*command, *model);
-  command->add_option("--out", *out,
-                      "the file: .svg where Graphviz is installed, else its language; without it, the standard output");
+  command->add_option(
+      "--out", *out,
+      "the file: .svg where Graphviz is installed, or .dot, its language; without it, the standard output");
   command->callback([=] { about(*model, [&] { draw(*model, *out); }); });
 }
 

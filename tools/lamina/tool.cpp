@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -87,6 +88,29 @@ void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
   command.add_option(
       "--shape", shapes,
       "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; 1 for what is left open");
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& there) {
+  // How many letters are to be changed, added or left out to make one word of the other.
+  auto apart = [](const std::string& a, const std::string& b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      std::size_t corner = std::exchange(row[0], i + 1);
+      for (std::size_t j = 0; j < b.size(); ++j) {
+        const std::size_t changed = corner + (a[i] != b[j]);
+        corner = row[j + 1];
+        row[j + 1] = std::min({changed, corner + 1, row[j] + 1});
+      }
+    }
+    return row[b.size()];
+  };
+  auto bare = [](const std::string& w) { return w.substr(std::min(w.find_first_not_of('-'), w.size()), 64); };
+  std::string nearest;
+  std::size_t least = bare(word).size() / 2 + 1;  // less than half in common: not meant
+  for (const auto& w : there)
+    if (const auto n = apart(bare(word), bare(w)); n < least) least = n, nearest = w;
+  return nearest.empty() ? "" : "; did you mean `" + nearest + "`?";
 }
 
 std::string counted(double n) {

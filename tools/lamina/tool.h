@@ -57,6 +57,8 @@ std::string words(const T&... parts) {
   ((t << parts), ...);
   return t.string();
 }
+/// The end of a sentence on a word that is not there: the one that may have been meant, or nothing.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& there);
 /// Elements or bytes with a unit: 431, 12.5 k, 3.2 M.
 std::string counted(double n);
 /// A table: columns as wide as they need be, numbers of the last columns to the right.

@@ -38,7 +38,10 @@ safetensors() {
 refused 'subcommand'
 refused 'colour' show --colour file
 refused 'required' show
-refused 'subcommand' melt
+refused '^lamina: `melt` is no command ' melt
+refused '^lamina: `brench` is no command; did you mean `bench`\?' brench net
+refused '^lamina: `--nope` is no option of `lamina run` ' run --nope
+refused '^lamina: `--imput` is no option of `lamina run`; did you mean `--input`\?' run net --imput=x.npy
 for command in show run bench plan draw train doctor; do
   ends 0 "$command" --help
   says 'Usage'
@@ -122,6 +125,15 @@ refused '^lamina: net: input `input`' run net --input pair.npy
 refused '^lamina: sum: input `left` is float32\[Nx2\] and is given float64\[2x2\]' run sum --input left=double.npy --input right=pair.npy
 refused '^lamina: none.npy: cannot be read' run net --input none.npy
 refused '^lamina: x.npy/a: cannot be made' run net --input x.npy --out x.npy/a
+# Scopes of outputs are folders; no name leads out of the one that was given.
+ends 0 run scoped --input x.npy --out scopes
+[[ $(find scopes -type f | sort | tr '\n' ' ') == 'scopes/decoder/y.npy scopes/z.npy ' ]] || { fail "files of scopes"; find scopes; }
+for name in '../y' '/y' 'a/../../y' 'a//y' './y' 'y/' 'z'; do
+  sed "s#decoder/y#$name#" scoped.json >named.json
+  cp scoped.safetensors named.safetensors
+  refused '^lamina: named: output `.*` cannot be written as out/NAME.npy: ' run named --input x.npy --out out
+done
+[[ ! -e out && ! -e y.npy ]] || fail "an output is written that has no name of a file"
 
 # Measuring, planning, drawing.
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --threads 2 --json
@@ -149,6 +161,8 @@ ends 0 draw net
 says '^digraph program'
 ends 0 draw net --out net.dot
 grep -q '^digraph program' net.dot || fail "no drawing"
+refused '^lamina: net.png: drawings are written as .svg or .dot, not as .png$' draw net --out net.png
+[[ ! -e net.png ]] || fail "a drawing of the wrong kind"
 if command -v dot >/dev/null; then
   ends 0 draw net --out net.svg
   grep -q '<svg' net.svg || fail "no SVG"

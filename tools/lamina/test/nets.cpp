@@ -28,6 +28,14 @@ int main(int, char** arguments) {
   save_net(folder + "net", net, {{"made", "for a test"}});
   save_net(folder + "sum", model<sum, port_input<"left", float, "N", 2>, port_input<"right", float, "N", 2>>());
 
+  graph::net scoped("scoped");
+  const value pixels = scoped.external("x", {dtype::float32, {"N", 1, 6, 6}});
+  scoped.output("z", pixels * 2);
+  {
+    const graph::name_scope decoder("decoder");
+    scoped.output("y", relu(pixels));
+  }
+  graph::save(folder + "scoped", scoped, graph::workspace());
   save_net(folder + "rows", model<rows, input<"N", 2>>({.seed = 1}));
 
   // Three classes that differ in the place of a bright square.
