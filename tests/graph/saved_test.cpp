@@ -97,6 +97,34 @@ BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
   BOOST_TEST(says(message_of([&] { graph::save(d / "net", n, empty); }), "there is no blob `w`"));
 }
 
+BOOST_AUTO_TEST_CASE(a_snapshot_is_a_program_with_what_blobs_hold) {
+  graph::net n("n");
+  const value x = n.external("x", {dtype::float32, {"N", 2}}), w = n.external("w", {dtype::float32, {2}}),
+              b = n.external("b", {dtype::float32, {2}}), total = n.external("total", {dtype::float32, {2}});
+  const value h = n.output("h", x * w), y = n.output("y", h + b);
+  n.assign(total, total + reduce_sum<0>(y));
+  graph::workspace ws;
+  ws.feed("x", matrix<float>{{1, 2}, {3, 4}});
+  ws.feed("w", vector<float>{10, 20});
+  ws.feed("b", vector<float>{0.5F, 0.25F});
+  ws.feed("total", vector<float>{0, 0});
+  const auto whole = graph::snapshot(n, ws);
+  BOOST_TEST(whole.program->inputs().size() == 3u);
+  BOOST_TEST(whole.states.size() == 1u);
+  // Inputs come in the order of the names, and the blobs of the workspace stay as they were.
+  const auto part = graph::snapshot(n, ws, {"b", "h"}, {"y"}), all = graph::snapshot(n, ws, {"x"}, {"y"});
+  BOOST_TEST(part.program->at(part.program->inputs()[0]).name == "b");
+  BOOST_TEST(part.states.size() == 0u);
+  ws.create(n);
+  ws.run("n");
+  const auto results = all.factory().create()(std::vector<any_tensor>{ws.fetch("x")});
+  BOOST_TEST(same_bits(results.at(0), ws.fetch("y")));
+  ws.feed("w", vector<double>{10, 20});
+  BOOST_TEST(says(message_of([&] { graph::snapshot(n, ws, {"x"}, {"y"}); }),
+                  "net `n`: blob `w` is float64[2] and is taken as float32[2]"));
+  BOOST_TEST(says(message_of([&] { graph::snapshot(n, ws, {"z"}, {"y"}); }), "`z`"));
+}
+
 BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
   test_files::folder d;
   graph::model m("m", {.seed = 4});

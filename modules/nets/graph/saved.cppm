@@ -7,6 +7,7 @@ import :graph.workspace;
 import :model;
 import :parameter;
 import :program;
+import :saved;
 import lamina.std;
 
 namespace lamina::graph {
@@ -20,6 +21,15 @@ export template <const auto& Topology, class... Rest>
 net net_of(std::string_view name, const lamina::model<Topology, Rest...>& m) { return net_of(name, m.core().inference()); }
 /// Copies of all states of a store as blobs, as those of a model: `feed(ws, m.parameters())`.
 export void feed(workspace& ws, const parameter_store& states);
+
+/// A net as it stands: its program, and of the workspace the blobs that it assigns or that are parameters of its model.
+/// Other external blobs are inputs. Errors: value_error where a blob is not there.
+export saved_net snapshot(const net& n, const workspace& ws);
+/// What computes some blobs of a net from others, which are the inputs in this order: every other external blob on the
+/// way is a state, with what the workspace holds of it. Errors: value_error for names that are no blobs of the net, and
+/// where the workspace lacks one; shape_error, type_error where it holds another type than the net takes.
+export saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs);
 
 /// Writes a net and the blobs that it assigns or that are parameters of its model, as they are in the workspace:
 /// NAME.json and NAME.safetensors, which the tool and `load_net` read as well. Other external blobs stay inputs.

@@ -84,9 +84,41 @@ void feed(workspace& ws, const parameter_store& states) {
   for (std::size_t i = 0; i < states.size(); ++i) ws.feed(states[i].name(), states[i].value());
 }
 
-void save(const std::string& path, const net& n, const workspace& ws) {
+saved_net snapshot(const net& n, const workspace& ws) {
   const auto r = n.to_run();
-  save_net(path, *r->body, states_of(*r, ws, {}), {{std::string(name_key), n.name()}});
+  return {r->body, states_of(*r, ws, {})};
+}
+saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::string>& inputs,
+                   const std::vector<std::string>& outputs) {
+  const auto r = n.clone_partial(n.name(), inputs, outputs).to_run();
+  const program& from = *r->body;
+  auto p = std::make_shared<program>();
+  p->title = from.title;
+  std::map<value_id, value> known;
+  for (auto i : from.inputs()) {
+    const node& leaf = from.at(i);
+    const tensor_type& takes = leaf.results[0];
+    if (std::find(inputs.begin(), inputs.end(), leaf.name) != inputs.end()) {
+      known.insert_or_assign({i, 0}, p->input(leaf.name, takes));
+      continue;
+    }
+    const tensor_type is = ws.fetch(leaf.name).type();
+    if (text t; is.element != takes.element || !fits(takes.dims, is.dims))
+      lamina::detail::raise(
+          is.element == takes.element ? error_kind::shape : error_kind::type,
+          t << "net `" << n.name() << "`: blob `" << leaf.name << "` is " << is << " and is taken as " << takes);
+    known.insert_or_assign({i, 0}, p->state(leaf.name, is));
+  }
+  for (auto i : from.states()) known.insert_or_assign({i, 0}, p->state(from.at(i).name, from.at(i).results[0]));
+  add_nodes(*p, from, from.reachable(), {}, known);
+  for (const auto& o : from.outputs()) p->output(o.name, known.at(o.value));
+  for (const auto& a : from.assignments()) p->assign(known.at({a.state, 0}), known.at(a.value));
+  return {p, states_of({r->name, p, r->own}, ws, {})};
+}
+
+void save(const std::string& path, const net& n, const workspace& ws) {
+  const auto s = snapshot(n, ws);
+  save_net(path, *s.program, s.states, {{std::string(name_key), n.name()}});
 }
 net load(const std::string& path, workspace& into) {
   const saved_net s = load_net(path);
