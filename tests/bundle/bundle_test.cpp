@@ -306,8 +306,72 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
     BOOST_TEST(holds(with([&](auto& o) { o.target = target; }),
                      "error: bundle `lenet`: there are no kernels for the target `" + target + "`, only for x86_64 and for aarch64 with Linux"));
   BOOST_TEST(holds(with([](auto& o) { o.cpu = "no-such-processor"; }), "failed: "));
-  BOOST_TEST(holds(with([](auto& o) { o.name = "int"; }), "failed"));       // whatever the compiler says of it
+  // Rows that are counted when the net runs.
+  program rows;
+  const value all = rows.input("x", {dtype::float32, {"N", 2}});
+  rows.output("y", compress(all, value(reduce_sum<1>(all) > 0)));
+  const auto said = error_of([&] { bundle::write(rows, {}, {.name = "rows", .inputs = {{5, 2}}, .directory = at}); });
+  BOOST_TEST(holds(said, "error: bundle `rows`: "), said);
+  BOOST_CHECK_THROW(bundle::write(rows, {}, {.name = "rows", .inputs = {{5, 2}}, .directory = at}), unsupported_error);
+  BOOST_TEST(holds(said, "the extent of its result is known only when it has run"), said);
   BOOST_TEST(std::filesystem::is_empty(at));                                // nothing is left behind
+}
+
+BOOST_AUTO_TEST_CASE(names_of_others_are_refused) {
+  const auto at = folder("reserved");
+  program p;
+  p.output("y", p.input("x", {dtype::float32, {4}}) * 2);
+  auto write = [&](const bundle::options& o) { return error_of([&] { bundle::write(p, {}, o); }); };
+  for (std::string name : {"int", "const", "co_await", "class", "int8_t", "uint_fast16_t", "UINT64_MAX", "SIZE_MAX",
+                           "NULL", "main", "malloc", "exp", "std", "lamina", "lamina_net", "CODE", "status"}) {
+    BOOST_TEST(holds(write({.name = name, .inputs = {{4}}, .directory = at}),
+                     "value_error: bundle `" + name + "`: the name "));
+    BOOST_TEST(holds(write({.name = "net", .inputs = {{4}}, .directory = at, .entries = {{name, {{4}}}}}),
+                     "value_error: bundle `net`: the name of the entry `" + name + "` "));
+  }
+  for (std::string name : {"a_self_test", "a_check_weights", "a_y", "A", "a_before"}) {
+    const auto said =
+        write({.name = "a", .inputs = {{4}}, .directory = at, .entries = {{name, {{4}}}}, .instrument = true});
+    BOOST_TEST(holds(said, "value_error: bundle `a`: `"), said);
+    BOOST_TEST(holds(said, "choose another name for an entry"), said);
+  }
+  BOOST_TEST(std::filesystem::is_empty(at));
+  // A table has no macros, and what others end with is no name of theirs.
+  bundle::write(p, {},
+                {.name = "swin_t",
+                 .inputs = {{4}},
+                 .directory = at,
+                 .api = bundle::api::dynamic,
+                 .entries = {{"Swin_t", {{4}}}, {"swin_t_y", {{4}}}}});
+  BOOST_TEST(std::filesystem::exists(at + "/swin_t.o"));
+}
+
+BOOST_AUTO_TEST_CASE(blobs_may_have_any_name) {
+  const auto at = folder("names");
+  program p;
+  value sum = p.input("x", {dtype::float32, {4}});
+  for (auto name : {"before", "tensor", "memory", "int", "alignment", "x_elements", "regions", "a/*b", "a*/b",
+                    "a*\\\n/b", "int8_t"})
+    sum = sum + p.input(name, {dtype::float32, {4}});
+  p.output("class", sum);
+  bundle::write(p, {},
+                {.name = "names",
+                 .inputs = std::vector<shape>(12, shape{4}),
+                 .directory = at,
+                 .source = true,
+                 .module_interface = true,
+                 .instrument = true,
+                 .dump_tensors = true});
+  const std::string strict = " -Wall -Wextra -Wpedantic -Wcomment -Werror -I. ";
+  BOOST_TEST(run(at, CC " -std=c99" + strict + "-c names.c -o names_source.o") == "");
+  BOOST_TEST(run(at, CXX " -std=c++20" + strict + "--precompile names.cppm -o names.pcm") == "");
+  std::ofstream(at + "/use.cpp") << "import names;\nfloat* f(unsigned char* m) { return *names_memory::int_(m) ? "
+                                    "names_memory::alignment_(m) : names_memory::class_(m); }\n";
+  BOOST_TEST(run(at, CXX " -std=c++20" + strict + "-fmodule-file=names=names.pcm -c use.cpp -o use.o") == "");
+  const auto header = text_of(at + "/names.h");
+  for (auto function :
+       {"names_before_2(", "names_tensor_2(", "names_memory_2(", "names_int(", "names_class(", "names_regions("})
+    BOOST_TEST(holds(header, function));
 }
 
 BOOST_AUTO_TEST_CASE(states_stay_in_the_mutable_weights) {

@@ -240,7 +240,15 @@ std::string interface_of(const image& bundle, const options& o) {
     if (e.states()) fill.put("export using ::@entry@_reset;\n");
     if (o.api == api::dynamic) fill.put(module_config);
     fill.put(module_memory);
-    for (const auto& s : e.tensors) fill.put(module_place, s);
+    std::set<std::string> there{"alignment", "constant_bytes", "mutable_bytes", "activation_bytes", "int8_t",
+                                "int16_t",   "int32_t",        "int64_t",       "uint8_t",          "uint16_t"};
+    for (symbol s : e.tensors) {  // without the entry's name in front a name may be a keyword or one of these
+      while (is_keyword(s.identifier) || there.contains(s.identifier) || there.contains(s.identifier + "_elements"))
+        s.identifier += '_';
+      there.insert(s.identifier);
+      there.insert(s.identifier + "_elements");
+      fill.put(module_place, s);
+    }
     t << "}\n";
   }
   return t.string();

@@ -125,11 +125,21 @@ std::string filled(std::string_view pattern, std::initializer_list<std::pair<std
   }
   return s;
 }
-/// What stands in a comment of C must not end it.
+/// What stands in a comment of C must not end it, nor begin another one. A line that ends with a backslash goes on in
+/// the next one, so that neither may hold an end of line.
 std::string comment(std::string s) {
+  for (char& c : s)
+    if ((c >= 0 && c < ' ') || c == '\x7f') c = ' ';
   for (std::size_t at; (at = s.find("*/")) != s.npos;) s.replace(at, 2, "* ");
+  for (std::size_t at; (at = s.find("/*")) != s.npos;) s.replace(at, 2, "/ ");
   return s;
 }
+
+bool is_keyword(std::string_view name);
+/// Why neither a bundle nor an entry can have a name, as the end of a sentence; nothing where it can.
+std::string_view why_reserved(const std::string& name);
+/// Errors: value_error where two of the names that the bundle's files define are one.
+void check_names(const image& bundle, const options& o);
 
 /// NAME.h, NAME.cppm and NAME.c.
 std::string header_of(const image& bundle, const options& o);

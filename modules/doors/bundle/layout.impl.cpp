@@ -102,6 +102,7 @@ class layout_of {
         kernels_(kernels),
         bundle_(o.name),
         from_(from),
+        options_(o),
         samples_(o.samples),
         states_(from.states),
         plan_(make_plan(from.of, from.inputs, static_cast<lamina::isa>(set), o.passes.value_or(pass_options{}))) {}
@@ -158,6 +159,9 @@ class layout_of {
     const std::string capitals = upper(identifier);
     for (std::string_view own : {"SELF_TEST", "CHECK_WEIGHTS", "CONFIG", "RESET"})
       if (capitals == own) return true;
+    if (options_.instrument && (capitals == "BEFORE" || capitals == "AFTER")) return true;
+    if (options_.dump_tensors && capitals == "TENSOR") return true;
+    if (options_.module_interface && capitals == "MEMORY") return true;
     return std::any_of(to_.tensors.begin(), to_.tensors.end(),
                        [&](const symbol& s) { return upper(s.identifier) == capitals; });
   }
@@ -365,6 +369,7 @@ class layout_of {
   const kernel_table& kernels_;
   std::string_view bundle_;
   const part& from_;
+  const options& options_;
   const std::vector<any_tensor>& samples_;
   parameter_store states_;                     // a copy, in which the weights are packed
   std::shared_ptr<const plan> plan_;
@@ -405,6 +410,7 @@ image image_of(view<const part> parts, const options& o) {
     t << "the name has to be a C identifier of at most 100 letters, digits and underscores that begins with a letter";
     fail(error_kind::value, o.name, t);
   }
+  if (const auto why = why_reserved(o.name); !why.empty()) fail(error_kind::value, o.name, t << "the name " << why);
   if (parts.empty()) {
     t << "it has no entry; give at least one program";
     fail(error_kind::value, o.name, t);
@@ -422,11 +428,14 @@ image image_of(view<const part> parts, const options& o) {
   for (const auto& p : parts) {
     auto same = [&](const entry_image& e) { return e.name == p.name; };
     if (!is_identifier(p.name) || std::any_of(made.entries.begin(), made.entries.end(), same)) {
-      t << "the entry `" << p.name << "` needs a C identifier that no other entry has";
+      t << "the entry `" << printable(p.name) << "` needs a C identifier that no other entry has";
       fail(error_kind::value, o.name, t);
     }
+    if (const auto why = why_reserved(p.name); !why.empty())
+      fail(error_kind::value, o.name, t << "the name of the entry `" << p.name << "` " << why);
     layout_of(made.entries.emplace_back(), weights, kernels, p, o, made.set).run(made.entries.size() == 1);
   }
+  check_names(made, o);
   made.weights = weights.finish(made.checksum);
   return made;
 }

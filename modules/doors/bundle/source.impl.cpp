@@ -36,7 +36,7 @@ static int lamina_head_of(const uint8_t *weights) {
   if (lamina_word_at(weights + 24) != @checksum@) return LAMINA_BUNDLE_WEIGHTS_CHECKSUM;
   return LAMINA_BUNDLE_OK;
 }
-static int @bundle@_regions(const uint8_t *weights, const uint8_t *variables, const uint8_t *activations) {
+static int lamina_regions_of(const uint8_t *weights, const uint8_t *variables, const uint8_t *activations) {
   if (!weights || !variables || !activations) return LAMINA_BUNDLE_NULL;
   if (((uintptr_t)weights | (uintptr_t)variables | (uintptr_t)activations) % @alignment@) return LAMINA_BUNDLE_MISALIGNED;
   return lamina_head_of(weights);
@@ -94,19 +94,19 @@ constexpr std::string_view half_comparison = R"(static int lamina_differ_half(co
 )";
 
 constexpr std::string_view entry_begin = R"(int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
-  const int wrong = @bundle@_regions(constant_weights, mutable_weights, activations);
+  const int wrong = lamina_regions_of(constant_weights, mutable_weights, activations);
   uint8_t *const scratch = activations + @scratch@;
   (void)scratch;
   if (wrong) return wrong;
 )";
 
 constexpr std::string_view reset_begin = R"(int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights) {
-  const int wrong = @bundle@_regions(constant_weights, mutable_weights, mutable_weights);
+  const int wrong = lamina_regions_of(constant_weights, mutable_weights, mutable_weights);
   if (wrong) return wrong;
 )";
 
 constexpr std::string_view test_begin = R"(int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
-  int status = @bundle@_regions(constant_weights, mutable_weights, activations);
+  int status = lamina_regions_of(constant_weights, mutable_weights, activations);
   if (!status) status = @bundle@_check_weights(constant_weights, @size@);
   if (status) return status;
 )";

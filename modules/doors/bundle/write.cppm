@@ -67,15 +67,17 @@ export struct report {
 
 /// Writes NAME.o, NAME.h and NAME.weights. The entry is
 ///   int NAME(const uint8_t* constant_weights, uint8_t* mutable_weights, uint8_t* activations);
-/// Its three regions are of the caller, aligned to 64 bytes: the contents of NAME.weights; inputs, outputs and the states
-/// that a run assigns, to which NAME_reset gives their first values; and memory to work in. It uses no heap, thread, lock or
-/// writable static data and gives 0 or a code of the header. Bits are those of a run in this process with the same
-/// instruction set. For another processor weights are packed, and the self-test is answered, by what stands for its kernels
-/// here: in registers, tiles and order of sums as there, so that bits differ by those of libm at most.
-/// Errors: value_error for a name that is no C identifier or is taken, samples that do not fit, an instruction set that
-/// this machine lacks; unsupported_error for other targets; shape_error for extents that do not fit;
-/// state_error for a program that calls what is no kernel of the library, and where a tool is missing or fails, with its
-/// words; file_error.
+/// Its three regions are of the caller, aligned to 64 bytes: the contents of NAME.weights; inputs, outputs and the
+/// states that a run assigns, to which NAME_reset gives their first values; and memory to work in. It uses no heap,
+/// thread, lock or writable static data and gives 0 or a code of the header. Bits are those of a run in this process
+/// with the same instruction set. For another processor weights are packed, and the self-test is answered, by what
+/// stands for its kernels here: in registers, tiles and order of sums as there, so that bits differ by those of libm at
+/// most.
+/// Errors: value_error for a name that is no C identifier, is one of C, C++ or the C library, or would be defined twice,
+/// samples that do not fit, an instruction set that this machine lacks; unsupported_error for other targets, and for a
+/// program with results that are counted when it has run; shape_error for extents that do not fit; state_error for a
+/// program that calls what is no kernel of the library, and where a tool is missing or fails, with its words;
+/// file_error.
 export report write(view<const part> parts, const options& o);
 /// The same of one program, for `o.inputs` and the shapes of `o.entries`.
 export report write(const program& p, const parameter_store& states, const options& o);

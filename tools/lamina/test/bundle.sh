@@ -23,6 +23,9 @@ grep -q '^#define ONE_RIGHT_ELEMENTS 2$' three/sum.h || fail "two inputs of the 
 grep -q 'void one_tensor(' three/sum.h || fail "no word of the tensors"
 
 ends 2 'needs a C identifier|has to be a C identifier' net --name 2small
+ends 2 '^lamina: net: bundle `int`: the name is a keyword' net --name int
+ends 2 '^lamina: net: bundle `malloc`: the name is one of the C library' net --name malloc
+ends 2 '^lamina: net: bundle `a`: `A_CONSTANT_MEM_SIZE` would be a macro of the entry `a` and a macro of the entry `A`' net --name a --entry A=3x1x6x6
 ends 2 '--name' net
 ends 2 'no shape' net --name small --input 2by6
 ends 2 'is to be NAME=SHAPE' net --name small --entry 3x1x6x6
