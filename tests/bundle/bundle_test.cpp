@@ -374,6 +374,54 @@ BOOST_AUTO_TEST_CASE(blobs_may_have_any_name) {
     BOOST_TEST(holds(header, function));
 }
 
+BOOST_AUTO_TEST_CASE(nets_of_blobs_are_bundled) {
+  const auto at = folder("blobs");
+  graph::net n("n");
+  const value x = n.external("x", {dtype::float32, {"N", 3}}), w = n.external("w", {dtype::float32, {3}}),
+              total = n.external("total", {dtype::float32, {3}});
+  const value y = n.output("y", x * w);
+  n.assign(total, total + reduce_sum<0>(y));
+  graph::workspace ws;
+  ws.feed("total", vector<float>{10, 20, 30});
+  // As it stands: what it assigns is a state, and what it reads an input.
+  bundle::write(n, ws, {.name = "whole", .inputs = {{2, 3}, {3}}, .directory = at});
+  BOOST_TEST(run_self_test("whole", at) == "");
+  for (auto line : {"input    x ", "input    w ", "output   y ", "state    total "})
+    BOOST_TEST(holds(text_of(at + "/whole.h"), line));
+  // What computes one blob from another: the workspace has the rest.
+  const auto part = [&] { bundle::write(n, ws, {"x"}, {"y"}, {.name = "part", .inputs = {{1, 3}}, .directory = at}); };
+  BOOST_TEST(holds(error_of(part), "there is no blob `w`"));
+  ws.feed("w", vector<float>{1, 2, 3});
+  part();
+  BOOST_TEST(!holds(text_of(at + "/part.h"), "input    w "));
+  BOOST_TEST(!holds(text_of(at + "/part.h"), "total"));
+  std::ofstream(at + "/part.c") << R"(#include "part.h"
+#include <stdalign.h>
+#include <stdio.h>
+static alignas(64) uint8_t w[PART_CONSTANT_MEM_SIZE], m[PART_MUTABLE_MEM_SIZE], a[PART_ACTIVATIONS_MEM_SIZE];
+int main(void) {
+  FILE *f = fopen("part.weights", "rb");
+  if (!f || fread(w, 1, sizeof w, f) != sizeof w) return 20;
+  part_x(m)[0] = part_x(m)[1] = part_x(m)[2] = 2;
+  printf("%d", part(w, m, a));
+  printf(" %g %g %g\n", part_y(m)[0], part_y(m)[1], part_y(m)[2]);
+  return 0;
+}
+)";
+  BOOST_TEST(run(at, c99 + "part.c -o main.o && " + linked + "main.o part.o -lm -o main && ./main") == "0 2 4 6\n");
+  // Of a model, its predictor with its parameters.
+  graph::model m("scores");
+  {
+    graph::model::scope here(m);
+    m.main().output("scores", graph::fc(m.input("images", {dtype::float32, {"N", 4}}), 2));
+  }
+  ws.run_once(m.init());
+  bundle::write(m, ws, {"images"}, {"scores"}, {.name = "scores", .inputs = {{3, 4}}, .directory = at});
+  BOOST_TEST(run_self_test("scores", at) == "");
+  BOOST_TEST(holds(text_of(at + "/scores.h"), "input    images "));
+  BOOST_TEST(!holds(text_of(at + "/scores.h"), "fc"));
+}
+
 BOOST_AUTO_TEST_CASE(states_stay_in_the_mutable_weights) {
   // y = sum + table[index], which is the next sum; nothing is assigned where the index is wrong.
   const auto at = folder("states");

@@ -87,5 +87,14 @@ report write(const model<Topology, Rest...>& net, options o) {
   if (!o.passes) o.passes = net.core().options().passes;
   return write(net.core().inference(), net.parameters(), o);
 }
+/// The same of a net as it stands: its external blobs are the inputs, but for parameters of its model and blobs that it
+/// assigns, which are as the workspace holds them. Errors: those of `graph::snapshot` too.
+export report write(const graph::net& n, const graph::workspace& ws, const options& o);
+/// The same of what computes some blobs from others, the inputs in this order: all others on the way are constants, as
+/// the workspace holds them. Of a model it is the predictor.
+export report write(const graph::net& n, const graph::workspace& ws, const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& outputs, const options& o);
+export report write(const graph::model& m, const graph::workspace& ws, const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& outputs, const options& o);
 
 }  // namespace lamina::bundle

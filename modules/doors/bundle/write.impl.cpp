@@ -81,4 +81,18 @@ report write(const program& p, const parameter_store& states, const options& o) 
   return write(view<const part>(parts), o);
 }
 
+report write(const graph::net& n, const graph::workspace& ws, const options& o) {
+  const auto whole = graph::snapshot(n, ws);
+  return write(*whole.program, whole.states, o);
+}
+report write(const graph::net& n, const graph::workspace& ws, const std::vector<std::string>& inputs,
+             const std::vector<std::string>& outputs, const options& o) {
+  const auto part = graph::snapshot(n, ws, inputs, outputs);
+  return write(*part.program, part.states, o);
+}
+report write(const graph::model& m, const graph::workspace& ws, const std::vector<std::string>& inputs,
+             const std::vector<std::string>& outputs, const options& o) {
+  return write(m.predictor(m.main().name(), inputs, outputs), ws, inputs, outputs, o);
+}
+
 }  // namespace lamina::bundle
