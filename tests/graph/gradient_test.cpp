@@ -1,6 +1,7 @@
 // Gradients that are added to nets: names, sums, starts, where they stop, rows of tables, versions. Numbers by hand.
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,55 @@ BOOST_AUTO_TEST_CASE(gradients_stop) {
   BOOST_TEST(!g.contains(x));
   BOOST_TEST(says(message_of([&] { g[x]; }), "there is no gradient of `x`: the targets do not depend on it"));
   BOOST_TEST(says(message_of([&] { n.add_gradient_operators({held}); }), "the target `n/stop_gradient` comes from stop_gradient, through which no gradient flows"));
+}
+
+// y = z w x with z = w x held: by that way x gets zeros, so that its gradient is that of the other ways alone.
+BOOST_AUTO_TEST_CASE(gradients_become_zeros) {
+  graph::net n("n");
+  auto x = n.external("x", pair_of), w = n.external("w", pair_of), v = n.external("v", pair_of);
+  auto held = n.output("held", graph::zero_gradient(w * x * v));
+  auto g = n.add_gradient_operators({reduce_sum(held * w)});
+  n.output("y", g[w]);                                         // w x v alone, not 2 w x v
+  n.output("of_v", g[v]);                                      // there, other than behind stop_gradient
+  n.output("of_x", g[x]);
+  graph::workspace ws;
+  ws.feed("x", vector<float>{1, 2});
+  ws.feed("w", vector<float>{3, 4});
+  ws.feed("v", vector<float>{5, 6});
+  ws.run_once(n);
+  BOOST_TEST(ws.fetch_numbers<float>("held") == (numbers{15, 48}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{15, 48}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("of_v") == (numbers{0, 0}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("of_x") == (numbers{0, 0}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_that_is_infinite_becomes_zero) {
+  graph::net n("n");
+  auto x = n.external("x", pair_of), w = n.external("w", pair_of);
+  auto g = n.add_gradient_operators({reduce_sum(graph::zero_gradient(x) / (w - w)), graph::zero_gradient(w)});
+  n.output("y", g[x]);                                         // 1 / 0 passes no NaN on
+  BOOST_TEST(result(n) == (numbers{0, 0}), boost::test_tools::per_element());
+  auto ids = n.external("ids", {dtype::int64, {2}});
+  const auto words = message_of([&] { graph::zero_gradient(ids); });
+  BOOST_TEST(says(words, "gradient_test.cpp:"));
+  BOOST_TEST(says(words, "zero_gradient: int64[2] has no gradient"));
+  BOOST_CHECK_THROW(graph::zero_gradient(ids), type_error);
+}
+
+// A result that nothing reads asks for no gradient: that of the other one is there without more ado.
+BOOST_AUTO_TEST_CASE(a_result_that_nothing_reads_needs_no_gradient) {
+  graph::net n("n");
+  auto x = n.external("x", {dtype::float32, {1, 4}}), w = n.external("w", {dtype::float32, {1, 1}});
+  auto [h, c] = lstm_gates(x, w);
+  (void)c;
+  n.output("y", n.add_gradient_operators({h})[x]);
+  graph::workspace ws;
+  ws.feed("x", matrix<float>{{0, 0, 0, 0}});
+  ws.feed("w", matrix<float>{{2}});
+  ws.run_once(n);
+  const double i = 0.5, f = 0.5, o = 0.5, cell = f * 2 + i * 0, t = std::tanh(cell);
+  const double wanted[4] = {0, (1 - t * t) * o * 2 * f * (1 - f), (1 - t * t) * o * i, t * o * (1 - o)};
+  for (std::size_t k = 0; k < 4; ++k) BOOST_TEST(std::fabs(ws.fetch_numbers<float>("y")[k] - wanted[k]) < 1e-6);
 }
 
 BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_added) {

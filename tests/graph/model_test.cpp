@@ -28,6 +28,11 @@ struct fixture {
   graph::model m{"m"};
   graph::model::scope guard{m};
   value rows = m.input("rows", {dtype::float32, {"N", 6}}), images = m.input("images", {dtype::float32, {2, 4, 8, 8}});
+  void run(graph::workspace& ws) {
+    ws.feed("rows", matrix<float>(1, 6));
+    ws.feed("images", tensor<float, extents<2, 4, 8, 8>>());
+    ws.run_once(m.main());
+  }
   // "name:shape" of all parameters.
   std::string listed() const {
     std::string all;
@@ -192,6 +197,47 @@ BOOST_AUTO_TEST_CASE(shapes_and_parameters) {
   BOOST_TEST(ws.fetch_numbers<float>("pr_slope") == numbers(4, 0.25f), boost::test_tools::per_element());
 }
 
+// What has no function of its own: x u^T v^T + b, a factor and a term for each feature, images one behind the other.
+BOOST_AUTO_TEST_CASE(layers_of_parameters_and_functions) {
+  const value x = m.input("x", {dtype::float32, {1, 2}}), image = m.input("image", {dtype::float32, {1, 1, 1, 2}});
+  const value low = graph::fc(x, 1, {.name = "u", .bias = false, .weight_fill = op::constant{2}});
+  m.main().output("decomposed", graph::fc(low, 2, {.name = "v", .weight_fill = op::constant{3}, .bias_fill = op::constant{0.5}}));
+  const value w = m.parameter("w", {2}, op::constant{4}), b = m.parameter("b", {2}, op::constant{0.25}, parameter_tag::bias);
+  m.main().output("elementwise", x * w + b);
+  m.main().output("depth", graph::concat({image, image * 2}));
+  graph::workspace ws;
+  ws.run_once(m.init());
+  ws.feed("x", matrix<float>{{1, 10}});
+  ws.feed("image", tensor<float, extents<1, 1, 1, 2>>{{{{1, 2}}}});
+  run(ws);
+  BOOST_TEST(ws.fetch_numbers<float>("decomposed") == (numbers{66.5f, 66.5f}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("elementwise") == (numbers{4.25f, 40.25f}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("depth") == (numbers{1, 2, 2, 4}), boost::test_tools::per_element());
+  BOOST_TEST((ws.fetch("depth").shape() == shape{1, 2, 1, 2}));
+}
+
+// Any layer is a layer function; its parameters have the names of the others' ones.
+BOOST_AUTO_TEST_CASE(any_layer_may_be_one) {
+  const value sequence = m.input("sequence", {dtype::float32, {1, 1, 4}});
+  m.main().output("y", m.layer("conv1d", {.name = "c", .weight_fill = op::constant{1}, .bias_fill = op::constant{0.5}},
+                               nn::conv1d{.in_channels = 1, .out_channels = 1, .kernel = 3}, sequence));
+  BOOST_TEST(listed() == "c_w[1x1x3]w c_b[1]b ");
+  graph::workspace ws;
+  ws.run_once(m.init());
+  ws.feed("sequence", tensor<float, extents<1, 1, 4>>{{{1, 2, 3, 4}}});
+  run(ws);
+  BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{6.5f, 9.5f}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(accuracy_is_a_part_of_the_labels) {
+  m.main().output("right", graph::accuracy(m.input("scores", {dtype::float32, {4, 3}}), m.input("labels", {dtype::int64, {4}})));
+  graph::workspace ws;
+  ws.feed("scores", matrix<float>{{1, 0, 2}, {5, 4, 4}, {0, 1, 0}, {-3, -1, -2}});
+  ws.feed("labels", vector<std::int64_t>{2, 0, 0, 1});
+  run(ws);
+  BOOST_TEST(ws.fetch_numbers<float>("right") == (numbers{0.75f}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(misfits_name_layer_and_place) {
   const auto words = message_of([&] { graph::conv(images, 5, {.name = "big", .kernel = 11}); });
   BOOST_TEST(says(words, "model_test.cpp:"));
@@ -299,6 +345,38 @@ BOOST_AUTO_TEST_CASE(by_tag) {
   BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_b")[0] - b) < 1e-5);
   BOOST_TEST(t.ws.has("f_w_sum"));
   BOOST_TEST(t.ws.has("f_b_momentum"));
+}
+
+// The rate of run n is base * 0.5^n times what the workspace says at that time, with momentum; by hand in double.
+BOOST_AUTO_TEST_CASE(rates_are_multiplied_by_what_is_injected) {
+  trained t;
+  const value falling = learning_rate(t.m.main().iterations(), {.base = 0.01, .policy = optim::exponential{.gamma = 0.5}});
+  t.m.add_updates(optim::momentum_sgd{.momentum = 0.5}, {.tag = parameter_tag::weight, .rate = falling, .allow_lr_injection = true});
+  t.m.add_updates(optim::sgd{.lr = 0.02}, {.allow_lr_injection = true});       // the same number
+  t.run(2);
+  t.ws.feed("lr_injection", scalar<float>(0.25f));
+  t.ws.run("m", 2);
+  t.ws.feed("lr_injection", scalar<float>(0.f));
+  t.ws.run("m", 1);
+  double w[2] = {0.5, 0.5}, m[2] = {0, 0}, b = 0;
+  const double x[2][2] = {{1, 2}, {3, 4}}, injected[] = {1, 1, 0.25, 0.25, 0};
+  for (int step = 0; step < 5; ++step) {
+    double g[2] = {0, 0}, gb = 0;
+    for (auto& row : x) {
+      const double y = row[0] * w[0] + row[1] * w[1] + b;
+      for (int i = 0; i < 2; ++i) g[i] += 2 * y * row[i];
+      gb += 2 * y;
+    }
+    for (int i = 0; i < 2; ++i) {
+      m[i] = 0.5 * m[i] + 0.01 * std::pow(0.5, step + 1) * injected[step] * g[i];
+      w[i] -= m[i];
+    }
+    b -= 0.02 * injected[step] * gb;
+  }
+  for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_w")[i] - w[i]) < 1e-5);
+  BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_b")[0] - b) < 1e-5);
+  BOOST_TEST(t.m.parameters(parameter_tag::computed).size() == 1u);
+  BOOST_TEST(t.m.init().has("lr_injection"));
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
@@ -441,7 +519,12 @@ BOOST_AUTO_TEST_CASE(updates_by_rows_are_refused_where_they_would_be_wrong) {
 BOOST_AUTO_TEST_CASE(order_and_twice) {
   trained t;
   BOOST_TEST(says(message_of([&] { t.m.add_gradient_operators({t.m.main()["loss"]}); }), "the model has its gradients already"));
+  for (const auto& p : t.m.parameters()) {
+    BOOST_TEST(p.gradient.same(t.m.main()[p.name + "_grad"]));
+    BOOST_TEST(!p.updated);
+  }
   t.m.add_updates(optim::sgd{});
+  for (const auto& p : t.m.parameters()) BOOST_TEST(p.updated);
   BOOST_TEST(says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter has a gradient and is not updated yet"));
   graph::model m("n");
   BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}); }), "there are no gradients; add_gradient_operators comes before"));

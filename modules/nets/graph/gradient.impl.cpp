@@ -178,4 +178,14 @@ gradient_slices gradient_map::slices(const value& blob) const {
   return {concat(view<const value>(indices)), concat(view<const value>(rows))};
 }
 
+value zero_gradient(const value& x, const origin&) {
+  if (!is_floating(x.type().element)) {
+    const std::string here = x.owner().place();
+    text t;
+    detail::raise(error_kind::type, t << here << (here.empty() ? "" : ": ") << "zero_gradient: " << x.type() << " has no gradient");
+  }
+  // Of the two sides the one that stops is chosen, and the other one has the gradient.
+  return where(x.owner().number(1.0, dtype::boolean), stop_gradient(x), x);
+}
+
 }  // namespace lamina::graph

@@ -107,6 +107,8 @@ export struct update_options {
   optim::regulariser regulariser{};
   double max_gradient_norm = 0;                   // above 0: gradients of these parameters are clipped together
   value rate{};                                   // else the optimiser's `lr` throughout
+  // The rate times the number in the blob `lr_injection`, which is 1 until a workspace is fed another one.
+  bool allow_lr_injection = false;
   // Gradients that are sums of looked-up rows update those rows alone, and theirs of the slots, in place; rows that were
   // looked up more than once have their gradients summed first. Weight decay and the regulariser see these rows alone.
   bool by_rows = false;

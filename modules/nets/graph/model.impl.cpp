@@ -158,6 +158,14 @@ struct model::implementation {
     else if (given) init.given(name, given);
     return main.book().add(name, v, true);
   }
+  // The number that rates which allow it are multiplied by; a parameter, so that it is saved.
+  value lr_injection() {
+    if (auto* known = find("lr_injection")) return known->at;
+    main.book().check_free("lr_injection");
+    const value v = add("lr_injection", main.book().body.state("lr_injection", {options.element, {}}), op::constant{1}, {});
+    parameters.push_back({"lr_injection", v, parameter_tag::computed});
+    return v;
+  }
 
   model_options options;
   net main, init;
@@ -234,15 +242,16 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
   };
   if (empty(o.rate)) above_0("lr", rate);
   above_0("max_gradient_norm", o.max_gradient_norm);
-  struct update { parameter_info* of; value weight, slope, rows; };      // rows: the positions, where only rows are updated
+  struct update { std::size_t of; value weight, slope, rows; };          // rows: the positions, where only rows are updated
   std::vector<update> all;
-  for (auto& p : m.parameters) {
+  for (std::size_t i = 0; i < m.parameters.size(); ++i) {
+    const auto& p = m.parameters[i];
     if (p.updated || empty(p.gradient) || (o.tag && p.tag != *o.tag)) continue;
     if (o.by_rows && p.at.shape().rank > 1 && m.gradients->is_sparse(p.at)) {
       const auto slices = m.gradients->slices(p.at);
       const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at), rows = gather(p.at, slices.indices);
-      all.push_back({&p, rows, o.regulariser.gradient(rows, sums), slices.indices});
-    } else all.push_back({&p, p.at, o.regulariser.gradient(p.at, p.gradient), {}});
+      all.push_back({i, rows, o.regulariser.gradient(rows, sums), slices.indices});
+    } else all.push_back({i, p.at, o.regulariser.gradient(p.at, p.gradient), {}});
   }
   if (all.empty()) book.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
   if (o.max_gradient_norm > 0) {
@@ -251,9 +260,11 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     slopes = optim::clip_by_global_norm(view<const value>(slopes), o.max_gradient_norm);
     for (std::size_t i = 0; i < all.size(); ++i) all[i].slope = slopes[i];
   }
-  const value speed = o.rate ? o.rate : book.body.number(rate, m.options.element), number = m.main.iterations();
+  value speed = o.rate ? o.rate : book.body.number(rate, m.options.element);
+  if (o.allow_lr_injection) speed = speed * apply<op::cast>(cast_attributes{speed.type().element}, m.lr_injection());
+  const value number = m.main.iterations();
   for (const auto& u : all) {
-    parameter_info& p = *u.of;
+    parameter_info& p = m.parameters[u.of];
     std::map<value_id, value> whole;                     // slots, by their rows
     auto slot = [&](std::string_view name, tensor_type type) {
       const std::string full = p.name + "_" + std::string(name);

@@ -165,4 +165,9 @@ export class net {
   std::unique_ptr<net_book> book_;
 };
 
+/// `x`, and what it was computed from gets a gradient of zeros by this way: it has one, where `stop_gradient` leaves it
+/// without. Not a number times 0: an infinite gradient becomes 0, too.
+/// Shapes:  x [...] -> [...].   Errors: type_error for what is not floating.
+export value zero_gradient(const value& x, const origin& = {});
+
 }  // namespace lamina::graph
