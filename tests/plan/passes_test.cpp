@@ -155,6 +155,30 @@ BOOST_AUTO_TEST_CASE(constants_fold) {
   BOOST_TEST(lines_with(*on.plan, "reduce_sum") == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(moved_and_cast_constants_fold) {
+  auto build = [](const value& v) -> value {
+    const value c = v.owner().constant(to_tensor(real({4, 6}, 3)));
+    return matmul(v, slice(transpose(c), {.start = 1, .stop = 3})) + reduce_sum(cast<float>(cast<double>(slice(c, {.stop = 1, .axis = 1}))));
+  };
+  auto on = outcome_of(real({3, 2}, 1), build, {}), off = outcome_of(real({3, 2}, 1), build, {.fold_constants = false});
+  for (auto operation : {"permute", "slice", "cast"}) BOOST_TEST(lines_with(*on.plan, operation) == 0u);
+  BOOST_TEST(lines_with(*off.plan, "cast") + lines_with(*off.plan, "slice") > 0u);
+  BOOST_TEST(distance(on.result, off.result) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(what_no_output_needs_is_not_planned) {
+  small_graph g;
+  value x = g.input(real({3, 4}, 1)), w = g.state("w", real({4, 4}, 2));
+  const value unread = matmul(x, w);
+  g.output(tanh(x));
+  g.run();
+  BOOST_TEST(lines_with(*g.plan, "matmul") == 0u);
+  BOOST_TEST(g.plan->cost().arena == 0u);
+  g.output(unread);
+  g.run();
+  BOOST_TEST(lines_with(*g.plan, "matmul") == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(large_and_random_results_are_not_folded) {
   auto large = outcome_of(real({1}, 1), [](const value& v) -> value {
     return reduce_sum(broadcast_like(v.owner().number(1.0, dtype::float32), v.owner().constant(any_tensor(tensor_type{dtype::float32, {300, 300}})))) + v;
