@@ -1,4 +1,5 @@
-# cmake -D DOCUMENT=<file.md> -D CTEST=<ctest> -D BUILD=<build folder> [-D LEAST=<number>] -P named_tests.cmake
+# cmake -D DOCUMENT=<file.md> -D CTEST=<ctest> -D BUILD=<build folder> [-D LEAST=<number>] [-D NAMES=<file.txt>]
+#   -P named_tests.cmake
 #
 # Fails where a document names a test that is not there, is disabled or does not pass.  In tables whose last column is
 # headed `test`, that column holds names in backticks, apart by commas: `compile_fail.add_shapes` is a test of CTest's
@@ -6,6 +7,9 @@
 # program in that list.  The cases named of one program run here, in one call of it.  A test of CTest's list must be in
 # the list and not be disabled: it is not run a second time, as the call of CTest that runs this one reports it too, and
 # all that compile for themselves would take minutes.
+#
+# With NAMES it fails, too, where a name of that list (one a line; empty lines and those that begin with # are none) is not
+# in the first column of a table, as a whole word between backticks.
 cmake_minimum_required(VERSION 3.28)
 if(NOT DEFINED LEAST)
   set(LEAST 1)
@@ -80,10 +84,11 @@ function(passed_of result program)
 endfunction()
 
 file(READ ${DOCUMENT} text)
-string(REGEX REPLACE "[][;]" "|" text "${text}")
+string(REGEX REPLACE "[][;]" "/" text "${text}")
 string(REPLACE "\\|" "/" text "${text}")
 string(REPLACE "\n" ";" lines "${text}")
 set(column FALSE)
+set(explained "")
 set(complaints "")
 set(programs "")
 set(named 0)
@@ -94,6 +99,9 @@ foreach(line IN LISTS lines)
     set(column FALSE)
     continue()
   endif()
+  string(REGEX MATCH "^\\|([^|]*)\\|" first "${line}")
+  string(REGEX MATCHALL "`[^`]+`" words "${CMAKE_MATCH_1}")
+  string(APPEND explained " ${words}")
   if(line MATCHES "\\| *test *\\|$")
     set(column TRUE)
     continue()
@@ -150,12 +158,30 @@ foreach(test IN LISTS programs)
   endforeach()
 endforeach()
 
+set(looked_up 0)
+if(DEFINED NAMES)
+  file(STRINGS ${NAMES} names)
+  foreach(name IN LISTS names)
+    if(name STREQUAL "" OR name MATCHES "^#")
+      continue()
+    endif()
+    math(EXPR looked_up "${looked_up} + 1")
+    string(REGEX REPLACE "([][+.*()^$?|\\])" "\\\\\\1" pattern "${name}")
+    if(NOT explained MATCHES "(^|[^A-Za-z0-9_])${pattern}([^A-Za-z0-9_]|$)")
+      list(APPEND complaints "no line of a table is about `${name}`")
+    endif()
+  endforeach()
+  if(looked_up EQUAL 0)
+    message(FATAL_ERROR "${NAMES} has no names")
+  endif()
+endif()
+
 list(JOIN complaints "\n" words)
 if(complaints)
   message("${words}")
-  message(FATAL_ERROR "the document names tests that are not there or do not pass")
+  message(FATAL_ERROR "the document lacks names, or names tests that are not there or do not pass")
 endif()
 if(named LESS LEAST)
   message(FATAL_ERROR "the document names ${named} tests, fewer than ${LEAST}")
 endif()
-message("${named} names of tests, each of one that is there; ${ran} cases ran and passed")
+message("${named} names of tests, each of one that is there; ${ran} cases ran and passed; ${looked_up} names looked up")
