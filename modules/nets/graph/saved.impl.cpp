@@ -113,7 +113,7 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   add_nodes(*p, from, from.reachable(), {}, known);
   for (const auto& o : from.outputs()) p->output(o.name, known.at(o.value));
   for (const auto& a : from.assignments()) p->assign(known.at({a.state, 0}), known.at(a.value));
-  return {p, states_of({r->name, p, r->own}, ws, {})};
+  return {p, states_of({r->name, p, r->own, r->where}, ws, {})};
 }
 
 void save(const std::string& path, const net& n, const workspace& ws) {
