@@ -51,6 +51,13 @@ BOOST_AUTO_TEST_CASE(of_the_program_that_runs) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(of_what_stands_for_two_purposes_the_one_of_training) {
+  for (const auto& s : {shape{}, shape{3}, shape{0}, shape{1}, shape{2, 3}, shape{1, 4}, shape{2, 1, 3}})
+    check_twice("in_training", {real(s, 1)}, [](const values& v) {
+      return values{value(apply<op::in_training>({}, tanh(v[0]), sigmoid(v[0]) * 5))};
+    });
+}
+
 BOOST_AUTO_TEST_CASE(only_what_the_gradient_reads_is_there) {
   small_graph g;
   values v{g.input(truth(true)), g.input(real({2, 3}, 1)), g.input(real({3, 4}, 2)), g.input(real({4}, 3))};

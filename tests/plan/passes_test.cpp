@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(calls_are_checked) {
   value two[] = {x, x};
   BOOST_TEST(message_of([&] { call(sub, {&x, 1}); }) == "call: operand 0 is float32[4], and the subprogram takes float32[3]");
   BOOST_TEST(message_of([&] { call(sub, two); }) == "call: the subprogram takes 1 operands and is given 2");
-  BOOST_TEST(message_of([&] { call(sub, {}); }) == "call: a subprogram takes at least one operand");
+  BOOST_TEST(message_of([&] { call(sub, {}); }).ends_with(": call: a subprogram takes at least one operand"));
   BOOST_TEST(message_of([&] { call(stateful, {&x, 1}); }) == "call: a subprogram has no states of its own");
 }
 
