@@ -91,6 +91,21 @@ BOOST_AUTO_TEST_CASE(a_part_begins_in_the_middle) {
   BOOST_CHECK_THROW(n.clone_partial("p", {"x"}, {"nothing"}), value_error);
 }
 
+BOOST_AUTO_TEST_CASE(an_input_is_not_two_versions_of_a_blob) {
+  graph::net n("n");
+  const value x = n.external("x", {dtype::float32, {2}}), b = n.external("b", {dtype::float32, {2}});
+  n.output("before", x * b);
+  n.assign(b, b + x);
+  n.output("after", n["b"] * x);
+  BOOST_TEST(says(message_of([&] { n.clone_partial("p", {"x", "b"}, {"before"}); }),
+                  "clone_partial: blob `b` is an input as it is now, and the outputs need it as it was before it was assigned"));
+  graph::workspace ws;
+  ws.feed("x", vector<float>{1, 2});
+  ws.feed("b", vector<float>{3, 4});
+  ws.run_once(n.clone_partial("p", {"x", "b"}, {"after"}));
+  BOOST_TEST(ws.fetch_numbers<float>("after")[1] == 8);
+}
+
 BOOST_AUTO_TEST_CASE(a_part_takes_the_states_that_it_reads) {
   const auto n = small_net();
   const auto p = n.clone_partial("p", {}, {"run"});

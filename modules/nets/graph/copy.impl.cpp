@@ -187,6 +187,10 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
     }
   for (auto i : from.leaves())
     if (const std::string& blob = from.body.at(i).name; needed[static_cast<std::size_t>(i)] && !known.contains({i, 0}) && from.blobs.contains(blob)) {
+      if (std::find(inputs.begin(), inputs.end(), blob) != inputs.end()) {
+        text t;
+        from.fail(error_kind::value, t << "clone_partial: blob `" << blob << "` is an input as it is now, and the outputs need it as it was before it was assigned");
+      }
       const std::string as = renamed(names, blob);
       const tensor_type& type = from.body.at(i).results[0];
       known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));

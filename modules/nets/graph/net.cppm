@@ -125,7 +125,7 @@ export class net {
   /// The same net under another name; states of its own are its own.
   net clone(std::string_view name, const renaming& = {}, const origin& = {}) const;
   /// What computes some blobs from others, which become external; everything else is left out, effects too. Other external
-  /// blobs on the way stay external.
+  /// blobs on the way stay external. Errors: value_error for an input that the outputs need as it was before it was assigned.
   net clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                     const renaming& = {}, const origin& = {}) const;
   /// Adds what another net does, behind what this one does: external blobs of the other that this one has are its newest
