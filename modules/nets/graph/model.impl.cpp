@@ -132,9 +132,10 @@ parameter_sharing::parameter_sharing(const renaming& names, const origin&) {
       bool settled = from != to;
       if (settled) shared_name(from, &settled);
       if (settled) continue;
-      scopes_of_sharing.pop_back();
       text t;
-      lamina::detail::raise(error_kind::value, t << origin::words() << "parameter_sharing: `" << from << "` leads back to itself or into itself");
+      t << origin::words() << "parameter_sharing: `" << from << "` leads back to itself or into itself";
+      scopes_of_sharing.pop_back();                  // no destructor does, where a constructor throws; the names end here
+      lamina::detail::raise(error_kind::value, t);
     }
 }
 parameter_sharing::~parameter_sharing() { scopes_of_sharing.pop_back(); }
