@@ -71,18 +71,17 @@ LAMINA_INLINE void lstm_grad(const lstm_args& a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));
-  for (long r = 0; r < a.rows; ++r)
-    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
-      const long n = h - j, g = r * 4 * h + j, at = r * h + j;
-      const auto [i, f, u, o] = lstm_activated<L>(a, g, n);
-      const T t = L::tanh(L::get(a.next, at, n)), dh = L::get(a.out_gradient, at, n), cell = L::get(a.cell, at, n);
-      const T dc = L::get(a.next_gradient, at, n) + dh * o * (one - t * t);
-      L::put(a.gates_gradient, g, n, dc * u * (i * (one - i)));
-      L::put(a.gates_gradient, g + h, n, dc * cell * (f * (one - f)));
-      L::put(a.gates_gradient, g + 2 * h, n, dc * i * (one - u * u));
-      L::put(a.gates_gradient, g + 3 * h, n, dh * t * (o * (one - o)));
-      L::put(a.cell_gradient, at, n, dc * f);
-    }
+  each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
+    const long g = r * 4 * h + j, at = r * h + j;
+    const auto [i, f, u, o] = lstm_activated<L>(a, g, n);
+    const T t = L::tanh(L::get(a.next, at, n)), dh = L::get(a.out_gradient, at, n), cell = L::get(a.cell, at, n);
+    const T dc = L::get(a.next_gradient, at, n) + dh * o * (one - t * t);
+    L::put(a.gates_gradient, g, n, dc * u * (i * (one - i)));
+    L::put(a.gates_gradient, g + h, n, dc * cell * (f * (one - f)));
+    L::put(a.gates_gradient, g + 2 * h, n, dc * i * (one - u * u));
+    L::put(a.gates_gradient, g + 3 * h, n, dh * t * (o * (one - o)));
+    L::put(a.cell_gradient, at, n, dc * f);
+  });
 }
 template <class L>
 LAMINA_INLINE void gru(const gru_args& a) {
@@ -98,21 +97,20 @@ LAMINA_INLINE void gru_grad(const gru_args& a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));
-  for (long r = 0; r < a.rows; ++r)
-    LAMINA_NO_UNROLL for (long j = 0; j < h; j += L::lanes) {
-      const long n = h - j, g = r * 3 * h + j, at = r * h + j;
-      const auto [hn, reset, z, u] = gru_activated<L>(a, g, n);
-      const T d = L::get(a.out_gradient, at, n);
-      const T du = d * (one - z) * (one - u * u), dz = d * (L::get(a.state, at, n) - u) * (z * (one - z));
-      const T dr = du * hn * (reset * (one - reset));
-      L::put(a.x_gradient, g, n, dr);
-      L::put(a.x_gradient, g + h, n, dz);
-      L::put(a.x_gradient, g + 2 * h, n, du);
-      L::put(a.h_gradient, g, n, dr);
-      L::put(a.h_gradient, g + h, n, dz);
-      L::put(a.h_gradient, g + 2 * h, n, du * reset);
-      L::put(a.state_gradient, at, n, d * z);
-    }
+  each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
+    const long g = r * 3 * h + j, at = r * h + j;
+    const auto [hn, reset, z, u] = gru_activated<L>(a, g, n);
+    const T d = L::get(a.out_gradient, at, n);
+    const T du = d * (one - z) * (one - u * u), dz = d * (L::get(a.state, at, n) - u) * (z * (one - z));
+    const T dr = du * hn * (reset * (one - reset));
+    L::put(a.x_gradient, g, n, dr);
+    L::put(a.x_gradient, g + h, n, dz);
+    L::put(a.x_gradient, g + 2 * h, n, du);
+    L::put(a.h_gradient, g, n, dr);
+    L::put(a.h_gradient, g + h, n, dz);
+    L::put(a.h_gradient, g + 2 * h, n, du * reset);
+    L::put(a.state_gradient, at, n, d * z);
+  });
 }
 
 }  // namespace

@@ -97,41 +97,24 @@ template <int Rows> LAMINA_INLINE void column_of_rows(const gemm_args& g, long r
   vec<float> sum[Rows][registers];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
     LAMINA_UNROLL for (int j = 0; j < registers; ++j) sum[i][j] = zero<float>();
-  const auto step = [&](long p, auto read) __attribute__((always_inline)) {
-    LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
-      const vec<float> y = read(b + p + j * width<float>, j);
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-        sum[i][j] = fma(read(a + i * g.a_row + p + j * width<float>, j), y, sum[i][j]);
-    }
-  };
   long p = 0;
   LAMINA_NO_UNROLL for (; p + chains <= g.k; p += chains)
-    step(p, [](const float* at, int) __attribute__((always_inline)) { return load(at); });
+    LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
+      const long at = p + j * width<float>;
+      const vec<float> y = load(b + at);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = fma(load(a + i * g.a_row + at), y, sum[i][j]);
+    }
   if (p < g.k)
-    step(p, [left = g.k - p](const float* at, int j) __attribute__((always_inline)) {
-      return load_lanes(at, left - j * width<float>);
-    });
+    LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
+      const long at = p + j * width<float>, left = g.k - at;
+      const vec<float> y = left > 0 ? load_lanes(b + at, left) : zero<float>();
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+        sum[i][j] = left > 0 ? fma(load_lanes(a + i * g.a_row + at, left), y, sum[i][j]) : sum[i][j] + y;
+    }
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) finish_column(sum[i], g, row + i);
 }
-/// The whole of a product of one row and one column: a register of the rest that nothing is left for is not read.
-LAMINA_INLINE void run_dot(const gemm_args& g) {
-  const auto *a = static_cast<const float*>(g.a), *b = static_cast<const float*>(g.b);
-  vec<float> sum[column_registers];
-  LAMINA_UNROLL for (int j = 0; j < column_registers; ++j) sum[j] = zero<float>();
-  long left = g.k;
-  LAMINA_NO_UNROLL for (; left >= column_chains; left -= column_chains) {
-    LAMINA_UNROLL for (int j = 0; j < column_registers; ++j)
-      sum[j] = fma(load(a + j * width<float>), load(b + j * width<float>), sum[j]);
-    a += column_chains, b += column_chains;
-  }
-  if (left > 0)
-    LAMINA_UNROLL for (int j = 0; j < column_registers; ++j) {
-      const long here = left - j * width<float>;
-      if (here > 0) sum[j] = fma(load_lanes(a + j * width<float>, here), load_lanes(b + j * width<float>, here), sum[j]);
-      else sum[j] = sum[j] + zero<float>();
-    }
-  finish_column(sum, g, 0);
-}
+/// The whole of a product of one row and one column.
+LAMINA_INLINE void run_dot(const gemm_args& g) { column_of_rows<1>(g, 0); }
 /// The whole of a product that `is_column`.
 LAMINA_INLINE void run_column(const gemm_args& g) {
   long i = 0;
