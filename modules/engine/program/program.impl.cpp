@@ -35,8 +35,15 @@ std::uint64_t hash_type(std::uint64_t h, const tensor_type& t) {
   return mix(h, static_cast<std::uint64_t>(t.dims.rank));
 }
 
-// The hash of a node from those of its operands; `place` is the number of an input among the inputs.
-std::uint64_t hash_node(const node& n, std::uint64_t seed, std::int64_t place, const std::function<std::uint64_t(std::int32_t)>& operand) {
+std::vector<program_id> ids_of(const std::vector<std::shared_ptr<const program>>& subprograms) {
+  std::vector<program_id> ids;
+  for (const auto& s : subprograms) ids.push_back(s->id());
+  return ids;
+}
+
+// The hash of a node from those of its operands and subprograms; `place` is the number of an input among the inputs.
+std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprograms, std::uint64_t seed, std::int64_t place,
+                        const std::function<std::uint64_t(std::int32_t)>& operand) {
   std::uint64_t h = mix(seed, static_cast<std::uint64_t>(n.kind));
   switch (n.kind) {
     case node_kind::input: h = mix(mix(h, static_cast<std::uint64_t>(place)), n.uniform); break;
@@ -45,10 +52,7 @@ std::uint64_t hash_node(const node& n, std::uint64_t seed, std::int64_t place, c
     case node_kind::operation:
       h = mix(mix(hash_text(h, n.op->name), static_cast<std::uint64_t>(n.op->version)), n.op->hash(n.attributes.get()));
       for (auto v : n.inputs) h = mix(mix(h, operand(v.node)), static_cast<std::uint64_t>(v.result));
-      for (const auto& s : n.subprograms) {
-        const program_id id = s->id();
-        h = mix(mix(h, id.words[0]), id.words[1]);
-      }
+      for (const auto& id : subprograms) h = mix(mix(h, id.words[0]), id.words[1]);
       break;
   }
   if (n.kind != node_kind::operation) h = hash_type(h, n.results[0]);
@@ -184,7 +188,7 @@ value program::input(std::string_view name, const tensor_type& type, bool unifor
   n.name = name;
   n.results = {type};
   n.uniform = uniform;
-  n.hash = hash_node(n, 1, static_cast<std::int64_t>(inputs_.size()), nullptr);
+  n.hash = hash_node(n, {}, 1, static_cast<std::int64_t>(inputs_.size()), nullptr);
   auto id = push(std::move(n));
   inputs_.push_back(id.node);
   return {this, id};
@@ -215,7 +219,7 @@ value program::state(std::string_view name, const tensor_type& type) {
   n.kind = node_kind::state;
   n.name = name;
   n.results = {type};
-  n.hash = hash_node(n, 1, 0, nullptr);
+  n.hash = hash_node(n, {}, 1, 0, nullptr);
   auto id = push(std::move(n));
   states_.push_back(id.node);
   return {this, id};
@@ -226,7 +230,7 @@ value program::constant(any_tensor data) {
   n.kind = node_kind::constant;
   n.results = {data.type()};
   n.constant = std::move(data);
-  n.hash = hash_node(n, 1, 0, nullptr);
+  n.hash = hash_node(n, {}, 1, 0, nullptr);
   for (auto known : known_[n.hash])
     if (same_node(at(known), n)) return {this, {known, 0}};
   auto hash = n.hash;
@@ -347,7 +351,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     for (int i = 0; i < found.count; ++i) n.results.push_back(found.results[i]);
   }
   n.subprograms = std::move(subprograms);
-  n.hash = hash_node(n, 1, 0, [&](std::int32_t i) { return at(i).hash; });
+  n.hash = hash_node(n, ids_of(n.subprograms), 1, 0, [&](std::int32_t i) { return at(i).hash; });
   if (op.pure && joins)
     for (auto known : known_[n.hash])
       if (same_node(at(known), n)) {
@@ -395,17 +399,22 @@ std::vector<char> program::reachable() const {
 program_id program::id() const {
   program_id id;
   auto needed = reachable();
+  std::vector<std::uint64_t> h[2];
+  for (auto& word : h) word.resize(nodes_.size());
+  std::int64_t place = 0;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    std::int64_t mine = nodes_[i].kind == node_kind::input ? place++ : 0;
+    if (!needed[i]) continue;
+    // once for both words: with each level of subprograms the work would double
+    const auto subprograms = ids_of(nodes_[i].subprograms);
+    for (std::size_t w = 0; w < 2; ++w)
+      h[w][i] = hash_node(nodes_[i], subprograms, 77 + 1000 * w, mine, [&](std::int32_t n) { return h[w][static_cast<std::size_t>(n)]; });
+  }
   for (std::size_t w = 0; w < 2; ++w) {
-    std::vector<std::uint64_t> h(nodes_.size());
-    std::int64_t place = 0;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      std::int64_t mine = nodes_[i].kind == node_kind::input ? place++ : 0;
-      if (needed[i]) h[i] = hash_node(nodes_[i], 77 + 1000 * w, mine, [&](std::int32_t n) { return h[static_cast<std::size_t>(n)]; });
-    }
     std::uint64_t all = mix(w, inputs_.size());
-    for (const auto& o : outputs_) all = mix(mix(all, h[static_cast<std::size_t>(o.value.node)]), static_cast<std::uint64_t>(o.value.result));
+    for (const auto& o : outputs_) all = mix(mix(all, h[w][static_cast<std::size_t>(o.value.node)]), static_cast<std::uint64_t>(o.value.result));
     for (const auto& a : assignments_)
-      all = mix(mix(mix(all, h[static_cast<std::size_t>(a.state)]), h[static_cast<std::size_t>(a.value.node)]), static_cast<std::uint64_t>(a.value.result));
+      all = mix(mix(mix(all, h[w][static_cast<std::size_t>(a.state)]), h[w][static_cast<std::size_t>(a.value.node)]), static_cast<std::uint64_t>(a.value.result));
     id.words[w] = all;
   }
   return id;

@@ -26,7 +26,7 @@ using detail::json_value;
 
 // Extents, and elements of one tensor: products of a few of them stay in 64 bits.
 constexpr std::int64_t largest_extent = std::int64_t(1) << 40;
-// Nodes after every subprogram has taken its place in every node that calls it, weighed for the work of hashing them.
+// Nodes after every subprogram has taken its place in every node that calls it, twice for each level that it lies deep.
 constexpr double most_unfolded = 1e8;
 
 class program_reader {
