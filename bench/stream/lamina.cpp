@@ -1,7 +1,8 @@
 // Our streams: recurrent nets, small perceptrons and causal convolutions, one sample in, one out.
+#include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "streams.h"
 
@@ -24,9 +25,18 @@ inline constexpr auto tcn = sequential(causal<1, 1>, nn::relu{}, causal<16, 2>, 
 template <const auto& Net, std::int64_t Width, class In = input<"T", 1, Width>>
 void step() {
   using factory = reference_factory<Net, In>;
-  static auto served = stream(factory(model<Net, In>({.seed = 1})).create());
-  static std::vector<float> in(static_cast<std::size_t>(Width), 0.3f), out(1);
-  served.step(std::span<const float>(in), out);
+  using served = decltype(stream(std::declval<factory&>().create()));
+  static struct {
+    served net = stream(factory(model<Net, In>({.seed = 1})).create());
+    std::array<float, static_cast<std::size_t>(Width)> in = filled();
+    std::array<float, 1> out{};
+    static auto filled() {
+      std::array<float, static_cast<std::size_t>(Width)> all;
+      all.fill(0.3f);
+      return all;
+    }
+  } on;
+  on.net.step(std::span<const float>(on.in), std::span(on.out));
 }
 
 }  // namespace

@@ -55,8 +55,11 @@ export class executor {
   inline void bind_output(std::size_t i, void* data) { bind_outside(output_at_, i, data); }
   /// Runs the steps. Errors: value_error where a check fails (an index out of range); no state is assigned then.
   /// state_error where an input or output is not bound.
-  inline void run() {
-    if (unbound_ != 0 || plain_ == 0 || !watched_.empty()) return run_whole();
+  inline void run() { is_plain() ? run_plain() : run_whole(); }
+  /// Whether a run is nothing but its steps: all is bound, on one thread, with nothing to check or assign. It cannot fail then.
+  inline bool is_plain() const { return unbound_ == 0 && plain_ != 0 && watched_.empty(); }
+  /// A run that `is_plain`.
+  inline void run_plain() const noexcept {
     for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
   }
   /// A run that adds to `nanoseconds` how long each line of the plan took, and last what belongs to no line. The plan should

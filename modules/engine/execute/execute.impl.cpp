@@ -279,11 +279,7 @@ void executor::run_whole() {
   if (unbound_ != 0) [[unlikely]] not_bound();
   for (const auto& w : watched_)
     if (*w.seen != w.of->version()) [[unlikely]] { prepare(); break; }
-  if (plain_) {
-    // The hot path: nothing to check or assign, one thread.
-    for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
-    return;
-  }
+  if (plain_) return run_plain();        // states were brought up to date
   run_with([this](std::size_t from, std::size_t to) { run_stages(from, to); });
 }
 

@@ -17,6 +17,7 @@ struct floats {
   // Gates want no relative accuracy in the tails.
   LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid<haste::hurried>(x); }
   LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh<haste::hurried>(x); }
+  LAMINA_INLINE static vf sum(vf x, vf y, vf z) { return fma(x, y, z); }
 };
 struct doubles {
   using type = double;
@@ -26,6 +27,7 @@ struct doubles {
   LAMINA_INLINE static void put(void* p, long i, long, double x) { static_cast<double*>(p)[i] = x; }
   LAMINA_INLINE static double sigmoid(double x) { return micro::sigmoid_f64::run(x); }
   LAMINA_INLINE static double tanh(double x) { return micro::tanh_f64::run(x); }
+  LAMINA_INLINE static double sum(double x, double y, double z) { return x * y + z; }
 };
 
 /// The gates of an LSTM, and of a GRU with the product that its reset gate scales, from place `g` of a row on.
@@ -42,21 +44,25 @@ struct gru_activated {
   LAMINA_INLINE gru_activated(const gru_args& a, long g, long n)
       : hn(L::get(a.h, g + 2 * a.hidden, n)), reset(L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n))),
         z(L::sigmoid(L::get(a.x, g + a.hidden, n) + L::get(a.h, g + a.hidden, n))),
-        u(L::tanh(L::get(a.x, g + 2 * a.hidden, n) + reset * hn)) {}
+        u(L::tanh(L::sum(reset, hn, L::get(a.x, g + 2 * a.hidden, n)))) {}
 };
 
 /// Calls f(row, first, count) for the registers of each row; of all but the last the compiler knows that they are whole.
+/// A stream has a single row, which is not to wait for what more of them would need.
 template <class L, class F>
 LAMINA_INLINE void each_register(long rows, long hidden, F f) {
-  for (long r = 0; r < rows; ++r) {
+  const auto row = [&](long r) __attribute__((always_inline)) {
     long j = 0;
     LAMINA_NO_UNROLL for (; j + L::lanes <= hidden; j += L::lanes) f(r, j, L::lanes);
     if (j < hidden) f(r, j, hidden - j);
-  }
+  };
+  if (rows == 1) return row(0);
+  LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r) row(r);
 }
 
+// Arguments are taken by value: what a row stores cannot change them.
 template <class L>
-LAMINA_INLINE void lstm(const lstm_args& a) {
+LAMINA_INLINE void lstm(const lstm_args a) {
   const long h = a.hidden;
   each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
     const long at = r * h + j;
@@ -67,7 +73,7 @@ LAMINA_INLINE void lstm(const lstm_args& a) {
   });
 }
 template <class L>
-LAMINA_INLINE void lstm_grad(const lstm_args& a) {
+LAMINA_INLINE void lstm_grad(const lstm_args a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));
@@ -84,16 +90,19 @@ LAMINA_INLINE void lstm_grad(const lstm_args& a) {
   });
 }
 template <class L>
-LAMINA_INLINE void gru(const gru_args& a) {
+LAMINA_INLINE void gru(const gru_args a) {
+  using T = typename L::type;
   const long h = a.hidden;
+  const T one(typename L::element(1));
   each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
     const long at = r * h + j;
     const gru_activated<L> gate(a, r * 3 * h + j, n);
-    L::put(a.out, at, n, gate.u + gate.z * (L::get(a.state, at, n) - gate.u));
+    // u + z (state - u), with as little as can be behind u, which comes last
+    L::put(a.out, at, n, L::sum(gate.u, one - gate.z, gate.z * L::get(a.state, at, n)));
   });
 }
 template <class L>
-LAMINA_INLINE void gru_grad(const gru_args& a) {
+LAMINA_INLINE void gru_grad(const gru_args a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));

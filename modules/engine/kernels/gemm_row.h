@@ -63,12 +63,17 @@ template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_
 template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
   row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
 }
-/// The whole of any product that `is_row`.
+/// The whole of any product that `is_row`.  A stream reads the same weights again and again: every other run of its product
+/// goes from the last panels to the first, so that what the cache still holds is read before it is lost.
 LAMINA_INLINE void run_row(const gemm_args& g) {
   constexpr long columns = row_vectors * width<float>;
   const auto* b = static_cast<const float*>(g.b);
-  for (long j = 0; j < g.n; j += columns)
+  const bool back = g.free_order && (const_cast<gemm_args&>(g).turn ^= 1);
+  const long last = (g.n - 1) / columns * columns;
+  LAMINA_NO_UNROLL for (long i = 0; i <= last; i += columns) {
+    const long j = back ? last - i : i;
     row_of_panels<row_vectors>(static_cast<int>(smaller(parts(g.n - j, width<float>), row_vectors)), g, b + j * g.k, j);
+  }
 }
 
 /// Sums of a row times a column run in sixteen chains, added in the same pairs by every set.

@@ -49,7 +49,17 @@ export class stream_core {
   stream_core(std::shared_ptr<const reference_core> net, const stream_options& o);
   /// One block. Whether it ran: not where no room for it is left, or an operation found an operand wrong, an index out of
   /// range; nothing is remembered then.
-  bool step(view<const void* const> inputs, view<void* const> outputs) noexcept;
+  template <std::size_t Inputs, std::size_t Outputs>
+  inline bool step(const void* const (&inputs)[Inputs], void* const (&outputs)[Outputs]) noexcept {
+    if (remaining() < block_) return false;
+    // Of a small net every instruction counts: what is done between two steps delays the next one's first product.
+    bool bound = run_->is_plain();
+    for (std::size_t i = 0; i < Inputs; ++i) bound = bound && inputs[i] == bound_inputs_[i];
+    for (std::size_t i = 0; i < Outputs; ++i) bound = bound && outputs[i] == bound_outputs_[i];
+    if (!bound) return step_anew({inputs, Inputs}, {outputs, Outputs});
+    run_->run_plain();
+    return remember();
+  }
   /// Forgets everything, as before the first position.
   void reset() noexcept;
   inline std::size_t size_of_input(std::size_t i) const { return input_sizes_[i]; }
@@ -63,14 +73,27 @@ export class stream_core {
   // A block of keys or values, and where it goes: `count` runs of `bytes`, for a head of a sample each, `apart` in the cache.
   struct appended_block { const std::byte* from; std::byte* to; std::size_t count, bytes, apart; };
 
+  // A step whose memory is to be bound first, or that may fail.
+  bool step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept;
+  // What comes behind a run.
+  inline bool remember() noexcept {
+    if (moves_) move_memories();
+    *position_ += block_;
+    return true;
+  }
+  void move_memories() noexcept;
+
   std::shared_ptr<const reference_core> net_;
   std::shared_ptr<shared_weights> weights_;
   streamed_program program_;
   std::unique_ptr<executor> run_;
+  std::vector<const void*> bound_inputs_;                        // the caller's memory, as the last step had it
+  std::vector<void*> bound_outputs_;
   std::vector<std::size_t> input_sizes_, output_sizes_;          // elements of a block
   std::vector<appended_block> appended_;
   std::size_t bytes_ = 0, cache_bytes_ = 0;
   std::size_t copied_ = 0;                                       // bytes of what is not replaced in place
+  bool moves_ = false;                                           // whether memories move when a step has run
   std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_;
   std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);      // the executor is bound to its address
   storage now_, next_, first_;                                   // of what is replaced
@@ -125,7 +148,7 @@ class streaming {
       ++i;
     };
     (take(std::span(spans)), ...);
-    return fits && core_.step(view<const void* const>(in, Traits::inputs), view<void* const>(out, Traits::outputs.size()));
+    return fits && core_.step(in, out);
   }
   /// Forgets everything, as before the first position.
   void reset() noexcept { core_.reset(); }

@@ -83,25 +83,29 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
     }
     ++input;
   }
+  moves_ = copied_ || !appended_.empty();
+  bound_inputs_.resize(program_.inputs.size());
+  bound_outputs_.resize(program_.outputs.size());
   if (start) start->run();
   reset();
 }
 
-bool stream_core::step(view<const void* const> inputs, view<void* const> outputs) noexcept {
-  if (remaining() < block_) return false;
+bool stream_core::step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept {
   try {
-    run_->run(inputs, outputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i) run_->bind_input(i, bound_inputs_[i] = inputs[i]);
+    for (std::size_t i = 0; i < outputs.size(); ++i) run_->bind_output(i, bound_outputs_[i] = outputs[i]);
+    run_->run();
   } catch (...) {
     return false;
   }
+  return remember();
+}
+
+void stream_core::move_memories() noexcept {
   if (copied_) std::memcpy(now_.data(), next_.data(), copied_);
-  if (!appended_.empty()) {              // the division costs what a small net's products do
-    const auto blocks = static_cast<std::size_t>(*position_ / block_);
-    for (const auto& a : appended_)
-      for (std::size_t i = 0; i < a.count; ++i) std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
-  }
-  *position_ += block_;
-  return true;
+  const auto blocks = static_cast<std::size_t>(*position_ / block_);
+  for (const auto& a : appended_)
+    for (std::size_t i = 0; i < a.count; ++i) std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
 }
 
 void stream_core::reset() noexcept {
