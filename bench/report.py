@@ -131,11 +131,30 @@ def chart(problem, rows):
     return "\n".join(out) + "\n"
 
 
-def write(folder, machine, date, rows):
-    """results.json has the bare rows; details.json the same with medians, probes and shares of the peak."""
+def read(folder):
+    """The rows of a report, each with the machine that it was measured on."""
+    path = pathlib.Path(folder) / "details.json"
+    if not path.exists():
+        return []
+    content = json.loads(path.read_text())
+    return [{"machine": content["machine"], **row} for row in content["rows"]]
+
+
+def machines(rows):
+    """The machine of most rows, and those of problems that were measured elsewhere, in words."""
+    problems = {}
+    for row in rows:
+        problems.setdefault(row["machine"], []).append(number_of(row))
+    most, *others = sorted(problems, key=lambda machine: -len(problems[machine]))
+    return "; ".join([most] + [f"problems {', '.join(map(str, sorted(set(problems[m]))))}: {m}" for m in others])
+
+
+def write(folder, date, rows):
+    """results.json has the bare rows; details.json the same with machines, medians, probes and shares of the peak."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows = sorted(rows, key=number_of)  # stable: rows of one problem stay in the order of their program
+    machine = machines(rows)
     bare = []
     for row in rows:
         one = {key: row[key] for key in ROW_KEYS}

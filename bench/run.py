@@ -120,16 +120,16 @@ def main():
     if unknown:
         parser.error(f"no problem {unknown[0]}; there are {', '.join(map(str, known))}")
     run, folder = Run(options), pathlib.Path(options.report)
-    details = folder / "details.json"
-    rows = json.loads(details.read_text())["rows"] if details.exists() else []
+    rows = report.read(folder)
     failed = False
     for number in options.problem or known:
         print(f"== problem {number}", flush=True)
         new = known[number](run)
         failed |= not new
         if new:
-            rows = [row for row in rows if report.number_of(row) != number] + new
-        report.write(folder, describe_machine(), datetime.date.today().isoformat(), rows)
+            rows = [row for row in rows if report.number_of(row) != number]
+            rows += [{"machine": describe_machine(), **row} for row in new]
+            report.write(folder, datetime.date.today().isoformat(), rows)
     missed = [f"{r['problem']}, {r['shape']}" for r in rows if report.meets(r, r["floor"]) is False]
     print(f"written to {folder}; floors missed: {len(missed)}")
     for line in missed:

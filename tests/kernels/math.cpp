@@ -88,6 +88,30 @@ BOOST_AUTO_TEST_CASE(single_precision) {
   }
 }
 
+// What waits for each result may be off by this much of 1, and no more beyond the range where it changes.
+BOOST_AUTO_TEST_CASE(hurried) {
+  std::vector<float> in;
+  for (int i = -400000; i <= 400000; ++i) in.push_back(static_cast<float>(i) * 5e-5f);
+  for (float x : specials) in.push_back(x);
+  std::vector<float> out(in.size());
+  const auto& f = KERNELS_OF(kernel_test::tested(), lamina_elementwise);
+  const auto check = [&](const char* name, map_function run, double (*reference)(double), double allowed) {
+    run(in.data(), nullptr, nullptr, out.data(), static_cast<long>(in.size()), 1);
+    double most = 0;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (std::isnan(in[i])) {
+        BOOST_CHECK(std::isnan(out[i]));
+        continue;
+      }
+      most = std::max(most, std::fabs(static_cast<double>(out[i]) - reference(static_cast<double>(in[i]))));
+    }
+    BOOST_TEST_MESSAGE(name << " off by " << most);
+    BOOST_CHECK_MESSAGE(most <= allowed, name << " off by " << most);
+  };
+  check("tanh", f.hurried_tanh, REF(tanh), 3.5e-7);
+  check("sigmoid", f.hurried_sigmoid, sigmoid, 2.4e-7);
+}
+
 BOOST_AUTO_TEST_CASE(double_precision) {
   std::vector<double> in(specials, specials + std::size(specials)), out;
   std::mt19937_64 g(2);

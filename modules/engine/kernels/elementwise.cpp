@@ -180,6 +180,8 @@ extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {
     LAMINA_KERNEL(map),
     &maps.table,
     &casts.table,
+    map_register<micro::tanh_of<haste::hurried>>,
+    map_register<micro::sigmoid_of<haste::hurried>>,
     {{strands::supported<float>(strand<float>.unary), strands::supported<float>(strand<float>.binary)},
      {strands::supported<double>(strand<double>.unary), strands::supported<double>(strand<double>.binary)}}};
 

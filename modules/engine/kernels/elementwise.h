@@ -150,6 +150,8 @@ struct elementwise_functions {
   kernel map;    // args: map_args, no scratch
   const map_table* maps;
   const cast_table* casts;
+  /// Of f32, as the gates of recurrent cells compute them: for who waits for each result.
+  map_function hurried_tanh, hurried_sigmoid;
   /// The operations that strands can do: bits of map_op by form (unary or binary) for f32 and f64.
   std::uint64_t strands[2][2];
 };

@@ -9,8 +9,10 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// Registers of sums side by side, in whole panels: enough chains to hide the latency of the multiply-add.
-inline constexpr int row_vectors = LAMINA_REGISTERS == 32 ? 3 * tile_vectors : 4 * tile_vectors;
+/// Registers of sums side by side, in whole panels: what a longer row is cut into, enough chains to hide the latency of the
+/// multiply-add, and the most that a whole row may have.
+inline constexpr int row_block = LAMINA_REGISTERS == 32 ? 3 * tile_vectors : 4 * tile_vectors;
+inline constexpr int row_vectors = LAMINA_REGISTERS == 32 ? row_block : 6 * tile_vectors;
 
 /// Whether the row's product has a kernel of its own: one K block, so that the sums are the same chains.
 LAMINA_INLINE bool is_row(const gemm_args& g) {
@@ -22,7 +24,7 @@ LAMINA_INLINE bool is_column(const gemm_args& g) {
 }
 
 /// Chains that each of `vectors` sums runs in, where the order is free: together as many as hide the latency.
-constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 4 ? 2 : 1; }
+constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 6 ? 2 : 1; }
 
 /// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
 template <int Vectors, int Chains, masking Masking>
@@ -66,13 +68,13 @@ template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short
 /// The whole of any product that `is_row`.  A stream reads the same weights again and again: every other run of its product
 /// goes from the last panels to the first, so that what the cache still holds is read before it is lost.
 LAMINA_INLINE void run_row(const gemm_args& g) {
-  constexpr long columns = row_vectors * width<float>;
+  constexpr long columns = row_block * width<float>;
   const auto* b = static_cast<const float*>(g.b);
   const bool back = g.free_order && (const_cast<gemm_args&>(g).turn ^= 1);
   const long last = (g.n - 1) / columns * columns;
   LAMINA_NO_UNROLL for (long i = 0; i <= last; i += columns) {
     const long j = back ? last - i : i;
-    row_of_panels<row_vectors>(static_cast<int>(smaller(parts(g.n - j, width<float>), row_vectors)), g, b + j * g.k, j);
+    row_of_panels<row_block>(static_cast<int>(smaller(parts(g.n - j, width<float>), row_block)), g, b + j * g.k, j);
   }
 }
 

@@ -303,12 +303,14 @@ struct square_root_f32 {
 #else
 using square_root_f32 = square_root;
 #endif
-struct tanh_f32 {
-  LAMINA_INLINE static vf run(vf x) { return kernels::tanh(x); }
+template <haste Haste> struct tanh_of {
+  LAMINA_INLINE static vf run(vf x) { return kernels::tanh<Haste>(x); }
 };
-struct sigmoid_f32 {
-  LAMINA_INLINE static vf run(vf x) { return kernels::sigmoid(x); }
+template <haste Haste> struct sigmoid_of {
+  LAMINA_INLINE static vf run(vf x) { return kernels::sigmoid<Haste>(x); }
 };
+using tanh_f32 = tanh_of<haste::none>;
+using sigmoid_f32 = sigmoid_of<haste::none>;
 struct erf_f32 {
   LAMINA_INLINE static vf run(vf x) { return kernels::erf(x); }
 };

@@ -266,6 +266,13 @@ kernels::map_function planner::function_of(const node& n) const {
   return f;
 }
 
+// Of a plan that is waited for: less accurate where that is faster.
+kernels::map_function planner::hurried(const node& n) const {
+  if (n.results[0].element == dtype::float32 && is(n, "tanh")) return table_.elementwise->hurried_tanh;
+  if (n.results[0].element == dtype::float32 && is(n, "sigmoid")) return table_.elementwise->hurried_sigmoid;
+  return function_of(n);
+}
+
 void planner::emit_chain() {
   const auto& nodes = current_->nodes;
   bool blocked = form(current_->result) == layout::blocked;
@@ -338,7 +345,7 @@ void planner::emit_chain() {
         slots.push_back(s);
         return {s.at, 1};
       };
-      auto run = function_of(n);
+      auto run = options_.free_order ? hurried(n) : function_of(n);
       emission::cut(extent[0], 8, [&](std::int64_t first, std::int64_t count) {
         kernels::map_args a{};
         a.run = run;

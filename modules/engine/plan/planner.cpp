@@ -174,6 +174,7 @@ class planner final : public emission {
   void tell(const plan& turn, const std::string& when, double times);
 
   kernels::map_function function_of(const node& n) const;
+  kernels::map_function hurried(const node& n) const;
 
   // An operand or result of a chain, with its strides over the iteration space in elements.
   struct chain_slot { value_id v; buffer_ref at; std::int64_t stride[max_rank]; std::int64_t size; bool written; };

@@ -121,8 +121,9 @@ struct step_check {
 };
 }  // namespace detail
 
-/// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for the
-/// rounding of sums: those of a single position run in several chains, and those of attention add what is remembered first.
+/// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for rounding:
+/// sums of a single position run in several chains, those of attention add what is remembered first, and tanh and sigmoid of
+/// float32 are those of recurrent gates, off by less than 3.5e-7.
 export template <class Traits>
 class streaming {
  public:
