@@ -149,7 +149,7 @@ extern "C" void LAMINA_KERNEL(gemm_f32_dot)(const void* args, void*) noexcept {
   }
 #define LAMINA_ROWS(wide, mask, chains) LAMINA_ROW(wide, mask, 1) LAMINA_ROW(wide, mask, chains)
 #define LAMINA_EACH_ROW(free, fixed, mask)                                                                      \
-  free(1, mask, 4) free(2, mask, 4) free(3, mask, 2) free(4, mask, 2) free(5, mask, 2) free(6, mask, 2)         \
+  free(1, mask, 4) free(2, mask, 4) free(3, mask, 2) free(4, mask, 2) fixed(5, mask, 1) fixed(6, mask, 1)       \
       fixed(7, mask, 1) fixed(8, mask, 1) fixed(9, mask, 1) LAMINA_WIDE_ROWS(fixed, mask)
 #if LAMINA_REGISTERS == 32
 #define LAMINA_WIDE_ROWS(fixed, mask)

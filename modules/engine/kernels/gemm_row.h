@@ -24,7 +24,7 @@ LAMINA_INLINE bool is_column(const gemm_args& g) {
 }
 
 /// Chains that each of `vectors` sums runs in, where the order is free: together as many as hide the latency.
-constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 6 ? 2 : 1; }
+constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 4 ? 2 : 1; }
 
 /// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
 template <int Vectors, int Chains, masking Masking>
@@ -74,7 +74,8 @@ LAMINA_INLINE void run_row(const gemm_args& g) {
   const long last = (g.n - 1) / columns * columns;
   LAMINA_NO_UNROLL for (long i = 0; i <= last; i += columns) {
     const long j = back ? last - i : i;
-    row_of_panels<row_block>(static_cast<int>(smaller(parts(g.n - j, width<float>), row_block)), g, b + j * g.k, j);
+    if (j + columns <= g.n) row_of_panels<row_block, 1, masking::whole>(g, b + j * g.k, j);
+    else row_of_panels<row_block>(static_cast<int>(parts(g.n - j, width<float>)), g, b + j * g.k, j);
   }
 }
 
@@ -111,13 +112,13 @@ template <int Rows> LAMINA_INLINE void column_of_rows(const gemm_args& g, long r
       const vec<float> y = load(b + at);
       LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = fma(load(a + i * g.a_row + at), y, sum[i][j]);
     }
-  if (p < g.k)
-    LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
-      const long at = p + j * width<float>, left = g.k - at;
-      const vec<float> y = left > 0 ? load_lanes(b + at, left) : zero<float>();
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-        sum[i][j] = left > 0 ? fma(load_lanes(a + i * g.a_row + at, left), y, sum[i][j]) : sum[i][j] + y;
-    }
+  LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
+    const long at = p + j * width<float>, left = g.k - at;
+    if (left <= 0) break;
+    const vec<float> y = load_lanes(b + at, left);
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
+      sum[i][j] = fma(load_lanes(a + i * g.a_row + at, left), y, sum[i][j]);
+  }
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) finish_column(sum[i], g, row + i);
 }
 /// The whole of a product of one row and one column.
