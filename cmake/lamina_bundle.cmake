@@ -3,12 +3,13 @@
 #
 # Links a saved net (file: NAME or NAME.json, with NAME.safetensors beside it) into a target as a bundle: at build time
 # `lamina bundle` writes <name>.o, which the target links, <name>.h, which it can include, and <name>.weights, whose path is
-# the macro <NAME>_WEIGHTS in the target's sources.
+# the macro <NAME>_WEIGHTS in the target's sources. The program `lamina` is that of the machine that builds: the one beside
+# this file, or what LAMINA_PROGRAM names.
 # - INPUT    8x1x28x28, or input=8x1x28x28 where the net has several; 1 for what is left open.
 # - ENTRY    one more entry for other extents; all share the weights.
 # - ISA      sse2, avx2 or avx512; by default the best set of the machine that builds.
-# - TRIPLE   the system to compile for, as aarch64-linux-gnu: one of its own in a project that is cross-compiled, where
-#            LAMINA_PROGRAM names the program `lamina` of the machine that builds; CPU as cortex-a72.
+# - TRIPLE   the system to compile for, as aarch64-linux-gnu, which a project that is cross-compiled has to say; CPU as
+#            cortex-a72.
 # - OPTIONS  more of `lamina bundle --help`, as --text or --instrument.
 function(lamina_add_bundle target)
   cmake_parse_arguments(PARSE_ARGV 1 bundle "" "MODEL;NAME;API;ISA;TRIPLE;CPU" "INPUT;ENTRY;OPTIONS")
@@ -20,7 +21,7 @@ function(lamina_add_bundle target)
     set(tool $<TARGET_FILE:lamina_tool>)
   else()      # beside the installed package
     find_program(LAMINA_PROGRAM NAMES lamina HINTS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../bin
-      ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../../bin DOC "The program lamina, which writes bundles")
+      ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../../bin NO_CMAKE_FIND_ROOT_PATH DOC "The program lamina, which writes bundles")
     if(NOT LAMINA_PROGRAM)
       message(FATAL_ERROR "lamina_add_bundle(${target}): the program `lamina` is not here; it is built with the library where "
                           "CLI11 is (libcli11-dev), or is named by LAMINA_PROGRAM")
