@@ -265,13 +265,99 @@ BOOST_AUTO_TEST_CASE(an_instrumented_bundle_tells_of_each_operation) {
   std::string expected;
   for (const auto& l : planned->lines()) {
     text t;
-    const auto bytes = static_cast<std::size_t>(l.buffer) < planned->buffers().size() ? planned->buffers()[static_cast<std::size_t>(l.buffer)].bytes : 0;
-    t << l.what << "\n  " << l.result << " " << bytes << "\n";
+    t << l.what << "\n";
+    for (const auto& r : l.results) t << "  " << r.type << " " << planned->buffers()[static_cast<std::size_t>(r.buffer)].bytes << "\n";
     expected += t.string();
   }
   text last;
   last << planned->lines().size() << " " << planned->lines().size() << " float32[1x10]\n";
   BOOST_TEST(said == expected + last.string());
+}
+
+BOOST_AUTO_TEST_CASE(each_result_in_memory_is_told) {
+  const auto at = folder("results");
+  const tensor_type four{dtype::float32, {4}};
+  auto turn = std::make_shared<program>(), doubled = std::make_shared<program>(), smaller = std::make_shared<program>();
+  {
+    const value h = turn->input("h", four), x = turn->input("x", four), next = tanh(h + x);
+    turn->output("h", next);
+    turn->output("y", next * next);
+    turn->output("z", h - x);
+  }
+  {
+    const value h = doubled->input("h", four);
+    doubled->output("twice", h * 2);
+    doubled->output("root", sqrt(abs(h)));
+  }
+  {
+    const value h = smaller->input("h", four), half = h * 0.5;
+    smaller->output("again", reduce_max(abs(half)) > 0.1);
+    smaller->output("h", half);
+  }
+  program p;
+  const value image = p.input("image", {dtype::float32, {1, 1, 4, 4}}), h = p.input("h", four), xs = p.input("xs", {dtype::float32, {5, 4}});
+  const auto pooled = apply<op::max_pool2d>({.kernel = 2}, image);
+  p.output("max", pooled[0]);
+  p.output("place", pooled[1]);
+  const auto walked = scan(turn, {&h, 1}, {&xs, 1}, {});
+  p.output("last", walked[0]);
+  p.output("ys", walked[1]);
+  p.output("zs", walked[2]);
+  const auto branch = cond(value(reduce_sum(h) > 0), doubled, doubled, {&h, 1});
+  p.output("twice", branch[0]);
+  p.output("root", branch[1]);
+  p.output("small", loop(6, value(reduce_sum(h) > 0), smaller, {&h, 1})[0]);
+  const value root = exp(h);      // one chain with two results
+  p.output("chain", root);
+  p.output("chain_end", root * h + 1);
+  std::ofstream(at + "/told.c") << R"(#include "told.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static struct { char type[40]; uint8_t data[128]; uint64_t bytes; } seen[64];
+static int count, last = -1;
+void told_tensor(int operation, const char *what, const char *type, const void *data, uint64_t bytes) {
+  if (count == 64 || bytes > 128 || operation < last || !*what) exit(20);
+  last = operation;
+  strcpy(seen[count].type, type), memcpy(seen[count].data, data, bytes), seen[count++].bytes = bytes;
+}
+static void find(const char *name, const char *type, const void *data, uint64_t bytes) {
+  int i;
+  for (i = 0; i < count; ++i)
+    if (!strcmp(seen[i].type, type) && seen[i].bytes == bytes && !memcmp(seen[i].data, data, bytes)) return;
+  printf("%s %s is not told\n", name, type);
+}
+#define FIND(name, type, NAME) find(#name, type, told_##name(m), TOLD_##NAME##_BYTES)
+int main(void) {
+  uint8_t *w = aligned_alloc(64, TOLD_CONSTANT_MEM_SIZE), *m = aligned_alloc(64, TOLD_MUTABLE_MEM_SIZE), *a = aligned_alloc(64, TOLD_ACTIVATIONS_MEM_SIZE);
+  FILE *f = fopen("told.weights", "rb");
+  int i;
+  if (!f || fread(w, 1, TOLD_CONSTANT_MEM_SIZE, f) != TOLD_CONSTANT_MEM_SIZE) return 21;
+  for (i = 0; i < 16; ++i) told_image(m)[i] = (float)(i * 7 % 16);
+  for (i = 0; i < 4; ++i) told_h(m)[i] = (float)i - 1;
+  for (i = 0; i < 20; ++i) told_xs(m)[i] = (float)(i % 7) / 7;
+  if (told(w, m, a)) return 22;
+  FIND(max, "float32[1x1x2x2]", MAX);
+  FIND(place, "int32[1x1x2x2]", PLACE);
+  FIND(last, "float32[4]", LAST);
+  FIND(ys, "float32[5x4]", YS);
+  FIND(zs, "float32[5x4]", ZS);
+  FIND(twice, "float32[4]", TWICE);
+  FIND(root, "float32[4]", ROOT);
+  FIND(small, "float32[4]", SMALL);
+  FIND(chain, "float32[4]", CHAIN);
+  FIND(chain_end, "float32[4]", CHAIN_END);
+  fclose(f), free(w), free(m), free(a);
+  return 0;
+}
+)";
+  // Side by side is for threads, of which a bundle has none.
+  for (bool side_by_side : {false, true}) {
+    pass_options passes;
+    passes.side_by_side = side_by_side;
+    bundle::write(p, {}, {.name = "told", .inputs = {{1, 1, 4, 4}, {4}, {5, 4}}, .directory = at, .dump_tensors = true, .passes = passes});
+    BOOST_TEST(run(at, c99 + "told.c -o main.o && " + linked + "main.o told.o -lm -o main && ./main") == "");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_bundle_is_a_module_too) {
@@ -302,9 +388,15 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(with([](auto& o) { o.tools.linker = "false"; }), "`false` failed"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.kernels = "/no/kernels"; }), "file_error: bundle `lenet`: the kernels"));
   BOOST_TEST(holds(with([](auto& o) { o.directory = "/proc/here"; }), "/proc/here"));
-  for (std::string target : {"riscv64-linux-gnu", "aarch64-apple-darwin", "x86-64"})
-    BOOST_TEST(holds(with([&](auto& o) { o.target = target; }),
-                     "error: bundle `lenet`: there are no kernels for the target `" + target + "`, only for x86_64 and for aarch64 with Linux"));
+  for (std::string target : {"riscv64-linux-gnu", "aarch64-apple-darwin", "x86-64", "x86_64-apple-darwin", "x86_64-unknown-freebsd",
+                             "x86_64-w64-mingw32", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "aarch64", "aarch64_be-linux-gnu",
+                             "x86_64-pc", "x86_64linux-gnu", "x86_64-a-b-linux", "x86_64-linux-gnu-elf", "-", "linux"}) {
+    const auto said = with([&](auto& o) { o.target = target; });
+    BOOST_TEST(holds(said, "error: bundle `lenet`: the target `" + target + "` is not supported: bundles are object files for Linux on x86_64 or aarch64"), said);
+    auto o = good;
+    o.target = target;
+    BOOST_CHECK_THROW(bundle::write(net, o), unsupported_error);
+  }
   BOOST_TEST(holds(with([](auto& o) { o.cpu = "no-such-processor"; }), "failed: "));
   // Rows that are counted when the net runs.
   program rows;
@@ -350,13 +442,13 @@ BOOST_AUTO_TEST_CASE(blobs_may_have_any_name) {
   const auto at = folder("names");
   program p;
   value sum = p.input("x", {dtype::float32, {4}});
-  for (auto name : {"before", "tensor", "memory", "int", "alignment", "x_elements", "regions", "a/*b", "a*/b",
+  for (auto name : {"before", "tensor", "memory", "codes", "int", "alignment", "x_elements", "regions", "a/*b", "a*/b",
                     "a*\\\n/b", "int8_t"})
     sum = sum + p.input(name, {dtype::float32, {4}});
   p.output("class", sum);
   bundle::write(p, {},
                 {.name = "names",
-                 .inputs = std::vector<shape>(12, shape{4}),
+                 .inputs = std::vector<shape>(13, shape{4}),
                  .directory = at,
                  .source = true,
                  .module_interface = true,
@@ -370,7 +462,7 @@ BOOST_AUTO_TEST_CASE(blobs_may_have_any_name) {
   BOOST_TEST(run(at, CXX " -std=c++20" + strict + "-fmodule-file=names=names.pcm -c use.cpp -o use.o") == "");
   const auto header = text_of(at + "/names.h");
   for (auto function :
-       {"names_before_2(", "names_tensor_2(", "names_memory_2(", "names_int(", "names_class(", "names_regions("})
+       {"names_before_2(", "names_tensor_2(", "names_memory_2(", "names_codes_2(", "names_int(", "names_class(", "names_regions("})
     BOOST_TEST(holds(header, function));
 }
 

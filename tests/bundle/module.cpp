@@ -13,6 +13,14 @@ int main(int count, char** words) {
   static_assert(lenet_memory::output_elements == 10);
   std::printf("%d\n", scores[0] == scores[0]);
   const int status = lenet(w, m, a);
+  if (status != lenet_codes::ok || lenet(nullptr, m, a) != lenet_codes::null || lenet(w, m + 1, a) != lenet_codes::misaligned) return 21;
+  if (lenet_check_weights(w, 8) != lenet_codes::no_weights) return 22;
+  if (lenet_check_weights(w, lenet_memory::constant_bytes - 8) != lenet_codes::weights_size) return 23;
+  w[8] ^= 1;
+  if (lenet(w, m, a) != lenet_codes::weights_version) return 24;
+  w[8] ^= 1, w[lenet_memory::constant_bytes - 1] ^= 1;
+  if (lenet_check_weights(w, lenet_memory::constant_bytes) != lenet_codes::weights_checksum) return 25;
+  static_assert(lenet_codes::value == 7 && lenet_codes::self_test == 8);
   std::fclose(file);
   std::free(w), std::free(m), std::free(a);
   return status;

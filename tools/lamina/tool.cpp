@@ -2,9 +2,15 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -64,12 +70,8 @@ shape parsed_shape(const std::string& model, const std::string& name, const std:
 
 std::vector<shape> extents_of(const std::string& model, const program& p, const std::vector<std::string>& shapes) {
   std::vector<shape> all;
-  for (auto i : p.inputs()) {
-    shape s = p.at(i).results[0].dims;
-    for (int k = 0; k < s.rank; ++k)
-      if (!s[k].is_number()) s[k] = 1;
-    all.push_back(s);
-  }
+  dimension_names names;
+  for (auto i : p.inputs()) all.push_back(p.at(i).results[0].dims);
   for (const auto& option : shapes) {
     const auto [input, value] = given_for(model, p, option);
     const node& n = p.at(p.inputs()[input]);
@@ -77,8 +79,28 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
     if (!fits(n.results[0].dims, all[input]))
       throw value_error(
           words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input]));
+    if (const dim clash = names.bind(n.results[0].dims, all[input]); clash.is_name())
+      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input],
+                              ": dimension `", clash, "` is ", names(clash), " in another input"));
+  }
+  for (auto& s : all) {
+    s = names(s);
+    for (int k = 0; k < s.rank; ++k)
+      if (!s[k].is_number()) s[k] = 1;
   }
   return all;
+}
+
+void check_writable(const std::string& file) {
+  const auto fail = [&](const char* why) { throw file_error(words(printable(file, 1024), ": cannot be written: ", why)); };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) fail(std::strerror(EISDIR));
+  // Files are written beside their place and renamed into it, so the folder is what has to be writable.
+  std::string beside = (std::filesystem::path(file).parent_path() / ".lamina-XXXXXX").string();
+  const int made = ::mkstemp(beside.data());
+  if (made < 0) fail(std::strerror(errno));
+  ::close(made);
+  ::unlink(beside.c_str());
 }
 
 void add_model(CLI::App& command, std::string& model) {
@@ -87,7 +109,8 @@ void add_model(CLI::App& command, std::string& model) {
 void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
   command.add_option(
       "--shape", shapes,
-      "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; 1 for what is left open");
+      "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is what it is in "
+      "another input, by its name, or 1");
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& there) {

@@ -26,20 +26,22 @@ lamina::saved_net load_model(const std::string& path);
 struct given { std::size_t input; std::string value; };
 given given_for(const std::string& model, const lamina::program& p, const std::string& option);
 
-/// The extents of all inputs: those given as NAME=8x1x28x28, and 1 for what the net leaves open. Errors: value_error.
+/// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in these,
+/// or 1. Errors: value_error.
 std::vector<lamina::shape> extents_of(const std::string& model, const lamina::program& p, const std::vector<std::string>& shapes);
 
 /// Adds MODEL, and --shape for the commands that need extents.
 void add_model(CLI::App& command, std::string& model);
 void add_shapes(CLI::App& command, std::vector<std::string>& shapes);
 
-/// Runs `f`; its errors begin with the model's name if they name no file themselves.
+/// Runs `f`; its errors begin with the model's name if they do not begin with a file.
 template <class F>
 auto about(const std::string& model, F f) {
   try {
     return f();
-  } catch (const lamina::file_error&) {
-    throw;
+  } catch (const lamina::file_error& e) {
+    if (!std::string_view(e.what()).starts_with("bundle `")) throw;      // which names no file of the user's
+    throw lamina::file_error(model + ": " + e.what());
   } catch (const lamina::unsupported_error& e) {
     if (std::string_view(e.what()).starts_with(model)) throw;
     throw lamina::unsupported_error(model + ": " + e.what());
@@ -48,6 +50,9 @@ auto about(const std::string& model, F f) {
     throw lamina::value_error(model + ": " + e.what());
   }
 }
+
+/// Whether a file can be made or replaced: so that work is not done for nothing. Errors: file_error naming it.
+void check_writable(const std::string& file);
 
 // ---- words -----------------------------------------------------------------------------------------------------------
 

@@ -104,12 +104,15 @@ constexpr const char* foreign_comparison = R"(the outputs
 constexpr std::string_view reset = R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
 int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
 )";
-constexpr std::string_view instruments = R"(/* To be defined by the program: called before and after each operation; they are numbered from 0. */
+constexpr std::string_view instruments = R"(/* To be defined by the program: called before and after each operation; they are numbered from 0. A cond, loop or scan is one
+ * operation, with all that it runs. */
 void @entry@_before(int operation, const char *what);
 void @entry@_after(int operation, const char *what);
 )";
-constexpr std::string_view tensors = R"(/* To be defined by the program: called with the result of each operation, its type as float32[1x10], and its bytes.
- * Where those are more than the type has, channels lie in blocks. */
+constexpr std::string_view tensors = R"(/* To be defined by the program: called after each operation, with each of its results that lie in memory: the type as
+ * float32[1x10], and the bytes. Where those are more than the type has, channels lie in blocks; where they are fewer, one
+ * element stands for all. Of a cond, loop or scan these are its results, carries before what is stacked; what its programs
+ * compute inside is not told, nor what is fused away. */
 void @entry@_tensor(int operation, const char *what, const char *type, const void *data, uint64_t bytes);
 )";
 constexpr std::string_view sizes = R"(#define @ENTRY@_CONSTANT_MEM_SIZE @constants@
@@ -132,12 +135,19 @@ constexpr std::string_view end = R"(#ifdef __cplusplus
 #endif
 )";
 
-constexpr std::string_view module_begin = R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, and the places in memory as functions and constants.
+constexpr std::string_view module_begin = R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, its codes as constants of @bundle@_codes, and the places in
+// memory as functions and constants.
 module;
 #include "@bundle@.h"
 export module @bundle@;
 
 export using ::@bundle@_check_weights;
+export namespace @bundle@_codes {
+inline constexpr int ok = LAMINA_BUNDLE_OK, null = LAMINA_BUNDLE_NULL, misaligned = LAMINA_BUNDLE_MISALIGNED;
+inline constexpr int no_weights = LAMINA_BUNDLE_NO_WEIGHTS, weights_version = LAMINA_BUNDLE_WEIGHTS_VERSION;
+inline constexpr int weights_size = LAMINA_BUNDLE_WEIGHTS_SIZE, weights_checksum = LAMINA_BUNDLE_WEIGHTS_CHECKSUM;
+inline constexpr int value = LAMINA_BUNDLE_VALUE, self_test = LAMINA_BUNDLE_SELF_TEST;
+}
 )";
 constexpr std::string_view module_entry = R"(
 export using ::@entry@;

@@ -43,13 +43,12 @@ struct symbol {
   std::size_t offset = 0;
   enum class role : std::uint8_t { input, output, state, constant } is = role::constant;
 };
-/// What a run of calls computes, and where the last of them puts it.
+/// What a run of calls computes, and where it leaves its results.
 struct operation {
+  struct result { tensor_type type; region in; std::size_t offset, bytes; };
   std::string what;
-  tensor_type result;
   std::size_t first, count;            // its calls
-  region in = region::none;            // none: the place is not known
-  std::size_t offset = 0, bytes = 0;
+  std::vector<result> results{};
 };
 
 struct entry_image {

@@ -105,7 +105,7 @@ class layout_of {
         options_(o),
         samples_(o.samples),
         states_(from.states),
-        plan_(make_plan(from.of, from.inputs, static_cast<lamina::isa>(set), o.passes.value_or(pass_options{}))) {}
+        plan_(make_plan(from.of, from.inputs, static_cast<lamina::isa>(set), one_by_one(o.passes.value_or(pass_options{})))) {}
 
   void run(bool first) {
     to_.name = from_.name;
@@ -127,6 +127,12 @@ class layout_of {
 
  private:
   struct located { std::int32_t buffer = -1; std::int64_t offset = 0; };
+
+  // There is one thread, and lines of the plan stand for steps that follow each other.
+  static pass_options one_by_one(pass_options o) {
+    o.side_by_side = false;
+    return o;
+  }
 
   // Inputs, outputs and assigned states one after the other in the variables.
   void place_buffers() {
@@ -161,7 +167,7 @@ class layout_of {
       if (capitals == own) return true;
     if (options_.instrument && (capitals == "BEFORE" || capitals == "AFTER")) return true;
     if (options_.dump_tensors && capitals == "TENSOR") return true;
-    if (options_.module_interface && capitals == "MEMORY") return true;
+    if (options_.module_interface && (capitals == "MEMORY" || capitals == "CODES")) return true;
     return std::any_of(to_.tensors.begin(), to_.tensors.end(),
                        [&](const symbol& s) { return upper(s.identifier) == capitals; });
   }
@@ -321,16 +327,16 @@ class layout_of {
     std::size_t next = to_.first;
     each_line([&](const auto& line, std::size_t at) {
       if (at < to_.first || at >= to_.end) return;
-      operation made{line.what, line.result, at, line.steps};
-      if (line.buffer >= 0) {
-        const auto p = place_of(line.buffer);
-        made.in = p.in, made.offset = p.offset, made.bytes = line.result.bytes();
-        if (line.form != layout::plain) made.bytes = plan_->buffers()[static_cast<std::size_t>(line.buffer)].bytes;
+      operation made{line.what, at, line.steps};
+      for (const auto& r : line.results) {
+        const auto p = place_of(r.buffer);
+        const auto whole = plan_->buffers()[static_cast<std::size_t>(r.buffer)].bytes;
+        made.results.push_back({r.type, p.in, p.offset, r.form == layout::plain ? r.type.bytes() : whole});
       }
       to_.operations.push_back(std::move(made));
       next = at + line.steps;
     });
-    if (next < to_.end) to_.operations.push_back({"copies to outputs", {}, next, to_.end - next});
+    if (next < to_.end) to_.operations.push_back({"copies to outputs", next, to_.end - next});
   }
 
   void add_test(executor& run, bool first) {
@@ -381,17 +387,37 @@ class layout_of {
   std::vector<place> places_;
 };
 
+/// The processor of a target where it is one that kernels are for, with Linux and addresses of 64 bits; else nothing. A
+/// target is processor-vendor-system-environment, where vendor and environment may be missing.
+std::string_view processor_of(std::string_view target) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at <= target.size();) {
+    const auto end = std::min(target.find('-', at), target.size());
+    words.push_back(target.substr(at, end - at));
+    at = end + 1;
+  }
+  const bool is_x86 = words[0] == "x86_64" || words[0] == "amd64", is_arm = words[0] == "aarch64" || words[0] == "arm64";
+  if (is_x86 && words.size() == 1) return "x86_64";
+  const auto system = std::find(words.begin() + 1, words.end(), "linux") - words.begin();
+  const auto last = static_cast<std::ptrdiff_t>(words.size()) - 1;
+  if ((!is_x86 && !is_arm) || system < 1 || system > 2 || system < last - 1 || system > last) return {};
+  const std::string_view environment = system < last ? words.back() : std::string_view();
+  if (!environment.empty() && environment != "gnu" && environment != "musl" && !environment.starts_with("android")) return {};
+  return is_x86 ? "x86_64" : "aarch64";
+}
+
 /// The set of the target's kernels. Kernels of another processor are run here in registers of the same size, for packed
 /// weights and the answers of the self-test.
 kernels::isa set_of(const options& o) {
-  auto is = [&](std::string_view processor) { return o.target.starts_with(processor); };
+  const std::string_view processor = o.target.empty() ? "x86_64" : processor_of(o.target);
   text t;
-  if (o.target.empty() || is("x86_64") || is("amd64")) {
+  if (processor == "x86_64") {
     const auto set = o.set.value_or(target_isa());
     if (machine_has(set)) return static_cast<kernels::isa>(set);
     t << "its weights are packed for " << name_of(set) << ", which this machine lacks; choose another set";
-  } else if ((!is("aarch64-") && !is("arm64-")) || o.target.find("linux") == o.target.npos) {
-    t << "there are no kernels for the target `" << printable(o.target) << "`, only for x86_64 and for aarch64 with Linux";
+  } else if (processor.empty()) {
+    t << "the target `" << printable(o.target) << "` is not supported: bundles are object files for Linux on x86_64 or aarch64 with "
+      << "addresses of 64 bits, as x86_64-linux-gnu and aarch64-linux-gnu";
     fail(error_kind::unsupported, o.name, t);
   } else if (o.set && *o.set != lamina::isa::neon64) {
     t << name_of(*o.set) << " is a set of x86_64; the target `" << printable(o.target) << "` has neon64 and needs no choice";

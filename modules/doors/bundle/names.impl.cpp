@@ -92,6 +92,7 @@ void check_names(const image& bundle, const options& o) {
       if (!c.kernel.empty()) defined.try_emplace(std::string(c.kernel), "a kernel");
   for (const auto& e : bundle.entries) define(e.name, "the entry `" + e.name + "`");
   define(bundle.name + "_check_weights", "a function of the bundle");
+  if (o.module_interface) define(bundle.name + "_codes", "a namespace of the bundle");
   for (const auto& e : bundle.entries) {
     const std::string of = " of the entry `" + e.name + "`", capitals = upper(e.name);
     auto own = [&](std::initializer_list<const char*> endings, const char* what) {

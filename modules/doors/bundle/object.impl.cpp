@@ -252,11 +252,14 @@ void make_object(const std::string& directory, const image& bundle, const std::s
   write_text(in.file(bundle.name + ".h"), header);
   write_text(code, source);
   auto for_target = [&](command&& c) {
-    if (!o.target.empty()) c << "--target=" + o.target;
+    // A processor alone is that of this system, as its compiler takes it without a word.
+    const bool other = o.target.find('-') != o.target.npos;
+    if (other) c << "--target=" + o.target;
     if (!o.cpu.empty()) c << (foreign ? "-mcpu=" : "-march=") + o.cpu;
     if (foreign)
       c.where_files_are_missing("the headers of C and C++ for aarch64-linux-gnu come with the package g++-aarch64-linux-gnu, "
                                 "those of xsimd with libxsimd-dev");
+    else if (other) c.where_files_are_missing("the headers of the C library for " + o.target + " are not here");
     return std::move(c);
   };
   std::vector<command> compile;

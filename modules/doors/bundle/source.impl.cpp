@@ -211,12 +211,14 @@ class entry_source {
       else single(c);
     }
     if (options_.instrument) tell("after") << ");\n";
-    if (!options_.dump_tensors || o.in == region::none) return;
+    if (!options_.dump_tensors) return;
     constexpr std::string_view regions[] = {"", "constant_weights", "mutable_weights", "activations"};
-    text type;
-    type << o.result;
-    tell("tensor") << ", " << quoted(type.view()) << ", " << regions[static_cast<int>(o.in)] << " + " << o.offset << ", "
-                   << o.bytes << ");\n";
+    for (const auto& r : o.results) {
+      text type;
+      type << r.type;
+      tell("tensor") << ", " << quoted(type.view()) << ", " << regions[static_cast<int>(r.in)] << " + " << r.offset << ", "
+                     << r.bytes << ");\n";
+    }
   }
 
   void words(std::size_t c) {

@@ -198,7 +198,7 @@ void planner::record(std::size_t steps) {
   if (current_->what == item::kind::reorder) {
     t << "reorder to " << (current_->to == layout::blocked ? "blocked" : "plain");
     line.form = current_->to;
-    line.buffer = converted_.at({current_->result, current_->to});
+    line.results.push_back({line.result, line.form, converted_.at({current_->result, current_->to})});
     line.bytes = bytes_of(current_->result, form(current_->result)) + bytes_of(current_->result, current_->to);
     ++plan_.cost_.reorders;
   } else {
@@ -213,7 +213,11 @@ void planner::record(std::size_t steps) {
         if (!shape_only(n, q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != at_) line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
     }
     line.bytes += bytes_of(current_->result, form(current_->result));
-    if (auto h = home_.find(current_->result); h != home_.end()) line.buffer = h->second;
+    for (auto m : current_->nodes)
+      for (std::size_t r = 0; r < p_.at(m).results.size(); ++r) {
+        const value_id v{m, static_cast<std::int32_t>(r)};
+        if (auto h = home_.find(v); h != home_.end()) line.results.push_back({p_.type(v), form(v), h->second});
+      }
   }
   if (!note_.empty()) t << " (" << note_ << ")";
   note_.clear();

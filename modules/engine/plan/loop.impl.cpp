@@ -97,7 +97,7 @@ void planner::tell(const plan& turn, const std::string& when, double times) {
   plan_.counters_.fused_epilogues += turn.counters_.fused_epilogues;
   for (auto line : turn.lines_) {
     line.what = "  " + when + line.what;
-    line.buffer = -1;
+    line.results.clear();
     plan_.lines_.push_back(std::move(line));
   }
 }

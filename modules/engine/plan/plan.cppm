@@ -50,6 +50,12 @@ export struct plan_pack { std::int32_t state; std::uint64_t format; std::size_t 
 /// A counter that must be zero when the states are about to be assigned.
 export struct plan_check { std::int64_t offset; std::string message; };
 
+/// A result that a line of `explain()` leaves in memory, and where: what is read by the line itself alone has no place.
+export struct plan_result {
+  tensor_type type;
+  layout form;
+  std::int32_t buffer;
+};
 /// One line of `explain()`: an operation, or a group of them that runs in one pass.
 export struct plan_line {
   std::string what;
@@ -58,7 +64,7 @@ export struct plan_line {
   double flops;
   std::size_t bytes;
   std::uint32_t steps;
-  std::int32_t buffer = -1;       // where the result lies, if it is known here
+  std::vector<plan_result> results{};   // of a line of a loop's turn none: they lie there for a turn
   std::string where{};            // path of the operation: its place in the user's code, or its layer
 };
 

@@ -30,7 +30,7 @@ std::size_t plan::bytes() const {
                   of(checks_) + of(loops_) + of(moves_) + of(input_types_) + of(output_types_) + of(state_types_) + of(output_names_) +
                   of(state_names_) + of(assigned_) + of(once_states_) + of(lines_);
   for (const auto& c : constants_) n += c.bytes();
-  for (const auto& l : lines_) n += l.what.capacity() + l.where.capacity();
+  for (const auto& l : lines_) n += l.what.capacity() + l.where.capacity() + of(l.results);
   for (const auto& s : state_names_) n += s.capacity();
   return n;
 }

@@ -29,9 +29,14 @@ ends 2 '^lamina: net: bundle `a`: `A_CONSTANT_MEM_SIZE` would be a macro of the 
 ends 2 '--name' net
 ends 2 'no shape' net --name small --input 2by6
 ends 2 'is to be NAME=SHAPE' net --name small --entry 3x1x6x6
-ends 2 'more shapes than the net has inputs' net --name small --entry more=3x1x6x6,2
+ends 2 'net: entry `more=3x1x6x6,2`: the net has 1 input, and 2 shapes are given' net --name small --entry more=3x1x6x6,2
+ends 2 'sum: entry `big=5x2`: the net has 2 inputs, and 1 shape is given; write one for each' sum --name sum --entry big=5x2
 ends 2 'absent' absent --name small
-ends 3 'net: .*riscv64-linux-gnu.*only for x86_64 and for aarch64 with Linux' net --name small --target riscv64-linux-gnu
+ends 2 '^lamina: sum: input `right` is \[Nx2\] and is to be \[4x2\]: dimension `N` is 3 in another input$' sum --name sum --input left=3x2 --input right=4x2
+for target in riscv64-linux-gnu x86_64-apple-darwin x86_64-unknown-freebsd x86_64-w64-mingw32 x86_64-linux-gnux32; do
+  ends 3 "^lamina: net: .*the target .$target. is not supported: bundles are object files for Linux on x86_64 or aarch64" net --name small --target $target
+done
+ends 0 plain/small.o net --name small --target x86_64 --out plain
 LAMINA_KERNEL_SOURCES=/no/sources ends 2 'sources of the kernels .*/no/sources.*LAMINA_KERNEL_SOURCES' net --name small --target aarch64-linux-gnu
 if [[ -d /usr/aarch64-linux-gnu/include/c++ ]]; then      # what g++-aarch64-linux-gnu brings
   ends 0 four/sum.o sum --name sum --input left=3x2 --input right=3x2 --out four --target aarch64-linux-gnu --cpu cortex-a72 --source
@@ -41,7 +46,7 @@ else
   echo "the headers of C and C++ for aarch64 are not here: no bundle for it is made"
 fi
 ends 3 'ONNX' net.onnx --name small
-LAMINA_KERNELS=/no/kernels ends 2 'liblamina_kernels_.*/no/kernels' net --name small
+LAMINA_KERNELS=/no/kernels ends 2 '^lamina: net: bundle `small`: the kernels liblamina_kernels_.*/no/kernels' net --name small
 
 [[ $failures -eq 0 ]] || exit 1
 echo "good"
