@@ -556,31 +556,86 @@ std::string program::dump() const {
   return t.string();
 }
 
-std::string program::to_dot() const {
-  numbering numbers(*this);
-  text t;
-  t << "digraph program {\n  node [shape=box, fontname=\"monospace\"];\n";
-  for (auto i : numbers.order) {
-    const node& n = at(i);
-    text words;
-    if (n.kind == node_kind::operation) words << n.op->name;
-    else words << (n.kind == node_kind::input ? "input " : n.kind == node_kind::state ? "state " : "constant ") << n.name;
-    words << "\n" << n.results[0];
-    t << "  n" << numbers.number[static_cast<std::size_t>(i)] << " [label=";
-    quoted(t, words.view());
-    t << (n.kind == node_kind::operation ? "" : ", style=filled, fillcolor=lightgrey") << "];\n";
-    for (auto v : n.inputs)
-      t << "  n" << numbers.number[static_cast<std::size_t>(v.node)] << " -> n" << numbers.number[static_cast<std::size_t>(i)] << ";\n";
+namespace {
+
+/// A drawing: programs that operations run are clusters beside the one that they stand in, each drawn once.
+class drawing {
+ public:
+  explicit drawing(const program& p) {
+    programs_.push_back({&p, ""});
+    for (std::size_t k = 0; k < programs_.size(); ++k) draw(k);
   }
-  for (const auto& o : outputs_) {
-    t << "  ";
-    quoted(t, "output " + o.name);
-    t << " [style=filled, fillcolor=lightgrey];\n  n" << numbers.number[static_cast<std::size_t>(o.value.node)] << " -> ";
-    quoted(t, "output " + o.name);
-    t << ";\n";
+  std::string words() const {
+    text t;
+    t << "digraph program {\n" << (programs_.size() > 1 ? "  compound=true;\n" : "") << "  node [shape=box, fontname=\"monospace\"];\n"
+      << all_.view() << runs_.view() << "}\n";
+    return t.string();
   }
-  t << "}\n";
-  return t.string();
-}
+
+ private:
+  struct part { const program* p; std::string label; };
+
+  void draw(std::size_t k) {
+    const program& p = *programs_[k].p;
+    const numbering numbers(p);
+    const std::string indent = k == 0 ? "  " : "    ";
+    auto node_name = [&](std::int32_t i) {
+      text t;
+      if (k > 0) t << "p" << k;
+      return (t << "n" << numbers.number[static_cast<std::size_t>(i)]).string();
+    };
+    if (k > 0) {
+      all_ << "  subgraph cluster_" << k << " {\n" << indent << "label=";
+      quoted(all_, programs_[k].label);
+      all_ << ";\n";
+    }
+    for (auto i : numbers.order) {
+      const node& n = p.at(i);
+      text words;
+      if (n.kind == node_kind::operation) words << n.op->name;
+      else words << (n.kind == node_kind::input ? "input " : n.kind == node_kind::state ? "state " : "constant ") << n.name;
+      words << "\n" << n.results[0];
+      all_ << indent << node_name(i) << " [label=";
+      quoted(all_, words.view());
+      all_ << (n.kind == node_kind::operation ? "" : ", style=filled, fillcolor=lightgrey") << "];\n";
+      for (auto v : n.inputs) all_ << indent << node_name(v.node) << " -> " << node_name(i) << ";\n";
+      for (std::size_t s = 0; s < n.subprograms.size(); ++s) run(node_name(i), n, s);
+    }
+    for (std::size_t o = 0; o < p.outputs().size(); ++o) {
+      const std::string label = "output " + p.outputs()[o].name;
+      all_ << indent;
+      if (k == 0) quoted(all_, label);
+      else {      // names are of their own program
+        all_ << output_name(k, o) << " [label=";
+        quoted(all_, label);
+        all_ << "];\n" << indent << output_name(k, o);
+      }
+      all_ << " [style=filled, fillcolor=lightgrey];\n" << indent << node_name(p.outputs()[o].value.node) << " -> ";
+      if (k == 0) quoted(all_, label);
+      else all_ << output_name(k, o);
+      all_ << ";\n";
+    }
+    if (k > 0) all_ << "  }\n";
+  }
+  static std::string output_name(std::size_t k, std::size_t o) { return "p" + std::to_string(k) + "o" + std::to_string(o); }
+  // An arrow from an operation to a program that it runs.
+  void run(const std::string& from, const node& n, std::size_t s) {
+    const program* of = n.subprograms[s].get();
+    if (of->outputs().empty()) return;
+    std::string when = n.op->name == "scan" ? "each turn" : "program";
+    if (n.op->name == "cond") when = s == 0 ? "if true" : "if false";
+    auto known = std::find_if(programs_.begin(), programs_.end(), [&](const part& other) { return other.p == of; });
+    if (known == programs_.end()) known = programs_.insert(known, {of, std::string(n.op->name) + ": " + when});
+    const auto k = static_cast<std::size_t>(known - programs_.begin());
+    runs_ << "  " << from << " -> " << output_name(k, 0) << " [style=dashed, lhead=cluster_" << k << ", label=\"" << when << "\"];\n";
+  }
+
+  std::vector<part> programs_;
+  text all_, runs_;
+};
+
+}  // namespace
+
+std::string program::to_dot() const { return drawing(*this).words(); }
 
 }  // namespace lamina
