@@ -94,7 +94,59 @@ BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
   BOOST_TEST(other.fetch_numbers<std::int64_t>("run")[0] == 5);
   BOOST_TEST(load_net(d / "net").states.find("w") != nullptr);           // what the tool reads
   graph::workspace empty;
-  BOOST_TEST(says(message_of([&] { graph::save(d / "net", n, empty); }), "there is no blob `w`"));
+  const auto said = message_of([&] { graph::save(d / "other", n, empty); });
+  BOOST_TEST(says(said, d / "other.json: "), said);
+  BOOST_TEST(says(said, "saved_test.cpp:"), said);
+  BOOST_TEST(says(said, "net `n`: there is no blob `w` in the workspace; there are none"), said);
+}
+
+BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {
+  test_files::folder d;
+  graph::model m("m", {.seed = 1});
+  const graph::model::scope here(m);
+  const value x = m.input("x", {dtype::float32, {"N", 1, 6, 6}}), labels = m.input("labels", {dtype::int64, {"N"}});
+  const value h = graph::dropout(graph::spatial_bn(graph::conv(x, 2)));
+  const value scores = m.main().output("scores", graph::fc(flatten<1>(h), 3));
+  m.add_gradient_operators({m.main().output("loss", cross_entropy(scores, labels))});
+  m.add_updates(optim::adam{});
+  graph::workspace ws, other;
+  ws.run_once(m.init());
+  ws.feed("x", tensor<float, extents<2, 1, 6, 6>>());
+  ws.feed("labels", vector<std::int64_t>{0, 2});
+  ws.run_once(m.main());
+  const auto check = [](const parameter_store& states, std::size_t count) {
+    BOOST_TEST(states.size() == count);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const std::string& name = states[i].name();
+      const bool statistic = name == "spatial_bn_rm" || name == "spatial_bn_riv", generator = name.ends_with("/generator");
+      const bool learned = !statistic && (name.ends_with("_w") || name.ends_with("_b") || name.ends_with("_s"));
+      const auto role = learned ? state_role::parameter : statistic ? state_role::statistic : generator ? state_role::generator : state_role::optimiser;
+      BOOST_CHECK_MESSAGE((states[i].role() == role && states[i].trainable() == learned), name);
+    }
+  };
+  graph::save(d / "model", m, ws);
+  check(load_net(d / "model").states, 22);
+  check(graph::snapshot(m.main(), ws).states, 22);
+  // Its parts and copies, and those of what was loaded.
+  graph::save(d / "predictor", m.predictor("p", {"x"}, {"scores"}), ws);
+  check(load_net(d / "predictor").states, 8);
+  check(graph::snapshot(m.main(), ws, {"x"}, {"scores"}).states, 9);
+  const auto loaded = graph::load(d / "predictor", other);
+  check(graph::snapshot(loaded.clone("copy"), other).states, 8);
+  graph::net both("both");
+  both.append(loaded);
+  check(graph::snapshot(both, other).states, 8);
+  graph::workspace third;
+  const auto again = graph::load_model(d / "model", third);
+  check(graph::snapshot(again->predictor("p", {"x"}, {"scores"}), third).states, 8);
+  // A blob of a net without a model: a number that the net holds, or what it changes.
+  graph::net n("n");
+  const value w = n.external("w", {dtype::float32, {2}}), total = n.external("total", {dtype::float32, {2}});
+  n.assign(total, n.output("y", n.external("v", {dtype::float32, {2}}) * w + total));
+  for (auto blob : {"w", "total", "v"}) ws.feed(blob, vector<float>{1, 2});
+  const auto part = graph::snapshot(n, ws, {"v"}, {"y"});
+  BOOST_TEST((part.states.find("w")->role() == state_role::parameter && !part.states.find("w")->trainable()));
+  BOOST_TEST((graph::snapshot(n, ws).states.find("total")->role() == state_role::optimiser));
 }
 
 BOOST_AUTO_TEST_CASE(a_snapshot_is_a_program_with_what_blobs_hold) {

@@ -7,6 +7,7 @@ import :graph.scope;
 import :model;
 import :op;
 import :op.elementwise;
+import :parameter;
 import :program;
 import :shape;
 import :tensor;
@@ -37,6 +38,9 @@ class net_book {
     std::string scope, device;
     bool inference = false;               // of what a layer that was added for training does at inference
   };
+
+  // What a file says of a state: that of a parameter, where it is one of a model.
+  struct kind { state_role role = state_role::optimiser; bool trainable = false; };
 
   net_book(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
     body.title = "net `" + name + "`";
@@ -138,6 +142,10 @@ class net_book {
     if (next) *next = after;
     return v;
   }
+  // A blob of another net is here what it is there.
+  void keep_kind(const std::string& as, const net_book& from, const std::string& there) {
+    if (auto known = from.kinds.find(there); known != from.kinds.end()) kinds.try_emplace(as, known->second);
+  }
   // The generator that fills and layers draw from: a state of the program by the name that layers know.
   value generator() {
     for (const auto& o : owned)
@@ -186,6 +194,7 @@ class net_book {
   std::vector<owned_state> owned;
   std::map<value_id, std::string> names;
   std::map<std::string, value_id, std::less<>> aliases;     // names that are no blobs: gradients
+  std::map<std::string, kind, std::less<>> kinds;           // of external blobs that are more than blobs
   std::vector<note> notes;                                  // of each node
   bool for_inference = false;                               // what is added now
   mutable std::vector<std::string> automatic_names;

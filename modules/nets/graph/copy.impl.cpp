@@ -115,6 +115,7 @@ void add_whole(net_book& to, const net_book& from, const renaming& names) {
     auto blob = from.blobs.find(n.name);
     if (blob == from.blobs.end()) continue;                   // a state of the net's own
     const std::string as = renamed(names, n.name);
+    to.keep_kind(as, from, n.name);
     auto here = to.blobs.find(as);
     if (here == to.blobs.end()) {
       known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, n.results[0]) : to.body.input(as, n.results[0]), true));
@@ -193,6 +194,7 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
       }
       const std::string as = renamed(names, blob);
       const tensor_type& type = from.body.at(i).results[0];
+      to.keep_kind(as, from, blob);
       known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));
     }
   add_part(to, from, needed, known, what);

@@ -146,7 +146,14 @@ struct model::implementation {
   implementation(std::string_view name, const model_options& o)
       : options(o), main(name, {.seed = o.seed}), init(std::string(name) + "_init", {.seed = o.seed}) {}
   implementation(net of, net filling, const model_options& o, std::vector<parameter_info> all)
-      : options(o), main(std::move(of)), init(std::move(filling)), parameters(std::move(all)) {}
+      : options(o), main(std::move(of)), init(std::move(filling)) {
+    for (auto& p : all) keep(std::move(p));
+  }
+  void keep(parameter_info p) {
+    const bool learned = p.tag != parameter_tag::computed;
+    main.book().kinds.insert_or_assign(p.name, net_book::kind{learned ? state_role::parameter : state_role::statistic, learned});
+    parameters.push_back(std::move(p));
+  }
   parameter_info* find(std::string_view name) {
     for (auto& p : parameters)
       if (p.name == name) return &p;
@@ -164,7 +171,7 @@ struct model::implementation {
     if (auto* known = find("lr_injection")) return known->at;
     main.book().check_free("lr_injection");
     const value v = add("lr_injection", main.book().body.state("lr_injection", {options.element, {}}), op::constant{1}, {});
-    parameters.push_back({"lr_injection", v, parameter_tag::computed});
+    keep({"lr_injection", v, parameter_tag::computed});
     return v;
   }
 
@@ -209,7 +216,7 @@ value model::parameter(std::string_view name, const shape& dims, const fill_rule
   }
   book.check_free(full);
   const value v = m.add(full, book.body.state(full, type), m.options.fill_parameters ? fill : fill_rule(), {});
-  m.parameters.push_back({full, v, tag});
+  m.keep({full, v, tag});
   return v;
 }
 std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, std::string_view beginning) const {
@@ -358,7 +365,7 @@ void layer_run::keep_parameters() {
     const value at(&book.body, {book.body.find_state(p.name()), 0});
     if (m.options.fill_parameters) m.add(p.name(), at, fill, p.value());
     else m.add(p.name(), at, {}, {});
-    m.parameters.push_back({p.name(), at, p.role() == state_role::statistic ? parameter_tag::computed : is_bias ? parameter_tag::bias : parameter_tag::weight});
+    m.keep({p.name(), at, p.role() == state_role::statistic ? parameter_tag::computed : is_bias ? parameter_tag::bias : parameter_tag::weight});
   }
   if (walk_.random) book.generator();
   const auto assignments = book.body.assignments();

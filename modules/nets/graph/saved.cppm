@@ -15,15 +15,21 @@ namespace lamina::graph {
 /// A program as a net: inputs and states become external blobs, outputs and states that it assigns are written, all under
 /// their names. Errors: state_error where an output has the name of an input or a state.
 export net net_of(std::string_view name, const program& p);
+/// The same, which saves those of its blobs that the store has as what they are there: parameters that are trained, say.
+export net net_of(std::string_view name, const program& p, const parameter_store& states);
 /// The inference of a model as a net, which can be run, added to and saved; parameters are external blobs by their names,
 /// which `feed` gives to a workspace.
 export template <const auto& Topology, class... Rest>
-net net_of(std::string_view name, const lamina::model<Topology, Rest...>& m) { return net_of(name, m.core().inference()); }
+net net_of(std::string_view name, const lamina::model<Topology, Rest...>& m) {
+  return net_of(name, m.core().inference(), m.parameters());
+}
 /// Copies of all states of a store as blobs, as those of a model: `feed(ws, m.parameters())`.
 export void feed(workspace& ws, const parameter_store& states);
 
 /// A net as it stands: its program, and of the workspace the blobs that it assigns or that are parameters of its model.
-/// Other external blobs are inputs. Errors: value_error where a blob is not there.
+/// Other external blobs are inputs. A store tells parameters of a model from statistics; other blobs are parameters that are
+/// not trained where the net reads them alone, and as an optimiser's where it assigns them.
+/// Errors: value_error where a blob is not there, with its name and the net's.
 export saved_net snapshot(const net& n, const workspace& ws);
 /// What computes some blobs of a net from others, which are the inputs in this order: every other external blob on the
 /// way is a state, with what the workspace holds of it. Errors: value_error for names that are no blobs of the net, and
@@ -33,7 +39,7 @@ export saved_net snapshot(const net& n, const workspace& ws, const std::vector<s
 
 /// Writes a net and the blobs that it assigns or that are parameters of its model, as they are in the workspace:
 /// NAME.json and NAME.safetensors, which the tool and `load_net` read as well. Other external blobs stay inputs.
-/// Errors: value_error where a blob is not there; those of `save_net`.
+/// Errors: those of `snapshot`, which begin with the file here; those of `save_net`.
 export void save(const std::string& path, const net& n, const workspace& ws);
 /// The net again, its blobs fed to a workspace. Errors: those of `load_net`.
 export net load(const std::string& path, workspace& into);

@@ -21,20 +21,41 @@ constexpr std::string_view name_key = "lamina.graph.net", model_key = "lamina.gr
 constexpr std::string_view seed_key = "lamina.graph.seed";
 constexpr std::string_view tags[] = {"weight", "bias", "computed"};
 
+// What the workspace holds of a blob that a net keeps. Errors: value_error naming net and blob.
+any_tensor kept(const runnable& r, const workspace& ws, const std::string& name) {
+  if (ws.has(name)) return ws.fetch(name);
+  text t;
+  if (auto place = r.where.find(name); place != r.where.end()) t << place->second << ": ";
+  t << "net `" << r.name << "`: there is no blob `" << name << "` in the workspace";
+  const auto names = ws.blobs();
+  const std::vector<std::string_view> there(names.begin(), names.end());
+  list_for(t, name, there);
+  lamina::detail::raise(error_kind::value, t);
+}
 // Where the values of a program's states are from: the workspace, or what a state of the net's own begins with.
-parameter_store states_of(const runnable& r, const workspace& ws, const std::vector<parameter_info>& parameters) {
+parameter_store states_of(const runnable& r, const workspace& ws, const net_book& book) {
   parameter_store all;
   for (auto s : r.body->states()) {
     const std::string& name = r.body->at(s).name;
     const auto own = std::find_if(r.own.begin(), r.own.end(), [&](const auto& o) { return o.name == name; });
-    const auto known = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == name; });
-    const bool learned = known != parameters.end() && known->tag != parameter_tag::computed;
-    auto role = state_role::optimiser;
-    if (known != parameters.end()) role = learned ? state_role::parameter : state_role::statistic;
-    if (name.ends_with("/generator")) role = state_role::generator;
-    all.add(name, own != r.own.end() && !ws.has(name) ? own->first.copy() : ws.fetch(name), role, learned);
+    const auto& assigned = r.body->assignments();
+    net_book::kind kind;
+    if (const auto known = book.kinds.find(name); known != book.kinds.end()) kind = known->second;
+    else if (name.ends_with("/generator")) kind.role = state_role::generator;
+    else if (std::none_of(assigned.begin(), assigned.end(), [&](const assignment& a) { return a.state == s; })) kind.role = state_role::parameter;
+    all.add(name, own != r.own.end() && !ws.has(name) ? own->first.copy() : kept(r, ws, name), kind.role, kind.trainable);
   }
   return all;
+}
+// Errors begin with the file that is written.
+template <class F>
+auto about_file(const std::string& path, F f) {
+  try {
+    return f();
+  } catch (const value_error& e) {
+    text t;
+    lamina::detail::raise(error_kind::value, t << files_of_net(path).structure << ": " << e.what());
+  }
 }
 std::string said(const std::map<std::string, std::string>& metadata, std::string_view key) {
   auto at = metadata.find(std::string(key));
@@ -80,17 +101,24 @@ net made_of(std::string_view name, const program& p, std::int64_t seed) {
 }  // namespace
 
 net net_of(std::string_view name, const program& p) { return made_of(name, p, 0); }
+net net_of(std::string_view name, const program& p, const parameter_store& states) {
+  net n = made_of(name, p, 0);
+  for (std::size_t i = 0; i < states.size(); ++i)
+    n.book().kinds.insert_or_assign(states[i].name(), net_book::kind{states[i].role(), states[i].trainable()});
+  return n;
+}
 void feed(workspace& ws, const parameter_store& states) {
   for (std::size_t i = 0; i < states.size(); ++i) ws.feed(states[i].name(), states[i].value());
 }
 
 saved_net snapshot(const net& n, const workspace& ws) {
   const auto r = n.to_run();
-  return {r->body, states_of(*r, ws, {})};
+  return {r->body, states_of(*r, ws, n.book())};
 }
 saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::string>& inputs,
                    const std::vector<std::string>& outputs) {
-  const auto r = n.clone_partial(n.name(), inputs, outputs).to_run();
+  const net part = n.clone_partial(n.name(), inputs, outputs);
+  const auto r = part.to_run();
   const program& from = *r->body;
   auto p = std::make_shared<program>();
   p->title = from.title;
@@ -102,7 +130,7 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
       known.insert_or_assign({i, 0}, p->input(leaf.name, takes));
       continue;
     }
-    const tensor_type is = ws.fetch(leaf.name).type();
+    const tensor_type is = kept(*r, ws, leaf.name).type();
     if (text t; is.element != takes.element || !fits(takes.dims, is.dims))
       lamina::detail::raise(
           is.element == takes.element ? error_kind::shape : error_kind::type,
@@ -113,18 +141,18 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   add_nodes(*p, from, from.reachable(), {}, known);
   for (const auto& o : from.outputs()) p->output(o.name, known.at(o.value));
   for (const auto& a : from.assignments()) p->assign(known.at({a.state, 0}), known.at(a.value));
-  return {p, states_of({r->name, p, r->own, r->where}, ws, {})};
+  return {p, states_of({r->name, p, r->own, r->where}, ws, part.book())};
 }
 
 void save(const std::string& path, const net& n, const workspace& ws) {
-  const auto s = snapshot(n, ws);
+  const auto s = about_file(path, [&] { return snapshot(n, ws); });
   save_net(path, *s.program, s.states, {{std::string(name_key), n.name()}});
 }
 net load(const std::string& path, workspace& into) {
   const saved_net s = load_net(path);
   std::string name = said(s.metadata, name_key);
   if (name.empty()) name = files_of_net(path).structure;
-  net n = net_of(name, *s.program);
+  net n = net_of(name, *s.program, s.states);
   feed(into, s.states);
   return n;
 }
@@ -143,9 +171,9 @@ void save(const std::string& path, const model& m, const workspace& ws) {
         std::string(tags[static_cast<std::size_t>(parameters[i].tag)]) + (parameters[i].updated ? " updated " : " fixed ") + parameters[i].name;
   }
   const auto first = m.init().to_run();
-  save_net(init, *first->body, states_of(*first, ws, {}), {{std::string(name_key), m.init().name()}});
+  save_net(init, *first->body, about_file(init, [&] { return states_of(*first, ws, m.init().book()); }), {{std::string(name_key), m.init().name()}});
   const auto main = m.main().book().as_runnable(purpose::both);
-  save_net(path, *main->body, states_of(*main, ws, parameters), metadata);
+  save_net(path, *main->body, about_file(path, [&] { return states_of(*main, ws, m.main().book()); }), metadata);
 }
 std::unique_ptr<model> load_model(const std::string& path, workspace& into) {
   const auto file = files_of_net(path);
