@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 import lamina;
@@ -40,12 +40,41 @@ void show_list(const std::vector<named_tensor>& tensors, const std::map<std::str
   std::printf("%zu tensors, %zu bytes\n", tensors.size(), bytes);
 }
 
-// What stands together in the program and belongs to one layer.
+// What stands together in the program: a layer, or operations that were added at one place of the user's code.
 struct layer {
-  std::string path, output;
+  std::string path;
+  std::vector<std::string_view> operations;
+  std::string output;
   std::int64_t parameters = 0;
   double flops = 0;
+  bool left = false;      // others came after it; what comes back to it are its gradients
 };
+// A layer by its name, wherever it was added; else the operations, and where they stand.
+std::string name_of(const layer& l) {
+  if (const auto at = l.path.find("layer `"); at != l.path.npos)
+    return printable(l.path.substr(l.path.substr(0, at).ends_with("sub") ? at - 3 : at), most_of_a_name);
+  std::string s;
+  for (std::size_t i = 0; i < l.operations.size(); ++i) {
+    s += i ? ", " : "";
+    if (i == 3) s += "...";
+    if (i == 3) break;
+    s += l.operations[i];
+  }
+  return s + (l.path.empty() ? "" : " (" + printable(std::filesystem::path(l.path).filename().string(), most_of_a_name) + ")");
+}
+
+// The nodes that the outputs need: of what is one thing in training and another at inference, the former.
+std::vector<char> needed_for(const program& p) {
+  std::vector<char> needed(p.nodes().size());
+  for (const auto& o : p.outputs()) needed[static_cast<std::size_t>(o.value.node)] = 1;
+  for (auto i = needed.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    const node& n = p.nodes()[i];
+    const bool training = n.kind == node_kind::operation && n.op->name == "in_training";
+    for (std::size_t k = 0; k < (training ? 1 : n.inputs.size()); ++k) needed[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+  }
+  return needed;
+}
 
 void show_net(const std::string& model, const std::vector<std::string>& shapes) {
   const saved_net net = load_model(model);
@@ -66,40 +95,59 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
   for (const auto& o : saved.outputs())
     std::printf("output %s: %s\n", printable(o.name, most_of_a_name).c_str(), words(saved.type(o.value)).c_str());
 
+  // Layers are those that the outputs need. What only the next values of states need is one line at the end.
+  const auto needed = needed_for(p);
   std::vector<layer> layers;
-  std::set<std::int32_t> counted_states;
+  layer updates{"", {}, "", 0, 0, false};
+  std::map<std::string, std::int64_t> parameters;      // those that no layer has met yet
+  for (std::size_t i = 0; i < net.states.size(); ++i)
+    if (const auto& state = net.states[i]; state.role() == state_role::parameter) parameters[state.name()] = state.shape().size();
   double flops = 0;
-  for (const node& n : p.nodes()) {
-    if (n.kind != node_kind::operation) continue;
-    auto at = std::find_if(layers.begin(), layers.end(), [&](const layer& l) { return l.path == n.path; });
-    if (at == layers.end()) at = layers.insert(layers.end(), layer{n.path, {}});
+  std::int64_t all_parameters = 0;
+  for (const auto& known : parameters) all_parameters += known.second;
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
+    const node& n = p.nodes()[i];
+    if (n.kind != node_kind::operation || n.op->name == "in_training") continue;
+    layer* at = &updates;
+    if (needed[i]) {
+      auto found = std::find_if(layers.begin(), layers.end(), [&](const layer& l) { return l.path == n.path; });
+      if (found == layers.end()) {
+        for (auto& l : layers) l.left = true;
+        found = layers.insert(layers.end(), layer{n.path, {}, "", 0, 0, false});
+      }
+      at = &*found;
+      if (!at->left) at->output = words(n.results[0].dims);
+      if (std::find(at->operations.begin(), at->operations.end(), n.op->name) == at->operations.end()) at->operations.push_back(n.op->name);
+    }
     std::vector<tensor_type> in;
     bool known = true;      // extents that are counted when the net runs cost what nobody knows before
     for (auto v : n.inputs) {
       known = known && p.type(v).dims.is_static();
       in.push_back(p.type(v));
-      const node& from = p.at(v);
-      if (from.kind == node_kind::state && counted_states.insert(v.node).second)
-        at->parameters += from.results[0].dims.size();
+      if (p.at(v).kind != node_kind::state || !needed[i]) continue;
+      if (const auto met = parameters.find(p.at(v).name); met != parameters.end()) {
+        at->parameters += met->second;
+        parameters.erase(met);
+      }
     }
-    at->output = words(n.results[0].dims);
     for (const auto& r : n.results) known = known && r.dims.is_static();
     if (n.subprograms.empty() && known) at->flops += n.op->flops(n.attributes.get(), in, n.results);
   }
+  for (const auto& left : parameters) updates.parameters += left.second;
   std::vector<std::vector<std::string>> lines{{"layer", "output", "parameters", "flops"}};
-  std::int64_t parameters = 0;
   for (const auto& l : layers) {
-    lines.push_back({l.path.empty() ? "(no layer)" : printable(l.path, most_of_a_name), l.output,
-                     std::to_string(l.parameters), counted(l.flops)});
-    parameters += l.parameters;
+    lines.push_back({name_of(l), l.output, std::to_string(l.parameters), counted(l.flops)});
     flops += l.flops;
   }
+  if (updates.flops != 0 || updates.parameters != 0)
+    lines.push_back({"(gradients and updates)", "", std::to_string(updates.parameters), counted(updates.flops)});
+  flops += updates.flops;
   print_table(lines, 2);
   std::size_t arena = 0;
   plan_runner planned(net.program, {}, std::make_shared<context>(1, target_isa()), {});
   for (const auto& segment : planned.plans(extents)) arena += segment->arena_bytes();
   std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for",
-              static_cast<long long>(parameters), counted(flops).c_str(), net.states.bytes(), arena);
+              static_cast<long long>(all_parameters), counted(flops).c_str(), net.states.bytes(), arena);
   for (const auto& s : extents) std::printf(" %s", words(s).c_str());
   std::printf("\n");
   for (const auto& [key, value] : net.metadata)

@@ -63,6 +63,9 @@ trainer::step_rule rule_of(const O& rule) {
 }
 
 void train(const options& o) {
+  const auto files = files_of_net(o.out);
+  for (const auto& file : {files.structure, files.weights, o.checkpoint})
+    if (!file.empty()) check_writable(file);
   model_core net = core_of(load_model(o.model), {.threads = o.threads});
   const auto data = read_data(o, o.images, o.labels);
   const std::map<std::string, trainer::loss_rule> losses{
@@ -81,7 +84,6 @@ void train(const options& o) {
   if (!o.validation_images.empty()) fit.validation = read_data(o, o.validation_images, o.validation_labels);
   trainer(net, losses.at(o.loss), rules.at(o.optimiser), o.rate).fit(data, fit);
   save_net(o.out, net.inference(), net.parameters());
-  const auto files = files_of_net(o.out);
   std::printf("%s\n%s\n", printable(files.structure, 1024).c_str(), printable(files.weights, 1024).c_str());
 }
 

@@ -91,6 +91,23 @@ says '^made: for a test$'
 ends 0 show net.json --shape 8x1x6x6
 says '\[8x4x4x4\]'
 refused '^lamina: net: input `input` is \[Nx1x6x6\] and is to be \[8x1x7x6\]$' show net --shape 8x1x7x6
+# A model by name in training: layers as they are at its outputs, parameters alone and once, all else at the end.
+ends 0 show digits --shape x=5x1x6x6
+[[ $(tr -s ' ' <stdout | sed -n '5,12p' | sed 's/nets.cpp:[0-9]*/HERE/; s/ [0-9.]*\( k\)\?$//') == 'layer output parameters flops
+sublayer `conv` (conv2d) [5x4x4x4] 40
+relu (HERE) [5x4x4x4] 0
+sublayer `spatial_bn` (batch_norm2d) [5x4x4x4] 8
+sublayer `max_pool` (max_pool2d) [5x4x2x2] 0
+sublayer `dropout` (dropout) [5x4x2x2] 0
+flatten (HERE) [5x16] 0
+sublayer `fc` (linear) [5x3] 51' ]] || { fail "layers of a model in training"; cat stdout; }
+says '^log_softmax, pick, reduce_mean, \.\.\. \(nets.cpp:[0-9]+\) +\[\] +0 '
+says '^\(gradients and updates\) +0 +[1-9]'
+says '^99 parameters, .* for \[5x1x6x6\] \[5\]$'
+# One name is one number, in all inputs.
+refused '^lamina: sum: input `right` is \[Nx2\] and is to be \[4x2\]: dimension `N` is 3 in another input$' show sum --shape left=3x2 --shape right=4x2
+ends 0 show sum --shape right=3x2
+says ' for \[3x2\] \[3x2\]$'
 refused '^lamina: net: input `input`: `8xx` is no shape' show net --shape 8xx
 refused '^lamina: net: the net has no input `image`; its inputs are `input`$' plan net --shape image=1x1x6x6
 refused '^lamina: sum: `1x2` is to be NAME=VALUE, as the net has 2 inputs$' plan sum --shape 1x2
@@ -161,6 +178,14 @@ ends 0 draw net
 says '^digraph program'
 ends 0 draw net --out net.dot
 grep -q '^digraph program' net.dot || fail "no drawing"
+# Programs of a scan and of a cond in it are drawn too, each in a frame of its own.
+ends 0 draw branches
+for words in 'tanh' 'sqrt' 'label="each turn"' 'label="if true"' 'label="if false"' 'subgraph cluster_3 ' 'label="scan: each turn";' 'label="cond: if true";'; do says "$words"; done
+ends 0 draw branches --out branches.dot
+if command -v dot >/dev/null; then
+  ends 0 draw branches --out branches.svg
+  [[ $(grep -c 'class="cluster"' branches.svg) -eq 3 ]] || fail "not three frames"
+fi
 refused '^lamina: net.png: drawings are written as .svg or .dot, not as .png$' draw net --out net.png
 [[ ! -e net.png ]] || fail "a drawing of the wrong kind"
 if command -v dot >/dev/null; then
@@ -181,6 +206,19 @@ grep -q '^made: ' stdout && fail "metadata of another net"
 refused '^lamina: x.npy: uint8' train net --images x.npy --labels classes.npy --out trained
 refused '^lamina: pictures.npy: integers \[N\]' train net --images pictures.npy --labels pictures.npy --out trained
 refused '^lamina: sum: fit: the model must have one input' train sum --images pictures.npy --labels classes.npy --out trained
+# A predictor of a model by name has parameters that are trained, and statistics that stay.
+ends 0 train predictor --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --out learned
+says 'accuracy 100'
+ends 0 show learned
+says '^99 parameters'
+# What cannot be written is told before it is computed.
+for out in nowhere/trained pair.npy/trained; do
+  refused "^lamina: $out.json: cannot be written: " train net --images pictures.npy --labels classes.npy --epochs 1000000 --out $out
+done
+mkdir -p folder.json
+refused '^lamina: folder.json: cannot be written: Is a directory$' train net --images pictures.npy --labels classes.npy --epochs 1000000 --out folder
+refused '^lamina: nowhere/check: cannot be written: ' train net --images pictures.npy --labels classes.npy --epochs 1000000 --out trained --checkpoint nowhere/check
+[[ -z $(find . -name '.lamina-*') ]] || fail "a file of a trial is left behind"
 refused 'optimiser' train net --images pictures.npy --labels classes.npy --out trained --optimiser magic
 
 # Completion.

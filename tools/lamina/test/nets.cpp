@@ -1,6 +1,7 @@
 // Writes nets and data for the test of the program: a folder is its argument.
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,38 @@ struct positive_rows {
 };
 constexpr auto rows = sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in = 2, .out = 3}));
 
+// A model by name in training, its predictor, and a net that runs programs.
+void save_by_name(const std::string& folder) {
+  graph::model m("digits", {.seed = 1});
+  const graph::model::scope here(m);
+  const value x = m.input("x", {dtype::float32, {"N", 1, 6, 6}}), labels = m.input("labels", {dtype::int64, {"N"}});
+  value h = graph::max_pool(graph::spatial_bn(graph::conv(x, 4, {.activation = nn::relu{}})));
+  h = graph::dropout(h);
+  const value scores = m.main().output("scores", graph::fc(flatten<1>(h), 3));
+  m.add_gradient_operators({m.main().output("loss", cross_entropy(scores, labels))});
+  m.add_updates(optim::adam{});
+  graph::workspace ws;
+  ws.run_once(m.init());
+  ws.feed("x", tensor<float, extents<2, 1, 6, 6>>());
+  ws.feed("labels", vector<std::int64_t>{0, 2});
+  ws.run_once(m.main());
+  graph::save(folder + "digits", m, ws);
+  graph::save(folder + "predictor", m.predictor("predictor", {"x"}, {"scores"}), ws);
+
+  const tensor_type four{dtype::float32, {4}};
+  auto turn = std::make_shared<program>(), up = std::make_shared<program>(), down = std::make_shared<program>();
+  for (const auto& p : {up, down}) {
+    const value a = p->input("a", four);
+    p->output("b", p == up ? tanh(a) : sqrt(a));
+  }
+  const value carry = turn->input("carry", four), row = turn->input("row", four);
+  turn->output("carry", cond(value(reduce_sum(row) > 0), up, down, {&carry, 1})[0] + row);
+  graph::net n("branches");
+  const value a = n.external("a", four), all = n.external("rows", {dtype::float32, {5, 4}});
+  n.output("last", scan(turn, {&a, 1}, {&all, 1}, {})[0]);
+  graph::save(folder + "branches", n, graph::workspace());
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -37,6 +70,7 @@ int main(int, char** arguments) {
   }
   graph::save(folder + "scoped", scoped, graph::workspace());
   save_net(folder + "rows", model<rows, input<"N", 2>>({.seed = 1}));
+  save_by_name(folder);
 
   // Three classes that differ in the place of a bright square.
   tensor<std::uint8_t, extents<dyn, 1, 6, 6>> pictures(60);
