@@ -37,8 +37,9 @@ bundle::entry entry_of(const std::string& model, const program& p, const std::st
     at = end + 1;
   }
   if (const auto inputs = p.inputs().size(); shapes.size() != inputs && !(inputs == 0 && shapes[0].empty()))
-    throw value_error(words(model, ": entry `", printable(option), "`: the net has ", inputs, inputs == 1 ? " input" : " inputs",
-                            ", and ", shapes.size(), shapes.size() == 1 ? " shape is" : " shapes are",
+    throw value_error(words(model, ": entry `", printable(option), "`: the net has ", inputs,
+                            inputs == 1 ? " input" : " inputs", ", and ", shapes.size(),
+                            shapes.size() == 1 ? " shape is" : " shapes are",
                             " given; write one for each, with a comma between them"));
   for (std::size_t i = 0; i < p.inputs().size(); ++i) shapes[i] = p.at(p.inputs()[i]).name + "=" + shapes[i];
   if (p.inputs().empty()) shapes.clear();
@@ -80,7 +81,8 @@ void add_bundle(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")
       ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
-  command->add_option("--target", a->o.target, "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
+  command->add_option("--target", a->o.target,
+                      "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
   command->add_option("--cpu", a->o.cpu, "what the C compiler takes as -march for the calls of kernels; for aarch64 as -mcpu, of them too");
   command->add_flag("--source", a->o.source, "write NAME.c too");
   command->add_flag("--text", a->o.text, "write NAME.weights.txt too: the weights as numbers for an array");
@@ -90,8 +92,8 @@ void add_bundle(CLI::App& app) {
                     "entries call NAME_before and NAME_after of the program around each operation; a cond, loop or "
                     "scan is one, with all that it runs");
   command->add_flag("--dump-tensors", a->o.dump_tensors,
-                    "entries call NAME_tensor of the program with each result of each operation that lies in memory; of a "
-                    "cond, loop or scan with its results, not with those of its turns");
+                    "entries call NAME_tensor of the program with each result of each operation that lies in "
+                    "memory; of a cond, loop or scan with its results, not with those of its turns");
   command->callback([a] { write(*a); });
 }
 

@@ -40,6 +40,7 @@ std::vector<std::vector<any_tensor>> samples_of(const std::string& model, const 
 }
 
 void run(const std::string& model, const std::vector<std::string>& options, const std::string& file) {
+  check_writable(file);
   const saved_net net = load_model(model);
   const auto ranges = profile(net, samples_of(model, *net.program, options));
   save_profile(file, ranges);

@@ -56,11 +56,14 @@ std::string name_of(const layer& l) {
   std::string s;
   for (std::size_t i = 0; i < l.operations.size(); ++i) {
     s += i ? ", " : "";
-    if (i == 3) s += "...";
-    if (i == 3) break;
+    if (i == 3) {
+      s += "...";
+      break;
+    }
     s += l.operations[i];
   }
-  return s + (l.path.empty() ? "" : " (" + printable(std::filesystem::path(l.path).filename().string(), most_of_a_name) + ")");
+  if (l.path.empty()) return s;
+  return s + " (" + printable(std::filesystem::path(l.path).filename().string(), most_of_a_name) + ")";
 }
 
 // The nodes that the outputs need: of what is one thing in training and another at inference, the former.
@@ -70,8 +73,9 @@ std::vector<char> needed_for(const program& p) {
   for (auto i = needed.size(); i-- > 0;) {
     if (!needed[i]) continue;
     const node& n = p.nodes()[i];
-    const bool training = n.kind == node_kind::operation && n.op->name == "in_training";
-    for (std::size_t k = 0; k < (training ? 1 : n.inputs.size()); ++k) needed[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+    const bool either = n.kind == node_kind::operation && n.op->name == "in_training";
+    for (std::size_t k = 0; k < (either ? 1 : n.inputs.size()); ++k)
+      needed[static_cast<std::size_t>(n.inputs[k].node)] = 1;
   }
   return needed;
 }
@@ -101,7 +105,8 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
   layer updates{"", {}, "", 0, 0, false};
   std::map<std::string, std::int64_t> parameters;      // those that no layer has met yet
   for (std::size_t i = 0; i < net.states.size(); ++i)
-    if (const auto& state = net.states[i]; state.role() == state_role::parameter) parameters[state.name()] = state.shape().size();
+    if (const auto& state = net.states[i]; state.role() == state_role::parameter)
+      parameters[state.name()] = state.shape().size();
   double flops = 0;
   std::int64_t all_parameters = 0;
   for (const auto& known : parameters) all_parameters += known.second;
@@ -117,7 +122,8 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
       }
       at = &*found;
       if (!at->left) at->output = words(n.results[0].dims);
-      if (std::find(at->operations.begin(), at->operations.end(), n.op->name) == at->operations.end()) at->operations.push_back(n.op->name);
+      if (std::find(at->operations.begin(), at->operations.end(), n.op->name) == at->operations.end())
+        at->operations.push_back(n.op->name);
     }
     std::vector<tensor_type> in;
     bool known = true;      // extents that are counted when the net runs cost what nobody knows before

@@ -80,8 +80,8 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
       throw value_error(
           words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input]));
     if (const dim clash = names.bind(n.results[0].dims, all[input]); clash.is_name())
-      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input],
-                              ": dimension `", clash, "` is ", names(clash), " in another input"));
+      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ",
+                              all[input], ": dimension `", clash, "` is ", names(clash), " in another input"));
   }
   for (auto& s : all) {
     s = names(s);
@@ -92,7 +92,9 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
 }
 
 void check_writable(const std::string& file) {
-  const auto fail = [&](const char* why) { throw file_error(words(printable(file, 1024), ": cannot be written: ", why)); };
+  const auto fail = [&](const char* why) {
+    throw file_error(words(printable(file, 1024), ": cannot be written: ", why));
+  };
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) fail(std::strerror(EISDIR));
   // Files are written beside their place and renamed into it, so the folder is what has to be writable.

@@ -26,8 +26,8 @@ lamina::saved_net load_model(const std::string& path);
 struct given { std::size_t input; std::string value; };
 given given_for(const std::string& model, const lamina::program& p, const std::string& option);
 
-/// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in these,
-/// or 1. Errors: value_error.
+/// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in
+/// these, or 1. Errors: value_error.
 std::vector<lamina::shape> extents_of(const std::string& model, const lamina::program& p, const std::vector<std::string>& shapes);
 
 /// Adds MODEL, and --shape for the commands that need extents.

@@ -104,15 +104,15 @@ constexpr const char* foreign_comparison = R"(the outputs
 constexpr std::string_view reset = R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
 int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
 )";
-constexpr std::string_view instruments = R"(/* To be defined by the program: called before and after each operation; they are numbered from 0. A cond, loop or scan is one
- * operation, with all that it runs. */
+constexpr std::string_view instruments = R"(/* To be defined by the program: called before and after each operation; they are numbered from 0.
+ * A cond, loop or scan is one operation, with all that it runs. */
 void @entry@_before(int operation, const char *what);
 void @entry@_after(int operation, const char *what);
 )";
-constexpr std::string_view tensors = R"(/* To be defined by the program: called after each operation, with each of its results that lie in memory: the type as
- * float32[1x10], and the bytes. Where those are more than the type has, channels lie in blocks; where they are fewer, one
- * element stands for all. Of a cond, loop or scan these are its results, carries before what is stacked; what its programs
- * compute inside is not told, nor what is fused away. */
+constexpr std::string_view tensors = R"(/* To be defined by the program: called after each operation, with each of its results that
+ * lie in memory: the type as float32[1x10], and the bytes. Where those are more than the type has, channels lie in blocks;
+ * where they are fewer, one element stands for all. Of a cond, loop or scan these are its results, carries before what is
+ * stacked; what its programs compute inside is not told, nor what is fused away. */
 void @entry@_tensor(int operation, const char *what, const char *type, const void *data, uint64_t bytes);
 )";
 constexpr std::string_view sizes = R"(#define @ENTRY@_CONSTANT_MEM_SIZE @constants@
@@ -135,8 +135,8 @@ constexpr std::string_view end = R"(#ifdef __cplusplus
 #endif
 )";
 
-constexpr std::string_view module_begin = R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, its codes as constants of @bundle@_codes, and the places in
-// memory as functions and constants.
+constexpr std::string_view module_begin = R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, its codes as constants of
+// @bundle@_codes, and the places in memory as functions and constants.
 module;
 #include "@bundle@.h"
 export module @bundle@;

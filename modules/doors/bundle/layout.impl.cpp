@@ -105,7 +105,8 @@ class layout_of {
         options_(o),
         samples_(o.samples),
         states_(from.states),
-        plan_(make_plan(from.of, from.inputs, static_cast<lamina::isa>(set), one_by_one(o.passes.value_or(pass_options{})))) {}
+        plan_(make_plan(from.of, from.inputs, static_cast<lamina::isa>(set),
+                        one_by_one(o.passes.value_or(pass_options{})))) {}
 
   void run(bool first) {
     to_.name = from_.name;
@@ -396,13 +397,15 @@ std::string_view processor_of(std::string_view target) {
     words.push_back(target.substr(at, end - at));
     at = end + 1;
   }
-  const bool is_x86 = words[0] == "x86_64" || words[0] == "amd64", is_arm = words[0] == "aarch64" || words[0] == "arm64";
+  const bool is_x86 = words[0] == "x86_64" || words[0] == "amd64";
+  const bool is_arm = words[0] == "aarch64" || words[0] == "arm64";
   if (is_x86 && words.size() == 1) return "x86_64";
   const auto system = std::find(words.begin() + 1, words.end(), "linux") - words.begin();
   const auto last = static_cast<std::ptrdiff_t>(words.size()) - 1;
   if ((!is_x86 && !is_arm) || system < 1 || system > 2 || system < last - 1 || system > last) return {};
   const std::string_view environment = system < last ? words.back() : std::string_view();
-  if (!environment.empty() && environment != "gnu" && environment != "musl" && !environment.starts_with("android")) return {};
+  const bool usual = environment == "gnu" || environment == "musl" || environment.starts_with("android");
+  if (!environment.empty() && !usual) return {};
   return is_x86 ? "x86_64" : "aarch64";
 }
 
@@ -416,8 +419,8 @@ kernels::isa set_of(const options& o) {
     if (machine_has(set)) return static_cast<kernels::isa>(set);
     t << "its weights are packed for " << name_of(set) << ", which this machine lacks; choose another set";
   } else if (processor.empty()) {
-    t << "the target `" << printable(o.target) << "` is not supported: bundles are object files for Linux on x86_64 or aarch64 with "
-      << "addresses of 64 bits, as x86_64-linux-gnu and aarch64-linux-gnu";
+    t << "the target `" << printable(o.target) << "` is not supported: bundles are object files for Linux on x86_64 or "
+      << "aarch64 with addresses of 64 bits, as x86_64-linux-gnu and aarch64-linux-gnu";
     fail(error_kind::unsupported, o.name, t);
   } else if (o.set && *o.set != lamina::isa::neon64) {
     t << name_of(*o.set) << " is a set of x86_64; the target `" << printable(o.target) << "` has neon64 and needs no choice";

@@ -216,8 +216,8 @@ class entry_source {
     for (const auto& r : o.results) {
       text type;
       type << r.type;
-      tell("tensor") << ", " << quoted(type.view()) << ", " << regions[static_cast<int>(r.in)] << " + " << r.offset << ", "
-                     << r.bytes << ");\n";
+      tell("tensor") << ", " << quoted(type.view()) << ", " << regions[static_cast<int>(r.in)] << " + " << r.offset
+                     << ", " << r.bytes << ");\n";
     }
   }
 

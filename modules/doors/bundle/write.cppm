@@ -42,14 +42,14 @@ export struct options {
                                           ///< NAME_codes::ok, null, misaligned, no_weights, weights_version,
                                           ///< weights_size, weights_checksum, value, self_test
   bool graph = false;                     ///< writes ENTRY.graph.dot and ENTRY.graph.json too: the program of each entry
-  bool instrument = false;                ///< entries call ENTRY_before and ENTRY_after of the caller's around each operation;
-                                          ///< a `cond`, `loop` or `scan` is one, with all that it runs
-  bool dump_tensors = false;              ///< and ENTRY_tensor with each of its results that lie in memory: not with what is
-                                          ///< fused away, nor with what a cond or a turn computes inside
+  bool instrument = false;                ///< entries call ENTRY_before and ENTRY_after of the caller's around each
+                                          ///< operation; a `cond`, `loop` or `scan` is one, with all that it runs
+  bool dump_tensors = false;              ///< and ENTRY_tensor with each of its results that lie in memory: not with what
+                                          ///< is fused away, nor with what a cond or a turn computes inside
   std::vector<any_tensor> samples{};      ///< inputs of the self-test of the first entry; else numbers made up for it
   std::optional<lamina::isa> set{};       ///< instruction set of the kernels; else that of this process
-  std::string target{};                   ///< as Clang names it: x86_64-linux-gnu, or aarch64-linux-gnu (kernels of NEON); x86_64
-                                          ///< alone is this system
+  std::string target{};                   ///< as Clang names it: x86_64-linux-gnu, or aarch64-linux-gnu (kernels of NEON);
+                                          ///< x86_64 alone is this system
   std::string cpu{};                      ///< -march of the C compiler for the calls of kernels; for aarch64 -mcpu of them too
   std::optional<pass_options> passes{};   ///< else those of the model
   bundle::tools tools{};

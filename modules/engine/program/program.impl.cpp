@@ -567,8 +567,8 @@ class drawing {
   }
   std::string words() const {
     text t;
-    t << "digraph program {\n" << (programs_.size() > 1 ? "  compound=true;\n" : "") << "  node [shape=box, fontname=\"monospace\"];\n"
-      << all_.view() << runs_.view() << "}\n";
+    t << "digraph program {\n" << (programs_.size() > 1 ? "  compound=true;\n" : "")
+      << "  node [shape=box, fontname=\"monospace\"];\n" << all_.view() << runs_.view() << "}\n";
     return t.string();
   }
 
@@ -592,8 +592,12 @@ class drawing {
     for (auto i : numbers.order) {
       const node& n = p.at(i);
       text words;
-      if (n.kind == node_kind::operation) words << n.op->name;
-      else words << (n.kind == node_kind::input ? "input " : n.kind == node_kind::state ? "state " : "constant ") << n.name;
+      switch (n.kind) {
+        case node_kind::input: words << "input " << n.name; break;
+        case node_kind::state: words << "state " << n.name; break;
+        case node_kind::constant: words << "constant " << n.name; break;
+        case node_kind::operation: words << n.op->name; break;
+      }
       words << "\n" << n.results[0];
       all_ << indent << node_name(i) << " [label=";
       quoted(all_, words.view());
@@ -602,22 +606,20 @@ class drawing {
       for (std::size_t s = 0; s < n.subprograms.size(); ++s) run(node_name(i), n, s);
     }
     for (std::size_t o = 0; o < p.outputs().size(); ++o) {
-      const std::string label = "output " + p.outputs()[o].name;
-      all_ << indent;
-      if (k == 0) quoted(all_, label);
-      else {      // names are of their own program
-        all_ << output_name(k, o) << " [label=";
-        quoted(all_, label);
-        all_ << "];\n" << indent << output_name(k, o);
-      }
-      all_ << " [style=filled, fillcolor=lightgrey];\n" << indent << node_name(p.outputs()[o].value.node) << " -> ";
-      if (k == 0) quoted(all_, label);
-      else all_ << output_name(k, o);
-      all_ << ";\n";
+      text label, name;
+      quoted(label, "output " + p.outputs()[o].name);
+      if (k > 0) name << output_name(k, o);      // names are of their own program
+      else name << label.view();
+      all_ << indent << name.view() << " [";
+      if (k > 0) all_ << "label=" << label.view() << ", ";
+      all_ << "style=filled, fillcolor=lightgrey];\n"
+           << indent << node_name(p.outputs()[o].value.node) << " -> " << name.view() << ";\n";
     }
     if (k > 0) all_ << "  }\n";
   }
-  static std::string output_name(std::size_t k, std::size_t o) { return "p" + std::to_string(k) + "o" + std::to_string(o); }
+  static std::string output_name(std::size_t k, std::size_t o) {
+    return "p" + std::to_string(k) + "o" + std::to_string(o);
+  }
   // An arrow from an operation to a program that it runs.
   void run(const std::string& from, const node& n, std::size_t s) {
     const program* of = n.subprograms[s].get();
@@ -627,7 +629,8 @@ class drawing {
     auto known = std::find_if(programs_.begin(), programs_.end(), [&](const part& other) { return other.p == of; });
     if (known == programs_.end()) known = programs_.insert(known, {of, std::string(n.op->name) + ": " + when});
     const auto k = static_cast<std::size_t>(known - programs_.begin());
-    runs_ << "  " << from << " -> " << output_name(k, 0) << " [style=dashed, lhead=cluster_" << k << ", label=\"" << when << "\"];\n";
+    runs_ << "  " << from << " -> " << output_name(k, 0) << " [style=dashed, lhead=cluster_" << k << ", label=\"" << when
+          << "\"];\n";
   }
 
   std::vector<part> programs_;

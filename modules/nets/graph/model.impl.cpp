@@ -151,7 +151,8 @@ struct model::implementation {
   }
   void keep(parameter_info p) {
     const bool learned = p.tag != parameter_tag::computed;
-    main.book().kinds.insert_or_assign(p.name, net_book::kind{learned ? state_role::parameter : state_role::statistic, learned});
+    const auto role = learned ? state_role::parameter : state_role::statistic;
+    main.book().kinds.insert_or_assign(p.name, net_book::kind{role, learned});
     parameters.push_back(std::move(p));
   }
   parameter_info* find(std::string_view name) {

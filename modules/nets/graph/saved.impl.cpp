@@ -42,8 +42,10 @@ parameter_store states_of(const runnable& r, const workspace& ws, const net_book
     net_book::kind kind;
     if (const auto known = book.kinds.find(name); known != book.kinds.end()) kind = known->second;
     else if (name.ends_with("/generator")) kind.role = state_role::generator;
-    else if (std::none_of(assigned.begin(), assigned.end(), [&](const assignment& a) { return a.state == s; })) kind.role = state_role::parameter;
-    all.add(name, own != r.own.end() && !ws.has(name) ? own->first.copy() : kept(r, ws, name), kind.role, kind.trainable);
+    else if (std::none_of(assigned.begin(), assigned.end(), [&](const assignment& a) { return a.state == s; }))
+      kind.role = state_role::parameter;
+    const bool begins = own != r.own.end() && !ws.has(name);
+    all.add(name, begins ? own->first.copy() : kept(r, ws, name), kind.role, kind.trainable);
   }
   return all;
 }
@@ -171,7 +173,8 @@ void save(const std::string& path, const model& m, const workspace& ws) {
         std::string(tags[static_cast<std::size_t>(parameters[i].tag)]) + (parameters[i].updated ? " updated " : " fixed ") + parameters[i].name;
   }
   const auto first = m.init().to_run();
-  save_net(init, *first->body, about_file(init, [&] { return states_of(*first, ws, m.init().book()); }), {{std::string(name_key), m.init().name()}});
+  const auto filled = about_file(init, [&] { return states_of(*first, ws, m.init().book()); });
+  save_net(init, *first->body, filled, {{std::string(name_key), m.init().name()}});
   const auto main = m.main().book().as_runnable(purpose::both);
   save_net(path, *main->body, about_file(path, [&] { return states_of(*main, ws, m.main().book()); }), metadata);
 }

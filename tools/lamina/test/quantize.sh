@@ -15,6 +15,7 @@ ends 0 '^constant weights' bundle asymmetric --name small --input 2x1x6x6 --out 
 
 ends 2 'net: input .* is not given' profile net --out p.json
 ends 2 'absent.npy' profile net --input absent.npy --out p.json
+ends 2 '^lamina: nowhere/p.json: cannot be written: ' profile net --input x.npy --out nowhere/p.json
 ends 2 'sum: input `right` has 1 files, and input `left` 2' profile sum --input left=pair.npy --input left=pair.npy --input right=pair.npy --out s.json
 ends 2 'profile is of another program' quantize sum --profile p.json --out other
 ends 2 '`format` is `lamina net`, and `lamina profile` is expected' quantize net --profile net.json --out other
