@@ -40,7 +40,8 @@ void show_list(const std::vector<named_tensor>& tensors, const std::map<std::str
   std::printf("%zu tensors, %zu bytes\n", tensors.size(), bytes);
 }
 
-// What stands together in the program: a layer, or operations that were added at one place of the user's code.
+// What stands together in the program: a layer, or operations that follow each other and were added at one place of the
+// user's code.
 struct layer {
   std::string path;
   std::vector<std::string_view> operations;
@@ -49,10 +50,14 @@ struct layer {
   double flops = 0;
   bool left = false;      // others came after it; what comes back to it are its gradients
 };
+// Where in a path its layer begins.
+std::size_t layer_in(std::string_view path) {
+  const auto at = path.find("layer `");
+  return at != path.npos && path.substr(0, at).ends_with("sub") ? at - 3 : at;
+}
 // A layer by its name, wherever it was added; else the operations, and where they stand.
 std::string name_of(const layer& l) {
-  if (const auto at = l.path.find("layer `"); at != l.path.npos)
-    return printable(l.path.substr(l.path.substr(0, at).ends_with("sub") ? at - 3 : at), most_of_a_name);
+  if (const auto at = layer_in(l.path); at != l.path.npos) return printable(l.path.substr(at), most_of_a_name);
   std::string s;
   for (std::size_t i = 0; i < l.operations.size(); ++i) {
     s += i ? ", " : "";
@@ -102,6 +107,7 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
   // Layers are those that the outputs need. What only the next values of states need is one line at the end.
   const auto needed = needed_for(p);
   std::vector<layer> layers;
+  std::size_t last = 0;      // the line of the node before
   layer updates{"", {}, "", 0, 0, false};
   std::map<std::string, std::int64_t> parameters;      // those that no layer has met yet
   for (std::size_t i = 0; i < net.states.size(); ++i)
@@ -115,11 +121,15 @@ void show_net(const std::string& model, const std::vector<std::string>& shapes) 
     if (n.kind != node_kind::operation || n.op->name == "in_training") continue;
     layer* at = &updates;
     if (needed[i]) {
-      auto found = std::find_if(layers.begin(), layers.end(), [&](const layer& l) { return l.path == n.path; });
-      if (found == layers.end()) {
+      const bool anywhere = layer_in(n.path) != n.path.npos;
+      auto found = anywhere || layers.empty() ? layers.begin() : layers.begin() + static_cast<std::ptrdiff_t>(last);
+      const auto end = anywhere || layers.empty() ? layers.end() : found + 1;
+      found = std::find_if(found, end, [&](const layer& l) { return l.path == n.path; });
+      if (found == end) {
         for (auto& l : layers) l.left = true;
         found = layers.insert(layers.end(), layer{n.path, {}, "", 0, 0, false});
       }
+      last = static_cast<std::size_t>(found - layers.begin());
       at = &*found;
       if (!at->left) at->output = words(n.results[0].dims);
       if (std::find(at->operations.begin(), at->operations.end(), n.op->name) == at->operations.end())

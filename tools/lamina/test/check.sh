@@ -93,11 +93,12 @@ says '\[8x4x4x4\]'
 refused '^lamina: net: input `input` is \[Nx1x6x6\] and is to be \[8x1x7x6\]$' show net --shape 8x1x7x6
 # A model by name in training: layers as they are at its outputs, parameters alone and once, all else at the end.
 ends 0 show digits --shape x=5x1x6x6
-[[ $(tr -s ' ' <stdout | sed -n '5,12p' | sed 's/nets.cpp:[0-9]*/HERE/; s/ [0-9.]*\( k\)\?$//') == 'layer output parameters flops
+[[ $(tr -s ' ' <stdout | sed -n '5,13p' | sed 's/nets.cpp:[0-9]*/HERE/; s/ [0-9.]*\( k\)\?$//') == 'layer output parameters flops
 sublayer `conv` (conv2d) [5x4x4x4] 40
 relu (HERE) [5x4x4x4] 0
 sublayer `spatial_bn` (batch_norm2d) [5x4x4x4] 8
 sublayer `max_pool` (max_pool2d) [5x4x2x2] 0
+relu (HERE) [5x4x2x2] 0
 sublayer `dropout` (dropout) [5x4x2x2] 0
 flatten (HERE) [5x16] 0
 sublayer `fc` (linear) [5x3] 51' ]] || { fail "layers of a model in training"; cat stdout; }

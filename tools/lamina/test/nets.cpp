@@ -27,8 +27,8 @@ void save_by_name(const std::string& folder) {
   const graph::model::scope here(m);
   const value x = m.input("x", {dtype::float32, {"N", 1, 6, 6}}), labels = m.input("labels", {dtype::int64, {"N"}});
   value h = graph::max_pool(graph::spatial_bn(graph::conv(x, 4, {.activation = nn::relu{}})));
-  h = graph::dropout(h);
-  const value scores = m.main().output("scores", graph::fc(flatten<1>(h), 3));
+  h = flatten<1>(graph::dropout(relu(h)));
+  const value scores = m.main().output("scores", graph::fc(h, 3));
   m.add_gradient_operators({m.main().output("loss", cross_entropy(scores, labels))});
   m.add_updates(optim::adam{});
   graph::workspace ws;
