@@ -226,6 +226,33 @@ BOOST_AUTO_TEST_CASE(a_started_run_is_waited_for) {
   BOOST_TEST(graph::running().done());
 }
 
+// An error that nobody waited for is that of the next call, once; one that was waited for, or can be, is nobody else's.
+BOOST_AUTO_TEST_CASE(errors_of_a_started_run_are_not_lost) {
+  graph::net n("n");
+  n.output("y", gather(n.external("t", {dtype::float32, {2, 1}}), n.external("i", {dtype::int64, {1}})));
+  graph::workspace ws;
+  ws.feed("t", matrix<float>(2, 1));
+  ws.feed("i", vector<std::int64_t>{5});
+  ws.create(n);
+  { auto dropped = ws.start("n"); }
+  const auto message = message_of([&] { ws.has("y"); });
+  BOOST_TEST(says(message, "net `n`: "));
+  BOOST_TEST(says(message, "gather: a position is outside"));
+  BOOST_TEST(!ws.has("y"));
+  {
+    auto waited = ws.start("n");
+    BOOST_CHECK_THROW(waited.wait(), value_error);
+  }
+  BOOST_TEST(!ws.has("y"));
+  auto held = ws.start("n");
+  while (!held.done()) std::this_thread::yield();
+  BOOST_TEST(!ws.has("y"));
+  BOOST_CHECK_THROW(held.wait(), value_error);
+  auto replaced = ws.start("n");
+  replaced = graph::running();
+  BOOST_CHECK_THROW(ws.start("n"), value_error);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(steps_at_once)

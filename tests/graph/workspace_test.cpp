@@ -133,6 +133,19 @@ BOOST_AUTO_TEST_CASE(nets_share_blobs) {
   BOOST_TEST(ws.fetch_numbers<float>("w")[0] == 210);
 }
 
+// Nets that differ in names alone share a plan, and not their blobs.
+BOOST_AUTO_TEST_CASE(equal_nets_have_blobs_of_their_own) {
+  graph::workspace ws;
+  for (const std::string& number : {"1", "2"}) {
+    graph::net n("n" + number);
+    n.output("y" + number, relu(n.external("x" + number, {dtype::float32, {2}})));
+    ws.feed("x" + number, number == "1" ? vector<float>{1, -1} : vector<float>{-2, 2});
+    ws.run_once(n);
+  }
+  BOOST_TEST(ws.fetch_numbers<float>("y1") == (std::vector<float>{1, 0}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("y2") == (std::vector<float>{0, 2}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(an_output_of_one_net_is_the_input_of_another) {
   graph::net a("a"), b("b");
   auto made = a.given("x", {2}, {1, 2});
@@ -221,6 +234,35 @@ BOOST_AUTO_TEST_CASE(a_failed_run_changes_nothing) {
   ws.feed("ids", vector<std::int64_t>{0});
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("table") == (numbers{2, 4, 4, 6, 6, 8}), boost::test_tools::per_element());
+}
+
+// The third of five runs fails: outputs are there as if the runs had been asked for one by one.
+BOOST_AUTO_TEST_CASE(runs_before_a_failing_one_count) {
+  graph::net n("n");
+  n.output("y", gather(n.external("t", {dtype::float32, {2, 1}}), reshape(n.iterations(), shape{1}) - 1));
+  graph::net reader("reader");
+  reader.assign(reader.external("seen", {dtype::float32, {1, 1}}), reader.external("y", {dtype::float32, {1, 1}}) + 0);
+  graph::workspace ws;
+  ws.feed("t", matrix<float>{{10}, {20}});
+  ws.create(n);
+  BOOST_CHECK_THROW(ws.run("n", 5), value_error);
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("n/iterations")[0] == 2);
+  BOOST_TEST(ws.has("y"));
+  BOOST_CHECK_THROW(ws.benchmark("n", 1, 0), value_error);
+}
+
+BOOST_AUTO_TEST_CASE(a_number_that_is_zero_does_not_stop_a_step) {
+  const auto runs = [](double factor) {
+    graph::net n("n");
+    n.output("stop", cast<float>(n.iterations()) * factor);
+    graph::workspace ws;
+    ws.create(n);
+    ws.run(graph::execution_step{.net = "n", .times = 10, .stop_when = "stop"});
+    return ws.fetch_numbers<std::int64_t>("n/iterations")[0];
+  };
+  BOOST_TEST(runs(-0.0) == 10);
+  BOOST_TEST(runs(1e-30) == 1);
+  BOOST_TEST(runs(-2) == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

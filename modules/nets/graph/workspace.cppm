@@ -58,7 +58,8 @@ export struct memory_estimate {
   std::size_t scratch = 0, packed = 0;      // of kernels, and of weights in the form that these read
 };
 
-/// A run that is under way. Its end waits for it.
+/// A run that is under way. Its end waits for it; an error that nobody has waited for then is that of the next call on the
+/// run's space, once.
 export class running {
  public:
   running();

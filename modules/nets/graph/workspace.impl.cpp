@@ -115,9 +115,8 @@ class instance {
       if (making) lock.unlock();
       for (std::int64_t i = 0; i < times; ++i) {
         e.run();
-        assigned();
+        written();
       }
-      written();
     });
   }
   net_times benchmark(std::int64_t times, std::int64_t warm_up) {
@@ -129,7 +128,7 @@ class instance {
         const auto begin = std::chrono::steady_clock::now();
         e.run();
         const auto end = std::chrono::steady_clock::now();
-        assigned();
+        written();
         return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
       };
       for (std::int64_t i = 0; i < warm_up; ++i) run();
@@ -145,14 +144,13 @@ class instance {
       std::vector<std::int64_t> spent(lines.size() + 1), unused(spent.size());
       for (std::int64_t i = 0; i < warm_up + times; ++i) {
         timed.run_timed(i < warm_up ? unused : spent);
-        assigned();
+        written();
       }
       for (std::size_t l = 0; l < lines.size(); ++l) {
         t.operations.push_back(cost_of(lines[l]));
         t.operations.back().nanoseconds = static_cast<double>(spent[l]) / static_cast<double>(times);
       }
       t.rest_ns = static_cast<double>(spent.back()) / static_cast<double>(times);
-      written();
     });
     return t;
   }
@@ -226,8 +224,7 @@ class instance {
   }
   // What the run gives has extents that are known only then: a blob is exchanged when the run is over.
   void run_in_segments() {
-    if (outputs_.empty())
-      for (const auto& o : net_->body->outputs()) outputs_.push_back({o.name, {}, &blobs_[o.name]});
+    look_for_outputs();
     next_.resize(outputs_.size());
     memory_.clear();
     for (auto& i : inputs_) memory_.push_back(i.at->value.data());
@@ -236,13 +233,15 @@ class instance {
       if (!v || v.type() != type || !v.memory().unique()) v = any_tensor(type);
       return v.mutable_data();
     });
-    assigned();
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      std::swap(outputs_[i].at->value, next_[i]);
-      ++outputs_[i].at->version;
-    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i) std::swap(outputs_[i].at->value, next_[i]);
+    written();
   }
 
+  // By the names of this net: its plan may be that of an equal one, which calls them otherwise.
+  void look_for_outputs() {
+    if (outputs_.empty())
+      for (const auto& o : net_->body->outputs()) outputs_.push_back({o.name, {}, &blobs_[o.name]});
+  }
   // The executor for that, with all memory bound.
   executor& ready() {
     executor& e = plans_.at(view<const shape>(shapes_));
@@ -251,9 +250,8 @@ class instance {
   }
   void bind(executor& e) {
     for (std::size_t i = 0; i < inputs_.size(); ++i) e.bind_input(i, inputs_[i].at->value.data());
+    look_for_outputs();
     const auto& types = e.plan().output_types();
-    if (outputs_.size() != types.size())
-      for (const auto& n : e.plan().output_names()) outputs_.push_back({n, {}, &blobs_[n]});
     for (std::size_t i = 0; i < types.size(); ++i) {
       any_tensor& v = outputs_[i].at->value;
       if (!v || v.type() != types[i] || !v.memory().unique()) v = cleared(e.result_memory(i), types[i]);
@@ -266,10 +264,9 @@ class instance {
     ready();
     return make_plan(*net_->body, view<const shape>(shapes_), where_->isa(), {.memory = how});
   }
-  void assigned() {
-    for (auto s : assigned_) states_[s].seen = ++states_[s].at->version;
-  }
+  // After a run: its blobs have new numbers.
   void written() {
+    for (auto s : assigned_) states_[s].seen = ++states_[s].at->version;
     for (auto& o : outputs_) ++o.at->version;
   }
 
@@ -329,11 +326,16 @@ struct running::implementation {
   std::string net;
   std::atomic<bool> done{false};
   std::exception_ptr error{};
+  bool told = false, left = false;          // whether somebody has asked for the error; whether nobody can any more
   std::mutex joining;
   std::thread thread;
   void join() {
     std::lock_guard lock(joining);
     if (thread.joinable()) thread.join();
+  }
+  void leave() {
+    join();
+    left = true;
   }
   ~implementation() { join(); }
 };
@@ -341,17 +343,18 @@ running::running() = default;
 running::running(std::shared_ptr<implementation> impl) : impl_(std::move(impl)) {}
 running::running(running&&) noexcept = default;
 running& running::operator=(running&& other) noexcept {
-  if (impl_ && impl_ != other.impl_) impl_->join();
+  if (impl_ && impl_ != other.impl_) impl_->leave();
   impl_ = std::move(other.impl_);
   return *this;
 }
 running::~running() {
-  if (impl_) impl_->join();
+  if (impl_) impl_->leave();
 }
 bool running::done() const { return !impl_ || impl_->done.load(std::memory_order_acquire); }
 void running::wait() {
   if (!impl_) return;
   impl_->join();
+  impl_->told = true;
   if (impl_->error) std::rethrow_exception(impl_->error);
 }
 
@@ -363,10 +366,14 @@ struct workspace::implementation {
   space& here() const {
     space& s = *spaces.find(current)->second;
     if (s.under_way.run()) {
-      const auto& run = *static_cast<const running::implementation*>(s.under_way.run());
+      auto& run = *static_cast<running::implementation*>(s.under_way.run());
       if (!run.done.load(std::memory_order_acquire)) {
         text t;
         detail::raise(error_kind::state, t << "workspace: net `" << run.net << "` is under way in space `" << current << "`; wait for it first");
+      }
+      if (run.left && !run.told) {
+        run.told = true;
+        if (run.error) std::rethrow_exception(run.error);
       }
       s.under_way = {};
     }
@@ -624,7 +631,12 @@ class step_runner {
     if (at == space_.blobs.end() || at->second.version == 0) no_such("blob", blob, space_.blobs);
     const any_tensor& stop = at->second.value;
     check_stop(blob, stop.type());
-    return std::any_of(stop.data(), stop.data() + stop.bytes(), [](std::byte b) { return b != std::byte{0}; });
+    return with_type(stop.type().element, [&]<class T>() {
+      T x{};
+      std::memcpy(&x, stop.data(), sizeof x);
+      if constexpr (std::is_arithmetic_v<T>) return x != T{};
+      else return static_cast<float>(x) != 0;
+    });
   }
 
   // ---- what runs every so often
