@@ -155,6 +155,79 @@ BOOST_AUTO_TEST_CASE(draws_go_on_in_copies) {
   BOOST_TEST(one.fetch_numbers<float>("u") == two.fetch_numbers<float>("u"), boost::test_tools::per_element());
 }
 
+// A copy under the net's own name has its fills, too, and what it draws besides has numbers of its own.
+BOOST_AUTO_TEST_CASE(fills_of_a_copy_are_no_others) {
+  graph::net n("n");
+  n.fill<op::gaussian>("a", {3});
+  graph::net copies[] = {n.clone("n"), n.clone_partial("n", {}, {"a"}), n.clone("c")};
+  n.fill<op::gaussian>("b", {3});
+  graph::workspace ws;
+  ws.run_once(n);
+  const auto a = ws.fetch_numbers<float>("a"), b = ws.fetch_numbers<float>("b");
+  for (auto& c : copies) {
+    c.fill<op::gaussian>("b", {3});
+    graph::workspace other;
+    other.run_once(c);
+    BOOST_TEST(other.fetch_numbers<float>("a") == a, boost::test_tools::per_element());
+    BOOST_TEST(other.fetch_numbers<float>("b")[0] != a[0]);
+    if (c.name() == "n") BOOST_TEST(other.fetch_numbers<float>("b") == b, boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(two_blobs_do_not_get_one_name) {
+  graph::net n("n");
+  auto x = n.external("x", {dtype::float32, {2}}), y = n.external("y", {dtype::float32, {2}});
+  n.output("d", x - y);
+  n.output("e", x + y);
+  const auto refused = [](auto call, const std::string& words) {
+    BOOST_CHECK_THROW(call(), state_error);
+    const auto message = message_of(call);
+    BOOST_TEST(says(message, "copy_test.cpp:"));
+    BOOST_TEST(says(message, words));
+  };
+  refused([&] { n.clone("c", {{"x", "y"}}); }, "net `n`: clone: `x` and `y` would both be `y`");
+  refused([&] { n.clone("c", {{"d", "e"}}); }, "clone: `d` and `e` would both be `e`");
+  refused([&] { n.clone("c", {{"d", "x"}}); }, "clone: `d` and `x` would both be `x`");
+  refused([&] { n.clone_partial("c", {"x", "y"}, {"d"}, {{"x", "y"}}); }, "clone_partial: `x` and `y` would both be `y`");
+  graph::net other("other");
+  refused([&] { other.append(n, {{"x", "z"}, {"y", "z"}}); }, "append: `x` and `y` would both be `z`");
+  BOOST_TEST(!other.has("z"));
+
+  graph::workspace ws;                     // names that change places, and one of a blob that is not in the part
+  ws.feed("x", vector<float>{10, 20});
+  ws.feed("y", vector<float>{1, 2});
+  ws.run_once(n.clone("c", {{"x", "y"}, {"y", "x"}}));
+  BOOST_TEST(ws.fetch_numbers<float>("d") == (numbers{-9, -18}), boost::test_tools::per_element());
+  ws.run_once(n.clone_partial("c", {"x", "y"}, {"d"}, {{"d", "e"}}));
+  BOOST_TEST(ws.fetch_numbers<float>("e") == (numbers{9, 18}), boost::test_tools::per_element());
+  BOOST_TEST(n.clone_partial("c", {"x", "x", "y"}, {"d", "d"}).external_inputs() == (names{"x", "y"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_is_a_blob_of_a_part) {
+  graph::net n("n");
+  auto w = n.external("w", {dtype::float32, {2}});
+  auto s = n.output("s", square(w));
+  n.add_gradient_operators({reduce_sum(s)});
+  n.output("step", 0.5 * n["w_grad"]);
+  graph::workspace ws;
+  ws.feed("w", vector<float>{3, -4});
+  const auto part = n.clone_partial("c", {"w"}, {"w_grad"});
+  BOOST_TEST(part.external_outputs() == names{"w_grad"}, boost::test_tools::per_element());
+  ws.run_once(part);
+  BOOST_TEST(ws.fetch_numbers<float>("w_grad") == (numbers{6, -8}), boost::test_tools::per_element());
+  ws.run_once(n.clone_partial("c", {"w"}, {"w_grad"}, {{"w_grad", "slope"}}));
+  BOOST_TEST(ws.fetch_numbers<float>("slope") == (numbers{6, -8}), boost::test_tools::per_element());
+  ws.feed("w_grad", vector<float>{1, 2});
+  ws.run_once(n.clone_partial("c", {"w_grad"}, {"step"}));
+  BOOST_TEST(ws.fetch_numbers<float>("step") == (numbers{0.5f, 1}), boost::test_tools::per_element());
+
+  const auto whole = n.clone("c", {{"w", "w2"}, {"w_grad", "w2_grad"}});
+  BOOST_TEST(whole.has("w2_grad"));
+  BOOST_TEST(!whole.has("w_grad"));
+  BOOST_TEST(n.clone("c", {{"w", "w2"}}).has("w_grad"));
+  BOOST_TEST(says(message_of([&] { n.clone("c", {{"w", "w_grad"}}); }), "`w` and `w_grad` would both be `w_grad`"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(inference_before_a_run)
 

@@ -96,6 +96,36 @@ BOOST_AUTO_TEST_CASE(sharing) {
   BOOST_TEST(listed() == "a/fc_w[3x6]w a/fc_b[3]b b/fc_w[3x6]w b/fc_b[3]b ");
 }
 
+// Layers without names are counted in their own scope, and share one by one.
+BOOST_AUTO_TEST_CASE(sharing_of_layers_without_names) {
+  const auto two_layers = [&] { return graph::fc(graph::fc(rows, 8), 3); };
+  value a, b;
+  {
+    graph::name_scope s("a");
+    a = two_layers();
+  }
+  const auto before = listed();
+  {
+    graph::parameter_sharing same({{"b", "a"}, {"c", "a"}});
+    {
+      graph::name_scope s("b");
+      b = two_layers();
+    }
+    graph::name_scope s("c");
+    two_layers();
+  }
+  BOOST_TEST(listed() == before);
+  m.main().output("ya", a);
+  m.main().output("yb", b);
+  graph::workspace ws;
+  ws.run_once(m.init());
+  ws.feed("images", tensor<float, extents<2, 4, 8, 8>>());
+  ws.feed("rows", evaluate(filled(0.5f, 2, 6)));
+  ws.run_once(m.main());
+  BOOST_TEST(ws.fetch_numbers<float>("ya")[0] != 0);
+  BOOST_TEST(ws.fetch_numbers<float>("ya") == ws.fetch_numbers<float>("yb"), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_model_is_needed) {
   std::thread([&] { BOOST_TEST(says(message_of([] { graph::model::current(); }), "a layer function needs a model")); }).join();
   graph::model other("other");

@@ -40,6 +40,18 @@ BOOST_AUTO_TEST_CASE(results_are_named_by_net_and_operation) {
   BOOST_TEST(n["y"].same(c));
 }
 
+// Where a blob has the name that a result would have, the result gets another one.
+BOOST_AUTO_TEST_CASE(automatic_names_are_no_blobs) {
+  graph::net n("n");
+  auto x = n.external("x", {dtype::float32, {2}}), r = relu(x);
+  auto y = n.output("n/relu", r + x);
+  BOOST_TEST(n.name_of(y) == "n/relu");
+  BOOST_TEST(n.name_of(r) == "n/relu_auto_0");
+  BOOST_TEST(n["n/relu"].same(y));
+  BOOST_TEST(n["n/relu_auto_0"].same(r));
+  BOOST_TEST(n.operations()[0].outputs[0] == "n/relu_auto_0");
+}
+
 BOOST_AUTO_TEST_CASE(free_names_count_on) {
   graph::net n("net");
   BOOST_TEST(n.free_name("x") == "x");

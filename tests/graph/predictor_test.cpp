@@ -170,6 +170,22 @@ BOOST_AUTO_TEST_CASE(copies_keep_both) {
   BOOST_TEST(other.fetch_numbers<float>("scores") != scores, boost::test_tools::per_element());
 }
 
+// Names in a name scope are those of the blobs that they mean.
+BOOST_AUTO_TEST_CASE(a_predictor_is_made_inside_of_a_name_scope) {
+  graph::model m("m");
+  graph::model::scope g(m);
+  graph::name_scope s("enc");
+  m.main().output("y", graph::fc(m.input("x", rows), 2));
+  const auto p = m.predictor("p", {"x"}, {"y"});
+  BOOST_TEST(p.external_inputs()[0] == "enc/x");
+  BOOST_TEST(p.external_outputs()[0] == "enc/y");
+  graph::workspace ws;
+  ws.run_once(m.init());
+  ws.feed("enc/x", counted(3, 4));
+  ws.run_once(p);
+  BOOST_TEST((ws.fetch("enc/y").shape() == shape{3, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(a_predictor_is_saved_without_what_trains) {
   graph::model m("m");
   dropping(m);

@@ -227,6 +227,38 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
   BOOST_CHECK_THROW(graph::load_model(d / "net", other), file_error);
 }
 
+// What is added to a net or a model of a file draws other numbers than what is in it.
+BOOST_AUTO_TEST_CASE(what_is_added_after_loading_draws_its_own_numbers) {
+  const test_files::folder at;
+  {
+    graph::model m("m", {.seed = 1});
+    graph::model::scope g(m);
+    m.main().output("h", graph::fc(graph::dropout(m.input("x", {dtype::float32, {64, 3}}), {.name = "drop"}), 3));
+    m.main().output("d", graph::dropout(m.main()["x"]));
+    graph::workspace ws;
+    ws.run_once(m.init());
+    graph::save(at / "m", m, ws);
+    graph::net n("n");
+    n.fill<op::gaussian>("a", {3});
+    graph::save(at / "n", n, ws);
+  }
+  graph::workspace ws;
+  const auto m = graph::load_model(at / "m", ws);
+  graph::model::scope g(*m);
+  m->main().output("y", graph::fc(m->main()["h"], 3, {.name = "second"}));
+  m->main().output("d2", graph::dropout(m->main()["x"]));
+  ws.run_once(m->init());
+  BOOST_TEST(ws.fetch_numbers<float>("second_w")[0] != ws.fetch_numbers<float>("fc_w")[0]);
+  ws.feed("x", evaluate(filled(1.f, 64, 3)));
+  ws.run_once(m->main());
+  BOOST_TEST(!same_bits(ws.fetch("d"), ws.fetch("d2")));
+
+  graph::net n = graph::load(at / "n", ws);
+  n.fill<op::gaussian>("b", {3});
+  ws.run_once(n);
+  BOOST_TEST(ws.fetch_numbers<float>("a")[0] != ws.fetch_numbers<float>("b")[0]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(names_of_sums)

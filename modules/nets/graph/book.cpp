@@ -7,6 +7,7 @@ import :graph.scope;
 import :model;
 import :op;
 import :op.elementwise;
+import :op.random;
 import :parameter;
 import :program;
 import :shape;
@@ -45,9 +46,23 @@ class net_book {
   net_book(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
     body.title = "net `" + name + "`";
     body.origins = true;
-    body.added = [this](std::int32_t) { notes.push_back({name_scope::current(), device_scope::current(), for_inference}); };
-    for (char c : name) first_site = first_site * 31 + static_cast<unsigned char>(c);
-    first_site = first_site % (std::int64_t(1) << 30) << 20;
+    body.added = [this](std::int32_t node) {
+      notes.push_back({name_scope::current(), device_scope::current(), for_inference});
+      draw_after(body.at(node));
+    };
+    std::uint64_t h = 0;
+    for (char c : name) h = h * 31 + static_cast<unsigned char>(c);
+    first_site = static_cast<std::int64_t>(h) % (std::int64_t(1) << 30) << 20;
+  }
+  // What is drawn next has another site than this node, which may come from another net or a file. Streams of a generator
+  // are told apart by 32 bits; layers count them from 0, fills from the first one of the net's name.
+  void draw_after(const node& n) {
+    for (const auto& sub : n.subprograms)
+      for (const node& inner : sub->nodes()) draw_after(inner);
+    if (n.op != &record<op::random_uniform> && n.op != &record<op::random_normal>) return;
+    const auto at = static_cast<std::uint32_t>(static_cast<const random_attributes*>(n.attributes.get())->site);
+    for (const std::uint32_t k : {at, at - static_cast<std::uint32_t>(first_site)})
+      if (k < std::uint32_t(1) << 20 && k >= body.sites()) body.sites(std::int64_t(k) + 1);
   }
 
   [[noreturn]] void fail(error_kind kind, const text& why) const {
@@ -79,6 +94,13 @@ class net_book {
     auto b = blobs.find(name_scope::current() + std::string(given));
     if (b == blobs.end()) b = blobs.find(given);
     return b == blobs.end() ? nullptr : &*b;
+  }
+  // What a name means, as `find` looks for it: a blob's newest version, or a gradient; with the whole name.
+  std::optional<std::pair<std::string, value_id>> known(std::string_view given) {
+    if (const auto* b = find(given)) return std::pair(b->first, b->second.versions.back());
+    for (const auto& as : {name_scope::current() + std::string(given), std::string(given)})
+      if (const auto a = aliases.find(as); a != aliases.end()) return std::pair(as, a->second);
+    return {};
   }
   value at(value_id id) { return {&body, id}; }
   // Nodes of external blobs and of states of the net's own.
@@ -183,7 +205,9 @@ class net_book {
     if (auto known = names.find(id); known != names.end()) return known->second;
     std::string s = automatic(id.node);
     if (body.at(id).results.size() > 1) s += ":" + std::to_string(id.result);
-    return s;
+    std::string as = s;                     // blobs that are called so keep the name
+    for (int i = 0; blobs.contains(as) || aliases.contains(as); ++i) as = s + "_auto_" + std::to_string(i);
+    return as;
   }
 
   struct owned_state { runnable::own_state state; value_id now, next; std::size_t output; };

@@ -65,14 +65,30 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
 
 namespace {
 
-std::string renamed(const renaming& names, const std::string& name) {
-  auto known = names.find(name);
-  return known == names.end() ? name : known->second;
-}
 void check(const net_book& b, const renaming& names) {
   for (const auto& n : names)
-    if (!b.blobs.contains(n.first)) b.no_blob(n.first);
+    if (!b.blobs.contains(n.first) && !b.aliases.contains(n.first)) b.no_blob(n.first);
 }
+// What blobs and gradients are called in a copy, of which no two may be called the same.
+class copied_names {
+ public:
+  copied_names(const net_book& from, const renaming& names, std::string_view function) : from_(from), names_(names), function_(function) {}
+  const std::string& operator()(const std::string& blob) {
+    const auto known = names_.find(blob);
+    const std::string& as = known == names_.end() ? blob : known->second;
+    if (const auto of = taken_.try_emplace(as, blob).first; of->second != blob) {
+      text t;
+      from_.fail(error_kind::state, t << function_ << ": `" << of->second << "` and `" << blob << "` would both be `" << as << "`");
+    }
+    return as;
+  }
+
+ private:
+  const net_book& from_;
+  const renaming& names_;
+  std::string_view function_;
+  std::map<std::string, std::string, std::less<>> taken_;
+};
 
 // Adds nodes of one book to another, and the states of its own that they read.
 void add_part(net_book& to, const net_book& from, const std::vector<char>& needed, std::map<value_id, value>& known, purpose what = purpose::both) {
@@ -108,13 +124,18 @@ void add_part(net_book& to, const net_book& from, const std::vector<char>& neede
 }
 
 // The whole of a net: its blobs under their new names, one version after the other, and what is known by other names.
-void add_whole(net_book& to, const net_book& from, const renaming& names) {
+void add_whole(net_book& to, const net_book& from, const renaming& names, std::string_view function) {
+  check(from, names);
+  copied_names renamed(from, names, function);
+  for (const auto& b : from.blobs) renamed(b.first);
+  for (const auto& a : from.aliases)
+    if (!from.blobs.contains(a.first)) renamed(a.first);
   std::map<value_id, value> known;
   for (auto i : from.leaves()) {
     const node& n = from.body.at(i);
     auto blob = from.blobs.find(n.name);
     if (blob == from.blobs.end()) continue;                   // a state of the net's own
-    const std::string as = renamed(names, n.name);
+    const std::string as = renamed(n.name);
     to.keep_kind(as, from, n.name);
     auto here = to.blobs.find(as);
     if (here == to.blobs.end()) {
@@ -131,31 +152,30 @@ void add_whole(net_book& to, const net_book& from, const renaming& names) {
   add_part(to, from, all, known);
   for (const auto& o : from.body.outputs()) {
     if (!from.blobs.contains(o.name)) continue;
-    const std::string as = renamed(names, o.name);
+    const std::string as = renamed(o.name);
     auto here = to.blobs.find(as);
     if (here == to.blobs.end()) to.add(as, known.at(o.value), false);
     else to.assign(as, here->second, known.at(o.value));
   }
   for (const auto& [as, id] : from.aliases)
     if (auto v = known.find(id); v != known.end()) {
-      to.aliases.try_emplace(as, v->second.id());
-      to.names.try_emplace(v->second.id(), as);
+      const std::string& called = renamed(as);
+      to.aliases.try_emplace(called, v->second.id());
+      to.names.try_emplace(v->second.id(), called);
     }
 }
 
 }  // namespace
 
 net net::clone(std::string_view name, const renaming& names, const origin&) const {
-  check(*book_, names);
   net copy(name, {.seed = book_->seed});
-  add_whole(*copy.book_, *book_, names);
+  add_whole(*copy.book_, *book_, names, "clone");
   return copy;
 }
 
 void net::append(const net& other, const renaming& names, const origin&) {
-  check(*other.book_, names);
   if (&other == this) book_->fail(error_kind::state, text("append: a net is not added to itself; append a clone"));
-  add_whole(*book_, *other.book_, names);
+  add_whole(*book_, *other.book_, names, "append");
 }
 
 net net::clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
@@ -166,20 +186,27 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
             purpose what) {
   auto& from = whole.book();
   check(from, names);
-  auto newest = [&](const std::string& blob) {
-    auto* found = from.find(blob);
-    if (!found) from.no_blob(blob);
-    return found->second.versions.back();
+  copied_names renamed(from, names, "clone_partial");
+  const auto found = [&](const std::string& wanted) {
+    auto known = from.known(wanted);
+    if (!known) from.no_blob(wanted);
+    return *std::move(known);
   };
   net copy(name, {.seed = from.seed});
   auto& to = copy.book();
   std::map<value_id, value> known;
-  for (const auto& blob : inputs) {
-    const std::string as = renamed(names, blob);
-    known.insert_or_assign(newest(blob), to.add(as, to.body.input(as, from.body.type(newest(blob))), true));
+  std::set<std::string> given;
+  for (const auto& wanted : inputs) {
+    const auto [blob, newest] = found(wanted);
+    const std::string& as = renamed(blob);
+    if (given.insert(blob).second) known.insert_or_assign(newest, to.add(as, to.body.input(as, from.body.type(newest)), true));
   }
+  std::vector<std::pair<std::string, value_id>> wanted;
   std::vector<value_id> roots;
-  for (const auto& blob : outputs) roots.push_back(newest(blob));
+  for (const auto& blob : outputs) {
+    wanted.push_back(found(blob));
+    roots.push_back(wanted.back().second);
+  }
   std::vector<char> needed = reached(from.body, roots, known, what);
   for (const auto& o : from.owned)                            // a state goes on as it did
     if (needed[static_cast<std::size_t>(o.now.node)]) {
@@ -188,20 +215,18 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
     }
   for (auto i : from.leaves())
     if (const std::string& blob = from.body.at(i).name; needed[static_cast<std::size_t>(i)] && !known.contains({i, 0}) && from.blobs.contains(blob)) {
-      if (std::find(inputs.begin(), inputs.end(), blob) != inputs.end()) {
+      if (given.contains(blob)) {
         text t;
         from.fail(error_kind::value, t << "clone_partial: blob `" << blob << "` is an input as it is now, and the outputs need it as it was before it was assigned");
       }
-      const std::string as = renamed(names, blob);
+      const std::string& as = renamed(blob);
       const tensor_type& type = from.body.at(i).results[0];
       to.keep_kind(as, from, blob);
       known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));
     }
   add_part(to, from, needed, known, what);
-  for (const auto& blob : outputs) {
-    const std::string as = renamed(names, blob);
-    if (!to.blobs.contains(as)) to.add(as, known.at(newest(blob)), false);
-  }
+  for (const auto& [blob, newest] : wanted)
+    if (const std::string& as = renamed(blob); !to.blobs.contains(as)) to.add(as, known.at(newest), false);
   return copy;
 }
 

@@ -66,7 +66,7 @@ export struct arguments {
   std::string name{};                             // of the layer; else that of the function, as `fc`, `fc_auto_0`
   graph::model* model = nullptr;                  // else that of the innermost model::scope
   std::optional<extent2d> kernel{}, stride{}, padding{}, dilation{};
-  std::optional<std::int64_t> groups{}, axis{}, size{};
+  std::optional<std::int64_t> groups{}, size{};
   std::optional<bool> bias{};
   std::optional<double> probability{}, epsilon{}, momentum{}, alpha{}, beta{};
   fill_rule weight_fill{}, bias_fill{};
@@ -85,7 +85,8 @@ export class arg_scope {
   arg_scope& operator=(const arg_scope&) = delete;
 };
 /// Lets parameters of one beginning of a name be those of another while it lives: `parameter_sharing both({{"b", "a"}});`
-/// makes `b/w` the parameter `a/w`. Scopes nest, and names are looked up again until nothing changes.
+/// makes `b/w` the parameter `a/w`. Scopes nest, and names are looked up again until nothing changes. Layers without names
+/// are counted in their own scope: the second `fc` of `b` has the parameters of the second one of `a`.
 /// Errors: value_error where a name leads back to itself or into itself.
 export class parameter_sharing {
  public:
@@ -130,7 +131,7 @@ class layer_run {
  private:
   void keep_parameters();
   graph::model& model_;
-  std::string function_, name_, outer_path_;
+  std::string function_, name_, own_name_, shared_name_, outer_path_;
   arguments given_;
   name_map names_;
   parameter_store store_;

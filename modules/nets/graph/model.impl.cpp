@@ -29,7 +29,7 @@ namespace {
 template <class A, class F>
 void each_argument(A& a, const arguments& b, F f) {
   f("kernel", a.kernel, b.kernel), f("stride", a.stride, b.stride), f("padding", a.padding, b.padding), f("dilation", a.dilation, b.dilation);
-  f("groups", a.groups, b.groups), f("axis", a.axis, b.axis), f("size", a.size, b.size), f("bias", a.bias, b.bias);
+  f("groups", a.groups, b.groups), f("size", a.size, b.size), f("bias", a.bias, b.bias);
   f("probability", a.probability, b.probability), f("epsilon", a.epsilon, b.epsilon), f("momentum", a.momentum, b.momentum);
   f("alpha", a.alpha, b.alpha), f("beta", a.beta, b.beta), f("weight_fill", a.weight_fill, b.weight_fill);
   f("bias_fill", a.bias_fill, b.bias_fill), f("activation", a.activation, b.activation);
@@ -179,6 +179,7 @@ struct model::implementation {
   model_options options;
   net main, init;
   std::vector<parameter_info> parameters;
+  std::set<std::pair<std::string, std::string>> sharing;      // layers with parameters: as they are called, and whose those are
   std::vector<said> defaults;
   std::optional<gradient_map> gradients;
 };
@@ -317,11 +318,17 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
     if (s->function == function) fill_in(given_, s->a);
   check(function, given_, here.empty() ? here : here + ": ", false);
   std::string full = call.name.empty() ? book.full(function) : book.full(call.name);
+  const auto taken = [&] {
+    const std::string shared = shared_name(full);
+    if (shared != full) return m.impl_->sharing.contains({full, shared});
+    const auto& all = m.impl_->parameters;
+    return std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.name.starts_with(full + "_") || p.name.starts_with(full + "."); });
+  };
   if (call.name.empty())
-    for (int i = 0; std::any_of(m.impl_->parameters.begin(), m.impl_->parameters.end(), [&](const auto& p) { return p.name.starts_with(full + "_") || p.name.starts_with(full + "."); }); ++i)
-      full = book.full(function) + "_auto_" + std::to_string(i);
+    for (int i = 0; taken(); ++i) full = book.full(function) + "_auto_" + std::to_string(i);
+  own_name_ = full;
   name_ = full.substr(full.rfind('/') + 1).substr(0, label::limit);
-  full = shared_name(full);
+  shared_name_ = full = shared_name(full);
   names_.add(name_, full);
   names_.add(name_ + ".weight", full + (function == "spatial_bn" || function == "layer_norm" || function == "instance_norm" ? "_s" : function == "prelu" ? "_slope" : "_w"));
   names_.add(name_ + ".bias", full + "_b");
@@ -353,7 +360,9 @@ void layer_run::keep_parameters() {
   auto& book = m.main.book();
   for (std::size_t i = 0; i < store_.size(); ++i) {
     const auto& p = store_[i];
-    if (p.role() == state_role::generator || m.find(p.name())) continue;
+    if (p.role() == state_role::generator) continue;
+    m.sharing.emplace(own_name_, shared_name_);
+    if (m.find(p.name())) continue;
     if (const auto known = book.blobs.find(p.name()); known != book.blobs.end()) {
       text t;
       book.fail(error_kind::state, t << function_ << ": its parameter `" << p.name() << "` has the name of a blob, from " << known->second.where[0]

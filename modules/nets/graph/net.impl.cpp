@@ -132,9 +132,7 @@ value net::output(std::string_view name, const value& v, const origin&) {
 
 value net::operator[](std::string_view name) const {
   auto& b = *book_;
-  if (auto* found = b.find(name)) return b.at(found->second.versions.back());
-  for (const auto& n : {name_scope::current() + std::string(name), std::string(name)})
-    if (auto a = b.aliases.find(n); a != b.aliases.end()) return b.at(a->second);
+  if (const auto known = b.known(name)) return b.at(known->second);
   for (std::size_t i = 0; i < b.body.nodes().size(); ++i)
     for (std::size_t r = 0; r < b.body.nodes()[i].results.size(); ++r)
       if (value_id id{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}; b.name_of(id) == name) return b.at(id);
