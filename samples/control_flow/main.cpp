@@ -14,7 +14,7 @@ const tensor_type real_number{dtype::float64, {}};
 
 // One turn: a better root, and whether to go on. Carries the root, and reads `a`.
 std::shared_ptr<const program> newton() {
-  auto p = std::make_shared<program>();
+  auto p = graph::subprogram();
   value root = p->input("root", real_number), a = p->input("a", real_number);
   value better = 0.5 * (root + a / root);
   p->output("go on", abs(better * better - a) > 1e-12 * a);
@@ -22,13 +22,13 @@ std::shared_ptr<const program> newton() {
   return p;
 }
 std::shared_ptr<const program> root_of_positive() {
-  auto p = std::make_shared<program>();
+  auto p = graph::subprogram();
   value a = p->input("a", real_number), first = max(a, 1.0);
   p->output("root", loop(60, value(a == a), newton(), {&first, 1}, {&a, 1})[0]);
   return p;
 }
 std::shared_ptr<const program> no_root() {
-  auto p = std::make_shared<program>();
+  auto p = graph::subprogram();
   value a = p->input("a", real_number);
   p->output("root", a - a);
   return p;

@@ -1,7 +1,9 @@
 // Nets of which extents are counted when they run: blobs of changing shape, effects, gradients, runs that fail.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 import lamina;
@@ -42,7 +44,7 @@ BOOST_AUTO_TEST_CASE(blobs_have_the_extents_that_a_run_found) {
   ws.feed("x", vector<float>{-7, 6, -1});
   const std::string why = message_of([&] { ws.run("n"); });
   BOOST_TEST(says(why, "net `n`: "));
-  BOOST_TEST(says(why, "counted_test.cpp:27: top_k: first_rows: 2 rows are asked for, and there are 1"));
+  BOOST_TEST(says(why, "counted_test.cpp:29: top_k: first_rows: 2 rows are asked for, and there are 1"));
   BOOST_CHECK_THROW(ws.run("n"), value_error);
   BOOST_TEST(ws.fetch_numbers<float>("kept") == (numbers{7, 6}), boost::test_tools::per_element());
   ws.feed("k", scalar<std::int64_t>(0));
@@ -73,6 +75,34 @@ BOOST_AUTO_TEST_CASE(blobs_are_assigned_and_trained) {
   ws.run("n", 200);
   BOOST_TEST(ws.fetch_numbers<float>("w")[0] > 0.99f);
   BOOST_TEST(ws.fetch_numbers<float>("loss")[0] < 1e-4f);
+}
+
+BOOST_AUTO_TEST_CASE(segments_are_timed_and_counted_one_after_the_other) {
+  graph::net n("n");
+  const value x = n.external("x", {dtype::float32, {"N"}});
+  n.output("sum", reduce_sum(square(masked_select(x, x > 0))));
+  n.output("run", n.iterations());
+  graph::workspace ws;
+  ws.feed("x", vector<float>{1, -2, 3, -4, 5});
+  ws.create(n);
+  const auto costs = ws.costs("n");
+  const auto at = [](const auto& all, std::string_view operation) {
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.operation.find(operation) != std::string::npos; });
+    BOOST_REQUIRE(found != all.end());
+    return found;
+  };
+  BOOST_TEST((at(costs, "non_zero") < at(costs, "reduce_sum")));
+  BOOST_TEST(says(at(costs, "reduce_sum")->where, "counted_test.cpp:"));
+  const auto times = ws.benchmark("n", 4, 1);
+  BOOST_TEST(times.least_ns > 0);
+  BOOST_TEST(at(times.operations, "non_zero")->nanoseconds > 0);
+  BOOST_TEST(at(times.operations, "reduce_sum")->nanoseconds > 0);
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("run")[0] == 10);          // all of these were runs
+  BOOST_TEST(ws.fetch_numbers<float>("sum")[0] == 35);
+  BOOST_TEST(ws.estimate_memory("n").unshared > 0);
+  BOOST_TEST(ws.estimate_memory("n").arena <= ws.estimate_memory("n", memory_sharing::none).arena);
+  ws.run("n");
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("run")[0] == 11);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

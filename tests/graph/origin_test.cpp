@@ -1,6 +1,7 @@
 // Errors of nets name the operation and the place in the user's code where it was added.
 #include <boost/test/unit_test.hpp>
 
+#include <memory>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -115,6 +116,47 @@ BOOST_AUTO_TEST_CASE(of_gradients) {
   n.add_gradient_operators({h});
   for (std::size_t i = before; i < n.operations().size(); ++i)
     if (n.operations()[i].name != "broadcast_like") BOOST_TEST(n.operations()[i].where.ends_with(":" + std::to_string(tanh_line)));
+}
+
+BOOST_AUTO_TEST_CASE(of_functions_of_many_values) {
+  BOOST_TEST(begins(message_of([&] { here(), optim::clip_by_global_norm({&a, 1}, 0); }), "clip_by_global_norm: the limit is to be above 0"));
+  BOOST_TEST(begins(message_of([&] { here(), n.infer({{"a", {5, 5}}}); }), "net `n`: infer: blob `a` is "));
+  BOOST_TEST(begins(message_of([&] { here(), stack(view<const value>()); }), "stack: no tensors"));
+  BOOST_TEST(begins(message_of([&] { here(), concat(view<const value>()); }), "concat: no tensors"));
+  const auto listed = message_of([&] { stack<0>(a, row); });             // which has no room for a place
+  BOOST_TEST(listed.starts_with("concat: "), listed);
+}
+
+// Programs for `cond`, `loop` and `scan` are made where their operations are added, and run elsewhere.
+BOOST_AUTO_TEST_CASE(of_programs_inside) {
+  const auto branch = [&](const std::shared_ptr<program>& p) {
+    const value table = p->input("a", {dtype::float32, {2, 3}}), i = p->input("ids", {dtype::int64, {2}});
+    BOOST_TEST(begins(message_of([&] { here(), matmul(table, table); }), "matmul: the inner sizes differ"));
+    here(), p->output("rows", gather(table, i));
+    return p;
+  };
+  const auto first = branch(graph::subprogram());
+  const auto gather_line = line;
+  const auto second = branch(graph::subprogram());
+  const value both[] = {a, ids};
+  n.output("rows", cond(n.external("truth", {dtype::boolean, {}}), first, second, {both, 2})[0]);
+  graph::workspace ws;
+  ws.feed("a", matrix<float>(2, 3));
+  ws.feed("ids", vector<std::int64_t>{0, 7});
+  ws.feed("truth", evaluate(filled(true)));
+  line = gather_line;
+  BOOST_TEST(begins(message_of([&] { ws.run_once(n.clone_partial("m", {"a", "ids", "truth"}, {"rows"})); }), "gather: a position is outside -2..1"));
+}
+
+BOOST_AUTO_TEST_CASE(of_layers_in_programs_without_parameters) {
+  graph::model m("m");
+  graph::model::scope g(m);
+  const auto p = graph::subprogram();
+  const value x = p->input("x", {dtype::float32, {2, 4}}), images = p->input("images", {dtype::float32, {1, 1, 4, 4}});
+  BOOST_TEST(begins(message_of([&] { here(), graph::fc(x, 4); }), "net `m`: fc: an operand belongs to a program that is no net and has no parameters"));
+  BOOST_CHECK_THROW(graph::fc(x, 4), state_error);
+  BOOST_TEST(begins(message_of([&] { here(), graph::fc(a, 4, {.name = "other"}); }), "net `m`: fc: an operand belongs to net `n`; `external(v)` makes it"));
+  BOOST_TEST(&graph::max_pool(images).owner() == p.get());             // layers without parameters need no net
 }
 
 BOOST_AUTO_TEST_SUITE_END()

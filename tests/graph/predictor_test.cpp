@@ -184,6 +184,9 @@ BOOST_AUTO_TEST_CASE(a_predictor_is_made_inside_of_a_name_scope) {
   ws.feed("enc/x", counted(3, 4));
   ws.run_once(p);
   BOOST_TEST((ws.fetch("enc/y").shape() == shape{3, 2}));
+  const auto part = graph::snapshot(m.main(), ws, {"x"}, {"y"});        // one input, and parameters
+  BOOST_TEST(part.program->inputs().size() == 1u);
+  BOOST_TEST(part.states.size() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(a_predictor_is_saved_without_what_trains) {

@@ -153,6 +153,18 @@ BOOST_AUTO_TEST_CASE(ftrl) {
   follows(optim::ftrl{.lr = 0.1, .beta = 1, .l1 = 0.5, .l2 = 0.1}, formula(1, 0.5, 0.1));
 }
 
+// At a rate of 0 nothing moves, and the steps after it are as if it had not been.
+BOOST_AUTO_TEST_CASE(ftrl_stands_still_at_a_rate_of_zero) {
+  const optim::ftrl o{.beta = 1, .l1 = 0.1, .l2 = 0.1};
+  stepper<float> step(o, {0.5, -1.25, 0}), other(o, {0.5, -1.25, 0});
+  const std::vector<double> g{0.5, -0.25, 2};
+  const auto before = step(g, 0.1);
+  BOOST_TEST(step(g, 0) == before, boost::test_tools::per_element());
+  other(g, 0.1);
+  BOOST_TEST(step(g, 0.05) == other(g, 0.05), boost::test_tools::per_element());
+  BOOST_TEST(stepper<double>(o, {0.5, 0, 3})(g, 0) == (std::vector<double>{0.5, 0, 3}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(momentum_sgd) {
   auto formula = [](bool nesterov) {
     return [=](double& w, double g, double& m, double&, double rate, int) {

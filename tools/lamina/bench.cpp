@@ -48,11 +48,17 @@ std::string quoted(const std::string& s) {
   }
   return q + '"';
 }
-// What each operation took in as many runs, which are not those of the whole.
-void print_operations(executor& run, const options& o) {
-  const auto& lines = run.plan().lines();
-  std::vector<std::int64_t> spent(lines.size() + 1);
-  for (std::int64_t i = 0; i < o.repeat; ++i) run.run_timed(spent);
+// What each operation took in as many runs, which are not those of the whole; of a net in segments one after the other.
+void print_operations(const std::vector<timed_plan>& times, const options& o) {
+  std::vector<plan_line> lines;
+  std::vector<std::int64_t> spent;
+  std::int64_t copies = 0;
+  for (const auto& t : times) {
+    lines.insert(lines.end(), t.plan->lines().begin(), t.plan->lines().end());
+    spent.insert(spent.end(), t.nanoseconds.begin(), t.nanoseconds.end() - 1);
+    copies += t.nanoseconds.back();
+  }
+  spent.push_back(copies);
   std::int64_t all = 0;
   for (auto ns : spent) all += ns;
   const auto mean = [&](std::size_t i) { return static_cast<double>(spent[i]) / static_cast<double>(o.repeat); };
@@ -90,8 +96,7 @@ void bench(const options& o) {
     return out[i].mutable_data();
   };
   runner.run(extents, data, place);
-  // Times of operations are those of one plan: `at` says so where there is none.
-  executor* bound = runner.in_segments() && !o.per_operation ? nullptr : &runner.at(extents);
+  executor* bound = runner.in_segments() ? nullptr : &runner.at(extents);
   const auto run = [&] {
     if (bound) bound->run();
     else runner.run(extents, data, place);
@@ -120,7 +125,11 @@ void bench(const options& o) {
         "isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      "
         "%.0f\nbytes_arena    %zu\nbytes_weights  %zu\n",
         set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
-  if (o.per_operation) print_operations(*bound, o);
+  if (o.per_operation) {
+    std::vector<timed_plan> spent;
+    for (std::int64_t i = 0; i < o.repeat; ++i) runner.run_timed(extents, data, place, spent);
+    print_operations(spent, o);
+  }
   if (o.json) std::printf("}\n");
 }
 

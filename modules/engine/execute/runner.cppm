@@ -16,6 +16,16 @@ namespace lamina {
 /// Where output i of a run goes: memory for a tensor of this type, asked for once the type is known. Empty outputs too.
 export using output_place = std::function<void*(std::size_t i, const tensor_type& type)>;
 
+/// What operations took in runs of one plan. Of a program in segments each has its own, one for each plan that its runs
+/// took.
+export struct timed_plan {
+  std::shared_ptr<const lamina::plan> plan;
+  std::size_t segment = 0;
+  std::vector<shape> inputs;                      // extents that it is for
+  std::vector<std::int64_t> nanoseconds;          // of each line, and last of what belongs to no line
+  std::shared_ptr<executor> run;
+};
+
 /// Executors of one program for the input shapes met so far; the latest 512 are kept, as long as they and their plans
 /// are less than 32 MiB and less than the cache of plans may keep. They work in one memory, and their plans come from the
 /// cache of the context. For one thread.
@@ -41,6 +51,12 @@ export class plan_runner {
   /// Runs the program: the extents of its inputs, where they lie, and where outputs go. Errors: as those of `at` and of an
   /// executor's run; value_error where an extent that was computed is outside of what there is.
   void run(view<const shape> extents, view<const void* const> inputs, const output_place& place);
+  /// The same in plans of one operation after the other, adding to `times` what each took; entries are found again from run to
+  /// run, in the order of segments. Their lines have the places of this program's operations.
+  void run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>& times);
+  /// Plans for these input extents that are not of the cache, with the places of this program's operations. Of segments after
+  /// the first for as many rows as there can be.
+  std::vector<std::shared_ptr<const plan>> fresh_plans(view<const shape> inputs, memory_sharing how) const;
   /// What a run for these input extents does. Of segments after the first, for as many rows as there can be.
   std::string explain(view<const shape> inputs);
   /// The plans that `explain` tells of, from the cache.
@@ -54,6 +70,7 @@ export class plan_runner {
 
  private:
   struct implementation;
+  void run(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>* times);
   std::unique_ptr<implementation> impl_;
 };
 

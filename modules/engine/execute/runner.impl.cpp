@@ -239,14 +239,37 @@ std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most
 }
 }  // namespace
 
-void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place) {
+void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place) { run(extents, inputs, place, nullptr); }
+void plan_runner::run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>& times) {
+  run(extents, inputs, place, &times);
+}
+
+void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>* times) {
   auto& r = *impl_;
+  // The executor of a segment, or of the whole.
+  const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of) -> executor& {
+    if (!times) return of.at(inputs_of);
+    auto known = std::find_if(times->begin(), times->end(), [&](const auto& t) { return t.segment == segment && same(t.inputs, inputs_of); });
+    if (known == times->end()) {
+      pass_options passes = r.passes;
+      passes.side_by_side = false;
+      auto p = make_plan(*of.impl_->source, inputs_of, r.where->isa(), passes);
+      auto run = std::make_shared<executor>(p, r.states, r.pool(), std::make_shared<workspace>());
+      known = times->insert(std::find_if(times->begin(), times->end(), [&](const auto& t) { return t.segment > segment; }),
+                            timed_plan{p, segment, {inputs_of.begin(), inputs_of.end()}, std::vector<std::int64_t>(p->lines().size() + 1), std::move(run)});
+    }
+    return *known->run;
+  };
+  const auto go = [&](executor& e) {
+    if (!times) return e.run();
+    e.run_timed(std::find_if(times->begin(), times->end(), [&](const auto& t) { return t.run.get() == &e; })->nanoseconds);
+  };
   if (!r.segments) {
-    executor& e = at(extents);
+    executor& e = bound(0, *this, extents);
     for (std::size_t i = 0; i < inputs.size(); ++i) e.bind_input(i, inputs[i]);
     const auto& types = e.plan().output_types();
     for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, asked_for(e, [&] { return place(i, types[i]); }));
-    return e.run();
+    return go(e);
   }
   if (inputs.size() != r.source->inputs().size() || extents.size() != inputs.size()) {
     text t;
@@ -267,7 +290,7 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
     if (segment.body) {
       cut.extents.clear();
       for (const auto& s : segment.inputs) cut.extents.push_back(dims_of(s));
-      executor& e = cut.runners[k].at(view<const shape>(cut.extents));
+      executor& e = bound(k, cut.runners[k], view<const shape>(cut.extents));
       for (std::size_t i = 0; i < segment.inputs.size(); ++i) e.bind_input(i, data_of(segment.inputs[i]));
       const auto& types = e.plan().output_types();
       for (std::size_t i = 0; i < types.size(); ++i) {
@@ -283,7 +306,7 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
         slot.dims = types[i].dims;
         e.bind_output(i, to);
       }
-      e.run();
+      go(e);
       cut.runners[k].rest();
       for (auto s : segment.outputs) copy_to(s, 1);
     }
@@ -297,29 +320,41 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
   }
 }
 
-std::vector<std::shared_ptr<const plan>> plan_runner::plans(view<const shape> inputs) {
-  auto& r = *impl_;
+namespace {
+// Plans of a program, or of its segments for as many rows as there can be, as `get` makes them.
+template <class Get>
+std::vector<std::shared_ptr<const plan>> plans_of(const program& p, const segmented_program* segments, view<const shape> inputs, const Get& get) {
   std::vector<std::shared_ptr<const plan>> made;
-  const auto get = [&](const program& p, view<const shape> extents) {
-    made.push_back(r.where->slot<plan_cache>().get(p, structure_of(p), extents, r.where->isa(), r.passes));
-  };
-  if (!r.segments) {
-    get(*r.source, inputs);
+  if (!segments) {
+    made.push_back(get(p, inputs));
     return made;
   }
-  const auto& whole = r.segments->whole;
+  const auto& whole = *segments;
   std::vector<shape> dims(whole.slots.size()), extents;
   const auto dims_of = [&](const segment_source& s) -> const shape& { return s.is_input ? inputs[s.at] : dims[s.at]; };
   for (const auto& segment : whole.segments) {
     if (segment.body) {
       extents.clear();
       for (const auto& s : segment.inputs) extents.push_back(dims_of(s));
-      get(*segment.body, extents);
+      made.push_back(get(*segment.body, view<const shape>(extents)));
       for (std::size_t i = 0; i < segment.outputs.size(); ++i) dims[segment.outputs[i]] = made.back()->output_types()[i].dims;
     }
     for (const auto& c : segment.ends) dims[c.slot] = dims_of(c.rows);
   }
   return made;
+}
+}  // namespace
+
+std::vector<std::shared_ptr<const plan>> plan_runner::plans(view<const shape> inputs) {
+  auto& r = *impl_;
+  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs, [&](const program& p, view<const shape> extents) {
+    return r.where->slot<plan_cache>().get(p, structure_of(p), extents, r.where->isa(), r.passes);
+  });
+}
+std::vector<std::shared_ptr<const plan>> plan_runner::fresh_plans(view<const shape> inputs, memory_sharing how) const {
+  const auto& r = *impl_;
+  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs,
+                  [&](const program& p, view<const shape> extents) { return make_plan(p, extents, r.where->isa(), {.memory = how}); });
 }
 
 std::string plan_runner::explain(view<const shape> inputs) {

@@ -103,9 +103,15 @@ void planner::tell(const plan& turn, const std::string& when, double times) {
 }
 
 namespace {
+// Whether a message begins with a place in the user's code, "main.cpp:12: ".
+bool has_place(const std::string& message) {
+  const std::string first = message.substr(0, message.find(": "));
+  const auto line = first.rfind(':');
+  return line != first.npos && line + 1 < first.size() && first.find_first_not_of("0123456789", line + 1) == first.npos;
+}
 // A message of a subprogram that does not say where in the user's code it is about says where the subprogram runs.
 std::string placed(const std::string& message, const std::string& place) {
-  if (place.empty()) return message;
+  if (place.empty() || has_place(message)) return message;
   for (std::size_t k = 0; k != place.npos; k = place.find(": ", k)) {      // they may have the layer in common
     if (k > 0) k += 2;
     if (message.starts_with(place.substr(k) + ": ")) return place.substr(0, k) + message;

@@ -230,7 +230,7 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
   return copy;
 }
 
-std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>& inputs) const {
+std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>& inputs, const origin&) const {
   auto& b = *book_;
   for (const auto& given : inputs)
     if (auto blob = b.blobs.find(given.first); blob == b.blobs.end() || !blob->second.external) b.no_blob(given.first);

@@ -53,6 +53,7 @@ T or_else(const std::optional<T>& given, T other) { return given ? *given : othe
 template <class Make, class... V>
 value run(std::string_view function, const arguments& a, Make make, const V&... in) {
   graph::detail::layer_run r(model_of(a), function, a);
+  (r.takes(in), ...);
   return r.run([&](const trace_scope& scope) { return scope.call(scope, make(r.given()), in...); });
 }
 value convolution(std::string_view function, const value& x, std::int64_t out, const arguments& call, bool grouped) {

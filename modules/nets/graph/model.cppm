@@ -124,6 +124,8 @@ class layer_run {
   layer_run(const layer_run&) = delete;
   layer_run& operator=(const layer_run&) = delete;
   const arguments& given() const { return given_; }
+  /// An operand. Of another program than the model's net it is an error of a layer with parameters alone.
+  void takes(const value& x);
   /// Runs the layer: parameters that it asks for become the model's, what it does at inference is kept beside what it does
   /// in training where that is not the same, and the result gets its activation.
   value run(const std::function<value(const trace_scope&)>& forward);
@@ -131,6 +133,7 @@ class layer_run {
  private:
   void keep_parameters();
   graph::model& model_;
+  const program* foreign_ = nullptr;      // that of an operand, where it is not the net
   std::string function_, name_, own_name_, shared_name_, outer_path_;
   arguments given_;
   name_map names_;
@@ -197,7 +200,9 @@ export class model {
   /// one of these names is that of a blob which is no parameter.
   template <Layer L, std::same_as<value>... V>
   value layer(std::string_view function, const arguments& a, const L& l, const V&... in) {
-    return detail::layer_run(*this, function, a).run([&](const trace_scope& scope) { return scope.call(scope, l, in...); });
+    detail::layer_run run(*this, function, a);
+    (run.takes(in), ...);
+    return run.run([&](const trace_scope& scope) { return scope.call(scope, l, in...); });
   }
 
  private:

@@ -337,10 +337,24 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
 }
 layer_run::~layer_run() { model_.main().book().body.path = outer_path_; }
 
+void layer_run::takes(const value& x) {
+  if (&x.owner() != &model_.main().book().body) foreign_ = &x.owner();
+}
 value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
   auto& book = model_.main().book();
   const auto trace = [&] { return forward(trace_scope(walk_).nested(label(name_))); };
-  value made = trace();
+  value made;
+  try {
+    made = trace();
+  } catch (const state_error&) {
+    if (!foreign_) throw;
+    book.body.path = outer_path_;
+    text t;
+    t << function_ << ": an operand belongs to ";
+    if (foreign_->title.empty()) t << "a program that is no net and has no parameters; it takes weights as inputs";
+    else t << foreign_->title << "; `external(v)` makes it an input here, by its name";
+    book.fail(error_kind::state, t);
+  }
   if (walk_.training) {
     struct aside {                          // what follows is no part of the net in training
       trace_walk& walk;

@@ -135,7 +135,7 @@ export class net {
   void append(const net& other, const renaming& = {}, const origin& = {});
   /// The types of all values, by name, where external blobs have these shapes. Errors: shape_error where they do not fit,
   /// with operation and place.
-  std::map<std::string, tensor_type> infer(const std::map<std::string, shape>& inputs) const;
+  std::map<std::string, tensor_type> infer(const std::map<std::string, shape>& inputs, const origin& = {}) const;
 
   // ---- lookup
 
@@ -165,6 +165,10 @@ export class net {
   fill_scope begin_fill(std::string_view name, const tensor_type& type);
   std::unique_ptr<net_book> book_;
 };
+
+/// An empty program for `cond`, `loop`, `scan` or `call`. Messages about its operations say where in the user's code they
+/// were added, as those of a net do; of a `program` that is made by itself they do not.
+export std::shared_ptr<program> subprogram();
 
 /// `x`, and what it was computed from gets a gradient of zeros by this way: it has one, where `stop_gradient` leaves it
 /// without. Not a number times 0: an infinite gradient becomes 0, too.

@@ -23,6 +23,12 @@ net::~net() = default;
 const std::string& net::name() const { return book_->name; }
 const program& net::body() const { return book_->body; }
 
+std::shared_ptr<program> subprogram() {
+  auto p = std::make_shared<program>();
+  p->origins = true;
+  return p;
+}
+
 // ---- sources --------------------------------------------------------------------------------------------------------
 
 fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {

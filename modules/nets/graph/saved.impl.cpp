@@ -122,13 +122,15 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   const net part = n.clone_partial(n.name(), inputs, outputs);
   const auto r = part.to_run();
   const program& from = *r->body;
+  std::set<std::string> given;              // by their whole names
+  for (const auto& name : inputs) given.insert(n.book().known(name)->first);
   auto p = std::make_shared<program>();
   p->title = from.title;
   std::map<value_id, value> known;
   for (auto i : from.inputs()) {
     const node& leaf = from.at(i);
     const tensor_type& takes = leaf.results[0];
-    if (std::find(inputs.begin(), inputs.end(), leaf.name) != inputs.end()) {
+    if (given.contains(leaf.name)) {
       known.insert_or_assign({i, 0}, p->input(leaf.name, takes));
       continue;
     }

@@ -87,16 +87,24 @@ class instance {
   std::vector<operation_cost> costs() {
     std::vector<operation_cost> all;
     as_of(*net_, [&] {
-      const auto plan = fresh_plan(memory_sharing::best);
-      for (const auto& l : plan->lines()) all.push_back(cost_of(l));
+      look();
+      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), memory_sharing::best))
+        for (const auto& l : plan->lines()) all.push_back(cost_of(l));
     });
     return all;
   }
   memory_estimate estimate(memory_sharing how) {
     memory_estimate m;
     as_of(*net_, [&] {
-      const plan_cost c = fresh_plan(how)->cost();
-      m = {c.arena, c.live_peak, c.unshared, c.scratch, c.packed};
+      look();
+      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {      // segments have memory of their own
+        const plan_cost& c = plan->cost();
+        m.arena += c.arena;
+        m.least = std::max(m.least, c.live_peak);
+        m.unshared += c.unshared;
+        m.scratch += c.scratch;
+        m.packed += c.packed;
+      }
     });
     return m;
   }
@@ -123,12 +131,14 @@ class instance {
     net_times t;
     as_of(*net_, [&] {
       look();
-      executor& e = ready();
+      executor* e = plans_.in_segments() ? nullptr : &ready();
       const auto run = [&] {
         const auto begin = std::chrono::steady_clock::now();
-        e.run();
+        if (e) {
+          e->run();
+          written();
+        } else run_in_segments();
         const auto end = std::chrono::steady_clock::now();
-        written();
         return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
       };
       for (std::int64_t i = 0; i < warm_up; ++i) run();
@@ -138,19 +148,21 @@ class instance {
       t.least_ns = all.front();
       t.median_ns = all[all.size() / 2];
 
-      executor timed(fresh_plan(passes_.memory), {store_.get(), nullptr}, where_->threads() > 1 ? &where_->pool() : nullptr, std::make_shared<lamina::workspace>());
-      bind(timed);
-      const auto& lines = timed.plan().lines();
-      std::vector<std::int64_t> spent(lines.size() + 1), unused(spent.size());
+      std::vector<timed_plan> timed;
       for (std::int64_t i = 0; i < warm_up + times; ++i) {
-        timed.run_timed(i < warm_up ? unused : spent);
-        written();
+        if (i == warm_up)
+          for (auto& plan : timed) std::fill(plan.nanoseconds.begin(), plan.nanoseconds.end(), 0);
+        run_in_segments(&timed);
       }
-      for (std::size_t l = 0; l < lines.size(); ++l) {
-        t.operations.push_back(cost_of(lines[l]));
-        t.operations.back().nanoseconds = static_cast<double>(spent[l]) / static_cast<double>(times);
+      for (const auto& plan : timed) {
+        const auto mean = [&](std::size_t line) { return static_cast<double>(plan.nanoseconds[line]) / static_cast<double>(times); };
+        const auto& lines = plan.plan->lines();
+        for (std::size_t l = 0; l < lines.size(); ++l) {
+          t.operations.push_back(cost_of(lines[l]));
+          t.operations.back().nanoseconds = mean(l);
+        }
+        t.rest_ns += mean(lines.size());
       }
-      t.rest_ns = static_cast<double>(spent.back()) / static_cast<double>(times);
     });
     return t;
   }
@@ -223,16 +235,18 @@ class instance {
     }
   }
   // What the run gives has extents that are known only then: a blob is exchanged when the run is over.
-  void run_in_segments() {
+  void run_in_segments(std::vector<timed_plan>* times = nullptr) {
     look_for_outputs();
     next_.resize(outputs_.size());
     memory_.clear();
     for (auto& i : inputs_) memory_.push_back(i.at->value.data());
-    plans_.run(view<const shape>(shapes_), view<const void* const>(memory_), [this](std::size_t i, const tensor_type& type) -> void* {
+    const output_place place = [this](std::size_t i, const tensor_type& type) -> void* {
       any_tensor& v = next_[i];
       if (!v || v.type() != type || !v.memory().unique()) v = any_tensor(type);
       return v.mutable_data();
-    });
+    };
+    if (times) plans_.run_timed(view<const shape>(shapes_), view<const void* const>(memory_), place, *times);
+    else plans_.run(view<const shape>(shapes_), view<const void* const>(memory_), place);
     for (std::size_t i = 0; i < outputs_.size(); ++i) std::swap(outputs_[i].at->value, next_[i]);
     written();
   }
@@ -257,12 +271,6 @@ class instance {
       if (!v || v.type() != types[i] || !v.memory().unique()) v = cleared(e.result_memory(i), types[i]);
       e.bind_output(i, v.mutable_data());
     }
-  }
-  // The plan of a run on the blobs as they are, one operation after the other, with the places of its operations.
-  std::shared_ptr<const plan> fresh_plan(memory_sharing how) {
-    look();
-    ready();
-    return make_plan(*net_->body, view<const shape>(shapes_), where_->isa(), {.memory = how});
   }
   // After a run: its blobs have new numbers.
   void written() {

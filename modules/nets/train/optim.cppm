@@ -117,7 +117,7 @@ struct rmsprop {
   value step(update_scope& s, const value& w, const value& g) const;
 };
 /// FTRL-proximal, with alpha the rate: n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / alpha w; n = n';
-/// w = 0 where |z| <= l1, else (sign(z) l1 - z) / ((beta + sqrt(n)) / alpha + l2).
+/// w = 0 where |z| <= l1, else (sign(z) l1 - z) / ((beta + sqrt(n)) / alpha + l2). Where alpha is 0, w, n and z stay.
 /// Source: McMahan et al., "Ad click prediction: a view from the trenches" (2013).
 struct ftrl {
   double lr = 0.01, beta = 1e-4, l1 = 0, l2 = 0;

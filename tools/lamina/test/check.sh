@@ -173,6 +173,9 @@ says '^segment 2 of 2, for as many rows as there can be$'
 says '^then counts: .*non_zero$'
 ends 0 show rows --shape 5x2
 ends 0 bench rows --shape 5x2 --repeat 3
+ends 0 bench rows --shape 5x2 --repeat 3 --per-operation
+says '^operation +where +result +ns +% +flops +bytes$'
+says '^non_zero'
 fails 3 'rows: .*non_zero: the extent of its result is known only when it has run' bundle rows --name rows --input 5x2
 
 ends 0 draw net
