@@ -66,8 +66,8 @@ void print_operations(const std::vector<timed_plan>& times, const options& o) {
     std::printf(", \"operations\": [");
     for (std::size_t i = 0; i < lines.size(); ++i)
       std::printf("%s{\"operation\": %s, \"where\": %s, \"result\": %s, \"ns\": %.0f, \"flops\": %.0f, \"bytes\": %zu}", i ? ", " : "",
-                  quoted(lines[i].what).c_str(), quoted(lines[i].where).c_str(), quoted(words(lines[i].result)).c_str(), mean(i), lines[i].flops,
-                  lines[i].bytes);
+                  tool::quoted(lines[i].what).c_str(), tool::quoted(lines[i].where).c_str(),
+                  tool::quoted(words(lines[i].result)).c_str(), mean(i), lines[i].flops, lines[i].bytes);
     std::printf("], \"rest_ns\": %.0f", mean(lines.size()));
     return;
   }
