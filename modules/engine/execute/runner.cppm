@@ -51,11 +51,12 @@ export class plan_runner {
   /// Runs the program: the extents of its inputs, where they lie, and where outputs go. Errors: as those of `at` and of an
   /// executor's run; value_error where an extent that was computed is outside of what there is.
   void run(view<const shape> extents, view<const void* const> inputs, const output_place& place);
-  /// The same in plans of one operation after the other, adding to `times` what each took; entries are found again from run to
-  /// run, in the order of segments. Their lines have the places of this program's operations.
-  void run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>& times);
-  /// Plans for these input extents that are not of the cache, with the places of this program's operations. Of segments after
-  /// the first for as many rows as there can be.
+  /// The same in plans of one operation after the other, adding to `times` what each took; entries are found again from
+  /// run to run, in the order of segments. Their lines have the places of this program's operations.
+  void run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place,
+                 std::vector<timed_plan>& times);
+  /// Plans for these input extents that are not of the cache, with the places of this program's operations. Of segments
+  /// after the first for as many rows as there can be.
   std::vector<std::shared_ptr<const plan>> fresh_plans(view<const shape> inputs, memory_sharing how) const;
   /// What a run for these input extents does. Of segments after the first, for as many rows as there can be.
   std::string explain(view<const shape> inputs);
@@ -70,7 +71,8 @@ export class plan_runner {
 
  private:
   struct implementation;
-  void run(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>* times);
+  void run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
+           std::vector<timed_plan>* times);
   std::unique_ptr<implementation> impl_;
 };
 

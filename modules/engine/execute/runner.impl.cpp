@@ -239,30 +239,38 @@ std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most
 }
 }  // namespace
 
-void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place) { run(extents, inputs, place, nullptr); }
-void plan_runner::run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>& times) {
+void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place) {
+  run(extents, inputs, place, nullptr);
+}
+void plan_runner::run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place,
+                            std::vector<timed_plan>& times) {
   run(extents, inputs, place, &times);
 }
 
-void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place, std::vector<timed_plan>* times) {
+void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
+                      std::vector<timed_plan>* times) {
   auto& r = *impl_;
   // The executor of a segment, or of the whole.
   const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of) -> executor& {
     if (!times) return of.at(inputs_of);
-    auto known = std::find_if(times->begin(), times->end(), [&](const auto& t) { return t.segment == segment && same(t.inputs, inputs_of); });
+    const auto is = [&](const timed_plan& t) { return t.segment == segment && same(t.inputs, inputs_of); };
+    auto known = std::find_if(times->begin(), times->end(), is);
     if (known == times->end()) {
       pass_options passes = r.passes;
       passes.side_by_side = false;
       auto p = make_plan(*of.impl_->source, inputs_of, r.where->isa(), passes);
       auto run = std::make_shared<executor>(p, r.states, r.pool(), std::make_shared<workspace>());
-      known = times->insert(std::find_if(times->begin(), times->end(), [&](const auto& t) { return t.segment > segment; }),
-                            timed_plan{p, segment, {inputs_of.begin(), inputs_of.end()}, std::vector<std::int64_t>(p->lines().size() + 1), std::move(run)});
+      std::vector<std::int64_t> nothing_yet(p->lines().size() + 1);
+      timed_plan made{p, segment, {inputs_of.begin(), inputs_of.end()}, std::move(nothing_yet), std::move(run)};
+      const auto behind = [&](const timed_plan& t) { return t.segment > segment; };
+      known = times->insert(std::find_if(times->begin(), times->end(), behind), std::move(made));
     }
     return *known->run;
   };
   const auto go = [&](executor& e) {
     if (!times) return e.run();
-    e.run_timed(std::find_if(times->begin(), times->end(), [&](const auto& t) { return t.run.get() == &e; })->nanoseconds);
+    const auto of = [&](const timed_plan& t) { return t.run.get() == &e; };
+    e.run_timed(std::find_if(times->begin(), times->end(), of)->nanoseconds);
   };
   if (!r.segments) {
     executor& e = bound(0, *this, extents);
@@ -323,7 +331,8 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
 namespace {
 // Plans of a program, or of its segments for as many rows as there can be, as `get` makes them.
 template <class Get>
-std::vector<std::shared_ptr<const plan>> plans_of(const program& p, const segmented_program* segments, view<const shape> inputs, const Get& get) {
+std::vector<std::shared_ptr<const plan>> plans_of(const program& p, const segmented_program* segments,
+                                                  view<const shape> inputs, const Get& get) {
   std::vector<std::shared_ptr<const plan>> made;
   if (!segments) {
     made.push_back(get(p, inputs));
@@ -347,14 +356,17 @@ std::vector<std::shared_ptr<const plan>> plans_of(const program& p, const segmen
 
 std::vector<std::shared_ptr<const plan>> plan_runner::plans(view<const shape> inputs) {
   auto& r = *impl_;
-  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs, [&](const program& p, view<const shape> extents) {
+  const auto get = [&](const program& p, view<const shape> extents) {
     return r.where->slot<plan_cache>().get(p, structure_of(p), extents, r.where->isa(), r.passes);
-  });
+  };
+  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs, get);
 }
 std::vector<std::shared_ptr<const plan>> plan_runner::fresh_plans(view<const shape> inputs, memory_sharing how) const {
   const auto& r = *impl_;
-  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs,
-                  [&](const program& p, view<const shape> extents) { return make_plan(p, extents, r.where->isa(), {.memory = how}); });
+  const auto make = [&](const program& p, view<const shape> extents) {
+    return make_plan(p, extents, r.where->isa(), {.memory = how});
+  };
+  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs, make);
 }
 
 std::string plan_runner::explain(view<const shape> inputs) {

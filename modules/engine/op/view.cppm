@@ -267,7 +267,9 @@ constexpr auto split(const X& x, origin_of<X> = {}) {
 
 /// Tensors of one shape along a new axis.   Shapes: [2, 3] [2, 3] -> [2, 2, 3].
 export template <int Axis = 0, Symbolic... X>
-constexpr auto stack(const X&... x) { return concat<Axis>(apply_fixed<op::unsqueeze, axes_attributes{axes(Axis)}>(x)...); }
+constexpr auto stack(const X&... x) {
+  return concat<Axis>(apply_fixed<op::unsqueeze, axes_attributes{axes(Axis)}>(x)...);
+}
 /// The same for any number of values of a program.
 export value stack(view<const value> x, std::int64_t axis = 0, const origin& = {});
 /// Values of a program one behind the other along an axis.

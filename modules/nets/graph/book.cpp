@@ -54,8 +54,8 @@ class net_book {
     for (char c : name) h = h * 31 + static_cast<unsigned char>(c);
     first_site = static_cast<std::int64_t>(h) % (std::int64_t(1) << 30) << 20;
   }
-  // What is drawn next has another site than this node, which may come from another net or a file. Streams of a generator
-  // are told apart by 32 bits; layers count them from 0, fills from the first one of the net's name.
+  // What is drawn next has another site than this node, which may come from another net or a file. Streams of a
+  // generator are told apart by 32 bits; layers count them from 0, fills from the first one of the net's name.
   void draw_after(const node& n) {
     for (const auto& sub : n.subprograms)
       for (const node& inner : sub->nodes()) draw_after(inner);

@@ -72,13 +72,15 @@ void check(const net_book& b, const renaming& names) {
 // What blobs and gradients are called in a copy, of which no two may be called the same.
 class copied_names {
  public:
-  copied_names(const net_book& from, const renaming& names, std::string_view function) : from_(from), names_(names), function_(function) {}
+  copied_names(const net_book& from, const renaming& names, std::string_view function)
+      : from_(from), names_(names), function_(function) {}
   const std::string& operator()(const std::string& blob) {
     const auto known = names_.find(blob);
     const std::string& as = known == names_.end() ? blob : known->second;
     if (const auto of = taken_.try_emplace(as, blob).first; of->second != blob) {
       text t;
-      from_.fail(error_kind::state, t << function_ << ": `" << of->second << "` and `" << blob << "` would both be `" << as << "`");
+      t << function_ << ": `" << of->second << "` and `" << blob << "` would both be `" << as << "`";
+      from_.fail(error_kind::state, t);
     }
     return as;
   }
@@ -199,7 +201,8 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
   for (const auto& wanted : inputs) {
     const auto [blob, newest] = found(wanted);
     const std::string& as = renamed(blob);
-    if (given.insert(blob).second) known.insert_or_assign(newest, to.add(as, to.body.input(as, from.body.type(newest)), true));
+    if (!given.insert(blob).second) continue;
+    known.insert_or_assign(newest, to.add(as, to.body.input(as, from.body.type(newest)), true));
   }
   std::vector<std::pair<std::string, value_id>> wanted;
   std::vector<value_id> roots;

@@ -85,8 +85,8 @@ export class arg_scope {
   arg_scope& operator=(const arg_scope&) = delete;
 };
 /// Lets parameters of one beginning of a name be those of another while it lives: `parameter_sharing both({{"b", "a"}});`
-/// makes `b/w` the parameter `a/w`. Scopes nest, and names are looked up again until nothing changes. Layers without names
-/// are counted in their own scope: the second `fc` of `b` has the parameters of the second one of `a`.
+/// makes `b/w` the parameter `a/w`. Scopes nest, and names are looked up again until nothing changes. Layers without
+/// names are counted in their own scope: the second `fc` of `b` has the parameters of the second one of `a`.
 /// Errors: value_error where a name leads back to itself or into itself.
 export class parameter_sharing {
  public:

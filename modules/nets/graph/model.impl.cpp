@@ -179,7 +179,7 @@ struct model::implementation {
   model_options options;
   net main, init;
   std::vector<parameter_info> parameters;
-  std::set<std::pair<std::string, std::string>> sharing;      // layers with parameters: as they are called, and whose those are
+  std::set<std::pair<std::string, std::string>> sharing;      // layers with parameters: their names, and whose those are
   std::vector<said> defaults;
   std::optional<gradient_map> gradients;
 };
@@ -322,7 +322,9 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
     const std::string shared = shared_name(full);
     if (shared != full) return m.impl_->sharing.contains({full, shared});
     const auto& all = m.impl_->parameters;
-    return std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.name.starts_with(full + "_") || p.name.starts_with(full + "."); });
+    return std::any_of(all.begin(), all.end(), [&](const auto& p) {
+      return p.name.starts_with(full + "_") || p.name.starts_with(full + ".");
+    });
   };
   if (call.name.empty())
     for (int i = 0; taken(); ++i) full = book.full(function) + "_auto_" + std::to_string(i);

@@ -64,8 +64,8 @@ export class gradient_map {
 export struct net_options {
   std::int64_t seed = 0;                  // of what its fills draw; the net's name counts, too
 };
-/// What blobs are called in a copy of a net, by what they are called in the net; others keep their names. A gradient keeps
-/// its name, too, where it is not named here itself.
+/// What blobs are called in a copy of a net, by what they are called in the net; others keep their names. A gradient
+/// keeps its name, too, where it is not named here itself.
 export using renaming = std::map<std::string, std::string>;
 /// What a net may be asked for when gradients are added.
 export struct gradient_options {
@@ -121,12 +121,13 @@ export class net {
   /// for one that is not floating; shape_error, type_error for a start that is not of its target's type.
   gradient_map add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& = {}, const origin& = {});
 
-  // ---- copies. Errors: value_error for names that the net does not have; state_error where two blobs would get one name.
+  // ---- copies. Errors: value_error for names that the net does not have; state_error where two blobs would get one.
 
   /// The same net under another name; states of its own are its own.
   net clone(std::string_view name, const renaming& = {}, const origin& = {}) const;
   /// What computes some blobs from others, which become external; everything else is left out, effects too. Other external
-  /// blobs on the way stay external. A gradient that is asked for by its name becomes a blob. Errors: value_error for an input that the outputs need as it was before it was assigned.
+  /// blobs on the way stay external. A gradient that is asked for by its name becomes a blob. Errors: value_error for an
+  /// input that the outputs need as it was before it was assigned.
   net clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                     const renaming& = {}, const origin& = {}) const;
   /// Adds what another net does, behind what this one does: external blobs of the other that this one has are its newest

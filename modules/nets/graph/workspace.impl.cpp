@@ -97,7 +97,7 @@ class instance {
     memory_estimate m;
     as_of(*net_, [&] {
       look();
-      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {      // segments have memory of their own
+      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {    // segments have their own memory
         const plan_cost& c = plan->cost();
         m.arena += c.arena;
         m.least = std::max(m.least, c.live_peak);
@@ -155,7 +155,9 @@ class instance {
         run_in_segments(&timed);
       }
       for (const auto& plan : timed) {
-        const auto mean = [&](std::size_t line) { return static_cast<double>(plan.nanoseconds[line]) / static_cast<double>(times); };
+        const auto mean = [&](std::size_t line) {
+          return static_cast<double>(plan.nanoseconds[line]) / static_cast<double>(times);
+        };
         const auto& lines = plan.plan->lines();
         for (std::size_t l = 0; l < lines.size(); ++l) {
           t.operations.push_back(cost_of(lines[l]));

@@ -122,7 +122,8 @@ value ftrl::step(update_scope& s, const value& w, const value& g) const {
   const value n = s.slot("square", w.type()), z = s.slot("linear", w.type()), alpha = s.rate(w);
   // At a rate of 0, which divides, nothing moves: parameter and slots stay as they are.
   const value moves = alpha > 0, by = where(moves, alpha, 1);
-  const value next_n = where(moves, n + square(g), n), next_z = where(moves, z + g - (sqrt(next_n) - sqrt(n)) / by * w, z);
+  const value next_n = where(moves, n + square(g), n);
+  const value next_z = where(moves, z + g - (sqrt(next_n) - sqrt(n)) / by * w, z);
   s.assign(n, next_n);
   s.assign(z, next_z);
   const value moved = (sign(next_z) * l1 - next_z) / ((sqrt(next_n) + beta) / by + l2);
@@ -161,7 +162,8 @@ value regulariser::projected(const value& w) const {
 std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin&) {
   if (!(limit > 0) || !std::isfinite(limit)) {
     text t;
-    detail::raise(error_kind::value, t << origin::words() << "clip_by_global_norm: the limit is to be above 0, and this is " << limit);
+    t << origin::words() << "clip_by_global_norm: the limit is to be above 0, and this is " << limit;
+    detail::raise(error_kind::value, t);
   }
   if (gradients.empty()) return {};
   value sum = reduce_sum(square(gradients[0]));
