@@ -179,7 +179,7 @@ struct model::implementation {
   model_options options;
   net main, init;
   std::vector<parameter_info> parameters;
-  std::set<std::pair<std::string, std::string>> sharing;      // layers with parameters: their names, and whose those are
+  std::set<std::pair<std::string, std::string>> sharing;      // names of layers, and whose parameters they have
   std::vector<said> defaults;
   std::optional<gradient_map> gradients;
 };

@@ -126,8 +126,8 @@ export class net {
   /// The same net under another name; states of its own are its own.
   net clone(std::string_view name, const renaming& = {}, const origin& = {}) const;
   /// What computes some blobs from others, which become external; everything else is left out, effects too. Other external
-  /// blobs on the way stay external. A gradient that is asked for by its name becomes a blob. Errors: value_error for an
-  /// input that the outputs need as it was before it was assigned.
+  /// blobs on the way stay external. A gradient that is asked for by its name becomes a blob. Errors: value_error for
+  /// an input that the outputs need as it was before it was assigned.
   net clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                     const renaming& = {}, const origin& = {}) const;
   /// Adds what another net does, behind what this one does: external blobs of the other that this one has are its newest
@@ -167,8 +167,8 @@ export class net {
   std::unique_ptr<net_book> book_;
 };
 
-/// An empty program for `cond`, `loop`, `scan` or `call`. Messages about its operations say where in the user's code they
-/// were added, as those of a net do; of a `program` that is made by itself they do not.
+/// An empty program for `cond`, `loop`, `scan` or `call`. Messages about its operations say where in the user's code
+/// they were added, as those of a net do; of a `program` that is made by itself they do not.
 export std::shared_ptr<program> subprogram();
 
 /// `x`, and what it was computed from gets a gradient of zeros by this way: it has one, where `stop_gradient` leaves it

@@ -58,8 +58,8 @@ export struct memory_estimate {
   std::size_t scratch = 0, packed = 0;      // of kernels, and of weights in the form that these read
 };
 
-/// A run that is under way. Its end waits for it; an error that nobody has waited for then is that of the next call on the
-/// run's space, once.
+/// A run that is under way. Its end waits for it; an error that nobody has waited for then is that of the next call on
+/// the run's space, once.
 export class running {
  public:
   running();
@@ -131,14 +131,15 @@ export class workspace {
   void run_once(const net& n);
   /// What a run of a net does on the blobs as they are: operations, shapes, flops, bytes. Errors: as those of a run.
   std::string explain(std::string_view name);
-  /// The same by operation. Where extents are counted when the net runs, its segments come one after the other, those behind
-  /// the first for as many rows as there can be.
+  /// The same by operation. Where extents are counted when the net runs, its segments come one after the other, those
+  /// behind the first for as many rows as there can be.
   std::vector<operation_cost> costs(std::string_view name);
   /// Runs a net, some times first that do not count, and says how long whole runs and each of its operations took; operations
   /// are timed in as many runs of their own, one after the other. Blobs are those of all these runs. Errors: as those of a
   /// run; value_error below one time. A segment has its operations once for each extents that were counted.
   net_times benchmark(std::string_view name, std::int64_t times = 10, std::int64_t warm_up = 1);
-  /// What a run of a net would work in: of segments all together, and `least` of the largest. Errors: as those of a run.
+  /// What a run of a net would work in: of segments all together, and `least` of the largest. Errors: as those of a
+  /// run.
   memory_estimate estimate_memory(std::string_view name, memory_sharing how = memory_sharing::best);
 
  private:

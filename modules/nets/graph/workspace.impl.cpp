@@ -97,7 +97,7 @@ class instance {
     memory_estimate m;
     as_of(*net_, [&] {
       look();
-      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {    // segments have their own memory
+      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {    // segments share no memory
         const plan_cost& c = plan->cost();
         m.arena += c.arena;
         m.least = std::max(m.least, c.live_peak);
