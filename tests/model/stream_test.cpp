@@ -164,6 +164,19 @@ BOOST_AUTO_TEST_CASE(a_wrong_span_runs_nothing) {
   BOOST_TEST(s.output_size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_span_without_memory_runs_nothing) {
+  model<voice, input<"T", 1, 3>> net({.seed = 3});
+  const reference_factory<voice, input<"T", 1, 3>> factory(net);
+  auto s = stream(factory.create()), other = stream(factory.create());
+  std::vector<float> in{1, 2, 3}, out(2), moved(2), expected(2);
+  BOOST_TEST(s.step(in, out));
+  for (int k = 0; k < 2; ++k) BOOST_TEST(!s.step(std::span<const float>(static_cast<const float*>(nullptr), 3), out));
+  BOOST_TEST(s.step(in, moved));
+  BOOST_TEST(s.position() == 2);
+  for (int k = 0; k < 2; ++k) BOOST_TEST(other.step(in, expected));
+  BOOST_TEST(moved == expected);
+}
+
 BOOST_AUTO_TEST_CASE(what_reads_later_positions_is_named) {
   model<both_ways, input<"T", 1, 3>> a;
   BOOST_TEST(message_of([&] { stream(reference_factory<both_ways, input<"T", 1, 3>>(a).create()); }) ==

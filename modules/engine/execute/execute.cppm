@@ -60,7 +60,8 @@ export class executor {
   inline bool is_plain() const { return unbound_ == 0 && plain_ != 0 && watched_.empty(); }
   /// A run that `is_plain`.
   inline void run_plain() const noexcept {
-    for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch_);
+    std::byte* const scratch = scratch_;
+    for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch);
   }
   /// A run that adds to `nanoseconds` how long each line of the plan took, and last what belongs to no line. The plan should
   /// not be one of operations side by side. Errors: as those of `run`; value_error unless there is one more number than lines.

@@ -51,14 +51,14 @@ export class stream_core {
   /// range; nothing is remembered then.
   template <std::size_t Inputs, std::size_t Outputs>
   inline bool step(const void* const (&inputs)[Inputs], void* const (&outputs)[Outputs]) noexcept {
-    if (remaining() < block_) return false;
     // Of a small net every instruction counts: what is done between two steps delays the next one's first product.
-    bool bound = run_->is_plain();
-    for (std::size_t i = 0; i < Inputs; ++i) bound = bound && inputs[i] == bound_inputs_[i];
-    for (std::size_t i = 0; i < Outputs; ++i) bound = bound && outputs[i] == bound_outputs_[i];
-    if (!bound) return step_anew({inputs, Inputs}, {outputs, Outputs});
+    bool same = plain_;
+    for (std::size_t i = 0; i < Inputs; ++i) same = same && inputs[i] == bound_inputs_[i];
+    for (std::size_t i = 0; i < Outputs; ++i) same = same && outputs[i] == bound_outputs_[i];
+    if (!same) return step_anew({inputs, Inputs}, {outputs, Outputs});
     run_->run_plain();
-    return remember();
+    *position_ += block_;
+    return true;
   }
   /// Forgets everything, as before the first position.
   void reset() noexcept;
@@ -73,14 +73,8 @@ export class stream_core {
   // A block of keys or values, and where it goes: `count` runs of `bytes`, for a head of a sample each, `apart` in the cache.
   struct appended_block { const std::byte* from; std::byte* to; std::size_t count, bytes, apart; };
 
-  // A step whose memory is to be bound first, or that may fail.
+  // Any step: binds memory, may fail, and moves what is remembered.
   bool step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept;
-  // What comes behind a run.
-  inline bool remember() noexcept {
-    if (moves_) move_memories();
-    *position_ += block_;
-    return true;
-  }
   void move_memories() noexcept;
 
   std::shared_ptr<const reference_core> net_;
@@ -93,7 +87,7 @@ export class stream_core {
   std::vector<appended_block> appended_;
   std::size_t bytes_ = 0, cache_bytes_ = 0;
   std::size_t copied_ = 0;                                       // bytes of what is not replaced in place
-  bool moves_ = false;                                           // whether memories move when a step has run
+  bool plain_ = false;                                           // a step on memory that is bound is nothing but a run
   std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_;
   std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);      // the executor is bound to its address
   storage now_, next_, first_;                                   // of what is replaced

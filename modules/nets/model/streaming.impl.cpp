@@ -83,7 +83,6 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
     }
     ++input;
   }
-  moves_ = copied_ || !appended_.empty();
   bound_inputs_.resize(program_.inputs.size());
   bound_outputs_.resize(program_.outputs.size());
   if (start) start->run();
@@ -91,6 +90,8 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
 }
 
 bool stream_core::step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept {
+  plain_ = false;
+  if (remaining() < block_) return false;
   try {
     for (std::size_t i = 0; i < inputs.size(); ++i) run_->bind_input(i, bound_inputs_[i] = inputs[i]);
     for (std::size_t i = 0; i < outputs.size(); ++i) run_->bind_output(i, bound_outputs_[i] = outputs[i]);
@@ -98,11 +99,16 @@ bool stream_core::step_anew(view<const void* const> inputs, view<void* const> ou
   } catch (...) {
     return false;
   }
-  return remember();
+  move_memories();
+  *position_ += block_;
+  const bool endless = room_ == std::numeric_limits<std::int64_t>::max();
+  plain_ = endless && !copied_ && run_->is_plain();
+  return true;
 }
 
 void stream_core::move_memories() noexcept {
   if (copied_) std::memcpy(now_.data(), next_.data(), copied_);
+  if (appended_.empty()) return;         // the division costs what a small net's products do
   const auto blocks = static_cast<std::size_t>(*position_ / block_);
   for (const auto& a : appended_)
     for (std::size_t i = 0; i < a.count; ++i) std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
