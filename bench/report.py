@@ -146,7 +146,9 @@ def machines(rows):
     for row in rows:
         problems.setdefault(row["machine"], []).append(number_of(row))
     most, *others = sorted(problems, key=lambda machine: -len(problems[machine]))
-    return "; ".join([most] + [f"problems {', '.join(map(str, sorted(set(problems[m]))))}: {m}" for m in others])
+    numbers = {machine: sorted(set(problems[machine])) for machine in others}
+    return "; ".join([most] + [f"problem{'s' if len(n) > 1 else ''} {', '.join(map(str, n))}: {m}"
+                               for m, n in numbers.items()])
 
 
 def write(folder, date, rows):
