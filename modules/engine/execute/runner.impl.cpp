@@ -250,9 +250,10 @@ void plan_runner::run_timed(view<const shape> extents, view<const void* const> i
 void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
                       std::vector<timed_plan>* times) {
   auto& r = *impl_;
-  // The executor of a segment, or of the whole.
-  const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of) -> executor& {
-    if (!times) return of.at(inputs_of);
+  // The executor of a segment, or of the whole, and where its times go.
+  struct chosen { executor& run; timed_plan* times; };
+  const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of) -> chosen {
+    if (!times) return {of.at(inputs_of), nullptr};
     const auto is = [&](const timed_plan& t) { return t.segment == segment && same(t.inputs, inputs_of); };
     auto known = std::find_if(times->begin(), times->end(), is);
     if (known == times->end()) {
@@ -265,19 +266,16 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
       const auto behind = [&](const timed_plan& t) { return t.segment > segment; };
       known = times->insert(std::find_if(times->begin(), times->end(), behind), std::move(made));
     }
-    return *known->run;
+    return {*known->run, &*known};
   };
-  const auto go = [&](executor& e) {
-    if (!times) return e.run();
-    const auto of = [&](const timed_plan& t) { return t.run.get() == &e; };
-    e.run_timed(std::find_if(times->begin(), times->end(), of)->nanoseconds);
-  };
+  const auto go = [](const chosen& c) { c.times ? c.run.run_timed(c.times->nanoseconds) : c.run.run(); };
   if (!r.segments) {
-    executor& e = bound(0, *this, extents);
+    const chosen with = bound(0, *this, extents);
+    executor& e = with.run;
     for (std::size_t i = 0; i < inputs.size(); ++i) e.bind_input(i, inputs[i]);
     const auto& types = e.plan().output_types();
     for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, asked_for(e, [&] { return place(i, types[i]); }));
-    return go(e);
+    return go(with);
   }
   if (inputs.size() != r.source->inputs().size() || extents.size() != inputs.size()) {
     text t;
@@ -298,7 +296,8 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
     if (segment.body) {
       cut.extents.clear();
       for (const auto& s : segment.inputs) cut.extents.push_back(dims_of(s));
-      executor& e = bound(k, cut.runners[k], view<const shape>(cut.extents));
+      const chosen with = bound(k, cut.runners[k], view<const shape>(cut.extents));
+      executor& e = with.run;
       for (std::size_t i = 0; i < segment.inputs.size(); ++i) e.bind_input(i, data_of(segment.inputs[i]));
       const auto& types = e.plan().output_types();
       for (std::size_t i = 0; i < types.size(); ++i) {
@@ -314,7 +313,7 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
         slot.dims = types[i].dims;
         e.bind_output(i, to);
       }
-      go(e);
+      go(with);
       cut.runners[k].rest();
       for (auto s : segment.outputs) copy_to(s, 1);
     }
