@@ -1,6 +1,4 @@
 // lamina bench: how long a net takes.
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,14 +15,6 @@ namespace tool {
 using namespace lamina;
 
 namespace {
-
-struct options {
-  std::string model;
-  std::vector<std::string> shapes;
-  int threads = 1;
-  std::int64_t repeat = 100;
-  bool json = false, per_operation = false;
-};
 
 // Numbers in [0, 1), or zeros for integers, which may be positions.
 any_tensor made_up(const tensor_type& type) {
@@ -49,7 +39,7 @@ std::string quoted(const std::string& s) {
   return q + '"';
 }
 // What each operation took in as many runs, which are not those of the whole; of a net in segments one after the other.
-void print_operations(const std::vector<timed_plan>& times, const options& o) {
+void print_operations(const std::vector<timed_plan>& times, const bench_arguments& o) {
   std::vector<plan_line> lines;
   std::vector<std::int64_t> spent;
   std::int64_t copies = 0;
@@ -81,7 +71,9 @@ void print_operations(const std::vector<timed_plan>& times, const options& o) {
   print_table(table, 3);
 }
 
-void bench(const options& o) {
+}  // namespace
+
+void bench(const bench_arguments& o) {
   saved_net net = load_model(o.model);
   const program& p = *net.program;
   const auto extents = extents_of(o.model, p, o.shapes);
@@ -131,23 +123,6 @@ void bench(const options& o) {
     print_operations(spent, o);
   }
   if (o.json) std::printf("}\n");
-}
-
-}  // namespace
-
-void add_bench(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "bench", "measure a net on made-up inputs: the least and the median time of a run, and memory");
-  auto o = std::make_shared<options>();
-  add_model(*command, o->model);
-  add_shapes(*command, o->shapes);
-  command->add_option("--threads", o->threads, "threads of a run")->check(CLI::Range(1, 1024))->capture_default_str();
-  command->add_option("--repeat", o->repeat, "runs that are measured, after three that are not")
-      ->check(CLI::Range(1, 100000000))
-      ->capture_default_str();
-  command->add_flag("--per-operation", o->per_operation, "the time of each operation too, in runs of their own");
-  command->add_flag("--json", o->json, "one line of JSON");
-  command->callback([=] { about(o->model, [&] { bench(*o); }); });
 }
 
 }  // namespace tool

@@ -1,10 +1,9 @@
 // lamina doctor: what the machine has, what the library makes of it, and whether it computes rightly here.
-#include <CLI/CLI.hpp>
+#include <CLI/Version.hpp>
 
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <unistd.h>
@@ -93,6 +92,8 @@ struct self_test {
   }
 };
 
+}  // namespace
+
 void doctor() {
   constexpr isa sets[] = {isa::sse2, isa::avx2, isa::avx512};
   std::printf("lamina %s, compiled by Clang %d.%d, CLI11 %s\n", LAMINA_VERSION, __clang_major__, __clang_minor__,
@@ -118,12 +119,6 @@ void doctor() {
   }
   std::printf("\n");
   if (!good) throw std::runtime_error("the self-test found wrong results on this machine");
-}
-
-}  // namespace
-
-void add_doctor(CLI::App& app) {
-  app.add_subcommand("doctor", "instruction sets, kernels, memory, versions, and a self-test")->callback(&doctor);
 }
 
 }  // namespace tool

@@ -1,11 +1,8 @@
 // lamina draw: a net as a drawing.
-#include <CLI/CLI.hpp>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <spawn.h>
 #include <string>
 #include <sys/wait.h>
@@ -39,7 +36,10 @@ void run_dot(const std::string& from, const std::string& to) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw file_error(to + ": `dot` failed");
 }
 
-void draw(const std::string& model, const std::string& out) {
+}  // namespace
+
+void draw(const draw_arguments& a) {
+  const auto& [model, out] = a;
   if (const auto ending = std::filesystem::path(out).extension().string();
       !ending.empty() && ending != ".svg" && ending != ".dot")
     throw value_error(printable(out, 1024) + ": drawings are written as .svg or .dot, not as " + printable(ending));
@@ -60,18 +60,6 @@ void draw(const std::string& model, const std::string& out) {
     throw;
   }
   std::remove(dot.c_str());
-}
-
-}  // namespace
-
-void add_draw(CLI::App& app) {
-  auto* command = app.add_subcommand("draw", "draw the operations of a net in the language of Graphviz");
-  auto model = std::make_shared<std::string>(), out = std::make_shared<std::string>();
-  add_model(*command, *model);
-  command->add_option(
-      "--out", *out,
-      "the file: .svg where Graphviz is installed, or .dot, its language; without it, the standard output");
-  command->callback([=] { about(*model, [&] { draw(*model, *out); }); });
 }
 
 }  // namespace tool

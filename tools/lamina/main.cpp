@@ -1,12 +1,14 @@
 // lamina: looks into the files that networks are kept in, runs, measures, trains and draws what is in them, and looks
-// at the machine that they run on.
+// at the machine that they run on. Here the command line is read; what a command does is in the file of its name.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -41,6 +43,129 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
+// A command with what it is given; its errors begin with its model.
+template <class A>
+std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name, const char* text, void (*run)(const A&)) {
+  auto a = std::make_shared<A>();
+  auto* made = app.add_subcommand(name, text);
+  made->callback([=] {
+    if constexpr (requires { a->model; }) tool::about(a->model, [&] { run(*a); });
+    else run(*a);
+  });
+  if constexpr (requires { a->model; })
+    made->add_option("model", a->model, "a saved net: NAME or NAME.json, with NAME.safetensors beside it")->required();
+  if constexpr (requires { a->shapes; })
+    made->add_option("--shape", a->shapes,
+                     "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is "
+                     "what it is in another input, by its name, or 1");
+  return {made, std::move(a)};
+}
+
+// The commands that look at a net or run it.
+void add_uses(CLI::App& app) {
+  auto [show, s] = command(app, "show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds", tool::show);
+  show->add_option("file", s->file, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")->required();
+  show->add_flag("--values", s->values, "print the elements of a file of tensors too");
+
+  auto [run, r] = command(app, "run", "run a net", tool::run);
+  run->add_option("--input", r->inputs, "an input, NAME=FILE.npy, or without NAME= where there is one");
+  run->add_option("--out", r->out,
+                  "the folder for the outputs, DIR/NAME.npy, where scopes are folders in it; without it they are printed");
+
+  auto [bench, b] = command(app, "bench", "measure a net on made-up inputs: the least and the median time of a run, and memory",
+                            tool::bench);
+  bench->add_option("--threads", b->threads, "threads of a run")->check(CLI::Range(1, 1024))->capture_default_str();
+  bench->add_option("--repeat", b->repeat, "runs that are measured, after three that are not")
+      ->check(CLI::Range(1, 100000000))
+      ->capture_default_str();
+  bench->add_flag("--per-operation", b->per_operation, "the time of each operation too, in runs of their own");
+  bench->add_flag("--json", b->json, "one line of JSON");
+
+  command(app, "plan", "what a run does: operations, layouts, flops, bytes, memory", tool::plan);
+
+  auto [draw, d] = command(app, "draw", "draw the operations of a net in the language of Graphviz", tool::draw);
+  draw->add_option("--out", d->out,
+                   "the file: .svg where Graphviz is installed, or .dot, its language; without it, the standard output");
+}
+
+void add_train(CLI::App& app) {
+  auto [train, t] = command(app, "train",
+                            "train a saved net on images with classes, as it is for inference: running statistics "
+                            "stay, nothing is dropped out",
+                            tool::train);
+  train->add_option("--images", t->images, "bytes [N x H x W] or [N x C x H x W]: an idx or .npy file")->required();
+  train->add_option("--labels", t->labels, "their classes [N]: an idx or .npy file")->required();
+  train->add_option("--out", t->out, "the net that is written: NAME.json and NAME.safetensors")->required();
+  auto* images = train->add_option("--validation-images", t->validation_images, "images that are not trained on");
+  auto* labels = train->add_option("--validation-labels", t->validation_labels, "their classes");
+  images->needs(labels);
+  labels->needs(images);
+  const auto one_of = [&](const char* name, std::string& to, const char* text, std::vector<std::string> words) {
+    train->add_option(name, to, text)->check(CLI::IsMember(std::move(words)))->capture_default_str();
+  };
+  one_of("--loss", t->loss, "the loss", {"cross_entropy", "nll"});
+  one_of("--optimiser", t->optimiser, "the optimiser", {"sgd", "adam", "adamw"});
+  one_of("--schedule", t->schedule, "how the learning rate goes", {"constant", "one_cycle", "cosine"});
+  train->add_option("--rate", t->rate, "the learning rate")->check(CLI::PositiveNumber)->capture_default_str();
+  train->add_option("--epochs", t->epochs, "how often every image is seen")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  train->add_option("--batch", t->batch, "images of a step")->check(CLI::Range(1, 1000000))->capture_default_str();
+  train->add_option("--mean", t->mean, "of a byte over 255, taken from it")->capture_default_str();
+  train->add_option("--deviation", t->deviation, "which it is divided by then")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  train->add_option("--seed", t->seed, "of the order of images")->capture_default_str();
+  train->add_option("--threads", t->threads, "threads of a step")->check(CLI::Range(1, 1024))->capture_default_str();
+  train->add_option("--checkpoint", t->checkpoint, "a file that is written after each epoch");
+  train->add_flag("--resume", t->resume, "go on from the checkpoint if it exists");
+}
+
+// The commands that make int8 of a net, and object files.
+void add_conversions(CLI::App& app) {
+  auto [profile, p] = command(app, "profile", "record the ranges of a net's values on samples, for `quantize`", tool::profile);
+  profile->add_option("--input", p->inputs,
+                      "an input of a sample, NAME=FILE.npy, or without NAME= where there is one; once for each sample");
+  profile->add_option("--out", p->out, "the file of the profile, as in net.profile.json")->required();
+
+  auto [quantize, q] = command(app, "quantize", "write a net whose products with parameters are computed in int8", tool::quantize);
+  quantize->add_option("--profile", q->profile, "the ranges of its values, as `profile` wrote them")->required();
+  quantize->add_option("--schema", q->schema, "how a range becomes a scale and an offset")
+      ->check(CLI::IsMember({"asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"}))
+      ->capture_default_str();
+  quantize->add_option("--keep-float", q->keep_float, "a product or layer that stays as it is, by its parameter's name");
+  quantize->add_option("--out", q->out, "the net to write: NAME.json and NAME.safetensors")->required();
+
+  auto [bundle, a] = command(
+      app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
+      tool::write_bundle);
+  bundle->add_option("--name", a->name, "of the bundle, its entry and its files: a C identifier")->required();
+  bundle->add_option("--input", a->inputs,
+                      "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is "
+                      "what it is in another input, by its name, or 1");
+  bundle->add_option("--out", a->out, "the folder, which is made if it is not there")->capture_default_str();
+  bundle->add_option("--entry", a->entries,
+                      "one more entry, NAME=8x1x28x28; a shape for each input, with a comma between them");
+  bundle->add_option("--api", a->api, "static: the header has each offset; dynamic: a table in the object file does")
+      ->check(CLI::IsMember({"static", "dynamic"}))
+      ->capture_default_str();
+  bundle->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")
+      ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
+  bundle->add_option("--target", a->target,
+                      "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
+  bundle->add_option("--cpu", a->cpu, "what the C compiler takes as -march for the calls of kernels; for aarch64 as -mcpu, of them too");
+  bundle->add_flag("--source", a->source, "write NAME.c too");
+  bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers for an array");
+  bundle->add_flag("--module", a->module_interface, "write NAME.cppm too: the header as a module of C++");
+  bundle->add_flag("--dump-graph", a->graph, "write NAME.graph.dot and NAME.graph.json too");
+  bundle->add_flag("--instrument", a->instrument,
+                    "entries call NAME_before and NAME_after of the program around each operation; a cond, loop or "
+                    "scan is one, with all that it runs");
+  bundle->add_flag("--dump-tensors", a->dump_tensors,
+                    "entries call NAME_tensor of the program with each result of each operation that lies in "
+                    "memory; of a cond, loop or scan with its results, not with those of its turns");
+}
+
 int run(int argc, char** argv) {
   CLI::App app("lamina " LAMINA_VERSION ": networks in files, and the machine that they run on", "lamina");
   app.set_version_flag("--version", LAMINA_VERSION);
@@ -48,9 +173,10 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 done, 2 bad use or bad input, 3 something that is not supported, 1 an error of the program "
       "itself.");
-  for (auto add : {tool::add_show, tool::add_run, tool::add_bench, tool::add_plan, tool::add_draw, tool::add_train,
-                   tool::add_profile, tool::add_quantize, tool::add_bundle, tool::add_doctor})
-    add(app);
+  add_uses(app);
+  add_train(app);
+  add_conversions(app);
+  app.add_subcommand("doctor", "instruction sets, kernels, memory, versions, and a self-test")->callback(&tool::doctor);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

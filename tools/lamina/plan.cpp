@@ -1,6 +1,4 @@
 // lamina plan: what a run of a net does.
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -12,20 +10,12 @@ import lamina;
 
 namespace tool {
 
-void add_plan(CLI::App& app) {
-  auto* command = app.add_subcommand("plan", "what a run does: operations, layouts, flops, bytes, memory");
-  auto model = std::make_shared<std::string>();
-  auto shapes = std::make_shared<std::vector<std::string>>();
-  add_model(*command, *model);
-  add_shapes(*command, *shapes);
-  command->callback([=] {
-    about(*model, [&] {
-      auto net = load_model(*model);
-      lamina::plan_runner runner(net.program, {&net.states, nullptr},
-                                 std::make_shared<lamina::context>(1, lamina::target_isa()), {});
-      std::fputs(runner.explain(extents_of(*model, *net.program, *shapes)).c_str(), stdout);
-    });
-  });
+using namespace lamina;
+
+void plan(const plan_arguments& a) {
+  auto net = load_model(a.model);
+  plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(1, target_isa()), {});
+  std::fputs(runner.explain(extents_of(a.model, *net.program, a.shapes)).c_str(), stdout);
 }
 
 }  // namespace tool

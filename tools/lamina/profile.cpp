@@ -1,8 +1,5 @@
 // lamina profile: the ranges that a net's values take on samples, for lamina quantize.
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,26 +36,16 @@ std::vector<std::vector<any_tensor>> samples_of(const std::string& model, const 
   return samples;
 }
 
-void run(const std::string& model, const std::vector<std::string>& options, const std::string& file) {
+}  // namespace
+
+void profile(const profile_arguments& a) {
+  const auto& [model, file, options] = a;
   check_writable(file);
   const saved_net net = load_model(model);
-  const auto ranges = profile(net, samples_of(model, *net.program, options));
+  const auto ranges = lamina::profile(net, samples_of(model, *net.program, options));
   save_profile(file, ranges);
   std::printf("%s: the ranges of %zu values on %s\n", printable(file, 1024).c_str(), ranges.values.size(),
               words(ranges.samples, ranges.samples == 1 ? " sample" : " samples").c_str());
-}
-
-}  // namespace
-
-void add_profile(CLI::App& app) {
-  auto* command = app.add_subcommand("profile", "record the ranges of a net's values on samples, for `quantize`");
-  auto model = std::make_shared<std::string>(), file = std::make_shared<std::string>();
-  auto inputs = std::make_shared<std::vector<std::string>>();
-  add_model(*command, *model);
-  command->add_option("--input", *inputs,
-                      "an input of a sample, NAME=FILE.npy, or without NAME= where there is one; once for each sample");
-  command->add_option("--out", *file, "the file of the profile, as in net.profile.json")->required();
-  command->callback([=] { about(*model, [&] { run(*model, *inputs, *file); }); });
 }
 
 }  // namespace tool

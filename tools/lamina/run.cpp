@@ -1,9 +1,6 @@
 // lamina run: a net on inputs from files, its outputs into files.
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,7 +58,10 @@ void make_folder(const std::string& folder) {
   if (failed) throw file_error(folder + ": cannot be made: " + failed.message());
 }
 
-void run(const std::string& model, const std::vector<std::string>& options, const std::string& folder) {
+}  // namespace
+
+void run(const run_arguments& a) {
+  const auto& [model, folder, options] = a;
   const saved_net net = load_model(model);
   const program& p = *net.program;
   std::vector<any_tensor> inputs(p.inputs().size());
@@ -88,20 +88,6 @@ void run(const std::string& model, const std::vector<std::string>& options, cons
     write_npy(files[i], results[i]);
     std::printf("%s: %s\n", printable(files[i], 1024).c_str(), words(results[i].type()).c_str());
   }
-}
-
-}  // namespace
-
-void add_run(CLI::App& app) {
-  auto* command = app.add_subcommand("run", "run a net");
-  auto model = std::make_shared<std::string>(), folder = std::make_shared<std::string>();
-  auto inputs = std::make_shared<std::vector<std::string>>();
-  add_model(*command, *model);
-  command->add_option("--input", *inputs, "an input, NAME=FILE.npy, or without NAME= where there is one");
-  command->add_option(
-      "--out", *folder,
-      "the folder for the outputs, DIR/NAME.npy, where scopes are folders in it; without it they are printed");
-  command->callback([=] { about(*model, [&] { run(*model, *inputs, *folder); }); });
 }
 
 }  // namespace tool

@@ -1,6 +1,4 @@
 // lamina show: the layers of a net, the tensors of a file.
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -178,26 +176,15 @@ bool is_net(const std::string& path) {
 
 }  // namespace
 
-void add_show(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds");
-  auto path = std::make_shared<std::string>();
-  auto values = std::make_shared<bool>(false);
-  auto shapes = std::make_shared<std::vector<std::string>>();
-  command->add_option("file", *path, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")
-      ->required();
-  command->add_flag("--values", *values, "print the elements of a file of tensors too");
-  add_shapes(*command, *shapes);
-  command->callback([=] {
-    const std::string& p = *path;
-    if (p.ends_with(".safetensors")) {
-      const auto file = read_safetensors(p);
-      show_list(file.tensors, file.metadata, *values);
-    } else if (p.ends_with(".npy")) show_one(read_npy(p), *values);
-    else if (p.ends_with(".npz")) show_list(read_npz(p), {}, *values);
-    else if (p.ends_with(".json") || p.ends_with(".onnx") || is_net(p)) about(p, [&] { show_net(p, *shapes); });
-    else show_one(read_idx(p), *values);
-  });
+void show(const show_arguments& a) {
+  const std::string& file = a.file;
+  if (file.ends_with(".safetensors")) {
+    const auto read = read_safetensors(file);
+    show_list(read.tensors, read.metadata, a.values);
+  } else if (file.ends_with(".npy")) show_one(read_npy(file), a.values);
+  else if (file.ends_with(".npz")) show_list(read_npz(file), {}, a.values);
+  else if (file.ends_with(".json") || file.ends_with(".onnx") || is_net(file)) about(file, [&] { show_net(file, a.shapes); });
+  else show_one(read_idx(file), a.values);
 }
 
 }  // namespace tool

@@ -1,6 +1,4 @@
 // What the commands share: models by name, inputs by name, tables.
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -103,16 +101,6 @@ void check_writable(const std::string& file) {
   if (made < 0) fail(std::strerror(errno));
   ::close(made);
   ::unlink(beside.c_str());
-}
-
-void add_model(CLI::App& command, std::string& model) {
-  command.add_option("model", model, "a saved net: NAME or NAME.json, with NAME.safetensors beside it")->required();
-}
-void add_shapes(CLI::App& command, std::vector<std::string>& shapes) {
-  command.add_option(
-      "--shape", shapes,
-      "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is what it is in "
-      "another input, by its name, or 1");
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& there) {

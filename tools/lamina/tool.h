@@ -1,20 +1,47 @@
-// What the commands share. Include it after <CLI/CLI.hpp>, <string>, <vector> and `import lamina;`.
+// The commands and what they share. Include it after <string>, <vector> and `import lamina;`.
 #pragma once
 
 namespace tool {
 
-// ---- commands, one in each file: each adds itself to the program -----------------------------------------------------
+// ---- commands, one in each file; main.cpp reads what they are given --------------------------------------------------
 
-void add_show(CLI::App& app);
-void add_run(CLI::App& app);
-void add_bench(CLI::App& app);
-void add_plan(CLI::App& app);
-void add_draw(CLI::App& app);
-void add_train(CLI::App& app);
-void add_profile(CLI::App& app);
-void add_quantize(CLI::App& app);
-void add_bundle(CLI::App& app);
-void add_doctor(CLI::App& app);
+struct show_arguments { std::string file; std::vector<std::string> shapes; bool values = false; };
+struct run_arguments { std::string model, out; std::vector<std::string> inputs; };
+struct bench_arguments {
+  std::string model;
+  std::vector<std::string> shapes;
+  int threads = 1;
+  std::int64_t repeat = 100;
+  bool json = false, per_operation = false;
+};
+struct plan_arguments { std::string model; std::vector<std::string> shapes; };
+struct draw_arguments { std::string model, out; };
+struct train_arguments {
+  std::string model, out, images, labels, validation_images, validation_labels,
+      loss = "cross_entropy", optimiser = "adam", schedule = "constant", checkpoint;
+  std::int64_t epochs = 1, batch = 64, seed = 0;
+  double rate = 1e-3, mean = 0, deviation = 1;
+  int threads = 1;
+  bool resume = false;
+};
+struct profile_arguments { std::string model, out; std::vector<std::string> inputs; };
+struct quantize_arguments { std::string model, profile, schema = "asymmetric", out; std::vector<std::string> keep_float; };
+struct bundle_arguments {
+  std::string model, name, out = ".", api = "static", set, target, cpu;
+  std::vector<std::string> inputs, entries;
+  bool source = false, text = false, module_interface = false, graph = false, instrument = false, dump_tensors = false;
+};
+
+void show(const show_arguments& a);
+void run(const run_arguments& a);
+void bench(const bench_arguments& a);
+void plan(const plan_arguments& a);
+void draw(const draw_arguments& a);
+void train(const train_arguments& a);
+void profile(const profile_arguments& a);
+void quantize(const quantize_arguments& a);
+void write_bundle(const bundle_arguments& a);
+void doctor();
 
 // ---- nets ------------------------------------------------------------------------------------------------------------
 
@@ -29,10 +56,6 @@ given given_for(const std::string& model, const lamina::program& p, const std::s
 /// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in
 /// these, or 1. Errors: value_error.
 std::vector<lamina::shape> extents_of(const std::string& model, const lamina::program& p, const std::vector<std::string>& shapes);
-
-/// Adds MODEL, and --shape for the commands that need extents.
-void add_model(CLI::App& command, std::string& model);
-void add_shapes(CLI::App& command, std::vector<std::string>& shapes);
 
 /// Runs `f`; its errors begin with the model's name if they do not begin with a file.
 template <class F>

@@ -1,10 +1,7 @@
 // lamina train: a saved net on images with classes.
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,19 +15,10 @@ using namespace lamina;
 
 namespace {
 
-struct options {
-  std::string model, out, images, labels, validation_images, validation_labels,
-      loss = "cross_entropy", optimiser = "adam", schedule = "constant", checkpoint;
-  std::int64_t epochs = 1, batch = 64, seed = 0;
-  double rate = 1e-3, mean = 0, deviation = 1;
-  int threads = 1;
-  bool resume = false;
-};
-
 any_tensor read_array(const std::string& path) { return path.ends_with(".npy") ? read_npy(path) : read_idx(path); }
 
 // Images of bytes [N, H, W] or [N, C, H, W] and a class each.
-image_dataset read_data(const options& o, const std::string& images, const std::string& labels) {
+image_dataset read_data(const train_arguments& o, const std::string& images, const std::string& labels) {
   any_tensor bytes = read_array(images), classes = read_array(labels);
   if (bytes.element() != dtype::uint8 || (bytes.shape().rank != 3 && bytes.shape().rank != 4))
     throw file_error(words(images, ": uint8 [N x H x W] or [N x C x H x W] is expected, and this is ", bytes.type()));
@@ -62,7 +50,9 @@ trainer::step_rule rule_of(const O& rule) {
   return [rule](update_scope& s, const value& w, const value& g) { return value(rule.step(s, w, g)); };
 }
 
-void train(const options& o) {
+}  // namespace
+
+void train(const train_arguments& o) {
   const auto files = files_of_net(o.out);
   for (const auto& file : {files.structure, files.weights, o.checkpoint})
     if (!file.empty()) check_writable(file);
@@ -85,46 +75,6 @@ void train(const options& o) {
   trainer(net, losses.at(o.loss), rules.at(o.optimiser), o.rate).fit(data, fit);
   save_net(o.out, net.inference(), net.parameters());
   std::printf("%s\n%s\n", printable(files.structure, 1024).c_str(), printable(files.weights, 1024).c_str());
-}
-
-}  // namespace
-
-void add_train(CLI::App& app) {
-  auto* command = app.add_subcommand("train",
-                                     "train a saved net on images with classes, as it is for inference: running "
-                                     "statistics stay, nothing is dropped out");
-  auto o = std::make_shared<options>();
-  add_model(*command, o->model);
-  command->add_option("--images", o->images, "bytes [N x H x W] or [N x C x H x W]: an idx or .npy file")->required();
-  command->add_option("--labels", o->labels, "their classes [N]: an idx or .npy file")->required();
-  command->add_option("--out", o->out, "the net that is written: NAME.json and NAME.safetensors")->required();
-  auto* images = command->add_option("--validation-images", o->validation_images, "images that are not trained on");
-  auto* labels = command->add_option("--validation-labels", o->validation_labels, "their classes");
-  images->needs(labels);
-  labels->needs(images);
-  command->add_option("--loss", o->loss, "the loss")
-      ->check(CLI::IsMember({"cross_entropy", "nll"}))
-      ->capture_default_str();
-  command->add_option("--optimiser", o->optimiser, "the optimiser")
-      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
-      ->capture_default_str();
-  command->add_option("--schedule", o->schedule, "how the learning rate goes")
-      ->check(CLI::IsMember({"constant", "one_cycle", "cosine"}))
-      ->capture_default_str();
-  command->add_option("--rate", o->rate, "the learning rate")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--epochs", o->epochs, "how often every image is seen")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  command->add_option("--batch", o->batch, "images of a step")->check(CLI::Range(1, 1000000))->capture_default_str();
-  command->add_option("--mean", o->mean, "of a byte over 255, taken from it")->capture_default_str();
-  command->add_option("--deviation", o->deviation, "which it is divided by then")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--seed", o->seed, "of the order of images")->capture_default_str();
-  command->add_option("--threads", o->threads, "threads of a step")->check(CLI::Range(1, 1024))->capture_default_str();
-  command->add_option("--checkpoint", o->checkpoint, "a file that is written after each epoch");
-  command->add_flag("--resume", o->resume, "go on from the checkpoint if it exists");
-  command->callback([=] { about(o->model, [&] { train(*o); }); });
 }
 
 }  // namespace tool
