@@ -1,10 +1,11 @@
-# lamina_test(name SOURCES file... [LABELS label...] [LIBRARIES library...] [ARGUMENTS argument...])
+# lamina_test(name SOURCES file... [LABELS label...] [LIBRARIES library...] [ARGUMENTS argument...] [CORES n])
 #
 # A Boost.Test program that may `import lamina;`, registered with CTest.  Its sources include
 # <boost/test/unit_test.hpp> and no more of Boost.Test: `main` comes from one object shared by all tests.
-# - LABELS defaults to unit.  Tests labelled unit, grad or kernel are registered once per instruction set that this
+# - LABELS defaults to unit.  Tests with a label of LAMINA_ISA_LABELS are registered once per instruction set that this
 #   machine has, as name.sse2, name.avx2, name.avx512; the environment variable LAMINA_ISA tells the test.
 # - static, compile_fail, consumer and sample tests are skipped where LAMINA_RELEASE_TESTS is off.
+# - CORES is how many cores a test that measures time keeps busy; CTest runs no more beside it than the rest can take.
 # - The target thread_tests builds those labelled thread.
 
 # The instruction sets of this machine, by the names that LAMINA_ISA takes.
@@ -42,12 +43,17 @@ else()
   target_link_libraries(lamina_test_main PUBLIC Boost::unit_test_framework)
   target_compile_definitions(lamina_test_main PUBLIC BOOST_TEST_DYN_LINK)
 endif()
+# Boost.Test's header, compiled once for all of them.
+file(CONFIGURE OUTPUT test_header.cpp CONTENT "")
+add_library(lamina_test_header OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_header.cpp)
+target_link_libraries(lamina_test_header PRIVATE lamina_test_main)
+target_precompile_headers(lamina_test_header PRIVATE <boost/test/unit_test.hpp>)
 add_custom_target(thread_tests)
 
 function(lamina_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;LABELS;LIBRARIES;ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "CORES" "SOURCES;LABELS;LIBRARIES;ARGUMENTS")
   if(test_UNPARSED_ARGUMENTS OR NOT test_SOURCES)
-    message(FATAL_ERROR "lamina_test(${name}): give SOURCES, and no more than LABELS, LIBRARIES, ARGUMENTS")
+    message(FATAL_ERROR "lamina_test(${name}): give SOURCES, and no more than LABELS, LIBRARIES, ARGUMENTS, CORES")
   endif()
   if(NOT test_LABELS)
     set(test_LABELS unit)
@@ -58,19 +64,26 @@ function(lamina_test name)
 
   add_executable(${name} ${test_SOURCES})
   set_target_properties(${name} PROPERTIES CXX_SCAN_FOR_MODULES ON)
+  target_precompile_headers(${name} REUSE_FROM lamina_test_header)
   target_link_libraries(${name} PRIVATE lamina::lamina lamina_test_main ${test_LIBRARIES})
   if("thread" IN_LIST test_LABELS)
     add_dependencies(thread_tests ${name})
   endif()
 
+  if(NOT test_CORES)
+    set(test_CORES 1)
+  endif()
+
+  set(other_labels ${test_LABELS})
+  list(REMOVE_ITEM other_labels ${LAMINA_ISA_LABELS})
   set(command ${name} ${test_ARGUMENTS})
-  if(LAMINA_EVERY_ISA AND "${test_LABELS}" MATCHES "(^|;)(unit|grad|kernel)(;|$)")
+  if(NOT other_labels STREQUAL test_LABELS)
     foreach(set ${LAMINA_MACHINE_SETS})
       add_test(NAME ${name}.${set} COMMAND ${command})
-      set_tests_properties(${name}.${set} PROPERTIES LABELS "${test_LABELS}" ENVIRONMENT LAMINA_ISA=${set})
+      set_tests_properties(${name}.${set} PROPERTIES LABELS "${test_LABELS}" PROCESSORS ${test_CORES} ENVIRONMENT LAMINA_ISA=${set})
     endforeach()
   else()
     add_test(NAME ${name} COMMAND ${command})
-    set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}")
+    set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" PROCESSORS ${test_CORES})
   endif()
 endfunction()

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "files.h"
+
 import lamina;
 
 #include "graph.h"
@@ -288,10 +290,9 @@ BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
   load_buffer saved;
   save_weights(layer, saved);
   BOOST_TEST(saved.size() == 4u);
-  const std::string path = "protocol_weights.safetensors";
-  saved.write(path);
-  load_weights(again, load_buffer::read(path));
-  std::remove(path.c_str());
+  const test_files::folder dir;
+  saved.write(dir / "weights.safetensors");
+  load_weights(again, load_buffer::read(dir / "weights.safetensors"));
   for (const char* name : {"first.weight", "first.bias", "second.weight", "second.bias"})
     close(numbers(layer.parameter(name)), numbers(again.parameter(name)), 1e-300);
   close(numbers(layer.forward(dict(key<"input"> = x))[key<"output">]),
