@@ -1,6 +1,7 @@
 // Evaluation of typed expressions: one plan per alias pattern and extents, however the operands come.
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <span>
@@ -37,6 +38,33 @@ BOOST_AUTO_TEST_CASE(aliases_alternate) {
     BOOST_TEST(equal(f(a, c), {2, 6, 12}));
     c.detach();
     BOOST_TEST(equal(f(a, c), {2, 6, 12}));
+  }
+}
+
+// Expressions that stand in each other many times, as those of a recurrent step by hand.
+BOOST_AUTO_TEST_CASE(deep_expressions) {
+  vector<double> a{0.3, -0.7, 1.1}, b{0.5, 0.2, -0.4};
+  auto x = tanh(a * b) + 2 * a;
+  auto y = x * x + x;
+  auto z = y * y + y;
+  auto w = z * z + z;
+  const auto squares = evaluate(w);
+  auto h = [&](const auto& before) {
+    auto s = sigmoid(a + before);
+    auto r = sigmoid(before);
+    auto n = tanh(a + r * before);
+    return n + s * (before - n);
+  };
+  const auto steps = evaluate(h(h(h(b))));
+  for (std::size_t i = 0; i < 3; ++i) {
+    double v = std::tanh(a.data()[i] * b.data()[i]) + 2 * a.data()[i], state = b.data()[i];
+    for (int k = 0; k < 3; ++k) {
+      v = v * v + v;
+      const double s = 1 / (1 + std::exp(-a.data()[i] - state)), r = 1 / (1 + std::exp(-state)), n = std::tanh(a.data()[i] + r * state);
+      state = n + s * (state - n);
+    }
+    BOOST_TEST(squares.data()[i] == v, boost::test_tools::tolerance(1e-13));
+    BOOST_TEST(steps.data()[i] == state, boost::test_tools::tolerance(1e-13));
   }
 }
 

@@ -123,7 +123,6 @@ using pick_type = __type_pack_element<I, T...>;
 export template <std::size_t I, class T>
 struct slot {
   T value;
-  bool operator==(const slot&) const = default;
 };
 
 export template <class Seq, class... T>
@@ -142,7 +141,6 @@ struct slots<std::index_sequence<I...>, T...> : slot<I, T>... {
     [[maybe_unused]] int calls[] = {
         0, (f(std::integral_constant<std::size_t, I>{}, static_cast<const slot<I, T>&>(*this).value), 0)...};
   }
-  bool operator==(const slots&) const = default;
 
  private:
   template <std::size_t J, class U>
