@@ -97,14 +97,14 @@ BOOST_AUTO_TEST_SUITE(random_programs)
 
 BOOST_AUTO_TEST_CASE(elementwise_programs_agree_bit_for_bit) {
   // x + 0 stands for x, which is the same but for -0: distance 0 rather than equal bits.
-  for (int seed = 0; seed < 1500; ++seed) {
+  for (int seed = 0; seed < random_cases(1500); ++seed) {
     auto a = run(seed, false, {}), b = run(seed, false, no_passes);
     for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) == 0, "seed " << seed << ", result " << i);
   }
 }
 
 BOOST_AUTO_TEST_CASE(programs_with_sums_agree) {
-  for (int seed = 5000; seed < 6500; ++seed) {
+  for (int seed = 5000; seed < 5000 + random_cases(1500); ++seed) {
     auto a = run(seed, true, {}), b = run(seed, true, no_passes);
     for (std::size_t i = 0; i < a.results.size(); ++i)
       BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) < 1e-4, "seed " << seed << ", result " << i << ": " << distance(a.results[i], b.results[i]));
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(programs_with_sums_agree) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
-  for (int seed = 7000; seed < 7200; ++seed) {
+  for (int seed = 7000; seed < 7000 + random_cases(200); ++seed) {
     auto a = run(seed, true, {}), b = run(seed, true, {}, 3);
     for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
   }
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
 
 BOOST_AUTO_TEST_CASE(operations_side_by_side_change_no_bit) {
   std::size_t stages = 0, alone = 0;
-  for (int seed = 7200; seed < 7700; ++seed) {
+  for (int seed = 7200; seed < 7200 + random_cases(500); ++seed) {
     auto a = run(seed, true, {}), b = run(seed, true, {.side_by_side = true}, 1 + seed % 3);
     for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
     alone += a.stages;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(operations_side_by_side_change_no_bit) {
 }
 
 BOOST_AUTO_TEST_CASE(ways_to_share_memory_change_no_bit) {
-  for (int seed = 7700; seed < 8000; ++seed) {
+  for (int seed = 7700; seed < 7700 + random_cases(300); ++seed) {
     auto a = run(seed, true, {});
     for (auto how : {memory_sharing::greedy, memory_sharing::dynamic, memory_sharing::none}) {
       auto b = run(seed, true, {.side_by_side = seed % 2 == 0, .memory = how}, 1 + seed % 2);
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(ways_to_share_memory_change_no_bit) {
 }
 
 BOOST_AUTO_TEST_CASE(each_switch_alone) {
-  for (int seed = 8000; seed < 8300; ++seed) {
+  for (int seed = 8000; seed < 8000 + random_cases(300); ++seed) {
     auto whole = run(seed, true, {});
     for (int k = 0; k < rewrite_count; ++k) {
       auto part = run(seed, true, {.without = {static_cast<rewrite>(k)}});

@@ -24,6 +24,15 @@ bool same_bits(const array& a, const array& b);
 /// Largest |a - b| / max(1, |a|, |b|); infinite where shapes or NaNs differ.
 double distance(const array& a, const array& b);
 
+/// How many of n random or repeated cases are run: all, or a fifth where a sanitizer makes each slow.
+constexpr int random_cases(int n) {
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return n / 5;
+#else
+  return n;
+#endif
+}
+
 /// Every pass off.
 inline const lamina::pass_options no_passes{false, false, false, false, false, false};
 
