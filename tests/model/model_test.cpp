@@ -217,4 +217,24 @@ BOOST_AUTO_TEST_CASE(explains_itself) {
   BOOST_TEST(holds(said, "matmul"));
 }
 
+// Layers that look at their input under another shape take extents that nothing is known of as those with a name.
+BOOST_AUTO_TEST_CASE(extents_without_a_name) {
+  static constexpr auto attends = sequential(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6});
+  static constexpr auto groups = sequential(nn::group_norm{2, 4}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel = 3});
+  const auto sequences = random_tensor<tensor<float, extents<dyn, dyn, 4>>>({2, 3, 4}, 1);
+  model<attends, input<"N", "T", 4>> named({.seed = 1});
+  model<attends, input<dyn, dyn, 4>> open({.seed = 1});
+  BOOST_TEST(same_bits(named(sequences), open(sequences)));
+  const auto rows = random_tensor<tensor<float, extents<dyn, 4, dyn>>>({2, 4, 5}, 2);
+  model<groups, input<"N", 4, "T">> named_rows({.seed = 2});
+  model<groups, input<dyn, 4, dyn>> open_rows({.seed = 2});
+  BOOST_TEST(same_bits(named_rows(rows), open_rows(rows)));
+  // Of a rank alone: a layer that is run by itself.
+  static constexpr nn::self_attention looks{.features = 4, .heads = 2};
+  train_layer<constant_layer<looks>, inputs<port<"input", tensor_of_rank<float, 3>>>> layer("looks");
+  init(layer, initialisers(1));
+  const auto y = evaluate(layer.forward(dict(key<"input"> = tensor_of_rank<float, 3>(sequences.memory(), shape{2, 3, 4})))[key<"output">]);
+  BOOST_TEST((y.shape() == shape{2, 3, 4}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

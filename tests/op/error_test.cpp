@@ -78,7 +78,9 @@ BOOST_AUTO_TEST_CASE(shapes) {
   SAYS(reshape(o.f({2, 3}), {4}), "reshape: 6 elements do not make [4]: [2x3]");
   SAYS(reshape(o.f({2, 3}), {4, dyn}), "reshape: 6 elements do not divide into [4x?]: [2x3]");
   SAYS(reshape(o.f({2, 3}), {0, dyn}), "reshape: 6 elements do not divide into [0x?]: [2x3]");
-  SAYS(reshape(o.f({2, 3}), {dyn, dyn}), "reshape: only one extent can be inferred, not those of [?x?]: [2x3]");
+  SAYS(reshape(o.f({2, 3}), {2, dyn, dyn}), "reshape: one extent can be inferred behind those that lead, not those of [2x?x?]: [2x3]");
+  SAYS(reshape(o.f({2, 3}), {dyn, dyn, dyn, dyn}), "reshape: one extent can be inferred behind those that lead, not those of [?x?x?x?]: [2x3]");
+  SAYS(reshape(o.f({2, 3}), {dyn, dyn, 2}), "reshape: 3 elements do not divide into [?x?x2]: [2x3]");
   constexpr auto huge = std::int64_t(1) << 40;
   SAYS(reshape(o.f({0}), {huge, huge}), "reshape: 0 elements do not make [1099511627776x1099511627776]: [0]");
   SAYS(reshape(o.f({1}), {1, 1, 1, 1, 1, 1, 1, 1, 1}), "a tensor has at most 8 dimensions");

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(concatenations) {
 BOOST_AUTO_TEST_CASE(reshapes) {
   for (auto element : types) {
     array x = random_array(element, {2, 3, 4}, 1, 0, 100);
-    for (const auto& [to, becomes] : {std::pair<shape, shape>{{6, 4}, {6, 4}}, {{dyn}, {24}}, {{2, dyn}, {2, 12}}, {{dyn, 1, 8}, {3, 1, 8}}, {{1, 2, 3, 4, 1}, {1, 2, 3, 4, 1}}}) {
+    for (const auto& [to, becomes] : {std::pair<shape, shape>{{6, 4}, {6, 4}}, {{dyn}, {24}}, {{2, dyn}, {2, 12}}, {{dyn, 1, 8}, {3, 1, 8}}, {{dyn, dyn, 2, 2}, {2, 3, 2, 2}}, {{dyn, dyn}, {2, 12}}, {{dyn, 1, dyn, 2}, {2, 1, 6, 2}}, {{1, 2, 3, 4, 1}, {1, 2, 3, 4, 1}}}) {
       auto got = result_of({x}, [&](const auto& v) { return reshape(v[0], to); });
       BOOST_TEST((got.shape() == becomes));
       BOOST_TEST(got.values == x.values, boost::test_tools::per_element());

@@ -268,6 +268,8 @@ BOOST_AUTO_TEST_CASE(typed_values) {
   same(rope(x, positions), [](const auto& v) { return value(rope(v[0], v[3])); });
   tensor<float, extents<dyn, 4, 3>> maps(2, 4, 3);
   for (std::int64_t i = 0; i < 24; ++i) maps(i / 12, i / 3 % 4, i % 3) = static_cast<float>(i * i % 7);
+  const auto of_rank = any_tensor(maps).as<float, extents<dyn, dyn, dyn>>();
+  BOOST_TEST(same_bits(from_tensor(any_tensor(evaluate(group_norm<2>(of_rank, w, b)))), from_tensor(any_tensor(evaluate(group_norm<2>(maps, w, b))))));
   BOOST_TEST(same_bits(from_tensor(any_tensor(evaluate(group_norm<2>(maps, w, b)))),
                        result_of({from_tensor(any_tensor(maps)), aw, ab}, [](const auto& v) { return value(group_norm(v[0], v[1], v[2], {.groups = 2})); })));
   BOOST_TEST(same_bits(from_tensor(any_tensor(evaluate(instance_norm(maps, w, b)))),

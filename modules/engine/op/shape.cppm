@@ -52,27 +52,31 @@ constexpr slice_range resolve(const slice_attributes& a, std::int64_t size) {
   return {first, last <= first ? 0 : (last - first - 1) / a.step + 1};
 }
 constexpr void infer_reshape(const shape& from, const shape& to, dtype element, inference& out) {
-  int unknown = -1;
+  // Of several unknown extents those that lead are the operand's own, until one is left.
+  int unknown = -1, own = 0, open = 0;
+  for (int i = 0; i < to.rank; ++i) open += to[i] == dim(dyn);
+  while (own < open - 1 && own < from.rank && to[own] == dim(dyn)) ++own;
   std::int64_t n = 1, known = 1;
   bool fits = true;            // the product in 64 bits
-  for (int i = 0; i < to.rank; ++i) {
+  for (int i = own; i < to.rank; ++i) {
     if (to[i].is_number()) fits = !__builtin_mul_overflow(known, to.at(i), &known) && fits;
     else if (to[i].is_name()) continue;
     else if (unknown < 0) unknown = i;
-    else { out.why << "only one extent can be inferred, not those of " << to; return; }
+    else { out.why << "one extent can be inferred behind those that lead, not those of " << to; return; }
   }
   // A name on both sides says nothing about the others; with one on one side alone the rest is not known yet.
   bool decided = true;
   bool paired[max_rank]{};
-  for (int i = 0; i < from.rank; ++i) {
+  for (int i = own; i < from.rank; ++i) {
     if (from[i].is_number()) { n *= from.at(i); continue; }
-    int k = 0;
+    int k = own;
     while (k < to.rank && !(from[i].is_name() && to[k] == from[i] && !paired[k])) ++k;
     if (k < to.rank) paired[k] = true;
     else decided = false;
   }
-  for (int i = 0; i < to.rank; ++i) decided = decided && (!to[i].is_name() || paired[i]);
+  for (int i = own; i < to.rank; ++i) decided = decided && (!to[i].is_name() || paired[i]);
   shape s = to;
+  for (int i = 0; i < own; ++i) s.dims[i] = from[i];
   if (decided && unknown >= 0) {
     if (!fits || known == 0 || n % known != 0) { out.why << n << " elements do not divide into " << to; return; }
     s[unknown] = dim(n / known);
@@ -263,7 +267,8 @@ struct transpose {
 
 // ---- spellings ------------------------------------------------------------------------------------------------------
 
-/// The same elements under another shape; one extent may be `dyn` and is then inferred.   Cost: none, a view.
+/// The same elements under another shape; one extent may be `dyn` and is then inferred. Where several are, all but the last
+/// of them are to lead and are the operand's: [5, 3, 8] to [dyn, dyn, 2, 4] is [5, 3, 2, 4].   Cost: none, a view.
 /// Errors: shape_error where the counts differ.
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"reshape<extents<6, 2>>(x)", X>>()>
@@ -298,7 +303,7 @@ export template <Symbolic X>
 constexpr auto slice(const X& x, slice_attributes a, origin_of<X> = {}) { return apply<op::slice>(a, x); }
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
 // The misfit is an argument of its own: Clang says it a step earlier, behind the overload for values of a program.
-export template <int Axis = 0, Symbolic... X, fixed_string Misfit = worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
+export template <int Axis = 0, TypedSymbolic... X, fixed_string Misfit = worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
   requires accepted<Misfit>
 constexpr auto concat(const X&... x) { return apply_fixed<op::concat, axis_attributes{Axis}>(x...); }
 /// x repeated to the shape of `like`.
