@@ -54,6 +54,13 @@ static_assert(!all::feeds_back({"first"}) && !all::feeds_back({"a"}) && all::fee
               all::feeds_back({"c"}));
 using head_only = propagation<chain, policies<sub<"a">(update(false))>, input<"N", 3>>;
 static_assert(!head_only::feeds_back({"b"}) && !head_only::feeds_back({"c"}) && head_only::updates({"c"}));
+// Inputs that do not fit are refused, and a path without a sublayer is no constant.
+template <class... In>
+concept propagates = requires { typename propagation<chain, policies<>, In...>; };
+static_assert(propagates<input<"N", 3>> && !propagates<input<"N", 7>>);
+template <fixed_string Name>
+concept asks = requires { typename std::bool_constant<all::updates({Name.view()})>; };
+static_assert(asks<"b"> && !asks<"nosuch">);
 using fed_back = propagation<chain, policies<update(false), feedback(true)>, input<"N", 3>>;
 static_assert(fed_back::feeds_back({"first"}) && fed_back::feeds_back({"c"}) && !fed_back::updates({"c"}));
 

@@ -92,6 +92,10 @@ struct sub_maker {
     return {{{p}...}};
   }
 };
+template <class T>
+inline constexpr bool is_sub_maker = false;
+template <fixed_string Name>
+inline constexpr bool is_sub_maker<sub_maker<Name>> = true;
 /// Policies for one sublayer: `sub<"dot">(update(false))`, nested as deep as the topology.
 export template <fixed_string Name>
   requires no_error<sublayer_name_check<Name>>
@@ -223,6 +227,15 @@ consteval text spelled_policy() {
   return t;
 }
 
+// Whether a type has a member `forward`, as layers have: beside another of that name it cannot be told.
+struct with_forward {
+  int forward;
+};
+template <class T>
+struct beside_forward : T, with_forward {};
+template <class T>
+inline constexpr bool is_layer = !__is_final(T) && !requires { &beside_forward<T>::forward; };
+
 template <auto... P>
 struct policy_conflicts;
 // What is wrong inside one argument: something that is no policy, or a conflict inside a sub.
@@ -232,6 +245,11 @@ consteval void faults_within(std::size_t position, text& t) {
   if constexpr (!std::is_class_v<T>)
     t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>()
       << "`, which is no policy";
+  else if constexpr (is_sub_maker<T>)
+    t << "argument " << position << " of policies<...> is a `sub` without its policies, as in sub<\"dot\">(update(false))";
+  else if constexpr (is_layer<T>)
+    t << "argument " << position << " of policies<...> is the layer `" << type_name<T>()
+      << "`, which is no policy; activation(...) makes one of it";
   else if constexpr (is_sub_values<T>)
     []<fixed_string Name, class... Q>(const sub_values<Name, Q...>&, text& out) {
       text inner = []<std::size_t... I>(std::index_sequence<I...>) {

@@ -136,6 +136,8 @@ struct variable_check {
     for (const auto& other : all)
       if (t.empty() && other != all[0])
         t << "two variables are named `" << Name.view() << "`: " << all[0] << " and " << other << "; give each a name of its own";
+    if (t.empty() && !all.empty() && !is_floating(all[0].element))
+      t << "the variable `" << Name.view() << "` is " << all[0] << ", and gradients are those of float elements";
     if constexpr (!std::is_void_v<Said>)
       if (const tensor_type said{dtype_of<typename Said::element_type>, Said::pattern}; t.empty() && !all.empty() && all[0] != said)
         t << "the variable `" << Name.view() << "` is " << all[0] << ", and its gradient is asked for as " << said;

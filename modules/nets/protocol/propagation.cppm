@@ -78,24 +78,54 @@ constexpr bool must_feed_back(const T& t, view<const label> path, std::size_t de
   return result;
 }
 
+// Whether a topology has a sublayer at `path`, of which the first `depth` names lead to it.
+template <class T>
+constexpr bool has_sublayer(const T& t, view<const label> path, std::size_t depth) {
+  bool result = false;
+  t.layers.each([&](auto k, const auto& l) {
+    if (!(t.names[k] == path[depth])) return;
+    if (path.size() == depth + 1) result = true;
+    else if constexpr (requires { l.layers; }) result = has_sublayer(l, path, depth + 1);
+  });
+  return result;
+}
+// The shapes through a topology in training, which policies and inputs are to fit.
+template <const auto& Topology, class P, class... In>
+struct propagation_check {
+  using element = typename decltype(P::template get<element_kind>())::type;
+  static consteval text message() {
+    text why;
+    type_run<Topology, dtype_of<element>, P, In...>::run(why, true);
+    return why;
+  }
+};
+
 /// What policies mean for the sublayers of a topology with these inputs: a sublayer is trained if a parameter below it
 /// is, and hands gradients on if it is fed by one that is trained or hands them on, or by an input of a topology that
 /// does. `propagation<net, policies<...>, input<"N", 4>>::feeds_back({"body", "fc"})`.
+/// Errors: inputs that do not fit are refused where the type is named, value_error (no constant, where one is made) for a
+/// path at which there is no sublayer.
 export template <const auto& Topology, class P, class... In>
-  requires no_error<structure_check<Topology>> && no_error<sub_policies_check<Topology, P>>
+  requires no_error<structure_check<Topology>> && no_error<sub_policies_check<Topology, P>> && no_error<propagation_check<Topology, P, In...>>
 struct propagation {
   static constexpr bool updates(std::initializer_list<label> path) {
-    return with_paths([&](const auto& trained) { return trained.below(view<const label>(path)); });
+    return with_paths(path, [&](const auto& trained) { return trained.below(view<const label>(path)); });
   }
   static constexpr bool feeds_back(std::initializer_list<label> path) {
-    return with_paths([&](const auto& trained) {
+    return with_paths(path, [&](const auto& trained) {
       return must_feed_back(Topology, view<const label>(path), 0, P::template get<feedback>().value, trained);
     });
   }
 
  private:
   template <class F>
-  static constexpr bool with_paths(F f) {
+  static constexpr bool with_paths(std::initializer_list<label> path, F f) {
+    if (path.size() == 0 || !has_sublayer(Topology, view<const label>(path), 0)) {
+      text t;
+      t << "propagation: there is no sublayer `";
+      for (const label& name : path) t << (&name == path.begin() ? "" : ".") << name;
+      detail::raise(error_kind::value, t << "`");
+    }
     text why;
     trained_paths<P> trained;
     using element = typename decltype(P::template get<element_kind>())::type;

@@ -1,0 +1,9 @@
+// mistake: a layer where a policy is wanted
+// expect: argument 2 of policies<...> is the layer `lamina::nn::relu`, which is no policy; activation(...) makes one of it
+import lamina;
+using namespace lamina;
+#ifdef BAD
+using set = policies<update(true), nn::relu{}>;
+#else
+using set = policies<update(true), activation(nn::relu{})>;
+#endif

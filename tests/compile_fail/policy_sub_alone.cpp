@@ -1,0 +1,9 @@
+// mistake: a sub without its policies
+// expect: argument 1 of policies<...> is a `sub` without its policies, as in sub<"dot">(update(false))
+import lamina;
+using namespace lamina;
+#ifdef BAD
+using set = policies<sub<"head">>;
+#else
+using set = policies<sub<"head">(update(false))>;
+#endif
