@@ -7,7 +7,7 @@ using namespace lamina;
 /// sqrt(x * x) is |x|, also where x * x overflows.
 value root_of_square(const special_call& c) {
   value x = c.through(0, "square");
-  return x ? value(abs(x)) : value();
+  return x.empty() ? value() : value(abs(x));
 }
 // The same for typed expressions, at compile time.
 template <class A, class B, class X>

@@ -68,7 +68,7 @@ struct silent_op {
 // cube(-x) is -cube(x); cube(cube root) and the like would follow the same way.
 lamina::value cube_of_negative(const lamina::special_call& c) {
   lamina::value x = c.through(0, "negate");
-  return x ? lamina::value(-cube(x)) : lamina::value();
+  return x.empty() ? lamina::value() : lamina::value(-cube(x));
 }
 lamina::value wrong_shape(const lamina::special_call& c) { return reduce_sum(c(0)); }
 

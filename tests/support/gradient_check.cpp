@@ -53,7 +53,7 @@ struct weighted {
       const shape& dims = known ? (*known)[shapes.size()] : v.shape();
       shapes.push_back(dims);
       value part = reduce_sum(v * g.p.constant(to_tensor(random_array(v.type().element, dims, seed++, 0.5, 1.5))));
-      loss = loss ? value(loss + part) : part;
+      loss = loss.empty() ? part : value(loss + part);
     }
   }
 };
@@ -215,7 +215,7 @@ gradient_report check_second_gradient(const std::vector<array>& in, const builde
     for (const auto& y : build(x)) {
       if (!is_floating(y.type().element)) continue;
       value part = reduce_sum(sin(y));
-      loss = loss ? value(loss + part) : part;
+      loss = loss.empty() ? part : value(loss + part);
     }
     return gradients(loss, floating);
   }, false, how_open);

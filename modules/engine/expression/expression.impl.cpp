@@ -50,14 +50,14 @@ value lowering::input(std::string_view name, const leaf& x, const tensor_type& t
 
 value lowering::variable(std::string_view name, std::size_t first, const value& of) const {
   // A shared part that was lowered before is not met again; its inputs are those that the value depends on.
-  std::vector<char> read(of ? program_.nodes().size() : 0);
-  if (of) read[static_cast<std::size_t>(of.id().node)] = 1;
+  std::vector<char> read(!of.empty() ? program_.nodes().size() : 0);
+  if (!of.empty()) read[static_cast<std::size_t>(of.id().node)] = 1;
   for (auto i = read.size(); i-- > 0;)
     if (read[i])
       for (auto v : program_.nodes()[i].inputs) read[static_cast<std::size_t>(v.node)] = 1;
   std::int32_t found = -1;
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const bool counts = i >= first || (of && read[static_cast<std::size_t>(aliases_[i])]);
+    const bool counts = i >= first || (!of.empty() && read[static_cast<std::size_t>(aliases_[i])]);
     if (!counts || names_[i] != name || aliases_[i] == found) continue;
     if (found >= 0) {
       auto type_of = [&](std::int32_t input) {
@@ -86,7 +86,7 @@ value detail::lower_dynamic(const dynamic_node& node, lowering& l) {
   std::vector<const dynamic_node*> waiting{&node};
   while (!waiting.empty()) {
     const dynamic_node* top = waiting.back();
-    if (l.known(top)) {
+    if (!l.known(top).empty()) {
       waiting.pop_back();
       continue;
     }
@@ -94,7 +94,7 @@ value detail::lower_dynamic(const dynamic_node& node, lowering& l) {
     struct search { lowering& l; std::vector<const dynamic_node*>& waiting; } found{l, waiting};
     top->each([](void* to, const dynamic_node* inner) {
       auto& f = *static_cast<search*>(to);
-      if (inner && !bool(f.l.known(inner))) f.waiting.push_back(inner);
+      if (inner && f.l.known(inner).empty()) f.waiting.push_back(inner);
     }, &found);
     if (waiting.size() > before) continue;
     l.remember(top, top->lower(l));

@@ -67,7 +67,7 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
     const path_of here(p, n.path);   // what a rule adds belongs to the layer of its operation
     n.op->gradient(rule);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (wanted[k] && out[k]) arrive(n.inputs[k], out[k]);
+      if (wanted[k] && !out[k].empty()) arrive(n.inputs[k], out[k]);
   }
 
   std::vector<value> result;

@@ -107,7 +107,7 @@ void attention::gradient(gradient_call& c) {
   const auto& at = c.attributes<attention_attributes>();
   value q = c(0), k = c(1), v = c(2), g = c.gradient(), mask = c.inputs.size() > 3 ? c(3) : value();
   const int rank = q.shape().rank;
-  const bool masked = static_cast<bool>(mask), added = masked && mask.type().element != dtype::boolean;
+  const bool masked = !mask.empty(), added = masked && mask.type().element != dtype::boolean;
 
   // Heads that share keys get an axis of their own, along which keys and values repeat.
   if (rank > 2 && q.shape()[rank - 3] != k.shape()[rank - 3]) {

@@ -69,7 +69,7 @@ std::shared_ptr<const program> backward_of(const gradient_call& c, const program
     inputs.push_back(backward->input(forward.at(forward.inputs()[i - first]).name, c(i).type()));
   auto outputs = backward->inlined(forward, inputs);
   for (std::size_t r = 0; r < outputs.size(); ++r) {
-    if (!bool(c.gradients[r])) continue;
+    if (c.gradients[r].empty()) continue;
     of.push_back(outputs[r]);
     start.push_back(backward->input("gradient", c.gradients[r].type()));
   }
@@ -83,7 +83,7 @@ std::vector<value> operands_of_backward(const gradient_call& c, std::size_t firs
   std::vector<value> given;
   for (std::size_t i = first; i < c.inputs.size(); ++i) given.push_back(c(i));
   for (const auto& g : c.gradients)
-    if (g) given.push_back(g);
+    if (!g.empty()) given.push_back(g);
   return given;
 }
 void take_gradients(gradient_call& c, view<const value> results, std::size_t first) {
@@ -347,7 +347,7 @@ void op::scan::gradient(gradient_call& c) {
   std::vector<std::size_t> arriving;                  // outputs that have a gradient: every floating carry, what somebody reads
   std::vector<value> arrives(outputs.size());
   for (std::size_t r = 0; r < outputs.size(); ++r) {
-    bool flows = r < carries ? floating(r) : static_cast<bool>(c.gradients[r]);
+    bool flows = r < carries ? floating(r) : !c.gradients[r].empty();
     if (!flows) continue;
     arriving.push_back(r);
     arrives[r] = both.input("gradient", outputs[r].type());
@@ -422,7 +422,7 @@ void op::scan::gradient(gradient_call& c) {
     if (!floating(i)) continue;
     carried.emplace_back(i, back->input("gradient", c(i).type()));
     copy.given[arrives[i].id()] = carried.back().second;
-    first.push_back(c.gradients[i] ? c.gradient(i) : zero_like(c.result(i)));
+    first.push_back(!c.gradients[i].empty() ? c.gradient(i) : zero_like(c.result(i)));
   }
   for (auto i : asked)
     if (i >= invariants && !by_product[i]) {
@@ -434,7 +434,7 @@ void op::scan::gradient(gradient_call& c) {
     copy.given[inputs[i].id()] = walk(all);
   }
   for (std::size_t r = carries; r < outputs.size(); ++r)
-    if (arrives[r]) copy.given[arrives[r].id()] = walk(c.gradients[r]);
+    if (!arrives[r].empty()) copy.given[arrives[r].id()] = walk(c.gradients[r]);
   for (std::size_t k = carries; auto v : stored) {
     const value& all = stacked[v] = before[k++];
     copy.stored[v] = walk(all);

@@ -206,7 +206,7 @@ export template <Symbolic X> requires accepted<worded<applying<op::ceil, X>>()> 
 /// Nearest integer, halves to even.
 export template <Symbolic X> requires accepted<worded<applying<op::round, X>>()> constexpr auto round(X&& x, origin_of<X> = {}) { return apply<op::round>({}, std::forward<X>(x)); }
 /// The opposite of a bool.
-export template <Symbolic X> requires accepted<worded<applying<op::logical_not, X>>()> constexpr auto operator!(X&& x) { return apply<op::logical_not>({}, std::forward<X>(x)); }
+export template <TypedSymbolic X> requires accepted<worded<applying<op::logical_not, X>>()> constexpr auto operator!(X&& x) { return apply<op::logical_not>({}, std::forward<X>(x)); }
 
 /// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error; value_error for a
 /// number that an integer type does not hold.
@@ -231,8 +231,8 @@ export template <TypedOperand A, TypedOperand B> requires accepted<worded<applyi
 export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::greater, A, B>>()> constexpr auto operator>(A&& a, B&& b) { return apply<op::greater>({}, std::forward<A>(a), std::forward<B>(b)); }
 export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::greater_equal, A, B>>()> constexpr auto operator>=(A&& a, B&& b) { return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Both, either, or exactly one of two bools.
-export template <Symbolic A, Symbolic B> requires accepted<worded<applying<op::logical_and, A, B>>()> constexpr auto operator&&(A&& a, B&& b) { return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <Symbolic A, Symbolic B> requires accepted<worded<applying<op::logical_or, A, B>>()> constexpr auto operator||(A&& a, B&& b) { return apply<op::logical_or>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_and, A, B>>()> constexpr auto operator&&(A&& a, B&& b) { return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_or, A, B>>()> constexpr auto operator||(A&& a, B&& b) { return apply<op::logical_or>({}, std::forward<A>(a), std::forward<B>(b)); }
 export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::logical_xor, A, B>>()> constexpr auto operator^(A&& a, B&& b) { return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b)); }
 
 /// x where the condition holds, else y; all three broadcast.

@@ -16,24 +16,33 @@ namespace lamina {
 // ---- operators of values --------------------------------------------------------------------------------------------
 
 namespace {
-template <class Op, class... X>
-value operate(const value_or_number& first, const X&... others) {
+template <class Op, std::same_as<placed_value>... X>
+value operate(const placed_value& first, const X&... others) {
+  const origin here(first.at());
+  const value inputs[] = {first.held(), others.held()...};
+  return graph_world::add<Op>({}, view<const value>(inputs));
+}
+template <class Op>
+value operate(const value_or_number& first, const value_or_number& second) {
   const origin here(first.at());
   program* owner = nullptr;
   dtype element = dtype::float32;
   auto look = [&](const value& v) {
-    if (!static_cast<bool>(v)) return;   // `!v` is an operation
+    if (v.empty()) return;
     if (!owner || element == dtype::boolean) element = v.type().element;
     if (!owner) owner = &v.owner();
   };
   look(first.held());
-  (look(others.held()), ...);
-  const value inputs[] = {first.in(*owner, element, Op::name), others.in(*owner, element, Op::name)...};
+  look(second.held());
+  const value inputs[] = {first.in(*owner, element, Op::name), second.in(*owner, element, Op::name)};
   return graph_world::add<Op>({}, view<const value>(inputs));
 }
 }  // namespace
 
-value operator-(const value_or_number& x) { return operate<op::negate>(x); }
+value operator-(const placed_value& x) { return operate<op::negate>(x); }
+value operator!(const placed_value& x) { return operate<op::logical_not>(x); }
+value operator&&(const placed_value& a, const placed_value& b) { return operate<op::logical_and>(a, b); }
+value operator||(const placed_value& a, const placed_value& b) { return operate<op::logical_or>(a, b); }
 value operator+(const value_or_number& a, const value_or_number& b) { return operate<op::add>(a, b); }
 value operator-(const value_or_number& a, const value_or_number& b) { return operate<op::subtract>(a, b); }
 value operator*(const value_or_number& a, const value_or_number& b) { return operate<op::multiply>(a, b); }

@@ -60,18 +60,18 @@ void pass_on(gradient_call& c, bool centred) {
   value g = c.gradient(0);
   c(0, [&] {
     value d;
-    const auto add = [&](const value& v) { d = d ? value(d + v) : v; };
-    if (g) {
+    const auto add = [&](const value& v) { d = d.empty() ? v : value(d + v); };
+    if (!g.empty()) {
       value h = c.inputs.size() > 1 ? value(g * c(1)) : g;
       value along = y * lamina::reduce_mean(h * y, row);
       add(factor * (centred ? value(h - lamina::reduce_mean(h, row) - along) : value(h - along)));
     }
-    if (const value& f = c.gradient(1)) add(-(y * apply<op::spread_mean>(row, f * lamina::square(factor), c(0))));
+    if (const value& f = c.gradient(1); !f.empty()) add(-(y * apply<op::spread_mean>(row, f * lamina::square(factor), c(0))));
     if (centred)
-      if (const value& m = c.gradient(2)) add(apply<op::spread_mean>(row, m, c(0)));
+      if (const value& m = c.gradient(2); !m.empty()) add(apply<op::spread_mean>(row, m, c(0)));
     return d;
   });
-  if (!static_cast<bool>(g)) return;      // `!` would be an operation
+  if (g.empty()) return;
   if (c.inputs.size() > 1) c(1, [&] { return lamina::sum_like(g * y, c(1)); });
   if (c.inputs.size() > 2) c(2, [&] { return lamina::sum_like(g, c(2)); });
 }

@@ -260,6 +260,9 @@ concept Operand = accepted<operand_or_number_words<bare<X>>>;
 /// has no room for the parameter that says where it stands in the user's code.
 export template <class X>
 concept TypedOperand = Operand<X> && !std::same_as<bare<X>, value>;
+/// The same, and no number.
+export template <class X>
+concept TypedSymbolic = accepted<operand_words<bare<X>>> && !std::same_as<bare<X>, value>;
 
 /// Stands where an operation is no part of a program.
 export struct no_origin {};

@@ -20,7 +20,7 @@ namespace lamina::op {
 namespace {
 
 value zero_like(const value& v) { return lamina::broadcast_like(v.owner().number(0.0, v.type().element), v); }
-value or_zero(const value& gradient, const value& of) { return bool(gradient) ? gradient : zero_like(of); }
+value or_zero(const value& gradient, const value& of) { return gradient.empty() ? zero_like(of) : gradient; }
 // Part `i` of `count` along the columns.
 value columns(const value& v, std::int64_t i, const value& like) {
   auto width = like.shape().at(1);

@@ -266,7 +266,7 @@ constexpr auto split(const X& x, origin_of<X> = {}) {
 }
 
 /// Tensors of one shape along a new axis.   Shapes: [2, 3] [2, 3] -> [2, 2, 3].
-export template <int Axis = 0, Symbolic... X>
+export template <int Axis = 0, TypedSymbolic... X>
 constexpr auto stack(const X&... x) {
   return concat<Axis>(apply_fixed<op::unsqueeze, axes_attributes{axes(Axis)}>(x)...);
 }
@@ -274,6 +274,18 @@ constexpr auto stack(const X&... x) {
 export value stack(view<const value> x, std::int64_t axis = 0, const origin& = {});
 /// Values of a program one behind the other along an axis.
 export value concat(view<const value> x, std::int64_t axis = 0, const origin& = {});
+export template <int Axis = 0, std::same_as<value>... X>
+value stack(const placed_value& first, const X&... others) {
+  const origin here(first.at());
+  const value all[] = {first.held(), others...};
+  return stack(view<const value>(all), Axis);
+}
+export template <int Axis = 0, std::same_as<value>... X>
+value concat(const placed_value& first, const X&... others) {
+  const origin here(first.at());
+  const value all[] = {first.held(), others...};
+  return concat(view<const value>(all), Axis);
+}
 
 /// The opposite of permute: axis order[i] of the result is axis i of x.
 export template <int... Order, Symbolic X>

@@ -108,8 +108,17 @@ value composed_permutation(const node& n, view<const value> in, program& p) {
   return composed ? permute(from, order) : value();
 }
 
+// An input in a message: operands of an expression have no names, and are counted from 1.
+std::string named(const node& input, std::size_t number) {
+  text t;
+  if (input.name.empty()) t << "input " << number;
+  else t << "input `" << input.name << "`";
+  return t.string();
+}
+
 value composed_reshape(const node& n, view<const value> in, program& p) {
-  if (!reshapes(n)) return {};
+  const shape& becomes = n.results[0].dims;
+  if (!reshapes(n) || std::count(becomes.dims, becomes.dims + becomes.rank, dim(dyn)) > 1) return {};   // which `in` may not imply
   const node& inner = node_of(in[0]);
   if (reshapes(inner)) {
     value from = operand(inner, 0, p);
@@ -150,7 +159,7 @@ value known_shape(const node& n, view<const value> in, program& p) {
 struct scaled {
   value x;
   double by = 0;
-  explicit operator bool() const { return static_cast<bool>(x); }
+  explicit operator bool() const { return !x.empty(); }
 };
 scaled scaled_by_number(const node& n, view<const value> in) {
   if (!is(n, "multiply") || !is_real(n.results[0].element)) return {};
@@ -413,7 +422,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       }
     if (r.nodes().size() == before) ++counters.common;
     const node copy = r.at(id);
-    if (value v = known_shape(copy, in, r)) { ++counters.folded; return {v}; }
+    if (value v = known_shape(copy, in, r); !v.empty()) { ++counters.folded; return {v}; }
     bool constant = copy.op->pure && !in.empty() && copy.results.size() == 1;
     for (std::size_t k = 0; k < in.size(); ++k)
       constant = constant && (node_of(in[k]).kind == node_kind::constant || copy.op->shape_only >> (k < 31 ? k : 31) & 1u);
@@ -431,7 +440,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
     }
     for (const auto& c : options.cases)
       if (c.operation == copy.op->name && copy.results.size() == 1)
-        if (value v = c.rewrite({copy, in, r})) {
+        if (value v = c.rewrite({copy, in, r}); !v.empty()) {
           checked_case(copy, v);
           ++counters.cases;
           return {v};
@@ -439,7 +448,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
     if (options.simplify)
       for (int k = 0; k < rewrite_count; ++k) {
         if (options.without.has(static_cast<rewrite>(k))) continue;
-        if (value v = rules[k](copy, in, r)) {
+        if (value v = rules[k](copy, in, r); !v.empty()) {
           ++counters.simplified;
           ++counters.rewritten[k];
           return {v};
@@ -459,14 +468,14 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
         const shape& given = inputs[next_input++];
         if (!fits(t.dims, given)) {
           text w;
-          w << "input `" << n.name << "` is " << t.dims << " and is given " << given;
+          w << named(n, next_input) << " is " << t.dims << " and is given " << given;
           detail::raise(error_kind::shape, w);
         }
         if (dim clash = names.bind(t.dims, given); clash.is_name()) {
           int at = 0;
           while (t.dims[at] != clash || given[at] == names(clash)) ++at;
           text w;
-          w << "input `" << n.name << "`: dimension `" << clash << "` is " << given[at] << " here and " << names(clash) << " in another input";
+          w << named(n, next_input) << ": dimension `" << clash << "` is " << given[at] << " here and " << names(clash) << " in another input";
           detail::raise(error_kind::shape, w);
         }
         t.dims = given;

@@ -71,7 +71,7 @@ class joining {
         for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) ? alike(moved(n.inputs[k])) : moved(n.inputs[k]));
         to_.path = n.path;
         value joint = in.size() == 2 && n.results.size() == 1 ? joint_of(n, in[0], in[1]) : value();
-        if (joint && joint.type() == n.results[0]) {
+        if (!joint.empty() && joint.type() == n.results[0]) {
           made_[i] = joint.id();
           const value& before = settled_(in[0]) ? in[1] : in[0];
           if (before.type() == joint.type()) alike_[before.id()] = joint.id();
@@ -126,7 +126,7 @@ class joining {
       for (std::size_t k = 0; k < 2; ++k) {
         value product = operand(n, 1 - k), term = operand(n, k);
         if (!settled_(term) || settled_(product) || product.type() != a.type()) continue;
-        if (value x = scaled(product, s)) return x + term * s;
+        if (value x = scaled(product, s); !x.empty()) return x + term * s;
       }
       return {};
     }
@@ -135,12 +135,12 @@ class joining {
     value x = operand(n, 0), w = operand(n, 1);
     if (is(n, "conv2d")) {
       value factor = along(s, a.shape(), 1, shape{a.shape()[1], 1, 1, 1});
-      return factor ? value(conv2d(x, w * factor, *static_cast<const conv2d_attributes*>(n.attributes.get()))) : value();
+      return !factor.empty() ? value(conv2d(x, w * factor, *static_cast<const conv2d_attributes*>(n.attributes.get()))) : value();
     }
     auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
     dim columns = a.shape().back();
     value factor = w.shape().rank == 2 ? along(s, a.shape(), a.shape().rank - 1, at.transpose_b ? shape{columns, 1} : shape{1, columns}) : value();
-    return factor ? value(matmul(x, w * factor, at)) : value();
+    return !factor.empty() ? value(matmul(x, w * factor, at)) : value();
   }
 
   /// The same as a + t, as one term beside the product that a is made of; empty where it is made otherwise.
@@ -178,8 +178,8 @@ class joining {
           break;
         }
     }
-    const value moved = seen ? move(x, seen) : value();
-    const bool fits = moved ? moved.type() == x.type() : false;    // `!moved` would be a value of the program
+    const value moved = seen.empty() ? value() : move(x, seen);
+    const bool fits = !moved.empty() && moved.type() == x.type();
     if (!fits) return {};
     alike_[x.id()] = moved.id();
     std::vector<value> in{moved};

@@ -137,6 +137,7 @@ export class origin {
   const std::source_location* outer_;
 };
 
+export class placed_value;
 export class value_or_number;
 namespace detail {
 /// Raises the value_error for a value that is none.
@@ -169,13 +170,16 @@ export class value : public operand_base {
     return *owner_;
   }
   value_id id() const { return id_; }
-  explicit operator bool() const { return owner_ != nullptr; }
+  bool empty() const { return owner_ == nullptr; }
   /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
   value operator[](const placed_position& i) const;
   bool same(const value& o) const { return owner_ == o.owner_ && id_ == o.id_; }
 
-  // What the operators of typed expressions are, but `!`, `&&` and `||`; defined with the elementwise operations.
-  friend value operator-(const value_or_number& x);
+  // What the operators of typed expressions are; defined with the elementwise operations.
+  friend value operator-(const placed_value& x);
+  friend value operator!(const placed_value& x);
+  friend value operator&&(const placed_value& a, const placed_value& b);
+  friend value operator||(const placed_value& a, const placed_value& b);
   friend value operator+(const value_or_number& a, const value_or_number& b);
   friend value operator-(const value_or_number& a, const value_or_number& b);
   friend value operator*(const value_or_number& a, const value_or_number& b);
@@ -193,11 +197,25 @@ export class value : public operand_base {
   value_id id_;
 };
 
-/// An operand of these operators: a value or a number beside one, and where in the user's code it stands.
+/// A value as an operand, and where in the user's code it stands: for what has no room for a last parameter that says so.
+/// Errors: value_error for an empty value.
+export class placed_value {
+ public:
+  placed_value(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
+    if (v.empty()) [[unlikely]] detail::empty_value(&at_);
+  }
+  const value& held() const { return value_; }
+  const std::source_location& at() const { return at_; }
+
+ private:
+  value value_;
+  std::source_location at_;
+};
+/// The same, or a number beside a value.
 export class value_or_number {
  public:
   value_or_number(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
-    if (!static_cast<bool>(v)) [[unlikely]] detail::empty_value(&at_);
+    if (v.empty()) [[unlikely]] detail::empty_value(&at_);
   }
   template <class T>
     requires std::is_arithmetic_v<T>

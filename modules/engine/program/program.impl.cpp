@@ -162,7 +162,7 @@ any_tensor rank_0_of(V v, dtype element) {
 }  // namespace
 
 value value_or_number::in(program& p, dtype element, std::string_view op) const {
-  if (value_) return value_;
+  if (!value_.empty()) return value_;
   return std::visit([&](auto n) {
     any_tensor t = rank_0_of(n, element);
     if (!t) {

@@ -16,7 +16,6 @@ import lamina.std;
 
 namespace lamina::graph {
 
-inline bool empty(const value& v) { return !static_cast<bool>(v); }   // `!v` is an operation
 
 // What of an operation that is one thing in training and another at inference goes into a program that is made of another.
 enum class purpose : std::uint8_t { both, training, inference };
@@ -81,7 +80,7 @@ class net_book {
   }
   void check_mine(const value& v, std::string_view what) const {
     text t;
-    if (empty(v)) fail(error_kind::value, t << what << " is an empty value");
+    if (v.empty()) fail(error_kind::value, t << what << " is an empty value");
     if (&v.owner() != &body) fail(error_kind::state, t << what << " belongs to " << (v.owner().title.empty() ? "another program" : v.owner().title)
                                                         << "; `external(v)` makes it an input here, by its name");
   }

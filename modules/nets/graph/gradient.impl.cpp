@@ -63,7 +63,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
       b.fail(error_kind::type, t << "add_gradient_operators: the target `" << called << "` is " << target.of.type() << "; gradients are of floating numbers");
     if (n.op && n.op->name == "stop_gradient")
       b.fail(error_kind::value, t << "add_gradient_operators: the target `" << called << "` comes from stop_gradient, through which no gradient flows");
-    if (target.start) {
+    if (!target.start.empty()) {
       b.check_mine(target.start, "the start of a gradient");
       if (target.start.type() != target.of.type())
         b.fail(target.start.type().element == target.of.type().element ? error_kind::shape : error_kind::type,
@@ -71,7 +71,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     }
     of.push_back(target.of);
     value one = target.start;
-    if (empty(one)) {
+    if (one.empty()) {
       one = b.body.number(1.0, target.of.type().element);
       if (target.of.shape() != shape{}) one = broadcast_like(one, target.of);
       starts.emplace_back(called + "_autogen_grad", one.id());

@@ -115,7 +115,7 @@ value lrn(const value& x, const arguments& call, const origin&) {
   value sum;
   for (std::int64_t i = 0; i < size; ++i) {
     const value part = slice(padded, {.start = i, .stop = i + channels, .axis = 1});
-    sum = sum ? sum + part : part;
+    sum = sum.empty() ? part : sum + part;
   }
   return x / pow(sum * (or_else(a.alpha, 1e-4) / static_cast<double>(size)) + 1, or_else(a.beta, 0.75));
 }

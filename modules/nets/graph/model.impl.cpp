@@ -36,7 +36,7 @@ void each_argument(A& a, const arguments& b, F f) {
 }
 void fill_in(arguments& a, const arguments& from) {
   each_argument(a, from, [](std::string_view, auto& mine, const auto& theirs) {
-    if (!static_cast<bool>(mine)) mine = theirs;
+    if (!mine) mine = theirs;
   });
 }
 
@@ -81,7 +81,7 @@ void check(std::string_view function, const arguments& a, std::string_view befor
     lamina::detail::raise(error_kind::value, t);
   }
   each_argument(a, a, [&](std::string_view name, const auto& given, const auto&) {
-    if (!static_cast<bool>(given) || std::find(f->takes.begin(), f->takes.end(), name) != f->takes.end()) return;
+    if (!given || std::find(f->takes.begin(), f->takes.end(), name) != f->takes.end()) return;
     t << function << " takes no `" << name << "`";
     list_for(t, name, f->takes);
     lamina::detail::raise(error_kind::value, t);
@@ -250,13 +250,13 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     text t;
     if (!(x >= 0)) book.fail(error_kind::value, t << "add_updates: `" << what << "` is " << x << " and must not be below 0");
   };
-  if (empty(o.rate)) above_0("lr", rate);
+  if (o.rate.empty()) above_0("lr", rate);
   above_0("max_gradient_norm", o.max_gradient_norm);
   struct update { std::size_t of; value weight, slope, rows; };          // rows: the positions, where only rows are updated
   std::vector<update> all;
   for (std::size_t i = 0; i < m.parameters.size(); ++i) {
     const auto& p = m.parameters[i];
-    if (p.updated || empty(p.gradient) || (o.tag && p.tag != *o.tag)) continue;
+    if (p.updated || p.gradient.empty() || (o.tag && p.tag != *o.tag)) continue;
     if (o.by_rows && p.at.shape().rank > 1 && m.gradients->is_sparse(p.at)) {
       const auto slices = m.gradients->slices(p.at);
       const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at), rows = gather(p.at, slices.indices);
@@ -270,7 +270,7 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     slopes = optim::clip_by_global_norm(view<const value>(slopes), o.max_gradient_norm);
     for (std::size_t i = 0; i < all.size(); ++i) all[i].slope = slopes[i];
   }
-  value speed = o.rate ? o.rate : book.body.number(rate, m.options.element);
+  value speed = !o.rate.empty() ? o.rate : book.body.number(rate, m.options.element);
   if (o.allow_lr_injection) speed = speed * apply<op::cast>(cast_attributes{speed.type().element}, m.lr_injection());
   const value number = m.main.iterations();
   for (const auto& u : all) {
@@ -279,21 +279,21 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     auto slot = [&](std::string_view name, tensor_type type) {
       const std::string full = p.name + "_" + std::string(name);
       book.check_free(full);
-      if (u.rows) type.dims[0] = p.at.shape()[0];
+      if (!u.rows.empty()) type.dims[0] = p.at.shape()[0];
       const value v = m.add(full, book.body.state(full, type), op::constant{0}, {});
-      if (empty(u.rows)) return v;
+      if (u.rows.empty()) return v;
       const value rows = gather(v, u.rows);
       whole.insert_or_assign(rows.id(), v);
       return rows;
     };
     auto write = [&](const value& v, const value& next) {
-      const value to = u.rows ? whole.at(v.id()) : v;
+      const value to = !u.rows.empty() ? whole.at(v.id()) : v;
       const std::string& full = book.names.at(to.id());
-      book.assign(full, book.blobs.find(full)->second, u.rows ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
+      book.assign(full, book.blobs.find(full)->second, !u.rows.empty() ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
     };
     update_scope s(slot, write, speed, number);
     const value next = o.regulariser.projected(step(s, u.weight, u.slope));
-    book.assign(p.name, book.blobs.find(p.name)->second, u.rows ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
+    book.assign(p.name, book.blobs.find(p.name)->second, !u.rows.empty() ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
     p.updated = true;
   }
 }

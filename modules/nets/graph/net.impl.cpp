@@ -74,7 +74,7 @@ value net::external(std::string_view name, const tensor_type& type, const origin
 value net::external(const value& v, const origin&) {
   auto& b = *book_;
   text t;
-  if (empty(v)) b.fail(error_kind::value, text("external: an empty value"));
+  if (v.empty()) b.fail(error_kind::value, text("external: an empty value"));
   const program& other = v.owner();
   if (&other == &b.body) b.fail(error_kind::state, text("external: the value is of this net already"));
   std::string as;

@@ -80,7 +80,7 @@ net made_of(std::string_view name, const program& p, std::int64_t seed) {
       for (const auto& o : b.owned)
         if (o.state.name == state.name) v = b.at(o.now);
     }
-    if (v) own.insert(s);
+    if (!v.empty()) own.insert(s);
     else v = b.add(state.name, b.body.state(state.name, state.results[0]), true);
     known.insert_or_assign({s, 0}, v);
   }

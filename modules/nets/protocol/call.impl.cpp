@@ -29,7 +29,7 @@ layer_call::~layer_call() {
 }
 
 value layer_call::lower(lowering& l, std::size_t i) const {
-  if (auto v = l.known(&marks_[i])) return v;
+  if (auto v = l.known(&marks_[i]); !v.empty()) return v;
   std::vector<value> arguments;
   for (const auto& o : operands_) arguments.push_back(lower_dynamic(*o, l));
   for (const auto& t : leaves_) arguments.push_back(l.input("", leaf{t.data(), &t.shape(), false}, t.type()));
