@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(of_functions_of_many_values) {
   BOOST_TEST(begins(message_of([&] { here(), n.infer({{"a", {5, 5}}}); }), "net `n`: infer: blob `a` is "));
   BOOST_TEST(begins(message_of([&] { here(), stack(view<const value>()); }), "stack: no tensors"));
   BOOST_TEST(begins(message_of([&] { here(), concat(view<const value>()); }), "concat: no tensors"));
-  BOOST_TEST(begins(message_of([&] { here(), stack<0>(a, row); }), "stack: "));
+  BOOST_TEST(begins(message_of([&] { here(), stack<0>(a, row); }), "concat: "));
   BOOST_TEST(begins(message_of([&] { here(), concat<1>(a, row); }), "concat: "));
 }
 

@@ -246,7 +246,7 @@ consteval void faults_within(std::size_t position, text& t) {
     t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>()
       << "`, which is no policy";
   else if constexpr (is_sub_maker<T>)
-    t << "argument " << position << " of policies<...> is a `sub` without its policies, as in sub<\"dot\">(update(false))";
+    t << "argument " << position << " of policies<...> is a `sub` without its policies, which stand in parentheses behind it";
   else if constexpr (is_layer<T>)
     t << "argument " << position << " of policies<...> is the layer `" << type_name<T>()
       << "`, which is no policy; activation(...) makes one of it";

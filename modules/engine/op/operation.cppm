@@ -190,6 +190,17 @@ consteval std::string_view case_without(special_cases<C...>*) {
   (look(std::type_identity<C>{}), ...);
   return found;
 }
+// Whether a member is there and cannot be called as F.
+template <class Op, class F>
+consteval bool wrong_gradient() {
+  if constexpr (requires { &Op::gradient; }) return !std::is_convertible_v<decltype(&Op::gradient), F>;
+  else return false;
+}
+template <class Op, class F>
+consteval bool wrong_emit() {
+  if constexpr (requires { &Op::emit; }) return !std::is_convertible_v<decltype(&Op::emit), F>;
+  else return false;
+}
 /// What the definition of an operation lacks.
 export template <class Op>
 struct operation_check {
@@ -203,6 +214,8 @@ struct operation_check {
       lacks("in its attributes `static constexpr void members(auto& a, auto&& f)`, which calls f(\"name\", a.name), or `==`");
     else if constexpr (!requires(const typename Op::attributes& a, view<const tensor_type> in, inference& out) { Op::infer(a, in, out); })
       lacks("`static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out)`");
+    else if constexpr (wrong_gradient<Op, void (*)(gradient_call&)>()) lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
+    else if constexpr (wrong_emit<Op, void (*)(emission&)>()) lacks("`static void emit(emission&)`: its `emit` is declared otherwise");
     else if constexpr (requires { typename Op::cases; }) {
       if (auto wrong = case_without<Op>(static_cast<typename Op::cases*>(nullptr)); !wrong.empty()) {
         lacks("in its case ");
@@ -383,6 +396,7 @@ auto apply_all(const typename Op::attributes& attributes, view<const value> inpu
 export struct type_world;
 export struct traced : operand_base {
   using world = type_world;
+  using only_a_type = void;
   tensor_type type;
   text* why = nullptr;
   constexpr traced() = default;

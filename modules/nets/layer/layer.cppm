@@ -110,6 +110,12 @@ consteval std::size_t output_count() {
     return 1;
 }
 
+// Whether `forward` takes a scope and a value for each input port.
+template <class L, class S, class V>
+concept Forwards = HasForwardPorts<L> || []<std::size_t... I>(std::index_sequence<I...>) {
+  return requires(const L& l, S& scope, view<const V> in) { l.forward(scope, in[I]...); };
+}(std::make_index_sequence<input_count<L>()>{});
+
 /// Runs a layer in its own scope, from and to one value per port. A scope may look at the inputs first (`enter`) and
 /// refuse; then nothing runs. It may look at the results (`leave`).
 template <class S, Layer L, class V>
@@ -118,7 +124,7 @@ constexpr void run_layer(S& scope, const L& l, view<const V> in, view<V> out) {
     if (!scope.enter(l, in)) return;
   if constexpr (HasForwardPorts<L>)
     l.forward_ports(scope, in, out);
-  else
+  else if constexpr (Forwards<L, S, V> || !requires { typename V::only_a_type; })     // else `enter` has refused it
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       if constexpr (output_count<L>() == 1)
         out[0] = l.forward(scope, in[I]...);

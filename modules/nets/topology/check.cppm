@@ -144,6 +144,11 @@ export class type_scope {
       list_names(*walk_->why, ports);
       return false;
     }
+    if constexpr (!detail::Forwards<L, type_scope, traced>) {
+      *walk_->why << "its member `forward` does not take a scope and one operand for each input port:";
+      list_names(*walk_->why, ports);
+      return false;
+    }
     work_array<tensor_type> types(in.size());
     for (std::size_t i = 0; i < in.size(); ++i) types[i] = in[i].type;
     detail::check_layer(layer, view<const tensor_type>(types.data, types.size), *walk_->why);
