@@ -416,8 +416,9 @@ export class eval_plan {
     return h;
   }
   /// Computes everything that was added since the last run; operations of one level that are alike run as one, so that
-  /// samples added one by one cost what a batch of them does. Expressions of the types and extents of an earlier run in
-  /// this context find its plan. An error leaves the entries in place, and the next run tries them again.
+  /// typed samples added one by one cost little more than a batch of them. Expressions of the types and extents of an
+  /// earlier run in this context find its plan; those with a `dynamic`, as results of layers are, are written out anew
+  /// before they find it. An error leaves the entries in place, and the next run tries them again.
   void run();
   /// Forgets what was added since the last whole run, and holds its operands no more; its handles have no value.
   void clear();

@@ -113,8 +113,8 @@ class train_core {
   std::vector<std::shared_ptr<const layer_call>> statistics_;
 };
 
-/// The call of an inference layer; `states` is null where the layer has none.
-std::shared_ptr<const layer_call> infer(const layer_definition& d, const layer_states* states, std::string_view layer,
+/// The call of an inference layer that was traced; `states` is null where the layer has none.
+std::shared_ptr<const layer_call> infer(const layer_program& traced, const layer_states* states, std::string_view layer,
                                         std::vector<dynamic_pointer> operands);
 /// Checks names of dimensions and raises what a run over types found wrong.
 void check_extents_of(std::string_view layer, view<const label> ports, view<const tensor_type> patterns,

@@ -246,12 +246,11 @@ void train_core::update_statistics() {
 
 // ---- inference ------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<const layer_call> infer(const layer_definition& d, const layer_states* states, std::string_view layer,
+std::shared_ptr<const layer_call> infer(const layer_program& traced, const layer_states* states, std::string_view layer,
                                         std::vector<dynamic_pointer> operands) {
   if (states) states->check_ready();
-  auto made = trace_layer(d);
   std::vector<any_tensor> leaves;
-  for (const auto& l : made.leaves) {
+  for (const auto& l : traced.leaves) {
     const auto* s = states ? states->find(l.path) : nullptr;
     text t;
     if (!s || !s->is || s->type != l.type)
@@ -259,7 +258,7 @@ std::shared_ptr<const layer_call> infer(const layer_definition& d, const layer_s
                              << "` depends on the shapes of its inputs; use a train_layer or a model");
     leaves.push_back(s->is->value());
   }
-  return std::make_shared<const layer_call>(made.what, std::move(operands), std::move(leaves));
+  return std::make_shared<const layer_call>(traced.what, std::move(operands), std::move(leaves));
 }
 
 }  // namespace lamina::detail

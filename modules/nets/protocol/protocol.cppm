@@ -623,8 +623,8 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
     }(std::make_index_sequence<in_count>());
     for (std::size_t i = 0; i < in_count; ++i) is[i].dims = operands[i]->shape();
     detail::exact_types<L, P>(false, label_of_layer(), is, view<tensor_type>(out));
-    auto call =
-        detail::infer(detail::definition_of<L, P>(false, run::in), states(), label_of_layer(), std::move(operands));
+    static const detail::layer_program traced = detail::trace_layer(detail::definition_of<L, P>(false, run::in));
+    auto call = detail::infer(traced, states(), label_of_layer(), std::move(operands));
     return detail::results_by_port<L, run>(call, out, std::make_index_sequence<out_count>());
   }
 
