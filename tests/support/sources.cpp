@@ -44,7 +44,7 @@ std::size_t count(std::string_view s, std::string_view part) {
   for (auto at = s.find(part); at != s.npos; at = s.find(part, at + 1)) ++n;
   return n;
 }
-constexpr std::string_view rule = "static void gradient(gradient_call&)";
+constexpr std::string_view rule = "static void gradient(gradient_call&);";
 
 }  // namespace
 
