@@ -43,6 +43,10 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
+constexpr const char* extents_of_an_input =
+    "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is what it is in another "
+    "input, by its name, or 1";
+
 // A command with what it is given; its errors begin with its model.
 template <class A>
 std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name, const char* text, void (*run)(const A&)) {
@@ -55,9 +59,7 @@ std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name
   if constexpr (requires { a->model; })
     made->add_option("model", a->model, "a saved net: NAME or NAME.json, with NAME.safetensors beside it")->required();
   if constexpr (requires { a->shapes; })
-    made->add_option("--shape", a->shapes,
-                     "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is "
-                     "what it is in another input, by its name, or 1");
+    made->add_option("--shape", a->shapes, extents_of_an_input);
   return {made, std::move(a)};
 }
 
@@ -140,30 +142,28 @@ void add_conversions(CLI::App& app) {
       app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
       tool::write_bundle);
   bundle->add_option("--name", a->name, "of the bundle, its entry and its files: a C identifier")->required();
-  bundle->add_option("--input", a->inputs,
-                      "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is "
-                      "what it is in another input, by its name, or 1");
+  bundle->add_option("--input", a->inputs, extents_of_an_input);
   bundle->add_option("--out", a->out, "the folder, which is made if it is not there")->capture_default_str();
   bundle->add_option("--entry", a->entries,
-                      "one more entry, NAME=8x1x28x28; a shape for each input, with a comma between them");
+                     "one more entry, NAME=8x1x28x28; a shape for each input, with a comma between them");
   bundle->add_option("--api", a->api, "static: the header has each offset; dynamic: a table in the object file does")
       ->check(CLI::IsMember({"static", "dynamic"}))
       ->capture_default_str();
   bundle->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")
       ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
   bundle->add_option("--target", a->target,
-                      "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
+                     "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
   bundle->add_option("--cpu", a->cpu, "what the C compiler takes as -march for the calls of kernels; for aarch64 as -mcpu, of them too");
   bundle->add_flag("--source", a->source, "write NAME.c too");
   bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers for an array");
   bundle->add_flag("--module", a->module_interface, "write NAME.cppm too: the header as a module of C++");
   bundle->add_flag("--dump-graph", a->graph, "write NAME.graph.dot and NAME.graph.json too");
   bundle->add_flag("--instrument", a->instrument,
-                    "entries call NAME_before and NAME_after of the program around each operation; a cond, loop or "
-                    "scan is one, with all that it runs");
+                   "entries call NAME_before and NAME_after of the program around each operation; a cond, loop or "
+                   "scan is one, with all that it runs");
   bundle->add_flag("--dump-tensors", a->dump_tensors,
-                    "entries call NAME_tensor of the program with each result of each operation that lies in "
-                    "memory; of a cond, loop or scan with its results, not with those of its turns");
+                   "entries call NAME_tensor of the program with each result of each operation that lies in "
+                   "memory; of a cond, loop or scan with its results, not with those of its turns");
 }
 
 int run(int argc, char** argv) {
