@@ -16,7 +16,6 @@ import lamina.std;
 
 namespace lamina::graph {
 
-
 // What of an operation that is one thing in training and another at inference goes into a program that is made of another.
 enum class purpose : std::uint8_t { both, training, inference };
 // What the roots of a walk need: nodes, as far as the walk does not end at values that are known.
