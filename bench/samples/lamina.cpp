@@ -1,5 +1,6 @@
 // Samples evaluated one by one through one plan, and the same as a batch.
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "samples.h"
@@ -75,6 +76,34 @@ const convolutional& lenet() {
   return n;
 }
 
+constexpr auto perceptron_layers = sequential(nn::linear{in, middle}, nn::tanh{}, nn::linear{middle, out}, nn::softmax{});
+constexpr auto gru_layers = sequential(nn::gru{.input_size = features, .hidden_size = hidden});
+using sequences = tensor_of_rank<float, 3>;      // turns, samples, features
+
+template <auto& Layers, class Data>
+struct layered {
+  infer_layer<constant_layer<Layers>> layer{"net"};
+  Data all;
+  std::vector<Data> each;
+  layered(Data batch, std::vector<Data> samples) : all(std::move(batch)), each(std::move(samples)) { init(layer, initialisers(1)); }
+  auto of(const Data& x) const { return layer.forward(dict(key<"input"> = x))[key<"output">]; }
+};
+const auto& perceptron_layer() {
+  static const layered<perceptron_layers, matrix<float>> n(perceptron().all, perceptron().each);
+  return n;
+}
+const auto& gru_layer() {
+  static const layered<gru_layers, sequences> n = [] {
+    sequences all(turns, count, features);
+    auto d = all.writable();
+    for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i * 2654435761u % 1000u) / 5000.f - 0.1f;
+    std::vector<sequences> each;
+    for (std::int64_t i = 0; i < count; ++i) each.push_back(evaluate(slice(all, {.start = i, .stop = i + 1, .axis = 1})));
+    return layered<gru_layers, sequences>(std::move(all), std::move(each));
+  }();
+  return n;
+}
+
 template <class T>
 void use(const T& m) { __asm__ volatile("" ::"r"(m.data().data()) : "memory"); }
 
@@ -116,5 +145,18 @@ void lenet_alone() {
   use(results.back().value());
 }
 void lenet_batch() { use(evaluate(lenet().of(lenet().all))); }
+
+template <class Net>
+void each_alone(const Net& net) {
+  eval_plan plan;
+  std::vector<decltype(plan.add(net.of(net.each[0])))> results;
+  for (const auto& x : net.each) results.push_back(plan.add(net.of(x)));
+  plan.run();
+  use(results.back().value());
+}
+void perceptron_layer_alone() { each_alone(perceptron_layer()); }
+void perceptron_layer_batch() { use(evaluate(perceptron_layer().of(perceptron_layer().all))); }
+void gru_layer_alone() { each_alone(gru_layer()); }
+void gru_layer_batch() { use(evaluate(gru_layer().of(gru_layer().all))); }
 
 }  // namespace bench::samples

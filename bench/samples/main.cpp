@@ -10,7 +10,9 @@ int main(int count, char** values) {
   const struct { const char* shape; void (*alone)(); void (*batch)(); } problems[] = {
       {"64 x MLP 784-256-10", &samples::perceptron_alone, &samples::perceptron_batch},
       {"64 x GRU 64-128, 8 steps", &samples::gru_alone, &samples::gru_batch},
-      {"64 x LeNet 28x28", &samples::lenet_alone, &samples::lenet_batch}};
+      {"64 x LeNet 28x28", &samples::lenet_alone, &samples::lenet_batch},
+      {"64 x layers 784-256-10", &samples::perceptron_layer_alone, &samples::perceptron_layer_batch},
+      {"64 x layer GRU 64-128, 8 steps", &samples::gru_layer_alone, &samples::gru_layer_batch}};
   for (const auto& p : problems) {
     row r;
     r.problem = "18 loose samples";

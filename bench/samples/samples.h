@@ -3,12 +3,17 @@
 
 namespace bench::samples {
 
-/// 64 samples through a perceptron, a GRU's steps or LeNet: each by itself in one plan, and as a batch made by hand.
+/// 64 samples through a perceptron, a GRU's steps or LeNet, and through layers of the first two: each by itself in one plan,
+/// and as a batch made by hand.
 void perceptron_alone();
 void perceptron_batch();
 void gru_alone();
 void gru_batch();
 void lenet_alone();
 void lenet_batch();
+void perceptron_layer_alone();
+void perceptron_layer_batch();
+void gru_layer_alone();
+void gru_layer_batch();
 
 }  // namespace bench::samples

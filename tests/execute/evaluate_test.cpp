@@ -510,13 +510,80 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
   for (int threads : {2, 3, 4}) BOOST_TEST(same_bits(run(threads), one));
 }
 
-BOOST_AUTO_TEST_CASE(more_leaves_than_a_site_counts) {
+// How often a plan was asked for while f ran: a plan that rests is not.
+template <class F>
+std::uint64_t plans_asked_for(context& where, F f) {
+  const auto asked = [&] {
+    const auto s = where.slot<plan_cache>().statistics();
+    return s.hits + s.misses;
+  };
+  const auto before = asked();
+  f();
+  return asked() - before;
+}
+
+BOOST_AUTO_TEST_CASE(what_stands_behind_a_dynamic_is_planned_once) {
+  context where(1, target_isa());
+  const auto chain = [](const vector<float>& a, const vector<float>& b, float n) {
+    dynamic<float, 1> d = a * b;
+    for (int i = 0; i < 20; ++i) d = d + dynamic<float, 1>(b) * n;
+    return d;
+  };
+  vector<float> a{1, 2}, b{3, 4}, c{5, 6, 7};
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(a, b, 1), where), {63, 88})); }) == 1u);
+  BOOST_TEST(plans_asked_for(where, [&] {
+    BOOST_TEST(equal(evaluate(chain(b, a, 1), where), {23, 48}));              // other operands
+    BOOST_TEST(equal(evaluate(chain(a, b, 2), where), {123, 168}));            // other numbers
+  }) == 0u);
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(a, a, 1), where), {21, 44})); }) == 1u);      // one operand twice
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(c, c, 1), where), {125, 156, 189})); }) == 1u);      // other extents
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(a, b, 1) + a, where), {64, 90})); }) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_stands_behind_a_dynamic_is_told_apart) {
+  context where(1, target_isa());
+  using some = dynamic<float, 1>;
+  vector<float> a{1, 2}, b{3, 5}, c{7, 11};
+  for (int round = 0; round < 2; ++round) {
+    BOOST_TEST(equal(evaluate(some(a - b), where), {-2, -3}));
+    BOOST_TEST(equal(evaluate(some(b - a), where), {2, 3}));
+    BOOST_TEST(equal(evaluate(some(a + b), where), {4, 7}));
+    // which parts are the same one
+    const some x = exp(a) * 0.f + b, y = exp(a) * 0.f + c;
+    BOOST_TEST(equal(evaluate(some(some(x - y) * x), where), {-12, -30}));
+    BOOST_TEST(equal(evaluate(some(some(x - y) * y), where), {-28, -66}));
+    BOOST_TEST(equal(evaluate(some(some(y - x) * x), where), {12, 30}));
+    BOOST_TEST(equal(evaluate(some(some(x - x) * y), where), {0, 0}));
+    const auto [p, q] = evaluate(some(x + a), some(x - a));
+    BOOST_TEST(equal(p, {4, 7}));
+    BOOST_TEST(equal(q, {2, 3}));
+    // attributes that the type does not say
+    const matrix<float> m{{1, 2}, {3, 5}};
+    BOOST_TEST(equal(evaluate(dynamic<float, 1>(select(m, 0, 1)), where), {3, 5}));
+    BOOST_TEST(equal(evaluate(dynamic<float, 1>(select(m, 0, 0)), where), {1, 2}));
+    BOOST_TEST(equal(evaluate(dynamic<float, 1>(select(m, 1, 0)), where), {1, 3}));
+    // gradients, whose variable stands behind it
+    const some loss = var<"a">(a) * var<"b">(b);
+    BOOST_TEST(equal(evaluate(gradient<"a">(loss), where), {3, 5}));
+    BOOST_TEST(equal(evaluate(gradient<"b">(loss), where), {1, 2}));
+    BOOST_TEST(equal(evaluate(some(gradient<"a">(loss) + a), where), {4, 7}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_leaves_find_their_plan_too) {
+  context where(1, target_isa());
   vector<float> x{1, 2};
-  dynamic<float, 1> sum = x;
   std::vector<vector<float>> many;
-  for (int i = 0; i < 100; ++i) many.push_back({1, 1});
-  for (const auto& v : many) sum = sum + v;
-  BOOST_TEST(equal(evaluate(sum), {101, 102}));
+  for (int i = 0; i < 1000; ++i) many.push_back({1, 1});
+  const auto sum = [&] {
+    dynamic<float, 1> s = x;
+    for (const auto& v : many) s = s + v;
+    return s;
+  };
+  BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002}));
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002})); }) == 0u);
+  many[500] = many[400];       // one memory twice
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002})); }) == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -176,4 +176,97 @@ BOOST_AUTO_TEST_CASE(pictures_of_one_each) {
   for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(net(x[i]), where)));
 }
 
+BOOST_AUTO_TEST_CASE(products_with_weights_of_their_own_are_one_stage) {
+  std::vector<matrix<float>> x, w;
+  for (int i = 0; i < 8; ++i) x.push_back(filled_with(9, 20, i)), w.push_back(filled_with(20, 7, 10 + i));
+  for (int threads : {1, 2, 4}) {
+    context where(threads, target_isa());
+    eval_plan plan(where);
+    std::vector<handle<matrix<float>>> results;
+    for (std::size_t i = 0; i < x.size(); ++i) results.push_back(plan.add(tanh(matmul(x[i], w[i]))));
+    plan.run();
+    BOOST_TEST(plan.counters().merged == 0);
+    BOOST_TEST(plan.cost().steps == 16u);
+    BOOST_TEST(plan.cost().stages == (threads > 1 ? 2u : 16u));
+    for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(tanh(matmul(x[i], w[i])), where)));
+  }
+}
+
+// Sequences of one sample each through a layer: what the layer makes of the last one alone, bit by bit.
+template <auto& Layer, class Before>
+std::int64_t merged_sequences(std::int64_t turns, std::int64_t rows, std::int64_t features, Before before) {
+  context where(1, target_isa());
+  infer_layer<constant_layer<Layer>> layer("recurrent");
+  init(layer, initialisers(7));
+  using sequences = tensor_of_rank<float, 3>;
+  const auto of = [&](const sequences& x) { return layer.forward(dict(key<"input"> = before(x)))[key<"output">]; };
+  std::int64_t merged = -1;
+  for (int round = 0; round < 2; ++round) {
+    eval_plan plan(where);
+    std::vector<sequences> x;
+    for (int i = 0; i < 7; ++i) {
+      x.emplace_back(turns, rows, features);
+      const auto numbers = filled_with(turns * rows, features, 10 * round + i);
+      std::memcpy(x.back().writable().data(), numbers.data().data(), numbers.data().size() * sizeof(float));
+    }
+    std::vector<decltype(plan.add(of(x[0])))> results;
+    for (const auto& one : x) results.push_back(plan.add(of(one)));
+    plan.run();
+    for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(of(x[i]), where)));
+    merged = plan.counters().merged;
+  }
+  return merged;
+}
+constexpr auto gru_layer = sequential(nn::gru{.input_size = 5, .hidden_size = 9});
+constexpr auto lstm_layer = sequential(nn::lstm{.input_size = 5, .hidden_size = 9});
+constexpr auto rnn_layer = sequential(nn::rnn{.input_size = 5, .hidden_size = 9});
+constexpr auto two_layers = sequential(nn::gru{.input_size = 5, .hidden_size = 9}, nn::lstm{.input_size = 9, .hidden_size = 4}, nn::linear{4, 3}, nn::log_softmax{});
+
+BOOST_AUTO_TEST_CASE(sequences_of_one_each) {
+  const auto as_it_is = [](const auto& x) { return x; };
+  BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, as_it_is) == 6 * 3);       // product, bias, scan
+  BOOST_TEST(merged_sequences<rnn_layer>(6, 1, 5, as_it_is) == 6 * 3);
+  BOOST_TEST(merged_sequences<lstm_layer>(6, 1, 5, as_it_is) == 6 * 3);
+  BOOST_TEST(merged_sequences<gru_layer>(1, 1, 5, as_it_is) > 0);            // a scan of one turn is none
+  BOOST_TEST(merged_sequences<two_layers>(6, 1, 5, as_it_is) == 6 * 9);
+  BOOST_TEST(merged_sequences<gru_layer>(6, 3, 5, as_it_is) == 6 * 3);       // several rows in each
+  BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, [](const auto& x) { return make_dynamic(tanh(x)); }) == 6 * 3);
+}
+
+// What sees other rows in a turn keeps its scan to itself.
+BOOST_AUTO_TEST_CASE(scans_that_mix_rows_stay_apart) {
+  const auto run = [](bool mixes, bool merge) {
+    auto turn = std::make_shared<program>();
+    auto h = turn->input("h", {dtype::float32, {2, 4}}), x = turn->input("x", {dtype::float32, {2, 4}}), w = turn->input("w", {dtype::float32, {4, 4}});
+    value next = tanh(matmul(h, w) + x);
+    if (mixes) next = next + reduce_sum(next, {.axes = axes(0), .keepdim = true});
+    turn->output("h", next);
+    turn->output("y", next * 2);
+    program p;
+    auto weights = p.input("w", {dtype::float32, {4, 4}});
+    std::vector<shape> extents{shape{4, 4}};
+    for (int i = 0; i < 3; ++i) {
+      auto start = p.input("start", {dtype::float32, {2, 4}}), xs = p.input("x", {dtype::float32, {3, 2, 4}});
+      for (const auto& v : scan(turn, {&start, 1}, {&xs, 1}, {&weights, 1})) p.output("y", v);
+      extents.insert(extents.end(), {shape{2, 4}, shape{3, 2, 4}});
+    }
+    auto plan = make_plan(p, extents, target_isa(), {.merge = merge});
+    executor e(plan, nullptr);
+    std::vector<matrix<float>> in, out;
+    for (std::size_t i = 0; i < extents.size(); ++i) in.push_back(filled_with(extents[i].size() / 4, 4, static_cast<int>(i)));
+    for (const auto& t : plan->output_types()) out.emplace_back(t.dims.size() / 4, 4);
+    for (std::size_t i = 0; i < in.size(); ++i) e.bind_input(i, in[i].data().data());
+    for (std::size_t i = 0; i < out.size(); ++i) e.bind_output(i, out[i].writable().data());
+    e.run();
+    return std::pair(std::move(out), plan->counters().merged);
+  };
+  for (bool mixes : {false, true}) {
+    const auto [apart, none] = run(mixes, false);
+    const auto [together, merged] = run(mixes, true);
+    BOOST_TEST(none == 0);
+    BOOST_TEST(merged == (mixes ? 0 : 2));
+    for (std::size_t i = 0; i < apart.size(); ++i) BOOST_TEST(same_bits(apart[i], together[i]));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -228,6 +228,17 @@ BOOST_AUTO_TEST_CASE(a_repeated_evaluation_into_memory_allocates_nothing) {
   BOOST_TEST(locked == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_through_dynamic_into_memory_allocates_nothing) {
+  matrix<float> x(8, 4), w(4, 3), out(8, 3);
+  const dynamic<float, 2> product = matmul(x, w), whole = tanh(product) + product;
+  evaluate_into(out, whole);
+  std::size_t a = allocations, l = locks;
+  for (int i = 0; i < 100; ++i) evaluate_into(out, whole);
+  auto allocated = allocations - a, locked = locks - l;
+  BOOST_TEST(allocated == 0u);
+  BOOST_TEST(locked == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_formula_into_memory_allocates_nothing_and_locks_nothing) {
   matrix<float> x(8, 4), w(4, 3), out(8, 3);
   vector<float> b(3);

@@ -6,6 +6,7 @@ import :dtype;
 import :execute;
 import :expression;
 import :expression.data;
+import :expression.key;
 import :gradient.typed;
 import :op;
 import :optimize;
@@ -22,41 +23,35 @@ namespace detail {
 /// An evaluation: what its plan depends on, and where its operands are.
 struct evaluation {
   view<const leaf> leaves;                 // in the order in which `lower` meets them
-  view<const std::int64_t> words;          // what types leave open of extents and attributes; and types, if a site serves many
+  view<const std::int64_t> words;          // what types leave open; and types, if a site serves many
   void (*lower)(program&, lowering&, const void*) = nullptr;
   const void* expression = nullptr;
   view<const std::size_t> order{};         // the operand that each leaf met by `lower` is, where it is not the next one
-  bool keyed = true;                       // all of this says the structure; else there is a plan for this evaluation alone
   bool each_apart = false;                 // operands of the same memory are two inputs all the same
-  bool merge = false;
+  bool merge = false;                      // many results, that do not depend on each other
 };
-/// Calls f with each word that a leaf adds: the extents that are not in its type.
-template <class F>
-inline void each_open_extent(const leaf& x, const tensor_type& type, F&& f) {
-  for (int d = 0; d < type.dims.rank; ++d)
-    if (!type.dims[d].is_number()) f(x.extents->at(d));
-}
-
 /// Executors at rest for evaluations of one kind, with what their plans depend on.
 class evaluation_site {
  public:
-  static constexpr std::size_t most_leaves = 64, most_words = 576;
   struct prepared;
   /// Keeps up to `most` executors besides the one that each thread used last.
   explicit evaluation_site(std::size_t most = 64);
+  static constexpr std::size_t most_bytes = std::size_t(64) << 20;      // of those
   ~evaluation_site();
   evaluation_site(const evaluation_site&) = delete;
   evaluation_site& operator=(const evaluation_site&) = delete;
-  /// An executor bound to the operands, which nobody else finds until it rests again; null if there is none and only a
-  /// `known` one is wanted.
-  std::unique_ptr<prepared> take(const evaluation& e, context& where, bool known = false);
-  void rest(std::unique_ptr<prepared> p);
   /// Runs one into the results; false if only a known one is wanted and there is none.
   bool run(const evaluation& e, context& where, view<void* const> results, bool known = false);
   /// Runs a known one into the memory that `memory` gives for the extents of its result; false if there is none.
   bool run_known(const evaluation& e, context& where, void* (*memory)(void* to, const shape& extents), void* to);
+  /// Lends an executor that is bound to the operands; results are bound, and it is run, by `use`.
+  void lend(const evaluation& e, context& where, void (*use)(void* to, executor& run), void* to);
 
  private:
+  // An executor bound to the operands, which nobody else finds until it rests again; null if there is none and only a
+  // `known` one is wanted.
+  std::unique_ptr<prepared> take(const evaluation& e, context& where, bool known);
+  void rest(std::unique_ptr<prepared> p);
   std::unique_ptr<prepared> find(const evaluation& e);
   std::unique_ptr<prepared> make(const evaluation& e, context& where);
   // The one that each of the first threads used last; a place is touched by its thread alone.
@@ -79,35 +74,13 @@ void lower_all(program& p, lowering& l, const void* expressions) {
 template <class... E>
 struct site_of { evaluation_site site; };
 
-// Takes what an evaluation of expressions depends on.
-struct leaf_taker {
-  inline leaf_taker() {}
-  union { leaf leaves[evaluation_site::most_leaves]; };      // only those that are taken are ever made
-  std::int64_t words[evaluation_site::most_words];
-  std::size_t leaf_count = 0, word_count = 0;
-  bool fits = true;
-  data_seen seen{};
-  inline void operator()(const leaf& x, std::string_view, const tensor_type& type) {
-    if (leaf_count < evaluation_site::most_leaves) std::construct_at(&leaves[leaf_count++], x.data, x.extents, x.uniform);
-    else fits = false;
-    each_open_extent(x, type, [&](std::int64_t n) { attribute(n); });
-  }
-  inline void attribute(std::int64_t word) {
-    if (word_count < evaluation_site::most_words) words[word_count++] = word;
-    else fits = false;
-  }
-  template <class X>
-  void meet(const data_leaf<X>& x) { seen.meet(x); }
-};
 template <class... E>
 void run_expressions(context& where, view<void* const> results, const E&... e) {
-  leaf_taker take;
-  constexpr bool typed = !(has_run_time_structure<E> || ...);
-  if constexpr (typed) (visit_leaves(e, take), ...);
+  evaluation_key key;
+  (visit_leaves(e, key), ...);
   const std::tuple<const E&...> all(e...);
   where.template slot<site_of<E...>>().site.run(
-      {.leaves = {take.leaves, take.leaf_count}, .words = {take.words, take.word_count}, .lower = &lower_all<E...>,
-       .expression = &all, .keyed = typed && take.fits}, where, results);
+      {.leaves = key.leaves(), .words = key.words(), .lower = &lower_all<E...>, .expression = &all}, where, results);
 }
 }  // namespace detail
 
@@ -119,7 +92,8 @@ template <class E>
 using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
 
 /// Computes expressions together: common parts once. One gives a tensor, several `results`.
-/// An expression is lowered once per type; further calls find its plan by the pattern and extents of its operands.
+/// An expression is lowered once per structure; further calls find its plan by its type, what stands behind each `dynamic`,
+/// and the extents of its operands.
 export template <Symbolic E>
   requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>   // Evaluable, a step earlier
 auto evaluate(const E& e, context& where = default_context()) {
@@ -400,25 +374,23 @@ export class eval_plan {
     static_cast<void>(kept->of->shape());         // an empty operand is refused here, not when all run
     handle<evaluated<E>> h(std::shared_ptr<std::optional<evaluated<E>>>(kept, &kept->result));
     entry made{kept, [](const void* p, lowering& l) { return lower(*static_cast<const held*>(p)->of, l); },
+               [](const void* p, detail::evaluation_key& key) {
+                 key.tag(&tag_of<operand>);
+                 visit_leaves(*static_cast<const held*>(p)->of, key);
+               },
                [](void* p) -> void* {
                  auto& at = *static_cast<held*>(p);
                  at.result.emplace(evaluated<E>::uninitialised(at.of->shape()));
                  return at.result->writable().data();
                },
                [](void* p) { static_cast<held*>(p)->result.reset(); }, [](void* p) { static_cast<held*>(p)->of.reset(); }};
-    if constexpr (!has_run_time_structure<operand> && !holds_user_data<operand>) {
-      made.typed = true;
-      words_.push_back(std::bit_cast<std::int64_t>(&tag_of<operand>));
-      taker take{leaves_, words_};
-      visit_leaves(*kept->of, take);
-    }
     entries_.push_back(std::move(made));
     return h;
   }
   /// Computes everything that was added since the last run; operations of one level that are alike run as one, so that
-  /// typed samples added one by one cost little more than a batch of them. Expressions of the types and extents of an
-  /// earlier run in this context find its plan; those with a `dynamic`, as results of layers are, are written out anew
-  /// before they find it. An error leaves the entries in place, and the next run tries them again.
+  /// samples added one by one cost little more than a batch of them; what stays apart runs side by side on the threads of the
+  /// context. Expressions of the structure and extents of an earlier
+  /// run in this context find its plan. An error leaves the entries in place, and the next run tries them again.
   void run();
   /// Forgets what was added since the last whole run, and holds its operands no more; its handles have no value.
   void clear();
@@ -432,26 +404,15 @@ export class eval_plan {
   struct entry {
     std::shared_ptr<void> kept;          // the expression, while it waits for a run, and its result
     value (*lower)(const void*, lowering&);
+    void (*key)(const void*, detail::evaluation_key&);
     void* (*result)(void*);              // makes memory for it
     void (*forget)(void*);
     void (*let_go)(void*);               // of the expression, which its handle may outlive
-    bool typed = false;                  // the type says the structure
-  };
-  struct taker {
-    std::vector<leaf>& leaves;
-    std::vector<std::int64_t>& words;
-    void operator()(const leaf& x, std::string_view, const tensor_type& type) {
-      leaves.push_back(x);
-      detail::each_open_extent(x, type, [&](std::int64_t n) { words.push_back(n); });
-    }
-    void attribute(std::int64_t word) { words.push_back(word); }
   };
   template <class E>
   static constexpr char tag_of = 0;
   context* where_;
   std::vector<entry> entries_;
-  std::vector<leaf> leaves_;
-  std::vector<std::int64_t> words_;        // what types leave open, each after its type
   pass_counters counters_;
   plan_cost cost_;
 };

@@ -4,6 +4,7 @@ import :core;
 import :execute;
 import :execute.typed;
 import :expression;
+import :expression.key;
 import :optimize;
 import :plan;
 import :plan_cache;
@@ -16,7 +17,7 @@ namespace lamina {
 namespace detail {
 
 namespace {
-// Calls f with the number of the first leaf that has the memory of each leaf, until that says false.
+// Calls f with a number of the memory of each leaf, until that says false.
 template <class F>
 bool each_first_alike(view<const leaf> leaves, F f) {
   if (leaves.size() <= 8) {
@@ -27,18 +28,9 @@ bool each_first_alike(view<const leaf> leaves, F f) {
     }
     return true;
   }
-  // A table of addresses, twice as large as it need be: a leaf's number + 1.
-  const auto places = std::bit_ceil(2 * leaves.size() + 1);
-  std::uint32_t few[4 * evaluation_site::most_leaves];
-  std::vector<std::uint32_t> many(places > std::size(few) ? places : 0);
-  std::uint32_t* const seen = many.empty() ? few : many.data();
-  std::fill_n(seen, places, 0u);
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    auto at = (std::bit_cast<std::uintptr_t>(leaves[i].data) >> 3) * 0x9e3779b97f4a7c15u >> 20 & (places - 1);
-    while (seen[at] && leaves[seen[at] - 1].data != leaves[i].data) at = (at + 1) & (places - 1);
-    if (!seen[at]) seen[at] = static_cast<std::uint32_t>(i + 1);
-    if (!f(static_cast<std::int64_t>(seen[at]) - 1)) return false;
-  }
+  address_numbers seen;
+  for (const auto& x : leaves)
+    if (!f(static_cast<std::int64_t>(seen.number(x.data)))) return false;
   return true;
 }
 
@@ -103,7 +95,6 @@ evaluation_site::~evaluation_site() {
 }
 
 std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluation& e) {
-  if (!e.keyed) return nullptr;
   if (const auto thread = thread_number::get(); thread < places) {
     place& mine = places_[thread];
     if (mine.ready && !mine.busy && mine.ready->serves(e)) return std::unique_ptr<prepared>(std::exchange(mine.ready, nullptr));
@@ -126,19 +117,15 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
   e.lower(source, l, e.expression);
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  auto plan = where.slot<plan_cache>().get(source, source.id(), shapes, where.isa(), {.cases = special.all(), .merge = e.merge});
+  auto plan = where.slot<plan_cache>().get(source, source.id(), shapes, where.isa(), {.cases = special.all(), .merge = e.merge, .side_by_side = e.merge && where.threads() > 1});
   std::unique_ptr<prepared> p(new prepared{&special, cases, {}, {}, {}, executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
-  if (e.keyed) {
-    p->words.assign(e.words.begin(), e.words.end());
-    if (!e.each_apart) each_first_alike(e.leaves, [&](std::int64_t first) { return p->first_alike.push_back(first), true; });
-    const auto& inputs = source.inputs();
-    p->leaf_of_input.assign(inputs.size(), 0);
-    for (std::size_t i = l.aliases().size(); i-- > 0;) {
-      const auto input = std::find(inputs.begin(), inputs.end(), l.aliases()[i]) - inputs.begin();
-      p->leaf_of_input[static_cast<std::size_t>(input)] = e.order.empty() ? i : e.order[i];
-    }
-  } else {
-    for (std::size_t i = 0; i < l.leaves().size(); ++i) p->run.bind_input(i, l.leaves()[i].data);
+  p->words.assign(e.words.begin(), e.words.end());
+  if (!e.each_apart) each_first_alike(e.leaves, [&](std::int64_t first) { return p->first_alike.push_back(first), true; });
+  const auto& inputs = source.inputs();
+  p->leaf_of_input.assign(inputs.size(), 0);
+  for (std::size_t i = l.aliases().size(); i-- > 0;) {
+    const auto input = std::find(inputs.begin(), inputs.end(), l.aliases()[i]) - inputs.begin();
+    p->leaf_of_input[static_cast<std::size_t>(input)] = e.order.empty() ? i : e.order[i];
   }
   return p;
 }
@@ -158,13 +145,15 @@ void evaluation_site::rest(std::unique_ptr<prepared> p) {
   }
   std::lock_guard lock(mutex_);
   resting_.push_back(std::move(p));
-  if (resting_.size() > most_) resting_.erase(resting_.begin());
+  std::size_t bytes = 0, kept = 0;
+  while (kept < resting_.size() && kept < most_ && (bytes += resting_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= most_bytes) ++kept;
+  resting_.erase(resting_.begin(), resting_.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
 // What this thread used last runs where it rests.
 template <class F>
 bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run) {
-  if (const auto thread = e.keyed ? thread_number::get() : places; thread < places) {
+  if (const auto thread = thread_number::get(); thread < places) {
     place& mine = site.places_[thread];
     if (mine.ready && !mine.busy && mine.ready->serves(e)) [[likely]] {
       struct leave { bool& busy; ~leave() { busy = false; } } when_done{mine.busy = true};
@@ -176,7 +165,7 @@ bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e,
   auto p = site.take(e, where, known);
   if (!p) return false;
   run(*p);
-  if (e.keyed) site.rest(std::move(p));
+  site.rest(std::move(p));
   return true;
 }
 
@@ -191,6 +180,10 @@ bool evaluation_site::run_known(const evaluation& e, context& where, void* (*mem
   });
 }
 
+void evaluation_site::lend(const evaluation& e, context& where, void (*use)(void*, executor&), void* to) {
+  prepared::lend(*this, e, where, false, [&](prepared& p) { use(to, p.run); });
+}
+
 }  // namespace detail
 
 // ---- many results in one go -----------------------------------------------------------------------------------------
@@ -201,38 +194,38 @@ struct eval_plan::plans {
 
 void eval_plan::run() {
   if (entries_.empty()) return;
-  detail::evaluation e{.leaves = leaves_, .words = words_, .expression = &entries_, .merge = true};
-  e.keyed = std::all_of(entries_.begin(), entries_.end(), [](const entry& one) { return one.typed; });
-  e.lower = [](program& p, lowering& l, const void* entries) {
+  detail::evaluation_key key;
+  for (const auto& one : entries_) one.key(one.kept.get(), key);
+  const auto lower = [](program& p, lowering& l, const void* entries) {
     for (const auto& one : *static_cast<const std::vector<entry>*>(entries)) p.output("result", one.lower(one.kept.get(), l));
   };
-  auto& site = where_->slot<plans>().site;
-  auto p = site.take(e, *where_);
-  counters_ = p->run.plan().counters();
-  cost_ = p->run.plan().cost();
-  const auto result = [&](const entry& one) {
-    try {
-      return one.result(one.kept.get());
-    } catch (const out_of_memory& lack) {
-      detail::no_memory_for(p->run.plan(), p->run.planned_bytes(), lack);
+  const auto into_results = [](void* to, executor& run) {
+    auto& mine = *static_cast<eval_plan*>(to);
+    mine.counters_ = run.plan().counters();
+    mine.cost_ = run.plan().cost();
+    for (std::size_t i = 0; i < mine.entries_.size(); ++i) {
+      const auto& one = mine.entries_[i];
+      try {
+        run.bind_output(i, one.result(one.kept.get()));
+      } catch (const out_of_memory& lack) {
+        detail::no_memory_for(run.plan(), run.planned_bytes(), lack);
+      }
     }
+    run.run();
   };
   try {
-    for (std::size_t i = 0; i < entries_.size(); ++i) p->run.bind_output(i, result(entries_[i]));
-    p->run.run();
+    where_->slot<plans>().site.lend(
+        {.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &entries_, .merge = true}, *where_, into_results, this);
   } catch (...) {
     for (const auto& one : entries_) one.forget(one.kept.get());      // what was not computed is no value
     throw;
   }
-  if (e.keyed) site.rest(std::move(p));
   clear();
 }
 
 void eval_plan::clear() {
   for (const auto& one : entries_) one.let_go(one.kept.get());
   entries_.clear();
-  leaves_.clear();
-  words_.clear();
 }
 
 }  // namespace lamina

@@ -4,6 +4,7 @@ import :core;
 import :dtype;
 import :expression;
 import :expression.data;
+import :expression.key;
 import :expression.same;
 import :op;
 import :op.view;
@@ -25,6 +26,8 @@ class dynamic_node {
   virtual std::uint64_t structure_hash() const = 0;
   /// Whether another one of the same tag is the same as far as it goes; what both hold behind a `dynamic` is added to `later`.
   virtual bool same(const dynamic_node& other, node_pairs& later) const = 0;
+  /// Takes what a plan depends on; what it holds behind a `dynamic` was taken before.
+  virtual void key(evaluation_key& to) const = 0;
   /// Calls f for each `dynamic` that the expression holds itself.
   virtual void each(void (*f)(void* to, const dynamic_node* inner), void* to) const = 0;
   /// Calls f for each variable that the expression holds itself; its type has the extents that it has now.
@@ -121,6 +124,10 @@ class dynamic {
     std::uint64_t structure_hash() const override { return hash; }
     bool same(const detail::dynamic_node& other, detail::node_pairs& later) const override {
       return detail::same_here(value, static_cast<const holder&>(other).value, later);
+    }
+    void key(detail::evaluation_key& to) const override {
+      to.tag(&tag_of<E>);
+      visit_leaves(value, to);
     }
     void each(void (*f)(void*, const detail::dynamic_node*), void* to) const override {
       detail::visit_dynamics(value, [&](const detail::dynamic_node* inner) { f(to, inner); });

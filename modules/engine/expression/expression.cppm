@@ -327,16 +327,11 @@ inline constexpr bool has_run_time_structure = requires { typename E::run_time_s
 export template <class Op, class A, class... X>
 inline constexpr bool has_run_time_structure<expression<Op, A, X...>> = (has_run_time_structure<X> || ...);
 
-/// Whether an expression holds data of the user, which is read when it is evaluated and not before.
-export template <class E>
-inline constexpr bool holds_user_data = is_data_leaf<E>;
-export template <class Op, class A, class... X>
-inline constexpr bool holds_user_data<expression<Op, A, X...>> = (holds_user_data<X> || ...);
-
 template <fixed_string Name, class T>
 constexpr std::string_view variable_name(const variable<Name, T>&) { return Name.view(); }
 
 namespace detail {
+[[noreturn]] void no_variable(std::string_view name);
 // The numbers that a member of attributes is made of.
 template <class T, class F>
 void each_word(const T& v, F& f) {
@@ -350,8 +345,8 @@ void each_word(const T& v, F& f) {
 }
 }  // namespace detail
 
-/// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them; and f.attribute(n),
-/// if there is one, for each number among attributes that are not in the type.
+/// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them; f.attribute(n), if
+/// there is one, for each number among attributes that are not in the type; and f.enter(node) for each `dynamic`.
 export template <class E, class F>
 void visit_leaves(const E& e, F&& f) {
   constexpr dtype element = dtype_of<typename E::element_type>;
@@ -362,6 +357,8 @@ void visit_leaves(const E& e, F&& f) {
     e.operands.each([&](auto, const auto& x) { visit_leaves(x, f); });
   } else if constexpr (requires { e.inner(); }) {          // an expression made from another one
     visit_leaves(e.inner(), f);
+  } else if constexpr (requires { e.node(); }) {           // dynamic
+    f.enter(e.node());
   } else if constexpr (is_data_leaf<E>) {
     if constexpr (requires { f.meet(e); }) f.meet(e);
     f(leaf{e.elements(), &e.shape(), false}, "", type);

@@ -123,8 +123,6 @@ template <fixed_string Name, class E, class Said>
 struct behind<gradient_expression<Name, E, Said>> : behind<E> {};
 template <fixed_string Name, class E, class Said>
 inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Said>> = has_run_time_structure<E>;
-template <fixed_string Name, class E, class Said>
-inline constexpr bool holds_user_data<gradient_expression<Name, E, Said>> = holds_user_data<E>;
 
 template <fixed_string Name, class E, class Said = void>
 struct variable_check {

@@ -1,9 +1,10 @@
 // Like operations of one level as one: samples that are evaluated side by side, each by operations of its own, become rows
-// of one operation. Only operations whose rows do not see each other are merged, so the bits stay.
+// of one operation, or columns of sequences. Only operations whose samples do not see each other are merged, so the bits stay.
 module lamina:optimize.merge.impl;
 import :core;
 import :dtype;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.linear;
 import :op.nn;
@@ -50,154 +51,242 @@ class merger {
   }
 
  private:
-  // Rows [first, first + rows) of a value that holds those of all samples.
-  struct part { value of; std::int64_t first = 0, rows = 0; };
-  // What the operands of merged calls are: one for all; or one each, which are put below or beside each other.
-  enum class slot : char { same, rows, columns };
+  // Positions [first, first + count) along an axis of a value that holds those of all samples.
+  struct part { value of; int axis = 0; std::int64_t first = 0, count = 0; };
+  static constexpr int same = -1;
+  // Along which axes operands of merged calls are put together and their results stand, or `same`: one for all.
+  struct joint {
+    std::vector<int> in, out;
+    bool operator==(const joint&) const = default;
+  };
 
-  // Which of its operands are put together, if rows of a call do not see each other; nothing otherwise.
-  std::vector<slot> slots_of(const node& n) const {
-    std::vector<slot> s(n.inputs.size(), slot::rows);
-    const auto none = std::vector<slot>();
+  // How calls are merged along an axis of theirs, if positions of it do not see each other.
+  static std::optional<joint> along(int axis, const program& p, const node& n) {
+    joint j{std::vector<int>(n.inputs.size(), axis), std::vector<int>(n.results.size(), axis)};
+    const std::optional<joint> none;
     if (!n.op->pure || n.op->may_fail || !n.subprograms.empty() || n.results.empty()) return none;
     for (const auto& r : n.results)
-      if (r.dims.rank == 0 || r.dims.size() == 0) return none;
+      if (r.dims.rank <= axis || r.dims.size() == 0) return none;
     const shape& out = n.results[0].dims;
-    auto operand = [&](std::size_t k) -> const shape& { return from_.type(n.inputs[k]).dims; };
-    auto when = [&](bool apart) { return apart ? s : none; };
-    auto below_first = [&](std::int64_t axis) { return operand(0).rank >= 2 && detail::normal_axis(axis, operand(0).rank) > 0; };
+    auto operand = [&](std::size_t k) -> const shape& { return p.type(n.inputs[k]).dims; };
+    auto when = [&](bool apart) { return apart ? j : none; };
+    auto below = [&](std::int64_t other) { return operand(0).rank > axis + 1 && detail::normal_axis(other, operand(0).rank) > axis; };
     const std::string_view name = n.op->name;
     if (n.op->map || name == "cast") {
-      for (std::size_t k = 0; k < s.size(); ++k)
+      for (std::size_t k = 0; k < j.in.size(); ++k)
         if (operand(k) != out) {
-          s[k] = slot::same;
-          if (operand(k).rank == out.rank && operand(k).at(0) != 1) return none;
+          j.in[k] = same;
+          const int at = operand(k).rank - out.rank + axis;
+          if (at >= 0 && operand(k).at(at) != 1) return none;
         }
-      return s;
+      return j;
     }
     if (name == "matmul") {
       const bool across = attributes_of<matmul_attributes>(n).transpose_a;
       const shape &a = operand(0), &b = operand(1);
-      if (a.rank < out.rank || (out.rank > 2 && a.at(0) != out.at(0))) return none;
-      if (b.rank == 2) s[1] = slot::same;
+      if (a.rank < out.rank || (out.rank > 2 && a.at(axis) != out.at(axis))) return none;
+      if (axis > 0 && (across || b.rank > 2 || out.rank <= axis + 1)) return none;
+      if (b.rank == 2) j.in[1] = same;
       else if (b.rank < out.rank || b.at(0) != out.at(0)) return none;
-      if (out.rank == 2 && across) s[0] = slot::columns;
-      return s;
+      if (out.rank == 2 && across) j.in[0] = 1;
+      return j;
     }
+    if (name == "softmax" || name == "log_softmax") return when(below(attributes_of<softmax_attributes>(n).axis));
+    if (name == "slice") return when(below(attributes_of<slice_attributes>(n).axis));
+    if (name == "concat") return when(below(attributes_of<axis_attributes>(n).axis));
+    if (name == "layer_norm" || name == "rms_norm") {
+      for (std::size_t k = 1; k < j.in.size(); ++k) j.in[k] = same;
+      return when(attributes_of<normalise_attributes>(n).axes < out.rank - axis);
+    }
+    if (axis > 0) return none;
     if (name == "conv2d" || name == "conv_transpose2d") {
-      s[1] = slot::same;
-      return s;
+      j.in[1] = same;
+      return j;
     }
-    if (name == "softmax" || name == "log_softmax") return when(below_first(attributes_of<softmax_attributes>(n).axis));
-    if (name == "slice") return when(below_first(attributes_of<slice_attributes>(n).axis));
-    if (name == "concat") return when(below_first(attributes_of<axis_attributes>(n).axis));
     if (name == "permute") return when(attributes_of<permute_attributes>(n).order[0] == 0);
-    if (name == "flatten") return when(below_first(attributes_of<flatten_attributes>(n).from));
+    if (name == "flatten") return when(below(attributes_of<flatten_attributes>(n).from));
     if (name == "reshape") return when(operand(0).rank > 0 && operand(0).at(0) == out.at(0));
     if (name.starts_with("reduce_")) {
       const auto& axes = attributes_of<reduce_attributes>(n).axes;
       bool apart = axes.count > 0;
-      for (int i = 0; i < axes.count; ++i) apart = apart && below_first(axes[i]);
+      for (int i = 0; i < axes.count; ++i) apart = apart && below(axes[i]);
       return when(apart);
     }
-    if (name == "layer_norm" || name == "rms_norm") {
-      for (std::size_t k = 1; k < s.size(); ++k) s[k] = slot::same;
-      return when(attributes_of<normalise_attributes>(n).axes < out.rank);
-    }
     return when(name == "max_pool2d" || name == "avg_pool2d" || name == "lstm_gates" || name == "gru_gates");
+  }
+  // Scans: rows of the carries and columns of the sequences are samples, if a turn keeps them apart.
+  static std::optional<joint> of_scan(const program& p, const node& n) {
+    const auto& a = attributes_of<scan_attributes>(n);
+    const auto carries = static_cast<std::size_t>(a.carries), moving = carries + static_cast<std::size_t>(a.sequences);
+    joint j{std::vector<int>(n.inputs.size(), same), std::vector<int>(n.results.size(), 1)};
+    std::fill_n(j.in.begin(), moving, 1);
+    std::fill_n(j.in.begin(), carries, 0);
+    std::fill_n(j.out.begin(), carries, 0);
+    for (std::size_t k = 0; k < moving; ++k)
+      if (const shape& s = p.type(n.inputs[k]).dims; s.rank <= j.in[k] || s.size() == 0) return {};
+    const program& turn = *n.subprograms[0];
+    std::vector<char> apart(turn.nodes().size());
+    for (std::size_t k = 0; k < moving; ++k) apart[static_cast<std::size_t>(turn.inputs()[k])] = 1;
+    const auto is_apart = [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; };
+    const auto needed = turn.reachable();
+    for (std::size_t i = 0; i < turn.nodes().size(); ++i) {
+      const node& t = turn.nodes()[i];
+      if (!needed[i] || t.kind != node_kind::operation || !std::any_of(t.inputs.begin(), t.inputs.end(), is_apart)) continue;
+      const auto inner = along(0, turn, t);
+      if (!inner) return {};
+      for (std::size_t k = 0; k < t.inputs.size(); ++k)
+        if (inner->in[k] != (is_apart(t.inputs[k]) ? 0 : same)) return {};
+      apart[i] = 1;
+    }
+    for (const auto& o : turn.outputs())
+      if (!is_apart(o.value)) return {};
+    return j;
+  }
+  // Along the axis where the operands stand together already; else along the first one, or the second if samples have one
+  // position there and several before it, as sequences of turns do.
+  std::optional<joint> joint_of(const node& n) const {
+    if (n.op->name == "scan") return of_scan(from_, n);
+    if (n.results.empty()) return {};
+    const shape& out = n.results[0].dims;
+    int axis = out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0;
+    for (auto v : n.inputs)
+      if (auto p = parts_.find(v); p != parts_.end()) {
+        axis = p->second.axis;
+        break;
+      }
+    auto j = along(axis, from_, n);
+    return j || axis == 0 ? j : along(0, from_, n);
   }
   template <class A>
   static const A& attributes_of(const node& n) { return *static_cast<const A*>(n.attributes.get()); }
 
-  bool alike(const node& a, const node& b, const std::vector<slot>& s) const {
-    if (a.op != b.op || a.results != b.results || !a.op->equal(a.attributes.get(), b.attributes.get())) return false;
-    for (std::size_t k = 0; k < s.size(); ++k)
-      if (s[k] == slot::same ? a.inputs[k] != b.inputs[k] : from_.type(a.inputs[k]) != from_.type(b.inputs[k])) return false;
+  static bool alike_inside(const node& a, const node& b) {
+    for (std::size_t i = 0; i < a.subprograms.size(); ++i)
+      if (a.subprograms[i] != b.subprograms[i] && a.subprograms[i]->id() != b.subprograms[i]->id()) return false;
     return true;
+  }
+  bool alike(const node& a, const node& b, const joint& j) const {
+    if (a.op != b.op || a.results != b.results || !a.op->equal(a.attributes.get(), b.attributes.get())) return false;
+    for (std::size_t k = 0; k < j.in.size(); ++k)
+      if (j.in[k] == same ? a.inputs[k] != b.inputs[k] : from_.type(a.inputs[k]) != from_.type(b.inputs[k])) return false;
+    return alike_inside(a, b);
   }
 
   void take(const std::vector<std::int32_t>& nodes) {
-    struct group { std::vector<slot> slots; std::vector<std::int32_t> nodes; };
+    struct group { joint how; std::vector<std::int32_t> nodes; };
     std::vector<group> groups;
     std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_key;
     for (auto i : nodes) {
       const node& n = from_.at(i);
-      auto s = slots_of(n);
-      if (s.empty()) {
+      auto j = joint_of(n);
+      if (!j) {
         copy(i);
         continue;
       }
       std::uint64_t key = std::hash<const void*>()(n.op) * 31 + n.op->hash(n.attributes.get());
-      for (std::size_t k = 0; k < s.size(); ++k)
-        if (s[k] == slot::same) key = key * 1000003 + static_cast<std::uint64_t>(n.inputs[k].node);
+      for (std::size_t k = 0; k < j->in.size(); ++k)
+        if (j->in[k] == same) key = key * 1000003 + static_cast<std::uint64_t>(n.inputs[k].node);
       bool found = false;
       for (auto g : by_key[key])
-        if (s == groups[g].slots && alike(from_.at(groups[g].nodes[0]), n, s)) {
+        if (*j == groups[g].how && alike(from_.at(groups[g].nodes[0]), n, *j)) {
           groups[g].nodes.push_back(i);
           found = true;
           break;
         }
       if (found) continue;
       by_key[key].push_back(groups.size());
-      groups.push_back({std::move(s), {i}});
+      groups.push_back({*std::move(j), {i}});
     }
     for (const auto& g : groups) {
-      if (g.nodes.size() > 1 && worthwhile(g.nodes, g.slots)) merge(g.nodes, g.slots);
+      if (g.nodes.size() > 1 && worthwhile(g.nodes, g.how)) merge(g.nodes, g.how);
       else
         for (auto i : g.nodes) copy(i);
     }
   }
 
-  // Rows that lie in one value need no copy. A product or convolution that shares its weights gains more than a copy of
-  // its rows costs; others only if nothing or less than half of their operands is copied.
-  bool worthwhile(const std::vector<std::int32_t>& nodes, const std::vector<slot>& slots) const {
+  // What stands together in one value needs no copy. A product, a convolution or a scan that shares its weights gains more
+  // than a copy of its operands costs; others only if nothing or less than half of their operands is copied.
+  bool worthwhile(const std::vector<std::int32_t>& nodes, const joint& how) const {
     int together = 0, apart = 0;
-    for (std::size_t k = 0; k < slots.size(); ++k)
-      if (slots[k] != slot::same) (slots[k] == slot::rows && rows_of(nodes, k) ? together : apart) += 1;
+    for (std::size_t k = 0; k < how.in.size(); ++k)
+      if (how.in[k] != same) (whole_of(nodes, k, how.in[k]) ? together : apart) += 1;
     const std::string_view name = from_.at(nodes[0]).op->name;
     const bool heavy = name == "matmul" || name == "conv2d" || name == "conv_transpose2d";
-    return (heavy && slots[1] == slot::same) || (together > 0 && apart <= together);
+    return name == "scan" || (heavy && how.in[1] == same) || (together > 0 && apart <= together);
   }
-  // The value in which operand k of the calls stands row by row, and from where on.
-  std::optional<part> rows_of(const std::vector<std::int32_t>& nodes, std::size_t k) const {
+  // The value in which operand k of the calls stands, one behind the other along an axis, and from where on.
+  std::optional<part> whole_of(const std::vector<std::int32_t>& nodes, std::size_t k, int axis) const {
     std::optional<part> all;
     for (auto i : nodes) {
       auto p = parts_.find(from_.at(i).inputs[k]);
-      if (p == parts_.end()) return {};
+      if (p == parts_.end() || p->second.axis != axis) return {};
       if (!all) all = p->second;
-      else if (!p->second.of.same(all->of) || p->second.first != all->first + all->rows) return {};
-      else all->rows += p->second.rows;
+      else if (!p->second.of.same(all->of) || p->second.first != all->first + all->count) return {};
+      else all->count += p->second.count;
     }
     return all;
   }
 
-  void merge(const std::vector<std::int32_t>& nodes, const std::vector<slot>& slots) {
+  void merge(const std::vector<std::int32_t>& nodes, const joint& how) {
     const node& first = from_.at(nodes[0]);
     std::vector<value> in;
-    for (std::size_t k = 0; k < slots.size(); ++k) {
-      if (slots[k] == slot::same) in.push_back(at(first.inputs[k]));
-      else if (auto rows = slots[k] == slot::rows ? rows_of(nodes, k) : std::nullopt) {
-        bool whole = rows->first == 0 && rows->rows == rows->of.shape().at(0);
-        in.push_back(whole ? rows->of : value(slice(rows->of, {.start = rows->first, .stop = rows->first + rows->rows})));
+    for (std::size_t k = 0; k < how.in.size(); ++k) {
+      const int axis = how.in[k];
+      if (axis == same) in.push_back(at(first.inputs[k]));
+      else if (auto p = whole_of(nodes, k, axis)) {
+        bool whole = p->first == 0 && p->count == p->of.shape().at(axis);
+        in.push_back(whole ? p->of : value(slice(p->of, {.start = p->first, .stop = p->first + p->count, .axis = axis})));
       } else {
         std::vector<value> all;
         for (auto i : nodes) all.push_back(at(from_.at(i).inputs[k]));
-        in.push_back(apply_all<op::concat>(axis_attributes{slots[k] == slot::rows ? 0 : 1}, all));
+        in.push_back(apply_all<op::concat>(axis_attributes{axis}, all));
       }
     }
     to_.path = first.path;
-    const value_id id = first.op->name == "reshape" ? with_rows_of(in[0], first.results[0].dims) : to_.add(*first.op, first.attributes, in);
+    std::vector<std::shared_ptr<const program>> inside;
+    if (first.op->name == "scan") inside.push_back(turn_of(first, in));
+    const value_id id = again(first, to_, in, std::move(inside));
     for (std::size_t s = 0; s < nodes.size(); ++s)
       for (std::size_t r = 0; r < first.results.size(); ++r) {
-        auto rows = first.results[r].dims.at(0);
-        parts_[{nodes[s], static_cast<std::int32_t>(r)}] = {value(&to_, {id.node, static_cast<std::int32_t>(r)}), static_cast<std::int64_t>(s) * rows, rows};
+        const auto count = first.results[r].dims.at(how.out[r]);
+        parts_[{nodes[s], static_cast<std::int32_t>(r)}] = {value(&to_, {id.node, static_cast<std::int32_t>(r)}), how.out[r], static_cast<std::int64_t>(s) * count, count};
       }
     merged_ += static_cast<std::int64_t>(nodes.size()) - 1;
   }
-
-  static value_id with_rows_of(const value& x, shape to) {
-    to[0] = x.shape()[0];
-    return value(reshape(x, to)).id();
+  // A call on operands of another number of rows.
+  static value_id again(const node& n, program& to, view<const value> in, std::vector<std::shared_ptr<const program>> inside) {
+    if (n.op->name != "reshape") return to.add(*n.op, n.attributes, in, std::move(inside));
+    shape dims = n.results[0].dims;
+    dims[0] = in[0].shape()[0];
+    return value(reshape(in[0], dims)).id();
+  }
+  // The turn of a scan for the operands of all samples.
+  static std::shared_ptr<const program> turn_of(const node& scan, view<const value> in) {
+    const program& one = *scan.subprograms[0];
+    std::vector<tensor_type> types;
+    for (const auto& v : in) types.push_back(v.type());
+    text why;
+    scan.op->inside(scan.attributes.get(), types, why);
+    auto all = std::make_shared<program>();
+    std::vector<std::vector<value>> made(one.nodes().size());
+    const auto needed = one.reachable();
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < one.nodes().size(); ++i) {
+      const node& n = one.nodes()[i];
+      if (n.kind == node_kind::input) made[i] = {all->input(n.name, types[next++], n.uniform)};
+      else if (!needed[i]) continue;
+      else if (n.kind == node_kind::constant) made[i] = {all->constant(n.constant)};
+      else {
+        std::vector<value> operands;
+        for (auto v : n.inputs) operands.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+        all->path = n.path;
+        const value_id id = again(n, *all, operands, n.subprograms);
+        for (std::size_t r = 0; r < n.results.size(); ++r) made[i].emplace_back(all.get(), value_id{id.node, static_cast<std::int32_t>(r)});
+      }
+    }
+    all->path.clear();
+    for (const auto& o : one.outputs()) all->output(o.name, made[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
+    return all;
   }
 
   void copy(std::int32_t i) {
@@ -212,7 +301,7 @@ class merger {
   value at(value_id v) {
     auto p = parts_.find(v);
     if (p == parts_.end()) return made_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
-    return slice(p->second.of, {.start = p->second.first, .stop = p->second.first + p->second.rows});
+    return slice(p->second.of, {.start = p->second.first, .stop = p->second.first + p->second.count, .axis = p->second.axis});
   }
 
   const program& from_;

@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :expression;
 import :expression.dynamic;
+import :expression.key;
 import :expression.same;
 import :program;
 import :shape;
@@ -16,16 +17,25 @@ namespace lamina {
 
 namespace detail {
 
+/// A program that is called again and again.
+struct callee {
+  callee() = default;
+  callee(std::shared_ptr<const program> p) : what(std::move(p)), id(what->id()) {}
+  std::shared_ptr<const program> what;
+  program_id id;
+};
+
 /// A program, the expressions that stand for its first inputs, and tensors for the others.
 class layer_call {
  public:
-  layer_call(std::shared_ptr<const program> what, std::vector<dynamic_pointer> operands,
+  layer_call(const callee& what, std::vector<dynamic_pointer> operands,
              std::vector<any_tensor> leaves);
   layer_call(const layer_call&) = delete;
   layer_call& operator=(const layer_call&) = delete;
   ~layer_call();
   /// Result i in a program; the call is inlined once per program.
   value lower(lowering& l, std::size_t i) const;
+  void key(evaluation_key& to) const;
   const std::vector<dynamic_pointer>& operands() const { return operands_; }
   const std::vector<any_tensor>& leaves() const { return leaves_; }
   std::uint64_t structure_hash() const;
@@ -33,7 +43,7 @@ class layer_call {
   bool same(const layer_call& other, node_pairs& later) const;
 
  private:
-  std::shared_ptr<const program> what_;
+  callee callee_;
   std::vector<dynamic_pointer> operands_;
   std::vector<any_tensor> leaves_;
   std::vector<char> marks_;  // one address per result, under which a lowering remembers it

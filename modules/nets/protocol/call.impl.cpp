@@ -3,13 +3,14 @@ import :context;
 import :core;
 import :dtype;
 import :execute;
+import :execute.typed;
 import :expression;
 import :expression.dynamic;
+import :expression.key;
 import :expression.same;
 import :op;
 import :op.elementwise;
 import :plan;
-import :plan_cache;
 import :program;
 import :protocol.call;
 import :shape;
@@ -18,12 +19,12 @@ import lamina.std;
 
 namespace lamina::detail {
 
-layer_call::layer_call(std::shared_ptr<const program> what, std::vector<dynamic_pointer> operands,
+layer_call::layer_call(const callee& what, std::vector<dynamic_pointer> operands,
                        std::vector<any_tensor> leaves)
-    : what_(std::move(what)),
+    : callee_(what),
       operands_(std::move(operands)),
       leaves_(std::move(leaves)),
-      marks_(what_->outputs().size()) {}
+      marks_(callee_.what->outputs().size()) {}
 layer_call::~layer_call() {
   for (auto& o : operands_) release(std::move(o));  // a long chain of calls ends with a flat call stack
 }
@@ -33,20 +34,31 @@ value layer_call::lower(lowering& l, std::size_t i) const {
   std::vector<value> arguments;
   for (const auto& o : operands_) arguments.push_back(lower_dynamic(*o, l));
   for (const auto& t : leaves_) arguments.push_back(l.input("", leaf{t.data(), &t.shape(), false}, t.type()));
-  auto results = l.owner().inlined(*what_, arguments);
+  auto results = l.owner().inlined(*callee_.what, arguments);
   for (std::size_t k = 0; k < results.size(); ++k) l.remember(&marks_[k], results[k]);
   return results[i];
 }
 
+void layer_call::key(evaluation_key& to) const {
+  if (!to.first(this)) return;
+  for (auto word : callee_.id.words) to.attribute(static_cast<std::int64_t>(word));
+  for (const auto& o : operands_) to.enter(o.get());
+  for (const auto& t : leaves_) {
+    to.attribute(static_cast<std::int64_t>(t.element()) << 8 | t.shape().rank);
+    for (int d = 0; d < t.shape().rank; ++d) to.attribute(t.shape()[d].code);
+    to(leaf{t.data(), &t.shape(), false}, "", t.type());
+  }
+}
+
 std::uint64_t layer_call::structure_hash() const {
-  auto h = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(what_.get()));
+  auto h = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(callee_.what.get()));
   for (const auto& o : operands_) h = mix(h, o->structure_hash());
   for (const auto& t : leaves_) h = mix(h, static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(t.data())));
   return h;
 }
 bool layer_call::same(const layer_call& other, node_pairs& later) const {
   if (this == &other) return true;
-  if (what_ != other.what_ || operands_.size() != other.operands_.size() || leaves_.size() != other.leaves_.size())
+  if (callee_.what != other.callee_.what || operands_.size() != other.operands_.size() || leaves_.size() != other.leaves_.size())
     return false;
   for (std::size_t i = 0; i < leaves_.size(); ++i)
     if (leaves_[i].data() != other.leaves_[i].data() || leaves_[i].type() != other.leaves_[i].type()) return false;
@@ -67,6 +79,11 @@ class result_node final : public dynamic_node {
   bool same(const dynamic_node& other, node_pairs& later) const override {
     const auto& o = static_cast<const result_node&>(other);
     return at_ == o.at_ && call_->same(*o.call_, later);
+  }
+  void key(evaluation_key& to) const override {
+    to.tag(&mark);
+    to.attribute(static_cast<std::int64_t>(at_));
+    call_->key(to);
   }
   void each(void (*f)(void*, const dynamic_node*), void* to) const override {
     for (const auto& o : call_->operands()) f(to, o.get());
@@ -106,6 +123,11 @@ class sum_node final : public dynamic_node {
     for (std::size_t i = 0; i < parts_.size(); ++i) later.emplace_back(parts_[i].get(), o.parts_[i].get());
     return true;
   }
+  void key(evaluation_key& to) const override {
+    to.tag(&mark);
+    to.attribute(static_cast<std::int64_t>(parts_.size()));
+    for (const auto& p : parts_) to.enter(p.get());
+  }
   void each(void (*f)(void*, const dynamic_node*), void* to) const override {
     for (const auto& p : parts_) f(to, p.get());
   }
@@ -125,21 +147,28 @@ dynamic_pointer sum_of(std::vector<dynamic_pointer> parts) {
   return std::make_shared<sum_node>(std::move(parts));
 }
 
+namespace {
+struct together { evaluation_site site{16}; };
+}  // namespace
+
 std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const dtype> elements, context& where) {
   std::vector<any_tensor> results;
   if (all.empty()) return results;
-  program p;
-  lowering l(p);
-  for (const auto& e : all) p.output("result", lower_dynamic(*e, l));
-  std::vector<shape> shapes;
-  for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  executor run(where.slot<plan_cache>().get(p, p.id(), shapes, where.isa(), {}), nullptr, where.threads() > 1 ? &where.pool() : nullptr);
-  for (std::size_t i = 0; i < l.leaves().size(); ++i) run.bind_input(i, l.leaves()[i].data);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    results.emplace_back(run.result_memory(i), tensor_type{elements[i], all[i]->shape()});
-    run.bind_output(i, results.back().mutable_data());
-  }
-  run.run();
+  evaluation_key key;
+  for (const auto& e : all) key.enter(e.get());
+  const auto lower = [](program& p, lowering& l, const void* nodes) {
+    for (const auto& e : *static_cast<const view<const dynamic_pointer>*>(nodes)) p.output("result", lower_dynamic(*e, l));
+  };
+  struct wanted { view<const dynamic_pointer> all; view<const dtype> elements; std::vector<any_tensor>& results; } to{all, elements, results};
+  const auto into_results = [](void* into, executor& run) {
+    auto& w = *static_cast<wanted*>(into);
+    for (std::size_t i = 0; i < w.all.size(); ++i) {
+      w.results.emplace_back(run.result_memory(i), tensor_type{w.elements[i], w.all[i]->shape()});
+      run.bind_output(i, w.results.back().mutable_data());
+    }
+    run.run();
+  };
+  where.slot<together>().site.lend({.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &all}, where, into_results, &to);
   return results;
 }
 

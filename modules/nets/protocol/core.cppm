@@ -64,7 +64,7 @@ class layer_states {
 
 /// A layer's program over inputs alone: its operands, then its states; outputs: its ports, then new values of states.
 struct layer_program {
-  std::shared_ptr<const program> what;
+  callee body;
   std::vector<traced_leaf> leaves;
   std::vector<std::size_t> assigned;  // which leaf each output behind the ports is a new value of
   std::size_t ports = 0;
@@ -100,14 +100,14 @@ class train_core {
     std::shared_ptr<parameter> weight;
     dynamic_pointer gradient;
   };
-  std::shared_ptr<const program> reverse(const std::vector<bool>& given);
+  const callee& reverse(const std::vector<bool>& given);
 
   layer_definition d_;
   layer_program forward_;
   layer_states states_;
   bool keeps_ = false;     // forward results, for a backward pass
   std::int64_t step_ = 0;  // of the generator
-  std::vector<std::pair<std::vector<bool>, std::shared_ptr<const program>>> reverse_;
+  std::deque<std::pair<std::vector<bool>, callee>> reverse_;
   std::vector<forwarded> stack_;
   std::vector<collected> gradients_;
   std::vector<std::shared_ptr<const layer_call>> statistics_;

@@ -113,7 +113,7 @@ layer_program trace_layer(const layer_definition& d) {
   }
   made.ports = out.size();
   made.leaves = std::move(leaves.all);
-  made.what = std::move(p);
+  made.body = callee(std::move(p));
   return made;
 }
 
@@ -159,7 +159,7 @@ std::shared_ptr<const layer_call> train_core::forward(std::vector<dynamic_pointe
     std::memcpy(generator.mutable_data(), now, sizeof now);
     leaves.push_back(generator);
   }
-  auto call = std::make_shared<const layer_call>(forward_.what, std::move(operands), std::move(leaves));
+  auto call = std::make_shared<const layer_call>(forward_.body, std::move(operands), std::move(leaves));
   if (keeps_) stack_.push_back({call, {in.begin(), in.end()}, {out.begin(), out.end()}});
   if (!forward_.assigned.empty()) statistics_.push_back(call);
   return call;
@@ -167,7 +167,7 @@ std::shared_ptr<const layer_call> train_core::forward(std::vector<dynamic_pointe
 
 // Inputs: operands, gradients of the ports that have one, states. Outputs: gradients of operands, where they are fed
 // back, then of what is trained.
-std::shared_ptr<const program> train_core::reverse(const std::vector<bool>& given) {
+const callee& train_core::reverse(const std::vector<bool>& given) {
   for (const auto& [key, p] : reverse_)
     if (key == given) return p;
   auto p = std::make_shared<program>();
@@ -177,9 +177,9 @@ std::shared_ptr<const program> train_core::reverse(const std::vector<bool>& give
   for (std::size_t i = 0; i < given.size(); ++i)
     if (given[i])
       start.push_back(
-          p->input("gradient of " + d_.outputs[i].string(), forward_.what->type(forward_.what->outputs()[i].value)));
+          p->input("gradient of " + d_.outputs[i].string(), forward_.body.what->type(forward_.body.what->outputs()[i].value)));
   for (const auto& l : forward_.leaves) arguments.push_back(p->input(l.path, l.type));
-  auto results = p->inlined(*forward_.what, arguments);
+  auto results = p->inlined(*forward_.body.what, arguments);
   for (std::size_t i = 0; i < given.size(); ++i)
     if (given[i]) of.push_back(results[i]);
   if (d_.feedback)
@@ -188,8 +188,7 @@ std::shared_ptr<const program> train_core::reverse(const std::vector<bool>& give
   for (std::size_t i = 0; i < forward_.leaves.size(); ++i)
     if (forward_.leaves[i].trainable) wanted.push_back(arguments[d_.inputs.size() + i]);
   for (const auto& g : gradients(*p, of, start, wanted)) p->output("gradient", g);
-  reverse_.emplace_back(given, p);
-  return p;
+  return reverse_.emplace_back(given, std::move(p)).second;
 }
 
 train_core::reversed train_core::backward(std::vector<dynamic_pointer> given) {
@@ -258,7 +257,7 @@ std::shared_ptr<const layer_call> infer(const layer_program& traced, const layer
                              << "` depends on the shapes of its inputs; use a train_layer or a model");
     leaves.push_back(s->is->value());
   }
-  return std::make_shared<const layer_call>(traced.what, std::move(operands), std::move(leaves));
+  return std::make_shared<const layer_call>(traced.body, std::move(operands), std::move(leaves));
 }
 
 }  // namespace lamina::detail

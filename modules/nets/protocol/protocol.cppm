@@ -375,11 +375,18 @@ auto results_by_port(const std::shared_ptr<const layer_call>& call, view<const t
   return dict(entry<output_name<L, I>, port_value_of<Run::out[I]>>{
       port_value_of<Run::out[I]>(result_of(call, I, out[I].dims))}...);
 }
-template <class L, class P>
-void exact_types(bool training, std::string_view name, view<const tensor_type> in, view<tensor_type> out) {
-  text why;
-  run_types<L, P>(training, in, out, why);
-  if (!why.empty()) refuse_shapes(name, why);
+/// The types of results for these of operands; each thread remembers its last ones.
+template <class L, class P, bool Training, std::size_t In, std::size_t Out>
+void exact_types(std::string_view name, const std::array<tensor_type, In>& in, std::array<tensor_type, Out>& out) {
+  struct answer { bool given = false; std::array<tensor_type, In> in{}; std::array<tensor_type, Out> out{}; };
+  thread_local answer last;
+  if (!last.given || last.in != in) {
+    text why;
+    run_types<L, P>(Training, in, view<tensor_type>(out), why);
+    if (!why.empty()) refuse_shapes(name, why);
+    last = {true, in, out};
+  }
+  out = last.out;
 }
 
 }  // namespace detail
@@ -435,7 +442,7 @@ class train_layer {
     std::array<shape, out_count> made;
     for (std::size_t i = 0; i < in_count; ++i) is[i].dims = given[i] = operands[i]->shape();
     detail::check_extents_of(name(), detail::layer_inputs(detail::layer_value<L>), port_types::all, given);
-    detail::exact_types<L, P>(true, name(), is, view<tensor_type>(out));
+    detail::exact_types<L, P, true>(name(), is, out);
     for (std::size_t i = 0; i < out_count; ++i) made[i] = out[i].dims;
     auto call = core_.forward(std::move(operands), given, made);
     return detail::results_by_port<L, run>(call, out, std::make_index_sequence<out_count>());
@@ -622,7 +629,7 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
       (operands.push_back(detail::node_of(in.template get<detail::input_name<L, I>>())), ...);
     }(std::make_index_sequence<in_count>());
     for (std::size_t i = 0; i < in_count; ++i) is[i].dims = operands[i]->shape();
-    detail::exact_types<L, P>(false, label_of_layer(), is, view<tensor_type>(out));
+    detail::exact_types<L, P, false>(label_of_layer(), is, out);
     static const detail::layer_program traced = detail::trace_layer(detail::definition_of<L, P>(false, run::in));
     auto call = detail::infer(traced, states(), label_of_layer(), std::move(operands));
     return detail::results_by_port<L, run>(call, out, std::make_index_sequence<out_count>());
