@@ -499,6 +499,21 @@ BOOST_AUTO_TEST_CASE(borrowed_memory) {
   BOOST_TEST(evaluate(reduce_sum(unaligned))() == 20);
 }
 
+BOOST_AUTO_TEST_CASE(borrowed_const_memory) {
+  static const float table[] = {1, 2, 3, 4, 5, 6};
+  auto x = borrow(table, {2, 3});
+  static_assert(std::same_as<decltype(x), matrix<float>>);
+  BOOST_TEST(x.data().data() == table);
+  BOOST_TEST(equal(evaluate(x + borrow(std::span(table), {2, 3})), {2, 4, 6, 8, 10, 12}));
+  BOOST_TEST(equal(borrow<extents<3, dyn>>(std::span(table), {3, 2}), {1, 2, 3, 4, 5, 6}));
+  BOOST_TEST(borrow(std::span(table), shape{6}).shape().string() == "[6]");
+  BOOST_TEST(message_of([&] { x.writable(); }) == "tensor [2x3]: its memory is const, so it cannot be written; call detach() first");
+  BOOST_TEST(message_of([&] { evaluate_into(x, x + 1.f); }) == "tensor [2x3]: its memory is const, so it cannot be written; call detach() first");
+  x.detach()(0, 0) = 7;
+  BOOST_TEST(table[0] == 1);
+  BOOST_TEST(x(0, 0) == 7);
+}
+
 BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
   matrix<float> x = to_tensor(random_array(dtype::float32, {300, 500}, 1)).as<float, extents<dyn, dyn>>();
   matrix<float> w = to_tensor(random_array(dtype::float32, {500, 400}, 2)).as<float, extents<dyn, dyn>>();

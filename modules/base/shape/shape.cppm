@@ -97,6 +97,14 @@ export struct shape {
     for (int i = 0; i < rank; ++i) n *= dims[i].code;
     return n;
   }
+  /// Whether the bytes of so many elements, as far as they are known, can be counted: else memory does not hold them, and
+  /// `size()` is not what it says. Extents of 0 hide nothing.
+  constexpr bool countable() const {
+    std::int64_t bytes = 8;                       // of the widest element
+    for (int i = 0; i < rank; ++i)
+      if (dims[i].code > 0 && __builtin_mul_overflow(bytes, dims[i].code, &bytes)) return false;
+    return true;
+  }
   constexpr std::int64_t size(int from, int to) const {
     std::int64_t n = 1;
     for (int i = from; i < to; ++i) n *= dims[i].code;

@@ -39,6 +39,8 @@ export class storage {
   explicit storage(std::size_t bytes);
   /// Memory of the caller, kept alive by `keeper` if given.
   static storage borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper = nullptr);
+  /// The same for reading alone: it counts as shared with the caller.
+  static storage borrowed(const void* data, std::size_t bytes, std::shared_ptr<void> keeper = nullptr);
 
   inline storage(const storage& o) noexcept : block_(o.block_) {
     if (block_) count(1);
@@ -52,7 +54,9 @@ export class storage {
 
   inline void* data() const { return block_ ? block_->data : nullptr; }
   inline std::size_t bytes() const { return block_ ? block_->bytes : 0; }
-  inline bool unique() const { return !block_ || block_->references.load(std::memory_order_acquire) == 1; }
+  /// Whether this is the only handle, of memory that may be written.
+  inline bool unique() const { return !block_ || (block_->references.load(std::memory_order_acquire) == 1 && !block_->constant); }
+  inline bool is_constant() const { return block_ && block_->constant; }
   inline bool is_borrowed() const { return block_ && block_->borrowed; }
   inline bool same(const storage& o) const { return block_ == o.block_; }
   explicit operator bool() const { return block_ != nullptr; }
@@ -62,7 +66,7 @@ export class storage {
     std::atomic<long> references{1};
     void* data = nullptr;
     std::size_t bytes = 0;
-    bool borrowed = false;
+    bool borrowed = false, constant = false;
     std::shared_ptr<void> keeper;
   };
   static constexpr std::size_t header = 64;
@@ -86,7 +90,7 @@ namespace detail {
 // Worded in one place, without templates.
 [[noreturn]] void extents_misfit(const shape& pattern, const shape& got);
 [[noreturn]] void index_out_of_range(const shape& s, view<const std::int64_t> index);
-[[noreturn]] void write_while_shared(const shape& s);
+[[noreturn]] void write_refused(const shape& s, const storage& memory);
 void check_extents(const shape& pattern, const shape& got);
 std::string print(const void* data, dtype element, const shape& s);
 }
@@ -176,7 +180,7 @@ class tensor {
   view<const T> data() const { return view<const T>(mutable_data_, static_cast<std::size_t>(size())); }
   /// The elements, for writing. Errors: state_error while another tensor or expression shares the memory.
   view<T> writable() {
-    if (!storage_.unique()) detail::write_while_shared(shape_);
+    if (!storage_.unique()) detail::write_refused(shape_, storage_);
     return view<T>(mutable_data_, static_cast<std::size_t>(size()));
   }
   /// Makes this the only handle of its memory, by a copy if it is shared.
@@ -197,7 +201,7 @@ class tensor {
     reference(const reference&) = default;
     operator T() const { return owner_->mutable_data_[at_]; }   // NOLINT(*NullDereference): at_ is inside
     const reference& operator=(T v) const {
-      if (!owner_->storage_.unique()) detail::write_while_shared(owner_->shape_);
+      if (!owner_->storage_.unique()) detail::write_refused(owner_->shape_, owner_->storage_);
       owner_->mutable_data_[at_] = v;                           // NOLINT(*NullDereference): the same
       return *this;
     }
@@ -324,24 +328,27 @@ namespace detail {
 /// Errors: shape_error unless every extent is a number and `elements` are enough for all of them.
 void check_borrowed(std::size_t elements, const shape& s);
 }
-/// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use.
-export template <Element T, std::size_t Rank>
+/// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use. What is const is read only: it
+/// is written to as little as memory that is shared.
+export template <class T, std::size_t Rank>
+  requires Element<std::remove_const_t<T>>
 auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
   shape s = shape::of({dims, Rank});
-  return tensor_of_rank<T, static_cast<int>(Rank)>(storage::borrowed(data, static_cast<std::size_t>(s.size()) * sizeof(T)), s);
+  return tensor_of_rank<std::remove_const_t<T>, static_cast<int>(Rank)>(storage::borrowed(data, static_cast<std::size_t>(s.size()) * sizeof(T)), s);
 }
 /// The caller's span as a tensor. Errors: shape_error if the extents hold more elements than the span.
-export template <Element T, std::size_t N, std::size_t Rank>
+export template <class T, std::size_t N, std::size_t Rank>
+  requires Element<std::remove_const_t<T>>
 auto borrow(std::span<T, N> data, const std::int64_t (&dims)[Rank]) {
   detail::check_borrowed(data.size(), shape::of({dims, Rank}));
   return borrow(data.data(), dims);
 }
 /// The same under a shape value, with what is known of its extents in the type: `borrow<extents<dyn, 784>>(span, s)`.
-export template <class Extents, Element T, std::size_t N>
-  requires requires { Extents::pattern; }
-tensor<T, Extents> borrow(std::span<T, N> data, const shape& s) {
+export template <class Extents, class T, std::size_t N>
+  requires requires { Extents::pattern; } && Element<std::remove_const_t<T>>
+auto borrow(std::span<T, N> data, const shape& s) {
   detail::check_borrowed(data.size(), s);
-  return tensor<T, Extents>(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), s);
+  return tensor<std::remove_const_t<T>, Extents>(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), s);
 }
 
 // ---- data without storage -------------------------------------------------------------------------------------------
@@ -447,10 +454,11 @@ export class any_tensor {
 };
 /// The caller's span under a shape of any rank; `as` gives it a type. Errors: shape_error if the extents hold more elements
 /// than the span.
-export template <Element T, std::size_t N>
+export template <class T, std::size_t N>
+  requires Element<std::remove_const_t<T>>
 any_tensor borrow(std::span<T, N> data, const shape& s) {
   detail::check_borrowed(data.size(), s);
-  return any_tensor(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), {dtype_of<T>, s});
+  return any_tensor(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), {dtype_of<std::remove_const_t<T>>, s});
 }
 
 }  // namespace lamina

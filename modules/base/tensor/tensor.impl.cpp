@@ -18,6 +18,11 @@ storage::storage(std::size_t bytes) {
   block_->data = static_cast<std::byte*>(memory) + header;
 }
 
+storage storage::borrowed(const void* data, std::size_t bytes, std::shared_ptr<void> keeper) {
+  storage s = borrowed(const_cast<void*>(data), bytes, std::move(keeper));
+  s.block_->constant = true;
+  return s;
+}
 storage storage::borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper) {
   storage s;
   s.block_ = new block;
@@ -81,18 +86,17 @@ void check_borrowed(std::size_t elements, const shape& s) {
 }
 void check_extents(const shape& pattern, const shape& got) {
   if (!fits(pattern, got)) extents_misfit(pattern, got);
-  std::int64_t largest = 8;   // bytes of the widest element
   for (int i = 0; i < got.rank; ++i) {
     if (got.at(i) < 0) {
       text t;
       t << "tensor: extent " << i << " is to be 0 or more, and is " << got.at(i);
       raise(error_kind::shape, t);
     }
-    if (got.at(i) > 0 && __builtin_mul_overflow(largest, got.at(i), &largest)) {
-      text t;
-      t << "tensor: " << got << " has more elements than memory can hold";
-      raise(error_kind::shape, t);
-    }
+  }
+  if (!got.countable()) {
+    text t;
+    t << "tensor: " << got << " has more elements than memory can hold";
+    raise(error_kind::shape, t);
   }
 }
 
@@ -116,10 +120,13 @@ void no_such_item(std::int64_t i, std::int64_t count) {
 }
 void no_items() { raise(error_kind::value, "growable: an empty range has no item to take the shape from; give the extents of an item"); }
 
-void write_while_shared(const shape& s) {
+void write_refused(const shape& s, const storage& memory) {
   text t;
-  t << "tensor " << s << ": its memory is shared with another tensor or is held by an expression, so it cannot be written; "
-    << "call detach() first, or keep a formula instead of an expression";
+  t << "tensor " << s << ": its memory ";
+  if (memory.is_constant()) t << "is const, so it cannot be written; call detach() first";
+  else
+    t << "is shared with another tensor or is held by an expression, so it cannot be written; "
+      << "call detach() first, or keep a formula instead of an expression";
   raise(error_kind::state, t);
 }
 

@@ -223,4 +223,11 @@ export template <Symbolic X, Symbolic P>
   requires accepted<worded<applying<op::rope, X, P>>()>
 constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) { return apply<op::rope>(a, x, positions); }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::attention>;
+template struct detail::recorded<op::cached_attention>;
+template struct detail::recorded<op::causal_mask>;
+template struct detail::recorded<op::positions>;
+template struct detail::recorded<op::rope>;
+
 }  // namespace lamina

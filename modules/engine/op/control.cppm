@@ -97,4 +97,10 @@ export std::vector<value> cond(const value& truth, std::shared_ptr<const program
 export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries,
                                view<const value> invariants = {}, const origin& = {});
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::call>;
+template struct detail::recorded<op::cond>;
+template struct detail::recorded<op::in_training>;
+template struct detail::recorded<op::scan>;
+
 }  // namespace lamina

@@ -210,13 +210,13 @@ export template <TypedSymbolic X> requires accepted<worded<applying<op::logical_
 
 /// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error; value_error for a
 /// number that an integer type does not hold.
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::add, A, B>>()> constexpr auto operator+(A&& a, B&& b) { return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::add, A, B>>()> constexpr auto operator+(A&& a, B&& b) { return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Difference with broadcasting.
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::subtract, A, B>>()> constexpr auto operator-(A&& a, B&& b) { return apply<op::subtract>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::subtract, A, B>>()> constexpr auto operator-(A&& a, B&& b) { return apply<op::subtract>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Elementwise product with broadcasting.
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::multiply, A, B>>()> constexpr auto operator*(A&& a, B&& b) { return apply<op::multiply>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::multiply, A, B>>()> constexpr auto operator*(A&& a, B&& b) { return apply<op::multiply>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Quotient with broadcasting; integer division by zero gives 0.
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::divide, A, B>>()> constexpr auto operator/(A&& a, B&& b) { return apply<op::divide>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::divide, A, B>>()> constexpr auto operator/(A&& a, B&& b) { return apply<op::divide>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// The smaller of two; NaN if either is NaN.
 export template <Operand A, Operand B> requires accepted<worded<applying<op::minimum, A, B>>()> constexpr auto min(A&& a, B&& b, origin_of<A, B> = {}) { return apply<op::minimum>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// The larger of two; NaN if either is NaN.
@@ -224,16 +224,16 @@ export template <Operand A, Operand B> requires accepted<worded<applying<op::max
 /// a to the power of b.   Numerics: at 0 to the power of 0 both derivatives are 0, as PyTorch has them.
 export template <Operand A, Operand B> requires accepted<worded<applying<op::pow, A, B>>()> constexpr auto pow(A&& a, B&& b, origin_of<A, B> = {}) { return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Elementwise comparisons give bool tensors.
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::equal, A, B>>()> constexpr auto operator==(A&& a, B&& b) { return apply<op::equal>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::not_equal, A, B>>()> constexpr auto operator!=(A&& a, B&& b) { return apply<op::not_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::less, A, B>>()> constexpr auto operator<(A&& a, B&& b) { return apply<op::less>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::less_equal, A, B>>()> constexpr auto operator<=(A&& a, B&& b) { return apply<op::less_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::greater, A, B>>()> constexpr auto operator>(A&& a, B&& b) { return apply<op::greater>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::greater_equal, A, B>>()> constexpr auto operator>=(A&& a, B&& b) { return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::equal, A, B>>()> constexpr auto operator==(A&& a, B&& b) { return apply<op::equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::not_equal, A, B>>()> constexpr auto operator!=(A&& a, B&& b) { return apply<op::not_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less, A, B>>()> constexpr auto operator<(A&& a, B&& b) { return apply<op::less>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less_equal, A, B>>()> constexpr auto operator<=(A&& a, B&& b) { return apply<op::less_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater, A, B>>()> constexpr auto operator>(A&& a, B&& b) { return apply<op::greater>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater_equal, A, B>>()> constexpr auto operator>=(A&& a, B&& b) { return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
 /// Both, either, or exactly one of two bools.
 export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_and, A, B>>()> constexpr auto operator&&(A&& a, B&& b) { return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b)); }
 export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_or, A, B>>()> constexpr auto operator||(A&& a, B&& b) { return apply<op::logical_or>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <TypedOperand A, TypedOperand B> requires accepted<worded<applying<op::logical_xor, A, B>>()> constexpr auto operator^(A&& a, B&& b) { return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::logical_xor, A, B>>()> constexpr auto operator^(A&& a, B&& b) { return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b)); }
 
 /// x where the condition holds, else y; all three broadcast.
 export template <Symbolic C, Operand X, Operand Y> requires accepted<worded<applying<op::where, C, X, Y>>()>
@@ -250,5 +250,58 @@ constexpr auto cast(X&& x, origin_of<X> = {}) { return apply_fixed<op::cast, cas
 /// The operand, through which no gradient flows.
 export template <Symbolic X>
 constexpr auto stop_gradient(X&& x, origin_of<X> = {}) { return apply<op::stop_gradient>({}, std::forward<X>(x)); }
+
+// Made once, here, for all programs.
+template struct detail::recorded<op::abs>;
+template struct detail::recorded<op::acos>;
+template struct detail::recorded<op::acosh>;
+template struct detail::recorded<op::add>;
+template struct detail::recorded<op::asin>;
+template struct detail::recorded<op::asinh>;
+template struct detail::recorded<op::atan>;
+template struct detail::recorded<op::atanh>;
+template struct detail::recorded<op::cast>;
+template struct detail::recorded<op::ceil>;
+template struct detail::recorded<op::clamp>;
+template struct detail::recorded<op::cos>;
+template struct detail::recorded<op::cosh>;
+template struct detail::recorded<op::divide>;
+template struct detail::recorded<op::equal>;
+template struct detail::recorded<op::erf>;
+template struct detail::recorded<op::exp>;
+template struct detail::recorded<op::expm1>;
+template struct detail::recorded<op::floor>;
+template struct detail::recorded<op::gelu>;
+template struct detail::recorded<op::greater>;
+template struct detail::recorded<op::greater_equal>;
+template struct detail::recorded<op::less>;
+template struct detail::recorded<op::less_equal>;
+template struct detail::recorded<op::log>;
+template struct detail::recorded<op::log1p>;
+template struct detail::recorded<op::logical_and>;
+template struct detail::recorded<op::logical_not>;
+template struct detail::recorded<op::logical_or>;
+template struct detail::recorded<op::logical_xor>;
+template struct detail::recorded<op::maximum>;
+template struct detail::recorded<op::minimum>;
+template struct detail::recorded<op::multiply>;
+template struct detail::recorded<op::negate>;
+template struct detail::recorded<op::not_equal>;
+template struct detail::recorded<op::pow>;
+template struct detail::recorded<op::reciprocal>;
+template struct detail::recorded<op::relu>;
+template struct detail::recorded<op::round>;
+template struct detail::recorded<op::sigmoid>;
+template struct detail::recorded<op::sign>;
+template struct detail::recorded<op::sin>;
+template struct detail::recorded<op::sinh>;
+template struct detail::recorded<op::softplus>;
+template struct detail::recorded<op::sqrt>;
+template struct detail::recorded<op::square>;
+template struct detail::recorded<op::stop_gradient>;
+template struct detail::recorded<op::subtract>;
+template struct detail::recorded<op::tan>;
+template struct detail::recorded<op::tanh>;
+template struct detail::recorded<op::where>;
 
 }  // namespace lamina

@@ -362,4 +362,15 @@ constexpr auto top_k(const X& x, top_k_attributes a, origin_of<X> = {}) {
   return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
 }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::cumsum>;
+template struct detail::recorded<op::gather>;
+template struct detail::recorded<op::order>;
+template struct detail::recorded<op::put_rows>;
+template struct detail::recorded<op::scatter_elements>;
+template struct detail::recorded<op::scatter_rows>;
+template struct detail::recorded<op::sum_rows_alike>;
+template struct detail::recorded<op::take_along_axis>;
+template struct detail::recorded<op::to_one_hot>;
+
 }  // namespace lamina

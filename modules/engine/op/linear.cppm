@@ -126,4 +126,8 @@ constexpr auto dot(const A& a, const B& b, origin_of<A, B> = {}) {
   else return apply<op::dot_result>({Count}, matmul(as_matrix(a, a.shape().rank - Count), as_matrix(b, Count)), a, b);
 }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::dot_result>;
+template struct detail::recorded<op::matmul>;
+
 }  // namespace lamina

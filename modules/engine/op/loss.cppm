@@ -133,4 +133,9 @@ export template <Symbolic X>
   requires accepted<worded<applying<op::reduce_mean, X>>()>
 constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) { return reduce_mean(losses); }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::one_hot_like>;
+template struct detail::recorded<op::pick>;
+template struct detail::recorded<op::unpick>;
+
 }  // namespace lamina

@@ -329,4 +329,14 @@ export template <Symbolic X>
   requires accepted<worded<applying<rule::global_avg_pool2d, X>>()>
 constexpr auto global_avg_pool2d(const X& x, origin_of<X> = {}) { return reduce_mean<axes(2, 3), true>(x); }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::avg_pool2d>;
+template struct detail::recorded<op::avg_pool2d_grad>;
+template struct detail::recorded<op::conv2d>;
+template struct detail::recorded<op::conv2d_input_grad>;
+template struct detail::recorded<op::conv2d_weight_grad>;
+template struct detail::recorded<op::conv_transpose2d>;
+template struct detail::recorded<op::max_pool2d>;
+template struct detail::recorded<op::max_pool2d_grad>;
+
 }  // namespace lamina

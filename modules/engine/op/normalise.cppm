@@ -210,4 +210,8 @@ constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instanc
   }
 }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::layer_norm>;
+template struct detail::recorded<op::rms_norm>;
+
 }  // namespace lamina

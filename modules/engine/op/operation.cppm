@@ -104,35 +104,6 @@ A bound_to(A a, const dimension_names& names) {
   A::members(a, [&]<class M>(std::string_view, M& m) { if constexpr (std::same_as<M, shape>) m = names(m); });
   return a;
 }
-template <class A>
-std::shared_ptr<const void> bound_record(const void* p, const dimension_names& names) {
-  return std::make_shared<const A>(bound_to(*static_cast<const A*>(p), names));
-}
-template <class A>
-consteval auto bound_of_record() -> std::shared_ptr<const void> (*)(const void*, const dimension_names&) {
-  if constexpr (holds_shape<A>) return &bound_record<A>;
-  else return nullptr;
-}
-template <class Op>
-void infer_record(const void* a, view<const tensor_type> in, inference& out) {
-  Op::infer(*static_cast<const typename Op::attributes*>(a), in, out);
-}
-template <class Op>
-double flops_record(const void* a, view<const tensor_type> in, view<const tensor_type> out) {
-  if constexpr (requires { Op::flops(*static_cast<const typename Op::attributes*>(a), in, out); })
-    return Op::flops(*static_cast<const typename Op::attributes*>(a), in, out);
-  else return 0;
-}
-template <class Op>
-consteval auto gradient_of_record() -> void (*)(gradient_call&) {
-  if constexpr (requires { &Op::gradient; }) return &Op::gradient;
-  else return nullptr;
-}
-template <class Op>
-consteval auto map_of_record() -> int (*)() {
-  if constexpr (requires { &Op::map; }) return &Op::map;
-  else return nullptr;
-}
 // The first special case that applies, else the general one.
 template <class Op, class... C>
 void emit_first(emission& e, special_cases<C...>*) {
@@ -145,24 +116,6 @@ void emit_first(emission& e, special_cases<C...>*) {
   };
   (offer(std::type_identity<C>{}), ...);
   if (!taken) Op::emit(e);
-}
-template <class Op>
-void emit_record(emission& e) { emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr)); }
-template <class Op>
-consteval auto emit_of_record() -> void (*)(emission&) {
-  if constexpr (requires { typename Op::cases; }) return &emit_record<Op>;
-  else if constexpr (requires { &Op::emit; }) return &Op::emit;
-  else return nullptr;
-}
-template <class Op>
-consteval auto inside_of_record() -> void (*)(const void*, std::vector<tensor_type>&, text&) {
-  if constexpr (requires { &Op::inside; }) return &Op::inside;
-  else return nullptr;
-}
-template <class Op>
-consteval auto outside_of_record() -> void (*)(const void*, view<const tensor_type>, std::vector<tensor_type>&, text&) {
-  if constexpr (requires { &Op::outside; }) return &Op::outside;
-  else return nullptr;
 }
 template <class Op>
 consteval unsigned shape_only_of() { if constexpr (requires { Op::shape_only; }) return Op::shape_only; else return 0; }
@@ -229,15 +182,47 @@ struct operation_check {
 export template <class Op>
 concept Operation = accepted<worded<operation_check<Op>>()>;
 
+namespace detail {
+/// The functions of an operation's record, and the record. The library instantiates those of its own operations, so that
+/// they are no part of what a program compiles.
+template <Operation Op>
+struct recorded {
+  using attributes = typename Op::attributes;
+  static void infer(const void* a, view<const tensor_type> in, inference& out) { Op::infer(*static_cast<const attributes*>(a), in, out); }
+  static double flops(const void* a, view<const tensor_type> in, view<const tensor_type> out) {
+    if constexpr (requires { Op::flops(*static_cast<const attributes*>(a), in, out); }) return Op::flops(*static_cast<const attributes*>(a), in, out);
+    else return 0;
+  }
+  static std::uint64_t hash(const void* a) { return hash_attributes<attributes>(a); }
+  static bool equal(const void* a, const void* b) { return equal_attributes<attributes>(a, b); }
+  static std::shared_ptr<const void> visit(const void* a, const attribute_visitor& each) { return visit_attributes<attributes>(a, each); }
+  static std::shared_ptr<const void> bound(const void* a, const dimension_names& names)
+    requires holds_shape<attributes>
+  { return std::make_shared<const attributes>(bound_to(*static_cast<const attributes*>(a), names)); }
+  static void emit(emission& e)
+    requires requires { typename Op::cases; }
+  { emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr)); }
+
+  static consteval operation record() {
+    operation r{Op::name, 1, Op::operands, pure_of<Op>(), shape_only_of<Op>(), alias_of<Op>(), requires { &Op::map; }, &infer, nullptr,
+                nullptr, nullptr, &hash, &equal, &visit, &flops, may_fail_of<Op>(), nullptr, nullptr, nullptr, subprograms_of<Op>()};
+    if constexpr (requires { Op::version; }) r.version = Op::version;
+    if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
+    if constexpr (requires { typename Op::cases; }) r.emit = &emit;
+    else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
+    if constexpr (requires { &Op::map; }) r.map = &Op::map;
+    if constexpr (holds_shape<attributes>) r.bound = &bound;
+    if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
+    if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
+    return r;
+  }
+  static constexpr operation is = record();
+};
+}  // namespace detail
+
 /// The run-time record of an operation, made from its definition.
 export template <Operation Op>
-inline constexpr operation record{
-    Op::name, [] { if constexpr (requires { Op::version; }) return Op::version; else return 1; }(), Op::operands, detail::pure_of<Op>(),
-    detail::shape_only_of<Op>(), detail::alias_of<Op>(), requires { &Op::map; }, &detail::infer_record<Op>, detail::gradient_of_record<Op>(),
-    detail::emit_of_record<Op>(), detail::map_of_record<Op>(), &detail::hash_attributes<typename Op::attributes>,
-    &detail::equal_attributes<typename Op::attributes>, &detail::visit_attributes<typename Op::attributes>, &detail::flops_record<Op>,
-    detail::may_fail_of<Op>(), detail::bound_of_record<typename Op::attributes>(),
-    detail::inside_of_record<Op>(), detail::outside_of_record<Op>(), detail::subprograms_of<Op>()};
+inline constexpr const operation& record = detail::recorded<Op>::is;
 
 // ---- worlds ---------------------------------------------------------------------------------------------------------
 
@@ -273,6 +258,12 @@ concept Operand = accepted<operand_or_number_words<bare<X>>>;
 /// has no room for the parameter that says where it stands in the user's code.
 export template <class X>
 concept TypedOperand = Operand<X> && !std::same_as<bare<X>, value>;
+template <class X>
+concept HasWorld = requires { typename bare<X>::world; };
+/// Two of them. What has nothing to do with operands is asked no more: the operators are candidates for whatever the library
+/// compares or adds.
+export template <class A, class B>
+concept TypedOperands = (HasWorld<A> || HasWorld<B>) && TypedOperand<A> && TypedOperand<B>;
 /// The same, and no number.
 export template <class X>
 concept TypedSymbolic = accepted<operand_words<bare<X>>> && !std::same_as<bare<X>, value>;

@@ -138,4 +138,12 @@ export value quantized_add(const value& a, const quantization& a_as, const value
 export value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as,
                                   pool2d_attributes a = {}, const origin& = {});
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::dequantize>;
+template struct detail::recorded<op::quantize>;
+template struct detail::recorded<op::quantized_add>;
+template struct detail::recorded<op::quantized_avg_pool2d>;
+template struct detail::recorded<op::quantized_conv2d>;
+template struct detail::recorded<op::quantized_linear>;
+
 }  // namespace lamina

@@ -70,4 +70,8 @@ constexpr auto dropout(const X& x, const S& state, dropout_attributes a, origin_
   return where(keep, x * (1 / (1 - a.probability)), 0);
 }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::random_normal>;
+template struct detail::recorded<op::random_uniform>;
+
 }  // namespace lamina

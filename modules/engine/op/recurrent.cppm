@@ -101,4 +101,10 @@ export template <Symbolic X, Symbolic H, Symbolic S>
   requires accepted<worded<applying<op::gru_gates, X, H, S>>()>
 constexpr auto gru_gates(const X& x, const H& h, const S& state, origin_of<X, H, S> = {}) { return apply<op::gru_gates>({}, x, h, state); }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::gru_gates>;
+template struct detail::recorded<op::gru_gates_grad>;
+template struct detail::recorded<op::lstm_gates>;
+template struct detail::recorded<op::lstm_gates_grad>;
+
 }  // namespace lamina

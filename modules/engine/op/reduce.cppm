@@ -258,4 +258,21 @@ constexpr auto log_softmax_over_last(const X& x, origin_of<X> = {}) {
   return reshape_like(log_softmax(detail::last_as_columns<N>(x)), x);
 }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::argmax>;
+template struct detail::recorded<op::argmin>;
+template struct detail::recorded<op::log_softmax>;
+template struct detail::recorded<op::product_of_others>;
+template struct detail::recorded<op::product_of_others_slope>;
+template struct detail::recorded<op::reduce_all>;
+template struct detail::recorded<op::reduce_any>;
+template struct detail::recorded<op::reduce_max>;
+template struct detail::recorded<op::reduce_mean>;
+template struct detail::recorded<op::reduce_min>;
+template struct detail::recorded<op::reduce_prod>;
+template struct detail::recorded<op::reduce_sum>;
+template struct detail::recorded<op::softmax>;
+template struct detail::recorded<op::spread>;
+template struct detail::recorded<op::spread_mean>;
+
 }  // namespace lamina

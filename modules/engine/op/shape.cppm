@@ -327,4 +327,17 @@ constexpr auto reshape_like(const X& x, const Like& like, origin_of<X, Like> = {
 export template <Symbolic X>
 constexpr auto shape_of(const X& x, origin_of<X> = {}) { return apply<op::shape_of>({}, x); }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::broadcast_like>;
+template struct detail::recorded<op::concat>;
+template struct detail::recorded<op::concat_part>;
+template struct detail::recorded<op::flatten>;
+template struct detail::recorded<op::permute>;
+template struct detail::recorded<op::reshape>;
+template struct detail::recorded<op::reshape_like>;
+template struct detail::recorded<op::shape_of>;
+template struct detail::recorded<op::slice>;
+template struct detail::recorded<op::sum_like>;
+template struct detail::recorded<op::unslice>;
+
 }  // namespace lamina

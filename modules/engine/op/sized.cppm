@@ -312,4 +312,10 @@ std::string spelling_of(const program& p, const node& n);
 /// Errors: unsupported_error where the program of a `cond`, `loop` or `scan` has such an operation.
 void refuse_counted(const program& sub, std::string_view op, std::string_view path);
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::first_rows>;
+template struct detail::recorded<op::non_max_suppression>;
+template struct detail::recorded<op::non_zero>;
+template struct detail::recorded<op::unique>;
+
 }  // namespace lamina

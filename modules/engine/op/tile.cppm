@@ -219,4 +219,14 @@ export template <pad_attributes A, Symbolic X>
   requires accepted<worded<applying_fixed<op::pad, A, X>>()>
 constexpr auto pad(const X& x, origin_of<X> = {}) { return apply_fixed<op::pad, A>(x); }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::pad>;
+template struct detail::recorded<op::repeat>;
+template struct detail::recorded<op::repeat_like>;
+template struct detail::recorded<op::tile>;
+template struct detail::recorded<op::tile_like>;
+template struct detail::recorded<op::tile_to>;
+template struct detail::recorded<op::unrepeat>;
+template struct detail::recorded<op::untile>;
+
 }  // namespace lamina

@@ -303,4 +303,13 @@ export template <Symbolic X>
   requires accepted<worded<run_time_check<"as_matrix<1>(x)", X>>()>
 constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) { return apply<op::as_matrix>({leading}, x); }
 
+// Made once, here, for all programs.
+template struct detail::recorded<op::as_matrix>;
+template struct detail::recorded<op::select>;
+template struct detail::recorded<op::section>;
+template struct detail::recorded<op::equal_part>;
+template struct detail::recorded<op::squeeze>;
+template struct detail::recorded<op::unpart>;
+template struct detail::recorded<op::unsqueeze>;
+
 }  // namespace lamina

@@ -176,6 +176,14 @@ value value_or_number::in(program& p, dtype element, std::string_view op) const 
 }
 
 value_id program::push(node n) {
+  for (const auto& r : n.results)
+    if (!r.dims.countable()) {
+      text t;
+      if (!n.path.empty()) t << n.path << ": ";
+      if (n.op) t << n.op->name;
+      else t << "`" << n.name << "`";
+      detail::raise(error_kind::shape, t << ": " << r.dims << " has more elements than memory can hold");
+    }
   nodes_.push_back(std::move(n));
   const auto id = static_cast<std::int32_t>(nodes_.size()) - 1;
   if (added) added(id);

@@ -125,7 +125,6 @@ export class trace_scope {
     if (walk_->listener) walk_->listener->left(out);
   }
   bool failed() const { return false; }
-  void explain(auto&&...) const {}
   /// Refuses to run: what is wrong, in words. Errors: shape_error.
   [[noreturn]] void refuse(std::string_view why) const;
   /// Calls f with the names that lead to this layer.

@@ -178,7 +178,6 @@ class probe_scope : public type_scope {
     return true;
   }
   constexpr bool failed() const { return false; }
-  constexpr void explain(auto&&...) const {}
 };
 template <class L, class P>
 constexpr void probe(state_listener& listener) {

@@ -108,9 +108,9 @@ struct topology_value {
   /// Runs the layers in order over any kind of value: types at compile time, values of a program at run time.
   template <class S, class V>
   constexpr void forward_ports(S& scope, view<const V> in, view<V> out) const {
-    work_array<V> made(static_cast<std::size_t>(wires.values));
+    work_array<V> made(static_cast<std::size_t>(wires.values)), arguments(edge_limit);
     for (int i : wires.order)
-      if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all())) return;
+      if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all(), arguments.all())) return;
     for (std::size_t i = 0; i < out.size(); ++i)
       out[i] = value_of(wires.result[i], in, view<const V>(made.data, made.size));
   }
@@ -130,33 +130,39 @@ struct topology_value {
     return {names[static_cast<std::size_t>(s.node)], port};
   }
 
-  // Runs layer i; false where the scope says that it failed. One function per type of layer, not one per layer: a net has
+  // What feeds the ports of layer i.
+  template <class V>
+  [[gnu::noinline]] constexpr view<const V> gathered(std::size_t i, std::size_t ports, view<const V> in, view<const V> made,
+                                                     view<V> arguments) const {
+    const auto first = static_cast<std::size_t>(wires.first_in[i]);
+    for (std::size_t p = first; p < first + ports; ++p) arguments[p] = value_of(wires.feeds[p], in, made);
+    return {arguments.data() + first, ports};
+  }
+  // Runs layer i; false where it failed in a scope that explains. One function per type of layer, not one per layer: a net has
   // many layers of few types.
   template <class L, class S, class V>
-  [[gnu::noinline]] constexpr bool run_at(const L& layer, std::size_t i, S& scope, view<const V> in, view<V> made) const {
+  [[gnu::noinline]] constexpr bool run_at(const L& layer, std::size_t i, S& scope, view<const V> in, view<V> made,
+                                          view<V> arguments) const {
     const auto ports = detail::layer_inputs(layer);
-    const auto first = static_cast<std::size_t>(wires.first_in[i]);
-    work_array<V> arguments(ports.size());
-    for (std::size_t p = 0; p < ports.size(); ++p)
-      arguments[p] = value_of(wires.feeds[first + p], in, view<const V>(made.data(), made.size()));
+    const auto given = gathered(i, ports.size(), in, view<const V>(made.data(), made.size()), arguments);
     auto inner = scope.nested(names[i]);
     auto out = made.subview(static_cast<std::size_t>(wires.first_out[i]), detail::layer_outputs(layer).size());
-    detail::run_layer(inner, layer, view<const V>(arguments.data, arguments.size), out);
-    if constexpr (requires { inner.failed(); })
+    detail::run_layer(inner, layer, given, out);
+    if constexpr (requires { inner.explain(std::string_view(), ports, given, view<const endpoint>()); })
       if (inner.failed()) {
         work_array<endpoint> fed_by(ports.size());
-        for (std::size_t p = 0; p < ports.size(); ++p) fed_by[p] = name_of(wires.feeds[first + p]);
-        inner.explain(detail::layer_kind(layer), ports, view<const V>(arguments.data, arguments.size),
-                      view<const endpoint>(fed_by.data, fed_by.size));
+        for (std::size_t p = 0; p < ports.size(); ++p)
+          fed_by[p] = name_of(wires.feeds[static_cast<std::size_t>(wires.first_in[i]) + p]);
+        inner.explain(detail::layer_kind(layer), ports, given, view<const endpoint>(fed_by.data, fed_by.size));
         return false;
       }
     return true;
   }
   template <class S, class V>
-  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>);
+  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>, view<V>);
   template <std::size_t I, class S, class V>
-  static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made) {
-    return t.run_at(t.layers.template get<I>(), I, scope, in, made);
+  static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made, view<V> arguments) {
+    return t.run_at(t.layers.template get<I>(), I, scope, in, made, arguments);
   }
   template <class S, class V>
   static constexpr auto steps = []<std::size_t... I>(std::index_sequence<I...>) {
