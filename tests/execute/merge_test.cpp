@@ -176,6 +176,23 @@ BOOST_AUTO_TEST_CASE(pictures_of_one_each) {
   for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(net(x[i]), where)));
 }
 
+// A column of one sample lies in one piece, that of several does not.
+BOOST_AUTO_TEST_CASE(transposed_columns_keep_their_bits) {
+  context where(1, target_isa());
+  for (std::int64_t k : {2, 5, 64})
+    for (std::int64_t m : {1, 2})
+      for (std::int64_t n : {1, 2}) {
+        const auto w = filled_with(k, n, 9);
+        std::vector<matrix<float>> x;
+        for (int i = 0; i < 4; ++i) x.push_back(filled_with(k, m, i));
+        eval_plan plan(where);
+        std::vector<handle<matrix<float>>> results;
+        for (const auto& one : x) results.push_back(plan.add(matmul(transpose(one), w)));
+        plan.run();
+        for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(matmul(transpose(x[i]), w), where)));
+      }
+}
+
 BOOST_AUTO_TEST_CASE(products_with_weights_of_their_own_are_one_stage) {
   std::vector<matrix<float>> x, w;
   for (int i = 0; i < 8; ++i) x.push_back(filled_with(9, 20, i)), w.push_back(filled_with(20, 7, 10 + i));
@@ -221,6 +238,32 @@ constexpr auto gru_layer = sequential(nn::gru{.input_size = 5, .hidden_size = 9}
 constexpr auto lstm_layer = sequential(nn::lstm{.input_size = 5, .hidden_size = 9});
 constexpr auto rnn_layer = sequential(nn::rnn{.input_size = 5, .hidden_size = 9});
 constexpr auto two_layers = sequential(nn::gru{.input_size = 5, .hidden_size = 9}, nn::lstm{.input_size = 9, .hidden_size = 4}, nn::linear{4, 3}, nn::log_softmax{});
+
+// A turn in which a shape changes that has nothing to do with samples.
+struct flat_weight_step {
+  static constexpr view<const label> inputs() { return ports<"input", "previous_output">; }
+  constexpr auto forward(auto& s, const auto& x, const auto& h) const {
+    return tanh(matmul(h, reshape(s.parameter("w", shape{16}, initialiser::uniform(-1, 1)), shape{4, 4})) + x);
+  }
+};
+constexpr nn::recurrent<flat_weight_step> flat_weight{};
+
+BOOST_AUTO_TEST_CASE(a_turn_that_reshapes_its_weight) {
+  context where(1, target_isa());
+  infer_layer<constant_layer<flat_weight>> layer("flat");
+  init(layer, initialisers(1));
+  const auto of = [&](int i) {
+    tensor_of_rank<float, 3> x(3, 1, 4);
+    for (auto& v : x.writable()) v = static_cast<float>(i) + 0.5f;
+    return layer.forward(dict(key<"input"> = x, key<"previous_output"> = matrix<float>(1, 4)))[key<"output">];
+  };
+  eval_plan plan(where);
+  std::vector<decltype(plan.add(of(0)))> results;
+  for (int i = 0; i < 3; ++i) results.push_back(plan.add(of(i)));
+  plan.run();
+  BOOST_TEST(plan.counters().merged == 2);
+  for (int i = 0; i < 3; ++i) BOOST_TEST(same_bits(results[static_cast<std::size_t>(i)].value(), evaluate(of(i), where)));
+}
 
 BOOST_AUTO_TEST_CASE(sequences_of_one_each) {
   const auto as_it_is = [](const auto& x) { return x; };

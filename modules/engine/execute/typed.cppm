@@ -76,7 +76,7 @@ struct site_of { evaluation_site site; };
 
 template <class... E>
 void run_expressions(context& where, view<void* const> results, const E&... e) {
-  evaluation_key key;
+  std::conditional_t<(key_size<E>::known && ...), typed_key<(key_size<E>::leaves + ...), (key_size<E>::words + ...)>, evaluation_key> key;
   (visit_leaves(e, key), ...);
   const std::tuple<const E&...> all(e...);
   where.template slot<site_of<E...>>().site.run(

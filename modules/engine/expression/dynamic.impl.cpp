@@ -65,48 +65,51 @@ value lower_dynamic(const dynamic_node& node, lowering& l) {
 
 // ---- keys -----------------------------------------------------------------------------------------------------------
 
-std::size_t address_numbers::place_of(const void* address) const {
-  const auto last = table_.size() - 1;
+address_numbers::place& address_numbers::place_of(const void* address) const {
+  const auto last = places_ - 1;
   auto at = (std::bit_cast<std::uintptr_t>(address) >> 3) * 0x9e3779b97f4a7c15u >> 20 & last;
   while (table_[at].after && table_[at].address != address) at = (at + 1) & last;
-  return at;
+  return table_[at];
 }
 bool address_numbers::knows(const void* address) const {
-  if (table_.empty()) return std::find(few_, few_ + count_, address) != few_ + count_;
-  return table_[place_of(address)].after != 0;
+  if (!table_) return std::find(few_, few_ + count_, address) != few_ + count_;
+  return place_of(address).after != 0;
 }
 std::size_t address_numbers::number_among_many(const void* address) {
-  if (2 * (count_ + 1) > table_.size()) {
-    std::vector<place> old(std::max<std::size_t>(64, 4 * table_.size()));
-    old.swap(table_);
-    if (old.empty())
-      for (std::size_t i = 0; i < count_; ++i) table_[place_of(few_[i])] = {few_[i], i + 1};
-    for (const auto& p : old)
-      if (p.after) table_[place_of(p.address)] = p;
+  if (2 * (count_ + 1) > places_) {
+    const auto had = places_;
+    auto more = std::make_unique<place[]>(std::max<std::size_t>(64, 4 * had));
+    places_ = std::max<std::size_t>(64, 4 * had);
+    const auto old = std::exchange(table_, std::move(more));
+    if (!old)
+      for (std::size_t i = 0; i < count_; ++i) place_of(few_[i]) = {few_[i], i + 1};
+    for (std::size_t i = 0; i < had; ++i)
+      if (old[i].after) place_of(old[i].address) = old[i];
   }
-  auto& p = table_[place_of(address)];
+  auto& p = place_of(address);
   if (!p.after) p = {address, ++count_};
   return p.after - 1;
 }
 
-void evaluation_key::more_leaves() {
-  const auto taken = leaves();
-  std::vector<leaf> more;
-  more.reserve(4 * leaf_room_);
-  more.assign(taken.begin(), taken.end());
-  more.resize(leaf_room_ *= 4);
-  many_leaves_.swap(more);
-  leaves_ = many_leaves_.data();
+namespace {
+// Four times the room.
+template <class T>
+T* grown(view<const T> taken, std::unique_ptr<T[]>& to, std::size_t& room) {
+  auto more = std::make_unique<T[]>(room *= 4);
+  std::copy(taken.begin(), taken.end(), more.get());
+  to = std::move(more);
+  return to.get();
 }
-void evaluation_key::more_words() {
-  const auto taken = words();
-  std::vector<std::int64_t> more;
-  more.reserve(4 * word_room_);
-  more.assign(taken.begin(), taken.end());
-  more.resize(word_room_ *= 4);
-  many_words_.swap(more);
-  words_ = many_words_.data();
+}  // namespace
+
+evaluation_key::~evaluation_key() {}
+void evaluation_key::operator()(const leaf& x, std::string_view, const tensor_type& type) {
+  if (leaf_count_ == leaf_room_) leaves_ = grown(leaves(), many_leaves_, leaf_room_);
+  std::construct_at(&leaves_[leaf_count_++], x);
+  for (int d = 0; d < type.dims.rank; ++d)
+    if (!type.dims[d].is_number()) attribute(x.extents->at(d));
 }
+void evaluation_key::more_words() { words_ = grown(words(), many_words_, word_room_); }
 
 bool evaluation_key::first(const void* part) {
   const auto before = parts_.count(), number = parts_.number(part);

@@ -4,6 +4,7 @@ import :core;
 import :dtype;
 import :expression;
 import :expression.dynamic;
+import :expression.key;
 import :gradient;
 import :op;
 import :program;
@@ -123,6 +124,8 @@ template <fixed_string Name, class E, class Said>
 struct behind<gradient_expression<Name, E, Said>> : behind<E> {};
 template <fixed_string Name, class E, class Said>
 inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Said>> = has_run_time_structure<E>;
+template <fixed_string Name, class E, class Said>
+struct detail::key_size<gradient_expression<Name, E, Said>> : detail::key_size<E> {};
 
 template <fixed_string Name, class E, class Said = void>
 struct variable_check {

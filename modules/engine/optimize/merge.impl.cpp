@@ -88,7 +88,10 @@ class merger {
       if (axis > 0 && (across || b.rank > 2 || out.rank <= axis + 1)) return none;
       if (b.rank == 2) j.in[1] = same;
       else if (b.rank < out.rank || b.at(0) != out.at(0)) return none;
-      if (out.rank == 2 && across) j.in[0] = 1;
+      if (out.rank == 2 && across) {
+        if (out.at(1) == 1) return none;       // a single column is summed in another order where it lies in one piece
+        j.in[0] = 1;
+      }
       return j;
     }
     if (name == "softmax" || name == "log_softmax") return when(below(attributes_of<softmax_attributes>(n).axis));
@@ -125,22 +128,28 @@ class merger {
     for (std::size_t k = 0; k < moving; ++k)
       if (const shape& s = p.type(n.inputs[k]).dims; s.rank <= j.in[k] || s.size() == 0) return {};
     const program& turn = *n.subprograms[0];
-    std::vector<char> apart(turn.nodes().size());
-    for (std::size_t k = 0; k < moving; ++k) apart[static_cast<std::size_t>(turn.inputs()[k])] = 1;
-    const auto is_apart = [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; };
-    const auto needed = turn.reachable();
+    const auto apart = of_samples(turn, moving);
     for (std::size_t i = 0; i < turn.nodes().size(); ++i) {
       const node& t = turn.nodes()[i];
-      if (!needed[i] || t.kind != node_kind::operation || !std::any_of(t.inputs.begin(), t.inputs.end(), is_apart)) continue;
+      if (!apart[i] || t.kind != node_kind::operation) continue;
       const auto inner = along(0, turn, t);
       if (!inner) return {};
       for (std::size_t k = 0; k < t.inputs.size(); ++k)
-        if (inner->in[k] != (is_apart(t.inputs[k]) ? 0 : same)) return {};
-      apart[i] = 1;
+        if (inner->in[k] != (apart[static_cast<std::size_t>(t.inputs[k].node)] ? 0 : same)) return {};
     }
     for (const auto& o : turn.outputs())
-      if (!is_apart(o.value)) return {};
+      if (!apart[static_cast<std::size_t>(o.value.node)]) return {};
     return j;
+  }
+  // Which nodes of a turn are there for each sample: they depend on its first inputs, the carries and sequences.
+  static std::vector<char> of_samples(const program& turn, std::size_t moving) {
+    std::vector<char> apart(turn.nodes().size());
+    for (std::size_t k = 0; k < moving; ++k) apart[static_cast<std::size_t>(turn.inputs()[k])] = 1;
+    const auto needed = turn.reachable();
+    for (std::size_t i = 0; i < turn.nodes().size(); ++i)
+      if (const node& t = turn.nodes()[i]; needed[i] && t.kind == node_kind::operation)
+        apart[i] = std::any_of(t.inputs.begin(), t.inputs.end(), [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; });
+    return apart;
   }
   // Along the axis where the operands stand together already; else along the first one, or the second if samples have one
   // position there and several before it, as sequences of turns do.
@@ -245,7 +254,7 @@ class merger {
     to_.path = first.path;
     std::vector<std::shared_ptr<const program>> inside;
     if (first.op->name == "scan") inside.push_back(turn_of(first, in));
-    const value_id id = again(first, to_, in, std::move(inside));
+    const value_id id = of_more_rows(first, to_, in, std::move(inside));
     for (std::size_t s = 0; s < nodes.size(); ++s)
       for (std::size_t r = 0; r < first.results.size(); ++r) {
         const auto count = first.results[r].dims.at(how.out[r]);
@@ -254,7 +263,7 @@ class merger {
     merged_ += static_cast<std::int64_t>(nodes.size()) - 1;
   }
   // A call on operands of another number of rows.
-  static value_id again(const node& n, program& to, view<const value> in, std::vector<std::shared_ptr<const program>> inside) {
+  static value_id of_more_rows(const node& n, program& to, view<const value> in, std::vector<std::shared_ptr<const program>> inside) {
     if (n.op->name != "reshape") return to.add(*n.op, n.attributes, in, std::move(inside));
     shape dims = n.results[0].dims;
     dims[0] = in[0].shape()[0];
@@ -268,6 +277,8 @@ class merger {
     text why;
     scan.op->inside(scan.attributes.get(), types, why);
     auto all = std::make_shared<program>();
+    const auto& a = attributes_of<scan_attributes>(scan);
+    const auto apart = of_samples(one, static_cast<std::size_t>(a.carries + a.sequences));
     std::vector<std::vector<value>> made(one.nodes().size());
     const auto needed = one.reachable();
     std::size_t next = 0;
@@ -280,7 +291,7 @@ class merger {
         std::vector<value> operands;
         for (auto v : n.inputs) operands.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
         all->path = n.path;
-        const value_id id = again(n, *all, operands, n.subprograms);
+        const value_id id = apart[i] ? of_more_rows(n, *all, operands, n.subprograms) : all->add(*n.op, n.attributes, operands, n.subprograms);
         for (std::size_t r = 0; r < n.results.size(); ++r) made[i].emplace_back(all.get(), value_id{id.node, static_cast<std::int32_t>(r)});
       }
     }
