@@ -140,6 +140,16 @@ BOOST_AUTO_TEST_CASE(one_seed_and_name_give_the_same_bits) {
   BOOST_TEST(few.values == many.values, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(shared_memory_is_not_filled) {
+  matrix<float> m{{1, 2}, {3, 4}};
+  any_tensor a = m;
+  BOOST_CHECK_THROW(fill(a, initialiser::constant(9), 1, "w"), state_error);
+  BOOST_TEST(m(0, 0) == 1);
+  fill(a.detach(), initialiser::constant(9), 1, "w");
+  BOOST_TEST(m(0, 0) == 1);
+  BOOST_TEST(a.elements<float>()[0] == 9);
+}
+
 BOOST_AUTO_TEST_CASE(misuse_is_worded) {
   auto says = [](const initialiser& how, const shape& s = {2, 2}, dtype element = dtype::float32) {
     return message_of([&] { made(how, s, 1, element); });

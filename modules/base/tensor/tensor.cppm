@@ -183,7 +183,7 @@ class tensor {
     if (!storage_.unique()) detail::write_refused(shape_, storage_);
     return view<T>(mutable_data_, static_cast<std::size_t>(size()));
   }
-  /// Makes this the only handle of its memory, by a copy if it is shared.
+  /// Makes this the only handle of its memory, by a copy if it is shared or const.
   tensor& detach() {
     if (!storage_.unique()) *this = copy();
     return *this;
@@ -427,11 +427,19 @@ export class any_tensor {
   dtype element() const { return type_.element; }
   std::size_t bytes() const { return type_.bytes(); }
   const std::byte* data() const { return data_; }
-  /// For writing: the caller sees to it that nobody reads at the same time.
-  std::byte* mutable_data() { return data_; }
+  /// For writing: the caller sees to it that nobody reads at the same time. Errors: state_error where the memory is const.
+  std::byte* mutable_data() {
+    if (storage_.is_constant()) [[unlikely]] detail::write_refused(type_.dims, storage_);
+    return data_;
+  }
   const lamina::storage& memory() const { return storage_; }
   explicit operator bool() const { return static_cast<bool>(storage_); }
   any_tensor copy() const;
+  /// Makes this the only handle of its memory, by a copy if it is shared or const.
+  any_tensor& detach() {
+    if (!storage_.unique()) *this = copy();
+    return *this;
+  }
 
   /// The same memory as a typed tensor. Errors: type_error, shape_error.
   template <Element T, class E>

@@ -147,6 +147,7 @@ T as(double v) {
 void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::string_view name) {
   const shape& s = out.shape();
   check(name, how, out.type());
+  if (!out.memory().unique()) detail::write_refused(s, out.memory());
   // The stream of a parameter is chosen by its name, so adding another one changes no bits.
   std::uint64_t site = 1469598103934665603u;
   for (char c : name) site = (site ^ static_cast<unsigned char>(c)) * 1099511628211u;
