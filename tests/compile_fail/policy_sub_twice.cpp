@@ -1,9 +1,9 @@
-// mistake: the policies of a sublayer stand in two places
-// expect: the policies of sublayer `dot` are given twice; write them in one `sub`
+// mistake: two places disagree on a policy of a sublayer
+// expect: sublayer `dot`: policy `update` is given two different values: `update(true)` and `update(false)`
 import lamina;
 using namespace lamina;
 #ifdef BAD
-using set = policies<sub<"dot">(update(true)), sub<"dot">(feedback(true))>;
+using set = policies<sub<"dot">(update(true)), bias(false), sub<"dot">(feedback(true), update(false))>;
 #else
-using set = policies<sub<"dot">(update(true), feedback(true))>;
+using set = policies<sub<"dot">(update(true)), bias(false), sub<"dot">(feedback(true), update(true))>;
 #endif

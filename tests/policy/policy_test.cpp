@@ -28,6 +28,15 @@ static_assert(!std::is_same_v<policies<element<float>>, policies<element<double>
 static_assert(std::is_same_v<policies<sub<"a">(sub<"b">(update(false), feedback(true)))>,
                              policies<sub<"a">(sub<"b">(feedback(true), update(false)))>>);
 static_assert(!std::is_same_v<policies<sub<"a">(update(false))>, policies<sub<"b">(update(false))>>);
+// what is said of one sublayer in several places adds up
+static_assert(std::is_same_v<policies<sub<"a">(update(false)), bias(true), sub<"a">(feedback(true)), sub<"b">(update(true))>,
+                             policies<bias(true), sub<"a">(feedback(true), update(false)), sub<"b">(update(true))>>);
+static_assert(std::is_same_v<policies<sub<"a">(sub<"b">(update(false))), sub<"a">(feedback(true), sub<"b">(bias(false))), sub<"a">(feedback(true))>,
+                             policies<sub<"a">(feedback(true), sub<"b">(update(false), bias(false)))>>);
+static_assert(std::is_same_v<policies<sub<"a">(sub<"b">(update(false)), sub<"b">(bias(false)))>,
+                             policies<sub<"a">(sub<"b">(bias(false), update(false)))>>);
+static_assert(std::is_same_v<policies<update(true)>::change<sub<"a">(update(false)), sub<"a">(bias(false))>,
+                             policies<update(true), sub<"a">(update(false), bias(false))>>);
 
 // ---- asking a set
 static_assert(set::has<update> && !set::has<feedback>);

@@ -96,7 +96,7 @@ template <class T>
 inline constexpr bool is_sub_maker = false;
 template <fixed_string Name>
 inline constexpr bool is_sub_maker<sub_maker<Name>> = true;
-/// Policies for one sublayer: `sub<"dot">(update(false))`, nested as deep as the topology.
+/// Policies for one sublayer: `sub<"dot">(update(false))`, nested as deep as the topology. Several of one name add up.
 export template <fixed_string Name>
   requires no_error<sublayer_name_check<Name>>
 inline constexpr sub_maker<Name> sub{};
@@ -173,6 +173,49 @@ consteval auto canonical_set() {
   return ordered_policies<P...>::set(std::make_index_sequence<ordered_policies<P...>::order.count>{});
 }
 
+// What is said of one sublayer in several places, as if it stood in one.
+template <fixed_string Name, class... Q, class... R>
+consteval auto said_together(const sub_values<Name, Q...>& a, const sub_values<Name, R...>& b) {
+  return [&]<std::size_t... I, std::size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>) {
+    return sub_values<Name, Q..., R...>{{{a.held.template get<I>()}..., {b.held.template get<K>()}...}};
+  }(std::index_sequence_for<Q...>{}, std::index_sequence_for<R...>{});
+}
+template <class Sub, class Other>
+consteval auto said_together(const Sub& a, const Other&) { return a; }
+template <auto Sum>
+consteval auto all_said() { return Sum; }
+template <auto Sum, auto First, auto... Rest>
+consteval auto all_said() { return all_said<said_together(Sum, First), Rest...>(); }
+template <auto P>
+consteval std::string_view name_of_sub() {
+  std::string_view found;
+  if constexpr (is_sub_values<std::remove_cvref_t<decltype(P)>>)
+    [&]<fixed_string Name, class... Q>(const sub_values<Name, Q...>&) { found = Name.view(); }(P);
+  return found;
+}
+// Whether something is said of one sublayer in two places, and not the same.
+template <auto... P>
+inline constexpr bool says_more_of_a_sub = [] {
+  constexpr std::size_t n = sizeof...(P);
+  if constexpr ((is_sub_values<std::remove_cvref_t<decltype(P)>> + ... + 0) < 2) return false;
+  else {
+    std::string_view names[n + 1] = {name_of_sub<P>()...};
+    std::array<bool, n + 1> same[n + 1] = {same_values<P, P...>()...};
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (!names[i].empty() && names[i] == names[j] && !same[i][j]) return true;
+    return false;
+  }
+}();
+template <fixed_string Name, class... Q>
+consteval sub_values<Name> nothing_said(const sub_values<Name, Q...>&) { return {}; }
+// A policy of a set with everything that the set says of its sublayer.
+template <auto P, auto... All>
+consteval auto whole_policy() {
+  if constexpr (is_sub_values<std::remove_cvref_t<decltype(P)>>) return all_said<nothing_said(P), All...>();
+  else return P;
+}
+
 template <class S, auto V>
 struct normal_sub;
 // A policy without the traces of how it was written: the policies of a sublayer become a set, all others stay.
@@ -183,11 +226,18 @@ consteval auto normal_policy() {
   else
     return P;
 }
+template <auto P, auto... All>
+consteval auto normal_among() {
+  if constexpr (says_more_of_a_sub<All...>) return normal_policy<whole_policy<P, All...>()>();
+  else return normal_policy<P>();
+}
+template <auto... P>
+consteval auto normal_set() { return canonical_set<normal_among<P, P...>()...>(); }
 template <fixed_string Name, class... Q, auto V>
 struct normal_sub<sub_values<Name, Q...>, V> {
   template <std::size_t... I>
   static consteval auto set(std::index_sequence<I...>) {
-    return canonical_set<normal_policy<V.held.template get<I>()>()...>();
+    return normal_set<V.held.template get<I>()...>();
   }
   using type = sub_set<Name, decltype(set(std::index_sequence_for<Q...>{}))>;
 };
@@ -279,33 +329,20 @@ struct policy_conflicts {
     std::size_t position = 0;
     ((t.empty() ? faults_within<P>(++position, t) : void()), ...);
     if (!t.empty()) return t;
+    if constexpr (says_more_of_a_sub<P...>) return policy_conflicts<whole_policy<P, P...>()...>::message();
     std::size_t i = 0, j = 0;
     if (!first_conflict<normal_policy<P>()...>(i, j)) return t;
-    bool subs[n + 1] = {is_sub<std::remove_cvref_t<decltype(normal_policy<P>())>>...};
-    if (subs[i]) {
-      std::string_view names[n + 1] = {name_of_sub<normal_policy<P>()>()...};
-      return t << "the policies of sublayer `" << names[i] << "` are given twice; write them in one `sub`";
-    }
     std::string_view names[n + 1] = {type_name<policy_kind<P>>()...};
     text values[n + 1] = {spelled_policy<P>()...};
     return t << "policy `" << kind_name(names[i]) << "` is given two different values: `" << values[i] << "` and `"
              << values[j] << "`";
-  }
-
- private:
-  template <auto Q>
-  static consteval std::string_view name_of_sub() {
-    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>)
-      return std::remove_cvref_t<decltype(Q)>::name.view();
-    else
-      return {};
   }
 };
 
 /// A set of policies: `policies<update(true), element<double>, sub<"dot">(update(false))>`. Two orders name one type.
 export template <auto... P>
   requires no_error<policy_conflicts<P...>>
-using policies = decltype(canonical_set<normal_policy<P>()...>());
+using policies = decltype(normal_set<P...>());
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
@@ -372,7 +409,7 @@ struct policy_set {
   /// The set with these policies in place of its own of their kinds.
   template <auto... Q>
     requires no_error<policy_conflicts<Q...>>
-  using change = decltype(canonical_set<normal_policy<Q>()..., P...>());
+  using change = decltype(canonical_set<normal_among<Q, Q...>()..., P...>());
 
   /// Calls f(name, set) for each sublayer with an entry of its own.
   template <class F>
