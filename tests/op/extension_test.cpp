@@ -57,6 +57,41 @@ template <lamina::Symbolic X>
   requires lamina::Applicable<cube_op, X>
 constexpr auto cube(const X& x) { return lamina::apply<cube_op>({}, x); }
 
+// A family of operations under one name.
+struct times_arguments { const double* in; double* out; std::int64_t count; };
+template <int K>
+struct times_op {
+  static constexpr std::string_view name = "times";
+  static constexpr int operands = 1;
+  using attributes = lamina::no_attributes;
+  static void run(const void* arguments, void*) noexcept {
+    const auto& a = *static_cast<const times_arguments*>(arguments);
+    for (std::int64_t i = 0; i < a.count; ++i) a.out[i] = a.in[i] * K;
+  }
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
+  static void emit(lamina::emission& e) {
+    times_arguments a{nullptr, nullptr, e.in_type(0).dims.size()};
+    e.step(&run, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
+  }
+};
+// And one under a name that an operation of the library has: of each column the first number.
+struct reduce_sum_op : times_op<1> {
+  static constexpr std::string_view name = "reduce_sum";
+  static void run_first(const void* arguments, void*) noexcept {
+    const auto& a = *static_cast<const times_arguments*>(arguments);
+    for (std::int64_t i = 0; i < a.count; ++i) a.out[i] = a.in[i];
+  }
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, lamina::shape{in[0].dims[1]});
+  }
+  static void emit(lamina::emission& e) {
+    times_arguments a{nullptr, nullptr, e.in_type(0).dims.at(1)};
+    e.step(&run_first, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
+  }
+};
+
 // Nobody has said how it runs.
 struct silent_op {
   static constexpr std::string_view name = "silent";
@@ -208,6 +243,37 @@ BOOST_AUTO_TEST_CASE(parts_of_an_expression) {
   BOOST_TEST((y.shape() == shape{3}));
   auto z = softmax(matrix<double>(2, 3), {.axis = 0});
   BOOST_TEST(z.attributes.value.axis == 0);
+}
+
+BOOST_AUTO_TEST_CASE(operations_of_one_name_are_told_apart) {
+  const vector<double> x{1, 2};
+  for (int round = 0; round < 2; ++round) {
+    BOOST_TEST(numbers(evaluate(apply<user::times_op<2>>({}, x))) == (list{2, 4}), boost::test_tools::per_element());
+    BOOST_TEST(numbers(evaluate(apply<user::times_op<3>>({}, x))) == (list{3, 6}), boost::test_tools::per_element());
+    BOOST_TEST(numbers(evaluate(apply<user::times_op<2>>({}, x) * apply<user::times_op<3>>({}, x))) == (list{6, 24}), boost::test_tools::per_element());
+  }
+  program p, q;
+  p.output("y", value(apply<user::times_op<2>>({}, p.input("x", {dtype::float64, {2}}))));
+  q.output("y", value(apply<user::times_op<3>>({}, q.input("x", {dtype::float64, {2}}))));
+  BOOST_TEST(!(p.id() == q.id()));
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_under_a_name_of_the_library) {
+  matrix<double> w{{1, 0}, {0, 1}};
+  eval_plan plan;
+  std::vector<matrix<double>> x;
+  std::vector<handle<vector<double>>> first, sum;
+  for (int i = 0; i < 3; ++i) x.push_back(matrix<double>{{i + 1.0, 2}, {3, 4}});
+  for (const auto& one : x) {
+    first.push_back(plan.add(apply<user::reduce_sum_op>({}, matmul(one, w))));
+    sum.push_back(plan.add(reduce_sum<axes(0)>(matmul(one, w))));
+  }
+  plan.run();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto n = static_cast<double>(i) + 1;
+    BOOST_TEST(numbers(first[i].value()) == (list{n, 2}), boost::test_tools::per_element());
+    BOOST_TEST(numbers(sum[i].value()) == (list{n + 3, 6}), boost::test_tools::per_element());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_operation_that_cannot_be_run) {

@@ -45,7 +45,7 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
     }
     if (!any) continue;
     const node n = p.at(i);   // a copy: rules add nodes
-    if (n.op->name == "stop_gradient") continue;
+    if (n.is("stop_gradient")) continue;
     std::vector<value> inputs, results, out(n.inputs.size());
     auto wanted = std::make_unique<bool[]>(n.inputs.size() + 1);
     bool leads_on = false;

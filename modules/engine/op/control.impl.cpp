@@ -319,7 +319,7 @@ class copier {
 struct product { value_id a, b; };
 bool is_product(const program& p, value_id g, product& found) {
   const node& n = p.at(g);
-  if (n.kind != node_kind::operation || n.op->name != "matmul") return false;
+  if (!n.is("matmul")) return false;
   auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
   found = {n.inputs[0], n.inputs[1]};
   auto stacks = [&](value_id v) { return p.type(v).dims.rank == 2 && p.type(v).dims[1] != dim(dyn); };

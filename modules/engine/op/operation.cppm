@@ -204,7 +204,7 @@ struct recorded {
   { emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr)); }
 
   static consteval operation record() {
-    operation r{Op::name, 1, Op::operands, pure_of<Op>(), shape_only_of<Op>(), alias_of<Op>(), requires { &Op::map; }, &infer, nullptr,
+    operation r{Op::name, type_name<Op>(), type_name<Op>().starts_with("lamina::"), 1, Op::operands, pure_of<Op>(), shape_only_of<Op>(), alias_of<Op>(), requires { &Op::map; }, &infer, nullptr,
                 nullptr, nullptr, &hash, &equal, &visit, &flops, may_fail_of<Op>(), nullptr, nullptr, nullptr, subprograms_of<Op>()};
     if constexpr (requires { Op::version; }) r.version = Op::version;
     if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;

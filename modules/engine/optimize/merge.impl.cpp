@@ -71,7 +71,7 @@ class merger {
     auto operand = [&](std::size_t k) -> const shape& { return p.type(n.inputs[k]).dims; };
     auto when = [&](bool apart) { return apart ? j : none; };
     auto below = [&](std::int64_t other) { return operand(0).rank > axis + 1 && detail::normal_axis(other, operand(0).rank) > axis; };
-    const std::string_view name = n.op->name;
+    const std::string_view name = n.op->library ? n.op->name : std::string_view();
     if (n.op->map || name == "cast") {
       for (std::size_t k = 0; k < j.in.size(); ++k)
         if (operand(k) != out) {
@@ -154,7 +154,7 @@ class merger {
   // Along the axis where the operands stand together already; else along the first one, or the second if samples have one
   // position there and several before it, as sequences of turns do.
   std::optional<joint> joint_of(const node& n) const {
-    if (n.op->name == "scan") return of_scan(from_, n);
+    if (n.is("scan")) return of_scan(from_, n);
     if (n.results.empty()) return {};
     const shape& out = n.results[0].dims;
     int axis = out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0;
@@ -219,9 +219,9 @@ class merger {
     int together = 0, apart = 0;
     for (std::size_t k = 0; k < how.in.size(); ++k)
       if (how.in[k] != same) (whole_of(nodes, k, how.in[k]) ? together : apart) += 1;
-    const std::string_view name = from_.at(nodes[0]).op->name;
-    const bool heavy = name == "matmul" || name == "conv2d" || name == "conv_transpose2d";
-    return name == "scan" || (heavy && how.in[1] == same) || (together > 0 && apart <= together);
+    const node& n = from_.at(nodes[0]);
+    const bool heavy = n.is("matmul") || n.is("conv2d") || n.is("conv_transpose2d");
+    return n.is("scan") || (heavy && how.in[1] == same) || (together > 0 && apart <= together);
   }
   // The value in which operand k of the calls stands, one behind the other along an axis, and from where on.
   std::optional<part> whole_of(const std::vector<std::int32_t>& nodes, std::size_t k, int axis) const {
@@ -253,7 +253,7 @@ class merger {
     }
     to_.path = first.path;
     std::vector<std::shared_ptr<const program>> inside;
-    if (first.op->name == "scan") inside.push_back(turn_of(first, in));
+    if (first.is("scan")) inside.push_back(turn_of(first, in));
     const value_id id = of_more_rows(first, to_, in, std::move(inside));
     for (std::size_t s = 0; s < nodes.size(); ++s)
       for (std::size_t r = 0; r < first.results.size(); ++r) {
@@ -264,7 +264,7 @@ class merger {
   }
   // A call on operands of another number of rows.
   static value_id of_more_rows(const node& n, program& to, view<const value> in, std::vector<std::shared_ptr<const program>> inside) {
-    if (n.op->name != "reshape") return to.add(*n.op, n.attributes, in, std::move(inside));
+    if (!n.is("reshape")) return to.add(*n.op, n.attributes, in, std::move(inside));
     shape dims = n.results[0].dims;
     dims[0] = in[0].shape()[0];
     return value(reshape(in[0], dims)).id();

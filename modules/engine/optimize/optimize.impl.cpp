@@ -19,7 +19,6 @@ namespace lamina {
 
 namespace {
 
-bool is(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
 
 const node& node_of(const value& v) { return v.owner().at(v.id()); }
 value operand(const node& n, std::size_t i, program& p) { return {&p, n.inputs[i]}; }
@@ -27,7 +26,7 @@ value operand(const node& n, std::size_t i, program& p) { return {&p, n.inputs[i
 /// The same elements under another shape, however it was spelled.
 bool reshapes(const node& n) {
   for (auto name : {"reshape", "flatten", "reshape_like", "unsqueeze", "squeeze", "as_matrix", "dot_result"})
-    if (is(n, name)) return true;
+    if (n.is(name)) return true;
   return false;
 }
 
@@ -54,49 +53,49 @@ value identity_number(const node& n, view<const value> in, program&) {
     auto c = constant_number(in[at]);
     return c && *c == wanted && in[1 - at].type() == n.results[0];
   };
-  if (is(n, "add")) {
+  if (n.is("add")) {
     if (neutral(1, 0)) return in[0];
     if (neutral(0, 0)) return in[1];
   }
-  if (is(n, "subtract") && neutral(1, 0)) return in[0];
-  if (is(n, "multiply")) {
+  if (n.is("subtract") && neutral(1, 0)) return in[0];
+  if (n.is("multiply")) {
     if (neutral(1, 1)) return in[0];
     if (neutral(0, 1)) return in[1];
   }
-  if ((is(n, "divide") || is(n, "pow")) && neutral(1, 1)) return in[0];
+  if ((n.is("divide") || n.is("pow")) && neutral(1, 1)) return in[0];
   return {};
 }
 
 value same_shape(const node& n, view<const value> in, program&) {
-  bool moves = is(n, "sum_like") || is(n, "broadcast_like") || is(n, "cast") || reshapes(n);
+  bool moves = n.is("sum_like") || n.is("broadcast_like") || n.is("cast") || reshapes(n);
   return moves && in[0].type() == n.results[0] ? in[0] : value();
 }
 
 value stopped_gradient(const node& n, view<const value> in, program&) {
-  return is(n, "stop_gradient") || is(n, "in_training") ? in[0] : value();
+  return n.is("stop_gradient") || n.is("in_training") ? in[0] : value();
 }
 
 value double_inverse(const node& n, view<const value> in, program& p) {
-  if (!(is(n, "negate") || is(n, "reciprocal") || is(n, "logical_not"))) return {};
+  if (!(n.is("negate") || n.is("reciprocal") || n.is("logical_not"))) return {};
   const node& inner = node_of(in[0]);
-  return is(inner, n.op->name) ? operand(inner, 0, p) : value();
+  return inner.is(n.op->name) ? operand(inner, 0, p) : value();
 }
 
 value log_of(const node& n, view<const value> in, program& p) {
-  if (!is(n, "log")) return {};
+  if (!n.is("log")) return {};
   const node& inner = node_of(in[0]);
-  if (is(inner, "exp")) return operand(inner, 0, p);
-  if (is(inner, "softmax")) return log_softmax(operand(inner, 0, p), *static_cast<const softmax_attributes*>(inner.attributes.get()));
+  if (inner.is("exp")) return operand(inner, 0, p);
+  if (inner.is("softmax")) return log_softmax(operand(inner, 0, p), *static_cast<const softmax_attributes*>(inner.attributes.get()));
   return {};
 }
 
 value composed_permutation(const node& n, view<const value> in, program& p) {
-  if (!is(n, "permute")) return {};
+  if (!n.is("permute")) return {};
   const auto& outer = static_cast<const permute_attributes*>(n.attributes.get())->order;
   axes order = outer;
   bool identity = true;
   const node& inner = node_of(in[0]);
-  bool composed = is(inner, "permute");
+  bool composed = inner.is("permute");
   for (int i = 0; i < outer.count; ++i) {
     int axis = detail::normal_axis(outer[i], outer.count);
     if (composed) axis = detail::normal_axis(static_cast<const permute_attributes*>(inner.attributes.get())->order[axis], outer.count);
@@ -125,14 +124,14 @@ value composed_reshape(const node& n, view<const value> in, program& p) {
     return from.type() == n.results[0] ? from : reshape(from, n.results[0].dims);
   }
   // One spelling for all: a reshape to known extents.
-  return is(n, "reshape") && static_cast<const reshape_attributes*>(n.attributes.get())->to == n.results[0].dims ? value() : reshape(in[0], n.results[0].dims);
+  return n.is("reshape") && static_cast<const reshape_attributes*>(n.attributes.get())->to == n.results[0].dims ? value() : reshape(in[0], n.results[0].dims);
 }
 
 value transposed_operand(const node& n, view<const value> in, program& p) {
-  if (!is(n, "matmul")) return {};
+  if (!n.is("matmul")) return {};
   auto swaps_last = [&](const value& v) {
     const node& t = node_of(v);
-    if (!is(t, "permute")) return false;
+    if (!t.is("permute")) return false;
     const auto& order = static_cast<const permute_attributes*>(t.attributes.get())->order;
     int rank = order.count;
     for (int i = 0; i < rank; ++i) {
@@ -148,7 +147,7 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
 }
 
 value known_shape(const node& n, view<const value> in, program& p) {
-  if (!is(n, "shape_of")) return {};
+  if (!n.is("shape_of")) return {};
   const shape& s = in[0].shape();
   any_tensor t(tensor_type{dtype::int64, shape{dim(s.rank)}});
   for (int i = 0; i < s.rank; ++i) reinterpret_cast<std::int64_t*>(t.mutable_data())[i] = s.at(i);
@@ -162,28 +161,28 @@ struct scaled {
   explicit operator bool() const { return !x.empty(); }
 };
 scaled scaled_by_number(const node& n, view<const value> in) {
-  if (!is(n, "multiply") || !is_real(n.results[0].element)) return {};
+  if (!n.is("multiply") || !is_real(n.results[0].element)) return {};
   for (std::size_t side : {1u, 0u})
     if (auto by = constant_number(in[side]); by && in[1 - side].type() == n.results[0]) return {in[1 - side], *by};
   return {};
 }
 scaled scaled_by_number(const value& v) {
   const node& n = node_of(v);
-  if (!is(n, "multiply")) return {};
+  if (!n.is("multiply")) return {};
   const value in[] = {operand(n, 0, v.owner()), operand(n, 1, v.owner())};
   return scaled_by_number(n, in);
 }
 
 value joined_scale(const node& n, view<const value> in, program& p) {
   dtype element = n.results[0].element;
-  if (is(n, "negate")) {
+  if (n.is("negate")) {
     scaled inner = scaled_by_number(in[0]);
     return inner ? value(inner.x * p.number(-inner.by, element)) : value();
   }
   scaled outer = scaled_by_number(n, in);
   if (!outer) return {};
   const node& of = node_of(outer.x);
-  if (is(of, "negate")) return operand(of, 0, p) * p.number(-outer.by, element);
+  if (of.is("negate")) return operand(of, 0, p) * p.number(-outer.by, element);
   scaled inner = scaled_by_number(outer.x);
   if (!inner) return {};
   // Where both shrink or both grow, x * a leaves the range of numbers only if x * a * b does.
@@ -197,12 +196,12 @@ value joined_scale(const node& n, view<const value> in, program& p) {
 
 // (u / y) * y is what the gradient of log y makes, for y a softmax or an exp.
 value gradient_of_log(const node& n, view<const value> in, program& p) {
-  if (!is(n, "multiply")) return {};
+  if (!n.is("multiply")) return {};
   auto bare = [&](const value& v) { return reshapes(node_of(v)) ? operand(node_of(v), 0, p) : v; };
   for (std::size_t side : {0u, 1u}) {
     value y = bare(in[side]), quotient = bare(in[1 - side]);
     const node& q = node_of(quotient);
-    if (!(is(node_of(y), "softmax") || is(node_of(y), "exp")) || !is(q, "divide") || !bare(operand(q, 1, p)).same(y)) continue;
+    if (!(node_of(y).is("softmax") || node_of(y).is("exp")) || !q.is("divide") || !bare(operand(q, 1, p)).same(y)) continue;
     value u = operand(q, 0, p);
     if (u.type() != q.results[0] || in[0].shape() != in[1].shape()) continue;
     return u.type() == n.results[0] ? u : value(reshape(u, n.results[0].dims));
@@ -231,7 +230,7 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
     if (!needed[i]) continue;
     const node& n = p.nodes()[i];
     for (auto v : n.inputs) read.insert(v);
-    if (is(n, "scan")) scans.push_back(static_cast<std::int32_t>(i));
+    if (n.is("scan")) scans.push_back(static_cast<std::int32_t>(i));
   }
   for (const auto& o : p.outputs()) read.insert(o.value);
   for (const auto& a : p.assignments()) read.insert(a.value);
@@ -323,7 +322,7 @@ std::string_view name_of(rewrite r) {
 
 value special_call::through(std::size_t i, std::string_view operation, std::size_t k) const {
   const node& inner = node_of(inputs[i]);
-  return is(inner, operation) && k < inner.inputs.size() ? operand(inner, k, owner) : value();
+  return inner.is(operation) && k < inner.inputs.size() ? operand(inner, k, owner) : value();
 }
 
 void detail::context_cases::add(const special_case& added) {
@@ -350,7 +349,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
   dimension_names names;
 
   auto add = [&](const node& n, view<const value> in, const dimension_names& names, auto& self) -> std::vector<value> {
-    if (is(n, "scan") || is(n, "cond")) {
+    if (n.is("scan") || n.is("cond")) {
       // The programs for these extents; they stay programs of their own.
       std::vector<tensor_type> inside;
       std::vector<shape> extents;
@@ -366,7 +365,7 @@ program specialised(const program& p, view<const shape> inputs, const pass_optio
       std::vector<std::shared_ptr<const program>> subprograms;
       for (const auto& sub : n.subprograms) subprograms.push_back(std::make_shared<program>(specialised(*sub, extents, options, counters, evaluate)));
       const program& first = *subprograms[0];
-      if (is(n, "cond")) {
+      if (n.is("cond")) {
         if (const node& truth = node_of(in[0]); truth.kind == node_kind::constant && truth.constant.data()) {
           ++counters.inlined_calls;
           bool holds;

@@ -16,7 +16,6 @@ namespace lamina {
 
 namespace {
 
-bool is(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
 
 /// Which nodes depend on constants and on states that are never assigned, and on nothing else; grows with the program.
 class settled_nodes {
@@ -94,8 +93,8 @@ class joining {
     auto found = users_.find(v.id().node);
     return found == users_.end() || found->second == 1;
   }
-  static bool is_product(const node& n) { return is(n, "conv2d") || is(n, "matmul"); }
-  static bool is_view(const node& n) { return is(n, "reshape") || is(n, "reshape_like") || is(n, "flatten"); }
+  static bool is_product(const node& n) { return n.is("conv2d") || n.is("matmul"); }
+  static bool is_view(const node& n) { return n.is("reshape") || n.is("reshape_like") || n.is("flatten"); }
   bool is_product_or_view_of_it(value_id v) const {
     while (is_view(to_.at(v))) v = to_.at(v).inputs[0];
     return is_product(to_.at(v));
@@ -110,11 +109,11 @@ class joining {
   value joint_of(const node& n, const value& a, const value& b) {
     if (!is_real(n.results[0].element) || settled_(a) == settled_(b)) return {};
     const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
-    if (is(n, "multiply")) return scaled(moving, still);
-    if (is(n, "add")) return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);   // else nothing would change
+    if (n.is("multiply")) return scaled(moving, still);
+    if (n.is("add")) return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);   // else nothing would change
     if (settled_(a)) return {};
-    if (is(n, "divide")) return scaled(moving, reciprocal(still));
-    if (is(n, "subtract")) return shifted(moving, -still);
+    if (n.is("divide")) return scaled(moving, reciprocal(still));
+    if (n.is("subtract")) return shifted(moving, -still);
     return {};
   }
 
@@ -122,7 +121,7 @@ class joining {
   value scaled(const value& a, const value& s) {
     const node n = to_.at(a.id());   // a copy: nodes are added
     if (!read_once(a) || n.kind != node_kind::operation) return {};
-    if (is(n, "add")) {
+    if (n.is("add")) {
       for (std::size_t k = 0; k < 2; ++k) {
         value product = operand(n, 1 - k), term = operand(n, k);
         if (!settled_(term) || settled_(product) || product.type() != a.type()) continue;
@@ -133,7 +132,7 @@ class joining {
     if (is_view(n)) return across(n, s, [&](const value& x, const value& factor) { return scaled(x, factor); });
     if (!is_product(n) || !settled_(n.inputs[1])) return {};
     value x = operand(n, 0), w = operand(n, 1);
-    if (is(n, "conv2d")) {
+    if (n.is("conv2d")) {
       value factor = along(s, a.shape(), 1, shape{a.shape()[1], 1, 1, 1});
       return !factor.empty() ? value(conv2d(x, w * factor, *static_cast<const conv2d_attributes*>(n.attributes.get()))) : value();
     }
@@ -149,7 +148,7 @@ class joining {
     if (is_product(n)) return a + t;
     if (n.kind != node_kind::operation || !read_once(a)) return {};
     if (is_view(n)) return across(n, t, [&](const value& x, const value& term) { return shifted(x, term); });
-    if (!is(n, "add")) return {};
+    if (!n.is("add")) return {};
     for (std::size_t k = 0; k < 2; ++k) {
       value product = operand(n, 1 - k), term = operand(n, k);
       if (settled_(term) && is_product_or_view_of_it(product.id()) && product.type() == a.type()) return product + (term + t);

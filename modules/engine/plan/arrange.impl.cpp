@@ -259,7 +259,7 @@ std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) con
     value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];
     return form(of) == layout::uniform ? std::nullopt : std::optional(std::pair{of, std::int64_t(0)});
   }
-  if (is(n, "slice")) {
+  if (n.is("slice")) {
     const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
     const shape& s = p_.type(n.inputs[0]).dims;
     int axis = detail::normal_axis(static_cast<int>(a.axis), s.rank);
@@ -272,9 +272,9 @@ std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) con
     return std::pair{n.inputs[0], at.first * s.size(at.axis + 1, s.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
   };
   const shape& whole = p_.type(n.inputs.empty() ? v : n.inputs[0]).dims;
-  if (is(n, "select")) return neighbours(detail::view_of(*static_cast<const select_attributes*>(n.attributes.get()), whole));
-  if (is(n, "split")) return neighbours(detail::view_of(*static_cast<const section_attributes*>(n.attributes.get()), whole));
-  if (is(n, "split_evenly")) return neighbours(detail::view_of(*static_cast<const part_attributes*>(n.attributes.get()), whole));
+  if (n.is("select")) return neighbours(detail::view_of(*static_cast<const select_attributes*>(n.attributes.get()), whole));
+  if (n.is("split")) return neighbours(detail::view_of(*static_cast<const section_attributes*>(n.attributes.get()), whole));
+  if (n.is("split_evenly")) return neighbours(detail::view_of(*static_cast<const part_attributes*>(n.attributes.get()), whole));
   return {};
 }
 
@@ -360,7 +360,7 @@ bool planner::reads_state(const item& it, std::int32_t state, value_id replaced_
   for (auto m : it.nodes) {
     const node& n = p_.at(m);
     bool before_write = replaced_by && it.what == item::kind::chain && m <= replaced_by.node;
-    bool rows = replaced_by.node == m && is(n, "put_rows");
+    bool rows = replaced_by.node == m && n.is("put_rows");
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       value_id v = n.inputs[k];
       bool in_step = ((before_write && p_.type(v).dims == p_.type(replaced_by).dims) || (rows && k == 0)) && v.node == state;

@@ -29,7 +29,7 @@ void planner::look() {
     const node& n = p_.nodes()[i];
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (!shape_only(n, k)) uses_[n.inputs[k]].nodes.push_back(static_cast<std::int32_t>(i));
-    training_ = training_ || is(n, "conv2d_weight_grad") || is(n, "conv2d_input_grad");
+    training_ = training_ || n.is("conv2d_weight_grad") || n.is("conv2d_input_grad");
   }
   training_ = training_ || (!first_invariant_ && !p_.assignments().empty());
   for (const auto& o : p_.outputs()) uses_[o.value].root = true;
@@ -53,7 +53,7 @@ std::int32_t planner::state_index(std::int32_t node) const {
 
 bool planner::elementwise(std::int32_t i) const {
   const node& n = p_.at(i);
-  return n.kind == node_kind::operation && n.op->map != nullptr && !is(n, "stop_gradient");
+  return n.kind == node_kind::operation && n.op->map != nullptr && !n.is("stop_gradient");
 }
 
 layout planner::form(value_id v) const {
@@ -72,9 +72,9 @@ std::size_t planner::bytes_of(value_id v, layout f) const {
 
 bool planner::keeps_zero(const node& n) const {
   for (std::string_view name : {"multiply", "relu", "tanh", "negate", "abs", "sign", "square", "sqrt", "asinh", "erf", "gelu", "expm1", "log1p", "sinh", "atanh"})
-    if (is(n, name)) return true;
+    if (n.is(name)) return true;
   for (std::string_view name : {"add", "subtract", "minimum", "maximum"})      // of two zeros, not of a zero and a number
-    if (is(n, name)) return !mixes_number(n);
+    if (n.is(name)) return !mixes_number(n);
   return false;
 }
 
@@ -86,14 +86,14 @@ void planner::choose_layouts() {
     const node& n = p_.nodes()[i];
     value_id v{static_cast<std::int32_t>(i), 0};
     if (n.kind != node_kind::operation || n.results[0].element != dtype::float32 || n.results[0].dims.rank != 4 || n.results[0].dims.size() == 0) continue;
-    if (is(n, "conv2d")) {
+    if (n.is("conv2d")) {
       const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
       const shape &x = p_.type(n.inputs[0]).dims, &w = p_.type(n.inputs[1]).dims, &y = n.results[0].dims;
       kernels::window k{x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), a.stride.h, a.stride.w,
                         a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups};
       bool planar = takes_planar(n);
       if (blocked.supports(&k, planar)) form_[v] = layout::blocked;
-    } else if (is(n, "max_pool2d") || is(n, "avg_pool2d")) {
+    } else if (n.is("max_pool2d") || n.is("avg_pool2d")) {
       if (form(n.inputs[0]) == layout::blocked && !uses_.contains(value_id{v.node, 1})) form_[v] = layout::blocked;
     } else if (elementwise(v.node)) {
       bool all = true, any = false;
@@ -123,7 +123,7 @@ std::vector<layout> planner::wanted_by(const node& n) const {
   std::vector<layout> w(n.inputs.size(), layout::plain);
   layout mine = n.results.empty() ? layout::plain : form({static_cast<std::int32_t>(&n - p_.nodes().data()), 0});
   if (mine == layout::blocked) {
-    if (is(n, "conv2d")) w[0] = takes_planar(n) ? layout::plain : layout::blocked;
+    if (n.is("conv2d")) w[0] = takes_planar(n) ? layout::plain : layout::blocked;
     else if (!elementwise(static_cast<std::int32_t>(&n - p_.nodes().data()))) w[0] = layout::blocked;
     else
       for (std::size_t i = 0; i < w.size(); ++i)
@@ -152,7 +152,7 @@ std::optional<double> planner::number_of(value_id v) const {
 bool planner::is_bias(value_id v, const node& target) const {
   const shape &b = p_.type(v).dims, &y = target.results[0].dims;
   if (form(v) == layout::uniform) return false;
-  int axis = is(target, "conv2d") ? 1 : y.rank - 1;
+  int axis = target.is("conv2d") ? 1 : y.rank - 1;
   for (int i = 0; i < b.rank; ++i) {
     int k = i + y.rank - b.rank;
     if (b.at(i) != (k == axis ? y.at(axis) : 1)) return false;
@@ -166,7 +166,7 @@ void planner::absorb_epilogues() {
   for (std::size_t i = 0; i < p_.nodes().size(); ++i) {
     if (!needed_[i]) continue;
     const node& n = p_.nodes()[i];
-    if (!is(n, "matmul") && !is(n, "conv2d")) continue;
+    if (!n.is("matmul") && !n.is("conv2d")) continue;
     item it;
     it.nodes = {static_cast<std::int32_t>(i)};
     it.result = {static_cast<std::int32_t>(i), 0};
@@ -179,17 +179,17 @@ void planner::absorb_epilogues() {
       const node& c = p_.at(next);
       // What joins a blocked convolution becomes blocked with it.
       if (c.results[0] != n.results[0] || (!blocked && form({next, 0}) != form(it.result))) break;
-      if (is(c, "add")) {
+      if (c.is("add")) {
         value_id other = c.inputs[0] == it.result ? c.inputs[1] : c.inputs[0];
         if (other == it.result) break;
         if (!it.tail.bias && !it.tail.residual && is_bias(other, n)) it.tail.bias = other;
-        else if (!it.tail.residual && p_.type(other) == n.results[0] && form(other) != layout::uniform && (is(n, "matmul") || blocked) && before(other.node, static_cast<std::int32_t>(i))) it.tail.residual = other;
+        else if (!it.tail.residual && p_.type(other) == n.results[0] && form(other) != layout::uniform && (n.is("matmul") || blocked) && before(other.node, static_cast<std::int32_t>(i))) it.tail.residual = other;
         else break;
         if (other == it.tail.bias && !before(other.node, static_cast<std::int32_t>(i))) { it.tail.bias = {}; break; }
-      } else if (is(c, "relu")) {
+      } else if (c.is("relu")) {
         it.tail.clamp = true;
         it.tail.low = 0;
-      } else if (is(c, "clamp") && c.inputs[0] == it.result && number_of(c.inputs[1]) && number_of(c.inputs[2]) && (!blocked || *number_of(c.inputs[1]) <= 0)) {
+      } else if (c.is("clamp") && c.inputs[0] == it.result && number_of(c.inputs[1]) && number_of(c.inputs[2]) && (!blocked || *number_of(c.inputs[1]) <= 0)) {
         it.tail.clamp = true;
         it.tail.low = *number_of(c.inputs[1]);
         it.tail.high = *number_of(c.inputs[2]);

@@ -126,8 +126,8 @@ void planner::add(step_function run, view<const std::byte> arguments, view<const
 void planner::emit_item() {
   if (current_->what == item::kind::reorder) emit_reorder();
   else if (current_->what == item::kind::chain) emit_chain();
-  else if (is(of(), "scan")) emit_loop();
-  else if (is(of(), "cond")) emit_branches();
+  else if (of().is("scan")) emit_loop();
+  else if (of().is("cond")) emit_branches();
   else if (!viewed({current_->nodes[0], 0})) {
     if (!of().op->emit) {
       text t;
@@ -260,8 +260,8 @@ kernels::map_function planner::function_of(const node& n) const {
   const auto& e = *table_.elementwise;
   auto in = [&](std::size_t i) { return static_cast<std::size_t>(p_.type(n.inputs[i]).element); };
   kernels::map_function f = nullptr;
-  if (is(n, "cast")) f = (*e.casts)[in(0)][static_cast<std::size_t>(n.results[0].element)];
-  else f = (*e.maps)[n.op->map()][is(n, "where") ? in(1) : in(0)];
+  if (n.is("cast")) f = (*e.casts)[in(0)][static_cast<std::size_t>(n.results[0].element)];
+  else f = (*e.maps)[n.op->map()][n.is("where") ? in(1) : in(0)];
   if (!f) {
     text t;
     t << n.op->name << ": not available for " << p_.type(n.inputs[0]).element;
@@ -272,8 +272,8 @@ kernels::map_function planner::function_of(const node& n) const {
 
 // Of a plan that is waited for: less accurate where that is faster.
 kernels::map_function planner::hurried(const node& n) const {
-  if (n.results[0].element == dtype::float32 && is(n, "tanh")) return table_.elementwise->hurried_tanh;
-  if (n.results[0].element == dtype::float32 && is(n, "sigmoid")) return table_.elementwise->hurried_sigmoid;
+  if (n.results[0].element == dtype::float32 && n.is("tanh")) return table_.elementwise->hurried_tanh;
+  if (n.results[0].element == dtype::float32 && n.is("sigmoid")) return table_.elementwise->hurried_sigmoid;
   return function_of(n);
 }
 
@@ -379,7 +379,7 @@ void planner::emit_chain() {
     const node& n = p_.at(nodes[k]);
     auto& s = c.step[k];
     s.run = function_of(n);
-    s.op = is(n, "cast") ? kernels::map_op::copy : static_cast<kernels::map_op>(n.op->map());
+    s.op = n.is("cast") ? kernels::map_op::copy : static_cast<kernels::map_op>(n.op->map());
     s.type = static_cast<kernels::element>(n.results[0].element);
     s.in[0] = s.in[1] = s.in[2] = -1;
     for (std::size_t q = 0; q < n.inputs.size(); ++q) {

@@ -20,7 +20,6 @@ import lamina.std;
 
 namespace lamina {
 
-inline bool is(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
 
 /// Makes one plan: looks at the program, decides, orders, and lets the operations emit their steps.
 class planner final : public emission {

@@ -15,7 +15,7 @@ namespace lamina {
 namespace {
 
 bool counts(const node& n) { return n.op == &record<op::first_rows>; }
-bool is_call(const node& n) { return n.kind == node_kind::operation && n.op->name == "call"; }
+bool is_call(const node& n) { return n.is("call"); }
 
 value named_input(program& to, const node& n) { return to.input(n.name, n.results[0], n.uniform); }
 

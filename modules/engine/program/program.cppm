@@ -69,6 +69,8 @@ export using attribute_visitor = std::function<void(std::string_view name, attri
 /// The run-time record of an operation: everything the rooms below need to know of it.
 export struct operation {
   std::string_view name;
+  std::string_view type;              // the class that defines it: two operations may have one name
+  bool library;                       // one of the library's own
   int version;
   int operands;                       // -1: any number
   bool pure;                          // equal calls are one node
@@ -108,6 +110,10 @@ export struct node {
   std::string path;                             // of the layer that an operation belongs to, for messages
   std::uint64_t hash = 0;                       // of structure: names of operations, attributes, edges, types
   bool uniform = false;                         // an input whose memory holds one element for all
+  /// Whether it is the library's operation of a name: one of the user's may have the same.
+  bool is(std::string_view name_of_operation) const {
+    return kind == node_kind::operation && op->library && op->name == name_of_operation;
+  }
 };
 
 export struct program_output { std::string name; value_id value; };

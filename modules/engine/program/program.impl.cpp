@@ -41,6 +41,13 @@ std::vector<program_id> ids_of(const std::vector<std::shared_ptr<const program>>
   return ids;
 }
 
+// Another operation of the same name is another one. Classes without a name of their own beyond a file differ by place.
+std::uint64_t hash_of_users(std::uint64_t h, const operation& op) {
+  h = hash_text(h, op.type);
+  const bool local = op.type.find("(anonymous") != op.type.npos || op.type.find("::(lambda") != op.type.npos;
+  return local ? mix(h, reinterpret_cast<std::uintptr_t>(&op)) : h;
+}
+
 // The hash of a node from those of its operands and subprograms; `place` is the number of an input among the inputs.
 std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprograms, std::uint64_t seed, std::int64_t place,
                         const std::function<std::uint64_t(std::int32_t)>& operand) {
@@ -51,6 +58,7 @@ std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprogram
     case node_kind::constant: h = hash_bytes(h, n.constant.data(), n.constant.bytes()); break;
     case node_kind::operation:
       h = mix(mix(hash_text(h, n.op->name), static_cast<std::uint64_t>(n.op->version)), n.op->hash(n.attributes.get()));
+      if (!n.op->library) h = hash_of_users(h, *n.op);
       for (auto v : n.inputs) h = mix(mix(h, operand(v.node)), static_cast<std::uint64_t>(v.result));
       for (const auto& id : subprograms) h = mix(mix(h, id.words[0]), id.words[1]);
       break;
@@ -632,8 +640,8 @@ class drawing {
   void run(const std::string& from, const node& n, std::size_t s) {
     const program* of = n.subprograms[s].get();
     if (of->outputs().empty()) return;
-    std::string when = n.op->name == "scan" ? "each turn" : "program";
-    if (n.op->name == "cond") when = s == 0 ? "if true" : "if false";
+    std::string when = n.is("scan") ? "each turn" : "program";
+    if (n.is("cond")) when = s == 0 ? "if true" : "if false";
     auto known = std::find_if(programs_.begin(), programs_.end(), [&](const part& other) { return other.p == of; });
     if (known == programs_.end()) known = programs_.insert(known, {of, std::string(n.op->name) + ": " + when});
     const auto k = static_cast<std::size_t>(known - programs_.begin());

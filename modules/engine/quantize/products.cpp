@@ -19,18 +19,17 @@ import lamina.std;
 
 namespace lamina::detail {
 
-inline bool is_operation(const node& n, std::string_view name) { return n.kind == node_kind::operation && n.op->name == name; }
 /// Operations that move numbers and change none.
 inline bool keeps_numbers(const node& n) {
   for (std::string_view name : {"reshape", "reshape_like", "flatten", "permute", "squeeze", "unsqueeze", "slice", "as_matrix"})
-    if (is_operation(n, name)) return true;
+    if (n.is(name)) return true;
   return false;
 }
 /// The window of an average over maps, or over whole ones that keeps their axes; none: it is something else, or of unknown
 /// extents.
 inline std::optional<pool2d_attributes> window_of_average(const program& p, const node& n) {
-  if (is_operation(n, "avg_pool2d")) return *static_cast<const pool2d_attributes*>(n.attributes.get());
-  if (!is_operation(n, "reduce_mean")) return {};
+  if (n.is("avg_pool2d")) return *static_cast<const pool2d_attributes*>(n.attributes.get());
+  if (!n.is("reduce_mean")) return {};
   const auto& a = *static_cast<const reduce_attributes*>(n.attributes.get());
   const shape& x = p.type(n.inputs[0]).dims;
   unsigned axes = 0;
@@ -89,13 +88,13 @@ inline std::shared_ptr<const program> without_calls(const program& p) {
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
     if (!needed[static_cast<std::size_t>(i)]) continue;
     const node& n = p.at(i);
-    if (!is_operation(n, "call")) {
+    if (!n.is("call")) {
       copy.any(i);
       continue;
     }
     const auto results = to->inlined(*n.subprograms[0], copy.operands(n));
     for (std::size_t r = 0; r < results.size(); ++r) copy.made[{i, static_cast<std::int32_t>(r)}] = results[r];
-    for (const node& inner : n.subprograms[0]->nodes()) nested = nested || is_operation(inner, "call");
+    for (const node& inner : n.subprograms[0]->nodes()) nested = nested || inner.is("call");
   }
   copy.roots();
   return nested ? without_calls(*to) : to;
@@ -234,7 +233,7 @@ class product_finder {
     std::map<std::string, int> named;
     for (std::size_t i = 0; i < count; ++i) {
       const node& n = p.nodes()[i];
-      if (!needed_[i] || settled_[i] || (!is_operation(n, "matmul") && !is_operation(n, "conv2d"))) continue;
+      if (!needed_[i] || settled_[i] || (!n.is("matmul") && !n.is("conv2d"))) continue;
       product_site s = site_of(static_cast<std::int32_t>(i));
       if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
       sites_.push_back(std::move(s));
@@ -257,13 +256,13 @@ class product_finder {
       const node& n = p.at(i);
       if (!needed_[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || n.inputs.empty() || inside.contains(i)) continue;
       if (!can.contains(n.inputs[0])) continue;
-      if (keeps_numbers(n) || is_operation(n, "relu") || is_operation(n, "max_pool2d")) can.insert({i, 0});
+      if (keeps_numbers(n) || n.is("relu") || n.is("max_pool2d")) can.insert({i, 0});
       mean_site s{"", i, {i, 0}, window_of_average(p, n)};
-      const bool sum = is_operation(n, "add") && can.contains(n.inputs[1]) && p.type(n.inputs[0]) == p.type(n.inputs[1]);
+      const bool sum = n.is("add") && can.contains(n.inputs[1]) && p.type(n.inputs[0]) == p.type(n.inputs[1]);
       if (!sum && !s.window) continue;
       s.name = n.path.empty() ? std::string(n.op->name) : n.path;
       if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
-      if (const std::int32_t next = sum ? only_user(s.result) : 0; next && is_operation(p.at(next), "relu")) {
+      if (const std::int32_t next = sum ? only_user(s.result) : 0; next && p.at(next).is("relu")) {
         s.result = {next, 0}, s.relu = true;
         inside.insert(next);
       }
@@ -294,7 +293,7 @@ class product_finder {
     s.result = {at, 0};
     s.name = name_of_weight(n, s.weight);
     const tensor_type& w = p.type(s.weight);
-    const bool conv = is_operation(n, "conv2d");
+    const bool conv = n.is("conv2d");
     text why;
     if (w.element != dtype::float32) why << "it is of " << w.element << "; products of float32 are quantised";
     else if (settled_at(s.x)) why << "its first operand is made of parameters";
@@ -309,9 +308,9 @@ class product_finder {
       const node& c = p.at(next);
       if (c.results[0] != n.results[0]) break;
       const value_id other = c.inputs.size() == 2 ? c.inputs[c.inputs[0] == s.result ? 1 : 0] : value_id{};
-      if (is_operation(c, "add") && !s.bias && settled_at(other) && is_bias(other, n, s.channels)) s.bias = other;
-      else if (is_operation(c, "relu")) s.low = 0;
-      else if (is_operation(c, "clamp") && number(c.inputs[1]) && number(c.inputs[2])) s.low = *number(c.inputs[1]), s.high = *number(c.inputs[2]);
+      if (c.is("add") && !s.bias && settled_at(other) && is_bias(other, n, s.channels)) s.bias = other;
+      else if (c.is("relu")) s.low = 0;
+      else if (c.is("clamp") && number(c.inputs[1]) && number(c.inputs[2])) s.low = *number(c.inputs[1]), s.high = *number(c.inputs[2]);
       else break;
       s.inside.push_back(s.result.node);
       s.result = {next, 0};
@@ -326,7 +325,7 @@ class product_finder {
   }
   bool is_bias(value_id v, const node& product, std::int64_t channels) const {
     const shape &b = program_->type(v).dims, &y = product.results[0].dims;
-    const int axis = is_operation(product, "conv2d") ? 1 : y.rank - 1;
+    const int axis = product.is("conv2d") ? 1 : y.rank - 1;
     if (b.rank > y.rank || b.size() != channels) return false;
     for (int i = 0; i < b.rank; ++i)
       if (b.at(i) != (i + y.rank - b.rank == axis ? channels : 1)) return false;

@@ -20,7 +20,6 @@ namespace lamina {
 
 namespace {
 
-using detail::is_operation;
 using detail::keeps_numbers;
 using detail::mean_site;
 using detail::product_site;
@@ -54,8 +53,8 @@ class rewriting {
       else if (const parameter* given = found_.states().find(name)) result.states.add(name, given->value(), given->role(), given->trainable());
     }
     for (const node& n : made_->nodes()) {
-      report_.quantize += is_operation(n, "quantize");
-      report_.dequantize += is_operation(n, "dequantize");
+      report_.quantize += n.is("quantize");
+      report_.dequantize += n.is("dequantize");
     }
     result.program = made_;
     result.report = std::move(report_);
@@ -187,7 +186,7 @@ class rewriting {
 
   void product(const product_site& s) {
     const node& n = found_.of().at(s.node);
-    const bool conv = is_operation(n, "conv2d");
+    const bool conv = n.is("conv2d");
     made_->path = n.path;
     const quantized_value x = as_int8(s.x, s.in());
     const auto& w = weights_of(s, conv);
@@ -227,12 +226,12 @@ class rewriting {
   bool in_int8(std::int32_t i, const node& n) {
     if (n.inputs.empty()) return false;
     const auto first = int8_.find(n.inputs[0]);
-    if (is_operation(n, "concat")) return joined_int8(i, n);
+    if (n.is("concat")) return joined_int8(i, n);
     if (first == int8_.end()) return false;
     const auto [q, numbers] = first->second;
     made_->path = n.path;
-    if (is_operation(n, "relu")) int8_[{i, 0}] = {apply<op::maximum>({}, q, constant(numbers.offset)), numbers};
-    else if (keeps_numbers(n) || (is_operation(n, "max_pool2d") && !index_is_read(i))) {
+    if (n.is("relu")) int8_[{i, 0}] = {apply<op::maximum>({}, q, constant(numbers.offset)), numbers};
+    else if (keeps_numbers(n) || (n.is("max_pool2d") && !index_is_read(i))) {
       std::vector<value> in{q};
       for (std::size_t k = 1; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
       int8_[{i, 0}] = {value(made_.get(), made_->add(*n.op, n.attributes, in)), numbers};

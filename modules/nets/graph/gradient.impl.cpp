@@ -36,7 +36,7 @@ void name_summands(net_book& b, const value& sum, const std::string& beginning, 
   value_id at = sum.id();
   while (all.size() + 1 < count) {
     const node& n = b.body.at(at);
-    if (!n.op || n.op->name != "add") return;
+    if (!n.is("add")) return;
     all.push_back(n.inputs[1]);
     at = n.inputs[0];
   }
@@ -61,7 +61,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     const std::string called = b.name_of(target.of.id());
     if (!is_floating(target.of.type().element))
       b.fail(error_kind::type, t << "add_gradient_operators: the target `" << called << "` is " << target.of.type() << "; gradients are of floating numbers");
-    if (n.op && n.op->name == "stop_gradient")
+    if (n.is("stop_gradient"))
       b.fail(error_kind::value, t << "add_gradient_operators: the target `" << called << "` comes from stop_gradient, through which no gradient flows");
     if (!target.start.empty()) {
       b.check_mine(target.start, "the start of a gradient");
@@ -84,7 +84,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   for (const auto& v : of) reached[static_cast<std::size_t>(v.id().node)] = 1;
   for (auto i = reached.size(); i-- > 0;) {
     const node& n = b.body.nodes()[i];
-    if (!reached[i] || !n.op || n.op->name == "stop_gradient") continue;
+    if (!reached[i] || !n.op || n.is("stop_gradient")) continue;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && is_floating(b.body.type(n.inputs[k]).element)) reached[static_cast<std::size_t>(n.inputs[k].node)] = 1;
   }
@@ -105,7 +105,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   std::map<value_id, std::size_t> uses;
   for (std::size_t i = 0; i < reached.size(); ++i) {
     const node& n = b.body.nodes()[i];
-    if (!reached[i] || !n.op || n.op->name == "stop_gradient") continue;
+    if (!reached[i] || !n.op || n.is("stop_gradient")) continue;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u)) ++uses[n.inputs[k]];
   }
@@ -154,7 +154,7 @@ namespace {
 bool collect(const value& g, std::vector<value>* indices, std::vector<value>* rows) {
   program& p = g.owner();
   const node n = p.at(g.id());
-  if (n.op && n.op->name == "add") return collect({&p, n.inputs[0]}, indices, rows) && collect({&p, n.inputs[1]}, indices, rows);
+  if (n.is("add")) return collect({&p, n.inputs[0]}, indices, rows) && collect({&p, n.inputs[1]}, indices, rows);
   if (!n.op || n.op != &record<op::scatter_rows> || static_cast<const axis_attributes*>(n.attributes.get())->axis != 0) return false;
   if (!indices) return true;
   shape row = g.shape();

@@ -148,7 +148,7 @@ void add_operations(const program& p, double times, met_layers& to) {
       if (known && at.subprograms.empty()) to.all[i].flops += times * at.op->flops(at.attributes.get(), in, at.results);
     }
     double turns = 1;
-    if (at.op->name == op::scan::name)
+    if (at.is(op::scan::name))
       turns = static_cast<double>(in[static_cast<std::size_t>(static_cast<const scan_attributes*>(at.attributes.get())->carries)].dims.at(0));
     for (const auto& s : at.subprograms) add_operations(*s, times * turns, to);
   }

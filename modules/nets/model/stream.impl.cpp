@@ -170,7 +170,7 @@ class stream_maker {
     }
   }
   bool begins(const node& n, std::size_t k) const {
-    if (n.op->name != "scan") return false;
+    if (!n.is("scan")) return false;
     const auto carries = static_cast<std::size_t>(static_cast<const scan_attributes*>(n.attributes.get())->carries);
     return k < carries && time_of(type(n.inputs[carries]).dims).axis == 0;
   }
@@ -226,16 +226,16 @@ class stream_maker {
       depends_[at] = depends_[at] || depends_[of];
     }
     made_.block->path = n.path;
-    if (n.op->name == "scan") return copy_scan(n, at);
+    if (n.is("scan")) return copy_scan(n, at);
     find_behind(n, at);
-    if (n.op->name == "attention" && read_[at] && remembers(n)) return copy_attention(n, at);
+    if (n.is("attention") && read_[at] && remembers(n)) return copy_attention(n, at);
     if (varies_[at] && read_[at]) check(n, at);
-    if (n.op->name == "positions" && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
+    if (n.is("positions") && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
     if (varies_[at]) {
       const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
-      if (n.op->name == "pad" && out.history > in.history) return copy_pad(n, at);
-      if (n.op->name == "conv2d" && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at);
-      if (n.op->name == "slice" && behind(n.inputs[0]) && !behind_[at]) {
+      if (n.is("pad") && out.history > in.history) return copy_pad(n, at);
+      if (n.is("conv2d") && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at);
+      if (n.is("slice") && behind(n.inputs[0]) && !behind_[at]) {
         values_[at] = {moved(n.inputs[0])};
         return;
       }
@@ -260,7 +260,7 @@ class stream_maker {
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (reads(n, k) && varies_[static_cast<std::size_t>(n.inputs[k].node)] && behind(n.inputs[k]) != behind_[at])
         refuse(n, "brings positions together with what stands behind them");
-    if (n.op->name != "slice") return;
+    if (!n.is("slice")) return;
     const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
     if (time_of(types_[at][0].dims).history == 0 && a.start == 0 && a.step == 1) behind_[at] = 0;
   }
@@ -370,7 +370,7 @@ class stream_maker {
   // That a position of the results reads no later one of the operands.
   void check(const node& n, std::size_t at) const {
     const auto& results = types_[at];
-    const std::string_view name = n.op->name;
+    const std::string_view name = n.op->library ? n.op->name : std::string_view();
     auto out = time_of(results[0].dims);
     if (out.several) refuse(n, "compares positions with each other");
     if (out.axis < 0) refuse(n, name == "slice" ? "leaves positions out" : "puts all positions together");
@@ -448,7 +448,7 @@ class stream_maker {
       const value_id from = *first;
       value v = made[static_cast<std::size_t>(from.node)][static_cast<std::size_t>(from.result)];
       const node& n = p_.at(from);
-      if (n.kind == node_kind::operation && n.op->name == "pad") {       // its first positions are nothing but padding
+      if (n.is("pad")) {       // its first positions are nothing but padding
         auto t = time_of(type(from).dims);
         v = slice(v, {.start = 0, .stop = t.history, .axis = t.axis});
       }
