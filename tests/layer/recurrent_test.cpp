@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
   check_close(r[0].values, w.output.values, "recurrent lstm_cell");
   BOOST_TEST(r[1].shape().string() == "[5x2x4]");
   // another axis
-  nn::recurrent<nn::gru_step> second{.step = {3, 4}, .sequences = {nn::sequence_port{"input", 1}, nn::sequence_port{""}, nn::sequence_port{""}, nn::sequence_port{""}}, .output_axis = 1};
+  nn::recurrent<nn::gru_step> second{.step = {3, 4}, .sequences = {nn::sequence_port{"input", 1}}, .output_axis = 1};
   table g;
   int seed = 7;
   for (std::string name : {"Wz", "Wr", "W"}) g[name] = real({3, 4}, ++seed);
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(rnn_and_gru_cells_walked_along_axes_from_the_end) {
   };
   auto agrees = [&](std::string_view name, const auto& cell, const table& p, const stepper& step) {
     auto w = walk(in_turns, 4, 1, 1, step, &h0, nullptr, nullptr);
-    nn::recurrent<std::remove_cvref_t<decltype(cell)>> layer{.step = cell, .sequences = {nn::sequence_port{"input", -2}, nn::sequence_port{""}, nn::sequence_port{""}, nn::sequence_port{""}}, .output_axis = -2};
+    nn::recurrent<std::remove_cvref_t<decltype(cell)>> layer{.step = cell, .sequences = {nn::sequence_port{"input", -2}}, .output_axis = -2};
     auto out = outcomes(layer, {x, h}, short_names(p))[0];
     BOOST_REQUIRE(out.shape().string() == "[2x5x4]");
     for (std::size_t n = 0; n < 2; ++n)
@@ -327,6 +327,24 @@ BOOST_AUTO_TEST_CASE(gradients_of_single_steps) {
     for (std::string name : {"Uz", "Ur", "U"}) p[name] = real({dim(h), dim(h)}, ++seed);
     check_layer("gru_step", nn::gru_step{i, h}, {x, state}, p);
   }
+}
+
+// A step with a port `input` that is no sequence.
+struct scaled_step {
+  static constexpr view<const label> inputs() { return ports<"x", "input", "previous_output">; }
+  constexpr auto forward(auto&, const auto& x, const auto& scale, const auto& h) const { return x + h * scale; }
+};
+constexpr nn::recurrent<scaled_step> scaled{.sequences = {nn::sequence_port{"x"}}};
+
+BOOST_AUTO_TEST_CASE(only_the_sequences_that_are_named_are_walked) {
+  infer_layer<constant_layer<scaled>> layer;
+  tensor_of_rank<float, 3> x(2, 1, 2);
+  for (auto& v : x.writable()) v = 1;
+  const matrix<float> scale{{1, 2}}, h{{1, 1}};
+  const auto y = evaluate(layer.forward(dict(key<"x"> = x, key<"input"> = scale, key<"previous_output"> = h))[key<"output">]);
+  BOOST_TEST(y.shape().string() == "[2x1x2]");
+  const std::vector<float> wanted{2, 3, 3, 7};      // 1 + 1 * (1, 2), then 1 + that * (1, 2)
+  for (std::size_t i = 0; i < wanted.size(); ++i) BOOST_TEST(y.data()[i] == wanted[i]);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -191,9 +191,9 @@ export struct gru_step {
 
 // ---- any step along sequences ---------------------------------------------------------------------------------------
 
-/// An input port of a step that is fed position by position, and the axis of its positions.
+/// An input port of a step that is fed position by position, and the axis of its positions; none where it has no name.
 export struct sequence_port {
-  label port = "input";
+  label port = "";
   std::int64_t axis = 0;
 };
 
@@ -209,7 +209,7 @@ struct recurrent {
   static constexpr std::size_t most_ports = 16;
 
   Step step{};
-  std::array<sequence_port, 4> sequences{sequence_port{}, sequence_port{""}, sequence_port{""}, sequence_port{""}};
+  std::array<sequence_port, 4> sequences{sequence_port{"input"}};
   std::int64_t output_axis = 0;
   bool reverse = false;
 
@@ -282,6 +282,7 @@ struct recurrent {
       places[i] = {role::carry, carries++, r, 0};
     }
     auto walk = [&](const sequence_port& q) {
+      if (!why.empty()) return;
       std::size_t i = 0;
       while (i < names.size() && !(names[i] == q.port)) ++i;
       if (i == names.size()) {
@@ -305,7 +306,7 @@ struct recurrent {
       });
     if (!named)
       for (const auto& q : sequences)
-        if (!(q.port == label(""))) walk(q);
+        if (!(q.port == label("")) || q.axis != 0) walk(q);
     if (why.empty() && walked == 0) why << "recurrent needs at least one sequence";
     if (!why.empty()) s.refuse(why.view());
     return why.empty();
