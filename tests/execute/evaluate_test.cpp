@@ -484,6 +484,21 @@ BOOST_AUTO_TEST_CASE(a_plan_of_data_as_it_is) {
   BOOST_TEST(equal(erased.value(), {1, 2, 3}));
 }
 
+BOOST_AUTO_TEST_CASE(a_position_of_every_operand) {
+  const matrix<float> m{{1, 2}, {3, 4}};
+  BOOST_TEST(equal(evaluate((m + 1.f)[1]), {4, 5}));
+  BOOST_TEST(equal(evaluate(dynamic<float, 2>(m)[0]), {1, 2}));
+  BOOST_TEST(equal(evaluate(zeros<float>(2, 3)[1]), {0, 0, 0}));
+  BOOST_TEST(equal(evaluate(filled(2.5f, 2, 2)[0] + m[1]), {5.5, 6.5}));
+  BOOST_TEST(item(one_hot<float>(3, 1)[1]) == 1);
+  BOOST_TEST(item(one_hot<float>(3, 1)[2]) == 0);
+  const auto loss = reduce_sum(square(var<"m">(m)));
+  BOOST_TEST(equal(evaluate(gradient<"m">(loss)[1]), {6, 8}));
+  infer_layer<nn::add> layer;
+  BOOST_TEST(equal(evaluate(layer.forward(dict(key<"lhs"> = m, key<"rhs"> = m))[key<"output">][1]), {6, 8}));
+  BOOST_CHECK_THROW(zeros<float>(2, 3)[2], shape_error);
+}
+
 BOOST_AUTO_TEST_CASE(borrowed_memory) {
   std::vector<float> mine{1, 2, 3, 4, 5, 6};
   auto x = borrow(mine.data(), {2, 3});

@@ -165,6 +165,10 @@ BOOST_AUTO_TEST_CASE(misuse_is_worded) {
              "parameter `w`: variance_scaling needs a positive scale but has 0");
   BOOST_TEST(says(initialiser::orthogonal(), {5}) ==
              "parameter `w`: orthogonal needs a rank of at least 2 but has the shape [5]");
+  BOOST_TEST(says(initialiser::constant(2.5), {2}, dtype::int64) == "parameter `w`: the number 2.5 is no int64");
+  BOOST_TEST(says(initialiser::constant(300), {2}, dtype::int8) == "parameter `w`: the number 300 is no int8");
+  BOOST_TEST(says(initialiser::uniform(0, 1), {2}, dtype::boolean) ==
+             "parameter `w` of bool begins with constant or uniform numbers only");
   BOOST_TEST(says(initialiser::normal(0, 1), {2}, dtype::int32) ==
              "parameter `w` of int32 begins with constant or uniform numbers only");
 }

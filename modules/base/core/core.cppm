@@ -329,6 +329,21 @@ struct unknown_key {
   }
 };
 
+template <class T>
+inline constexpr bool is_entry = false;
+template <fixed_string Name, class T>
+inline constexpr bool is_entry<entry<Name, T>> = true;
+template <class... E>
+struct dict_arguments_check {
+  static consteval text message() {
+    text t;
+    const bool fits[] = {is_entry<E>..., true};
+    const std::string_view names[] = {type_name<E>()..., {}};
+    for (std::size_t i = 0; i < sizeof...(E); ++i)
+      if (t.empty() && !fits[i]) t << "argument " << i + 1 << " of dict(...) is a `" << names[i] << "`; it takes values by key: dict(key<name> = value)";
+    return t;
+  }
+};
 template <class... E>
 struct repeated_key {
   static consteval text message() {
@@ -347,7 +362,7 @@ struct repeated_key {
 /// A few values by name, each of its own type, without a heap: `dict(key<"lhs"> = a, key<"rhs"> = b)`.
 export template <class... E>
 struct dict {
-  static_assert(accepted<worded<repeated_key<E...>>()>);
+  static_assert(accepted<worded<std::conditional_t<(is_entry<E> && ...), repeated_key<E...>, dict_arguments_check<E...>>>()>);
   static constexpr std::size_t size = sizeof...(E);
   pack<E...> entries;
 

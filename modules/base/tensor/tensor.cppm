@@ -156,6 +156,10 @@ class tensor {
     T* out = mutable_data_;
     fill_from<rank>(list, s, 0, out);
   }
+  /// An expression is not computed yet: evaluate(e) makes a tensor of it.
+  template <class E>
+    requires requires { typename E::operation; }
+  tensor(const E& call_evaluate) = delete;
   /// A scalar from its number.
   tensor(T value) requires(rank == 0) { allocate({}, false); *mutable_data_ = value; }
   /// Existing memory under a shape.
@@ -364,6 +368,8 @@ class uniform_tensor {
   uniform_tensor(T value, const lamina::shape& s) : value_(value), shape_(s) { detail::check_extents(pattern, s); }
   const lamina::shape& shape() const { return shape_; }
   const T& value() const { return value_; }
+  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 
  private:
   T value_;
@@ -398,6 +404,8 @@ class one_hot_vector {
   }
   const lamina::shape& shape() const { return shape_; }
   const std::int64_t& position() const { return position_; }
+  /// What stands at a position. Errors: shape_error for a position outside.
+  auto operator[](std::int64_t i) const { return select(*this, 0, i); }
   const T& value() const { return value_; }
 
  private:

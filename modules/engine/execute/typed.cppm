@@ -126,7 +126,8 @@ auto evaluate(const E1& e1, const E2& e2, const E&... e) {
                           detail::as_operand(e2), detail::as_operand(e)...);
   return r;
 }
-/// Computes an expression into a tensor of its shape. Errors: shape_error, state_error if the tensor is shared.
+/// Computes an expression into a tensor of its shape. Borrowed memory of the result must be none of an operand's: that is not
+/// looked for. Errors: shape_error, state_error if the tensor is shared.
 export template <Evaluable E, class X>
 void evaluate_into(tensor<typename E::element_type, X>& out, const E& e, context& where = default_context()) {
   if (out.shape() != e.shape()) {
@@ -364,6 +365,8 @@ class handle {
 export class eval_plan {
  public:
   explicit eval_plan(context& where = default_context()) : where_(&where) {}
+  eval_plan(eval_plan&&) noexcept = default;
+  eval_plan& operator=(eval_plan&&) noexcept = default;
   /// Errors: state_error where an operand is empty.
   template <Symbolic E>
     requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>

@@ -128,18 +128,39 @@ consteval text worded(const inference& r) {
   return worded_misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
 }
 
+template <class Op>
+consteval bool takes_so_many(std::size_t given) {
+  if constexpr (requires { Op::operands; }) return Op::operands < 0 || given == static_cast<std::size_t>(Op::operands);
+  else return true;
+}
+template <class Op>
+consteval text wrong_number(std::size_t given) {
+  text t;
+  t << Op::name << ": takes " << Op::operands << (Op::operands == 1 ? " operand" : " operands") << ", and is given " << given;
+  return t;
+}
+template <class Op>
+consteval text no_loose_rule() {
+  text t;
+  t << Op::name << ": attributes that are known at run time are those of values of a program; on typed operands they stand in the type, "
+    << "as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape loose(view<const tensor_type>)` what extents are then known";
+  return t;
+}
 template <class Op, class... X>
 struct static_check {
   static consteval text message() {
-    if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
+    else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
     else if constexpr (requires { Op::loose(view<const tensor_type>()); }) return worded<Op, X...>(infer_loose<Op, X...>());
+    else if constexpr (!std::same_as<typename Op::attributes, no_attributes>) return no_loose_rule<Op>();
     else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
   }
 };
 template <class Op, auto A, class... X>
 struct static_check_fixed {
   static consteval text message() {
-    if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
+    else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
     else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A));
   }
 };

@@ -73,7 +73,7 @@ std::uint64_t hash_number(const T& v) {
 template <class E>
 std::uint64_t hash_here(const E& e) {
   if constexpr (requires { typename E::operation; }) {
-    constexpr std::uint64_t name = hash_words(E::operation::name);
+    constexpr std::uint64_t name = hash_words(E::operation::name);      // alike where two have one name: `same` tells types apart
     std::uint64_t h = mix(name, hash_attributes<typename E::operation::attributes>(&e.attributes.value));
     e.operands.each([&](auto, const auto& x) { h = mix(h, hash_here(x)); });
     return h;

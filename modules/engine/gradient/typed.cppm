@@ -97,6 +97,8 @@ class gradient_expression {
   explicit gradient_expression(const E& loss) : loss_(loss), shape_(extents(loss)) {}
   const lamina::shape& shape() const { return shape_; }
   const E& inner() const { return loss_; }
+  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
   value lower(lowering& l) const {
     auto first = l.names().size();
     value loss = lamina::lower(loss_, l);

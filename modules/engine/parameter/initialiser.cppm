@@ -127,9 +127,9 @@ export struct initialiser {
 };
 
 /// Fills a tensor; the stream of numbers is chosen by seed and name.
-/// Errors: value_error where low is not below high, a deviation, scale or gain is not positive, or a tensor of rank
-/// below 2 is to be orthogonal; type_error where an integer type takes what is no whole number; state_error where the memory
-/// is const or shared.
+/// Errors: value_error where low is not below high, a deviation, scale or gain is not positive, a tensor of rank below 2 is to
+/// be orthogonal, or the element type does not have a constant; type_error where integers or truths are to be drawn from what
+/// gives other numbers; state_error where the memory is const or shared.
 export void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::string_view name);
 
 // ---- the policy -----------------------------------------------------------------------------------------------------

@@ -126,7 +126,12 @@ void check(std::string_view name, const initialiser& how, const tensor_type& typ
     check_positive(name, "orthogonal", "gain", how.a);
     if (type.dims.rank < 2) refuse(name, "orthogonal needs a rank of at least 2 but has the shape ", type.dims);
   }
-  if (how.how == kind::constant || how.how == kind::uniform || is_floating(type.element)) return;
+  if (how.how == kind::constant)
+    with_type(type.element, [&]<class T>() {
+      T as_it_is{};
+      if (!detail::to_element(how.a, as_it_is)) refuse(name, "the number ", how.a, " is no ", type.element);
+    });
+  if (how.how == kind::constant || (how.how == kind::uniform && type.element != dtype::boolean) || is_floating(type.element)) return;
   text t;
   t << "parameter `" << name << "` of " << type.element << " begins with constant or uniform numbers only";
   detail::raise(error_kind::type, t);
@@ -153,7 +158,9 @@ void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::strin
   for (char c : name) site = (site ^ static_cast<unsigned char>(c)) * 1099511628211u;
   const philox stream(seed, static_cast<std::int64_t>(site & 0x7fffffffu));
   with_type(out.element(), [&]<class T>() {
-    if constexpr (!std::same_as<T, bool>) {
+    if constexpr (std::same_as<T, bool>) {
+      if (s.size() > 0) std::memset(out.mutable_data(), how.a != 0, static_cast<std::size_t>(s.size()));
+    } else {
       auto* to = reinterpret_cast<T*>(out.mutable_data());
       const auto n = static_cast<std::size_t>(s.size());
       if (how.how == initialiser::kind::orthogonal) {

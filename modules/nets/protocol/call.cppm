@@ -79,6 +79,8 @@ class port_value {
   ~port_value() { detail::release(std::move(node_)); }
 
   const lamina::shape& shape() const { return held().shape(); }
+  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
   value lower(lowering& l) const { return detail::lower_dynamic(held(), l); }
   const detail::dynamic_node* node() const { return node_.get(); }
   const detail::dynamic_pointer& pointer() const { return node_; }

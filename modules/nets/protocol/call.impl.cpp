@@ -51,14 +51,14 @@ void layer_call::key(evaluation_key& to) const {
 }
 
 std::uint64_t layer_call::structure_hash() const {
-  auto h = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(callee_.what.get()));
+  auto h = callee_.id.words[0];
   for (const auto& o : operands_) h = mix(h, o->structure_hash());
   for (const auto& t : leaves_) h = mix(h, static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(t.data())));
   return h;
 }
 bool layer_call::same(const layer_call& other, node_pairs& later) const {
   if (this == &other) return true;
-  if (callee_.what != other.callee_.what || operands_.size() != other.operands_.size() || leaves_.size() != other.leaves_.size())
+  if (callee_.id != other.callee_.id || operands_.size() != other.operands_.size() || leaves_.size() != other.leaves_.size())
     return false;
   for (std::size_t i = 0; i < leaves_.size(); ++i)
     if (leaves_[i].data() != other.leaves_[i].data() || leaves_[i].type() != other.leaves_[i].type()) return false;

@@ -47,6 +47,11 @@ struct inputs {};
 
 namespace detail {
 
+template <class Port>
+inline constexpr bool is_port = false;
+template <fixed_string Name, class T>
+inline constexpr bool is_port<port<Name, T>> = true;
+
 template <class L>
 struct chosen_layer {
   using type = L;
@@ -244,19 +249,22 @@ template <class L, class... Port, class P>
 struct train_check<L, inputs<Port...>, P> {
   static consteval text message() {
     text t = chosen_layer<L>::policies_message(P{});
-    const std::string_view names[] = {Port::name.view()..., {}};
-    for (std::size_t i = 0; i < sizeof...(Port); ++i)
-      for (std::size_t j = 0; j < i; ++j)
-        if (t.empty() && names[i] == names[j]) t << "port `" << names[i] << "` is given two types";
-    if (t.empty()) t = misfit_of_ports<L>(view<const std::string_view>(names, sizeof...(Port)), true);
+    if constexpr ((is_port<Port> && ...)) {
+      const std::string_view names[] = {Port::name.view()..., {}};
+      for (std::size_t i = 0; i < sizeof...(Port); ++i)
+        for (std::size_t j = 0; j < i; ++j)
+          if (t.empty() && names[i] == names[j]) t << "port `" << names[i] << "` is given two types";
+      if (t.empty()) t = misfit_of_ports<L>(view<const std::string_view>(names, sizeof...(Port)), true);
+    } else {
+      const bool fits[] = {is_port<Port>..., true};
+      const std::string_view types[] = {type_name<Port>()..., {}};
+      for (std::size_t i = 0; i < sizeof...(Port); ++i)
+        if (t.empty() && !fits[i])
+          t << "argument " << i + 1 << " of inputs<...> is `" << types[i] << "`; it takes ports: inputs<port<name, type>, ...>";
+    }
     return t;
   }
 };
-template <class Port>
-inline constexpr bool is_port = false;
-template <fixed_string Name, class T>
-inline constexpr bool is_port<port<Name, T>> = true;
-
 /// The types of a layer's inputs in the order of its ports.
 template <fixed_string Name, class... Port>
 consteval std::size_t place_of_port() {
