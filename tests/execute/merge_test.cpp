@@ -276,6 +276,36 @@ BOOST_AUTO_TEST_CASE(sequences_of_one_each) {
   BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, [](const auto& x) { return make_dynamic(tanh(x)); }) == 6 * 3);
 }
 
+// Lengths of their own, and the same for some; forwards, backwards and both ways.
+template <auto& Layer>
+void sequences_with_lengths(std::int64_t merged) {
+  context where(1, target_isa());
+  infer_layer<constant_layer<Layer>> layer("recurrent");
+  init(layer, initialisers(3));
+  std::vector<tensor_of_rank<float, 3>> x;
+  std::vector<vector<std::int64_t>> lengths;
+  for (int i = 0; i < 5; ++i) {
+    const auto numbers = filled_with(6 * 2, 5, i);
+    x.emplace_back(6, 2, 5);
+    std::memcpy(x.back().writable().data(), numbers.data().data(), numbers.data().size() * sizeof(float));
+    lengths.push_back({1 + i, 6});
+  }
+  const auto of = [&](std::size_t i) { return layer.forward(dict(key<"input"> = x[i], key<"lengths"> = lengths[i]))[key<"output">]; };
+  eval_plan plan(where);
+  std::vector<decltype(plan.add(of(0)))> results;
+  for (std::size_t i = 0; i < x.size(); ++i) results.push_back(plan.add(of(i)));
+  plan.run();
+  for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(of(i), where)));
+  BOOST_TEST(plan.counters().merged >= merged);
+}
+constexpr auto gru_with_lengths = nn::gru{.input_size = 5, .hidden_size = 4, .lengths = true};
+constexpr auto lstm_with_lengths = nn::lstm{.input_size = 5, .hidden_size = 4, .num_layers = 2, .bidirectional = true, .lengths = true};
+
+BOOST_AUTO_TEST_CASE(sequences_with_lengths_of_their_own) {
+  sequences_with_lengths<gru_with_lengths>(4 * 3);
+  sequences_with_lengths<lstm_with_lengths>(4 * 12);
+}
+
 // What sees other rows in a turn keeps its scan to itself.
 BOOST_AUTO_TEST_CASE(scans_that_mix_rows_stay_apart) {
   const auto run = [](bool mixes, bool merge) {

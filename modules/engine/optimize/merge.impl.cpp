@@ -53,8 +53,9 @@ class merger {
  private:
   // Positions [first, first + count) along an axis of a value that holds those of all samples.
   struct part { value of; int axis = 0; std::int64_t first = 0, count = 0; };
-  static constexpr int same = -1;
-  // Along which axes operands of merged calls are put together and their results stand, or `same`: one for all.
+  static constexpr int same = -1, either = -2;
+  // Along which axes operands of merged calls are put together and their results stand; `same`: one for all; `either`: one for
+  // all or one for each, which has one position there as the result has.
   struct joint {
     std::vector<int> in, out;
     bool operator==(const joint&) const = default;
@@ -75,9 +76,10 @@ class merger {
     if (n.op->map || name == "cast") {
       for (std::size_t k = 0; k < j.in.size(); ++k)
         if (operand(k) != out) {
-          j.in[k] = same;
           const int at = operand(k).rank - out.rank + axis;
-          if (at >= 0 && operand(k).at(at) != 1) return none;
+          const bool one = at < 0 || operand(k).at(at) == 1, matches = at == axis && operand(k).at(at) == out.at(axis);
+          if (!one && !matches) return none;
+          j.in[k] = !matches ? same : one ? either : axis;
         }
       return j;
     }
@@ -117,34 +119,47 @@ class merger {
     }
     return when(name == "max_pool2d" || name == "avg_pool2d" || name == "lstm_gates" || name == "gru_gates");
   }
-  // Scans: rows of the carries and columns of the sequences are samples, if a turn keeps them apart.
-  static std::optional<joint> of_scan(const program& p, const node& n) {
+  // Scans of one turn: rows of the carries, columns of the sequences and rows of the invariants that are not the same ones are
+  // samples, if a turn keeps them apart.
+  std::optional<joint> of_scans(const std::vector<std::int32_t>& nodes) const {
+    const node& n = from_.at(nodes[0]);
     const auto& a = attributes_of<scan_attributes>(n);
     const auto carries = static_cast<std::size_t>(a.carries), moving = carries + static_cast<std::size_t>(a.sequences);
-    joint j{std::vector<int>(n.inputs.size(), same), std::vector<int>(n.results.size(), 1)};
-    std::fill_n(j.in.begin(), moving, 1);
-    std::fill_n(j.in.begin(), carries, 0);
-    std::fill_n(j.out.begin(), carries, 0);
-    for (std::size_t k = 0; k < moving; ++k)
-      if (const shape& s = p.type(n.inputs[k]).dims; s.rank <= j.in[k] || s.size() == 0) return {};
+    joint j{std::vector<int>(n.inputs.size(), same), std::vector<int>(n.results.size(), same)};
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (!std::all_of(nodes.begin(), nodes.end(), [&](auto i) { return from_.at(i).inputs[k] == n.inputs[k]; }))
+        j.in[k] = k >= carries && k < moving ? 1 : 0;
     const program& turn = *n.subprograms[0];
-    const auto apart = of_samples(turn, moving);
+    std::vector<char> apart = of_samples(turn, j);
+    const auto of_a_sample = [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; };
+    // A carry that begins as one for all is each sample's own if a turn makes it that.
+    for (std::size_t k = 0; k < carries; ++k)
+      if (j.in[k] == same && of_a_sample(turn.outputs()[k].value)) {
+        j.in[k] = 0;
+        apart = of_samples(turn, j);
+        k = std::numeric_limits<std::size_t>::max();      // from the first again
+      }
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (const shape& s = from_.type(n.inputs[k]).dims; j.in[k] != same && (s.rank <= j.in[k] || s.size() == 0)) return {};
+    for (std::size_t r = 0; r < j.out.size(); ++r) {
+      if (of_a_sample(turn.outputs()[r].value)) j.out[r] = r < carries ? 0 : 1;
+      if (r < carries && j.in[r] != j.out[r]) return {};
+    }
     for (std::size_t i = 0; i < turn.nodes().size(); ++i) {
       const node& t = turn.nodes()[i];
       if (!apart[i] || t.kind != node_kind::operation) continue;
       const auto inner = along(0, turn, t);
       if (!inner) return {};
       for (std::size_t k = 0; k < t.inputs.size(); ++k)
-        if (inner->in[k] != (apart[static_cast<std::size_t>(t.inputs[k].node)] ? 0 : same)) return {};
+        if (inner->in[k] != either && inner->in[k] != (of_a_sample(t.inputs[k]) ? 0 : same)) return {};
     }
-    for (const auto& o : turn.outputs())
-      if (!apart[static_cast<std::size_t>(o.value.node)]) return {};
     return j;
   }
-  // Which nodes of a turn are there for each sample: they depend on its first inputs, the carries and sequences.
-  static std::vector<char> of_samples(const program& turn, std::size_t moving) {
+  // Which nodes of a turn are there for each sample: they depend on inputs that are.
+  static std::vector<char> of_samples(const program& turn, const joint& how) {
     std::vector<char> apart(turn.nodes().size());
-    for (std::size_t k = 0; k < moving; ++k) apart[static_cast<std::size_t>(turn.inputs()[k])] = 1;
+    for (std::size_t k = 0; k < how.in.size(); ++k)
+      if (how.in[k] != same) apart[static_cast<std::size_t>(turn.inputs()[k])] = 1;
     const auto needed = turn.reachable();
     for (std::size_t i = 0; i < turn.nodes().size(); ++i)
       if (const node& t = turn.nodes()[i]; needed[i] && t.kind == node_kind::operation)
@@ -154,7 +169,6 @@ class merger {
   // Along the axis where the operands stand together already; else along the first one, or the second if samples have one
   // position there and several before it, as sequences of turns do.
   std::optional<joint> joint_of(const node& n) const {
-    if (n.is("scan")) return of_scan(from_, n);
     if (n.results.empty()) return {};
     const shape& out = n.results[0].dims;
     int axis = out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0;
@@ -164,7 +178,9 @@ class merger {
         break;
       }
     auto j = along(axis, from_, n);
-    return j || axis == 0 ? j : along(0, from_, n);
+    if (!j && axis > 0) j = along(0, from_, n);
+    if (j) std::replace(j->in.begin(), j->in.end(), static_cast<int>(either), static_cast<int>(same));
+    return j;
   }
   template <class A>
   static const A& attributes_of(const node& n) { return *static_cast<const A*>(n.attributes.get()); }
@@ -176,8 +192,9 @@ class merger {
   }
   bool alike(const node& a, const node& b, const joint& j) const {
     if (a.op != b.op || a.results != b.results || !a.op->equal(a.attributes.get(), b.attributes.get())) return false;
-    for (std::size_t k = 0; k < j.in.size(); ++k)
-      if (j.in[k] == same ? a.inputs[k] != b.inputs[k] : from_.type(a.inputs[k]) != from_.type(b.inputs[k])) return false;
+    if (a.inputs.size() != b.inputs.size()) return false;
+    for (std::size_t k = 0; k < a.inputs.size(); ++k)
+      if (k < j.in.size() && j.in[k] == same ? a.inputs[k] != b.inputs[k] : from_.type(a.inputs[k]) != from_.type(b.inputs[k])) return false;
     return alike_inside(a, b);
   }
 
@@ -185,8 +202,15 @@ class merger {
     struct group { joint how; std::vector<std::int32_t> nodes; };
     std::vector<group> groups;
     std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_key;
+    std::vector<std::vector<std::int32_t>> scans;
     for (auto i : nodes) {
       const node& n = from_.at(i);
+      if (n.is("scan")) {
+        const auto like = std::find_if(scans.begin(), scans.end(), [&](const auto& s) { return alike(from_.at(s[0]), n, {}); });
+        if (like != scans.end()) like->push_back(i);
+        else scans.push_back({i});
+        continue;
+      }
       auto j = joint_of(n);
       if (!j) {
         copy(i);
@@ -206,6 +230,12 @@ class merger {
       by_key[key].push_back(groups.size());
       groups.push_back({*std::move(j), {i}});
     }
+    for (const auto& s : scans) {
+      const auto how = s.size() > 1 ? of_scans(s) : std::nullopt;
+      if (how) merge(s, *how);
+      else
+        for (auto i : s) copy(i);
+    }
     for (const auto& g : groups) {
       if (g.nodes.size() > 1 && worthwhile(g.nodes, g.how)) merge(g.nodes, g.how);
       else
@@ -213,15 +243,15 @@ class merger {
     }
   }
 
-  // What stands together in one value needs no copy. A product, a convolution or a scan that shares its weights gains more
-  // than a copy of its operands costs; others only if nothing or less than half of their operands is copied.
+  // What stands together in one value needs no copy. A product or convolution that shares its weights gains more than a copy
+  // of its rows costs, a scan always; others only if nothing or less than half of their operands is copied.
   bool worthwhile(const std::vector<std::int32_t>& nodes, const joint& how) const {
     int together = 0, apart = 0;
     for (std::size_t k = 0; k < how.in.size(); ++k)
       if (how.in[k] != same) (whole_of(nodes, k, how.in[k]) ? together : apart) += 1;
     const node& n = from_.at(nodes[0]);
     const bool heavy = n.is("matmul") || n.is("conv2d") || n.is("conv_transpose2d");
-    return n.is("scan") || (heavy && how.in[1] == same) || (together > 0 && apart <= together);
+    return (heavy && how.in[1] == same) || (together > 0 && apart <= together);
   }
   // The value in which operand k of the calls stands, one behind the other along an axis, and from where on.
   std::optional<part> whole_of(const std::vector<std::int32_t>& nodes, std::size_t k, int axis) const {
@@ -253,12 +283,19 @@ class merger {
     }
     to_.path = first.path;
     std::vector<std::shared_ptr<const program>> inside;
-    if (first.is("scan")) inside.push_back(turn_of(first, in));
+    if (first.is("scan")) inside.push_back(turn_of(first, how, in));
     const value_id id = of_more_rows(first, to_, in, std::move(inside));
     for (std::size_t s = 0; s < nodes.size(); ++s)
       for (std::size_t r = 0; r < first.results.size(); ++r) {
+        const value all(&to_, {id.node, static_cast<std::int32_t>(r)});
+        if (how.out[r] == same) {
+          auto& made = made_[static_cast<std::size_t>(nodes[s])];
+          made.resize(first.results.size());
+          made[r] = all;
+          continue;
+        }
         const auto count = first.results[r].dims.at(how.out[r]);
-        parts_[{nodes[s], static_cast<std::int32_t>(r)}] = {value(&to_, {id.node, static_cast<std::int32_t>(r)}), how.out[r], static_cast<std::int64_t>(s) * count, count};
+        parts_[{nodes[s], static_cast<std::int32_t>(r)}] = {all, how.out[r], static_cast<std::int64_t>(s) * count, count};
       }
     merged_ += static_cast<std::int64_t>(nodes.size()) - 1;
   }
@@ -270,15 +307,14 @@ class merger {
     return value(reshape(in[0], dims)).id();
   }
   // The turn of a scan for the operands of all samples.
-  static std::shared_ptr<const program> turn_of(const node& scan, view<const value> in) {
+  static std::shared_ptr<const program> turn_of(const node& scan, const joint& how, view<const value> in) {
     const program& one = *scan.subprograms[0];
     std::vector<tensor_type> types;
     for (const auto& v : in) types.push_back(v.type());
     text why;
     scan.op->inside(scan.attributes.get(), types, why);
     auto all = std::make_shared<program>();
-    const auto& a = attributes_of<scan_attributes>(scan);
-    const auto apart = of_samples(one, static_cast<std::size_t>(a.carries + a.sequences));
+    const auto apart = of_samples(one, how);
     std::vector<std::vector<value>> made(one.nodes().size());
     const auto needed = one.reachable();
     std::size_t next = 0;
