@@ -20,14 +20,6 @@ namespace {
 // Calls f with a number of the memory of each leaf, until that says false.
 template <class F>
 bool each_first_alike(view<const leaf> leaves, F f) {
-  if (leaves.size() <= 8) {
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      std::size_t first = 0;
-      while (leaves[first].data != leaves[i].data) ++first;
-      if (!f(static_cast<std::int64_t>(first))) return false;
-    }
-    return true;
-  }
   address_numbers seen;
   for (const auto& x : leaves)
     if (!f(static_cast<std::int64_t>(seen.number(x.data)))) return false;

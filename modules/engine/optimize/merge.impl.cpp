@@ -130,15 +130,15 @@ class merger {
       if (!std::all_of(nodes.begin(), nodes.end(), [&](auto i) { return from_.at(i).inputs[k] == n.inputs[k]; }))
         j.in[k] = k >= carries && k < moving ? 1 : 0;
     const program& turn = *n.subprograms[0];
-    std::vector<char> apart = of_samples(turn, j);
+    std::vector<char> apart;
     const auto of_a_sample = [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; };
     // A carry that begins as one for all is each sample's own if a turn makes it that.
-    for (std::size_t k = 0; k < carries; ++k)
-      if (j.in[k] == same && of_a_sample(turn.outputs()[k].value)) {
-        j.in[k] = 0;
-        apart = of_samples(turn, j);
-        k = std::numeric_limits<std::size_t>::max();      // from the first again
-      }
+    for (bool more = true; more;) {
+      more = false;
+      apart = of_samples(turn, j);
+      for (std::size_t k = 0; k < carries; ++k)
+        if (j.in[k] == same && of_a_sample(turn.outputs()[k].value)) j.in[k] = 0, more = true;
+    }
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (const shape& s = from_.type(n.inputs[k]).dims; j.in[k] != same && (s.rank <= j.in[k] || s.size() == 0)) return {};
     for (std::size_t r = 0; r < j.out.size(); ++r) {
