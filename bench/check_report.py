@@ -32,6 +32,11 @@ def faults_of(row):
         yield f"its ratio is {row['ratio']} and its values say {best}"
 
 
+def faults_of_details(row):
+    """The same of a row that still has its details."""
+    return [f"{row['problem']}, {row['shape']}: {fault}" for fault in faults_of(report.bare(row))]
+
+
 def main():
     content = json.loads(ROWS.read_text())
     faults = [f"{row.get('problem')}, {row.get('shape')}: {fault}"

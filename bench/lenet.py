@@ -12,10 +12,11 @@ STEPS = {64: 300, 128: 150}
 
 def rate(run, program, batch, threads, out):
     """Images per second of one turn, or None."""
+    steps = run.repetitions(STEPS[batch], 5)
     cores = [run.core] if threads == 1 else sorted(os.sched_getaffinity(0))[:threads]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": str(threads),
                    "DLIB_NUM_THREADS": str(threads)}
-    command = [str(program), str(out), DATA, str(batch), str(STEPS[batch]), str(threads)]
+    command = [str(program), str(out), DATA, str(batch), str(steps), str(threads)]
     done = subprocess.run(command, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, cores))
     return json.loads(out.read_text()) if done.returncode == 0 else None
 
@@ -29,12 +30,13 @@ def run(run):
     if not ours:
         print("bench_lenet_lamina is not built")
         return rows
+    rounds = run.repetitions(ROUNDS)
     for threads in (1, 2):
         if threads > len(os.sched_getaffinity(0)):
             continue
-        for batch in STEPS:
+        for batch in list(STEPS)[:run.repetitions(len(STEPS))]:
             mine, theirs = [], []
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 for program, results in ((ours, mine), (dlib, theirs)):
                     result = rate(run, program, batch, threads, out) if program else None
                     if result:
@@ -45,14 +47,14 @@ def run(run):
             def row(problem, shape, key, floor):
                 value = max(r[key] for r in mine)
                 peer = max(r[key] for r in theirs) if theirs else None
-                print(f"{problem}, {shape}, {threads} threads: lamina {value:.0f} images/s, dlib {peer or 0:.0f}",
-                      flush=True)
+                print(f"{problem}, {shape}, {threads} threads: lamina {value:.0f} images/s, " +
+                      (f"dlib {peer:.0f}" if peer else "dlib absent"), flush=True)
                 return {"problem": problem, "shape": shape, "threads": threads, "isa": mine[0]["isa"],
                         "unit": "images/s", "ours": value,
                         "peers": [{"name": "dlib", "version": theirs[0]["version"] if theirs else "absent",
                                    "isa": None, "value": peer, "median": None}] + absent,
                         "ratio": value / peer if peer else None, "floor": floor, "goal": None,
-                        "details": {"note": f"best of {ROUNDS} turns"}}
+                        "details": {"note": f"best of {rounds} turns"}}
 
             rows.append(row("11 LeNet training", f"Fashion-MNIST, Adam, batch {batch}", "images_per_second",
                             "ratio >= 2.0"))

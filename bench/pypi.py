@@ -7,11 +7,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = HERE.parent / "build" / "peers" / "bin" / "python"
 
 
-def ask(program, *arguments):
+def ask(run, program, *arguments):
     """What a program says, or None where the peer is not installed."""
     if not PYTHON.exists():
         return None
-    done = subprocess.run([PYTHON, HERE / "peers" / program, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    quick = ["--quick"] if run.quick else []
+    done = subprocess.run([PYTHON, HERE / "peers" / program, *map(str, arguments), *quick], stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
@@ -21,3 +22,4 @@ def beside(row, name, version, value):
         if peer["name"] == name:
             peer.update(version=version, value=value)
             row["ratio"] = row["ours"] / value if row["unit"].endswith("/s") else value / row["ours"]
+            print(f"{row['problem']}, {row['shape']}: {name} {version} {value:.3f} {row['unit']}, ratio {row['ratio']:.3f}", flush=True)

@@ -131,6 +131,13 @@ def chart(problem, rows):
     return "\n".join(out) + "\n"
 
 
+def bare(row):
+    """A row without its details, as results.json has it."""
+    one = {key: row[key] for key in ROW_KEYS}
+    one["peers"] = [{key: peer[key] for key in PEER_KEYS} for peer in row["peers"]]
+    return one
+
+
 def read(folder):
     """The rows of a report, each with the machine that it was measured on."""
     path = pathlib.Path(folder) / "details.json"
@@ -157,12 +164,7 @@ def write(folder, date, rows):
     folder.mkdir(parents=True, exist_ok=True)
     rows = sorted(rows, key=number_of)  # stable: rows of one problem stay in the order of their program
     machine = machines(rows)
-    bare = []
-    for row in rows:
-        one = {key: row[key] for key in ROW_KEYS}
-        one["peers"] = [{key: peer[key] for key in PEER_KEYS} for peer in row["peers"]]
-        bare.append(one)
-    for name, content in (("results.json", bare), ("details.json", rows)):
+    for name, content in (("results.json", [bare(row) for row in rows]), ("details.json", rows)):
         text = json.dumps({"machine": machine, "date": date, "rows": content}, indent=1)
         (folder / name).write_text(text + "\n")
     (folder / "results.md").write_text(markdown(machine, date, rows))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the benchmarks of a build tree and merges their rows into bench/report/.
 
-usage: bench/run.py [--build build/bench] [--problem N]... [--exhaustive] [--core N]
+usage: bench/run.py [--build build/bench] [--problem N]... [--exhaustive] [--quick] [--core N]
 """
 import argparse
 import datetime
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import check_report
 import report
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -43,22 +44,67 @@ def describe_machine():
     return f"{name}, {os.cpu_count()} cores, {'/'.join(usable_sets())}; {system}"
 
 
+class CannotRun(Exception):
+    """Why a problem cannot run on this machine, whatever is built."""
+
+
 class Run:
     def __init__(self, options):
         self.build = pathlib.Path(options.build).resolve()
         self.core = options.core
         self.exhaustive = options.exhaustive
+        self.quick = options.quick
         self.folder = tempfile.TemporaryDirectory()
 
     def program(self, name):
         path = self.build / "bench" / name
         return path if path.exists() else None
 
+    def repetitions(self, count, less=1):
+        """`count`, or `less` in a quick run."""
+        return less if self.quick else count
+
+    def need_cores(self, count):
+        if len(os.sched_getaffinity(0)) < count:
+            raise CannotRun(f"it takes {count} cores")
+
+    def cached(self, variable):
+        """What the build tree was configured with: a variable of its CMakeCache.txt, or None."""
+        for line in (self.build / "CMakeCache.txt").read_text().splitlines():
+            if line.startswith(variable + ":"):
+                return line.split("=", 1)[1]
+        return None
+
+    def cmake(self, *arguments):
+        """A command of the CMake that made the build tree, which need not be the first one in PATH."""
+        return [self.cached("CMAKE_COMMAND") or "cmake", *map(str, arguments)]
+
+    def configure(self, tree, build_type, *definitions):
+        """Configures another tree with the tools of the build tree; whether that worked."""
+        tools = [f"-D{name}={self.cached(name)}" for name in ("CMAKE_CXX_COMPILER", "CMAKE_MAKE_PROGRAM") if self.cached(name)]
+        off = [f"-DLAMINA_{part}=OFF" for part in ("TESTS", "SAMPLES", "TOOL")]
+        root = HERE.parent
+        command = self.cmake("-S", root, "-B", tree, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={build_type}",
+                             f"-DCMAKE_TOOLCHAIN_FILE={root}/cmake/clang.cmake", *tools, *off, *definitions)
+        return self.succeeds(command)
+
+    def build_in(self, tree, target, *arguments, cores=None):
+        """Builds a target of a tree; whether that worked.  In a quick run nothing is compiled: the target must be there."""
+        command = self.cmake("--build", tree, *(["--", "-t", "query", target] if self.quick else ["--target", target, *arguments]))
+        return self.succeeds(command, preexec_fn=cores and (lambda: os.sched_setaffinity(0, cores)))
+
+    def succeeds(self, command, **options):
+        if subprocess.run(command, stdout=subprocess.DEVNULL, **options).returncode == 0:
+            return True
+        print(f"failed: {' '.join(map(str, command))}", file=sys.stderr)
+        return False
+
     def rows(self, command, environment):
         """Runs a program that takes --out and returns what it wrote."""
         out = pathlib.Path(self.folder.name) / "rows.json"
         out.unlink(missing_ok=True)
-        done = subprocess.run([*map(str, command), "--out", str(out), "--core", str(self.core)],
+        quick = ["--quick"] if self.quick else []
+        done = subprocess.run([*map(str, command), "--out", str(out), "--core", str(self.core), *quick],
                               env={**os.environ, **ONE_THREAD, **environment})
         if done.returncode != 0 or not out.exists():
             print(f"{command[0]} failed with status {done.returncode}", file=sys.stderr)
@@ -67,6 +113,8 @@ class Run:
 
     def kernel(self, name, sets, arguments=()):
         """A kernel program on each instruction set that this machine has."""
+        if not set(sets) & set(usable_sets()):
+            raise CannotRun(f"this machine has no {' or '.join(sets)}")
         rows = []
         for one in sets:
             program = self.program(f"bench_{name}_{one}")
@@ -111,25 +159,37 @@ def main():
                         help="the build tree (default: build/bench)")
     parser.add_argument("--problem", type=int, action="append", help="only this problem of the report; may be repeated")
     parser.add_argument("--exhaustive", action="store_true", help="look for errors over all 2^32 floats (some minutes)")
+    parser.add_argument("--quick", action="store_true",
+                        help="only show that every problem works: the smallest size, once; its figures mean nothing")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
-    parser.add_argument("--report", default=HERE / "report", help="where to write (default: bench/report)")
+    parser.add_argument("--report", help="where to write (default: bench/report; with --quick, the build tree)")
     options = parser.parse_args()
 
     known = problems()
     unknown = sorted(set(options.problem or []) - set(known))
     if unknown:
         parser.error(f"no problem {unknown[0]}; there are {', '.join(map(str, known))}")
-    run, folder = Run(options), pathlib.Path(options.report)
-    rows = report.read(folder)
-    failed = False
+    run = Run(options)
+    folder = pathlib.Path(options.report or (run.build / "quick_report" if run.quick else HERE / "report"))
+    rows = [] if run.quick else report.read(folder)
+    failed = []
     for number in options.problem or known:
         print(f"== problem {number}", flush=True)
-        new = known[number](run)
-        failed |= not new
-        if new:
+        try:
+            new = known[number](run)
+        except CannotRun as why:
+            print(f"left out: {why}")
+            continue
+        if not new:
+            failed.append(number)
+        else:
             rows = [row for row in rows if report.number_of(row) != number]
             rows += [{"machine": describe_machine(), **row} for row in new]
             report.write(folder, datetime.date.today().isoformat(), rows)
+    if run.quick:
+        faults = [fault for row in rows for fault in check_report.faults_of_details(row)]
+        print("\n".join(faults + [f"problem {number} gave no result" for number in failed]) or f"{len(rows)} rows, all of the agreed form")
+        return 1 if failed or faults else 0
     missed = [f"{r['problem']}, {r['shape']}" for r in rows if report.meets(r, r["floor"]) is False]
     print(f"written to {folder}; floors missed: {len(missed)}")
     for line in missed:

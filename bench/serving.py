@@ -1,6 +1,7 @@
 """Problems 13 and 14: LeNet and a ResNet-50 served by several reference models, LeNet through a queue and over HTTP as
 well; what each of them takes."""
 import json
+import pathlib
 import subprocess
 
 import pypi
@@ -10,7 +11,7 @@ PROBLEM, PEER, PEER_PROGRAM = "13 serving", "ONNX Runtime", "onnxruntime_nets.py
 
 
 def memory(run):
-    rows, peer = program(run, "bench_reference_memory"), pypi.ask(PEER_PROGRAM, "memory")
+    rows, peer = program(run, "bench_reference_memory"), pypi.ask(run, PEER_PROGRAM, "memory")
     for row in rows if peer else []:
         if row["shape"].endswith("PSS"):
             pypi.beside(row, PEER, peer["version"], peer["bytes"][row["shape"].split(":")[0]])
@@ -19,9 +20,10 @@ def memory(run):
 
 def serving(run):
     """The peer runs before and after, and its better turn counts: both were disturbed by what else the machine does."""
-    before = pypi.ask(PEER_PROGRAM)
+    run.need_cores(2)
+    before = pypi.ask(run, PEER_PROGRAM)
     rows = program(run, "bench_serving")
-    turns = [peer for peer in (before, pypi.ask(PEER_PROGRAM)) if peer]
+    turns = [peer for peer in (before, pypi.ask(run, PEER_PROGRAM)) if peer]
     for row in rows if turns else []:
         name, threads = row["shape"].split(",")[0], str(row["threads"])
         if row["unit"] == "images/s" and name in turns[0]["images_per_second"]:
@@ -33,7 +35,7 @@ def over_http(run):
     """The sample serve under the load of its client, both on the same cores."""
     server, client = run.program("bench_http_server"), run.program("bench_http_client")
     if not server or not client:
-        print("bench_http_server is not built: cpp-httplib or libpng is absent")
+        print("bench_http_server is not built: Boost.Beast or libpng is absent")
         return []
     folder = pathlib.Path(run.folder.name)
     weights, out, rows = folder / "served.safetensors", folder / "http.json", []
@@ -43,8 +45,8 @@ def over_http(run):
         port = process.stdout.readline().rsplit(":", 1)[1].strip()
         for connections in (1, 8, 32):
             results = []
-            for _ in range(3):
-                done = subprocess.run([client, port, str(connections), "1.0", out])
+            for _ in range(run.repetitions(3)):
+                done = subprocess.run([client, port, str(connections), str(run.repetitions(1.0, 0.1)), out])
                 if done.returncode == 0:
                     results.append(json.loads(out.read_text()))
             if not results:

@@ -37,9 +37,9 @@ def folding(run):
 
 def plan_cache(run):
     """The peer runs before and after, and its better turn counts: both were disturbed by what else the machine does."""
-    before = pypi.ask("openvino_shapes.py", run.core)
+    before = pypi.ask(run, "openvino_shapes.py", run.core)
     rows = program(run, "bench_plan_cache")
-    turns = [peer for peer in (before, pypi.ask("openvino_shapes.py", run.core)) if peer]
+    turns = [peer for peer in (before, pypi.ask(run, "openvino_shapes.py", run.core)) if peer]
     for row in rows if turns else []:
         if row["peers"]:
             which = "unmet" if "not met" in row["shape"] else "met"

@@ -1,11 +1,16 @@
-# Picks the compiler and the linker: the environment's CXX where set, else the newest Clang that is known to work.
+# Picks the compiler and the linker: the environment's CXX where set, else the first of the Clangs that are known to work; the LLD of the
+# same version, else another one.
 if(NOT CMAKE_CXX_COMPILER AND "$ENV{CXX}" STREQUAL "")
-  find_program(LAMINA_CLANG NAMES clang++-19 clang++-20 clang++-21 clang++ DOC "Clang 19 or newer")
+  find_program(LAMINA_CLANG NAMES clang++-19 clang++-22 clang++-20 clang++-21 clang++ DOC "Clang 19 to 22")
   if(LAMINA_CLANG)
     set(CMAKE_CXX_COMPILER ${LAMINA_CLANG})
   endif()
 endif()
-find_program(LAMINA_LLD NAMES ld.lld-19 ld.lld-20 ld.lld-21 ld.lld DOC "LLVM's linker")
+set(lamina_lld)
+if("${CMAKE_CXX_COMPILER};$ENV{CXX}" MATCHES "clang\\+\\+(-[0-9]+)")
+  set(lamina_lld ld.lld${CMAKE_MATCH_1})
+endif()
+find_program(LAMINA_LLD NAMES ${lamina_lld} ld.lld-19 ld.lld-22 ld.lld-20 ld.lld-21 ld.lld DOC "LLVM's linker")
 if(LAMINA_LLD)
   set(CMAKE_EXE_LINKER_FLAGS_INIT "--ld-path=${LAMINA_LLD}")
   set(CMAKE_SHARED_LINKER_FLAGS_INIT "--ld-path=${LAMINA_LLD}")

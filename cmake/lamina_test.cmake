@@ -49,6 +49,9 @@ else()
   target_link_libraries(lamina_test_header PRIVATE lamina_test_main)
   target_precompile_headers(lamina_test_header PRIVATE <boost/test/unit_test.hpp>)
 endif()
+if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 22)      # of __COUNTER__, by which Boost.Test names tests
+  target_compile_options(lamina_test_main PUBLIC -Wno-c2y-extensions)
+endif()
 add_custom_target(thread_tests)
 
 function(lamina_test name)

@@ -8,6 +8,7 @@ export import :shape;        // dimensions, shapes, extents and their arithmetic
 export import :policy;       // compile-time choices as values, inherited by sublayers
 export import :policy.kinds;   // those that layers read
 export import :context;      // instruction set, memory, threads
+export import :stop;         // ending runs from outside
 export import :dtype;        // element types
 export import :tensor;       // tensors and data without storage
 export import :tensor.growable;
@@ -25,6 +26,7 @@ export import :op.activation;
 export import :op.shape;
 export import :op.view;
 export import :op.reduce;
+export import :op.sum;
 export import :op.tile;
 export import :op.index;
 export import :op.linear;
@@ -83,9 +85,26 @@ export import :serve;        // single samples from many threads, computed in ba
 export import :data;         // data sets of images
 export import :train.optim;   // losses, optimisers, schedules
 export import :train;        // fit, observers, checkpoints
+export import :gradcheck;    // gradients against central differences
 export import :graph.scope;   // names and devices of what is added to nets
 export import :graph.fill;    // how blobs begin
 export import :graph;         // nets put together by name while a program runs
 export import :graph.workspace;   // where they run
 export import :graph.model;   // nets with parameters, and layer functions
 export import :graph.saved;   // nets of models, and nets in files
+import lamina.std;
+
+// What programs that include no header, or that include one after the import, need of the standard library.
+#if __has_include(<bits/c++config.h>)   // libstdc++
+// Its <ext/numeric_traits.h> has members of this name, which Clang takes for an identifier from the first of them on. After an
+// import it skips that one, since the module has it, and refuses the next; unless the module says here what the name is.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wkeyword-compat"
+namespace lamina::detail { struct identifier_of_libstdcxx { static const bool __is_signed = false; }; }
+#pragma clang diagnostic pop
+
+// Iteration over a std::vector or std::span that a function returns.
+export namespace __gnu_cxx { using __gnu_cxx::operator==; using __gnu_cxx::operator<=>; using __gnu_cxx::operator-; }
+#endif
+// Comparison of names, and with libc++ of iterators.
+export namespace std { using std::operator==; using std::operator!=; using std::operator<=>; }

@@ -12,9 +12,9 @@ namespace {
 using namespace lamina;
 
 inline constexpr auto lenet =
-    sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
-               nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5}, nn::relu{}, nn::max_pool2d{.kernel = 2}, nn::flatten{},
-               nn::linear{.in = 400, .out = 120}, nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{}, nn::linear{.in = 84, .out = 10});
+    sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+               nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{}, nn::max_pool2d{.kernel_size = 2}, nn::flatten{},
+               nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
 
 struct network {
   model<lenet, input<"N", 1, 28, 28>> net{{.seed = 1}};

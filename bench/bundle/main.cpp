@@ -68,7 +68,7 @@ row cold_row(const std::string& folder) {
   std::string program = folder + "/cold", weights = folder + "/lenet.weights";
   char* words[] = {program.data(), weights.data(), nullptr};
   std::vector<double> times;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < repetitions(200, 5); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     pid_t child = 0;
     int status = 1;

@@ -11,6 +11,7 @@ import lamina;
 namespace {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 struct request {
   program_id program;
@@ -68,8 +69,8 @@ void copy(long count, std::size_t step) {
 }
 
 constexpr auto convolutions =
-    sequential(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel = 3, .padding = 1}, nn::relu{},
-               nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1}, nn::relu{});
+    sequential(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::relu{},
+               nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::relu{});
 using factory_type = reference_factory<convolutions, input<1, 3, "H", "W">>;
 using image = tensor<float, extents<1, 3, dyn, dyn>>;
 

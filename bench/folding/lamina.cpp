@@ -12,7 +12,7 @@ using namespace lamina;
 struct residual {
   std::int64_t channels = 64;
   constexpr auto forward(auto& s, const auto& x) const {
-    const nn::conv2d conv{.in_channels = channels, .out_channels = channels, .kernel = 3, .padding = 1, .bias = false};
+    const nn::conv2d conv{.in_channels = channels, .out_channels = channels, .kernel_size = 3, .padding = 1, .bias = false};
     auto y = relu(s("bn1", nn::batch_norm2d{channels}, s("conv1", conv, x)));
     return relu(s("bn2", nn::batch_norm2d{channels}, s("conv2", conv, y)) + x);
   }
@@ -20,9 +20,9 @@ struct residual {
 constexpr auto residual_block = sequential(residual{});
 constexpr std::int64_t wide = 144;
 constexpr auto bottleneck = sequential(
-    nn::conv2d{.in_channels = 24, .out_channels = wide, .kernel = 1, .bias = false}, nn::batch_norm2d{wide}, nn::relu6{},
-    nn::conv2d{.in_channels = wide, .out_channels = wide, .kernel = 3, .padding = 1, .groups = wide, .bias = false}, nn::batch_norm2d{wide}, nn::relu6{},
-    nn::conv2d{.in_channels = wide, .out_channels = 24, .kernel = 1, .bias = false}, nn::batch_norm2d{24});
+    nn::conv2d{.in_channels = 24, .out_channels = wide, .kernel_size = 1, .bias = false}, nn::batch_norm2d{wide}, nn::relu6{},
+    nn::conv2d{.in_channels = wide, .out_channels = wide, .kernel_size = 3, .padding = 1, .groups = wide, .bias = false}, nn::batch_norm2d{wide}, nn::relu6{},
+    nn::conv2d{.in_channels = wide, .out_channels = 24, .kernel_size = 1, .bias = false}, nn::batch_norm2d{24});
 
 template <const auto& Net, std::int64_t Channels>
 struct served {

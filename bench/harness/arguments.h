@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "machine.h"
+#include "quick.h"
 
 namespace bench {
 
@@ -18,7 +19,7 @@ struct arguments {
   bool exhaustive = false;
 };
 
-/// Reads `--out FILE --shapes FILE --core N [--exhaustive]` and pins this thread to the core.
+/// Reads `--out FILE --shapes FILE --core N [--exhaustive] [--quick]` and pins this thread to the core.
 inline arguments parse(int argc, char** argv) {
   arguments a;
   for (int i = 1; i < argc; ++i) {
@@ -26,6 +27,8 @@ inline arguments parse(int argc, char** argv) {
     const bool takes_value = i + 1 < argc;
     if (name == "--exhaustive")
       a.exhaustive = true;
+    else if (name == "--quick")
+      quick = true;
     else if (name == "--out" && takes_value)
       a.out = argv[++i];
     else if (name == "--shapes" && takes_value)
@@ -33,7 +36,7 @@ inline arguments parse(int argc, char** argv) {
     else if (name == "--core" && takes_value)
       a.core = std::atoi(argv[++i]);
     else {
-      std::fprintf(stderr, "usage: %s --out FILE [--shapes FILE] [--core N] [--exhaustive]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s --out FILE [--shapes FILE] [--core N] [--exhaustive] [--quick]\n", argv[0]);
       std::exit(2);
     }
   }
@@ -45,7 +48,7 @@ inline arguments parse(int argc, char** argv) {
   return a;
 }
 
-/// The lines of a shapes file, without comments (#) and empty lines.
+/// The lines of a shapes file, without comments (#) and empty lines; in a quick run those that end with `# quick`.
 inline std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
@@ -54,8 +57,14 @@ inline std::vector<std::string> lines_of(const std::string& path) {
   }
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
+    const bool in_quick = line.ends_with("# quick");
     line.resize(std::min(line.find('#'), line.size()));
-    if (line.find_first_not_of(" \t") != std::string::npos) lines.push_back(line);
+    line.resize(line.find_last_not_of(" \t") + 1);
+    if (!line.empty() && (in_quick || !quick)) lines.push_back(line);
+  }
+  if (lines.empty()) {
+    std::fprintf(stderr, "%s has no shapes%s\n", path.c_str(), quick ? " for a quick run" : "");
+    std::exit(2);
   }
   return lines;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "machine.h"
+#include "quick.h"
 #include "report.h"
 
 namespace bench {
@@ -57,7 +58,8 @@ inline timing summary(std::vector<double> samples) {
   return {samples.front(), samples[samples.size() / 2]};
 }
 
-inline comparison compare(const call& ours, const std::vector<call>& peers, const sampling& how = {}) {
+inline comparison compare(const call& ours, const std::vector<call>& peers, const sampling& asked = {}) {
+  const sampling how = quick ? sampling{.pairs = 1, .sample_seconds = 0, .budget_seconds = 0, .probe_tolerance = 1e9} : asked;
   comparison result;
   result.probe = std::numeric_limits<double>::infinity();
   const long our_calls = calls_per_sample(ours, how.sample_seconds);
@@ -166,10 +168,11 @@ inline void show(const row& r) {
   for (const result& p : r.peers) {
     if (p.value)
       std::printf("  %s %.3f", p.name.c_str(), *p.value);
-    else
+    else if (!p.later)
       std::printf("  %s absent", p.name.c_str());
   }
-  std::printf(" %s  ratio %.3f", r.unit.c_str(), r.ratio.value_or(0));
+  std::printf(" %s", r.unit.c_str());
+  if (r.ratio) std::printf("  ratio %.3f", *r.ratio);
   if (r.share) std::printf("  %.0f %% of peak", 100 * *r.share);
   std::printf("%s%s\n", r.note.empty() ? "" : "  ", r.note.c_str());
   std::fflush(stdout);

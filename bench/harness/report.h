@@ -1,8 +1,5 @@
 // Rows of a report: what was measured, in the form that the driver merges into bench/report/results.json.
 #pragma once
-#include <nlohmann/json.hpp>
-
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,22 +7,19 @@
 
 namespace bench {
 
-/// Writes a JSON value to a file; leaves with status 2 where that is not possible.
-inline void write_json(const std::string& path, const nlohmann::json& value) {
-  std::ofstream file(path);
-  file << value.dump(1) << '\n';
-  file.close();
-  if (!file) {
-    std::fprintf(stderr, "%s cannot be written\n", path.c_str());
-    std::exit(2);
-  }
-}
-
-/// A contender's result; without a value the contender is absent.
+/// A contender's result; without a value the contender is absent, unless the driver measures it and adds the value.
 struct result {
   std::string name, version, isa;
   std::optional<double> value, median;
+  bool later = false;
 };
+/// A peer that the driver measures after this program, so that it is not absent yet.
+inline result measured_later(const char* name) {
+  result r;
+  r.name = name;
+  r.later = true;
+  return r;
+}
 
 /// One line of the report.  `ratio` > 1: ours is better.  `floor` and `goal` are sentences that a program can check:
 /// "ratio >= 0.97", "ours <= 0.10".  What follows them stays in the details, beside the report.
@@ -42,44 +36,14 @@ struct row {
   std::string note;
 };
 
-inline nlohmann::json number(const std::optional<double>& x) { return x ? nlohmann::json(*x) : nlohmann::json(); }
-inline nlohmann::json text(const std::string& x) { return x.empty() ? nlohmann::json() : nlohmann::json(x); }
-
 /// The rows of one program.
 class report {
  public:
   void add(row r) { rows_.push_back(std::move(r)); }
   const std::vector<row>& rows() const { return rows_; }
 
-  void write(const std::string& path) const {
-    nlohmann::json all = nlohmann::json::array();
-    for (const row& r : rows_) {
-      nlohmann::json peers = nlohmann::json::array();
-      for (const result& p : r.peers)
-        peers.push_back({{"name", p.name},
-                         {"version", p.value ? p.version : "absent"},
-                         {"isa", text(p.isa)},
-                         {"value", number(p.value)},
-                         {"median", number(p.median)}});
-      all.push_back({{"problem", r.problem},
-                     {"shape", r.shape},
-                     {"threads", r.threads},
-                     {"isa", text(r.isa)},
-                     {"unit", r.unit},
-                     {"ours", number(r.ours)},
-                     {"peers", std::move(peers)},
-                     {"ratio", number(r.ratio)},
-                     {"floor", text(r.floor)},
-                     {"goal", text(r.goal)},
-                     {"details",
-                      {{"median", number(r.median)},
-                       {"probe_times", number(r.probe)},
-                       {"share_of_fma_peak", number(r.share)},
-                       {"rejected_pairs", r.rejected},
-                       {"note", text(r.note)}}}});
-    }
-    write_json(path, all);
-  }
+  /// Writes them as JSON; leaves with status 2 where that is not possible.
+  void write(const std::string& path) const;
 
  private:
   std::vector<row> rows_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "idx.h"
-#include "report.h"
+#include "json.h"
 
 namespace {
 

@@ -35,7 +35,7 @@ double inference_rate(Net& net, long count) {
 int main(int argc, char** argv) {
   if (argc != 6) return 2;
   const long batch = std::atol(argv[3]), steps = std::atol(argv[4]), warm_up = 20;
-  const auto train = lamina::datasets::fashion_mnist(lamina::part::train, argv[2]);
+  const auto train = lamina::datasets::fashion_mnist(lamina::data_split::train, argv[2]);
   lamina::model<lenet, lamina::input<"N", 1, 28, 28>> net({.seed = 42, .threads = std::atoi(argv[5])});
 
   clock_type::time_point begin, end;

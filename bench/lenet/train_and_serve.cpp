@@ -4,7 +4,7 @@ using namespace lamina;
 #include "lenet.h"
 
 int main() {
-  const auto train = datasets::fashion_mnist(part::train), test = datasets::fashion_mnist(part::test);
+  const auto train = datasets::fashion_mnist(data_split::train), test = datasets::fashion_mnist(data_split::test);
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 42});
   fit(net, train, loss::cross_entropy{}, optim::adam{.lr = 3e-3},
       {.epochs = 5, .batch = 64, .schedule = optim::one_cycle{}, .validation = test, .observer = progress_bar()});

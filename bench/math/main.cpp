@@ -2,7 +2,7 @@
 #include "math.h"
 
 #include "arguments.h"
-#include "error.h"
+#include "float_error.h"
 
 namespace {
 
@@ -54,22 +54,25 @@ int main(int argc, char** argv) {
     measure(time, [&] { mine(in.data(), out.data(), n); }, contenders, 1e-9 * n, often);
     show(time);
 
-    const std::vector<double> errors = math::largest_errors(name, functions, a.exhaustive ? 1 : 509);
+    const std::uint64_t stride = quick ? 65521 : 509;
+    const float_error::steps each = a.exhaustive ? float_error::steps{} : float_error::steps{stride, stride};
+    const std::vector<float_error::worst> errors =
+        float_error::sweep(name == "exp" ? float_error::exp : float_error::tanh, functions, each);
     row error;
     error.problem = problem + ", largest error";
-    error.shape = a.exhaustive ? "all 2^32 floats" : "8 million floats of all sizes";
+    error.shape = a.exhaustive ? "all 2^32 floats" : quick ? "65 thousand floats of all sizes" : "8 million floats of all sizes";
     error.isa = program_isa_name;
     error.unit = "ULP";
-    error.ours = errors[0];
+    error.ours = errors[0].error;
     for (std::size_t p = 0; p < contenders.size(); ++p) {
       error.peers.push_back({contenders[p].name, contenders[p].version, contenders[p].isa, {}, {}});
       if (!contenders[p].run) continue;
-      error.peers.back().value = errors[p + 1];
-      error.ratio = std::min(error.ratio.value_or(errors[p + 1] / errors[0]), errors[p + 1] / errors[0]);
-      if (contenders[p].name == "xsimd") error.floor = "ours <= " + std::to_string(errors[p + 1]);  // what it replaces
+      error.peers.back().value = errors[p + 1].error;
+      error.ratio = std::min(error.ratio.value_or(errors[p + 1].error / errors[0].error), errors[p + 1].error / errors[0].error);
+      if (contenders[p].name == "xsimd") error.floor = "ours <= " + std::to_string(errors[p + 1].error);  // what it replaces
       if (time.ratio && *time.peers[p].value <= *time.ratio * *time.ours * 1.0001)
-        time.note = "the fastest peer, " + contenders[p].name + ", errs by up to " + digits(errors[p + 1]) +
-                    " ULP, lamina by " + digits(errors[0]);
+        time.note = "the fastest peer, " + contenders[p].name + ", errs by up to " + digits(errors[p + 1].error) +
+                    " ULP, lamina by " + digits(errors[0].error);
     }
     error.goal = "ours <= 1";
     show(error);

@@ -12,11 +12,12 @@ import lamina;
 namespace {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 template <int Layers>
 consteval auto repeated() {
   return []<auto... I>(std::index_sequence<I...>) {
-    return sequential(((void)I, nn::linear{.in = 4, .out = 4})...);
+    return sequential(((void)I, nn::linear{.in_features = 4, .out_features = 4})...);
   }(std::make_index_sequence<Layers>());
 }
 inline constexpr int small_layers = 32;
@@ -81,8 +82,8 @@ struct toy_regression {
     const value B = train.external(init.fill<op::constant>("B", {1}));
     const value W_gt = train.external(init.given("W_gt", {1, 2}, {2, 1.5})), B_gt = train.external(init.given("B_gt", {1}, {0.5}));
     const value X = train.fill<op::gaussian>("X", {64, 2});
-    const value y = stop_gradient(fc(X, W_gt, B_gt) + train.fill<op::gaussian>("noise", {64, 1}));
-    auto gradients = train.add_gradient_operators({averaged_loss(squared_l2_distance(y, fc(X, W, B)))});
+    const value y = stop_gradient(linear(X, W_gt, B_gt) + train.fill<op::gaussian>("noise", {64, 1}));
+    auto gradients = train.add_gradient_operators({averaged_loss(squared_l2_distance(y, linear(X, W, B)))});
     const value rate = learning_rate(train.iterations(), {.base = -0.1, .policy = optim::step{.size = 20, .gamma = 0.9}});
     train.assign(W, W + rate * gradients[W]);
     train.assign(B, B + rate * gradients[B]);

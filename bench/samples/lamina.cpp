@@ -33,6 +33,41 @@ const network& perceptron() {
   return n;
 }
 
+// Samples of 1 to 8 rows.
+struct ragged_network : network {
+  matrix<float> rows = numbers(count / 8 * 36, in, 6);
+  std::vector<matrix<float>> ragged;
+  ragged_network() {
+    for (std::int64_t i = 0, first = 0; i < count; first += 1 + i % 8, ++i)
+      ragged.push_back(evaluate(slice(rows, {.start = first, .stop = first + 1 + i % 8})));
+  }
+};
+const ragged_network& ragged() {
+  static const ragged_network n;
+  return n;
+}
+
+// Products of samples with each other, behind products with weights.
+struct attention_by_hand {
+  static constexpr std::int64_t length = 8, depth = 16;
+  matrix<float> q = numbers(depth, depth, 1), k = numbers(depth, depth, 2), v = numbers(depth, depth, 3);
+  tensor_of_rank<float, 3> all = tensor_of_rank<float, 3>(count, length, depth);
+  std::vector<matrix<float>> each;
+  attention_by_hand() {
+    auto d = all.writable();
+    for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i * 2654435761u % 1000u) / 5000.f - 0.1f;
+    for (std::int64_t i = 0; i < count; ++i) each.push_back(evaluate(select(all, 0, i)));
+  }
+  template <class X>
+  auto of(const X& x) const {
+    return matmul(softmax(matmul<false, true>(matmul(x, q), matmul(x, k))), matmul(x, v));
+  }
+};
+const attention_by_hand& attention_samples() {
+  static const attention_by_hand n;
+  return n;
+}
+
 struct recurrent {
   matrix<float> w = numbers(features, 3 * hidden, 1), u = numbers(hidden, 3 * hidden, 2);
   std::vector<matrix<float>> all;                  // of each turn
@@ -86,7 +121,7 @@ struct layered {
   Data all;
   std::vector<Data> each;
   layered(Data batch, std::vector<Data> samples) : all(std::move(batch)), each(std::move(samples)) { init(layer, initialisers(1)); }
-  auto of(const Data& x) const { return layer.forward(dict(key<"input"> = x))[key<"output">]; }
+  auto of(const Data& x) const { return layer.forward(dict("input"_key = x))["output"_key]; }
 };
 const auto& perceptron_layer() {
   static const layered<perceptron_layers, matrix<float>> n(perceptron().all, perceptron().each);
@@ -119,6 +154,24 @@ void perceptron_alone() {
   use(results.back().value());
 }
 void perceptron_batch() { use(evaluate(perceptron().of(perceptron().all))); }
+
+void ragged_alone() {
+  eval_plan plan;
+  std::vector<handle<matrix<float>>> results;
+  for (const auto& x : ragged().ragged) results.push_back(plan.add(ragged().of(x)));
+  plan.run();
+  use(results.back().value());
+}
+void ragged_batch() { use(evaluate(ragged().of(ragged().rows))); }
+
+void attention_alone() {
+  eval_plan plan;
+  std::vector<handle<matrix<float>>> results;
+  for (const auto& x : attention_samples().each) results.push_back(plan.add(attention_samples().of(x)));
+  plan.run();
+  use(results.back().value());
+}
+void attention_batch() { use(evaluate(attention_samples().of(attention_samples().all))); }
 
 void gru_alone() {
   std::vector<matrix<float>> h(count, gru().start_of_one);

@@ -3,10 +3,14 @@
 
 namespace bench::samples {
 
-/// 64 samples through a perceptron, a GRU's steps or LeNet, and through layers of the first two: each by itself in one plan,
-/// and as a batch made by hand.
+/// 64 samples through a perceptron, the same with 1 to 8 rows each, attention made of products, a GRU's steps or LeNet, and
+/// through layers of the first and the GRU: each by itself in one plan, and as a batch made by hand.
 void perceptron_alone();
 void perceptron_batch();
+void ragged_alone();
+void ragged_batch();
+void attention_alone();
+void attention_batch();
 void gru_alone();
 void gru_batch();
 void lenet_alone();

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "report.h"
+#include "json.h"
 
 namespace {
 

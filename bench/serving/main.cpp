@@ -26,8 +26,8 @@ struct served_net {
   double seconds;
   int turns, warm_up;
 };
-constexpr served_net lenet{"LeNet", serving::network::lenet, 0.15, 9, 20};
-constexpr served_net resnet50{"ResNet-50", serving::network::resnet50, 2.5, 3, 1};
+served_net lenet() { return {"LeNet", serving::network::lenet, repetitions(0.15, 0.01), repetitions(9), repetitions(20)}; }
+served_net resnet50() { return {"ResNet-50", serving::network::resnet50, repetitions(2.5, 0.01), repetitions(3), 1}; }
 
 void pin(const std::vector<int>& cores) {
   cpu_set_t set;
@@ -58,13 +58,14 @@ load run(int threads, const std::vector<int>& cores, const served_net& net, bool
       const auto begin = clock_type::now();
       auto now = begin;
       long count = 0;
-      for (; !over; ++count) {
+      do {
         call();
+        ++count;
         if (!each) continue;
         const auto then = clock_type::now();
         if (part.microseconds.size() < part.microseconds.capacity()) part.microseconds.push_back(std::chrono::duration<float, std::micro>(then - now).count());
         now = then;
-      }
+      } while (!over);
       part.per_second = static_cast<double>(count) / std::chrono::duration<double>(clock_type::now() - begin).count();
     });
   start.arrive_and_wait();
@@ -126,7 +127,7 @@ void add_rows(report& all, const served_net& net, const rates& of) {
   for (auto [threads, per_second] : of.ours) {
     const char* models = threads == 1 ? " reference model" : " reference models";
     auto r = served(name + ", batch 1, " + std::to_string(threads) + models + " on 2 cores", threads, "images/s", per_second);
-    r.peers = {{"ONNX Runtime", "", "", {}, {}}};
+    r.peers = {measured_later("ONNX Runtime")};
     r.goal = "ratio >= 1.0";
     all.add(r);
   }
@@ -153,8 +154,8 @@ int main(int argc, char** argv) {
   std::vector<double> ours, theirs;    // p99 / p50 of each turn
   double probe_us = 0;
   {
-    const auto r = serving::make_reference(lenet.which);
-    probe_us = seconds_of([&] { r->classify(); }, 2000) * 1e6;
+    const auto r = serving::make_reference(lenet().which);
+    probe_us = seconds_of([&] { r->classify(); }, repetitions(2000L, 20L)) * 1e6;
   }
   // A chain of dependent operations that takes about as long as one image.
   long links = 1000;
@@ -163,18 +164,18 @@ int main(int argc, char** argv) {
     for (long i = 0; i < links; ++i) __asm__ volatile("mulss %0, %0" : "+x"(x));
   };
   links = std::lround(1000 * probe_us * 1e-6 / seconds_of(chain, 20000));
-  const rates small = measured(lenet, cores, [&] {
-    auto of_lenet = run(2, cores, lenet, true, worker(lenet)), of_chain = run(2, cores, lenet, true, [&] { return chain; });
+  const rates small = measured(lenet(), cores, [&] {
+    auto of_lenet = run(2, cores, lenet(), true, worker(lenet())), of_chain = run(2, cores, lenet(), true, [&] { return chain; });
     ours.push_back(spread(of_lenet.microseconds));
     theirs.push_back(spread(of_chain.microseconds));
   });
-  const rates large = measured(resnet50, cores, [] {});
+  const rates large = measured(resnet50(), cores, [] {});
 
   report all;
   const double probe_scaling = std::min(small.probe_scaling(), large.probe_scaling());
   const bool quiet = probe_scaling > 1.7;    // else somebody else is on these cores
-  add_rows(all, lenet, small);
-  add_rows(all, resnet50, large);
+  add_rows(all, lenet(), small);
+  add_rows(all, resnet50(), large);
   const double best = *std::min_element(ours.begin(), ours.end()), probe_best = *std::min_element(theirs.begin(), theirs.end());
   auto tail = served("LeNet: 99th percentile / median, 2 reference models on 2 cores", 2, "1", best);
   tail.median = summary(ours).median;
@@ -184,8 +185,8 @@ int main(int argc, char** argv) {
   const struct { int batch, clients, window; } loads[] = {{1, 8, 16}, {8, 8, 16}, {32, 8, 32}};
   for (auto [batch, clients, window] : loads) {
     serving::queue_result q;
-    for (int turn = 0; turn < 3; ++turn) {
-      const auto next = serving::serve({.workers = 2, .batch = batch, .clients = clients, .window = window, .seconds = 0.3});
+    for (int turn = 0; turn < repetitions(3); ++turn) {
+      const auto next = serving::serve({.workers = 2, .batch = batch, .clients = clients, .window = window, .seconds = repetitions(0.3, 0.01)});
       if (next.images_per_s > q.images_per_s) q = next;
     }
     auto r = served("a queue, 2 workers, 8 clients, batches of up to " + std::to_string(batch), 2, "images/s", q.images_per_s);

@@ -26,7 +26,7 @@ std::function<call(const product&)> binding(void* handle) {
   };
 }
 
-void* open([[maybe_unused]] const char* path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND); }
+[[maybe_unused]] void* open(const char* path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND); }
 
 }  // namespace
 

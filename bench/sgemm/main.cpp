@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   mean.goal = "ratio >= 1.02";
   show(mean);
   all.add(std::move(mean));
-  if (wide) {
+  if (wide && !large.empty()) {
     row share;
     share.problem = problem + ", least share of the FMA peak";
     share.shape = "n >= 256";

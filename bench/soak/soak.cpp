@@ -26,10 +26,10 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-constexpr auto net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 8, .kernel = 3, .padding = 1}, nn::batch_norm2d{8}, nn::relu{},
-                                nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1}, nn::global_avg_pool2d{},
-                                nn::flatten{}, nn::linear{.in = 8, .out = 512}, nn::relu{}, nn::linear{.in = 512, .out = 512}, nn::relu{},
-                                nn::linear{.in = 512, .out = 4});
+constexpr auto net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::batch_norm2d{8}, nn::relu{},
+                                nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::global_avg_pool2d{},
+                                nn::flatten{}, nn::linear{.in_features = 8, .out_features = 512}, nn::relu{}, nn::linear{.in_features = 512, .out_features = 512}, nn::relu{},
+                                nn::linear{.in_features = 512, .out_features = 4});
 using images = input<"N", 1, "H", "W">;
 using net_type = model<net, images>;
 using factory_type = reference_factory<net, images>;

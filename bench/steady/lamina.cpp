@@ -31,7 +31,7 @@ void infer() {
 }
 
 void train(long first, long count, void (*before)(), void (*after)()) {
-  const auto data = datasets::fashion_mnist(part::train);
+  const auto data = datasets::fashion_mnist(data_split::train);
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 1});
   fit(net, data, loss::cross_entropy{}, optim::adam{.lr = 1e-3},
       {.epochs = 1, .batch = 64, .observer = [&](const training_progress& p) {

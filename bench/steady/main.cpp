@@ -12,7 +12,9 @@ namespace {
 
 using namespace bench;
 
-constexpr long inferences = 1000, first_batch = 20, batches = 50;
+constexpr long inferences = 1000;
+long first_batch() { return repetitions(20L, 2L); }
+long batches() { return repetitions(50L, 2L); }
 
 void count_inference() {
   for (int i = 0; i < 10; ++i) steady::infer();
@@ -21,7 +23,7 @@ void count_inference() {
   steady::end();
 }
 void count_training() {
-  steady::train(first_batch, batches, [] { steady::begin(); }, [] { steady::end(); });
+  steady::train(first_batch(), batches(), [] { steady::begin(); }, [] { steady::end(); });
 }
 // Counting must count: each of the three happens ten times here.
 void count_examples() {
@@ -82,10 +84,10 @@ int main(int argc, char** argv) {
   }
   report all;
   add_counts(all, "LeNet inference, batch 1", steady::counted(count_inference), inferences);
-  add_counts(all, "LeNet training step, batch 64", steady::counted(count_training), batches);
+  add_counts(all, "LeNet training step, batch 64", steady::counted(count_training), batches());
 
   for (int i = 0; i < 1000; ++i) steady::infer();
-  const spread lenet = spread_of(1000000, [] { steady::infer(); });
+  const spread lenet = spread_of(repetitions(1000000L, 1000L), [] { steady::infer(); });
   const auto begin = std::chrono::steady_clock::now();
   const unsigned long long ticks = __rdtsc();
   for (int i = 0; i < 10000; ++i) steady::infer();
@@ -93,7 +95,7 @@ int main(int argc, char** argv) {
   const double ticks_per_us = static_cast<double>(__rdtsc() - ticks) / (seconds.count() * 1e6);
   // the machine's own spread: a chain of dependent operations that takes about as long
   const long turns = std::lround(lenet.median / 4);
-  const spread probe = spread_of(200000, [turns] {
+  const spread probe = spread_of(repetitions(200000L, 1000L), [turns] {
     float x = 1;
     for (long i = 0; i < turns; ++i) __asm__ volatile("mulss %0, %0" : "+x"(x));
   });

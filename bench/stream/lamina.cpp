@@ -13,10 +13,10 @@ namespace {
 using namespace lamina;
 
 template <std::int64_t Hidden>
-inline constexpr auto lstm_net = sequential(nn::lstm{.input_size = 1, .hidden_size = Hidden}, nn::linear{.in = Hidden, .out = 1});
+inline constexpr auto lstm_net = sequential(nn::lstm{.input_size = 1, .hidden_size = Hidden}, nn::linear{.in_features = Hidden, .out_features = 1});
 template <std::int64_t Hidden>
-inline constexpr auto gru_net = sequential(nn::gru{.input_size = 1, .hidden_size = Hidden}, nn::linear{.in = Hidden, .out = 1});
-inline constexpr auto perceptron = sequential(nn::linear{.in = 16, .out = 32}, nn::tanh{}, nn::linear{.in = 32, .out = 32}, nn::tanh{}, nn::linear{.in = 32, .out = 1});
+inline constexpr auto gru_net = sequential(nn::gru{.input_size = 1, .hidden_size = Hidden}, nn::linear{.in_features = Hidden, .out_features = 1});
+inline constexpr auto perceptron = sequential(nn::linear{.in_features = 16, .out_features = 32}, nn::tanh{}, nn::linear{.in_features = 32, .out_features = 32}, nn::tanh{}, nn::linear{.in_features = 32, .out_features = 1});
 
 template <std::int64_t In, std::int64_t Dilation>
 inline constexpr nn::conv1d causal{.in_channels = In, .out_channels = 16, .dilation = Dilation, .causal = true};

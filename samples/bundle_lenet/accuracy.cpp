@@ -45,7 +45,7 @@ result measure(const la::saved_net& net, const la::image_dataset& test) {
 
 int main(int argc, char** argv) try {
   if (argc != 3) return std::fputs("usage: bundle_lenet_accuracy MODEL QUANTISED\n", stderr), 2;
-  const auto test = la::datasets::fashion_mnist(la::part::test);
+  const auto test = la::datasets::fashion_mnist(la::data_split::test);
   const auto whole = measure(la::load_net(argv[1]), test), quantised = measure(la::load_net(argv[2]), test);
   std::printf("float: %.2f %%, %.1f us; int8: %.2f %%, %.1f us\n", whole.accuracy, whole.microseconds, quantised.accuracy, quantised.microseconds);
   return whole.accuracy - quantised.accuracy > 0.5;

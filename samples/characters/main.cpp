@@ -25,7 +25,7 @@ constexpr std::int64_t letters = 96, hidden = 128, turns = 48, samples = 32;
 std::int64_t code_of(char c) { return c == '\n' ? 0 : c > ' ' && c < 127 ? c - 31 : 1; }
 char letter_of(std::int64_t code) { return code == 0 ? '\n' : static_cast<char>(code + 31); }
 
-inline constexpr auto writer = la::sequential(nn::gru{.input_size = letters, .hidden_size = hidden}, nn::linear{.in = hidden, .out = letters});
+inline constexpr auto writer = la::sequential(nn::gru{.input_size = letters, .hidden_size = hidden}, nn::linear{.in_features = hidden, .out_features = letters});
 using writer_model = la::model<writer, la::input<"T", "N", letters>>;
 
 std::string sample_of(const writer_model& net, std::string_view begin, std::size_t length) {
@@ -57,7 +57,7 @@ int main(int count, char** arguments) {
     std::string_view name = arguments[i];
     if (name == "--text") path = arguments[i + 1];
     else if (name == "--steps") steps = std::atol(arguments[i + 1]);
-    else if (name == "--below") below = std::atof(arguments[i + 1]);
+    else if (name == "--below") below = lamina::number_in(arguments[i + 1]).value_or(0);
     else if (name == "--threads") threads = std::atoi(arguments[i + 1]);
   }
   std::ifstream file(path, std::ios::binary);

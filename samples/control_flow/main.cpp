@@ -13,23 +13,23 @@ namespace {
 const tensor_type real_number{dtype::float64, {}};
 
 // One turn: a better root, and whether to go on. Carries the root, and reads `a`.
-std::shared_ptr<const program> newton() {
+std::shared_ptr<const ir::program> newton() {
   auto p = graph::subprogram();
-  value root = p->input("root", real_number), a = p->input("a", real_number);
-  value better = 0.5 * (root + a / root);
+  ir::value root = p->input("root", real_number), a = p->input("a", real_number);
+  ir::value better = 0.5 * (root + a / root);
   p->output("go on", abs(better * better - a) > 1e-12 * a);
   p->output("root", better);
   return p;
 }
-std::shared_ptr<const program> root_of_positive() {
+std::shared_ptr<const ir::program> root_of_positive() {
   auto p = graph::subprogram();
-  value a = p->input("a", real_number), first = max(a, 1.0);
-  p->output("root", loop(60, value(a == a), newton(), {&first, 1}, {&a, 1})[0]);
+  ir::value a = p->input("a", real_number), first = max(a, 1.0);
+  p->output("root", loop(60, ir::value(a == a), newton(), {&first, 1}, {&a, 1})[0]);
   return p;
 }
-std::shared_ptr<const program> no_root() {
+std::shared_ptr<const ir::program> no_root() {
   auto p = graph::subprogram();
-  value a = p->input("a", real_number);
+  ir::value a = p->input("a", real_number);
   p->output("root", a - a);
   return p;
 }
@@ -38,8 +38,8 @@ std::shared_ptr<const program> no_root() {
 
 int main() {
   graph::net roots("roots");
-  value a = roots.external("a", real_number);
-  value root = roots.output("root", cond(value(a > 0.0), root_of_positive(), no_root(), {&a, 1})[0]);
+  ir::value a = roots.external("a", real_number);
+  ir::value root = roots.output("root", cond(ir::value(a > 0.0), root_of_positive(), no_root(), {&a, 1})[0]);
   roots.output("slope", roots.add_gradient_operators({root})[a]);
 
   graph::workspace ws;

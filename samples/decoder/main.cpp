@@ -25,10 +25,10 @@ std::int64_t code_of(char c) { return c == '\n' ? 0 : c > ' ' && c < 127 ? c - 3
 char letter_of(std::int64_t code) { return code == 0 ? '\n' : static_cast<char>(code + 31); }
 
 constexpr auto around(auto layer) { return nn::residual{la::sequential(nn::rms_norm{{features}}, layer)}; }
-inline constexpr auto block = la::sequential(around(nn::grouped_query_attention{.features = features, .heads = 4, .key_heads = 2}),
-                                             around(nn::swiglu{.features = features, .hidden = 160}));
+inline constexpr auto block = la::sequential(around(nn::grouped_query_attention{.embed_dim = features, .num_heads = 4, .num_kv_heads = 2}),
+                                             around(nn::swiglu{.in_features = features, .hidden_features = 160}));
 inline constexpr auto decoder = la::sequential(nn::embedding{letters, features}, block, block, nn::rms_norm{{features}},
-                                               nn::linear{.in = features, .out = letters});
+                                               nn::linear{.in_features = features, .out_features = letters});
 using characters = la::port_input<"input", std::int64_t, "N", "T">;
 using writer = la::model<decoder, characters>;
 
@@ -57,7 +57,7 @@ int main(int count, char** arguments) {
     std::string_view name = arguments[i];
     if (name == "--text") path = arguments[i + 1];
     else if (name == "--steps") steps = std::atol(arguments[i + 1]);
-    else if (name == "--below") below = std::atof(arguments[i + 1]);
+    else if (name == "--below") below = lamina::number_in(arguments[i + 1]).value_or(0);
     else if (name == "--threads") threads = std::atoi(arguments[i + 1]);
   }
   std::ifstream file(path, std::ios::binary);
@@ -76,8 +76,8 @@ int main(int count, char** arguments) {
     for (std::int64_t n = 0; n < samples; ++n) {
       const auto from = static_cast<std::size_t>(random.uniform<double>(static_cast<std::uint64_t>(n)) * static_cast<double>(text.size() - positions - 1));
       for (std::int64_t t = 0; t < positions; ++t) {
-        now(n, t) = code_of(text[from + static_cast<std::size_t>(t)]);
-        next(n, t) = code_of(text[from + static_cast<std::size_t>(t) + 1]);
+        now.writable(n, t) = code_of(text[from + static_cast<std::size_t>(t)]);
+        next.writable(n, t) = code_of(text[from + static_cast<std::size_t>(t) + 1]);
       }
     }
     mean += 0.05 * (step(now, next) - mean);

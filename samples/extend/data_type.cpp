@@ -26,8 +26,8 @@ int main() {
   lamina::dynamic<float, 2> any = d;
   std::cout << lamina::same(any, lamina::make_dynamic(diagonal{.n = 2, .number = 3})) << " " << evaluate(any - m) << "\n";
 
-  lamina::program p;                                   // values of a program
-  lamina::value x = p.input("x", {lamina::dtype::float32, {2, 2}});
+  lamina::ir::program p;                               // values of a program
+  lamina::ir::value x = p.input("x", {lamina::dtype::float32, {2, 2}});
   p.output("y", x * p.constant(evaluate(d)));
   std::cout << p.dump();
 }

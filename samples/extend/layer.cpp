@@ -7,7 +7,7 @@ using namespace lamina;
 /// Scales each feature by a learned factor, then passes it through x sigmoid(x).
 struct gate {
   std::int64_t features = 0;
-  constexpr void check(view<const tensor_type> x, text& why) const {
+  constexpr void check(view<const tensor_type> x, message_text& why) const {
     if (x[0].dims.rank < 1 || !may_equal(x[0].dims.back(), features))
       why << "gate expects " << features << " features but is given " << x[0].dims;
   }
@@ -24,7 +24,7 @@ static_assert(!no_error<shape_check<net, input<"N", 4>>>);        // "gate expec
 
 int main() {
   model<net, input<"N", 3>> m;
-  std::cout << m(matrix<float>{{-1, 0, 1}}) << "\n";
+  std::cout << m(matrix<float>{{-1.25, 0, 1.25}}) << "\n";
   for (std::size_t i = 0; i < m.parameters().size(); ++i)
     std::cout << m.parameters()[i].name() << " " << m.parameters()[i].value().print() << "\n";
 }

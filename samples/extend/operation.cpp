@@ -36,8 +36,8 @@ int main() {
   auto [value_of_y, slope] = evaluate(y * 2, gradient<"x">(y));
   std::cout << value_of_y << " " << slope << "\n";
 
-  program p;                                           // values of a program
-  value in = p.input("x", {dtype::float32, {"N"}}), out = softsign(in);
+  ir::program p;                                       // values of a program
+  ir::value in = p.input("x", {dtype::float32, {"N"}}), out = softsign(in);
   p.output("y", out);
   p.output("slope", gradients(out, {&in, 1})[0]);
   std::cout << p.dump();

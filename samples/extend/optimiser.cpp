@@ -8,23 +8,23 @@ using namespace lamina;
 /// Source: Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), arXiv:2302.06675.
 struct lion {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, decay = 0;
-  value step(update_scope& s, const value& w, const value& g) const {
-    value m = s.slot("momentum", w.type());
+  ir::value step(update_scope& s, const ir::value& w, const ir::value& g) const {
+    ir::value m = s.slot("momentum", w.type());
     s.assign(m, m * beta2 + g * (1 - beta2));
     return w - s.rate(w) * (sign(m * beta1 + g * (1 - beta1)) + w * decay);
   }
 };
 // ---- its use
 
-inline constexpr auto net = sequential(nn::flatten{}, nn::linear{.in = 16, .out = 2});
+inline constexpr auto net = sequential(nn::flatten{}, nn::linear{.in_features = 16, .out_features = 2});
 
 int main() {
   // Images whose class is whether their upper half is bright.
   tensor<std::uint8_t, extents<dyn, dyn, dyn, dyn>> pixels(64, 1, 4, 4);
   vector<std::int64_t> classes(64);
   for (std::int64_t i = 0; i < 64; ++i) {
-    classes(i) = i % 2;
-    for (std::int64_t k = 0; k < 16; ++k) pixels(i, 0, k / 4, k % 4) = (k < 8) == (i % 2 == 1) ? 200 : 10;
+    classes.writable(i) = i % 2;
+    for (std::int64_t k = 0; k < 16; ++k) pixels.writable(i, 0, k / 4, k % 4) = (k < 8) == (i % 2 == 1) ? 200 : 10;
   }
   image_dataset data(pixels, classes, {"dark", "bright"});
   model<net, input<"N", 1, 4, 4>> m({.seed = 7});

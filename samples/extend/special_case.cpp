@@ -5,9 +5,9 @@ using namespace lamina;
 
 // ---- the extension
 /// sqrt(x * x) is |x|, also where x * x overflows.
-value root_of_square(const special_call& c) {
-  value x = c.through(0, "square");
-  return x.empty() ? value() : value(abs(x));
+ir::value root_of_square(const special_call& c) {
+  ir::value x = c.through(0, "square");
+  return x.empty() ? ir::value() : ir::value(abs(x));
 }
 // The same for typed expressions, at compile time.
 template <class A, class B, class X>
@@ -27,8 +27,8 @@ int main() {
   add_case(where, {"sqrt", &root_of_square});
   std::cout << " " << evaluate(sqrt(behind), where) << "\n";
 
-  program p;                                           // values of a program, with options of their own
-  p.output("y", value(sqrt(square(p.input("x", {dtype::float32, {2}})))));
+  ir::program p;                                       // values of a program, with options of their own
+  p.output("y", ir::value(sqrt(square(p.input("x", {dtype::float32, {2}})))));
   const shape extents[] = {{2}};
   std::cout << make_plan(p, extents, target_isa())->lines()[0].what << ", "
             << make_plan(p, extents, target_isa(), {.cases = {{"sqrt", &root_of_square}}})->lines()[0].what << "\n";

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,10 +22,10 @@ import lamina;
 using namespace lamina;
 
 inline constexpr auto lenet = sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5},              nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::flatten{}, nn::linear{.in = 400, .out = 120}, nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{},
-    nn::linear{.in = 84, .out = 10});
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5},              nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+    nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{},
+    nn::linear{.in_features = 84, .out_features = 10});
 using image_input = input<"N", 1, 28, 28>;
 using lenet_model = model<lenet, image_input>;
 using lenet_factory = reference_factory<lenet, image_input>;
@@ -110,7 +111,7 @@ int run(const options& o) {
                     report = o.out + "/report.json";
   prepare_output(o.out, {weights, checkpoint, curve, sheet, report});
 
-  auto train = datasets::fashion_mnist(part::train, o.data), test = datasets::fashion_mnist(part::test, o.data);
+  auto train = datasets::fashion_mnist(data_split::train, o.data), test = datasets::fashion_mnist(data_split::test, o.data);
   lenet_model net({.seed = o.seed, .threads = o.threads});
   auto training = learn(net, train, test, o, checkpoint);
   remove_results({curve, sheet, report});     // of an earlier run, whose weights go now
@@ -142,13 +143,14 @@ int run(const options& o) {
 }
 
 int main(int argc, char** argv) {
-  const options o = parse_options(argc, argv);
   try {
-    const int status = run(o);
+    const int status = run(parse_options(argc, argv));
     if (!std::cout.flush() || std::ferror(stdout)) throw std::runtime_error("the standard output cannot be written");
     return status;
+  } catch (const std::bad_alloc&) {
+    std::fputs("error: out of memory\n", stderr);
   } catch (const std::exception& e) {
-    std::cerr << "error: " << e.what() << '\n';
-    return 2;
+    std::fprintf(stderr, "error: %s\n", e.what());
   }
+  return 2;
 }

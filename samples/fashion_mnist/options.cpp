@@ -1,22 +1,15 @@
 #include "options.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <system_error>
+
+#include "numbers.h"
 import lamina;
 
 options parse_options(int argc, char** argv) {
   options o{.data = std::string(lamina::datasets::fashion_mnist_directory)};
   CLI::App app("Trains LeNet on Fashion-MNIST, saves it, opens the file again and serves it.", "fashion_mnist");
-  auto positive = [](const std::string& s) -> std::string {
-    char* end = nullptr;
-    const double x = std::strtod(s.c_str(), &end);
-    const bool good = end != s.c_str() && !*end && std::isfinite(x) && x > 0;
-    return good ? "" : "`" + s + "` is no positive number";
-  };
   auto whole = [](const std::string& s) -> std::string {
     std::int64_t x = 0;
     const auto [end, why] = std::from_chars(s.data(), s.data() + s.size(), x);
@@ -25,7 +18,7 @@ options parse_options(int argc, char** argv) {
   };
   app.add_option("--epochs", o.epochs, "How often training sees every image")->check(CLI::Range(1, 100000));
   app.add_option("--batch", o.batch, "Images of one training step")->check(CLI::Range(1, 60000));
-  app.add_option("--lr", o.lr, "Highest learning rate of the one-cycle schedule")->check(positive);
+  command_line::add_number(app, "--lr", o.lr, "Highest learning rate of the one-cycle schedule", command_line::range::positive);
   app.add_option("--seed", o.seed, "Of the first weights and the order of images")->check(whole);
   app.add_option("--threads", o.threads, "Threads that train; 0 takes all cores")->check(CLI::Range(0, 1024));
   app.add_option("--data", o.data, "Directory of the four idx files, plain or .gz");

@@ -1,12 +1,12 @@
 #include "report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <tuple>
 #include <utility>
+
+#include "svg.h"
 
 std::vector<confusion> most_confused(const std::vector<std::int64_t>& truth, const std::vector<std::int64_t>& predicted,
                                      std::size_t most) {
@@ -27,11 +27,7 @@ std::vector<confusion> most_confused(const std::vector<std::int64_t>& truth, con
 
 namespace {
 
-std::string fixed(double x, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, x);
-  return text;
-}
+using svg::fixed;
 // 1234567 as 1,234,567.
 std::string grouped(double x) {
   std::string s = fixed(x, 0);
@@ -41,9 +37,9 @@ std::string grouped(double x) {
 }
 double ratio(const double (&rates)[2]) { return rates[0] > 0 ? rates[1] / rates[0] : 0; }
 
-void line(std::ostream& out, std::string name, const std::string& value) {
+void line(std::string& out, std::string name, const std::string& value) {
   name.resize(24, ' ');
-  out << "  " << name << value << '\n';
+  out += "  " + name + value + '\n';
 }
 
 }  // namespace
@@ -51,9 +47,8 @@ void line(std::ostream& out, std::string name, const std::string& value) {
 std::string table(const run_figures& f, const std::vector<std::string>& class_names) {
   auto name = [&](std::int64_t c) { return class_names[static_cast<std::size_t>(c)]; };
   const double served = ratio(f.serve_images_per_s), possible = ratio(f.fma_rate);
-  std::ostringstream out;
-  out << "\nLeNet on Fashion-MNIST: " << f.epochs << (f.epochs == 1 ? " epoch, " : " epochs, ") << f.threads
-      << (f.threads == 1 ? " thread, " : " threads, ") << "seed " << f.seed << "\n\n";
+  std::string out = "\nLeNet on Fashion-MNIST: " + std::to_string(f.epochs) + (f.epochs == 1 ? " epoch, " : " epochs, ") +
+                    std::to_string(f.threads) + (f.threads == 1 ? " thread, " : " threads, ") + "seed " + std::to_string(f.seed) + "\n\n";
   line(out, "test accuracy", fixed(100 * f.test_accuracy, 2) + " % of " + grouped(static_cast<double>(f.images)) +
                                  " images, after the last epoch");
   std::string head = "most confused";
@@ -71,7 +66,7 @@ std::string table(const run_figures& f, const std::vector<std::string>& class_na
   line(out, "memory", grouped(static_cast<double>(f.bytes_per_reference)) + " bytes for each reference model, " +
                           grouped(static_cast<double>(f.shared_bytes)) + " bytes of weights shared by all");
   line(out, "whole run", fixed(f.seconds, 1) + " s");
-  return out.str();
+  return out;
 }
 
 std::string json(const run_figures& f) {

@@ -1,6 +1,6 @@
 // Small helpers of the two pictures.
 #pragma once
-#include <cstdio>
+#include <charconv>
 #include <string>
 #include <string_view>
 
@@ -9,9 +9,8 @@ namespace svg {
 inline constexpr std::string_view ink = "#1f2937", faint = "#6b7280", rule = "#e5e7eb";
 
 inline std::string fixed(double x, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, x);
-  return text;
+  char text[512];
+  return {text, std::to_chars(text, text + sizeof text, x, std::chars_format::fixed, digits).ptr};
 }
 /// Without zeros at the end.
 inline std::string number(double x, int digits = 1) {

@@ -16,11 +16,11 @@ void tensors() {
 
   auto copy = m;                                 // shares memory, and so neither can be written
   try {
-    copy(0, 0) = 9;
+    copy.writable(0, 0) = 9;
   } catch (const state_error& e) {
     std::cout << e.what() << "\n";
   }
-  copy.detach()(0, 0) = 9;
+  copy.detach().writable(0, 0) = 9;
   std::cout << copy << " " << m[1] << "\n";
 
   std::vector<float> mine{1, 2, 3, 4, 5, 6};     // the caller's memory, looked at

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t batch = 64, test_images = 2000;
 
-value scores_of(const value& images) {
+ir::value scores_of(const ir::value& images) {
   auto h = graph::max_pool(graph::conv(images, 8, {.name = "conv1", .kernel = 5, .activation = nn::relu{}}));
   h = graph::max_pool(graph::conv(h, 16, {.name = "conv2", .kernel = 5, .activation = nn::relu{}}));
   h = graph::fc(flatten<1>(h), 64, {.name = "fc3", .activation = nn::relu{}});
@@ -38,7 +38,7 @@ void feed(graph::workspace& ws, const image_dataset& set, std::int64_t first, st
 
 int main(int count, char** arguments) {
   const std::int64_t steps = count > 1 ? std::atoi(arguments[1]) : 600;
-  const auto train = datasets::fashion_mnist(part::train), test = datasets::fashion_mnist(part::test);
+  const auto train = datasets::fashion_mnist(data_split::train), test = datasets::fashion_mnist(data_split::test);
 
   graph::model m("mnist", {.seed = 1});
   graph::model::scope guard(m);

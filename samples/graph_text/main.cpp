@@ -23,8 +23,8 @@ void feed(graph::workspace& ws, std::int64_t step) {
   for (std::int64_t s = 0; s < sequences; ++s)
     for (std::int64_t t = 0; t < length; ++t) {
       const auto at = static_cast<std::size_t>(step * 13 + s * 31 + t);
-      now(t, s) = number_of(sentence[at % sentence.size()]);
-      next(t, s) = number_of(sentence[(at + 1) % sentence.size()]);
+      now.writable(t, s) = number_of(sentence[at % sentence.size()]);
+      next.writable(t, s) = number_of(sentence[(at + 1) % sentence.size()]);
     }
   ws.feed("now", now);
   ws.feed("next", next);
@@ -55,7 +55,7 @@ int main() {
   std::string written = "nets are ";
   while (written.size() < sentence.size()) {
     matrix<std::int64_t> so_far(static_cast<std::int64_t>(written.size()), 1);
-    for (std::size_t i = 0; i < written.size(); ++i) so_far(static_cast<std::int64_t>(i), 0) = number_of(written[i]);
+    for (std::size_t i = 0; i < written.size(); ++i) so_far.writable(static_cast<std::int64_t>(i), 0) = number_of(written[i]);
     ws.feed("now", so_far);
     ws.run("writer");
     const auto all = ws.fetch_numbers<float>("scores");

@@ -8,7 +8,7 @@ using namespace lamina;
 
 // ---- a layer without parameters -------------------------------------------------------------------------------------
 
-using my_policies = policies<update(true), feedback(true), element<float>, sub<"dot">(update(false))>;
+using my_policies = policies<trainable(true), feedback(true), element<float>, sub<"dot">(trainable(false))>;
 
 void sums() {
   std::cout << "-- a sum\n";
@@ -16,18 +16,18 @@ void sums() {
   init(layer);                                                           // does nothing: an addition has no parameters
   matrix<float> a{{1, 2}, {3, 4}}, b{{10, 20}, {30, 40}}, g{{1, 0}, {0.5f, -1}};
 
-  auto out = layer.forward(dict(key<"lhs"> = a, key<"rhs"> = b));        // lazy
+  auto out = layer.forward(dict("lhs"_key = a, "rhs"_key = b));        // lazy
   std::cout << layer.waiting() << " forward result waits for its backward pass\n";
-  auto grad = layer.backward(dict(key<"output"> = g));
+  auto grad = layer.backward(dict("output"_key = g));
   layer.assert_neutral();                                                // none is left
-  std::cout << evaluate(out[key<"output">]) << "\n" << evaluate(grad[key<"lhs">] + grad[key<"rhs">]) << "\n";
+  std::cout << evaluate(out["output"_key]) << "\n" << evaluate(grad["lhs"_key] + grad["rhs"_key]) << "\n";
 
   try {
-    layer.forward(dict(key<"lhs"> = a, key<"rhs"> = matrix<float>(3, 2)));
+    layer.forward(dict("lhs"_key = a, "rhs"_key = matrix<float>(3, 2)));
   } catch (const shape_error& e) {
     std::cout << e.what() << "\n";
   }
-  layer.forward(dict(key<"lhs"> = a, key<"rhs"> = b));
+  layer.forward(dict("lhs"_key = a, "rhs"_key = b));
   try {
     layer.assert_neutral();
   } catch (const state_error& e) {
@@ -38,8 +38,8 @@ void sums() {
 // ---- a topology with parameters, one of them frozen ------------------------------------------------------------------
 
 inline constexpr auto scores = topology(
-    sublayer<"dot">(nn::linear{.in = 2, .out = 2, .bias = false}), sublayer<"act">(nn::tanh{}),
-    sublayer<"head">(nn::linear{.in = 2, .out = 1}), connect<"x", "dot.input">, connect<"dot.output", "act.input">,
+    sublayer<"dot">(nn::linear{.in_features = 2, .out_features = 2, .bias = false}), sublayer<"act">(nn::tanh{}),
+    sublayer<"head">(nn::linear{.in_features = 2, .out_features = 1}), connect<"x", "dot.input">, connect<"dot.output", "act.input">,
     connect<"act.output", "head.input">, connect<"head.output", "score">);
 
 void parameters() {
@@ -52,15 +52,15 @@ void parameters() {
   load_weights(net, weights);
 
   matrix<float> x{{1, 2}, {3, 4}, {5, 6}}, ones{{1}, {1}, {1}};
-  auto out = net.forward(dict(key<"x"> = x));
-  auto grad = net.backward(dict(key<"score"> = ones));
-  std::cout << evaluate(out[key<"score">]) << "\n";
+  auto out = net.forward(dict("x"_key = x));
+  auto grad = net.backward(dict("score"_key = ones));
+  std::cout << evaluate(out["score"_key]) << "\n";
 
   gradient_collector collector;
   collect_gradients(net, collector);
   for (const auto& name : collector.names()) std::cout << "gradient of " << name << "\n";
   std::cout << evaluate(collector.gradient<vector<float>>("net.head.bias")) << "\n";
-  std::cout << evaluate(grad[key<"x">]).shape().string() << " handed on\n";
+  std::cout << evaluate(grad["x"_key]).shape().string() << " handed on\n";
 
   load_buffer saved;
   save_weights(net, saved);
@@ -68,7 +68,7 @@ void parameters() {
 
   infer_layer<constant_layer<scores>> served("net");                     // stores nothing but the parameters
   served.load_weights(saved);
-  std::cout << evaluate(served.forward(dict(key<"x"> = x))[key<"score">] - out[key<"score">]) << "\n";
+  std::cout << evaluate(served.forward(dict("x"_key = x))["score"_key] - out["score"_key]) << "\n";
 }
 
 int main() {

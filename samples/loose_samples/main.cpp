@@ -18,20 +18,20 @@ std::vector<sample> some_samples() {
     const int length = 1 + i % 5;
     matrix<float> x(length, 2), t(length, 1);
     for (int k = 0; k < length; ++k) {
-      x(k, 0) = number();
-      x(k, 1) = number();
-      t(k, 0) = 2 * x(k, 0) - x(k, 1) + 0.5f;
+      x.writable(k, 0) = number();
+      x.writable(k, 1) = number();
+      t.writable(k, 0) = 2 * x(k, 0) - x(k, 1) + 0.5f;
     }
     all.push_back({x, t});
   }
   return all;
 }
 
-inline constexpr nn::linear line{.in = 2, .out = 1};
+inline constexpr nn::linear line{.in_features = 2, .out_features = 1};
 
 int main() {
   const auto samples = some_samples();
-  train_layer<constant_layer<line>, inputs<port<"input", matrix<float>>>, policies<update(true)>> net("line");
+  train_layer<constant_layer<line>, inputs<port<"input", matrix<float>>>, policies<trainable(true)>> net("line");
   init(net, initialisers(42));
 
   for (int round = 0; round <= 60; ++round) {
@@ -39,9 +39,9 @@ int main() {
     gradient_collector gradients;
     std::vector<handle<scalar<float>>> losses;
     for (const auto& [x, t] : samples) {
-      auto y = net.forward(dict(key<"input"> = x))[key<"output">];
+      auto y = net.forward(dict("input"_key = x))["output"_key];
       losses.push_back(plan.add(reduce_mean(square(y - t))));
-      net.backward(dict(key<"output"> = (y - t) * (2.f / static_cast<float>(x.shape().at(0)))));
+      net.backward(dict("output"_key = (y - t) * (2.f / static_cast<float>(x.shape().at(0)))));
     }
     collect_gradients(net, gradients);
     plan.run();                                                          // all losses; common parts once

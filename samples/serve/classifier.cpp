@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -17,10 +18,10 @@ namespace {
 
 // The net of samples/fashion_mnist, and probabilities behind it: a layer without parameters changes no name in the file.
 constexpr auto lenet = sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5},              nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::flatten{}, nn::linear{.in = 400, .out = 120}, nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{},
-    nn::linear{.in = 84, .out = 10}, nn::softmax{});
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5},              nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+    nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{},
+    nn::linear{.in_features = 84, .out_features = 10}, nn::softmax{});
 using image_input = input<"N", 1, image_side, image_side>;
 using factory_type = reference_factory<lenet, image_input>;
 using net_type = factory_type::model_type;
@@ -68,21 +69,59 @@ struct classifier::implementation {
 classifier::classifier(const classifier_options& o) : impl_(std::make_unique<implementation>(o)) {}
 classifier::~classifier() = default;
 
-prediction classifier::classify(const image_bytes& image) {
+namespace {
+
+// The error that is being handled, as a verdict.
+prediction failure_of_now() {
   try {
-    auto answer = impl_->queue.try_submit_within(impl_->options.patience, brightness(image));
-    if (!answer) return {.what = verdict::full};
-    const auto y = answer->get();
-    prediction p{.what = verdict::classified};
-    std::copy(y.data().begin(), y.data().end(), p.probabilities.begin());
-    p.label = static_cast<std::size_t>(std::max_element(p.probabilities.begin(), p.probabilities.end()) - p.probabilities.begin());
-    return p;
+    throw;
   } catch (const deadline_error&) {
     return {.what = verdict::late};
   } catch (const stopped_error&) {
     return {.what = verdict::stopping};
+  } catch (const out_of_memory&) {
+    return {.what = verdict::no_memory};
+  } catch (const std::bad_alloc&) {
+    return {.what = verdict::no_memory};
   } catch (const std::exception& e) {
     return {.what = verdict::failed, .reason = e.what()};
+  }
+}
+
+struct queued_image final : classification {
+  queue_type::answer_type answer;
+
+  bool ready() override { return answer.wait_for(std::chrono::nanoseconds(0)); }
+  prediction take() override {
+    try {
+      const auto y = answer.get();
+      prediction p{.what = verdict::classified};
+      std::copy(y.data().begin(), y.data().end(), p.probabilities.begin());
+      const auto best = std::max_element(p.probabilities.begin(), p.probabilities.end());
+      p.label = static_cast<std::size_t>(best - p.probabilities.begin());
+      return p;
+    } catch (...) {
+      return failure_of_now();
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<classification> classifier::begin(const image_bytes& image, std::function<void()> done, prediction& why) {
+  try {
+    auto accepted = std::make_unique<queued_image>();
+    auto answer = impl_->queue.try_submit_within(impl_->options.patience, brightness(image));
+    if (!answer) {
+      why.what = verdict::full;
+      return nullptr;
+    }
+    accepted->answer = std::move(*answer);
+    accepted->answer.on_ready(std::move(done));
+    return accepted;
+  } catch (...) {
+    why = failure_of_now();
+    return nullptr;
   }
 }
 
@@ -100,7 +139,7 @@ bool classifier::reload(std::string& said) {
   }
 }
 
-void classifier::stop() { impl_->queue.shutdown(); }
+void classifier::stop() { impl_->queue.shutdown_now(); }
 
 std::string classifier::metrics() const {
   const auto s = impl_->queue.statistics();

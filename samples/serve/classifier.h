@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,7 +22,7 @@ struct classifier_options {
 };
 
 /// What became of an image.
-enum class verdict { classified, full, late, stopping, failed };
+enum class verdict { classified, full, late, stopping, no_memory, failed };
 struct prediction {
   verdict what = verdict::failed;
   std::size_t label = 0;
@@ -29,16 +30,27 @@ struct prediction {
   std::string reason{};    // where it failed
 };
 
+/// An image that was accepted.
+class classification {
+ public:
+  virtual ~classification() = default;
+  /// Whether the answer is there. It is when the time for it has passed and no worker has begun: then it is `late`.
+  virtual bool ready() = 0;
+  /// The answer, once. Errors: none besides std::bad_alloc.
+  virtual prediction take() = 0;
+};
+
 class classifier {
  public:
-  /// Opens the weights. Throws std::exception, with the reason in words.
+  /// Opens the weights and starts the workers. Throws std::exception, with the reason in words.
   explicit classifier(const classifier_options& o);
   ~classifier();
-  /// From any thread; waits for the answer.
-  prediction classify(const image_bytes& image);
+  /// Accepts an image; from any thread, and without waiting. `done` is called once when the answer is ready, by a worker or
+  /// at once; it throws nothing and returns soon. Null where the image is refused: `why` says as what.
+  std::unique_ptr<classification> begin(const image_bytes& image, std::function<void()> done, prediction& why);
   /// Reads the weights again while images are classified. False: they stay as they are, and `said` says why.
   bool reload(std::string& said);
-  /// Answers what was accepted.
+  /// Ends the workers; images that wait are answered as `stopping`.
   void stop();
   /// Figures in the text form of Prometheus.
   std::string metrics() const;

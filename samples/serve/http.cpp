@@ -1,253 +1,221 @@
 #include "http.h"
 
-#include <httplib.h>
+#include <boost/asio/basic_signal_set.hpp>
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/posix/basic_stream_descriptor.hpp>
 
+#include <sys/resource.h>
 #include <algorithm>
-#include <atomic>
-#include <cctype>
-#include <chrono>
-#include <condition_variable>
-#include <filesystem>
-#include <map>
-#include <mutex>
-#include <netdb.h>
-#include <nlohmann/json.hpp>
-#include <poll.h>
-#include <sys/socket.h>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "connection.h"
 #include "metrics.h"
-#include "page.h"
-#include "picture.h"
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using namespace std::chrono_literals;
 
 namespace {
 
-using json = nlohmann::json;
-using namespace std::chrono_literals;
+using clock_type = connection::clock;
+using executor = asio::io_context::executor_type;
 
-// Threads for connections, which knows how many of them wait for a thread.
-class connection_pool final : public httplib::TaskQueue {
+// Sockets beyond those that may wait for the net, so that there is always one to give way; and descriptors for the
+// rest.
+constexpr int spare_connections = 16, other_descriptors = 64;
+constexpr auto between_looks = 100ms, after_a_failure = 10ms;
+
+// Sets a flag while the handler that holds it lives: one whose memory is missing is destroyed and never called.
+class standing {
  public:
-  connection_pool(std::size_t threads, std::atomic<int>& waiting) : pool_(threads), waiting_(waiting) {}
-  // Gives what the pool gives: some versions of the library say whether there was room.
-  auto enqueue(std::function<void()> connection) -> decltype(std::declval<httplib::TaskQueue&>().enqueue({})) override {
-    ++waiting_;
-    return pool_.enqueue([this, connection = std::move(connection)] {
-      --waiting_;
-      connection();
-    });
+  explicit standing(bool& flag) : flag_(&flag) { flag = true; }
+  standing(standing&& other) noexcept : flag_(std::exchange(other.flag_, nullptr)) {}
+  ~standing() {
+    if (flag_) *flag_ = false;
   }
-  void shutdown() override { pool_.shutdown(); }
 
  private:
-  httplib::ThreadPool pool_;
-  std::atomic<int>& waiting_;
+  bool* flag_;
 };
 
-// The port of one end of a socket, or -1.
-int port_of(int (*name)(int, sockaddr*, socklen_t*), int socket) {
-  sockaddr_storage at{};
-  socklen_t size = sizeof at;
-  char port[NI_MAXSERV];
-  auto* const address = reinterpret_cast<sockaddr*>(&at);
-  if (name(socket, address, &size) != 0 || ::getnameinfo(address, size, nullptr, 0, port, sizeof port, NI_NUMERICSERV) != 0) return -1;
-  return std::atoi(port);
-}
-
-// Shuts connections to a port of this program down, all of them or those from one port: the library hands none out.
-void shut_connections(int local, int remote, int how) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    const int file = std::atoi(entry.path().filename().c_str());
-    if (port_of(&::getsockname, file) != local) continue;
-    const int peer = port_of(&::getpeername, file);
-    if (peer > 0 && (remote == 0 || peer == remote)) ::shutdown(file, how);
+// As many connections as there are descriptors for.
+http_options limited(http_options o) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return o;
+  const rlim_t wanted = static_cast<rlim_t>(o.connections) + spare_connections + other_descriptors;
+  if (files.rlim_cur < wanted) {
+    rlimit more{std::min(wanted, files.rlim_max), files.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
   }
-}
-
-// Ends in steps: who has connected is served, then nobody connects any more, then connections end with their answer.
-class stoppable_server : public httplib::Server {
- public:
-  bool has_callers() const {
-    pollfd waits{svr_sock_, POLLIN, 0};
-    return svr_sock_ != INVALID_SOCKET && ::poll(&waits, 1, 0) == 1 && waits.revents == POLLIN;
-  }
-  void refuse_connections() { ::shutdown(svr_sock_, SHUT_RDWR); }
-  void end_connections() { svr_sock_ = INVALID_SOCKET; }
-};
-
-void reply(httplib::Response& response, int status, const json& content) {
-  response.status = status;
-  response.set_content(content.dump() + '\n', "application/json");
-}
-void refuse(httplib::Response& response, int status, const std::string& why) { reply(response, status, {{"error", why}}); }
-
-// The kind of content, without parameters, in small letters.
-std::string kind_of(const httplib::Request& request) {
-  std::string kind = request.get_header_value("Content-Type");
-  kind.resize(std::min(kind.find_first_of("; \t"), kind.size()));
-  for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return kind;
-}
-
-constexpr const char* kinds = "the content type is to be image/png or application/octet-stream";
-
-// The library holds a body against the limit by the length that is said beforehand, and unpacks what is packed without any:
-// what says no length, is packed or has parts is refused before a byte of it is read. The connection ends with that.
-bool refuse_unread(const httplib::Request& request, httplib::Response& response) {
-  const std::string length = request.get_header_value("Content-Length");
-  const bool has_body = request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS";
-  int status = 0;
-  std::string why;
-  if (request.has_header("Transfer-Encoding") || (has_body && !request.has_header("Content-Length"))) status = 411, why = "the length of the body is to be said beforehand, in Content-Length";
-  else if (request.has_header("Content-Encoding")) status = 415, why = "the body is to be sent as it is, not packed";
-  else if (request.get_header_value_count("Content-Length") > 1 || length.find_first_not_of("0123456789") != length.npos)
-    status = 400, why = "the Content-Length is no length";
-  else if (kind_of(request).starts_with("multipart/")) status = 415, why = kinds;
-  if (status == 0) return false;
-  response.set_header("Connection", "close");
-  refuse(response, status, why);
-  return true;
-}
-
-bool closes(const auto& message) { return message.get_header_value("Connection") == "close"; }
-
-const char* words_for(int status) {
-  switch (status) {
-    case 400: return "the request is no HTTP that this server reads";
-    case 404: return "no such page; there are POST /predict, GET /healthz, GET /metrics and GET /";
-    case 413: return "the body is too long";
-    case 414: return "the address is too long";
-    default: return "the request cannot be answered";
-  }
+  if (files.rlim_cur >= wanted) return o;
+  o.connections = std::max(1, static_cast<int>(files.rlim_cur) - spare_connections - other_descriptors);
+  std::fprintf(stderr, "serve: %d connections at once, as there are descriptors for\n", o.connections);
+  return o;
 }
 
 }  // namespace
 
 struct http_server::implementation {
-  classifier& net;
-  const http_options options;
-  stoppable_server server;
-  std::atomic<int> waiting{0};
-  std::atomic<long> answered{0};
-  std::atomic<bool> stopping{false};
-  int port = 0;
-  bool ended = false;
-  std::condition_variable ends;
-  mutable std::mutex mutex;
-  std::map<int, std::int64_t> by_status;
+  connections_state state;
+  std::function<void()> on_hangup;
+  bool accepting = false, looking = false, listening = false, waking = false;
+  clock_type::time_point accept_after{}, ends{};
+  asio::io_context io{1};
+  asio::basic_socket_acceptor<tcp, executor> acceptor{io};
+  socket_type next{io};
+  asio::basic_waitable_timer<clock_type, asio::wait_traits<clock_type>, executor> timer{io};
+  asio::basic_signal_set<executor> signals{io, SIGTERM, SIGINT, SIGHUP};
+  asio::posix::basic_stream_descriptor<executor> wake{io, state.wake.descriptor()};
 
-  implementation(classifier& c, const http_options& o) : net(c), options(o) {}
-
-  void predict(const httplib::Request& request, httplib::Response& response) {
-    const std::string type = kind_of(request);
-    image_bytes image;
-    std::string why;
-    if (type == "image/png") {
-      if (!read_png(request.body, image, why)) return refuse(response, 400, why);
-    } else if (type == "application/octet-stream") {
-      if (request.body.size() != image_pixels)
-        return refuse(response, 400, "the body has " + std::to_string(request.body.size()) + " bytes, and 784 are expected, one a pixel");
-      std::copy(request.body.begin(), request.body.end(), image.begin());
-    } else {
-      return refuse(response, 415, kinds + std::string(type.empty() ? ", and there is none" : ""));
-    }
-    const auto p = net.classify(image);
-    switch (p.what) {
-      case verdict::classified: return reply(response, 200, {{"class", class_names[p.label]}, {"label", p.label}, {"probabilities", p.probabilities}});
-      case verdict::full: response.set_header("Retry-After", "1"); return refuse(response, 503, "too many requests wait already");
-      case verdict::late: return refuse(response, 504, "the answer took too long");
-      case verdict::stopping: return refuse(response, 503, "the server is being stopped");
-      case verdict::failed: return refuse(response, 500, p.reason);
-    }
+  implementation(classifier& net, const http_options& o, std::function<void()> hangup)
+      : state{.net = net, .options = limited(o)}, on_hangup(std::move(hangup)) {
+    state.pages.metrics = [this] { return metrics(); };
   }
+  ~implementation() { wake.release(); }
 
   std::string metrics() const {
     metrics_text m;
     std::vector<std::pair<std::string, std::int64_t>> lines;
-    {
-      std::lock_guard lock(mutex);
-      for (auto [status, count] : by_status) lines.emplace_back("code=\"" + std::to_string(status) + '"', count);
-    }
+    for (std::size_t status = 0; status < state.by_status.size(); ++status)
+      if (state.by_status[status])
+        lines.emplace_back("code=\"" + std::to_string(status) + '"', state.by_status[status]);
     m.counter("lamina_http_responses_total", "Responses by status.", lines);
-    return m.text() + net.metrics();
+    m.gauge("lamina_http_connections", "Connections that are open.", state.open);
+    m.counter("lamina_http_connections_total", "Connections by what became of them.",
+              {{"event=\"accepted\"", state.accepted},
+               {"event=\"gave_way\"", state.given_way},
+               {"event=\"timed_out\"", state.timed_out}});
+    return m.text() + state.net.metrics();
   }
 
-  void set_up() {
-    server.new_task_queue = [this] { return new connection_pool(static_cast<std::size_t>(options.connections), waiting); };
-    server.set_payload_max_length(options.most_bytes);
-    server.set_keep_alive_max_count(1000000);
-    server.set_keep_alive_timeout(2);
-    server.set_read_timeout(5s);
-    server.set_write_timeout(5s);
-    server.set_tcp_nodelay(true);
-    // Connections that an earlier server has left do not keep the port; a second server on it is an error.
-    server.set_socket_options([](auto socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    server.set_pre_routing_handler([](const httplib::Request& q, httplib::Response& r) {
-      const_cast<httplib::Request&>(q).ranges.clear();     // answers are small: whole, whatever part is asked for
-      return refuse_unread(q, r) ? httplib::Server::HandlerResponse::Handled : httplib::Server::HandlerResponse::Unhandled;
-    });
-    server.Post("/predict", [this](const httplib::Request& q, httplib::Response& r) { predict(q, r); });
-    server.Get("/predict", [](const httplib::Request&, httplib::Response& r) {
-      r.set_header("Allow", "POST");
-      refuse(r, 405, "an image is sent with POST");
-    });
-    server.Get("/healthz", [this](const httplib::Request&, httplib::Response& r) {
-      stopping ? refuse(r, 503, "the server is being stopped") : reply(r, 200, {{"status", "ok"}});
-    });
-    server.Get("/metrics", [this](const httplib::Request&, httplib::Response& r) { r.set_content(metrics(), "text/plain; version=0.0.4"); });
-    server.Get("/", [](const httplib::Request&, httplib::Response& r) { r.set_content(page, "text/html; charset=utf-8"); });
-    server.set_error_handler(httplib::Server::Handler([](const httplib::Request&, httplib::Response& r) {
-      if (r.body.empty()) refuse(r, r.status, words_for(r.status));
-    }));
-    server.set_post_routing_handler([this](const httplib::Request&, httplib::Response& r) {
-      if (!stopping || closes(r)) return;
-      r.headers.erase("Keep-Alive");
-      r.set_header("Connection", "close");
-    });
-    server.set_logger([this](const httplib::Request& q, const httplib::Response& r) {
-      if (closes(r) && !closes(q)) shut_connections(port, q.remote_port, SHUT_RD);   // what follows is not read
-      ++answered;
-      std::lock_guard lock(mutex);
-      ++by_status[r.status];
-    });
+  // What is always waited for, unless memory is missing.
+  void wait_for_all() {
+    if (!listening)
+      signals.async_wait([this, stands = standing(listening)](const error_code& e, int signal) {
+        if (!e) obey(signal);
+      });
+    if (!waking)
+      wake.async_wait(asio::posix::descriptor_base::wait_read,
+                      [this, stands = standing(waking)](const error_code&) { hand_out(); });
+    if (!looking) {
+      timer.expires_after(between_looks);
+      timer.async_wait([this, stands = standing(looking)](const error_code&) { look(); });
+    }
+    if (!accepting && acceptor.is_open() && clock_type::now() >= accept_after)
+      acceptor.async_accept(next, [this, stands = standing(accepting)](const error_code& e) { on_accepted(e); });
+  }
+
+  void on_accepted(const error_code& e) {
+    if (e == asio::error::operation_aborted) return;
+    if (!e) return begin(std::move(next));
+    give_way();  // no descriptor is left, or no memory: after a pause
+    accept_after = clock_type::now() + between_looks;
+  }
+
+  void begin(socket_type socket) {
+    ++state.accepted;
+    if (state.open >= state.options.connections + spare_connections) give_way();
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    std::make_shared<connection>(state, std::move(socket))->await_request();
+  }
+
+  // Closes the connection that has waited longest for its client.
+  void give_way() {
+    connection* oldest = nullptr;
+    for (auto* c : state.all)
+      if (c->waits_for_client() && (!oldest || c->since() < oldest->since())) oldest = c;
+    if (!oldest) return;
+    ++state.given_way;
+    oldest->close();
+  }
+
+  void hand_out() {
+    for (auto t = state.wake.take(); t; t = std::exchange(t->next, nullptr)) {
+      connection* const c = t->of;
+      if (!c) continue;
+      try {
+        c->answer_is_ready();
+      } catch (const std::exception&) {  // this connection is closed with that; others have their answers still
+      }
+    }
+  }
+
+  void look() {
+    const auto now = clock_type::now();
+    for (auto i = state.all.begin(); i != state.all.end();) (*i++)->look(now);  // which may end with that
+    if (state.pages.stopping && (state.all.empty() || now >= ends)) io.stop();
+  }
+
+  void obey(int signal) {
+    if (signal == SIGHUP) return on_hangup();
+    if (state.pages.stopping) return io.stop();
+    std::fputs("serve: stopping\n", stderr);
+    state.pages.stopping = true;  // each answer says from now on that it is the last one
+    ends = clock_type::now() + state.options.drain;
+    for (auto* c : state.all) c->hurry(clock_type::now() + state.options.last_requests);
+    try {
+      accept_all();
+    } catch (const std::bad_alloc&) {
+    }
+    error_code ignored;
+    acceptor.close(ignored);
+  }
+
+  // Those who have connected already.
+  void accept_all() {
+    error_code e;
+    acceptor.non_blocking(true, e);
+    for (int i = 0; !e && i < 4 * state.options.connections; ++i) {
+      socket_type socket(io);
+      acceptor.accept(socket, e);
+      if (!e) begin(std::move(socket));
+    }
   }
 };
 
-http_server::http_server(classifier& net, const http_options& o) : impl_(std::make_unique<implementation>(net, o)) { impl_->set_up(); }
+http_server::http_server(classifier& net, const http_options& o, std::function<void()> on_hangup)
+    : impl_(std::make_unique<implementation>(net, o, std::move(on_hangup))) {}
 http_server::~http_server() = default;
+
 int http_server::bind() {
-  auto& s = impl_->server;
-  const auto& o = impl_->options;
-  return impl_->port = o.port == 0 ? std::max(s.bind_to_any_port(o.host), 0) : s.bind_to_port(o.host, o.port) ? o.port : 0;
-}
-void http_server::serve() {
-  impl_->server.listen_after_bind();
-  std::lock_guard lock(impl_->mutex);
-  impl_->ended = true;
-  impl_->ends.notify_all();
-}
-void http_server::stop() {
-  using clock = std::chrono::steady_clock;
   auto& all = *impl_;
-  const auto begin = clock::now();
-  const auto ended_by = [&](clock::time_point t) {
-    std::unique_lock lock(all.mutex);
-    return all.ends.wait_until(lock, t, [&] { return all.ended; });
-  };
-  all.stopping = true;         // each answer says from now on that it is the last one
-  while (all.server.has_callers() && clock::now() < begin + 1s) std::this_thread::sleep_for(1ms);
-  all.server.refuse_connections();
-  // Who keeps a connection may ask once more while it is kept; who waits for a thread gets one.
-  if (ended_by(begin + 3s)) return;
-  while (all.waiting > 0 && clock::now() < begin + 5s)
-    if (ended_by(clock::now() + 10ms)) return;
-  all.server.end_connections();
-  // Then nothing is read any more, and at last nothing is written.
-  for (auto next = begin + 6s; !ended_by(next); next += 100ms) shut_connections(all.port, 0, next < begin + 9s ? SHUT_RD : SHUT_RDWR);
+  const auto& o = all.state.options;
+  error_code e;
+  tcp::resolver resolver(all.io);
+  const auto found =
+      resolver.resolve(o.host, std::to_string(o.port), tcp::resolver::passive | tcp::resolver::numeric_service, e);
+  if (e || found.empty()) return 0;
+  const tcp::endpoint at = found.begin()->endpoint();
+  all.acceptor.open(at.protocol(), e);
+  // Connections that an earlier server has left do not keep the port; a second server on it is an error.
+  if (!e) all.acceptor.set_option(tcp::acceptor::reuse_address(true), e);
+  if (!e) all.acceptor.bind(at, e);
+  if (!e) all.acceptor.listen(asio::socket_base::max_listen_connections, e);
+  if (e) return 0;
+  const tcp::endpoint taken = all.acceptor.local_endpoint(e);
+  return e ? 0 : taken.port();
 }
-long http_server::answered() const { return impl_->answered; }
+
+void http_server::serve() {
+  auto& all = *impl_;
+  while (!all.io.stopped()) {
+    try {
+      all.wait_for_all();
+      all.io.run_one();
+    } catch (const std::exception& e) {  // of one connection, which is closed with that
+      std::fprintf(stderr, "serve: a connection was closed: %s\n", e.what());
+      std::this_thread::sleep_for(after_a_failure);
+    }
+  }
+}
+long http_server::answered() const { return static_cast<long>(impl_->state.answered); }

@@ -1,12 +1,16 @@
 // Serves a net for Fashion-MNIST over HTTP: SIGHUP reads its weights again, SIGTERM and Ctrl-C end it.
 #include <CLI/CLI.hpp>
 
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
-#include <pthread.h>
+#include <mutex>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "classifier.h"
@@ -23,7 +27,7 @@ struct arguments {
 
 arguments parse(int argc, char** argv) {
   arguments a;
-  int delay = static_cast<int>(a.net.delay.count());
+  int delay = static_cast<int>(a.net.delay.count()), receive = static_cast<int>(a.http.receive.count());
   CLI::App app("Serves the net that samples/fashion_mnist has trained over HTTP.", "serve");
   app.add_option("weights", a.net.weights, "The file lenet.safetensors")->required();
   app.add_option("--host", a.http.host, "Address to listen on");
@@ -31,11 +35,16 @@ arguments parse(int argc, char** argv) {
   app.add_option("--workers", a.net.workers, "Threads that compute")->check(CLI::Range(1, 1024));
   app.add_option("--batch", a.net.batch, "Most images of one batch")->check(CLI::Range(1, 4096));
   app.add_option("--delay", delay, "Microseconds that an image waits for others")->check(CLI::Range(0, 1000000));
-  app.add_option("--capacity", a.net.capacity, "Images that wait at most; others are refused")->check(CLI::Range(1, 1000000));
-  app.add_option("--connections", a.http.connections, "Connections served at once")->check(CLI::Range(1, 1024));
+  app.add_option("--capacity", a.net.capacity, "Images that wait at most; others are refused")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--connections", a.http.connections,
+                 "Connections held at once; beyond them the one that has waited longest is closed")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--receive", receive, "Milliseconds in which a request is to arrive")->check(CLI::Range(1, 3600000));
   app.add_flag("--untrained", a.untrained, "Write an untrained net to the file and end");
   app.add_option("--seed", a.seed, "Of the untrained net");
-  for (auto* option : app.get_options([](CLI::Option* x) { return x->get_items_expected_max() > 0 && !x->get_required(); }))
+  for (auto* option :
+       app.get_options([](CLI::Option* x) { return x->get_items_expected_max() > 0 && !x->get_required(); }))
     option->capture_default_str();
   try {
     app.parse(argc, argv);
@@ -45,65 +54,101 @@ arguments parse(int argc, char** argv) {
     std::exit(2);
   }
   a.net.delay = std::chrono::microseconds(delay);
+  a.http.receive = std::chrono::milliseconds(receive);
+  a.http.compute = a.net.patience;
   return a;
 }
 
-// Signals are taken by one thread that waits for them; every other one, made later, has them blocked.
-sigset_t blocked_signals() {
-  sigset_t all;
-  sigemptyset(&all);
-  for (int s : {SIGHUP, SIGTERM, SIGINT}) sigaddset(&all, s);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  return all;
-}
-
-void log(const std::string& line) { std::cerr << ("serve: " + line + '\n') << std::flush; }
-
-void obey(const sigset_t& signals, classifier& net, http_server& http) {
-  for (;;) {
-    int signal = 0;
-    if (sigwait(&signals, &signal) != 0) continue;
-    if (signal != SIGHUP) break;
-    std::string said;
-    if (net.reload(said)) log("the weights are those of " + said + " from now on");
-    else log("the weights stay as they are: " + said);
+// Reads weights again in a thread of its own, so that a large file holds nobody up.
+class reloader {
+ public:
+  explicit reloader(classifier& net) : net_(net) {
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& e) {
+      throw std::runtime_error(std::string("the thread that reads weights again cannot be started: ") + e.what());
+    }
   }
-  log("stopping");
-  http.stop();
-}
+  ~reloader() {
+    tell(over_);
+    thread_.join();
+  }
+  reloader(const reloader&) = delete;
+  reloader& operator=(const reloader&) = delete;
+  void ask() { tell(asked_); }
+
+ private:
+  void tell(bool& what) {
+    {
+      std::lock_guard lock(mutex_);
+      what = true;
+    }
+    changed_.notify_one();
+  }
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return asked_ || over_; });
+      if (over_) return;
+      asked_ = false;
+      lock.unlock();
+      reload();
+      lock.lock();
+    }
+  }
+  void reload() {
+    try {
+      std::string said;
+      const bool good = net_.reload(said);
+      if (good)
+        std::fprintf(stderr, "serve: the weights are those of %s from now on\n", said.c_str());
+      else
+        std::fprintf(stderr, "serve: the weights stay as they are: %s\n", said.c_str());
+    } catch (const std::bad_alloc&) {
+      std::fputs("serve: the weights stay as they are: out of memory\n", stderr);
+    }
+  }
+
+  classifier& net_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool asked_ = false, over_ = false;
+  std::thread thread_;
+};
 
 int run(const arguments& a) {
   if (a.untrained) {
     write_untrained(a.net.weights, a.seed);
     return 0;
   }
-  const sigset_t signals = blocked_signals();
+  std::signal(SIGPIPE, SIG_IGN);
+  // All threads and descriptors that serving takes are there before a client can connect.
   classifier net(a.net);
-  http_server http(net, a.http);
+  reloader weights(net);
+  http_server http(net, a.http, [&] { weights.ask(); });
   const int port = http.bind();
   if (port == 0) {
-    log("error: " + a.http.host + ":" + std::to_string(a.http.port) + " cannot be listened on");
+    std::fprintf(stderr, "serve: error: %s:%d cannot be listened on\n", a.http.host.c_str(), a.http.port);
     return 2;
   }
-  std::cout << "listening on http://" << a.http.host << ':' << port << std::endl;
-  std::thread listener([&] { obey(signals, net, http); });
+  const bool six = a.http.host.find(':') != a.http.host.npos;
+  std::printf(six ? "listening on http://[%s]:%d\n" : "listening on http://%s:%d\n", a.http.host.c_str(), port);
+  std::fflush(stdout);
   http.serve();
-  pthread_kill(listener.native_handle(), SIGTERM);    // where it is not that which ended the server
-  listener.join();
   net.stop();
-  log("stopped after " + std::to_string(http.answered()) + " answers");
+  std::fprintf(stderr, "serve: stopped after %ld answers\n", http.answered());
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const arguments a = parse(argc, argv);
   try {
-    return run(a);
+    return run(parse(argc, argv));
+  } catch (const std::bad_alloc&) {
+    std::fputs("error: out of memory\n", stderr);
   } catch (const std::exception& e) {
-    std::cerr << "error: " << e.what() << '\n';
-    return 2;
+    std::fprintf(stderr, "error: %s\n", e.what());
   }
+  return 2;
 }

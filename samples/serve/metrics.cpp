@@ -1,12 +1,11 @@
 #include "metrics.h"
 
-#include <cstdio>
+#include <charconv>
 
 namespace {
 std::string number(double x) {
   char digits[40];
-  std::snprintf(digits, sizeof digits, "%.9g", x);
-  return digits;
+  return {digits, std::to_chars(digits, digits + sizeof digits, x, std::chars_format::general, 9).ptr};
 }
 }  // namespace
 
@@ -28,7 +27,8 @@ void metrics_text::histogram(const std::string& name, const std::string& help, c
   std::int64_t total = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     total += counts[i];
-    text_ += name + "_bucket{le=\"" + (i < bounds.size() ? number(bounds[i]) : "+Inf") + "\"} " + std::to_string(total) + '\n';
+    text_ += name + "_bucket{le=\"" + (i < bounds.size() ? number(bounds[i]) : "+Inf") + "\"} " +
+             std::to_string(total) + '\n';
   }
   text_ += name + "_sum " + number(sum) + '\n' + name + "_count " + std::to_string(total) + '\n';
 }

@@ -38,7 +38,7 @@ struct player {
 };
 
 constexpr std::int64_t turns = 64, samples = 16;
-inline constexpr auto model_of_it = la::sequential(nn::lstm{.input_size = 1, .hidden_size = 16}, nn::linear{.in = 16, .out = 1});
+inline constexpr auto model_of_it = la::sequential(nn::lstm{.input_size = 1, .hidden_size = 16}, nn::linear{.in_features = 16, .out_features = 1});
 
 int main(int count, char** arguments) {
   long steps = 1500;
@@ -46,7 +46,7 @@ int main(int count, char** arguments) {
   for (int i = 1; i + 1 < count; i += 2) {
     std::string_view name = arguments[i];
     if (name == "--steps") steps = std::atol(arguments[i + 1]);
-    else if (name == "--error") largest = std::atof(arguments[i + 1]);
+    else if (name == "--error") largest = lamina::number_in(arguments[i + 1]).value_or(0);
   }
   la::model<model_of_it, la::input<"T", "N", 1>> net({.seed = 1});
   la::training step(net, la::loss::mse{}, la::optim::adam{.lr = 5e-3});

@@ -10,10 +10,10 @@ using namespace lamina;
 // ---- layers one after the other -------------------------------------------------------------------------------------
 
 inline constexpr auto lenet = sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5},              nn::relu{}, nn::max_pool2d{.kernel = 2},
-    nn::flatten{}, nn::linear{.in = 400, .out = 120}, nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{},
-    nn::linear{.in = 84, .out = 10});
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5},              nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+    nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{},
+    nn::linear{.in_features = 84, .out_features = 10});
 
 // ---- layers and connections, in any order ---------------------------------------------------------------------------
 
@@ -27,23 +27,23 @@ struct residual {
   nn::conv2d a, b;
   constexpr auto forward(auto& s, const auto& x) const { return relu(s("b", b, relu(s("a", a, x))) + x); }
 };
-inline constexpr nn::conv2d keeping{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1};
+inline constexpr nn::conv2d keeping{.in_channels = 8, .out_channels = 8, .kernel_size = 3, .padding = 1};
 inline constexpr auto residual_net = sequential(
-    sublayer<"stem">(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel = 3, .padding = 1}),
+    sublayer<"stem">(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel_size = 3, .padding = 1}),
     sublayer<"first">(residual{keeping, keeping}), sublayer<"second">(residual{keeping, keeping}),
-    nn::global_avg_pool2d{}, nn::flatten{}, sublayer<"head">(nn::linear{.in = 8, .out = 10}));
+    nn::global_avg_pool2d{}, nn::flatten{}, sublayer<"head">(nn::linear{.in_features = 8, .out_features = 10}));
 
 // ---- families of topologies -----------------------------------------------------------------------------------------
 
 template <int Depth>
-inline constexpr auto mlp = sequential(sublayer<"body">(mlp<Depth - 1>), nn::linear{.in = 32, .out = 32}, nn::tanh{});
+inline constexpr auto mlp = sequential(sublayer<"body">(mlp<Depth - 1>), nn::linear{.in_features = 32, .out_features = 32}, nn::tanh{});
 template <>
-inline constexpr auto mlp<1> = sequential(nn::linear{.in = 16, .out = 32}, nn::tanh{});
+inline constexpr auto mlp<1> = sequential(nn::linear{.in_features = 16, .out_features = 32}, nn::tanh{});
 
 // ---- several inputs, found by name ----------------------------------------------------------------------------------
 
 inline constexpr auto scores = topology(
-    sublayer<"query">(nn::linear{.in = 12, .out = 8}), sublayer<"mix">(nn::dot{}), sublayer<"shift">(nn::add{}),
+    sublayer<"query">(nn::linear{.in_features = 12, .out_features = 8}), sublayer<"mix">(nn::dot{}), sublayer<"shift">(nn::add{}),
     connect<"question", "query.input">, connect<"query.output", "mix.lhs">, connect<"keys", "mix.rhs">,
     connect<"mix.output", "shift.lhs">, connect<"bias", "shift.rhs">, connect<"shift.output", "output">);
 
@@ -84,7 +84,7 @@ int main() {
   show("mlp<3>", family, family(random_tensor<matrix<float>>({4, 16}, 4)));
 
   // Policies come last: this one computes in double and does not train the stem.
-  model<residual_net, input<"N", 3, 8, 8>, policies<element<double>, sub<"stem">(update(false))>> frozen({.seed = 42});
+  model<residual_net, input<"N", 3, 8, 8>, policies<element<double>, sub<"stem">(trainable(false))>> frozen({.seed = 42});
   show("residual, in double, stem frozen", frozen, frozen(random_tensor<tensor_of_rank<double, 4>>({1, 3, 8, 8}, 5)));
 
   // Ports by name, in the order of the model's own arguments; dimensions of one name must agree.

@@ -23,9 +23,9 @@ line fitted(bool noise, std::int64_t steps, std::int64_t seed) {
   auto B_gt = train.external(init.given("B_gt", {1}, {0.5}));
 
   auto X = train.fill<op::gaussian>("X", {64, 2}, {.mean = 0, .std = 1});
-  auto y = fc(X, W_gt, B_gt);
+  auto y = linear(X, W_gt, B_gt);
   if (noise) y = y + train.fill<op::gaussian>("noise", {64, 1}, {});
-  auto loss = train.output("loss", averaged_loss(squared_l2_distance(stop_gradient(y), fc(X, W, B))));
+  auto loss = train.output("loss", averaged_loss(squared_l2_distance(stop_gradient(y), linear(X, W, B))));
 
   auto gradients = train.add_gradient_operators({loss});
   auto lr = learning_rate(train.iterations(), {.base = -0.1, .policy = optim::step{.size = 20, .gamma = 0.9}});

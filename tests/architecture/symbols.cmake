@@ -31,7 +31,7 @@ foreach(archive IN LISTS ARCHIVES)
 
   foreach(symbol IN LISTS defined)
     if(symbol IN_LIST seen)
-      message(FATAL_ERROR "${symbol} of ${archive} stands in the archive of another set too")
+      message(FATAL_ERROR "a symbol stands in the archive of another set too: ${symbol} of ${archive}")
     endif()
   endforeach()
   list(APPEND seen ${defined})

@@ -95,9 +95,9 @@ BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
 // Sums of integers are exact: every set gives the same bits. Filters in the lanes, pixels in the lanes, strides.
 BOOST_AUTO_TEST_CASE(quantised_nets_give_the_bits_of_this_process) {
   static constexpr auto strided = sequential(
-      nn::conv2d{.in_channels = 1, .out_channels = 18, .kernel = 3, .stride = 2, .padding = 1}, nn::relu{},
-      nn::conv2d{.in_channels = 18, .out_channels = 18, .kernel = 3, .padding = 1, .groups = 18}, nn::relu{},
-      nn::max_pool2d{.kernel = 3, .stride = 2, .padding = 1}, nn::flatten{}, nn::linear{.in = 882, .out = 10});
+      nn::conv2d{.in_channels = 1, .out_channels = 18, .kernel_size = 3, .stride = 2, .padding = 1}, nn::relu{},
+      nn::conv2d{.in_channels = 18, .out_channels = 18, .kernel_size = 3, .padding = 1, .groups = 18}, nn::relu{},
+      nn::max_pool2d{.kernel_size = 3, .stride = 2, .padding = 1}, nn::flatten{}, nn::linear{.in_features = 882, .out_features = 10});
   const auto check = [](const std::string& name, const auto& net) {
     const auto x = random_tensor<images>({1, 1, 28, 28}, 1);
     const std::vector<std::vector<any_tensor>> samples{{random_tensor<images>({9, 1, 28, 28}, 2)}};

@@ -38,18 +38,18 @@ inline std::string run(const std::string& folder, const std::string& command) {
 }
 
 // Nets of all kinds.
-inline constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in = 4, .out = 8}), nn::tanh{}, sublayer<"head">(nn::linear{.in = 8, .out = 3}));
-inline constexpr auto regular = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{}, nn::flatten{}, nn::dropout{0.5},
-                                    nn::linear{.in = 64, .out = 3}, nn::softmax{});
+inline constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in_features = 4, .out_features = 8}), nn::tanh{}, sublayer<"head">(nn::linear{.in_features = 8, .out_features = 3}));
+inline constexpr auto regular = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{}, nn::flatten{}, nn::dropout{0.5},
+                                    nn::linear{.in_features = 64, .out_features = 3}, nn::softmax{});
 inline constexpr auto voice = sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::gru{8, 5}, nn::linear{5, 2});
 inline constexpr auto both_ways = sequential(nn::gru{.input_size = 3, .hidden_size = 4, .bidirectional = true});
 inline constexpr auto around(auto layer) { return nn::residual{sequential(nn::rms_norm{{16}}, layer)}; }
-inline constexpr auto block = sequential(around(nn::grouped_query_attention{.features = 16, .heads = 4, .key_heads = 2}), around(nn::swiglu{.features = 16, .hidden = 40}));
-inline constexpr auto decoder = sequential(nn::embedding{20, 16}, block, block, nn::rms_norm{{16}}, nn::linear{.in = 16, .out = 20});
-inline constexpr auto encoder = sequential(nn::transformer_encoder_layer{.features = 16, .heads = 2, .feedforward = 32}, nn::linear{.in = 16, .out = 4});
-inline constexpr auto depthwise = sequential(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel = 3, .padding = 1}, nn::relu{},
-                                      nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel = 3, .padding = 1, .groups = 8}, nn::gelu{},
-                                      nn::conv2d{.in_channels = 8, .out_channels = 20, .kernel = 1}, nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{20, 7});
+inline constexpr auto block = sequential(around(nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2}), around(nn::swiglu{.in_features = 16, .hidden_features = 40}));
+inline constexpr auto decoder = sequential(nn::embedding{20, 16}, block, block, nn::rms_norm{{16}}, nn::linear{.in_features = 16, .out_features = 20});
+inline constexpr auto encoder = sequential(nn::transformer_encoder_layer{.d_model = 16, .nhead = 2, .dim_feedforward = 32}, nn::linear{.in_features = 16, .out_features = 4});
+inline constexpr auto depthwise = sequential(nn::conv2d{.in_channels = 3, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::relu{},
+                                      nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel_size = 3, .padding = 1, .groups = 8}, nn::gelu{},
+                                      nn::conv2d{.in_channels = 8, .out_channels = 20, .kernel_size = 1}, nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{20, 7});
 inline constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">, connect<"b", "product.rhs">, connect<"product.output", "output">);
 
 }  // namespace bundle_run

@@ -17,6 +17,7 @@ import lamina.bundle;
 #include "bundle_run.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 using namespace bundle_run;
 
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_header_says_how_memory_is_used) {
   const shape x{1, 1, 28, 28};
   const auto planned = net.core().plan_for({&x, 1});
   const auto header = text_of(at + "/lenet.h");
-  text t;
+  message_text t;
   t << "lenet: constant weights " << made.constant_bytes << " bytes, mutable weights 3200 bytes, activations " << made.activation_bytes << " bytes\n * (of results "
     << planned->cost().arena << " bytes, of which " << planned->cost().live_peak << " live at once";
   BOOST_TEST(holds(header, t.view()));
@@ -172,8 +173,8 @@ BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
   p.output("z", cond(truths, doubled, halved, last)[0]);
   const auto at = folder("truths");
   const parameter_store none;
-  const std::vector<bundle::part> parts{{"truths", p, none, {{4}, {9, 4}, {}}}};
-  bundle::write(view<const bundle::part>(parts), {.name = "truths", .inputs = {}, .directory = at, .source = true});
+  const std::vector<bundle::program_entry> parts{{"truths", p, none, {{4}, {9, 4}, {}}}};
+  bundle::write(view<const bundle::program_entry>(parts), {.name = "truths", .inputs = {}, .directory = at, .source = true});
   BOOST_TEST(holds(text_of(at + "/truths.c"), "if (*(const uint8_t*)"));
   BOOST_TEST(run_self_test("truths", at) == "");
 }
@@ -199,8 +200,8 @@ BOOST_AUTO_TEST_CASE(entries_share_constants_and_a_table_names_them) {
     return p;
   };
   const auto sums = program_of([](auto x, auto three) { return x * x - three + x / x; }), products = program_of([](auto x, auto three) { return x * three; });
-  const std::vector<bundle::part> parts{{"sums", sums, states, {{16}}}, {"products", products, states, {{16}}}};
-  const auto made = bundle::write(view<const bundle::part>(parts), {.name = "sums", .inputs = {}, .directory = at, .api = bundle::api::dynamic, .graph = true});
+  const std::vector<bundle::program_entry> parts{{"sums", sums, states, {{16}}}, {"products", products, states, {{16}}}};
+  const auto made = bundle::write(view<const bundle::program_entry>(parts), {.name = "sums", .inputs = {}, .directory = at, .api = bundle::api::dynamic, .graph = true});
   BOOST_TEST(run(at, c99 + SOURCES "/dynamic.c -o main.o && " + linked + "main.o sums.o -lm -o main && ./main sums.weights") ==
              "16 float32 16 of 3: 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2\n16 float32 16 of 3: 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6\n");
   // The head, what both share, one input for both self-tests, and a result each.
@@ -264,12 +265,12 @@ BOOST_AUTO_TEST_CASE(an_instrumented_bundle_tells_of_each_operation) {
   const auto planned = net.core().plan_for({&x, 1});
   std::string expected;
   for (const auto& l : planned->lines()) {
-    text t;
+    message_text t;
     t << l.what << "\n";
     for (const auto& r : l.results) t << "  " << r.type << " " << planned->buffers()[static_cast<std::size_t>(r.buffer)].bytes << "\n";
     expected += t.string();
   }
-  text last;
+  message_text last;
   last << planned->lines().size() << " " << planned->lines().size() << " float32[1x10]\n";
   BOOST_TEST(said == expected + last.string());
 }
@@ -296,7 +297,7 @@ BOOST_AUTO_TEST_CASE(each_result_in_memory_is_told) {
   }
   program p;
   const value image = p.input("image", {dtype::float32, {1, 1, 4, 4}}), h = p.input("h", four), xs = p.input("xs", {dtype::float32, {5, 4}});
-  const auto pooled = apply<op::max_pool2d>({.kernel = 2}, image);
+  const auto pooled = apply<op::max_pool2d>({.kernel_size = 2}, image);
   p.output("max", pooled[0]);
   p.output("place", pooled[1]);
   const auto walked = scan(turn, {&h, 1}, {&xs, 1}, {});
@@ -483,6 +484,9 @@ BOOST_AUTO_TEST_CASE(nets_of_blobs_are_bundled) {
   // What computes one blob from another: the workspace has the rest.
   const auto part = [&] { bundle::write(n, ws, {"x"}, {"y"}, {.name = "part", .inputs = {{1, 3}}, .directory = at}); };
   BOOST_TEST(holds(error_of(part), "there is no blob `w`"));
+  const auto misspelt = [&] { bundle::write(n, ws, {"x"}, {"nix"}, {.name = "part", .inputs = {{1, 3}}, .directory = at}); };
+  BOOST_TEST(holds(error_of(misspelt), "bundle_test.cpp:"));
+  BOOST_TEST(!holds(error_of(misspelt), "write.impl.cpp"));
   ws.feed("w", vector<float>{1, 2, 3});
   part();
   BOOST_TEST(!holds(text_of(at + "/part.h"), "input    w "));
@@ -512,6 +516,35 @@ int main(void) {
   BOOST_TEST(run_self_test("scores", at) == "");
   BOOST_TEST(holds(text_of(at + "/scores.h"), "input    images "));
   BOOST_TEST(!holds(text_of(at + "/scores.h"), "fc"));
+}
+
+// Of many operations the entry is cut into functions: C compilers take far too long for a single one.
+BOOST_AUTO_TEST_CASE(many_operations_are_functions_of_their_own) {
+  const auto at = folder("many");
+  for (const auto& [name, layers] : {std::pair<std::string, int>("some", 60), {"thousands", 600}}) {
+    graph::model m(name);
+    graph::model::scope here(m);
+    value x = m.input("x", {dtype::float32, {2, 8}});
+    for (int i = 0; i < layers; ++i) x = tanh(graph::fc(x, 8, {.name = "f" + std::to_string(i)}));
+    m.main().output("y", x);
+    graph::workspace ws;
+    ws.run_once(m.init());
+    bundle::write(m, ws, {"x"}, {"y"}, {.name = name, .inputs = {{2, 8}}, .directory = at, .source = true});
+    BOOST_TEST(run_self_test(name, at) == "");
+    // Calls of kernels in each function.
+    std::istringstream source(text_of(at + "/" + name + ".c"));
+    int calls = 0, most = 0, all = 0;
+    for (std::string line; std::getline(source, line);) {
+      if (line == "}") calls = 0;
+      if (!line.starts_with("    lamina_")) continue;
+      most = std::max(most, ++calls);
+      ++all;
+    }
+    BOOST_TEST(all >= 2 * layers);
+    BOOST_TEST(most <= 48);
+    BOOST_TEST(holds(text_of(at + "/" + name + ".c"), "optnone") == (layers > 500));
+    BOOST_TEST(run(at, CC " -std=c99 -Wall -Wextra -Wpedantic -Werror -I. -c " + name + ".c -o source.o") == "");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(states_stay_in_the_mutable_weights) {

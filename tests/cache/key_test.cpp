@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 import lamina;
@@ -176,6 +178,28 @@ BOOST_AUTO_TEST_CASE(equal_numbers_have_equal_hashes) {
   BOOST_CHECK_EQUAL(key_hash(0.0), key_hash(-0.0));
   BOOST_CHECK_EQUAL(key_hash(0.0f), key_hash(-0.0f));
   BOOST_CHECK_NE(key_hash(1.0), key_hash(-1.0));
+}
+
+BOOST_AUTO_TEST_CASE(durations_times_and_variants_are_keys) {
+  using namespace std::chrono;
+  using choice = std::variant<std::monostate, int, std::string>;
+  static_assert(CacheKey<seconds> && CacheKey<steady_clock::time_point> && CacheKey<choice>);
+  static_assert(!CacheKey<std::variant<int, const char*>>);
+  BOOST_CHECK_NE(key_hash(seconds(1)), key_hash(seconds(2)));
+  BOOST_CHECK_NE(key_hash(choice(1)), key_hash(choice(2)));
+  BOOST_CHECK_NE(key_hash(std::variant<int, long>(1)), key_hash(std::variant<int, long>(1L)));
+  BOOST_CHECK_EQUAL(key_hash(choice("a")), key_hash(choice("a")));
+  lru_cache<choice, int> c(4);
+  c.put(choice("a"), 1);
+  c.put(choice(1), 2);
+  c.put(choice(), 3);
+  BOOST_CHECK(c.get(choice("a")) == 1);
+  BOOST_CHECK(c.get(choice(1)) == 2);
+  BOOST_CHECK(c.get(choice()) == 3);
+  BOOST_CHECK(!c.get(choice(2)));
+  lru_cache<milliseconds, int> d(2);
+  d.put(milliseconds(5), 7);
+  BOOST_CHECK(d.get(milliseconds(5)) == 7);
 }
 
 BOOST_AUTO_TEST_CASE(a_hash_of_ones_own) {

@@ -1,4 +1,4 @@
-// expect: a cache cannot look into the key, `counter`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it, and `std::size_t hash() const`
+// expect: a cache cannot look into the key, `counter`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it, and `std::size_t hash() const`, or in a class of your own that holds it
 import lamina;
 import lamina.std;
 using namespace lamina;

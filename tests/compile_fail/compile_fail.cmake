@@ -1,4 +1,4 @@
-# cmake -D COMPILER=... -D FLAGS=... -D MODULES=<folder of compiled interfaces> -D SNIPPET=file.cpp -P compile_fail.cmake
+# cmake -D COMPILER=... -D FLAGS=... -D MODULES=<folder of compiled interfaces> -D SNIPPET=file.cpp [-D LINES=number] -P compile_fail.cmake
 cmake_minimum_required(VERSION 3.28)
 # An unmet constraint of an overload: the fourth message quotes the sentence, and those before it have three lines each.
 set(lines_to_read 12)
@@ -71,6 +71,9 @@ if(NOT expectations AND NOT cases)
 endif()
 if(source MATCHES "// within: ([0-9]+) lines\n")
   set(lines_to_read ${CMAKE_MATCH_1})
+endif()
+if(LINES)
+  set(lines_to_read ${LINES})
 endif()
 
 compile(status output)

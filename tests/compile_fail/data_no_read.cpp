@@ -2,13 +2,9 @@
 import lamina;
 using namespace lamina;
 
-struct samples {
-  using world = lazy;
-  using element_type = float;
-  using extents_type = extents<dyn>;
-  lamina::shape shape() const { return {3}; }
-#ifndef BAD
-  void read(view<float> out) const { out[0] = 1; }
+#ifdef BAD
+#define WITHOUT_READ
 #endif
-};
+#include "samples.h"
+
 void use() { auto y = evaluate(samples()); }

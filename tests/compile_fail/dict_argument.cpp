@@ -1,4 +1,4 @@
-// expect: argument 1 of dict(...) is a `const char *`; it takes values by key: dict(key<name> = value)
+// expect: argument 1 of dict(...) is a `const char *`; it takes entries, each a name in quotes with the suffix `_key`, `=`, and a value
 import lamina;
 using namespace lamina;
 
@@ -6,6 +6,6 @@ auto use(const matrix<float>& x) {
 #ifdef BAD
   return dict("input", x);
 #else
-  return dict(key<"input"> = x);
+  return dict("input"_key = x);
 #endif
 }

@@ -4,8 +4,8 @@ using namespace lamina;
 
 void use() {
 #ifdef BAD
-  auto d = dict(key<"a"> = 1, key<"a"> = 2);
+  auto d = dict("a"_key = 1, "a"_key = 2);
 #else
-  auto d = dict(key<"a"> = 1, key<"b"> = 2);
+  auto d = dict("a"_key = 1, "b"_key = 2);
 #endif
 }

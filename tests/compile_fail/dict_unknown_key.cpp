@@ -1,9 +1,10 @@
 // expect: no key `result` in this dict; its keys are: `output`
 import lamina;
+using namespace lamina::literals;
 
-lamina::dict out(lamina::key<"output"> = 1);
+lamina::dict out("output"_key = 1);
 #ifdef BAD
-int value = out[lamina::key<"result">];
+int value = out["result"_key];
 #else
-int value = out[lamina::key<"output">];
+int value = out["output"_key];
 #endif

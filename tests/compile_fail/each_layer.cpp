@@ -32,7 +32,7 @@ struct summing {
   }
 };
 struct two_sequences {
-  static constexpr view<const label> inputs() { return ports<"a", "b">; }
+  static constexpr view<const label> inputs() { return port_names<"a", "b">; }
   constexpr auto forward(auto& s, const auto& a, const auto& b) const {
     using V = std::remove_cvref_t<decltype(a + b)>;
     const V sequences[] = {a, b}, carries[] = {s.constant({}, 0)};
@@ -44,22 +44,22 @@ struct two_sequences {
 };
 
 #ifdef BAD
-// expect below: prelu needs positive `features` but has 0
-static_assert(Fits<nn::prelu{.features = 0}, rows>);
+// expect below: prelu needs positive `num_parameters` but has 0
+static_assert(Fits<nn::prelu{.num_parameters = 0}, rows>);
 #else
-static_assert(Fits<nn::prelu{.features = 1}, rows>);
+static_assert(Fits<nn::prelu{.num_parameters = 1}, rows>);
 #endif
 #ifdef BAD
 // expect below: prelu expects [N, 3, ...] but is given [Nx4]
-static_assert(Fits<nn::prelu{.features = 3}, rows>);
+static_assert(Fits<nn::prelu{.num_parameters = 3}, rows>);
 #else
-static_assert(Fits<nn::prelu{.features = 4}, rows>);
+static_assert(Fits<nn::prelu{.num_parameters = 4}, rows>);
 #endif
 #ifdef BAD
 // expect below: linear expects rows of features, shape [N, 4], but is given [4]
-static_assert(Fits<nn::linear{.in = 4, .out = 2}, input<4>>);
+static_assert(Fits<nn::linear{.in_features = 4, .out_features = 2}, input<4>>);
 #else
-static_assert(Fits<nn::linear{.in = 4, .out = 2}, rows>);
+static_assert(Fits<nn::linear{.in_features = 4, .out_features = 2}, rows>);
 #endif
 #ifdef BAD
 // expect below: conv2d needs positive `in_channels` and `out_channels` but has 3 and 0
@@ -74,7 +74,7 @@ static_assert(Fits<nn::conv2d{.in_channels = 3, .out_channels = 4, .groups = 3},
 static_assert(Fits<nn::conv2d{.in_channels = 3, .out_channels = 6, .groups = 3}, images>);
 #endif
 #ifdef BAD
-// expect below: conv2d needs positive `kernel`, `stride` and `dilation`
+// expect below: conv2d needs positive `kernel_size`, `stride` and `dilation`
 static_assert(Fits<nn::conv2d{.in_channels = 3, .out_channels = 4, .stride = 0}, images>);
 #else
 static_assert(Fits<nn::conv2d{.in_channels = 3, .out_channels = 4, .stride = 2}, images>);
@@ -92,76 +92,76 @@ static_assert(Fits<nn::conv_transpose2d{.in_channels = 3}, images>);
 static_assert(Fits<nn::conv_transpose2d{.in_channels = 3, .out_channels = 4}, images>);
 #endif
 #ifdef BAD
-// expect below: embedding needs positive `count` and `features` but has 9 and 0
-static_assert(Fits<nn::embedding{.count = 9}, port_input<"input", std::int64_t, "N">>);
+// expect below: embedding needs positive `num_embeddings` and `embedding_dim` but has 9 and 0
+static_assert(Fits<nn::embedding{.num_embeddings = 9}, port_input<"input", std::int64_t, "N">>);
 #else
-static_assert(Fits<nn::embedding{.count = 9, .features = 4}, port_input<"input", std::int64_t, "N">>);
+static_assert(Fits<nn::embedding{.num_embeddings = 9, .embedding_dim = 4}, port_input<"input", std::int64_t, "N">>);
 #endif
 #ifdef BAD
 // expect below: embedding expects int64 ids but is given float32[Nx4]
-static_assert(Fits<nn::embedding{.count = 9, .features = 4}, rows>);
+static_assert(Fits<nn::embedding{.num_embeddings = 9, .embedding_dim = 4}, rows>);
 #else
-static_assert(Fits<nn::embedding{.count = 9, .features = 4}, port_input<"input", std::int64_t, "N">>);
+static_assert(Fits<nn::embedding{.num_embeddings = 9, .embedding_dim = 4}, port_input<"input", std::int64_t, "N">>);
 #endif
 #ifdef BAD
-// expect below: layer_norm needs the extents of a row, `features`
+// expect below: layer_norm needs the extents of a row, `normalized_shape`
 static_assert(Fits<nn::layer_norm{}, rows>);
 #else
-static_assert(Fits<nn::layer_norm{.features = {4}}, rows>);
+static_assert(Fits<nn::layer_norm{.normalized_shape = {4}}, rows>);
 #endif
 #ifdef BAD
 // expect below: rms_norm expects rows [5] but is given [Nx4]
-static_assert(Fits<nn::rms_norm{.features = {5}}, rows>);
+static_assert(Fits<nn::rms_norm{.normalized_shape = {5}}, rows>);
 #else
-static_assert(Fits<nn::rms_norm{.features = {4}}, rows>);
+static_assert(Fits<nn::rms_norm{.normalized_shape = {4}}, rows>);
 #endif
 #ifdef BAD
-// expect below: instance_norm needs positive `features` but has 0
+// expect below: instance_norm needs positive `num_features` but has 0
 static_assert(Fits<nn::instance_norm{}, sequences>);
 #else
-static_assert(Fits<nn::instance_norm{.features = 3}, sequences>);
+static_assert(Fits<nn::instance_norm{.num_features = 3}, sequences>);
 #endif
 #ifdef BAD
 // expect below: group_norm: 3 channels do not divide into 2 groups
-static_assert(Fits<nn::group_norm{.groups = 2, .features = 3}, sequences>);
+static_assert(Fits<nn::group_norm{.num_groups = 2, .num_channels = 3}, sequences>);
 #else
-static_assert(Fits<nn::group_norm{.groups = 3, .features = 3}, sequences>);
+static_assert(Fits<nn::group_norm{.num_groups = 3, .num_channels = 3}, sequences>);
 #endif
 #ifdef BAD
 // expect below: instance_norm expects [N, 4, L, ...] but is given [Nx3x8]
-static_assert(Fits<nn::instance_norm{.features = 4}, sequences>);
+static_assert(Fits<nn::instance_norm{.num_features = 4}, sequences>);
 #else
-static_assert(Fits<nn::instance_norm{.features = 3}, sequences>);
+static_assert(Fits<nn::instance_norm{.num_features = 3}, sequences>);
 #endif
 #ifdef BAD
 // expect below: batch_norm1d expects [N, 3] or [N, 3, L] but is given [Nx3x8x8]
-static_assert(Fits<nn::batch_norm1d{.features = 3}, images>);
+static_assert(Fits<nn::batch_norm1d{.num_features = 3}, images>);
 #else
-static_assert(Fits<nn::batch_norm1d{.features = 3}, sequences>);
+static_assert(Fits<nn::batch_norm1d{.num_features = 3}, sequences>);
 #endif
 #ifdef BAD
-// expect below: batch_norm2d needs positive `features` but has 0
+// expect below: batch_norm2d needs positive `num_features` but has 0
 static_assert(Fits<nn::batch_norm2d{}, images>);
 #else
-static_assert(Fits<nn::batch_norm2d{.features = 3}, images>);
+static_assert(Fits<nn::batch_norm2d{.num_features = 3}, images>);
 #endif
 #ifdef BAD
 // expect below: batch_norm2d expects images [N, C, H, W] but is given [Nx3x8]
-static_assert(Fits<nn::batch_norm2d{.features = 3}, sequences>);
+static_assert(Fits<nn::batch_norm2d{.num_features = 3}, sequences>);
 #else
-static_assert(Fits<nn::batch_norm2d{.features = 3}, images>);
+static_assert(Fits<nn::batch_norm2d{.num_features = 3}, images>);
 #endif
 #ifdef BAD
-// expect below: max_pool2d needs positive `kernel` and `stride`
-static_assert(Fits<nn::max_pool2d{.kernel = 0}, images>);
+// expect below: max_pool2d needs positive `kernel_size` and `stride`
+static_assert(Fits<nn::max_pool2d{.kernel_size = 0}, images>);
 #else
-static_assert(Fits<nn::max_pool2d{.kernel = 2}, images>);
+static_assert(Fits<nn::max_pool2d{.kernel_size = 2}, images>);
 #endif
 #ifdef BAD
 // expect below: avg_pool2d expects images [N, C, H, W] but is given [Nx3x8]
-static_assert(Fits<nn::avg_pool2d{.kernel = 2}, sequences>);
+static_assert(Fits<nn::avg_pool2d{.kernel_size = 2}, sequences>);
 #else
-static_assert(Fits<nn::avg_pool2d{.kernel = 2}, images>);
+static_assert(Fits<nn::avg_pool2d{.kernel_size = 2}, images>);
 #endif
 #ifdef BAD
 // expect below: global_avg_pool2d expects images [N, C, H, W] but is given [Nx3x8]
@@ -182,22 +182,22 @@ static_assert(Fits<nn::transpose{}, input<4>>);
 static_assert(Fits<nn::transpose{}, rows>);
 #endif
 #ifdef BAD
-// expect below: weight needs positive `in` and `out` but has 4 and 0
-static_assert(Fits<nn::weight{.in = 4}, rows>);
+// expect below: weight needs positive `in_features` and `out_features` but has 4 and 0
+static_assert(Fits<nn::weight{.in_features = 4}, rows>);
 #else
-static_assert(Fits<nn::weight{.in = 4, .out = 2}, rows>);
+static_assert(Fits<nn::weight{.in_features = 4, .out_features = 2}, rows>);
 #endif
 #ifdef BAD
 // expect below: weight expects rows of features, shape [N, 4], but is given [4]
-static_assert(Fits<nn::weight{.in = 4, .out = 2}, input<4>>);
+static_assert(Fits<nn::weight{.in_features = 4, .out_features = 2}, input<4>>);
 #else
-static_assert(Fits<nn::weight{.in = 4, .out = 2}, rows>);
+static_assert(Fits<nn::weight{.in_features = 4, .out_features = 2}, rows>);
 #endif
 #ifdef BAD
 // expect below: weight expects 5 input features but is given 4, shape [Nx4]
-static_assert(Fits<nn::weight{.in = 5, .out = 2}, rows>);
+static_assert(Fits<nn::weight{.in_features = 5, .out_features = 2}, rows>);
 #else
-static_assert(Fits<nn::weight{.in = 4, .out = 2}, rows>);
+static_assert(Fits<nn::weight{.in_features = 4, .out_features = 2}, rows>);
 #endif
 #ifdef BAD
 // expect below: bias of shape [5] does not fit [Nx4]

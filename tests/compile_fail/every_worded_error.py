@@ -20,7 +20,7 @@ CHARACTER = r"'(?:[^'\\\n]|\\.)'"
 
 def statements(source):
     """Pairs of a line number and the code of a statement without its comments."""
-    found, start, at, line = [], 0, 0, 1
+    found, start, line = [], 0, 1
     code = []
     for token in re.finditer(rf'//[^\n]*|/\*.*?\*/|{LITERAL}|{CHARACTER}|\n|.', source, re.S):
         text = token.group()

@@ -2,7 +2,7 @@
 import lamina;
 using namespace lamina;
 
-inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
 void use(model<net, input<"N", 4>>& m, const image_dataset& data) {
 #ifdef BAD

@@ -1,4 +1,4 @@
-// expect: of a typed operand they stand in the type: `flatten<2>(x)`; here they are an argument
+// expect: of a typed operand the rank of the result is to stand in the call: write `flatten<2>(x)`
 // within: 13 lines
 import lamina;
 using namespace lamina;

@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 infer_layer<nn::add> layer;
 #ifdef BAD
-auto y = layer.forward(dict(key<"lhs"> = matrix<float>(1, 1), key<"rhs"> = 1));
+auto y = layer.forward(dict("lhs"_key = matrix<float>(1, 1), "rhs"_key = 1));
 #else
-auto y = layer.forward(dict(key<"lhs"> = matrix<float>(1, 1), key<"rhs"> = scalar<float>(1)));
+auto y = layer.forward(dict("lhs"_key = matrix<float>(1, 1), "rhs"_key = scalar<float>(1)));
 #endif

@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 infer_layer<nn::add> layer;
 #ifdef BAD
-auto y = layer.forward(dict(key<"lhs"> = matrix<float>(1, 1)));
+auto y = layer.forward(dict("lhs"_key = matrix<float>(1, 1)));
 #else
-auto y = layer.forward(dict(key<"lhs"> = matrix<float>(1, 1), key<"rhs"> = matrix<float>(1, 1)));
+auto y = layer.forward(dict("lhs"_key = matrix<float>(1, 1), "rhs"_key = matrix<float>(1, 1)));
 #endif

@@ -3,9 +3,9 @@
 import lamina;
 using namespace lamina;
 infer_layer<nn::tanh> layer;
-auto out = layer.forward(dict(key<"input"> = matrix<float>(1, 1)));
+auto out = layer.forward(dict("input"_key = matrix<float>(1, 1)));
 #ifdef BAD
-auto y = out[key<"result">];
+auto y = out["result"_key];
 #else
-auto y = out[key<"output">];
+auto y = out["output"_key];
 #endif

@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 struct scaled {
-  static constexpr view<const label> inputs() { return ports<"x", "by">; }
+  static constexpr view<const label> inputs() { return port_names<"x", "by">; }
 #ifdef BAD
   constexpr auto forward(auto&, const auto& x) const { return x; }
 #else

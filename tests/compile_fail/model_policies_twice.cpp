@@ -2,10 +2,10 @@
 import lamina;
 using namespace lamina;
 
-inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
 #ifdef BAD
-model<net, input<"N", 4>, policies<update(true)>, policies<element<float>>> m;
+model<net, input<"N", 4>, policies<trainable(true)>, policies<element<float>>> m;
 #else
-model<net, input<"N", 4>, policies<update(true), element<float>>> m;
+model<net, input<"N", 4>, policies<trainable(true), element<float>>> m;
 #endif

@@ -1,11 +1,11 @@
-// expect: mse: the shapes do not broadcast: [2x3] [2x4]
+// expect: mse: results and targets must have one shape; a loss does not broadcast: [3x1] [3]
 import lamina;
 using namespace lamina;
 
 void use() {
 #ifdef BAD
-  auto y = mse(matrix<float, 2, 3>(), matrix<float, 2, 4>());
+  auto y = mse(matrix<float, 3, 1>(), vector<float, 3>());
 #else
-  auto y = mse(matrix<float, 2, 3>(), matrix<float, 2, 3>());
+  auto y = mse(matrix<float, 3, 1>(), matrix<float, 3, 1>());
 #endif
 }

@@ -2,6 +2,7 @@
 #include <string_view>
 import lamina;
 using namespace lamina;
+using namespace lamina::ir;
 
 struct again {
   static constexpr std::string_view name = "same_again";
@@ -12,12 +13,16 @@ struct again {
 struct whole_op : again {
   static void gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
   static void emit(emission&) {}
+  static void map_axis(const no_attributes&, axis_map& m) { m.elementwise(); }
 };
 struct emitted_op : again {
   void emit(emission&) {}
 };
 struct differentiated_op : again {
   static value gradient(gradient_call& c) { return c.gradient(); }
+};
+struct mapped_op : again {
+  static void map_axis(axis_map&) {}
 };
 
 void use(const vector<float>& x) {
@@ -32,5 +37,11 @@ auto e = apply<whole_op>({}, x);
 auto d = apply<differentiated_op>({}, x);
 #else
 auto d = apply<whole_op>({}, x);
+#endif
+#ifdef BAD
+// expect below: the operation mapped_op lacks `static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise
+auto m = apply<mapped_op>({}, x);
+#else
+auto m = apply<whole_op>({}, x);
 #endif
 }

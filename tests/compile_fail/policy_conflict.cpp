@@ -1,9 +1,9 @@
 // mistake: two policies contradict each other
-// expect: policy `update` is given two different values: `update(true)` and `update(false)`
+// expect: policy `trainable` is given two different values: `trainable(true)` and `trainable(false)`
 import lamina;
 using namespace lamina;
 #ifdef BAD
-using set = policies<update(true), element<double>, update(false)>;
+using set = policies<trainable(true), element<double>, trainable(false)>;
 #else
-using set = policies<update(true), element<double>, update(true)>;
+using set = policies<trainable(true), element<double>, trainable(true)>;
 #endif

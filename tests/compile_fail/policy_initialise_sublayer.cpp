@@ -2,7 +2,7 @@
 import lamina;
 using namespace lamina;
 
-constexpr auto net = sequential(sublayer<"norm">(nn::layer_norm{.features = {4}}),
+constexpr auto net = sequential(sublayer<"norm">(nn::layer_norm{.normalized_shape = {4}}),
                                 sublayer<"body">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{4, 3}))));
 #ifdef BAD
 using said = policies<sub<"body">(sub<"fc">(initialise<"gain">(initialiser::constant(1))))>;

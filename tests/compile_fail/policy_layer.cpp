@@ -3,7 +3,7 @@
 import lamina;
 using namespace lamina;
 #ifdef BAD
-using set = policies<update(true), nn::relu{}>;
+using set = policies<trainable(true), nn::relu{}>;
 #else
-using set = policies<update(true), activation(nn::relu{})>;
+using set = policies<trainable(true), activation(nn::relu{})>;
 #endif

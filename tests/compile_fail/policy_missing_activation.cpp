@@ -4,7 +4,7 @@ import lamina;
 using namespace lamina;
 constexpr auto net = sequential(sublayer<"hidden">(nn::single_layer_perceptron{4, 3}), nn::softmax{});
 #ifdef BAD
-model<net, input<"N", 4>, policies<sub<"hidden">(bias(false))>> m;
+model<net, input<"N", 4>, policies<sub<"hidden">(use_bias(false))>> m;
 #else
 model<net, input<"N", 4>, policies<sub<"hidden">(activation(nn::tanh{}))>> m;
 #endif

@@ -4,7 +4,7 @@ using namespace lamina;
 constexpr auto net =
     sequential(sublayer<"outer">(sequential(sublayer<"inner">(sequential(sublayer<"a">(nn::linear{4, 3}))))));
 #ifdef BAD
-model<net, input<"N", 4>, policies<sub<"outer">(sub<"inner">(sub<"x">(update(false))))>> m;
+model<net, input<"N", 4>, policies<sub<"outer">(sub<"inner">(sub<"x">(trainable(false))))>> m;
 #else
-model<net, input<"N", 4>, policies<sub<"outer">(sub<"inner">(sub<"a">(update(false))))>> m;
+model<net, input<"N", 4>, policies<sub<"outer">(sub<"inner">(sub<"a">(trainable(false))))>> m;
 #endif

@@ -3,7 +3,7 @@
 import lamina;
 using namespace lamina;
 #ifdef BAD
-using set = policies<update(true), 3>;
+using set = policies<trainable(true), 3>;
 #else
-using set = policies<update(true)>;
+using set = policies<trainable(true)>;
 #endif

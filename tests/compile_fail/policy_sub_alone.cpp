@@ -5,5 +5,5 @@ using namespace lamina;
 #ifdef BAD
 using set = policies<sub<"head">>;
 #else
-using set = policies<sub<"head">(update(false))>;
+using set = policies<sub<"head">(trainable(false))>;
 #endif

@@ -1,8 +1,8 @@
-// expect: sublayer `body`: sublayer `dot`: policy `update` is given two different values: `update(true)` and `update(false)`
+// expect: sublayer `body`: sublayer `dot`: policy `trainable` is given two different values: `trainable(true)` and `trainable(false)`
 import lamina;
 using namespace lamina;
 #ifdef BAD
-using set = policies<sub<"body">(sub<"dot">(update(true), update(false)))>;
+using set = policies<sub<"body">(sub<"dot">(trainable(true), trainable(false)))>;
 #else
-using set = policies<sub<"body">(update(true), sub<"dot">(update(false)))>;
+using set = policies<sub<"body">(trainable(true), sub<"dot">(trainable(false)))>;
 #endif

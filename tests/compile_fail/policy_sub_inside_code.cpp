@@ -4,8 +4,8 @@ using namespace lamina;
 
 constexpr auto net = sequential(sublayer<"block">(nn::residual{nn::linear{4, 4}}));
 #ifdef BAD
-using trained = model<net, input<"N", 4>, policies<sub<"block">(sub<"bdoy">(update(false)))>>;
+using trained = model<net, input<"N", 4>, policies<sub<"block">(sub<"bdoy">(trainable(false)))>>;
 #else
-using trained = model<net, input<"N", 4>, policies<sub<"block">(sub<"body">(update(false)))>>;
+using trained = model<net, input<"N", 4>, policies<sub<"block">(sub<"body">(trainable(false)))>>;
 #endif
 trained* t;

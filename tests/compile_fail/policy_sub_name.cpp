@@ -2,7 +2,7 @@
 import lamina;
 using namespace lamina;
 #ifdef BAD
-using set = policies<sub<"body.dot">(update(false))>;
+using set = policies<sub<"body.dot">(trainable(false))>;
 #else
-using set = policies<sub<"body">(sub<"dot">(update(false)))>;
+using set = policies<sub<"body">(sub<"dot">(trainable(false)))>;
 #endif

@@ -5,7 +5,7 @@ import lamina;
 using namespace lamina;
 constexpr auto net = sequential(nn::relu{}, sublayer<"body">(sequential(nn::relu{}, sublayer<"last">(nn::tanh{}))));
 #ifdef BAD
-using trained = model<net, input<"N", 4>, policies<sub<"body">(sub<"1">(update(false)))>>;
+using trained = model<net, input<"N", 4>, policies<sub<"body">(sub<"1">(trainable(false)))>>;
 #else
-using trained = model<net, input<"N", 4>, policies<sub<"body">(sub<"last">(update(false)))>>;
+using trained = model<net, input<"N", 4>, policies<sub<"body">(sub<"last">(trainable(false)))>>;
 #endif

@@ -2,7 +2,7 @@
 import lamina;
 using namespace lamina;
 
-inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 using net_type = model<net, input<"N", 4>>;
 
 void use(net_type& m, const matrix<float, 3, 4>& x, const image_dataset& data) {

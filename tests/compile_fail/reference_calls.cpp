@@ -3,7 +3,7 @@
 import lamina;
 using namespace lamina;
 
-inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 using net_type = model<net, input<"N", 4>>;
 
 void use(net_type& m, const image_dataset& data, load_buffer& b, gradient_collector& g, infer_layer<nn::add>& layer) {

@@ -1,9 +1,8 @@
 // expect: a reference model cannot be trained: it shares its weights with the others of its factory
-// within: 13 lines
 import lamina;
 using namespace lamina;
 
-inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 2});
+inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 using net_type = model<net, input<"N", 4>>;
 
 void use(net_type& m, const matrix<float, 3, 4>& x, const image_dataset& data) {

@@ -1,4 +1,4 @@
-// expect: conv1d needs positive `in_channels`, `out_channels`, `kernel`, `stride` and `dilation`
+// expect: conv1d needs positive `in_channels`, `out_channels`, `kernel_size`, `stride` and `dilation`
 import lamina;
 
 using namespace lamina;

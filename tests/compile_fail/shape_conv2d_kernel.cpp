@@ -2,7 +2,7 @@
 import lamina;
 
 using namespace lamina;
-constexpr auto net = sequential(nn::conv2d{.in_channels = 3, .out_channels = 6, .kernel = 5});
+constexpr auto net = sequential(nn::conv2d{.in_channels = 3, .out_channels = 6, .kernel_size = 5});
 #ifdef BAD
 static_assert(no_error<shape_check<net, input<"N", 3, 4, 28>>>);
 #else

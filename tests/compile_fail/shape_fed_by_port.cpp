@@ -4,7 +4,7 @@ import lamina;
 
 using namespace lamina;
 struct halves {
-  static constexpr view<const label> outputs() { return ports<"low", "high">; }
+  static constexpr view<const label> outputs() { return port_names<"low", "high">; }
   template <class V>
   constexpr auto forward(auto&, const V& x) const {
     return std::array<V, 2>{slice(x, {.start = 0, .stop = 2, .axis = 1}), slice(x, {.start = 2, .axis = 1})};

@@ -6,7 +6,7 @@ struct block {
   nn::linear a;
   constexpr auto forward(auto& s, const auto& x) const { return s("a", a, x); }
 };
-constexpr auto net = sequential(nn::relu{}, sublayer<"block">(block{{.in = 4, .out = 4}}));
+constexpr auto net = sequential(nn::relu{}, sublayer<"block">(block{{.in_features = 4, .out_features = 4}}));
 #ifdef BAD
 static_assert(no_error<shape_check<net, input<"N", 5>>>);
 #else

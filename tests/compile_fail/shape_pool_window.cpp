@@ -2,7 +2,7 @@
 import lamina;
 
 using namespace lamina;
-constexpr auto net = sequential(nn::max_pool2d{.kernel = 3});
+constexpr auto net = sequential(nn::max_pool2d{.kernel_size = 3});
 #ifdef BAD
 static_assert(no_error<shape_check<net, input<"N", 3, 2, 2>>>);
 #else

@@ -4,8 +4,8 @@ import lamina;
 using namespace lamina;
 template <fixed_string Output>
 struct step {
-  static constexpr view<const label> inputs() { return ports<"input", "previous_state">; }
-  static constexpr view<const label> outputs() { return ports<Output>; }
+  static constexpr view<const label> inputs() { return port_names<"input", "previous_state">; }
+  static constexpr view<const label> outputs() { return port_names<Output>; }
   constexpr auto forward(auto& s, const auto& x, const auto& h) const { return nn::rnn_cell{3, 4}.forward(s, x, h); }
 };
 #ifdef BAD

@@ -1,11 +1,11 @@
-// expect: of a typed operand they stand in the type: `tile<2, 1>(x)`; here they are an argument
+// expect: of a typed operand the rank of the result is to stand in the call: write `tile(x, {2, 1})`
 import lamina;
 using namespace lamina;
 
 void use() {
 #ifdef BAD
-  auto y = tile(matrix<float, 3, 4>(), {2, 1});
+  auto y = tile(matrix<float, 3, 4>(), shape{2, 1});
 #else
-  auto y = tile<2, 1>(matrix<float, 3, 4>());
+  auto y = tile(matrix<float, 3, 4>(), {2, 1});
 #endif
 }

@@ -3,7 +3,7 @@
 import lamina;
 
 using namespace lamina;
-constexpr auto body = topology(sublayer<"fc">(nn::linear{.in = 4, .out = 3}), sublayer<"act">(nn::tanh{}),
+constexpr auto body = topology(sublayer<"fc">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"act">(nn::tanh{}),
                                connect<"input", "fc.input">, connect<"fc.output", "act.input">,
                                connect<"act.output", "output">, connect<"fc.output", "raw">);
 #ifdef BAD

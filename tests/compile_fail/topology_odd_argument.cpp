@@ -1,4 +1,4 @@
-// expect: argument 2 of topology(...) is `int`; it takes sublayers and connections only
+// expect: argument 2 of topology(...) is `int`, which is no layer: a layer is a class with a member `forward`; topology(...) takes sublayers and connections
 import lamina;
 
 using namespace lamina;

@@ -1,4 +1,4 @@
-// expect: linear needs positive `in` and `out` but has 0 and 0
+// expect: linear needs positive `in_features` and `out_features` but has 0 and 0
 import lamina;
 using namespace lamina;
 constexpr nn::linear projection{4, 3};

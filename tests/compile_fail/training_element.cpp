@@ -1,4 +1,4 @@
-// expect: training: an input has another element type than that of the model
+// expect: training: input 0 of the model is float32 and is given float64
 import lamina;
 using namespace lamina;
 

@@ -10,7 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 import lamina;
 
@@ -214,5 +218,34 @@ BOOST_AUTO_TEST_CASE(when_several_workers_fail_none_is_lost) {
   auto no_plan = [](int) { throw out_of_memory("none", 1, 2, 3, 4); };
   BOOST_CHECK_EXCEPTION(parallel_workers(2, no_plan), out_of_memory, [](const out_of_memory& e) { return e.limit() == 3 && e.planned() == 4; });
 }
+
+// Sanitizers need more address space than a limit leaves.
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+BOOST_AUTO_TEST_CASE(a_thread_that_cannot_be_started) {
+  const pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) {
+    int wrong = 1;
+    try {
+      // Stacks of 16 GiB, which fit no process of 8: those of threads that ended are too small to be used again.
+      ::pthread_attr_t large;
+      ::pthread_attr_init(&large);
+      ::pthread_attr_setstacksize(&large, std::size_t(16) << 30);
+      ::pthread_setattr_default_np(&large);
+      const ::rlimit limit{::rlim_t(8) << 30, ::rlim_t(8) << 30};
+      ::setrlimit(RLIMIT_AS, &limit);
+      thread_pool pool(4);
+    } catch (const resource_error& e) {
+      wrong = std::string_view(e.what()) == "thread_pool: thread 2 of 4 cannot be started: Resource temporarily unavailable" ? 0 : 2;
+    } catch (...) {
+      wrong = 3;
+    }
+    ::_exit(wrong);
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  BOOST_TEST((WIFEXITED(status) && WEXITSTATUS(status) == 0), "status " << status);
+}
+#endif
 
 BOOST_AUTO_TEST_SUITE_END()

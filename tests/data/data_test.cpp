@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(fashion_mnist_is_read_plain_and_compressed) {
     test_files::folder dir;
     write_part(dir, "train", 12, gzip);
     write_part(dir, "t10k", 5, gzip);
-    auto train = datasets::fashion_mnist(part::train, dir.path.string()), test = datasets::fashion_mnist(part::test, dir.path.string());
+    auto train = datasets::fashion_mnist(data_split::train, dir.path.string()), test = datasets::fashion_mnist(data_split::test, dir.path.string());
     BOOST_CHECK_EQUAL(train.size(), 12);
     BOOST_CHECK_EQUAL(test.size(), 5);
     BOOST_CHECK(train.image_shape() == (shape{1, 28, 28}));
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(fashion_mnist_is_read_plain_and_compressed) {
 
 BOOST_AUTO_TEST_CASE(missing_data_says_in_one_sentence_how_to_get_it) {
   test_files::folder dir;
-  auto missing = [&] { datasets::fashion_mnist(part::test, dir.path.string()); };
+  auto missing = [&] { datasets::fashion_mnist(data_split::test, dir.path.string()); };
   BOOST_CHECK_EXCEPTION(missing(), file_error, (says{{"there is no t10k-images-idx3-ubyte.gz in " + dir.path.string(),
                         "`apt-get install dataset-fashion-mnist`", "--data DIR"}}));
   BOOST_CHECK_EXCEPTION(missing(), file_error, [](const file_error& e) { return std::string(e.what()).find('\n') == std::string::npos; });
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(missing_data_says_in_one_sentence_how_to_get_it) {
 
 BOOST_AUTO_TEST_CASE(files_that_do_not_fit_each_other_are_told) {
   test_files::folder dir;
-  auto read = [&] { datasets::fashion_mnist(part::train, dir.path.string()); };
+  auto read = [&] { datasets::fashion_mnist(data_split::train, dir.path.string()); };
   write_part(dir, "train", 4, false, 28, 0, 1);
   BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-labels-idx1-ubyte: 4 labels are expected", "this holds 3"}}));
   write_part(dir, "train", 4, false, 28, 10);

@@ -13,12 +13,12 @@ using namespace lamina;
 
 namespace {
 
-constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::batch_norm2d{6}, nn::relu{},
-                                         nn::max_pool2d{.kernel = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 3, .padding = 1}, nn::relu{},
-                                         nn::flatten{}, nn::linear{.in = 16 * 7 * 7, .out = 33}, nn::tanh{}, nn::linear{.in = 33, .out = 10}, nn::softmax{});
-constexpr auto perceptron = sequential(nn::linear{.in = 100, .out = 257}, nn::relu{}, nn::layer_norm{.features = {257}}, nn::linear{.in = 257, .out = 3}, nn::log_softmax{});
-constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .batch_first = true}, nn::linear{.in = 20, .out = 5});
-constexpr auto heads = sequential(nn::transformer_encoder_layer{.features = 24, .heads = 3, .feedforward = 40, .causal = true});
+constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::batch_norm2d{6}, nn::relu{},
+                                         nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{},
+                                         nn::flatten{}, nn::linear{.in_features = 16 * 7 * 7, .out_features = 33}, nn::tanh{}, nn::linear{.in_features = 33, .out_features = 10}, nn::softmax{});
+constexpr auto perceptron = sequential(nn::linear{.in_features = 100, .out_features = 257}, nn::relu{}, nn::layer_norm{.normalized_shape = {257}}, nn::linear{.in_features = 257, .out_features = 3}, nn::log_softmax{});
+constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .batch_first = true}, nn::linear{.in_features = 20, .out_features = 5});
+constexpr auto heads = sequential(nn::transformer_encoder_layer{.d_model = 24, .nhead = 3, .dim_feedforward = 40, .causal = true});
 
 constexpr std::int64_t most = 7;
 

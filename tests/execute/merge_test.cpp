@@ -8,6 +8,7 @@
 import lamina;
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -79,7 +80,118 @@ BOOST_AUTO_TEST_CASE(rows_of_several_and_different_lengths) {
   for (const auto& one : x) results.push_back(plan.add(mlp(w, one)));
   plan.run();
   for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(mlp(w, x[i]), where)));
-  BOOST_TEST(plan.counters().merged == 2 * 6);       // the two of one row, the two of three; the other stays alone
+  BOOST_TEST(plan.counters().merged == 4 * 6);       // one operation each on all ten rows
+}
+
+// Numbers of rows of their own; what `f` makes of each x, and how many operations went away.
+template <int Rank, class F>
+std::int64_t merged_ragged(const std::vector<shape>& shapes, F f) {
+  context where(1, target_isa());
+  std::int64_t merged = -1;
+  for (int round = 0; round < 2; ++round) {          // a plan that is made, and one that is found
+    eval_plan plan(where);
+    std::vector<tensor_of_rank<float, Rank>> x;
+    for (const auto& s : shapes) {
+      x.push_back(tensor_of_rank<float, Rank>::uninitialised(s));
+      const auto numbers = filled_with(1, s.size(), static_cast<int>(x.size()) + 10 * round);
+      std::memcpy(x.back().writable().data(), numbers.data().data(), numbers.data().size() * sizeof(float));
+    }
+    std::vector<decltype(plan.add(f(x[0])))> results;
+    for (const auto& one : x) results.push_back(plan.add(f(one)));
+    plan.run();
+    for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(f(x[i]), where)));
+    merged = plan.counters().merged;
+  }
+  return merged;
+}
+
+// What stands behind a product of samples with different numbers of rows merges as behind one of equal numbers.
+BOOST_AUTO_TEST_CASE(ragged_rows) {
+  const auto w = filled_with(20, 6, 1), bias = filled_with(1, 6, 2), gain = filled_with(1, 6, 3);
+  const std::vector<shape> rows{{3, 20}, {1, 20}, {4, 20}, {1, 20}, {2, 20}};
+  const auto of = [&](auto f) { return merged_ragged<2>(rows, f); };
+  BOOST_TEST(of([&](const auto& x) { return matmul(x, w); }) == 4);
+  BOOST_TEST(of([&](const auto& x) { return tanh(matmul(x, w) * gain + bias); }) == 4 * 4);
+  BOOST_TEST(of([&](const auto& x) { auto y = matmul(x, w); return y / reduce_sum(y, {.axes = 1, .keepdim = true}); }) == 4 * 3);
+  BOOST_TEST(of([&](const auto& x) { return log_softmax(matmul(x, w)); }) == 4 * 2);
+  BOOST_TEST(of([&](const auto& x) { return layer_norm(matmul(x, w)); }) == 4 * 2);
+  BOOST_TEST(of([&](const auto& x) { return slice(matmul(x, w), {.start = 1, .stop = 4, .axis = 1}); }) == 4 * 2);
+  BOOST_TEST(of([&](const auto& x) { return concat<1>(matmul(x, w), tanh(matmul(x, w))); }) == 4 * 3);
+  BOOST_TEST(of([&](const auto& x) { return reduce_max<axes(1)>(matmul(x, w)); }) == 4 * 2);
+  BOOST_TEST(of([&](const auto& x) { return tanh(permute<1, 0>(tanh(matmul(x, w)))); }) == 4 * 4);
+  BOOST_TEST(of([&](const auto& x) { return tanh(reshape(tanh(matmul(x, w)), {dyn, 2, 3})); }) == 4 * 4);
+  BOOST_TEST(of([&](const auto& x) { return matmul(transpose(x), filled_with(x.extent(0), 3, 1)); }) == 0);      // rows of its own
+  // positions that see each other stay apart
+  BOOST_TEST(of([&](const auto& x) { return softmax<0>(matmul(x, w)); }) == 4);
+  BOOST_TEST(of([&](const auto& x) { return reduce_sum<axes(0)>(matmul(x, w)); }) == 4);
+  BOOST_TEST(of([&](const auto& x) { return layer_norm(permute<1, 0>(matmul(x, w))); }) == 4 * 2);
+  BOOST_TEST(of([&](const auto& x) { return slice(matmul(x, w), {.stop = 1}); }) == 4);
+  // the rows of a product with a transposed operand are its columns
+  const auto u = filled_with(20, 5, 4);
+  BOOST_TEST(merged_ragged<2>({{20, 2}, {20, 1}, {20, 3}}, [&](const auto& x) { return tanh(matmul(transpose(x), u)); }) == 2 * 2);
+}
+
+BOOST_AUTO_TEST_CASE(ragged_batches_of_pictures) {
+  tensor_of_rank<float, 4> kernel(4, 2, 3, 3);
+  for (float& v : kernel.writable()) v = static_cast<float>((&v - kernel.data().data()) % 7) / 5.f - 0.5f;
+  const auto w = filled_with(4 * 3 * 3, 5, 3);
+  BOOST_TEST(merged_ragged<4>({{2, 2, 8, 8}, {1, 2, 8, 8}, {5, 2, 8, 8}},
+                              [&](const auto& x) { return softmax(matmul(flatten(max_pool2d(relu(conv2d(x, kernel)))), w)); }) == 2 * 6);
+}
+
+// The turns of scans differ, so these stay apart; the products before them merge.
+BOOST_AUTO_TEST_CASE(sequences_of_different_lengths) {
+  const auto w = filled_with(5, 7, 1);
+  BOOST_TEST(merged_ragged<3>({{6, 1, 5}, {4, 1, 5}, {1, 1, 5}}, [&](const auto& x) { return tanh(matmul(x, w)); }) == 2 * 2);
+  BOOST_TEST(merged_ragged<3>({{6, 1, 5}, {6, 1, 5}, {4, 1, 5}}, [&](const auto& x) { return tanh(matmul(x, w)); }) >= 2);
+}
+
+// Biases and states of one row each: the first is one for all, the second each sample's own.
+BOOST_AUTO_TEST_CASE(operands_of_one_row) {
+  context where(1, target_isa());
+  const auto w = filled_with(6, 4, 1), bias = filled_with(1, 4, 2);
+  for (std::int64_t rows : {1, 2}) {
+    eval_plan plan(where);
+    std::vector<matrix<float>> x, h;
+    std::vector<handle<matrix<float>>> results;
+    const auto f = [&](std::size_t i) {
+      auto z = sigmoid(matmul(x[i], w) + bias);
+      return z * h[i] + tanh(z) * h[i];
+    };
+    for (int i = 0; i < 6; ++i) x.push_back(filled_with(i % 2 ? 1 : rows, 6, i)), h.push_back(filled_with(i % 2 ? 1 : rows, 4, 20 + i));
+    for (std::size_t i = 0; i < x.size(); ++i) results.push_back(plan.add(f(i)));
+    plan.run();
+    for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(f(i), where)));
+    BOOST_TEST(plan.counters().merged >= 5 * 6);
+  }
+}
+
+// Products whose operands lie together are one call on stacked operands.
+BOOST_AUTO_TEST_CASE(products_of_operands_that_lie_together) {
+  const auto wq = filled_with(20, 6, 1), wk = filled_with(20, 6, 2), wv = filled_with(20, 7, 3), left = filled_with(3, 4, 4);
+  const auto attend = [&](const auto& x) {
+    return matmul(softmax(matmul(matmul(x, wq), transpose(matmul(x, wk)))), matmul(x, wv));
+  };
+  BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), attend) == 4 * 6);
+  BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{1, 20}), attend) == 4 * 6);
+  BOOST_TEST(merged_ragged<2>({{4, 20}, {3, 20}, {4, 20}}, attend) >= 2 * 3);          // products of other extents stay apart
+  const auto between = [&](const auto& x) { return tanh(matmul(left, matmul(x, wq))); };    // one left-hand side
+  BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), between) == 4 * 3);
+  const auto column = filled_with(20, 1, 5);
+  BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), [&](const auto& x) { return tanh(matmul(left, matmul(x, column))); }) == 4 * 3);
+}
+
+// Keys that all samples share cannot be stacked with queries of their own.
+BOOST_AUTO_TEST_CASE(attention_to_shared_keys) {
+  const auto wq = filled_with(8, 8, 1), keys = filled_with(5, 8, 2), values = filled_with(5, 8, 3);
+  BOOST_TEST(merged_ragged<2>(std::vector<shape>(4, shape{3, 8}), [&](const auto& x) { return attention(matmul(x, wq), keys, values); }) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(attention_of_samples) {
+  const auto wq = filled_with(8, 8, 1), wk = filled_with(8, 8, 2), wv = filled_with(8, 8, 3);
+  const auto heads = [](const auto& y) { return permute<0, 2, 1, 3>(reshape(y, {dyn, 3, 2, 4})); };
+  const auto attend = [&](const auto& x) { return attention(heads(matmul(x, wq)), heads(matmul(x, wk)), heads(matmul(x, wv))); };
+  BOOST_TEST(merged_ragged<3>({{1, 3, 8}, {2, 3, 8}, {1, 3, 8}}, attend) == 2 * 10);
 }
 
 BOOST_AUTO_TEST_CASE(loops_of_growing_shapes_fall_back) {
@@ -151,6 +263,8 @@ BOOST_AUTO_TEST_CASE(what_is_merged) {
   BOOST_TEST(of([&](const auto& x, const auto&) { return layer_norm(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x, const auto&) { return reduce_sum<axes(1)>(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x, const auto&) { return concat<1>(matmul(x, w), tanh(matmul(x, w))); }) == 6);
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(matmul(x, w), matmul(y, w)); }) == 5 + 2);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(w, matmul(x, w)); }) == 4);
 }
 
 BOOST_AUTO_TEST_CASE(pictures_of_one_each) {
@@ -163,7 +277,7 @@ BOOST_AUTO_TEST_CASE(pictures_of_one_each) {
   fill(k1, 1), fill(k2, 2);
   const auto w = filled_with(8 * 3 * 3, 10, 3);
   const auto net = [&](const tensor_of_rank<float, 4>& x) {
-    auto y = max_pool2d(relu(conv2d(max_pool2d(relu(conv2d(x, k1, {.padding = 2})), {.kernel = 2}), k2)), {.kernel = 2});
+    auto y = max_pool2d(relu(conv2d(max_pool2d(relu(conv2d(x, k1, {.padding = 2})), {.kernel_size = 2}), k2)), {.kernel_size = 2});
     return log_softmax(matmul(flatten(y), w));
   };
   eval_plan plan(where);
@@ -216,7 +330,7 @@ std::int64_t merged_sequences(std::int64_t turns, std::int64_t rows, std::int64_
   infer_layer<constant_layer<Layer>> layer("recurrent");
   init(layer, initialisers(7));
   using sequences = tensor_of_rank<float, 3>;
-  const auto of = [&](const sequences& x) { return layer.forward(dict(key<"input"> = before(x)))[key<"output">]; };
+  const auto of = [&](const sequences& x) { return layer.forward(dict("input"_key = before(x)))["output"_key]; };
   std::int64_t merged = -1;
   for (int round = 0; round < 2; ++round) {
     eval_plan plan(where);
@@ -241,7 +355,7 @@ constexpr auto two_layers = sequential(nn::gru{.input_size = 5, .hidden_size = 9
 
 // A turn in which a shape changes that has nothing to do with samples.
 struct flat_weight_step {
-  static constexpr view<const label> inputs() { return ports<"input", "previous_output">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "previous_output">; }
   constexpr auto forward(auto& s, const auto& x, const auto& h) const {
     return tanh(matmul(h, reshape(s.parameter("w", shape{16}, initialiser::uniform(-1, 1)), shape{4, 4})) + x);
   }
@@ -255,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_turn_that_reshapes_its_weight) {
   const auto of = [&](int i) {
     tensor_of_rank<float, 3> x(3, 1, 4);
     for (auto& v : x.writable()) v = static_cast<float>(i) + 0.5f;
-    return layer.forward(dict(key<"input"> = x, key<"previous_output"> = matrix<float>(1, 4)))[key<"output">];
+    return layer.forward(dict("input"_key = x, "previous_output"_key = matrix<float>(1, 4)))["output"_key];
   };
   eval_plan plan(where);
   std::vector<decltype(plan.add(of(0)))> results;
@@ -290,7 +404,7 @@ void sequences_with_lengths(std::int64_t merged) {
     std::memcpy(x.back().writable().data(), numbers.data().data(), numbers.data().size() * sizeof(float));
     lengths.push_back({1 + i, 6});
   }
-  const auto of = [&](std::size_t i) { return layer.forward(dict(key<"input"> = x[i], key<"lengths"> = lengths[i]))[key<"output">]; };
+  const auto of = [&](std::size_t i) { return layer.forward(dict("input"_key = x[i], "lengths"_key = lengths[i]))["output"_key]; };
   eval_plan plan(where);
   std::vector<decltype(plan.add(of(0)))> results;
   for (std::size_t i = 0; i < x.size(); ++i) results.push_back(plan.add(of(i)));

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 import lamina;
@@ -87,6 +88,80 @@ BOOST_AUTO_TEST_CASE(a_result_is_never_computed_again) {
   auto h = p.add(counted(x));
   BOOST_TEST(runs_of([&] { p.run(), p.run(); }) == 1);
   BOOST_TEST(runs_of([&] { evaluate(h.value() + 1); }) == 0);
+}
+
+// What evaluate gave is a tensor; the expression itself stays one, and is computed again where it stands in another one.
+BOOST_AUTO_TEST_CASE(an_expression_keeps_no_result) {
+  vector<float> x{1, 2};
+  auto y = counted(x);
+  BOOST_TEST(runs_of([&] { evaluate(y), evaluate(y + 1); }) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once) {
+  vector<float> x{1, 2};
+  lamina::evaluated_once y(counted(x));
+  const auto copy = y;
+  const auto sum = y + 1;                            // made before it is computed
+  BOOST_TEST(!y.is_evaluated());
+  BOOST_TEST(runs_of([&] {
+    BOOST_TEST(numbers(evaluate(sum)) == (list{2, 3}), boost::test_tools::per_element());
+    BOOST_TEST(numbers(evaluate(copy * y)) == (list{1, 4}), boost::test_tools::per_element());
+    evaluate(make_dynamic(copy) + 1), evaluate(y);
+    eval_plan p;
+    p.add(y * 2), p.add(copy * 3);
+    p.run();
+  }) == 1);
+  BOOST_TEST(copy.is_evaluated());
+  BOOST_TEST(numbers(copy.value()) == (list{1, 2}), boost::test_tools::per_element());
+  BOOST_TEST(same(y + 1, copy + 1));
+  BOOST_TEST(!same(y + 1, lamina::evaluated_once(counted(x)) + 1));
+  // nested, and behind another type
+  lamina::evaluated_once twice(y * 2), thrice(make_dynamic(counted(x)) * 3);
+  BOOST_TEST(runs_of([&] { BOOST_TEST(numbers(evaluate(twice + thrice + thrice)) == (list{8, 16}), boost::test_tools::per_element()); }) == 1);
+}
+
+// No result is stale: operands are kept from being written until there is one, and may be written afterwards.
+BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_and_writes) {
+  vector<float> x{1, 2};
+  lamina::evaluated_once y(counted(x));
+  BOOST_CHECK_THROW(x.writable(), state_error);
+  BOOST_CHECK_THROW(x += 1.f, state_error);
+  evaluate(y + 1);
+  x.writable()[0] = 5;                               // the expression is gone
+  BOOST_TEST(numbers(evaluate(y + 1)) == (list{2, 3}), boost::test_tools::per_element());
+  lamina::evaluated_once z(counted(x));
+  BOOST_TEST(numbers(z.value()) == (list{5, 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_after_an_error) {
+  vector<std::int64_t> at{7};
+  matrix<float> x{{1, 2}, {3, 4}};
+  lamina::evaluated_once rows(gather(x, at));
+  BOOST_CHECK_THROW(evaluate(rows + 1), value_error);
+  BOOST_TEST(!rows.is_evaluated());
+  BOOST_CHECK_THROW(rows.value(), value_error);      // tried again
+}
+
+// A constant for gradients, as the tensor that evaluate gives is.
+BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_and_gradients) {
+  vector<float> w{1, 2};
+  lamina::evaluated_once y(var<"w">(w) * 3);
+  BOOST_TEST(numbers(evaluate(gradient<"w">(reduce_sum(y * var<"w">(w))))) == (list{3, 6}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_by_many_threads) {
+  vector<float> x{1, 2};
+  for (int round = 0; round < 50; ++round) {
+    lamina::evaluated_once y(counted(x));
+    std::atomic<int> wrong{0};
+    BOOST_TEST(runs_of([&] {
+      std::vector<std::thread> threads;
+      for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&, mine = y] { wrong += numbers(evaluate(mine + 1)) != list{2, 3}; });
+      for (auto& t : threads) t.join();
+    }) == 1);
+    BOOST_TEST(wrong == 0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_handle_is_read_after_the_run_alone) {

@@ -11,6 +11,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -60,7 +61,7 @@ BOOST_AUTO_TEST_CASE(three_doors_one_program) {
 }
 
 BOOST_AUTO_TEST_CASE(the_layer_runs_over_types_alone) {
-  text why;
+  message_text why;
   traced x{{dtype::float32, {"N", 4}}, &why}, w{{dtype::float32, {4, 3}}, &why}, b{{dtype::float32, {3}}, &why}, wrong{{dtype::float32, {5, 3}}, &why};
   no_scope scope;
   BOOST_TEST((dense{}.forward(scope, x, w, b).shape() == shape{"N", 3}));

@@ -18,6 +18,7 @@ import lamina;
 #include "subprogram.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {

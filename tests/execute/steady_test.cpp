@@ -65,6 +65,7 @@ void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {

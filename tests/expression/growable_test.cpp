@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(reserve_clear_and_reverse) {
   vector<float> item{0, 0};
   auto with_item = memory::counters().allocations;
   for (int i = 0; i < 5; ++i) {
-    item(0) = static_cast<float>(i);
+    item.writable(0) = static_cast<float>(i);
     g.push(item);
   }
   BOOST_TEST(memory::counters().allocations == with_item);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(views_share_memory_and_a_change_takes_a_copy) {
   auto all = g.packed();
   BOOST_TEST(second.data().data() == g.data().data() + 2);
   BOOST_TEST(all.data().data() == g.data().data());
-  BOOST_CHECK_THROW(second(0) = 7, state_error);    // shared
+  BOOST_CHECK_THROW(second.writable(0) = 7, state_error);    // shared
   auto copy = g;
   BOOST_TEST(copy.data().data() == g.data().data());
   copy.push(vector<float>{9, 9});

@@ -13,6 +13,7 @@
 import lamina;
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 

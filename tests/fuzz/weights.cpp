@@ -9,6 +9,7 @@
 import lamina;
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 

@@ -17,6 +17,7 @@ import lamina;
 #include "check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -45,6 +46,8 @@ BOOST_AUTO_TEST_CASE(of_slices_parts_and_joins) {
                   {{0, 3}, {0, 3}, [](const values& v) { return apply<op::unpart>({.part = 0, .parts = 2}, v[0], v[1]); }},
                   {{1}, {1}, [](const values& v) { return apply<op::unpart>({.part = 0, .parts = 1}, v[0], v[1]); }},
                   {{2, 2, 2}, {2, 6, 2}, [](const values& v) { return apply<op::unpart>({.axis = 1, .part = 2, .parts = 3}, v[0], v[1]); }}});
+  for (const auto& s : {shape{3}, shape{2, 1}, shape{0, 3}, shape{1}, shape{2, 2, 2}})
+    check_twice("gradient_like", {real(s, 1), real(s, 2)}, [](const values& v) { return values{apply<op::gradient_like>({}, v[0], v[1])}; });
   struct joined { shape x, a, b; std::int64_t axis; };
   for (const auto& [x, a, b, axis] : {joined{{5}, {2}, {3}, 0}, {{2, 3}, {2, 1}, {2, 2}, 1}, {{0, 3}, {0, 2}, {0, 1}, 1}, {{2, 2}, {2, 2}, {0, 2}, 0}, {{1, 4, 2}, {1, 1, 2}, {1, 3, 2}, 1}})
     for (std::int64_t part : {0, 1})
@@ -65,7 +68,7 @@ BOOST_AUTO_TEST_CASE(of_tiles_and_repetitions) {
 BOOST_AUTO_TEST_CASE(of_reductions_and_choices) {
   struct spread { shape x, like; reduce_attributes a; };
   for (const auto& [x, like, a] : {spread{{}, {2, 3}, {}}, {{3}, {2, 3}, {axes(0), false}}, {{2, 1}, {2, 3}, {axes(1), true}}, {{1, 1}, {1, 4}, {axes(1), true}}, {{0}, {0, 3}, {axes(1), false}},
-                                   {{2, 4}, {2, 3, 4}, {axes(-2), false}}}) {
+                                   {{2, 4}, {2, 3, 4}, {axes(-2), false}}, {{2}, {2, 0}, {axes(1), false}}, {{}, {0}, {}}, {{1, 3}, {0, 3}, {axes(0), true}}}) {
     check_twice("spread", {real(x, 1), real(like, 2)}, [&](const values& v) { return values{apply<op::spread>(a, v[0], v[1])}; });
     check_twice("spread_mean", {real(x, 1), real(like, 2)}, [&](const values& v) { return values{apply<op::spread_mean>(a, v[0], v[1])}; });
   }
@@ -73,6 +76,8 @@ BOOST_AUTO_TEST_CASE(of_reductions_and_choices) {
     shape rows = s;
     --rows.rank;
     check_twice("unpick", {real(rows, 1), random_array(dtype::int64, rows, 2, 0, static_cast<double>(s.back().code)), real(s, 3)}, [](const values& v) { return values{apply<op::unpick>({}, v[0], v[1], v[2])}; });
+    check_twice("pick_label_grad", {real(rows, 1), random_array(dtype::int64, rows, 2, 0, static_cast<double>(s.back().code)), real(s, 3)}, [](const values& v) { return values{apply<op::pick_label_grad>({true}, v[0], v[1], v[2])}; });
+    check_twice("same_shape", {real(s, 1), real(s, 2)}, [](const values& v) { return values{apply<op::same_shape>({}, v[0], v[1])}; });
   }
 }
 
@@ -84,8 +89,8 @@ BOOST_AUTO_TEST_CASE(of_images) {
     check_twice("conv2d_weight_grad", {real(y, 1), real(x, 2), real(w, 3)}, [&](const values& v) { return values{apply<op::conv2d_weight_grad>(a, v[0], v[1], v[2])}; });
   }
   struct pooling { shape x, y; pool2d_attributes a; };
-  for (const auto& [x, y, a] : {pooling{{2, 2, 4, 4}, {2, 2, 2, 2}, {}}, {{1, 1, 2, 2}, {1, 1, 1, 1}, {}}, {{0, 2, 4, 4}, {0, 2, 2, 2}, {}}, {{1, 2, 5, 4}, {1, 2, 3, 2}, {.kernel = 3, .stride = 1}},
-                                {{2, 1, 4, 4}, {2, 1, 3, 3}, {.kernel = 2, .stride = 2, .padding = 1}}})
+  for (const auto& [x, y, a] : {pooling{{2, 2, 4, 4}, {2, 2, 2, 2}, {}}, {{1, 1, 2, 2}, {1, 1, 1, 1}, {}}, {{0, 2, 4, 4}, {0, 2, 2, 2}, {}}, {{1, 2, 5, 4}, {1, 2, 3, 2}, {.kernel_size = 3, .stride = 1}},
+                                {{2, 1, 4, 4}, {2, 1, 3, 3}, {.kernel_size = 2, .stride = 2, .padding = 1}}})
     check_twice("avg_pool2d_grad", {real(y, 1), real(x, 2)}, [&](const values& v) { return values{apply<op::avg_pool2d_grad>(a, v[0], v[1])}; });
 }
 

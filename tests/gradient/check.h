@@ -22,6 +22,6 @@ inline void check_twice(std::string_view name, const std::vector<array>& in, con
 inline array real(const lamina::shape& s, int seed, double low = -2, double high = 2) {
   return random_array(lamina::dtype::float64, s, seed, low, high);
 }
-using values = std::vector<lamina::value>;
+using values = std::vector<lamina::ir::value>;
 
 }  // namespace engine_test

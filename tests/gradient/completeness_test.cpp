@@ -26,9 +26,9 @@ using names = std::set<std::string, std::less<>>;
 const names without_gradient{"argmax", "argmin", "argsort", "positions", "reduce_all", "reduce_any", "to_one_hot", "random_uniform", "random_normal", "shape_of", "stop_gradient", "argwhere", "non_zero", "non_max_suppression",
                               "cached_attention"};      // which serves alone
 // How operations are applied, not operations.
-const names ways_to_apply{"apply", "apply_all", "apply_fixed"};
+const names ways_to_apply{"apply", "apply_all", "apply_fixed", "apply_of_rank"};
 // A second derivative is 0 wherever it is defined, or jumps.
-const names not_smooth{"abs", "sign", "relu", "floor", "ceil", "round", "leaky_relu", "elu", "selu", "relu6", "hard_sigmoid", "hard_swish", "prelu",
+const names not_smooth{"abs", "l1_loss", "sign", "relu", "floor", "ceil", "round", "leaky_relu", "elu", "selu", "relu6", "hard_sigmoid", "hard_swish", "prelu",
                        "minimum", "maximum", "min", "max", "clamp", "reduce_max", "reduce_min", "max_pool2d"};
 // The derivative of a product by its entries is differentiated once: products have two orders.
 const names differentiated_once{"product_of_others"};

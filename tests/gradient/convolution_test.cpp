@@ -17,6 +17,7 @@ import lamina;
 #include "check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -61,13 +62,13 @@ BOOST_AUTO_TEST_CASE(a_block_of_layers) {
 }
 
 BOOST_AUTO_TEST_CASE(max_pooling) {
-  const pool2d_attributes windows[] = {{}, {.kernel = 3, .stride = 1}, {.kernel = 2, .stride = 2, .padding = 1}, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}, {.kernel = 1}};
+  const pool2d_attributes windows[] = {{}, {.kernel_size = 3, .stride = 1}, {.kernel_size = 2, .stride = 2, .padding = 1}, {.kernel_size = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}, {.kernel_size = 1}};
   for (const auto& s : images)
     for (const auto& a : windows) check("max_pool2d", {distinct_array(s, 3)}, [&](const auto& x) { return values{max_pool2d(x[0], a)}; });
 }
 
 BOOST_AUTO_TEST_CASE(average_pooling) {
-  const pool2d_attributes windows[] = {{}, {.kernel = 3, .stride = 1}, {.kernel = 2, .stride = 2, .padding = 1}, {.kernel = 3, .stride = 2, .padding = 1, .count_padding = false}, {.kernel = {2, 3}, .stride = {1, 2}}};
+  const pool2d_attributes windows[] = {{}, {.kernel_size = 3, .stride = 1}, {.kernel_size = 2, .stride = 2, .padding = 1}, {.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false}, {.kernel_size = {2, 3}, .stride = {1, 2}}};
   for (const auto& s : images) {
     for (const auto& a : windows) check_twice("avg_pool2d", {real(s, 4)}, [&](const auto& x) { return values{avg_pool2d(square(x[0]), a)}; });
     check_twice("global_avg_pool2d", {real(s, 4)}, [&](const auto& x) { return values{global_avg_pool2d(square(x[0]))}; });

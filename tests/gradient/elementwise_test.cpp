@@ -18,6 +18,7 @@ import lamina;
 #include "check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -182,6 +183,62 @@ BOOST_AUTO_TEST_CASE(clamp_passes_inside_its_bounds) {
   for (const auto& [s, t] : {std::pair<shape, shape>{{2, 3}, {2, 3}}, {{40}, {}}, {{2, 3}, {3}}, {{3}, {2, 1}}, {{0}, {1}}, {{1}, {4}}})
     check("clamp", {distinct_array(s, 12), random_array(dtype::float64, t, 13, -0.101, -0.091), random_array(dtype::float64, t, 14, 0.091, 0.101)},
           [](const auto& x) { return std::vector<value>{clamp(x[0], x[1], x[2])}; });
+}
+
+// Bounds that cross give the upper one: y = high, whatever x and low are.
+BOOST_AUTO_TEST_CASE(clamp_with_crossed_bounds) {
+  for (const auto& [s, t] : {std::pair<shape, shape>{{40}, {40}}, {{40}, {}}, {{2, 3}, {3}}, {{3}, {2, 1}}, {{0}, {1}}, {{1}, {4}}})
+    check("clamp", {distinct_array(s, 12), random_array(dtype::float64, t, 13, 0.091, 0.101), random_array(dtype::float64, t, 14, -0.101, -0.091)},
+          [](const auto& x) { return std::vector<value>{clamp(x[0], x[1], x[2])}; });
+  small_graph g;
+  const auto numbers = [&](std::vector<double> v) { return g.input(array_of(dtype::float64, {static_cast<std::int64_t>(v.size())}, v)); };
+  const value x = numbers({-3, -1, 0, 1, 3, 1, -1}), low = numbers({1, 1, 1, 1, 1, 1, -2}), high = numbers({-1, -1, -1, -1, -1, 1, 2});
+  for (const auto& v : gradients(reduce_sum(clamp(x, low, high)), std::vector{x, low, high})) g.output(v);
+  const auto r = g.run();
+  BOOST_TEST(r[0].values == (std::vector<double>{0, 0, 0, 0, 0, 1, 1}), boost::test_tools::per_element());
+  BOOST_TEST(r[1].values == (std::vector<double>{0, 0, 0, 0, 0, 0, 0}), boost::test_tools::per_element());
+  BOOST_TEST(r[2].values == (std::vector<double>{1, 1, 1, 1, 1, 0, 0}), boost::test_tools::per_element());
+}
+
+// A derivative of 0 stays 0 beside an infinite or undefined gradient of the result.
+BOOST_AUTO_TEST_CASE(nothing_of_an_infinite_gradient) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (bool passes : {true, false}) {
+    small_graph g;
+    const value x = g.input(array_of(dtype::float64, {3}, {-1.5, 0.25, 2}));
+    const value start = g.input(array_of(dtype::float64, {3}, {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}));
+    for (auto run : {+[](const value& v) -> value { return floor(v); }, +[](const value& v) -> value { return ceil(v); },
+                     +[](const value& v) -> value { return round(v); }, +[](const value& v) -> value { return sign(v); }})
+      g.output(gradients(g.p, std::vector{run(x)}, std::vector{start}, std::vector{x})[0]);
+    // of an extreme, the elements that are not it
+    const value one = g.input(array_of(dtype::float64, {}, {infinity}));
+    for (const value& y : {value(reduce_max(x)), value(reduce_min(x))}) g.output(gradients(g.p, std::vector{y}, std::vector{one}, std::vector{x})[0]);
+    const auto r = g.run(passes ? pass_options{} : no_passes);
+    for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(r[i].values == (std::vector<double>{0, 0, 0}), boost::test_tools::per_element());
+    BOOST_TEST(r[4].values == (std::vector<double>{0, 0, infinity}), boost::test_tools::per_element());
+    BOOST_TEST(r[5].values == (std::vector<double>{infinity, 0, 0}), boost::test_tools::per_element());
+  }
+}
+
+// The slopes of activations at both ends: 0 or 1, not NaN.
+BOOST_AUTO_TEST_CASE(activations_of_infinities) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const dtype element : {dtype::float32, dtype::float64})
+    for (auto run : {+[](const value& v) -> value { return gelu(v); }, +[](const value& v) -> value { return gelu_tanh(v); },
+                     +[](const value& v) -> value { return silu(v); }, +[](const value& v) -> value { return mish(v); },
+                     +[](const value& v) -> value { return hard_swish(v); }}) {
+      small_graph g;
+      const value x = g.input(array_of(element, {4}, {-infinity, -1e30, 1e30, infinity})), y = run(x);
+      g.output(y);
+      g.output(gradients(reduce_sum(y), std::vector{x})[0]);
+      const auto r = g.run();
+      const array huge = from_tensor(to_tensor(array_of(element, {1}, {1e30})));
+      BOOST_TEST(r[0].values == (std::vector<double>{0, 0, huge.values[0], infinity}), boost::test_tools::per_element());
+      BOOST_TEST(r[1].values[0] == 0);
+      BOOST_TEST(r[1].values[1] == 0);
+      BOOST_TEST(r[1].values[2] == 1);
+      BOOST_TEST(r[1].values[3] == 1);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(broadcast_and_sum) {

@@ -18,6 +18,7 @@ import lamina;
 #include "check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -131,7 +132,10 @@ BOOST_AUTO_TEST_CASE(products) {
       axes chosen;
       for (int i = 0; i < s.rank; ++i)
         if (bits >> i & 1u) chosen.values[chosen.count++] = i;
-      for (bool keep : {false, true}) both("reduce_prod", real(s, 1), [&](const value& x) { return reduce_prod(x, {chosen, keep}); });
+      for (bool keep : {false, true}) {
+        both("reduce_prod", real(s, 1), [&](const value& x) { return reduce_prod(x, {chosen, keep}); });
+        both("prod", real(s, 1), [&](const value& x) { return prod(x, {chosen, keep}); });
+      }
     }
   // Zeros: one, two, and all.
   for (int zeros : {1, 2, 4}) {

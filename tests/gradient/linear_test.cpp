@@ -50,8 +50,8 @@ BOOST_AUTO_TEST_CASE(plain_products) {
 
 BOOST_AUTO_TEST_CASE(rows_by_weights_and_a_bias) {
   for (auto [n, in, out] : {std::array<std::int64_t, 3>{4, 3, 2}, {1, 1, 1}, {0, 3, 2}, {5, 1, 7}, {3, 0, 2}})
-    check_twice("fc", {real({n, in}, 1), real({out, in}, 2), real({out}, 3)}, [](const auto& x) { return values{fc(x[0], x[1], x[2])}; });
-  check_twice("fc", {real({2, 3, 4}, 1), real({5, 4}, 2), real({1}, 3)}, [](const auto& x) { return values{fc(x[0], x[1], x[2])}; });   // a bias that broadcasts
+    check_twice("linear", {real({n, in}, 1), real({out, in}, 2), real({out}, 3)}, [](const auto& x) { return values{linear(x[0], x[1], x[2])}; });
+  check_twice("linear", {real({2, 3, 4}, 1), real({5, 4}, 2), real({1}, 3)}, [](const auto& x) { return values{linear(x[0], x[1], x[2])}; });   // a bias that broadcasts
 }
 
 BOOST_AUTO_TEST_CASE(empty_products) {

@@ -18,6 +18,7 @@ import lamina;
 #include "check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -51,10 +52,10 @@ BOOST_AUTO_TEST_CASE(batch_norm2d_by_the_batch) {
       assigned += scope.assigned;
       return values{y, square(y)};
     };
-    check("batch_norm2d in training", in, [&](const auto& x) { return forward({.features = s.at(1)}, x); });
+    check("batch_norm2d in training", in, [&](const auto& x) { return forward({.num_features = s.at(1)}, x); });
     BOOST_TEST(assigned > 0);
     check("batch_norm2d in training, no factor", {real(s, 6), in[1], in[2]}, [&](const auto& x) {
-      auto y = forward({.features = s.at(1), .epsilon = 0.1, .affine = false}, x);
+      auto y = forward({.num_features = s.at(1), .epsilon = 0.1, .affine = false}, x);
       return values{y[0] * x[0] + y[1], square(x[1]) + x[2]};
     });
   }
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(batch_norm2d_by_running_statistics) {
     for (bool affine : {true, false})
       check(affine ? "batch_norm2d in inference" : "batch_norm2d in inference, no factor", in, [&](const auto& x) {
         given_scope scope{{{"weight", x[1]}, {"bias", x[2]}, {"running_mean", x[3]}, {"running_var", x[4]}}};
-        value y = nn::batch_norm2d{.features = s.at(1), .affine = affine}.forward(scope, x[0]);
+        value y = nn::batch_norm2d{.num_features = s.at(1), .affine = affine}.forward(scope, x[0]);
         return values{square(y), square(x[1]) + x[2]};
       });
   }

@@ -16,6 +16,7 @@ import lamina;
 #include "check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -44,6 +45,8 @@ BOOST_AUTO_TEST_CASE(sum_and_mean_over_every_axis_combination) {
     every_reduction(s, [&](const reduce_attributes& a) {
       check_twice("reduce_sum", {real(s, 1)}, [&](const auto& x) { return values{reduce_sum(x[0] * x[0], a)}; });
       check_twice("reduce_mean", {real(s, 1)}, [&](const auto& x) { return values{reduce_mean(x[0] * x[0], a)}; });
+      check_twice("sum", {real(s, 1)}, [&](const auto& x) { return values{sum(x[0] * x[0], a)}; });
+      check_twice("mean", {real(s, 1)}, [&](const auto& x) { return values{mean(x[0] * x[0], a)}; });
     });
 }
 
@@ -59,8 +62,10 @@ BOOST_AUTO_TEST_CASE(reductions_of_nothing) {
   for (const auto& s : {shape{0}, shape{2, 0}, shape{0, 3}, shape{2, 0, 3}})
     every_reduction(s, [&](const reduce_attributes& a) {
       check_twice("reduce_sum", {real(s, 1)}, [&](const auto& x) { return values{reduce_sum(x[0], a)}; });
+      check_twice("sum", {real(s, 1)}, [&](const auto& x) { return values{sum(x[0], a)}; });
     });
   check_twice("reduce_mean", {real({0, 3}, 1)}, [&](const auto& x) { return values{reduce_mean<axes(1)>(x[0])}; });
+  check_twice("mean", {real({0, 3}, 1)}, [&](const auto& x) { return values{mean<axes(1)>(x[0])}; });
   check("reduce_max", {real({0, 3}, 1)}, [&](const auto& x) { return values{reduce_max<axes(1)>(x[0])}; });
   check("reduce_min", {real({0, 3}, 1)}, [&](const auto& x) { return values{reduce_min<axes(1)>(x[0])}; });
   check_twice("softmax", {real({0, 3}, 1)}, [&](const auto& x) { return values{softmax(x[0])}; });
@@ -104,7 +109,8 @@ BOOST_AUTO_TEST_CASE(losses) {
       // Weights other than one loss: what a fused gradient must not assume.
       check_twice("scaled cross_entropy", {real({batch, classes}, 5), labels, real({batch}, 6)},
             [](const auto& x) { return values{reduce_sum(pick(log_softmax(x[0]), x[1]) * x[2])}; });
-      check_twice("mse", {real({batch, classes}, 5), real({classes}, 6)}, [](const auto& x) { return values{mse(x[0], x[1])}; });
+      check_twice("mse", {real({batch, classes}, 5), real({batch, classes}, 6)}, [](const auto& x) { return values{mse(x[0], x[1])}; });
+      check("l1_loss", {distinct_array({batch, classes}, 5), distinct_array({batch, classes}, 6, 0.01)}, [](const auto& x) { return values{l1_loss(x[0], x[1])}; });
     }
   check_twice("cross_entropy", {real({4}, 5), random_array(dtype::int64, {}, 6, 0, 4)}, [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
   check_twice("cross_entropy", {real({2, 3, 4}, 5), random_array(dtype::int64, {2, 3}, 6, 0, 4)},
@@ -118,8 +124,8 @@ BOOST_AUTO_TEST_CASE(losses) {
     if (s.size()) check_twice("averaged_loss", {real(s, 5)}, [](const auto& x) { return values{averaged_loss(x[0])}; });
   }
   check_twice("averaged_loss", {real({0}, 5)}, [](const auto& x) { return values{averaged_loss(x[0])}; });
-  check_twice("squared_l2_distance", {real({4, 3}, 5), real({3}, 6)}, [](const auto& x) { return values{squared_l2_distance(x[0], x[1])}; });   // broadcasts
   check_twice("mse", {real({0, 2}, 5), real({0, 2}, 6)}, [](const auto& x) { return values{mse(x[0], x[1])}; });
+  check("l1_loss", {real({0, 2}, 5), real({0, 2}, 6)}, [](const auto& x) { return values{l1_loss(x[0], x[1])}; });
   check_twice("mse", {real({}, 5), real({}, 6)}, [](const auto& x) { return values{mse(x[0], x[1])}; });
 }
 

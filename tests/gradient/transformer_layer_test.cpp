@@ -23,6 +23,7 @@ import lamina;
 #include "check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -177,24 +178,24 @@ BOOST_AUTO_TEST_CASE(parameters_have_the_names_of_pytorch) {
   BOOST_TEST((names_of(nn::self_attention{4, 2}, one) == attention));
   BOOST_TEST((names_of(nn::multi_head_attention{4, 2}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}}) == attention));
   std::vector<std::string> got;
-  for (const auto& [name, dims] : names_of(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6}, two)) got.push_back(name);
+  for (const auto& [name, dims] : names_of(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6}, two)) got.push_back(name);
   std::sort(got.begin(), got.end());
   const std::vector<std::string> want{"linear1.bias", "linear1.weight", "linear2.bias", "linear2.weight", "multihead_attn.in_proj_bias", "multihead_attn.in_proj_weight",
                                       "multihead_attn.out_proj.bias", "multihead_attn.out_proj.weight", "norm1.bias", "norm1.weight", "norm2.bias", "norm2.weight",
                                       "norm3.bias", "norm3.weight", "self_attn.in_proj_bias", "self_attn.in_proj_weight", "self_attn.out_proj.bias", "self_attn.out_proj.weight"};
   BOOST_TEST(got == want, boost::test_tools::per_element());
   BOOST_TEST((names_of(nn::swiglu{4, 6}, one) == parameters{{"gate_proj.weight", {6, 4}}, {"up_proj.weight", {6, 4}}, {"down_proj.weight", {4, 6}}}));
-  BOOST_TEST((names_of(nn::grouped_query_attention{.features = 4, .heads = 2, .key_heads = 1}, one) ==
+  BOOST_TEST((names_of(nn::grouped_query_attention{.embed_dim = 4, .num_heads = 2, .num_kv_heads = 1}, one) ==
               parameters{{"q_proj.weight", {4, 4}}, {"k_proj.weight", {2, 4}}, {"v_proj.weight", {2, 4}}, {"o_proj.weight", {4, 4}}}));
-  BOOST_TEST((names_of(nn::self_attention{.features = 4, .heads = 2, .bias = false}, one) == parameters{{"in_proj_weight", {12, 4}}, {"out_proj.weight", {4, 4}}}));
+  BOOST_TEST((names_of(nn::self_attention{.embed_dim = 4, .num_heads = 2, .bias = false}, one) == parameters{{"in_proj_weight", {12, 4}}, {"out_proj.weight", {4, 4}}}));
 }
 
 BOOST_AUTO_TEST_CASE(attention_of_several_heads) {
   for (bool causal : {false, true}) {
-    numbered own(nn::self_attention{.features = 4, .heads = 2, .causal = causal}, one);
+    numbered own(nn::self_attention{.embed_dim = 4, .num_heads = 2, .causal = causal}, one);
     near(own.run(), attention_by_hand(own, "", own.in[0].values, own.in[0].values, 2, 4, 2, causal));
   }
-  numbered other(nn::multi_head_attention{.features = 4, .heads = 4}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}});
+  numbered other(nn::multi_head_attention{.embed_dim = 4, .num_heads = 4}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}});
   other.in[2].values = other.in[1].values;
   near(other.run(), attention_by_hand(other, "", other.in[0].values, other.in[1].values, 2, 4, 4, false));
 }
@@ -202,7 +203,7 @@ BOOST_AUTO_TEST_CASE(attention_of_several_heads) {
 BOOST_AUTO_TEST_CASE(encoder_layer) {
   for (bool first : {false, true})
     for (auto f : {nn::feedforward_activation::relu, nn::feedforward_activation::gelu}) {
-      numbered l(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .activation = f, .norm_first = first}, one);
+      numbered l(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6, .activation = f, .norm_first = first}, one);
       const numbers& x = l.in[0].values;
       const auto seen = [&](const numbers& v) { return attention_by_hand(l, "self_attn.", v, v, 2, 4, 2, false); };
       const auto fed = [&](const numbers& v) { return fed_by_hand(l, v, 4, 6, f == nn::feedforward_activation::gelu); };
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(encoder_layer) {
 
 BOOST_AUTO_TEST_CASE(decoder_layer) {
   for (bool first : {false, true}) {
-    numbered l(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6, .norm_first = first}, two);
+    numbered l(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6, .norm_first = first}, two);
     const numbers &x = l.in[0].values, &memory = l.in[1].values;
     const auto own = [&](const numbers& v) { return attention_by_hand(l, "self_attn.", v, v, 2, 4, 2, true); };
     const auto other = [&](const numbers& v) { return attention_by_hand(l, "multihead_attn.", v, memory, 2, 4, 2, false); };
@@ -237,7 +238,7 @@ BOOST_AUTO_TEST_CASE(decoder_layer) {
 }
 
 BOOST_AUTO_TEST_CASE(a_causal_layer_does_not_see_what_follows) {
-  numbered l(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .causal = true}, {{1, 5, 4}});
+  numbered l(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6, .causal = true}, {{1, 5, 4}});
   const array before = l.run();
   for (std::size_t i = 12; i < 20; ++i) l.in[0].values[i] += 3;      // positions 3 and 4
   const array after = l.run();
@@ -253,27 +254,27 @@ BOOST_AUTO_TEST_CASE(masks_are_ports) {
   for (double v : triangle) added.push_back(v > 0 ? 0 : -1e30);
   const array masks[] = {array_of(dtype::boolean, {3, 3}, triangle), array_of(dtype::float64, {1, 1, 3, 3}, added)};
   for (const auto& m : masks) {
-    numbered own(nn::self_attention{.features = 4, .heads = 2, .mask = true}, {{2, 3, 4}, m.shape()});
+    numbered own(nn::self_attention{.embed_dim = 4, .num_heads = 2, .mask = true}, {{2, 3, 4}, m.shape()});
     own.in[1] = m;
     near(own.run(), attention_by_hand(own, "", own.in[0].values, own.in[0].values, 2, 4, 2, true));
-    numbered encoder(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .mask = true}, {{2, 3, 4}, m.shape()});
+    numbered encoder(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6, .mask = true}, {{2, 3, 4}, m.shape()});
     encoder.in[1] = m;
-    numbered causal(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6, .causal = true}, one);
+    numbered causal(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6, .causal = true}, one);
     causal.in.assign(1, encoder.in[0]);
     causal.in.insert(causal.in.end(), encoder.in.begin() + 2, encoder.in.end());
     near(encoder.run(), causal.run().values);
   }
   const array without_last = array_of(dtype::boolean, {1, 1, 1, 5}, {1, 1, 1, 1, 0});
-  numbered other(nn::multi_head_attention{.features = 4, .heads = 2, .mask = true}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}, {1, 1, 1, 5}});
+  numbered other(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2, .mask = true}, {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}, {1, 1, 1, 5}});
   other.in[2].values = other.in[1].values;
   other.in[3] = without_last;
   numbers memory;
   for (std::size_t i = 0; i < 40; ++i)
     if (i % 20 < 16) memory.push_back(other.in[1].values[i]);
   near(other.run(), attention_by_hand(other, "", other.in[0].values, memory, 2, 4, 2, false));
-  numbered decoder(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6, .mask = true}, {{2, 3, 4}, {2, 5, 4}, {1, 1, 1, 5}});
+  numbered decoder(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6, .mask = true}, {{2, 3, 4}, {2, 5, 4}, {1, 1, 1, 5}});
   decoder.in[2] = without_last;
-  numbered shorter(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 6}, {{2, 3, 4}, {2, 4, 4}});
+  numbered shorter(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6}, {{2, 3, 4}, {2, 4, 4}});
   shorter.in.assign({decoder.in[0], array_of(dtype::float64, {2, 4, 4}, {})});
   for (std::size_t i = 0; i < 40; ++i)
     if (i % 20 < 16) shorter.in[1].values.push_back(decoder.in[1].values[i]);
@@ -296,16 +297,16 @@ BOOST_AUTO_TEST_CASE(rows_of_a_table) {
 
 BOOST_AUTO_TEST_CASE(gradients_of_layers) {
   const auto checked = [](const char* name, const auto& layer) { check(name, layer.in, [&](const auto& x) { return values{layer(x)}; }, true, extents_known::when_built); };
-  checked("encoder layer", numbered(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .causal = true}, {{1, 3, 4}}));
-  checked("encoder layer, norm first", numbered(nn::transformer_encoder_layer{.features = 2, .heads = 1, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true}, {{2, 2, 2}}));
-  checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {{1, 3, 4}, {1, 2, 4}}));
-  checked("attention with a mask of numbers", numbered(nn::self_attention{.features = 4, .heads = 2, .mask = true}, {{2, 3, 4}, {2, 1, 3, 3}}));
-  checked("attention to others with a mask", numbered(nn::multi_head_attention{.features = 2, .heads = 1, .mask = true}, {{1, 2, 2}, {1, 3, 2}, {1, 3, 2}, {2, 3}}));
+  checked("encoder layer", numbered(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu, .causal = true}, {{1, 3, 4}}));
+  checked("encoder layer, norm first", numbered(nn::transformer_encoder_layer{.d_model = 2, .nhead = 1, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true}, {{2, 2, 2}}));
+  checked("decoder layer", numbered(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu}, {{1, 3, 4}, {1, 2, 4}}));
+  checked("attention with a mask of numbers", numbered(nn::self_attention{.embed_dim = 4, .num_heads = 2, .mask = true}, {{2, 3, 4}, {2, 1, 3, 3}}));
+  checked("attention to others with a mask", numbered(nn::multi_head_attention{.embed_dim = 2, .num_heads = 1, .mask = true}, {{1, 2, 2}, {1, 3, 2}, {1, 3, 2}, {2, 3}}));
   for (const auto& s : {shape{2, 4}, shape{1, 4}, shape{0, 4}, shape{2, 3, 4}, shape{1, 1, 4}}) checked("swiglu", numbered(nn::swiglu{4, 3}, {s}));
   for (const auto& s : {shape{1, 3, 4}, shape{2, 1, 4}, shape{1, 1, 4}, shape{2, 2, 4}, shape{0, 2, 4}})
-    checked("decoder layer", numbered(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}, {s, {s[0], 2, 4}}));
+    checked("decoder layer", numbered(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu}, {s, {s[0], 2, 4}}));
   checked("group_norm", numbered(nn::group_norm{2, 4}, {{2, 4, 3}}));
-  checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.features = 2, .affine = true}, {{2, 2, 3}}));
+  checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.num_features = 2, .affine = true}, {{2, 2, 3}}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

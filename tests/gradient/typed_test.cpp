@@ -13,6 +13,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -86,8 +87,16 @@ BOOST_AUTO_TEST_CASE(elementwise_of_any_shape) {
 BOOST_AUTO_TEST_CASE(a_variable_seen_with_and_without_its_name) {
   auto x = filled_vector<double>(4, 1);
   auto loss = reduce_sum(x * var<"x">(x));
-  auto g = evaluate(gradient<"x">(loss));                                    // one memory is one variable
-  for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(g(i) == 2 * x(i));
+  for (int round = 0; round < 2; ++round) {
+    auto g = evaluate(gradient<"x">(loss));                                  // without its name it is a constant
+    for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(g(i) == x(i));
+    auto both = evaluate(gradient<"x">(reduce_sum(var<"x">(x) * var<"x">(x))));
+    for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(both(i) == 2 * x(i));
+  }
+  dynamic<double, 1> hidden = x * x;                                         // met first, and behind a `dynamic`
+  auto later = evaluate(gradient<"x">(reduce_sum(hidden * var<"x">(x) + x)));
+  for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(later(i) == x(i) * x(i));
+  BOOST_TEST(item(loss) == item(reduce_sum(square(x))));                     // the number is the same
 }
 
 BOOST_AUTO_TEST_CASE(two_names_for_one_memory) {
@@ -208,9 +217,9 @@ BOOST_AUTO_TEST_CASE(a_variable_behind_the_operand_of_a_layer) {
   auto x = filled_matrix<double>(4, 3, 1), up = filled_matrix<double>(4, 2, 2);
   train_layer<constant_layer<behind_layer>, inputs<port<"input", matrix<double>>>, policies<feedback(true), element<double>>> layer("layer");
   init(layer);
-  auto y = layer.forward(dict(key<"input"> = var<"x">(x)))[key<"output">];
+  auto y = layer.forward(dict("input"_key = var<"x">(x)))["output"_key];
   auto slope = evaluate(gradient<"x">(reduce_sum(y * up)));
-  auto back = evaluate(layer.backward(dict(key<"output"> = up))[key<"input">]);
+  auto back = evaluate(layer.backward(dict("output"_key = up))["input"_key]);
   BOOST_TEST(distance(from_tensor(slope), from_tensor(back)) < 1e-14);
 }
 

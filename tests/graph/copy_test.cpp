@@ -10,6 +10,7 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 using engine_test::says;
 
@@ -234,7 +235,7 @@ BOOST_AUTO_TEST_SUITE(inference_before_a_run)
 BOOST_AUTO_TEST_CASE(types_of_all_values) {
   graph::net n("n");
   auto x = n.external("x", {dtype::float32, {"N", 784}}), w = n.external("w", {dtype::float32, {10, 784}}), b = n.external("b", {dtype::float32, {10}});
-  n.output("class", argmax(fc(x, w, b)));
+  n.output("class", argmax(linear(x, w, b)));
   auto free = n.infer({});
   BOOST_TEST((free.at("n/matmul") == tensor_type{dtype::float32, {"N", 10}}));
   auto known = n.infer({{"x", {64, 784}}});

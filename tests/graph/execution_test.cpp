@@ -16,6 +16,7 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 using engine_test::says;
 
@@ -186,8 +187,8 @@ BOOST_AUTO_TEST_CASE(the_first_error_is_raised_and_the_others_are_reported) {
       else ws.run("n");
     });
     BOOST_TEST(says(message, "net `n`: "));
-    BOOST_TEST(says(message, "gather: a position is outside -3..2 (1 of them); also: "));
-    BOOST_TEST(says(message, "gather: a position is outside -3..2 (2 of them)"));
+    BOOST_TEST(says(message, "gather: a position is outside -3..2: 9 at [0] (1 of them); also: "));
+    BOOST_TEST(says(message, "gather: a position is outside -3..2: 7 at [0] (2 of them)"));
     BOOST_TEST(!ws.has("a"));                                        // it has memory, and no value
     ws.feed("i", vector<std::int64_t>{0});
     ws.feed("k", vector<std::int64_t>{0, 1});

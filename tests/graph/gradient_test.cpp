@@ -41,6 +41,9 @@ BOOST_AUTO_TEST_CASE(names) {
   BOOST_TEST(n["w_grad"].same(g[w]));
   BOOST_TEST(n["h_grad"].same(g[h]));
   BOOST_TEST(g["w"].same(g[w]));
+  graph::net other("other");                        // one target needs no braces
+  auto v = other.external("w", pair_of);
+  BOOST_TEST(!other.add_gradient_operators(reduce_sum(square(v)))[v].empty());
   BOOST_TEST(n.has("loss_autogen_grad"));
   BOOST_TEST(n.name_of(g[w]) == "w_grad");
   BOOST_TEST(g.size() == 4u);                       // x, w, h, loss

@@ -16,6 +16,7 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 using engine_test::says;
 
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(are_refused_in_words) {
   const std::string words = ": an operand is an empty value, which no program has";
   const std::vector<std::function<void()>> uses{
       [&] { relu(e); }, [&] { (void)(e + x); }, [&] { (void)(x + e); }, [&] { (void)(e * 2); }, [&] { (void)-e; }, [&] { matmul(x, e); },
-      [&] { matmul(e, x); }, [&] { concat({x, e}, 0); }, [&] { where(e, x, x); }, [&] { where(x > 0, e, 0); }, [&] { fc(x, e, e); },
+      [&] { matmul(e, x); }, [&] { concat({x, e}, 0); }, [&] { where(e, x, x); }, [&] { where(x > 0, e, 0); }, [&] { linear(x, e, e); },
       [&] { cond(e, doubling(f2), doubling(f2), {&x, 1}); }, [&] { cond(yes, doubling(f2), doubling(f2), {&e, 1}); },
       [&] { loop(3, e, going(f2), {&x, 1}); }, [&] { loop(3, yes, going(f2), {&e, 1}); }, [&] { scan(doubling(f2), {}, {&e, 1}, {}); },
       [&] { (void)e[0]; }, [&] { reduce_sum(e); }, [&] { reshape(e, shape{2}); },
@@ -204,6 +205,12 @@ BOOST_AUTO_TEST_CASE(scopes_that_cannot_be) {
   BOOST_TEST(told(message_of([] { graph::parameter_sharing s({{"b", "b/c"}}); }), "parameter_sharing: `b` leads back to itself or into itself"));
   BOOST_TEST(told(message_of([] { graph::parameter_sharing s({{"a", "b"}, {"b", "a"}}); }), "parameter_sharing: `a` leads back to itself"));
   BOOST_TEST(told(message_of([] { graph::parameter_sharing s({{"a", "a"}}); }), "parameter_sharing: `a` leads back to itself"));
+  BOOST_TEST(told(message_of([] { graph::parameter_sharing s({{"", "a"}}); }), "parameter_sharing: a first name is empty"));
+  BOOST_TEST(told(message_of([] { graph::parameter_sharing s({{"/", "a"}}); }), "parameter_sharing: a first name is empty"));
+  {
+    graph::name_scope net("net");
+    BOOST_TEST(told(message_of([] { graph::parameter_sharing s({{"b", "b/c"}}); }), "parameter_sharing: `net/b` leads back to itself or into itself"));
+  }
   {
     graph::parameter_sharing outer({{"a", "b"}});
     BOOST_TEST(told(message_of([] { graph::parameter_sharing s({{"b", "a"}}); }), "leads back to itself"));
@@ -237,6 +244,8 @@ BOOST_AUTO_TEST_CASE(fills) {
 BOOST_AUTO_TEST_CASE(functions_of_models) {
   BOOST_TEST(told(message_of([] { graph::concat({}); }), ": concat: no values"));
   BOOST_TEST(told(message_of([] { graph::sum({}); }), ": sum: no values"));
+  const value scores = n.external("scores", {dtype::float32, {"N", 3}}), column = n.external("column", {dtype::int64, {"N", 1}});
+  BOOST_TEST(told(message_of([&] { graph::accuracy(scores, column); }), ": accuracy: the labels must have the shape of the scores without their last axis: [Nx3] [Nx1]"));
   BOOST_TEST(told(message_of([&] { graph::fc(n.external("r", f23), 3); }), ": a layer function needs a model"));
 }
 
@@ -247,17 +256,26 @@ BOOST_AUTO_TEST_CASE(optimisers) {
     m.add_gradient_operators({reduce_sum(w * m.input("x", f2))});
     BOOST_TEST(told(message_of([&] { m.add_updates(o, u); }), words));
   };
-  refused(optim::sgd{.lr = -1}, {}, "add_updates: `lr` is -1 and must not be below 0");
-  refused(optim::sgd{}, {.max_gradient_norm = -1}, "add_updates: `max_gradient_norm` is -1 and must not be below 0");
-  refused(optim::sgd{.momentum = -0.5}, {}, "sgd: momentum is to be 0 or above, and this is -0.5");
-  refused(optim::adam{.beta1 = 2}, {}, "adam: beta1 is to be below 1, and this is 2");
-  refused(optim::adamw{.beta2 = 1}, {}, "adamw: beta2 is to be below 1, and this is 1");
-  refused(optim::sgd{}, {.regulariser = {.max_norm = -3}}, "regulariser: max_norm is to be 0 or above, and this is -3");
+  refused(optim::sgd{.lr = -1}, {}, "add_updates: `lr` is -1; expected a finite number >= 0");
+  for (const double wrong : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    const std::string is = std::isnan(wrong) ? "nan" : "inf";
+    refused(optim::sgd{.lr = wrong}, {}, "add_updates: `lr` is " + is + "; expected a finite number >= 0");
+    refused(optim::sgd{}, {.max_gradient_norm = wrong}, "add_updates: `max_gradient_norm` is " + is + "; expected a finite number >= 0");
+    refused(optim::rmsprop{.decay = wrong}, {}, "rmsprop: `decay` is " + is + "; expected a finite number >= 0 and <= 1");
+    refused(optim::lars{.trust = wrong}, {}, "lars: `trust` is " + is + "; expected a finite number >= 0");
+    refused(optim::sgd{}, {.regulariser = {.constant_norm = wrong}}, "regulariser: `constant_norm` is " + is + "; expected a finite number >= 0");
+  }
+  refused(optim::sgd{.lr = 1e39}, {}, "add_updates: `lr` is 1e39; expected a finite number >= 0 in float32");
+  refused(optim::sgd{}, {.max_gradient_norm = -1}, "add_updates: `max_gradient_norm` is -1; expected a finite number >= 0");
+  refused(optim::sgd{.momentum = -0.5}, {}, "sgd: `momentum` is -0.5; expected a finite number >= 0");
+  refused(optim::adam{.beta1 = 2}, {}, "adam: `beta1` is 2; expected a finite number >= 0 and < 1");
+  refused(optim::adamw{.beta2 = 1}, {}, "adamw: `beta2` is 1; expected a finite number >= 0 and < 1");
+  refused(optim::sgd{}, {.regulariser = {.max_norm = -3}}, "regulariser: `max_norm` is -3; expected a finite number >= 0");
   const value count = n.iterations();
-  for (const auto& [words, policy] : std::map<std::string, optim::rate_policy>{{"step: size is 0", optim::step{.size = 0}},
-                                                                               {"polynomial: steps is -1", optim::polynomial{.steps = -1}},
-                                                                               {"linear_warm_up: steps is 0", optim::linear_warm_up{.steps = 0}},
-                                                                               {"alternate: on + off is 0", optim::alternate{.on = 0, .off = 0}}})
+  for (const auto& [words, policy] : std::map<std::string, optim::rate_policy>{{"step: `size` is 0; expected a finite number > 0", optim::step{.size = 0}},
+                                                                               {"polynomial: `steps` is -1; expected a finite number > 0", optim::polynomial{.steps = -1}},
+                                                                               {"linear_warm_up: `steps` is 0; expected a finite number > 0", optim::linear_warm_up{.steps = 0}},
+                                                                               {"alternate: `on + off` is 0; expected a finite number > 0", optim::alternate{.on = 0, .off = 0}}})
     BOOST_TEST(told(message_of([&] { learning_rate(count, {.base = 1, .policy = policy}); }), words));
 }
 

@@ -16,6 +16,7 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 using engine_test::says;
 
@@ -37,7 +38,7 @@ struct fixture {
   std::string listed() const {
     std::string all;
     for (const auto& p : m.parameters()) {
-      text t;
+      message_text t;
       t << p.name << p.at.shape() << (p.tag == parameter_tag::weight ? "w " : p.tag == parameter_tag::bias ? "b " : "c ");
       all += t.string();
     }
@@ -45,7 +46,7 @@ struct fixture {
   }
 };
 
-std::string shape_of_(const value& v) { text t; t << v.shape(); return t.string(); }
+std::string shape_of_(const value& v) { message_text t; t << v.shape(); return t.string(); }
 
 }  // namespace
 
@@ -85,8 +86,9 @@ BOOST_AUTO_TEST_CASE(sharing) {
     graph::name_scope b("b");
     graph::fc(rows, 3);
     {
+      graph::name_scope root("", true);
       graph::parameter_sharing again({{"c", "b"}});                 // looked up again: c is b is a
-      graph::name_scope c("c", true);
+      graph::name_scope c("c");
       graph::fc(rows, 3, {.name = "fc"});
     }
   }
@@ -94,6 +96,82 @@ BOOST_AUTO_TEST_CASE(sharing) {
   graph::name_scope b("b");
   graph::fc(rows, 3);
   BOOST_TEST(listed() == "a/fc_w[3x6]w a/fc_b[3]b b/fc_w[3x6]w b/fc_b[3]b ");
+}
+
+// Names are those of scopes in the present one, as Caffe2 has them.
+BOOST_AUTO_TEST_CASE(sharing_within_a_scope) {
+  const auto layer_in = [&](std::string_view scope) {
+    graph::name_scope s(scope);
+    graph::fc(rows, 3, {.name = "fc"});
+  };
+  graph::name_scope net("net");
+  layer_in("a");
+  const std::string both = "net/a/fc_w[3x6]w net/a/fc_b[3]b ";
+  {
+    graph::parameter_sharing same({{"b/", "a"}});
+    layer_in("b");
+    {
+      graph::name_scope b("b");
+      graph::parameter_sharing inside({{"shared", ""}});            // the present scope, which is a
+      layer_in("shared");
+      layer_in("other");
+    }
+    graph::name_scope root("", true);
+    layer_in("b");                                                  // another one of the name
+  }
+  BOOST_TEST(listed() == both + "net/a/other/fc_w[3x6]w net/a/other/fc_b[3]b b/fc_w[3x6]w b/fc_b[3]b ");
+}
+BOOST_AUTO_TEST_CASE(sharing_with_the_scope_around) {
+  {
+    graph::parameter_sharing same({{"c", ""}});
+    graph::name_scope c("c");
+    graph::fc(rows, 3);
+    m.parameter("w", {2}, op::constant{1});
+  }
+  BOOST_TEST(listed() == "fc_w[3x6]w fc_b[3]b w[2]w ");
+}
+// Of two names that begin alike the longer one counts.
+BOOST_AUTO_TEST_CASE(sharing_of_a_part) {
+  {
+    graph::parameter_sharing same({{"a", "x"}, {"a/c", "y"}});
+    graph::name_scope a("a");
+    graph::fc(rows, 3, {.name = "f"});
+    graph::name_scope c("c");
+    graph::fc(rows, 3, {.name = "f"});
+  }
+  BOOST_TEST(listed() == "x/f_w[3x6]w x/f_b[3]b y/f_w[3x6]w y/f_b[3]b ");
+}
+// A name that nothing was made by is told by the next use of the model, once.
+BOOST_AUTO_TEST_CASE(sharing_of_names_that_are_not_there) {
+  {
+    graph::parameter_sharing none({{"c", "a"}});                    // nothing was made at all
+  }
+  BOOST_TEST(listed().empty());
+  {
+    graph::parameter_sharing same({{"decodr", "encoder"}});
+    graph::name_scope b("decoder");
+    graph::fc(rows, 3);
+  }
+  const auto words = message_of([&] { m.main(); });
+  BOOST_TEST(says(words, "model_test.cpp:"));
+  BOOST_TEST(says(words, "parameter_sharing: nothing with parameters was made in the scope `decodr`, which was to share those of `encoder`"));
+  BOOST_TEST(says(words, "did you mean `decoder`?"));
+  BOOST_TEST(listed() == "decoder/fc_w[3x6]w decoder/fc_b[3]b ");
+  // Where an error ends it, that one counts.
+  try {
+    graph::parameter_sharing same({{"decodr", "encoder"}});
+    graph::fc(rows, 3);
+    graph::fc(rows, -1);
+  } catch (const error&) {
+  }
+  BOOST_TEST(message_of([&] { m.main(); }).empty());
+}
+BOOST_AUTO_TEST_CASE(many_layers_without_names) {
+  for (int i = 0; i < 40; ++i) graph::fc(rows, 3);
+  BOOST_TEST(m.parameters(parameter_tag::weight).back().name == "fc_auto_38_w");
+  m.parameter("fc_auto_39_w", {2}, op::constant{1});
+  graph::fc(rows, 3);
+  BOOST_TEST(m.parameters(parameter_tag::weight).back().name == "fc_auto_40_w");
 }
 
 // Layers without names are counted in their own scope, and share one by one.
@@ -250,7 +328,7 @@ BOOST_AUTO_TEST_CASE(layers_of_parameters_and_functions) {
 BOOST_AUTO_TEST_CASE(any_layer_may_be_one) {
   const value sequence = m.input("sequence", {dtype::float32, {1, 1, 4}});
   m.main().output("y", m.layer("conv1d", {.name = "c", .weight_fill = op::constant{1}, .bias_fill = op::constant{0.5}},
-                               nn::conv1d{.in_channels = 1, .out_channels = 1, .kernel = 3}, sequence));
+                               nn::conv1d{.in_channels = 1, .out_channels = 1, .kernel_size = 3}, sequence));
   BOOST_TEST(listed() == "c_w[1x1x3]w c_b[1]b ");
   graph::workspace ws;
   ws.run_once(m.init());
@@ -313,7 +391,7 @@ BOOST_AUTO_TEST_CASE(dropout_draws_anew_in_each_run) {
   ws.feed("images", tensor_of_rank<float, 4>(2, 4, 8, 8));
   ws.feed("x", vector<float>(1000));
   auto ones = vector<float>(1000);
-  for (int i = 0; i < 1000; ++i) ones(i) = 1;
+  for (int i = 0; i < 1000; ++i) ones.writable(i) = 1;
   ws.feed("x", ones);
   ws.create(m.main());
   ws.run("m");
@@ -464,7 +542,7 @@ struct row_updates {
       ws.run_once(m.init());
       matrix<double> start(rows, width);
       for (int r = 0; r < rows; ++r)
-        for (int c = 0; c < width; ++c) start(r, c) = now.table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
+        for (int c = 0; c < width; ++c) start.writable(r, c) = now.table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
       ws.feed("table", start);
       ws.create(m.main(), {.execution = how});
       for (int t = 1; t <= 8; ++t) {

@@ -12,6 +12,7 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 using engine_test::says;
 
@@ -50,6 +51,34 @@ BOOST_AUTO_TEST_CASE(automatic_names_are_no_blobs) {
   BOOST_TEST(n["n/relu"].same(y));
   BOOST_TEST(n["n/relu_auto_0"].same(r));
   BOOST_TEST(n.operations()[0].outputs[0] == "n/relu_auto_0");
+}
+
+// What is found by a name is there, is no free name, and can be asked for by it everywhere.
+BOOST_AUTO_TEST_CASE(automatic_names_are_there) {
+  graph::net n("n");
+  const value x = n.external("x", row), r = relu(x);
+  apply<op::max_pool2d>({}, n.external("image", {dtype::float32, {1, 1, 2, 2}}));
+  const value loss = n.output("loss", reduce_sum(square(r)));
+  for (const std::string name : {"x", "n/relu", "n/max_pool2d:0", "n/max_pool2d:1", "n/square", "loss"}) {
+    BOOST_TEST(n.has(name), name);
+    BOOST_TEST(n.name_of(n[name]) == name);
+    BOOST_TEST(n.free_name(name) == name + "_auto_0");
+  }
+  for (const std::string name : {"relu", "n/relu_2", "n/relu:0", "n/max_pool2d", "n/max_pool2d:2", "n/relu_auto_0", "n/reduce_sum"}) {
+    BOOST_TEST(!n.has(name), name);
+    BOOST_TEST(n.free_name(name) == name);
+    BOOST_CHECK_THROW(n[name], value_error);
+  }
+  n.output("y", r);                                  // it has a name now
+  BOOST_TEST(!n.has("n/relu"));
+  const auto words = message_of([&] { n["n/sqare"]; });
+  BOOST_TEST(says(words, "net `n`: there is no blob `n/sqare`"));
+  BOOST_TEST(says(words, "did you mean `n/square`?"));
+  BOOST_TEST(says(message_of([&] { n.assign("n/square", x); }), "assign: `n/square` is no blob; `output` makes one of a value"));
+  const auto gradients = n.add_gradient_operators({loss}, {.with_respect_to = {n["n/square"], x}});
+  BOOST_TEST(gradients["n/square"].same(gradients[n["n/square"]]));
+  const graph::net part = n.clone_partial("part", {"n/square"}, {"loss"}, {{"n/square", "s"}});
+  BOOST_TEST(part.external_inputs() == (std::vector<std::string>{"s"}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(free_names_count_on) {

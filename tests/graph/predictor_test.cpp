@@ -15,6 +15,7 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 

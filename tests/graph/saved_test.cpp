@@ -17,12 +17,13 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 using engine_test::says;
 
 namespace {
 
-inline constexpr auto mlp = sequential(nn::linear{.in = 6, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 3});
+inline constexpr auto mlp = sequential(nn::linear{.in_features = 6, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 3});
 
 bool same_bits(const any_tensor& a, const any_tensor& b) {
   return a.type() == b.type() && std::equal(a.data(), a.data() + a.bytes(), b.data());
@@ -30,7 +31,7 @@ bool same_bits(const any_tensor& a, const any_tensor& b) {
 matrix<float> some_rows() {
   matrix<float> x(5, 6);
   for (int i = 0; i < 5; ++i)
-    for (int k = 0; k < 6; ++k) x(i, k) = static_cast<float>((i * 7 + k * 3) % 11) * 0.25f - 1;
+    for (int k = 0; k < 6; ++k) x.writable(i, k) = static_cast<float>((i * 7 + k * 3) % 11) * 0.25f - 1;
   return x;
 }
 

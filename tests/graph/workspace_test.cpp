@@ -10,6 +10,7 @@ import lamina;
 #include "says.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 using engine_test::says;
 
@@ -24,9 +25,9 @@ BOOST_AUTO_TEST_SUITE(workspaces)
 BOOST_AUTO_TEST_CASE(blobs_are_fed_and_fetched_as_copies) {
   graph::workspace ws;
   vector<float> v(2);
-  v(0) = 1;
+  v.writable(0) = 1;
   ws.feed("v", v);
-  v(0) = 5;
+  v.writable(0) = 5;
   const auto first = ws.fetch("v");
   BOOST_TEST(ws.fetch_numbers<float>("v") == (numbers{1, 0}), boost::test_tools::per_element());
   ws.feed("v", v);
@@ -37,6 +38,10 @@ BOOST_AUTO_TEST_CASE(blobs_are_fed_and_fetched_as_copies) {
   BOOST_TEST(ws.has("v"));
   BOOST_TEST(!ws.has("w"));
   BOOST_TEST(ws.blobs() == std::vector<std::string>{"v"}, boost::test_tools::per_element());
+  const matrix<double> typed = ws.fetch("v");
+  BOOST_TEST((typed.shape() == shape{2, 2}));
+  BOOST_CHECK_THROW((void)static_cast<matrix<float>>(ws.fetch("v")), type_error);
+  BOOST_CHECK_THROW((void)static_cast<vector<double>>(ws.fetch("v")), shape_error);
   BOOST_TEST(says(message_of([&] { ws.fetch("vv"); }), "workspace: there is no blob `vv`; there are `v`; did you mean `v`?"));
   BOOST_CHECK_THROW(ws.fetch("vv"), value_error);
 }
@@ -101,6 +106,18 @@ BOOST_AUTO_TEST_CASE(assigned_blobs_are_states) {
   ws.feed("w", vector<float>{5, 5});                                // other memory
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{6, 7}), boost::test_tools::per_element());
+}
+
+// Caffe2's WeightedSum([w, one, g, rate], w).
+BOOST_AUTO_TEST_CASE(a_weighted_sum_is_written_out) {
+  graph::net n("n");
+  const value w = n.external("w", {dtype::float32, {2}}), g = n.given("g", {2}, {4, -8}), rate = n.given("rate", {}, {-0.25});
+  n.assign(w, w + rate * g);
+  graph::workspace ws;
+  ws.feed("w", vector<float>{1, 2});
+  ws.create(n);
+  ws.run("n", 2);
+  BOOST_TEST(ws.fetch_numbers<float>("w") == (std::vector<float>{-1, 6}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(versions_follow_each_other_within_a_run) {

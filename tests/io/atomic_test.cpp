@@ -8,7 +8,9 @@
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "files.h"
 
@@ -116,6 +118,55 @@ BOOST_AUTO_TEST_CASE(a_symbolic_link_is_followed_and_stays) {
   BOOST_CHECK_EQUAL(test_files::read_raw(dir / "sub/later"), "new");
   fs::create_symlink("round", dir / "round");
   BOOST_CHECK_EXCEPTION(write_words(dir / "round", "new"), file_error, (says{{dir / "round", "symbolic links"}}));
+}
+
+// Writes in a child, which is killed before it has finished.
+static void write_and_be_killed(const std::string& path) {
+  const pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) {
+    write_file_atomically(path, [](writer& w) {
+      w.write(std::string(100'000, 'x'));
+      ::raise(SIGKILL);
+    });
+    ::_exit(0);
+  }
+  int status = 0;
+  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
+  BOOST_REQUIRE(WIFSIGNALED(status));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_killed_writer_leaves_goes_with_the_next_write) {
+  test_files::folder dir;
+  write_words(dir / "a", "old");
+  for (int i = 0; i < 3; ++i) write_and_be_killed(dir / "a");
+  fs::create_directory(dir / ".lamina-bundle-aB3dE6");
+  test_files::write_raw(dir / ".lamina-bundle-aB3dE6/calls.o", "half");
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old");
+  BOOST_CHECK_EQUAL(dir.count(), 5);
+  // Another file's writing that fails is none that removes them; one that succeeds is.
+  BOOST_CHECK_THROW(write_file_atomically(dir / "b", [](writer&) { throw std::runtime_error("no more"); }), std::runtime_error);
+  BOOST_CHECK_EQUAL(dir.count(), 5);
+  write_words(dir / "b", "new");
+  BOOST_CHECK_EQUAL(dir.count(), 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_others_are_writing_or_own_stays) {
+  test_files::folder dir;
+  test_files::write_raw(dir / "kept", "kept");
+  fs::create_symlink("kept", dir / ".lamina-1-0.tmp");
+  test_files::write_raw(dir / ".lamina-my notes.tmp", "mine");
+  test_files::write_raw(dir / ".lamina-bundle-aB3dE6", "a file");
+  BOOST_REQUIRE_EQUAL(mkfifo((dir / ".lamina-2-0.tmp").c_str(), 0600), 0);
+  write_file_atomically(dir / "outer", [&](writer& outer) {
+    outer.write("outer");
+    write_file_atomically(dir / "inner", [](writer& inner) { inner.write("inner"); });
+    std::thread([&] { write_words(dir / "third", "third"); }).join();
+  });
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "outer"), "outer");
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "inner"), "inner");
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "kept"), "kept");
+  BOOST_CHECK_EQUAL(dir.count(), 8);
 }
 
 BOOST_AUTO_TEST_CASE(devices_and_pipes_are_written_in_place) {

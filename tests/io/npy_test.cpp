@@ -35,7 +35,7 @@ any_tensor expected(dtype element, const std::function<double(int)>& rule) {
 double plain(int n) { return 3 * n - 20; }
 
 void equal(const any_tensor& a, const any_tensor& b) {
-  text types;
+  message_text types;
   types << a.type() << " " << b.type();
   BOOST_REQUIRE_MESSAGE(a.type() == b.type(), types.string());
   BOOST_TEST(std::memcmp(a.data(), b.data(), a.bytes()) == 0, a.print() << "\n" << b.print());

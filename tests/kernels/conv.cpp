@@ -25,6 +25,14 @@ template <class T> std::vector<T> random_values(long count) {
   return x;
 }
 
+/// Puts infinities and NaN among the elements of a filter, or of a gradient, so that some of them meet padding.
+enum class numbers { finite, any };
+template <class T> void spoil(std::vector<T>& x, numbers kind) {
+  if (kind == numbers::finite || x.empty()) return;
+  const T odd[] = {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()};
+  for (const T& value : odd) x[at(random_to(0, static_cast<long>(x.size()) - 1))] = value;
+}
+
 // ---- plain layout
 
 template <class T> const conv_plain_functions& plain() { return functions().plain[std::is_same_v<T, float> ? 0 : 1]; }
@@ -37,9 +45,12 @@ template <class T> void run_plain(conv_plain_args& a, int role) {
   BOOST_TEST(scratch.guards_intact(), name(a.w));
 }
 
-template <class T> void check_plain(const window& w, long images, bool bias, bool clamp) {
-  const auto in = random_values<T>(images * in_size(w)), weight = random_values<T>(weight_size(w));
-  const auto shift = random_values<T>(w.out_channels), gradient = random_values<T>(images * out_size(w));
+template <class T>
+void check_plain(const window& w, long images, bool bias, bool clamp, numbers kind = numbers::finite) {
+  auto in = random_values<T>(images * in_size(w)), weight = random_values<T>(weight_size(w));
+  auto shift = random_values<T>(w.out_channels), gradient = random_values<T>(images * out_size(w));
+  spoil(weight, kind);
+  spoil(gradient, kind);
   const long first = images > 1 ? 1 : 0, count = images - first;
   conv_plain_args a{};
   a.w = w;
@@ -132,11 +143,13 @@ std::vector<float> blocked_form(const float* from, long count, long channels, lo
 
 struct blocked_options { bool planar = false, bias = true, residual = false, clamp = false; };
 
-void check_blocked(const window& w, long images, blocked_options o) {
+void check_blocked(const window& w, long images, blocked_options o, numbers kind = numbers::finite) {
   const auto& f = functions().blocked;
   BOOST_TEST_REQUIRE(f.supports(&w, o.planar) == 1, name(w));
   const long out_pixels = w.out_height * w.out_width;
-  const auto in = random_values<float>(images * in_size(w)), weight = random_values<float>(weight_size(w));
+  const auto in = random_values<float>(images * in_size(w));
+  auto weight = random_values<float>(weight_size(w));
+  spoil(weight, kind);
   const auto residual = random_values<float>(images * out_size(w));
   auto bias = random_values<float>(w.out_channels);
   sums<float> expected(images * out_size(w));
@@ -196,6 +209,17 @@ void check_blocked(const window& w, long images, blocked_options o) {
     BOOST_TEST(wrong == 0);
     BOOST_TEST(beyond == 0);
     BOOST_TEST(touched == 0);
+  }
+}
+void check_depthwise(int windows, numbers kind = numbers::finite) {
+  for (int i = 0; i < windows; ++i) {
+    window w{};
+    w.channels = w.out_channels = w.groups = random_to(2, 3 * lane_count());
+    w.kernel_h = w.kernel_w = 3;
+    w.dilation_h = w.dilation_w = w.pad_h = w.pad_w = 1;
+    w.stride_h = w.stride_w = 1 + i % 2;
+    w.height = random_to(1, 12), w.width = random_to(1, 26);
+    check_blocked(sized(w), random_to(1, 2), {false, i % 3 != 0, i % 5 == 0, i % 4 == 0}, kind);
   }
 }
 
@@ -287,16 +311,34 @@ BOOST_AUTO_TEST_CASE(blocked_in_blocks_of_channels_and_rows) {
                 {false, true, true, false});
 }
 
-BOOST_AUTO_TEST_CASE(blocked_depthwise) {
+BOOST_AUTO_TEST_CASE(blocked_depthwise) { check_depthwise(120); }
+
+// Padding contributes nothing, in either layout and in each gradient, to a sum with an element that is infinite or NaN.
+BOOST_AUTO_TEST_CASE(plain_filters_that_are_not_finite) {
+  for (int i = 0; i < 150; ++i) {
+    const window w = random_window();
+    check_plain<float>(w, random_to(1, 3), random_to(0, 1) != 0, random_to(0, 1) != 0, numbers::any);
+    check_plain<double>(w, random_to(1, 3), random_to(0, 1) != 0, random_to(0, 1) != 0, numbers::any);
+  }
+  for (const window& w : {window{1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}, window{6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1},
+                          window{24, 9, 11, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}, window{40, 3, 3, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}})
+    for (int i = 0; i < 10; ++i) check_plain<float>(sized(w), 1 + i % 3, i % 2 != 0, false, numbers::any);
+}
+
+BOOST_AUTO_TEST_CASE(blocked_filters_that_are_not_finite) {
   for (int i = 0; i < 120; ++i) {
     window w{};
-    w.channels = w.out_channels = w.groups = random_to(2, 3 * lane_count());
-    w.kernel_h = w.kernel_w = 3;
-    w.dilation_h = w.dilation_w = w.pad_h = w.pad_w = 1;
-    w.stride_h = w.stride_w = 1 + i % 2;
-    w.height = random_to(1, 12), w.width = random_to(1, 26);
-    check_blocked(sized(w), random_to(1, 2), {false, i % 3 != 0, i % 5 == 0, i % 4 == 0});
+    w.groups = w.dilation_h = w.dilation_w = 1;
+    const bool planar = i % 3 == 0;
+    w.channels = planar ? random_to(1, 3) : random_to(1, 2 * lane_count());
+    w.out_channels = random_to(1, 2 * lane_count() + 2);
+    w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
+    w.stride_h = random_to(1, 2), w.stride_w = random_to(1, 2);
+    w.pad_h = random_to(0, 2), w.pad_w = random_to(0, 3);
+    w.height = random_to(1, 9), w.width = random_to(1, 20);
+    if (fits(w)) check_blocked(sized(w), random_to(1, 3), {planar, i % 3 != 0, i % 2 != 0, i % 5 == 0}, numbers::any);
   }
+  check_depthwise(60, numbers::any);
 }
 
 BOOST_AUTO_TEST_CASE(blocked_refuses_what_it_cannot_run) {

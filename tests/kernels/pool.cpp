@@ -96,8 +96,10 @@ template <class T> void check(const window& w, long images, bool count_padding, 
     f.max_pool[type](&a, nullptr);
     BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), x.best.data(), x.best.size()));
     for (auto& v : back) v = 77;
-    pool_grad_args g{w, images, x.gradient.data(), x.place.data(), back.data(), count_padding, 0};
+    std::int64_t invalid[3] = {};
+    pool_grad_args g{w, images, x.gradient.data(), x.place.data(), back.data(), invalid, count_padding, 0};
     f.max_pool_grad[type](&g, nullptr);
+    BOOST_TEST(invalid[0] == 0);
     BOOST_TEST(near(back, x.best_gradient, 100));
     BOOST_TEST(back.guards_intact());
 

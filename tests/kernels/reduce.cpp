@@ -208,16 +208,17 @@ BOOST_AUTO_TEST_CASE(softmax_of_nothing_but_minus_infinity) {
 BOOST_AUTO_TEST_CASE(pick_and_spread) {
   const double in[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   const std::int64_t index[] = {2, -1, 1};
-  std::int64_t invalid = 0;
+  std::int64_t invalid[] = {0, 77, 77};
   double out[3], back[9];
-  const pick_args pick{in, index, out, &invalid, 3, 3};
+  const pick_args pick{in, index, out, invalid, 3, 3};
   functions().pick[1](&pick, nullptr);
-  BOOST_TEST((out[0] == 3 && out[1] == 0 && out[2] == 8 && invalid == 1));
-  const pick_args spread{in, index, back, &invalid, 3, 3};
+  BOOST_TEST((out[0] == 3 && out[1] == 0 && out[2] == 8));
+  BOOST_TEST((invalid[0] == 1 && invalid[1] == -1 && invalid[2] == 1));      // how many, the first, and its row
+  const pick_args spread{in, index, back, invalid, 3, 3};
   functions().spread[3](&spread, nullptr);
   const double wanted[] = {0, 0, 1, 0, 0, 0, 0, 3, 0};
   BOOST_TEST(std::equal(back, back + 9, wanted));
-  BOOST_TEST(invalid == 2);
+  BOOST_TEST((invalid[0] == 2 && invalid[1] == -1 && invalid[2] == 1));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,6 +20,7 @@ import lamina;
 #include "sources.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -240,40 +241,40 @@ BOOST_AUTO_TEST_CASE(axes_that_come_and_go) {
 }
 
 BOOST_AUTO_TEST_CASE(maps_and_sequences) {
-  over(of(nn::conv2d{.in_channels = 3, .out_channels = 2, .kernel = {2, 3}, .stride = {1, 2}, .padding = 1}), maps);
-  over(of(nn::conv2d{.in_channels = 4, .out_channels = 4, .kernel = 1, .groups = 2, .bias = false}), {{{1, 4, 1, 1}}, {{2, 4, 2, 3}}});
-  over(of(nn::conv_transpose2d{.in_channels = 3, .out_channels = 2, .kernel = 2, .stride = 2}), {{{2, 3, 2, 2}}, {{1, 3, 1, 1}}, {{0, 3, 2, 2}}, {{1, 3, 3, 1}}, {{2, 3, 1, 2}}});
-  over(of(nn::conv1d{.in_channels = 3, .out_channels = 2, .kernel = 2}), {{{2, 3, 4}}, {{1, 3, 2}}, {{0, 3, 3}}, {{3, 3, 5}}, {{1, 3, 7}}}, {.open = extents_known::when_built});
+  over(of(nn::conv2d{.in_channels = 3, .out_channels = 2, .kernel_size = {2, 3}, .stride = {1, 2}, .padding = 1}), maps);
+  over(of(nn::conv2d{.in_channels = 4, .out_channels = 4, .kernel_size = 1, .groups = 2, .bias = false}), {{{1, 4, 1, 1}}, {{2, 4, 2, 3}}});
+  over(of(nn::conv_transpose2d{.in_channels = 3, .out_channels = 2, .kernel_size = 2, .stride = 2}), {{{2, 3, 2, 2}}, {{1, 3, 1, 1}}, {{0, 3, 2, 2}}, {{1, 3, 3, 1}}, {{2, 3, 1, 2}}});
+  over(of(nn::conv1d{.in_channels = 3, .out_channels = 2, .kernel_size = 2}), {{{2, 3, 4}}, {{1, 3, 2}}, {{0, 3, 3}}, {{3, 3, 5}}, {{1, 3, 7}}}, {.open = extents_known::when_built});
   over(of(nn::conv1d{.in_channels = 2, .out_channels = 2, .causal = true}), {{{1, 2, 1}}, {{2, 2, 4}}}, {.open = extents_known::when_built});
   over(of(nn::max_pool2d{}), maps, {.distinct = true});
-  for (const auto& layer : {of(nn::avg_pool2d{.kernel = 3, .stride = 1, .padding = 1}), of(nn::global_avg_pool2d{})}) over(layer, maps);
+  for (const auto& layer : {of(nn::avg_pool2d{.kernel_size = 3, .stride = 1, .padding = 1}), of(nn::global_avg_pool2d{})}) over(layer, maps);
 }
 
 BOOST_AUTO_TEST_CASE(normalised) {
-  for (const auto& layer : {of(nn::layer_norm{{3}}), of(nn::layer_norm{.features = {3}, .bias = false}), of(nn::rms_norm{{3}}), of(nn::rms_norm{.features = {3}, .affine = false})}) over(layer, features);
+  for (const auto& layer : {of(nn::layer_norm{{3}}), of(nn::layer_norm{.normalized_shape = {3}, .bias = false}), of(nn::rms_norm{{3}}), of(nn::rms_norm{.normalized_shape = {3}, .affine = false})}) over(layer, features);
   const cases channels{{{2, 4, 3}}, {{1, 4, 1}}, {{0, 4, 2}}, {{2, 4, 2, 2}}, {{3, 4, 5}}};
-  for (const auto& layer : {of(nn::group_norm{.groups = 2, .features = 4, .epsilon = 0.1}), of(nn::instance_norm{.features = 4, .epsilon = 0.1, .affine = true}), of(nn::instance_norm{.features = 4, .epsilon = 0.1})})
+  for (const auto& layer : {of(nn::group_norm{.num_groups = 2, .num_channels = 4, .epsilon = 0.1}), of(nn::instance_norm{.num_features = 4, .epsilon = 0.1, .affine = true}), of(nn::instance_norm{.num_features = 4, .epsilon = 0.1})})
     over(layer, channels, {.open = extents_known::when_built});
   for (bool training : {false, true}) {
     const manner m{.training = training, .open = extents_known::when_built};
-    over(of(nn::batch_norm1d{.features = 3, .epsilon = 0.1}), {{{2, 3}}, {{1, 3}}, {{0, 3}}, {{2, 3, 4}}, {{4, 3, 1}}}, m);
-    for (bool affine : {true, false}) over(of(nn::batch_norm2d{.features = 3, .epsilon = 0.1, .affine = affine}), {{{2, 3, 2, 2}}, {{1, 3, 3, 4}}, {{0, 3, 2, 2}}, {{3, 3, 1, 1}}, {{2, 3, 1, 4}}, {{2, 3, 0, 2}}}, m);
+    over(of(nn::batch_norm1d{.num_features = 3, .epsilon = 0.1}), {{{2, 3}}, {{1, 3}}, {{0, 3}}, {{2, 3, 4}}, {{4, 3, 1}}}, m);
+    for (bool affine : {true, false}) over(of(nn::batch_norm2d{.num_features = 3, .epsilon = 0.1, .affine = affine}), {{{2, 3, 2, 2}}, {{1, 3, 3, 4}}, {{0, 3, 2, 2}}, {{3, 3, 1, 1}}, {{2, 3, 1, 4}}, {{2, 3, 0, 2}}}, m);
   }
 }
 
 BOOST_AUTO_TEST_CASE(attention_and_transformers) {
   const manner built{.open = extents_known::when_built};
   const cases sequences{{{1, 3, 4}}, {{2, 2, 4}}, {{2, 1, 4}}, {{0, 2, 4}}, {{1, 5, 4}}};
-  for (const auto& layer : {of(nn::self_attention{.features = 4, .heads = 2}), of(nn::self_attention{.features = 4, .heads = 1, .bias = false, .causal = true}), of(nn::swiglu{4, 3}),
-                            of(nn::grouped_query_attention{.features = 4, .heads = 2, .base = 50}),
-                            of(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}),
-                            of(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true})})
+  for (const auto& layer : {of(nn::self_attention{.embed_dim = 4, .num_heads = 2}), of(nn::self_attention{.embed_dim = 4, .num_heads = 1, .bias = false, .causal = true}), of(nn::swiglu{4, 3}),
+                            of(nn::grouped_query_attention{.embed_dim = 4, .num_heads = 2, .base = 50}),
+                            of(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu}),
+                            of(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu, .norm_first = true})})
     over(layer, sequences, built);
   const cases two{{{1, 3, 4}, {1, 2, 4}}, {{2, 2, 4}, {2, 3, 4}}, {{2, 1, 4}, {2, 1, 4}}, {{0, 2, 4}, {0, 2, 4}}, {{1, 4, 4}, {1, 1, 4}}};
-  over(of(nn::transformer_decoder_layer{.features = 4, .heads = 2, .feedforward = 3, .activation = nn::feedforward_activation::gelu}), two, built);
+  over(of(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu}), two, built);
   cases three = two;
   for (auto& c : three) c.push_back(c[1]);
-  over(of(nn::multi_head_attention{.features = 4, .heads = 2}), three, built);
+  over(of(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2}), three, built);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -27,15 +27,15 @@ static_assert(detail::layer_inputs(nn::relu{}).size() == 1 && detail::layer_inpu
 static_assert(detail::layer_outputs(nn::dot{})[0] == label("output"));
 
 // ---- PyTorch's positional order
-static_assert(nn::linear{3, 4, false}.out == 4 && !nn::linear{3, 4, false}.bias);
-static_assert(nn::conv2d{1, 6, 5, 2, 1}.kernel == extent2d(5) && nn::conv2d{1, 6, 5, 2, 1}.stride == extent2d(2) &&
+static_assert(nn::linear{3, 4, false}.out_features == 4 && !nn::linear{3, 4, false}.bias);
+static_assert(nn::conv2d{1, 6, 5, 2, 1}.kernel_size == extent2d(5) && nn::conv2d{1, 6, 5, 2, 1}.stride == extent2d(2) &&
               nn::conv2d{1, 6, 5, 2, 1}.padding == extent2d(1));
 static_assert(nn::batch_norm2d{8, 1e-3, 0.2}.momentum == 0.2);
 
 // ---- shapes, for inference and training
 struct result {
   shape dims;
-  text why;
+  message_text why;
 };
 template <class L>
 constexpr result run(const L& layer, const shape& in, bool training = false) {
@@ -55,9 +55,9 @@ constexpr bool gives(const L& layer, const shape& in, const shape& out) {
 static_assert(gives(nn::linear{5, 3}, {"N", 5}, {"N", 3}) && gives(nn::linear{5, 3}, {"N", "T", 5}, {"N", "T", 3}));
 static_assert(gives(nn::conv2d{3, 6, 5}, {"N", 3, 28, 30}, {"N", 6, 24, 26}));
 static_assert(
-    gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = 3, .stride = 2, .padding = 1, .groups = 4},
+    gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel_size = 3, .stride = 2, .padding = 1, .groups = 4},
           {2, 4, 8, 8}, {2, 8, 4, 4}));
-static_assert(gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = {1, 3}, .padding = {0, 1}, .dilation = 1},
+static_assert(gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel_size = {1, 3}, .padding = {0, 1}, .dilation = 1},
                     {2, 4, 8, 8}, {2, 8, 8, 8}));
 static_assert(gives(nn::conv2d{3, 6, 5}, {dyn, 3, dyn, dyn}, {dyn, 6, dyn, dyn}));
 static_assert(gives(nn::max_pool2d{2}, {"N", 3, 7, 8}, {"N", 3, 3, 4}) &&
@@ -80,8 +80,8 @@ static_assert(gives(nn::layer_norm{{3}}, {"N", "T", 3}, {"N", "T", 3}) && gives(
               gives(nn::group_norm{2, 6}, {"N", 6, 5, 5}, {"N", 6, 5, 5}) && gives(nn::instance_norm{6}, {"N", 6, 5}, {"N", 6, 5}) &&
               gives(nn::batch_norm1d{6}, {"N", 6}, {"N", 6}) && gives(nn::batch_norm1d{6}, {"N", 6, 9}, {"N", 6, 9}));
 static_assert(gives(nn::self_attention{8, 2}, {"N", "T", 8}, {"N", "T", 8}) && gives(nn::swiglu{8, 20}, {"N", "T", 8}, {"N", "T", 8}) &&
-              gives(nn::transformer_encoder_layer{.features = 8, .heads = 2}, {"N", "T", 8}, {"N", "T", 8}) &&
-              gives(nn::transformer_encoder_layer{.features = 8, .heads = 4, .norm_first = true}, {2, 5, 8}, {2, 5, 8}));
+              gives(nn::transformer_encoder_layer{.d_model = 8, .nhead = 2}, {"N", "T", 8}, {"N", "T", 8}) &&
+              gives(nn::transformer_encoder_layer{.d_model = 8, .nhead = 4, .norm_first = true}, {2, 5, 8}, {2, 5, 8}));
 static_assert(gives(nn::conv1d{3, 6, 5}, {"N", 3, 20}, {"N", 6, 16}) &&
               gives(nn::conv1d{.in_channels = 3, .out_channels = 6, .dilation = 4, .causal = true}, {"N", 3, 20}, {"N", 6, 20}) &&
               gives(nn::conv_transpose2d{3, 6, 4, 2, 1}, {"N", 3, 7, 8}, {"N", 6, 14, 16}));
@@ -90,7 +90,7 @@ static_assert(gives(nn::permute{{1, 0}}, {"N", 3}, {3, "N"}) && gives(nn::transp
               gives(nn::reduce_sum{{1}}, {"N", 3}, {"N"}) && gives(nn::reduce_mean{.keepdim = true}, {2, 3}, {1, 1}) &&
               gives(nn::reduce_max{{-1}}, {2, 3}, {2}) && gives(nn::reduce_min{}, {2, 3}, shape{}));
 static_assert(gives(nn::pad{.axis = 1, .before = 2}, {"N", 3}, {"N", 5}) && gives(nn::tile{{2, 3}}, {2, 3}, {4, 9}));
-constexpr shape embedded(const tensor_type& ids, text& why) {
+constexpr shape embedded(const tensor_type& ids, message_text& why) {
   type_walk walk{&why};
   type_scope scope(walk, dtype::float32, false);
   traced x{ids, &why}, y;
@@ -98,7 +98,7 @@ constexpr shape embedded(const tensor_type& ids, text& why) {
   return y.type.dims;
 }
 constexpr bool embeds() {
-  text why, real;
+  message_text why, real;
   return embedded({dtype::int64, {"N", "T"}}, why) == shape{"N", "T", 4} && why.empty() &&
          (embedded({dtype::float32, {2}}, real), real.view() == "embedding expects int64 ids but is given float32[2]");
 }
@@ -113,24 +113,24 @@ static_assert(keep_shape(nn::abs{}, nn::negative{}, nn::sign{}, nn::square{}, nn
                          nn::round{}, nn::clamp{.low = -1, .high = 1}));
 static_assert(gives(nn::dropout{0.3}, {"N", 3}, {"N", 3}));
 static_assert(gives(nn::batch_norm2d{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
-              gives(nn::batch_norm2d{.features = 3, .affine = false}, {2, 3, 4, 4}, {2, 3, 4, 4}));
+              gives(nn::batch_norm2d{.num_features = 3, .affine = false}, {2, 3, 4, 4}, {2, 3, 4, 4}));
 static_assert(gives(nn::residual{nn::linear{5, 5}}, {"N", 5}, {"N", 5}));
 
 template <class L>
 constexpr bool says(const L& layer, const shape& in, std::string_view words) {
   return run(layer, in).why.view() == words;
 }
-static_assert(says(nn::linear{0, 3}, {2, 5}, "linear needs positive `in` and `out` but has 0 and 3"));
+static_assert(says(nn::linear{0, 3}, {2, 5}, "linear needs positive `in_features` and `out_features` but has 0 and 3"));
 static_assert(says(nn::linear{5, 3}, {5}, "linear expects rows of features, shape [N, 5], but is given [5]"));
 static_assert(says(nn::conv2d{.in_channels = 4, .out_channels = 6, .groups = 4}, {1, 4, 8, 8},
                    "conv2d: groups 4 does not divide 4 and 6 channels"));
-static_assert(says(nn::conv2d{4, 6, 3, 0}, {1, 4, 8, 8}, "conv2d needs positive `kernel`, `stride` and `dilation`"));
+static_assert(says(nn::conv2d{4, 6, 3, 0}, {1, 4, 8, 8}, "conv2d needs positive `kernel_size`, `stride` and `dilation`"));
 static_assert(says(nn::conv2d{4, 6}, {4, 8, 8}, "conv2d expects images [N, C, H, W] but is given [4x8x8]"));
-static_assert(says(nn::max_pool2d{0}, {1, 4, 8, 8}, "max_pool2d needs positive `kernel` and `stride`"));
+static_assert(says(nn::max_pool2d{0}, {1, 4, 8, 8}, "max_pool2d needs positive `kernel_size` and `stride`"));
 static_assert(says(nn::avg_pool2d{2}, {8, 8}, "avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
 static_assert(says(nn::global_avg_pool2d{}, {8, 8},
                    "global_avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
-static_assert(says(nn::batch_norm2d{}, {1, 4, 8, 8}, "batch_norm2d needs positive `features` but has 0"));
+static_assert(says(nn::batch_norm2d{}, {1, 4, 8, 8}, "batch_norm2d needs positive `num_features` but has 0"));
 static_assert(says(nn::layer_norm{{4}}, {2, 3}, "layer_norm expects rows [4] but is given [2x3]"));
 static_assert(says(nn::group_norm{3, 4}, {2, 4, 3}, "group_norm: 4 channels do not divide into 3 groups"));
 static_assert(says(nn::instance_norm{4}, {2, 4}, "instance_norm expects [N, 4, L, ...] but is given [2x4]"));
@@ -146,7 +146,7 @@ static_assert(says(nn::residual{nn::linear{5, 4}}, {2, 5}, "add: the shapes do n
 struct notes {
   std::vector<std::string> asked;
   std::vector<initialiser> starts;
-  text why;
+  message_text why;
   std::int64_t sites = 0;
 };
 struct note_scope {
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_SUITE(layer)
 
 BOOST_AUTO_TEST_CASE(ports_are_told_by_name) {
   auto said = [](const auto& layer) {
-    text t;
+    message_text t;
     for (const auto& name : detail::layer_inputs(layer)) t << name << " ";
     t << ">";
     for (const auto& name : detail::layer_outputs(layer)) t << " " << name;
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(parameters_are_named_and_shaped_as_in_pytorch) {
              boost::test_tools::per_element());
   BOOST_TEST(asks(nn::linear{5, 3, false}, {2, 5}, false) == (strings{"parameter weight[3x5]"}),
              boost::test_tools::per_element());
-  BOOST_TEST(asks(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel = {1, 3}, .groups = 2}, {2, 4, 8, 8},
+  BOOST_TEST(asks(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel_size = {1, 3}, .groups = 2}, {2, 4, 8, 8},
                   false) == (strings{"parameter weight[8x2x1x3]", "parameter bias[8]"}),
              boost::test_tools::per_element());
 }
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_start_within_one_over_the_root_of_fan_in
     BOOST_TEST(std::abs(start.a + 0.2) < 1e-9);
     BOOST_TEST(std::abs(start.b - 0.2) < 1e-9);
   }
-  for (auto& start : starts(nn::conv2d{.in_channels = 8, .out_channels = 2, .kernel = 5, .groups = 2},
+  for (auto& start : starts(nn::conv2d{.in_channels = 8, .out_channels = 2, .kernel_size = 5, .groups = 2},
                             {2, 8, 8, 8}))  // fan_in 4 * 5 * 5
     BOOST_TEST(std::abs(start.b - 0.1) < 1e-9);
   BOOST_TEST(

@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_single_steps) {
 
 // A step with a port `input` that is no sequence.
 struct scaled_step {
-  static constexpr view<const label> inputs() { return ports<"x", "input", "previous_output">; }
+  static constexpr view<const label> inputs() { return port_names<"x", "input", "previous_output">; }
   constexpr auto forward(auto&, const auto& x, const auto& scale, const auto& h) const { return x + h * scale; }
 };
 constexpr nn::recurrent<scaled_step> scaled{.sequences = {nn::sequence_port{"x"}}};
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(only_the_sequences_that_are_named_are_walked) {
   tensor_of_rank<float, 3> x(2, 1, 2);
   for (auto& v : x.writable()) v = 1;
   const matrix<float> scale{{1, 2}}, h{{1, 1}};
-  const auto y = evaluate(layer.forward(dict(key<"x"> = x, key<"input"> = scale, key<"previous_output"> = h))[key<"output">]);
+  const auto y = evaluate(layer.forward(dict("x"_key = x, "input"_key = scale, "previous_output"_key = h))["output"_key]);
   BOOST_TEST(y.shape().string() == "[2x1x2]");
   const std::vector<float> wanted{2, 3, 3, 7};      // 1 + 1 * (1, 2), then 1 + that * (1, 2)
   for (std::size_t i = 0; i < wanted.size(); ++i) BOOST_TEST(y.data()[i] == wanted[i]);

@@ -3,15 +3,15 @@
 
 namespace engine_test {
 
-using values = std::vector<lamina::value>;
+using values = std::vector<lamina::ir::value>;
 using table = std::map<std::string, array>;
 
 /// A scope whose parameters are given.
 struct given_scope : lamina::trace_scope {
-  static inline std::map<std::string, lamina::value> all;
+  static inline std::map<std::string, lamina::ir::value> all;
   explicit given_scope(const lamina::trace_scope& s) : trace_scope(s) {}
   given_scope nested(const lamina::label& name) const { return given_scope(trace_scope::nested(name)); }
-  lamina::value parameter(std::string_view name, const lamina::shape& dims, const lamina::initialiser&) const {
+  lamina::ir::value parameter(std::string_view name, const lamina::shape& dims, const lamina::initialiser&) const {
     auto found = all.find(std::string(name));
     if (found == all.end()) throw std::runtime_error("no parameter " + std::string(name));
     BOOST_TEST(fits(found->second.shape(), dims));
@@ -28,7 +28,7 @@ values run(const L& layer, const values& in, const std::vector<std::string>& nam
   lamina::trace_walk walk{in[0].owner(), store, 0, element, false, false, nullptr, nullptr, {}};
   given_scope scope{lamina::trace_scope(walk)};
   values out(lamina::detail::layer_outputs(layer).size());
-  lamina::detail::run_layer(scope, layer, lamina::view<const lamina::value>(in.data(), inputs), lamina::view<lamina::value>(out));
+  lamina::detail::run_layer(scope, layer, lamina::view<const lamina::ir::value>(in.data(), inputs), lamina::view<lamina::ir::value>(out));
   return out;
 }
 struct prepared {

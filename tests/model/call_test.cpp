@@ -10,20 +10,21 @@ import lamina;
 #include "nets.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 
 namespace {
 
-constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in = 4, .out = 8}), nn::tanh{},
-                                       sublayer<"head">(nn::linear{.in = 8, .out = 3}));
+constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in_features = 4, .out_features = 8}), nn::tanh{},
+                                       sublayer<"head">(nn::linear{.in_features = 8, .out_features = 3}));
 using net_type = model<perceptron, input<"N", 4>>;
 constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">,
                                      connect<"b", "product.rhs">, connect<"product.output", "output">);
 using pair_type = model<two_inputs, input<"M", "K">, input<"K", "N">>;
-constexpr auto block = sequential(sublayer<"first">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{.in = 6, .out = 2}))));
+constexpr auto block = sequential(sublayer<"first">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{.in_features = 6, .out_features = 2}))));
 
-constexpr auto convolutional = sequential(sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::relu{}, nn::flatten{}),
-                                          nn::linear{.in = 144, .out = 10});
+constexpr auto convolutional = sequential(sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::relu{}, nn::flatten{}),
+                                          nn::linear{.in_features = 144, .out_features = 10});
 
 // A layer by code: its own operation misfits, after a layer that it calls.
 struct mixture {

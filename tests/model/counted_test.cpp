@@ -20,9 +20,9 @@ namespace {
 struct positive_rows {
   constexpr auto forward(auto&, const auto& x) const { return compress(x, reduce_sum<1>(x) > 0); }
 };
-constexpr auto chosen = sequential(positive_rows{}, sublayer<"fc">(nn::linear{.in = 3, .out = 2}), nn::relu{});
+constexpr auto chosen = sequential(positive_rows{}, sublayer<"fc">(nn::linear{.in_features = 3, .out_features = 2}), nn::relu{});
 using net_type = model<chosen, input<"N", 3>>;
-constexpr auto all = sequential(sublayer<"fc">(nn::linear{.in = 3, .out = 2}), nn::relu{});
+constexpr auto all = sequential(sublayer<"fc">(nn::linear{.in_features = 3, .out_features = 2}), nn::relu{});
 
 struct found { constexpr auto forward(auto&, const auto& x) const { return non_zero(x); } };
 constexpr auto finding = sequential(found{});

@@ -22,8 +22,8 @@ using failing_allocations::failure;
 
 namespace {
 
-constexpr auto net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{}, nn::flatten{},
-                                nn::linear{.in = 64, .out = 3});
+constexpr auto net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{}, nn::flatten{},
+                                nn::linear{.in_features = 64, .out_features = 3});
 using net_type = model<net, input<"N", 1, 6, 6>>;
 using factory_type = reference_factory<net, input<"N", 1, 6, 6>>;
 using reference = decltype(std::declval<const factory_type&>().create());

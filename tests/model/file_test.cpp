@@ -21,12 +21,12 @@ using namespace nets_test;
 
 namespace {
 
-constexpr auto net_of_squares = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}),
+constexpr auto net_of_squares = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
                                            sublayer<"norm">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.2},
-                                           sublayer<"head">(nn::linear{.in = 64, .out = 3}));
+                                           sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
 using net_type = model<net_of_squares, input<"N", 1, 6, 6>>;
 using batch = tensor<float, extents<dyn, 1, 6, 6>>;
-constexpr auto large = sequential(nn::linear{.in = 512, .out = 512}, nn::relu{}, nn::linear{.in = 512, .out = 512});
+constexpr auto large = sequential(nn::linear{.in_features = 512, .out_features = 512}, nn::relu{}, nn::linear{.in_features = 512, .out_features = 512});
 using large_type = model<large, input<"N", 512>>;
 
 // The tensors of a model's file, for changing them.

@@ -12,17 +12,18 @@ import lamina;
 #include "nets.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 
 namespace {
 
-constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in = 4, .out = 8}), nn::tanh{},
-                                       sublayer<"head">(nn::linear{.in = 8, .out = 3}));
+constexpr auto perceptron = sequential(sublayer<"hidden">(nn::linear{.in_features = 4, .out_features = 8}), nn::tanh{},
+                                       sublayer<"head">(nn::linear{.in_features = 8, .out_features = 3}));
 using rows = tensor<float, extents<dyn, 4>>;
 
-constexpr auto regular = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}),
+constexpr auto regular = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
                                     sublayer<"norm">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.5},
-                                    sublayer<"head">(nn::linear{.in = 64, .out = 3}));
+                                    sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
 
 constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">,
                                      connect<"b", "product.rhs">, connect<"product.output", "output">);
@@ -84,7 +85,7 @@ BOOST_AUTO_TEST_CASE(inference_equals_a_program_written_by_hand) {
   auto state = [&](const char* name) { return p->state(name, s.find(name)->value().type()); };
   auto conv = [&](const value& v, const char* w, const char* b, std::int64_t channels, std::int64_t padding) {
     value c = conv2d(v, state(w), {.padding = padding}) + reshape(state(b), shape{channels, 1, 1});
-    return value(max_pool2d(value(relu(c)), {.kernel = 2}));
+    return value(max_pool2d(value(relu(c)), {.kernel_size = 2}));
   };
   auto line = [&](const value& v, const char* w, const char* b) {
     return value(matmul(v, state(w), {.transpose_b = true}) + state(b));
@@ -219,8 +220,8 @@ BOOST_AUTO_TEST_CASE(explains_itself) {
 
 // Layers that look at their input under another shape take extents that nothing is known of as those with a name.
 BOOST_AUTO_TEST_CASE(extents_without_a_name) {
-  static constexpr auto attends = sequential(nn::transformer_encoder_layer{.features = 4, .heads = 2, .feedforward = 6});
-  static constexpr auto groups = sequential(nn::group_norm{2, 4}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel = 3});
+  static constexpr auto attends = sequential(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6});
+  static constexpr auto groups = sequential(nn::group_norm{2, 4}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel_size = 3});
   const auto sequences = random_tensor<tensor<float, extents<dyn, dyn, 4>>>({2, 3, 4}, 1);
   model<attends, input<"N", "T", 4>> named({.seed = 1});
   model<attends, input<dyn, dyn, 4>> open({.seed = 1});
@@ -230,10 +231,10 @@ BOOST_AUTO_TEST_CASE(extents_without_a_name) {
   model<groups, input<dyn, 4, dyn>> open_rows({.seed = 2});
   BOOST_TEST(same_bits(named_rows(rows), open_rows(rows)));
   // Of a rank alone: a layer that is run by itself.
-  static constexpr nn::self_attention looks{.features = 4, .heads = 2};
+  static constexpr nn::self_attention looks{.embed_dim = 4, .num_heads = 2};
   train_layer<constant_layer<looks>, inputs<port<"input", tensor_of_rank<float, 3>>>> layer("looks");
   init(layer, initialisers(1));
-  const auto y = evaluate(layer.forward(dict(key<"input"> = tensor_of_rank<float, 3>(sequences.memory(), shape{2, 3, 4})))[key<"output">]);
+  const auto y = evaluate(layer.forward(dict("input"_key = tensor_of_rank<float, 3>(sequences.memory(), shape{2, 3, 4})))["output"_key]);
   BOOST_TEST((y.shape() == shape{2, 3, 4}));
 }
 

@@ -28,19 +28,19 @@ namespace {
 struct noisy {
   constexpr auto forward(auto& s, const auto& x) const { return x + random_uniform(s.random_state(), x, {.a = 0, .b = 1, .site = s.next_site()}); }
 };
-constexpr auto noisy_net = sequential(nn::linear{.in = 4, .out = 3}, noisy{});
+constexpr auto noisy_net = sequential(nn::linear{.in_features = 4, .out_features = 3}, noisy{});
 using noisy_type = model<noisy_net, input<"N", 4>>;
 using noisy_factory = reference_factory<noisy_net, input<"N", 4>>;
 using rows = matrix<float, dyn, 4>;
 
-constexpr auto plain_net = sequential(nn::linear{.in = 4, .out = 8}, nn::dropout{0.3}, nn::relu{}, nn::dropout{0.1}, nn::linear{.in = 8, .out = 2});
+constexpr auto plain_net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::dropout{0.3}, nn::relu{}, nn::dropout{0.1}, nn::linear{.in_features = 8, .out_features = 2});
 using plain_type = model<plain_net, input<"N", 4>>;
 using plain_factory = reference_factory<plain_net, input<"N", 4>>;
 
-constexpr auto alone = sequential(nn::linear{.in = 4, .out = 3, .bias = false});
-constexpr auto chain = sequential(nn::linear{.in = 4, .out = 3, .bias = false}, nn::tanh{}, nn::sigmoid{}, nn::tanh{});
-constexpr auto product = sequential(nn::linear{.in = 4, .out = 3}, nn::relu{});
-constexpr auto picture = sequential(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel = 3}, nn::relu{});
+constexpr auto alone = sequential(nn::linear{.in_features = 4, .out_features = 3, .bias = false});
+constexpr auto chain = sequential(nn::linear{.in_features = 4, .out_features = 3, .bias = false}, nn::tanh{}, nn::sigmoid{}, nn::tanh{});
+constexpr auto product = sequential(nn::linear{.in_features = 4, .out_features = 3}, nn::relu{});
+constexpr auto picture = sequential(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel_size = 3}, nn::relu{});
 template <const auto& Net>
 std::int64_t fused_in() {
   const reference_factory<Net, input<"N", 4>> factory(model<Net, input<"N", 4>>({.seed = 1}));
@@ -72,6 +72,30 @@ BOOST_AUTO_TEST_CASE(each_reference_draws_from_a_copy_of_the_origins_generator) 
   factory.update(net);                          // weights alone
   BOOST_TEST(!same_bits(after(x), second));
   BOOST_TEST(same_bits(factory.create()(x), second));
+}
+
+BOOST_AUTO_TEST_CASE(a_seed_of_the_factory_is_where_generators_begin) {
+  noisy_type net({.seed = 7});
+  test_files::folder dir;
+  save(net, dir / "net.safetensors");
+  const auto x = random_tensor<rows>({2, 4}, 1);
+  const auto first = net(x), second = net(x);        // the model's own generator moves on
+  // A file has no generator: it begins at 0, or at the seed that is given.
+  BOOST_TEST(!same_bits(noisy_factory::from_file(dir / "net.safetensors").create()(x), first));
+  const auto from_file = noisy_factory::from_file(dir / "net.safetensors", {.seed = 7});
+  auto a = from_file.create(), b = from_file.create();
+  BOOST_TEST(same_bits(a(x), first));
+  BOOST_TEST(same_bits(a(x), second));
+  BOOST_TEST(same_bits(b(x), first));
+  BOOST_TEST(same_bits(from_file.origin()(x), first));
+  // Of a model whose generator has drawn already, and with all layers folded that can be.
+  BOOST_TEST(same_bits(noisy_factory(net, {.seed = 7}).create()(x), first));
+  BOOST_TEST(!same_bits(noisy_factory(net).create()(x), first));
+  BOOST_TEST(!same_bits(noisy_factory(net, {.seed = 8}).create()(x), first));
+  // The run-time twin.
+  const any_tensor in[] = {x};
+  const auto of_program = program_factory::from_file(net.core().inference_program(), dir / "net.safetensors", {.seed = 7});
+  BOOST_TEST(same_bits(of_program.create()(in)[0].as<float, extents<dyn, 3>>(), first));
 }
 
 BOOST_AUTO_TEST_CASE(one_has_the_origin_at_a_time) {

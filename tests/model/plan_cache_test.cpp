@@ -16,12 +16,13 @@ import lamina;
 #include "nets.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 
 namespace {
 
-constexpr auto pictures_net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3, .padding = 1}, nn::relu{}, nn::max_pool2d{.kernel = 2},
-                                         nn::conv2d{.in_channels = 4, .out_channels = 3, .kernel = 3, .padding = 1}, nn::global_avg_pool2d{});
+constexpr auto pictures_net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3, .padding = 1}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
+                                         nn::conv2d{.in_channels = 4, .out_channels = 3, .kernel_size = 3, .padding = 1}, nn::global_avg_pool2d{});
 using pictures = tensor<float, extents<dyn, 1, dyn, dyn>>;
 using net_type = model<pictures_net, input<"N", 1, "H", "W">>;
 using factory_type = reference_factory<pictures_net, input<"N", 1, "H", "W">>;

@@ -11,11 +11,12 @@ import lamina;
 #include "nets.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 
 namespace {
 
-constexpr auto wide = sequential(nn::linear{.in = 4, .out = 50000, .bias = false});
+constexpr auto wide = sequential(nn::linear{.in_features = 4, .out_features = 50000, .bias = false});
 using wide_type = model<wide, input<"N", 4>>;
 using wide_factory = reference_factory<wide, input<"N", 4>>;
 using rows = matrix<float, dyn, 4>;

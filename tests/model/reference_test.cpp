@@ -32,8 +32,8 @@ static_assert(Changeable<net_type> && !Changeable<reference>);
 static_assert(std::invocable<reference&, images> && !std::invocable<reference&, tensor<double, extents<dyn, 1, 28, 28>>> &&
               !std::invocable<reference&, tensor<float, extents<dyn, 1, 32, 32>>>);
 
-constexpr auto net_of_squares = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{},
-                                           nn::flatten{}, nn::dropout{0.2}, nn::linear{.in = 64, .out = 3});
+constexpr auto net_of_squares = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
+                                           nn::flatten{}, nn::dropout{0.2}, nn::linear{.in_features = 64, .out_features = 3});
 
 }  // namespace
 
@@ -133,15 +133,15 @@ void folds(std::int64_t factors, const shape& of_x = {5, 2, 6, 6}) {
   BOOST_TEST(same_bits(net(x), expected));
 }
 
-constexpr auto after_convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{},
-                                               nn::conv2d{.in_channels = 4, .out_channels = 6, .kernel = 3, .groups = 2, .bias = false}, nn::batch_norm2d{.features = 6, .affine = false},
-                                               nn::flatten{}, nn::linear{.in = 24, .out = 3});
-constexpr auto before_convolutions = sequential(nn::batch_norm2d{2}, nn::relu{}, nn::batch_norm2d{2}, nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3});
+constexpr auto after_convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
+                                               nn::conv2d{.in_channels = 4, .out_channels = 6, .kernel_size = 3, .groups = 2, .bias = false}, nn::batch_norm2d{.num_features = 6, .affine = false},
+                                               nn::flatten{}, nn::linear{.in_features = 24, .out_features = 3});
+constexpr auto before_convolutions = sequential(nn::batch_norm2d{2}, nn::relu{}, nn::batch_norm2d{2}, nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3});
 
 // The convolution is read by the batch norm and by the sum: it stays as it is.
 struct beside_itself {
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = s("conv", nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3}, x);
+    auto y = s("conv", nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, x);
     return s("norm", nn::batch_norm2d{4}, y) + y;
   }
 };
@@ -150,19 +150,19 @@ constexpr auto read_twice = sequential(beside_itself{});
 // Features of a linear layer with a gain and a term each.
 struct gained_linear {
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = s("linear", nn::linear{.in = 72, .out = 3}, lamina::flatten(x));
+    auto y = s("linear", nn::linear{.in_features = 72, .out_features = 3}, lamina::flatten(x));
     return y * s.parameter("gain", shape{3}, initialiser::constant(1)) - s.parameter("term", shape{1, 3}, initialiser::constant(0));
   }
 };
 constexpr auto after_linear = sequential(gained_linear{});
 
-constexpr auto rows_normed = sequential(nn::linear{.in = 6, .out = 5}, nn::batch_norm1d{5}, nn::relu{}, nn::linear{.in = 5, .out = 4, .bias = false},
+constexpr auto rows_normed = sequential(nn::linear{.in_features = 6, .out_features = 5}, nn::batch_norm1d{5}, nn::relu{}, nn::linear{.in_features = 5, .out_features = 4, .bias = false},
                                         nn::batch_norm1d{4});
-constexpr auto sequences_normed = sequential(nn::conv1d{.in_channels = 2, .out_channels = 4, .kernel = 3}, nn::batch_norm1d{4}, nn::relu{},
-                                             nn::conv1d{.in_channels = 4, .out_channels = 3, .kernel = 3, .bias = false}, nn::batch_norm1d{3});
+constexpr auto sequences_normed = sequential(nn::conv1d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, nn::batch_norm1d{4}, nn::relu{},
+                                             nn::conv1d{.in_channels = 4, .out_channels = 3, .kernel_size = 3, .bias = false}, nn::batch_norm1d{3});
 struct rows_beside_themselves {
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = s("linear", nn::linear{.in = 6, .out = 4}, x);
+    auto y = s("linear", nn::linear{.in_features = 6, .out_features = 4}, x);
     return s("norm", nn::batch_norm1d{4}, y) + y;
   }
 };

@@ -13,6 +13,7 @@ import lamina;
 #include "nets.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 
 namespace {
@@ -69,26 +70,26 @@ void comes_back(Net& net) {
   }
 }
 
-constexpr auto small = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}),
+constexpr auto small = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
                                   sublayer<"norm">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.2},
-                                  sublayer<"head">(nn::linear{.in = 64, .out = 3}));
+                                  sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
 using small_net = model<small, input<"N", 1, 6, 6>>;
 
 constexpr auto images_net =
-    sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel = 3, .padding = 1},
-               nn::group_norm{.groups = 2, .features = 4}, nn::silu{}, nn::avg_pool2d{.kernel = 2},
-               nn::conv_transpose2d{.in_channels = 4, .out_channels = 2, .kernel = 2, .stride = 2},
+    sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3, .padding = 1},
+               nn::group_norm{.num_groups = 2, .num_channels = 4}, nn::silu{}, nn::avg_pool2d{.kernel_size = 2},
+               nn::conv_transpose2d{.in_channels = 4, .out_channels = 2, .kernel_size = 2, .stride = 2},
                nn::global_avg_pool2d{}, nn::flatten{}, nn::softmax{});
 constexpr auto text_net =
     sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .num_layers = 2, .batch_first = true, .bidirectional = true},
-               nn::layer_norm{{8}}, nn::linear{.in = 8, .out = 2}, nn::tanh{});
+               nn::layer_norm{{8}}, nn::linear{.in_features = 8, .out_features = 2}, nn::tanh{});
 constexpr auto gru_net = sequential(nn::gru{.input_size = 3, .hidden_size = 4}, nn::rms_norm{{4}});
 constexpr auto words_net =
-    sequential(nn::embedding{.count = 7, .features = 8}, nn::self_attention{.features = 8, .heads = 2, .causal = true},
-               nn::grouped_query_attention{.features = 8, .heads = 2, .key_heads = 1, .causal = true},
-               nn::linear{.in = 8, .out = 7}, nn::log_softmax{});
+    sequential(nn::embedding{.num_embeddings = 7, .embedding_dim = 8}, nn::self_attention{.embed_dim = 8, .num_heads = 2, .causal = true},
+               nn::grouped_query_attention{.embed_dim = 8, .num_heads = 2, .num_kv_heads = 1, .causal = true},
+               nn::linear{.in_features = 8, .out_features = 7}, nn::log_softmax{});
 constexpr auto frozen =
-    sequential(sublayer<"a">(nn::linear{.in = 4, .out = 4}), nn::gelu{}, sublayer<"b">(nn::linear{.in = 4, .out = 2}));
+    sequential(sublayer<"a">(nn::linear{.in_features = 4, .out_features = 4}), nn::gelu{}, sublayer<"b">(nn::linear{.in_features = 4, .out_features = 2}));
 
 std::string refusal(const std::string& path) {
   return error_of([&] { load_net(path); });
@@ -103,9 +104,9 @@ BOOST_AUTO_TEST_CASE(families_of_layers) {
   { model<images_net, input<"N", 2, 8, 8>> net({.seed = 2}); comes_back(net); }
   { model<text_net, input<"N", 6, 3>> net({.seed = 3}); comes_back(net); }
   { model<gru_net, input<6, "N", 3>> net({.seed = 4}); comes_back(net); }
-  { model<words_net, port_input<"input", std::int64_t, "N", 5>> net({.seed = 5}); comes_back(net); }
+  { model<words_net, input_of<std::int64_t, "N", 5>> net({.seed = 5}); comes_back(net); }
   {
-    model<frozen, input<"N", 4>, policies<element<double>, sub<"a">(update(false))>> net({.seed = 6});
+    model<frozen, input<"N", 4>, policies<element<double>, sub<"a">(trainable(false))>> net({.seed = 6});
     comes_back(net);
   }
 }

@@ -21,13 +21,13 @@ using namespace nets_test;
 
 namespace {
 
-constexpr auto connected = sequential(nn::linear{.in = 36, .out = 50}, nn::relu{}, nn::dropout{0.1}, nn::linear{.in = 50, .out = 3});
+constexpr auto connected = sequential(nn::linear{.in_features = 36, .out_features = 50}, nn::relu{}, nn::dropout{0.1}, nn::linear{.in_features = 50, .out_features = 3});
 constexpr auto flat = sequential(nn::flatten{}, connected);
 using flat_type = model<flat, input<"N", 1, 6, 6>>;
 using flat_factory = reference_factory<flat, input<"N", 1, 6, 6>>;
 using squares_type = tensor<float, extents<dyn, 1, 6, 6>>;
 
-constexpr auto encoder = sequential(nn::transformer_encoder_layer{.features = 16, .heads = 2, .feedforward = 32}, nn::linear{.in = 16, .out = 4});
+constexpr auto encoder = sequential(nn::transformer_encoder_layer{.d_model = 16, .nhead = 2, .dim_feedforward = 32}, nn::linear{.in_features = 16, .out_features = 4});
 using encoder_type = model<encoder, input<"N", "T", 16>>;
 using encoder_factory = reference_factory<encoder, input<"N", "T", 16>>;
 using sequences = tensor<float, extents<dyn, dyn, 16>>;

@@ -25,17 +25,17 @@ struct twice {
 };
 constexpr auto body = topology(connect<"sum.output", "output">, connect<"input", "left.input">, connect<"left.output", "sum.lhs">,
                                connect<"right.output", "sum.rhs">, connect<"input", "right.input">,
-                               sublayer<"right">(nn::linear{.in = 4, .out = 4, .bias = false}), sublayer<"left">(nn::tanh{}),
+                               sublayer<"right">(nn::linear{.in_features = 4, .out_features = 4, .bias = false}), sublayer<"left">(nn::tanh{}),
                                sublayer<"sum">(nn::add{}));
-constexpr auto nested = sequential(sublayer<"stem">(nn::linear{.in = 6, .out = 4}), sublayer<"body">(body),
+constexpr auto nested = sequential(sublayer<"stem">(nn::linear{.in_features = 6, .out_features = 4}), sublayer<"body">(body),
                                    sublayer<"block">(shortcut{{4, 4}, {4, 4}}), sublayer<"two">(twice{{4, 4}}));
 constexpr auto product = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">, connect<"b", "product.rhs">,
                                   connect<"product.output", "output">);
 constexpr auto judged = topology(sublayer<"softmax">(nn::softmax{}), sublayer<"loss">(nn::nll_loss{}), connect<"x", "softmax.input">,
                                  connect<"softmax.output", "loss.input">, connect<"weights", "loss.weights">, connect<"loss.output", "value">);
 constexpr auto steps = sequential(sublayer<"rnn">(nn::rnn{.input_size = 3, .hidden_size = 2}));
-constexpr auto lenet_of_any_size = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel = 5}));
-constexpr auto lonely = nn::linear{.in = 3, .out = 2};
+constexpr auto lenet_of_any_size = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel_size = 5}));
+constexpr auto lonely = nn::linear{.in_features = 3, .out_features = 2};
 
 constexpr std::string_view lenet_table =
     R"(sublayer  kind        output        parameters   flops
@@ -110,7 +110,7 @@ constexpr std::string_view product_drawing =
   "product" -> "output output" [label="output -> output"];
 }
 )dot";
-constexpr auto without_two = sequential(sublayer<"stem">(nn::linear{.in = 6, .out = 4}), sublayer<"body">(body),
+constexpr auto without_two = sequential(sublayer<"stem">(nn::linear{.in_features = 6, .out_features = 4}), sublayer<"body">(body),
                                         sublayer<"block">(shortcut{{4, 4}, {4, 4}}));
 
 }  // namespace
@@ -128,9 +128,9 @@ BOOST_AUTO_TEST_CASE(a_chain_of_layers) {
 }
 
 BOOST_AUTO_TEST_CASE(nested_topologies_layers_by_code_and_frozen_ones) {
-  model<nested, input<"N", 6>, policies<sub<"stem">(update(false))>> net;
+  model<nested, input<"N", 6>, policies<sub<"stem">(trainable(false))>> net;
   BOOST_TEST(show(net, {{5, 6}}) == nested_table);
-  BOOST_TEST((show<nested, input<"N", 6>, policies<sub<"stem">(update(false))>>({{5, 6}})) == nested_table);
+  BOOST_TEST((show<nested, input<"N", 6>, policies<sub<"stem">(trainable(false))>>({{5, 6}})) == nested_table);
 }
 
 BOOST_AUTO_TEST_CASE(shared_parameters_are_counted_once) {

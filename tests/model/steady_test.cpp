@@ -18,6 +18,7 @@ import lamina;
 #include "nets.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 
 namespace {
@@ -87,8 +88,8 @@ BOOST_AUTO_TEST_CASE(a_step_of_a_stream_of_causal_convolutions) {
 
 BOOST_AUTO_TEST_CASE(a_step_of_a_decoder) {
   static constexpr auto decoder =
-      sequential(nn::embedding{9, 16}, nn::residual{sequential(nn::rms_norm{{16}}, nn::grouped_query_attention{.features = 16, .heads = 4, .key_heads = 2})},
-                 nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.features = 16, .hidden = 24})}, nn::linear{16, 9});
+      sequential(nn::embedding{9, 16}, nn::residual{sequential(nn::rms_norm{{16}}, nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2})},
+                 nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.in_features = 16, .hidden_features = 24})}, nn::linear{16, 9});
   makes_no_call<decoder, port_input<"input", std::int64_t, 1, "T">>(9);
 }
 

@@ -68,7 +68,7 @@ constexpr auto weight_layer =
 BOOST_AUTO_TEST_SUITE(steering)
 
 BOOST_AUTO_TEST_CASE(activation_bias_and_gain_are_policies) {
-  model<perceptron, input<"N", 4>, policies<act, user::gain(3), sub<"hidden">(bias(false))>> net({.seed = 1});
+  model<perceptron, input<"N", 4>, policies<act, user::gain(3), sub<"hidden">(use_bias(false))>> net({.seed = 1});
   BOOST_TEST(names_of(net.parameters()) == (strings{"hidden.weight", "head.weight", "head.bias"}),
              boost::test_tools::per_element());
   auto x = random_tensor<rows>({5, 4}, 1);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(activation_bias_and_gain_are_policies) {
       }
       BOOST_TEST(std::abs(sum - static_cast<double>(static_cast<float>(y(n, static_cast<int>(o))))) < 1e-5);
     }
-  model<perceptron, input<"N", 4>, policies<sub<"hidden">(activation(nn::relu{})), bias(true)>> other({.seed = 1});
+  model<perceptron, input<"N", 4>, policies<sub<"hidden">(activation(nn::relu{})), use_bias(true)>> other({.seed = 1});
   BOOST_TEST(names_of(other.parameters()) == (strings{"hidden.weight", "hidden.bias", "head.weight", "head.bias"}),
              boost::test_tools::per_element());
 }
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(initialisers_are_chosen_by_name_or_for_all_and_overridden_i
 }
 
 BOOST_AUTO_TEST_CASE(layers_made_by_code_see_policies_of_their_path) {
-  model<by_code, input<"N", 4>, policies<sub<"body">(sub<"first">(bias(false)))>> net;
+  model<by_code, input<"N", 4>, policies<sub<"body">(sub<"first">(use_bias(false)))>> net;
   BOOST_TEST(names_of(net.parameters()) == (strings{"body.first.weight", "body.second.weight", "body.second.bias"}),
              boost::test_tools::per_element());
 }

@@ -23,8 +23,8 @@ using engine_test::message_of;
 namespace {
 
 // A small decoder: rotary positions, heads that share keys, SwiGLU.
-inline constexpr auto layer = sequential(nn::residual{sequential(nn::rms_norm{{16}}, nn::grouped_query_attention{.features = 16, .heads = 4, .key_heads = 2})},
-                                         nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.features = 16, .hidden = 24})});
+inline constexpr auto layer = sequential(nn::residual{sequential(nn::rms_norm{{16}}, nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2})},
+                                         nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.in_features = 16, .hidden_features = 24})});
 inline constexpr auto decoder = sequential(nn::embedding{11, 16}, layer, layer, nn::rms_norm{{16}}, nn::linear{16, 11});
 using tokens = port_input<"input", std::int64_t, 1, "T">;
 using decoder_model = model<decoder, tokens>;
@@ -34,17 +34,17 @@ struct place {
   std::int64_t count = 0, features = 0;
   constexpr auto forward(auto& s, const auto& x) const { return x + s("table", nn::embedding{count, features}, positions(x, 1)); }
 };
-inline constexpr auto placed = sequential(nn::linear{3, 8}, place{20, 8}, nn::transformer_encoder_layer{.features = 8, .heads = 2, .feedforward = 16, .causal = true},
-                                          nn::self_attention{.features = 8, .heads = 4, .causal = true});
+inline constexpr auto placed = sequential(nn::linear{3, 8}, place{20, 8}, nn::transformer_encoder_layer{.d_model = 8, .nhead = 2, .dim_feedforward = 16, .causal = true},
+                                          nn::self_attention{.embed_dim = 8, .num_heads = 4, .causal = true});
 // Attention beside the other memories: of a convolution and of a recurrent layer.
 inline constexpr auto beside = sequential(nn::linear{3, 4}, nn::transpose{}, nn::conv1d{.in_channels = 4, .out_channels = 4, .causal = true}, nn::transpose{},
-                                          nn::grouped_query_attention{.features = 4, .heads = 2, .key_heads = 1}, nn::permute{axes(1, 0, 2)}, nn::gru{4, 6},
+                                          nn::grouped_query_attention{.embed_dim = 4, .num_heads = 2, .num_kv_heads = 1}, nn::permute{axes(1, 0, 2)}, nn::gru{4, 6},
                                           nn::permute{axes(1, 0, 2)});
 // What is attended to is given with each position, and no part of the sequence.
-inline constexpr auto to_others = topology(sublayer<"a">(nn::multi_head_attention{.features = 4, .heads = 2}), connect<"x", "a.query">, connect<"keys", "a.key">,
+inline constexpr auto to_others = topology(sublayer<"a">(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2}), connect<"x", "a.query">, connect<"keys", "a.key">,
                                            connect<"keys", "a.value">, connect<"a.output", "y">);
-inline constexpr auto sees_all = sequential(nn::self_attention{.features = 3});
-inline constexpr auto masked = topology(sublayer<"a">(nn::self_attention{.features = 3, .causal = true, .mask = true}), connect<"x", "a.input">, connect<"m", "a.mask">,
+inline constexpr auto sees_all = sequential(nn::self_attention{.embed_dim = 3});
+inline constexpr auto masked = topology(sublayer<"a">(nn::self_attention{.embed_dim = 3, .causal = true, .mask = true}), connect<"x", "a.input">, connect<"m", "a.mask">,
                                         connect<"a.output", "y">);
 
 // Runs the blocks of a sequence [samples, T, width] through a stream, and gives how far it is from the whole one.
@@ -84,7 +84,7 @@ void equals_the_whole(std::int64_t turns) {
 }
 tensor<std::int64_t, extents<1, dyn>> some_tokens(std::int64_t turns) {
   tensor<std::int64_t, extents<1, dyn>> x(turns);
-  for (std::int64_t i = 0; i < turns; ++i) x(0, i) = i * i * 7 % 11;
+  for (std::int64_t i = 0; i < turns; ++i) x.writable(0, i) = i * i * 7 % 11;
   return x;
 }
 

@@ -35,10 +35,10 @@ template <std::int64_t In, std::int64_t Out, std::int64_t Dilation>
 constexpr nn::conv1d causal{.in_channels = In, .out_channels = Out, .dilation = Dilation, .causal = true};
 inline constexpr auto tcn = sequential(causal<3, 8, 1>, nn::relu{}, causal<8, 8, 2>, nn::relu{}, causal<8, 8, 4>, nn::relu{},
                                        nn::transpose{}, nn::linear{8, 2}, nn::transpose{});
-inline constexpr auto padded = sequential(nn::pad{.before = 6}, nn::conv1d{.in_channels = 3, .out_channels = 4, .kernel = 4, .dilation = 2},
-                                          nn::tanh{}, nn::pad{.before = 1, .value = 0.5}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel = 2});
+inline constexpr auto padded = sequential(nn::pad{.before = 6}, nn::conv1d{.in_channels = 3, .out_channels = 4, .kernel_size = 4, .dilation = 2},
+                                          nn::tanh{}, nn::pad{.before = 1, .value = 0.5}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel_size = 2});
 inline constexpr auto residual = sequential(causal<3, 4, 1>, nn::residual{sequential(causal<4, 4, 2>, nn::relu{}, causal<4, 4, 1>)},
-                                            nn::conv1d{.in_channels = 4, .out_channels = 6, .kernel = 1, .causal = true},
+                                            nn::conv1d{.in_channels = 4, .out_channels = 6, .kernel_size = 1, .causal = true},
                                             nn::conv1d{.in_channels = 6, .out_channels = 4, .groups = 2, .bias = false, .causal = true});
 inline constexpr auto both_kinds = sequential(causal<3, 6, 2>, nn::relu{}, nn::permute{axes(2, 0, 1)}, nn::gru{6, 5}, nn::permute{axes(1, 2, 0)},
                                               causal<5, 3, 3>, nn::permute{axes(2, 0, 1)}, nn::lstm{3, 4}, nn::permute{axes(1, 2, 0)});

@@ -24,15 +24,15 @@ namespace {
 using net_type = model<lenet, input<"N", 1, 28, 28>>;
 using factory_type = reference_factory<lenet, input<"N", 1, 28, 28>>;
 
-constexpr auto with_norm = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}, nn::batch_norm2d{4}, nn::relu{},
-                                      nn::flatten{}, nn::linear{.in = 64, .out = 3});
-constexpr auto norms = sequential(nn::linear{.in = 16, .out = 64}, nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in = 64, .out = 64},
-                                  nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in = 64, .out = 16});
+constexpr auto with_norm = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
+                                      nn::flatten{}, nn::linear{.in_features = 64, .out_features = 3});
+constexpr auto norms = sequential(nn::linear{.in_features = 16, .out_features = 64}, nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in_features = 64, .out_features = 64},
+                                  nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in_features = 64, .out_features = 16});
 using net_of_norms = model<norms, input<"N", 16>>;
 using norm_factory = reference_factory<norms, input<"N", 16>>;
-constexpr auto small_net = sequential(nn::linear{.in = 4, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 2});
-constexpr auto wide_images = sequential(nn::conv2d{.in_channels = 1, .out_channels = 16, .kernel = 3, .padding = 1}, nn::relu{},
-                                        nn::conv2d{.in_channels = 16, .out_channels = 16, .kernel = 3, .padding = 1}, nn::relu{});
+constexpr auto small_net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 2});
+constexpr auto wide_images = sequential(nn::conv2d{.in_channels = 1, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{},
+                                        nn::conv2d{.in_channels = 16, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{});
 constexpr auto gates = sequential(nn::gru{.input_size = 5, .hidden_size = 6}, nn::lstm{.input_size = 6, .hidden_size = 3});
 using small_images = tensor<float, extents<dyn, 1, 6, 6>>;
 

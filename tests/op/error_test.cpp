@@ -12,6 +12,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(kinds_of_errors) {
   BOOST_CHECK_THROW(reduce_mean(i), type_error);
   BOOST_CHECK_THROW(softmax(i), type_error);
   BOOST_CHECK_THROW(conv2d(o.of(dtype::int32, {1, 3, 8, 8}), o.of(dtype::int32, {4, 3, 3, 3})), type_error);
-  BOOST_CHECK_THROW(max_pool2d(o.of(dtype::int32, {1, 1, 3, 3}), {.kernel = 2}), type_error);
+  BOOST_CHECK_THROW(max_pool2d(o.of(dtype::int32, {1, 1, 3, 3}), {.kernel_size = 2}), type_error);
   BOOST_CHECK_THROW(where(o.f({2}), o.f({2}), o.f({2})), type_error);
   BOOST_CHECK_THROW(pick(o.f({2, 3}), o.f({2})), type_error);
   BOOST_CHECK_THROW(where(o.of(dtype::boolean, {3}), o.f({2}), o.f({2})), shape_error);
@@ -78,8 +79,8 @@ BOOST_AUTO_TEST_CASE(shapes) {
   SAYS(reshape(o.f({2, 3}), {4}), "reshape: 6 elements do not make [4]: [2x3]");
   SAYS(reshape(o.f({2, 3}), {4, dyn}), "reshape: 6 elements do not divide into [4x?]: [2x3]");
   SAYS(reshape(o.f({2, 3}), {0, dyn}), "reshape: 6 elements do not divide into [0x?]: [2x3]");
-  SAYS(reshape(o.f({2, 3}), {2, dyn, dyn}), "reshape: one extent can be inferred behind those that lead, not those of [2x?x?]: [2x3]");
-  SAYS(reshape(o.f({2, 3}), {dyn, dyn, dyn, dyn}), "reshape: one extent can be inferred behind those that lead, not those of [?x?x?x?]: [2x3]");
+  SAYS(reshape(o.f({2, 3}), {2, dyn, dyn}), "reshape: of several unknown extents the leading ones are those of the operand, and one more is inferred; [2x?x?] has others: [2x3]");
+  SAYS(reshape(o.f({2, 3}), {dyn, dyn, dyn, dyn}), "reshape: of several unknown extents the leading ones are those of the operand, and one more is inferred; [?x?x?x?] has others: [2x3]");
   SAYS(reshape(o.f({2, 3}), {dyn, dyn, 2}), "reshape: 3 elements do not divide into [?x?x2]: [2x3]");
   constexpr auto huge = std::int64_t(1) << 40;
   SAYS(reshape(o.f({0}), {huge, huge}), "reshape: 0 elements do not make [1099511627776x1099511627776]: [0]");
@@ -141,13 +142,13 @@ BOOST_AUTO_TEST_CASE(products_and_images) {
   SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 3, 3}), {.padding = huge}), "conv2d: 4611686018427387904 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x1x4x4] [1x1x3x3]");
   SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 3, 3}), {.dilation = {1, huge}}), "conv2d: 4611686018427387904 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x1x4x4] [1x1x3x3]");
   SAYS(conv2d(o.f({1, 1, 4, 4}), o.f({1, 1, 3, 3}), {.padding = 2147483647}), "conv2d: the result [1x1x4294967296x4294967296] is too large: [1x1x4x4] [1x1x3x3]");
-  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = huge, .padding = huge - 1}), "max_pool2d: 4611686018427387904 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x1x3x3]");
+  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel_size = huge, .padding = huge - 1}), "max_pool2d: 4611686018427387904 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [1x1x3x3]");
   SAYS(max_pool2d(o.f({1, 1, 0, 3}), {.padding = 1}), "max_pool2d: the window 2x2 is larger than the map: [1x1x0x3]");
-  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = {2, 0}}), "max_pool2d: kernel and stride must be positive, padding not negative: [1x1x3x3]");
-  SAYS(avg_pool2d(o.f({1, 1, 3, 3}), {.kernel = 2, .stride = -1}), "avg_pool2d: kernel and stride must be positive, padding not negative: [1x1x3x3]");
-  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = 4}), "max_pool2d: the window 4x4 is larger than the map: [1x1x3x3]");
-  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel = 2, .padding = 2}), "max_pool2d: padding is more than half of the window: [1x1x3x3]");
-  SAYS(avg_pool2d(o.f({1, 1, 3, 3}), {.kernel = 0}), "avg_pool2d: kernel and stride must be positive, padding not negative: [1x1x3x3]");
+  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel_size = {2, 0}}), "max_pool2d: kernel_size and stride must be positive, padding not negative: [1x1x3x3]");
+  SAYS(avg_pool2d(o.f({1, 1, 3, 3}), {.kernel_size = 2, .stride = -1}), "avg_pool2d: kernel_size and stride must be positive, padding not negative: [1x1x3x3]");
+  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel_size = 4}), "max_pool2d: the window 4x4 is larger than the map: [1x1x3x3]");
+  SAYS(max_pool2d(o.f({1, 1, 3, 3}), {.kernel_size = 2, .padding = 2}), "max_pool2d: padding is more than half of the window: [1x1x3x3]");
+  SAYS(avg_pool2d(o.f({1, 1, 3, 3}), {.kernel_size = 0}), "avg_pool2d: kernel_size and stride must be positive, padding not negative: [1x1x3x3]");
 }
 
 // Extents that become known when a plan is made are looked at again.
@@ -194,12 +195,12 @@ BOOST_AUTO_TEST_CASE(the_path_is_kept_for_planning_gradients_and_runs) {
   executor e(plan_for({3, 3}, {3, 4}, {3}), nullptr);
   const void* in[] = {a.data(), b.data(), bad.data()};
   void* to[] = {out.data()};
-  SAYS(e.run(in, to), "head: pick: an index is outside 0..2 (1 of them)");
+  SAYS(e.run(in, to), "head: pick: an index is outside 0..2: 3 at [2] (1 of them)");
 
   small_graph h;
   value image = h.p.input("x", {dtype::float32, {1, 1, 4, 4}});
   h.p.path = "pool";
-  value first = reduce_sum(square(max_pool2d(image, {.kernel = 2})));
+  value first = reduce_sum(square(max_pool2d(image, {.kernel_size = 2})));
   h.p.path.clear();
   value once = gradients(first, {&image, 1})[0];
   SAYS(gradients(reduce_sum(square(once)), {&image, 1}), "pool: max_pool2d_grad: this operation has no gradient");

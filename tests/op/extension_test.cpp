@@ -92,6 +92,48 @@ struct reduce_sum_op : times_op<1> {
   }
 };
 
+// Rows that do not see each other; and the same operation with nothing said of it.
+struct row_sums_op {
+  static constexpr std::string_view name = "row_sums";
+  static constexpr int operands = 1;
+  using attributes = lamina::no_attributes;
+  static void run(const void* arguments, void*) noexcept {
+    const auto& a = *static_cast<const times_arguments*>(arguments);
+    a.out[0] = a.in[0];
+    for (std::int64_t i = 1; i < a.count; ++i) a.out[i] = a.in[i] + (i % 3 ? a.out[i - 1] : 0);
+  }
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
+  static void emit(lamina::emission& e) {
+    times_arguments a{nullptr, nullptr, e.in_type(0).dims.size()};
+    e.step(&run, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
+  }
+};
+struct independent_row_sums_op : row_sums_op {
+  static void map_axis(const attributes&, lamina::axis_map& m) { m.independent = m.before(-1); }
+};
+// A product by a weight of its own kernel, which is worth copies, and an elementwise sum.
+struct scaled_op {
+  static constexpr std::string_view name = "scaled";
+  static constexpr int operands = 2;
+  using attributes = lamina::no_attributes;
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
+  static void map_axis(const attributes&, lamina::axis_map& m) {
+    m.share(1);
+    m.independent = m.worth_copies = true;
+  }
+  static void emit(lamina::emission& e) {
+    struct arguments { const double *in, *by; double* out; std::int64_t count; } a{nullptr, nullptr, nullptr, e.in_type(0).dims.size()};
+    e.step([](const void* p, void*) noexcept {
+      const auto& c = *static_cast<const arguments*>(p);
+      for (std::int64_t i = 0; i < c.count; ++i) c.out[i] = c.in[i] * *c.by;
+    }, a, {{&a.in, e.in(0)}, {&a.by, e.in(1)}, {&a.out, e.out(0)}});
+  }
+};
+
 // Nobody has said how it runs.
 struct silent_op {
   static constexpr std::string_view name = "silent";
@@ -100,12 +142,91 @@ struct silent_op {
   static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) { out.result(in[0].element, in[0].dims); }
 };
 
+// Definitions that are wrong in one place each.
+struct definition {
+  static constexpr std::string_view name = "wrong";
+  static constexpr int operands = 1;
+  using attributes = lamina::no_attributes;
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) { out.result(in[0].element, in[0].dims); }
+  static void emit(lamina::emission& e) { emit_cube(e, ran_general); }
+};
+struct no_result_op : definition { static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type>, lamina::inference&) {} };
+template <int Count>
+struct many_results_op : definition {
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    for (int i = 0; i < Count; ++i) out.result(in[0].element, in[0].dims);
+  }
+};
+struct fewer_results_op : definition { static constexpr int results = 2; };
+template <int Rank, int Element>
+struct no_type_op : definition {
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type>, lamina::inference& out) {
+    lamina::shape s;
+    s.rank = Rank;
+    out.result(static_cast<lamina::dtype>(Element), s);
+  }
+};
+struct larger_view_op : definition {
+  static constexpr int alias = 0;
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) { out.result(in[0].element, {1000}); }
+};
+struct view_of_nothing_op : definition { static constexpr int alias = 3; };
+struct foreign_field_op : definition {
+  static void emit(lamina::emission& e) {
+    cube_arguments a{nullptr, nullptr, 1, &ran_general}, other = a;
+    e.step(&run_cube, a, {{&a.in, e.in(0)}, {&other.out, e.out(0)}});
+  }
+};
+struct no_buffer_op : definition {
+  static void emit(lamina::emission& e) {
+    cube_arguments a{nullptr, nullptr, 1, &ran_general};
+    e.step(&run_cube, a, {{&a.in, e.in(0)}, {&a.out, lamina::buffer_ref()}});
+  }
+};
+struct no_step_op : definition { static void emit(lamina::emission&) {} };
+struct no_result_step_op : definition {
+  static void emit(lamina::emission& e) {
+    cube_arguments a{nullptr, nullptr, 1, &ran_general};
+    e.step(&run_cube, a, {{&a.in, e.in(0)}});
+  }
+};
+struct no_function_op : definition {
+  static void emit(lamina::emission& e) {
+    cube_arguments a{nullptr, nullptr, 1, &ran_general};
+    e.step(nullptr, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
+  }
+};
+template <bool Result>
+struct too_far_op : definition {
+  static void emit(lamina::emission& e) {
+    if (Result) e.out(1);
+    else e.in(4);
+  }
+};
+// The gradient of the identity, with an axis more, fewer, of another length, of another type, or of another program.
+enum class gives { scalar, transposed, tiled, element, elsewhere };
+template <gives What>
+struct bad_gradient_op : definition {
+  static void gradient(lamina::gradient_call& c) {
+    c(0, [&]() -> lamina::ir::value {
+      if constexpr (What == gives::scalar) return reduce_sum(c.gradient());
+      else if constexpr (What == gives::transposed) return lamina::permute(c.gradient(), {1, 0});
+      else if constexpr (What == gives::tiled) return lamina::tile(c.gradient(), {64, 1});
+      else if constexpr (What == gives::element) return lamina::cast<float>(c.gradient());
+      else {
+        static lamina::ir::program other;
+        return other.number(1.0, lamina::dtype::float64);
+      }
+    });
+  }
+};
+
 // cube(-x) is -cube(x); cube(cube root) and the like would follow the same way.
-lamina::value cube_of_negative(const lamina::special_call& c) {
-  lamina::value x = c.through(0, "negate");
-  return x.empty() ? lamina::value() : lamina::value(-cube(x));
+lamina::ir::value cube_of_negative(const lamina::special_call& c) {
+  lamina::ir::value x = c.through(0, "negate");
+  return x.empty() ? lamina::ir::value() : lamina::ir::value(-cube(x));
 }
-lamina::value wrong_shape(const lamina::special_call& c) { return reduce_sum(c(0)); }
+lamina::ir::value wrong_shape(const lamina::special_call& c) { return reduce_sum(c(0)); }
 
 }  // namespace user
 
@@ -122,6 +243,7 @@ struct typed_case<expression<user::cube_op, fixed_attributes<no_attributes{}>, e
 }  // namespace lamina
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -276,12 +398,101 @@ BOOST_AUTO_TEST_CASE(an_operation_under_a_name_of_the_library) {
   }
 }
 
+// Samples of different numbers of rows; how many operations went away.
+template <class F>
+std::int64_t merged_samples(F f) {
+  eval_plan plan;
+  std::vector<matrix<double>> x{{{1, 2, 3}}, {{4, 5, 6}, {7, 8, 9}}, {{0, 1, 0}}};
+  std::vector<handle<matrix<double>>> results;
+  for (const auto& one : x) results.push_back(plan.add(f(one)));
+  plan.run();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    BOOST_TEST(numbers(results[i].value()) == numbers(evaluate(f(x[i]))), boost::test_tools::per_element());
+  return plan.counters().merged;
+}
+BOOST_AUTO_TEST_CASE(operations_that_merge_by_their_axis_maps) {
+  matrix<double> w{{1, 0, 2}, {0, 1, 1}, {3, 1, 0}}, factor{{2}};
+  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::row_sums_op>({}, matmul(x, w)); }) == 2);
+  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, matmul(x, w)); }) == 2 * 2);
+  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, x); }) == 0);      // not worth copies
+  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::scaled_op>({}, x, factor); }) == 2);
+  BOOST_TEST(merged_samples([&](const auto& x) { return tanh(apply<user::scaled_op>({}, x, factor)); }) == 2 * 2);
+}
+
 BOOST_AUTO_TEST_CASE(an_operation_that_cannot_be_run) {
   vector<double> x{1, 2, 3};
   auto y = apply<user::silent_op>({}, x);
   BOOST_TEST((y.shape() == shape{3}));
   BOOST_TEST(message_of([&] { evaluate(y); }) == "silent: this operation cannot be run");
-  BOOST_CHECK_THROW(evaluate(gradient<"x">(reduce_sum(apply<user::silent_op>({}, var<"x">(x))))), error);
+}
+
+namespace {
+template <class Op>
+std::string wrong(const shape& s = {2, 3}) {
+  return message_of([&] {
+    program p;
+    p.output("y", value(apply_all<Op>({}, std::vector<value>{p.input("x", {dtype::float64, s})})));
+    const shape shapes[] = {s};
+    make_plan(p, shapes, target_isa());
+  });
+}
+// Of typed operands, whose extents a plan knows first.
+template <class Op>
+std::string wrong_gradient_typed(std::int64_t rows, std::int64_t columns) {
+  matrix<double> x(rows, columns);
+  return message_of([&] { evaluate(gradient<"x">(reduce_sum(apply<Op>({}, var<"x">(x)) * 2))); });
+}
+template <class Op>
+std::string wrong_gradient(const shape& s) {
+  return message_of([&] {
+    program p;
+    const value x = p.input("x", {dtype::float64, s});
+    gradients(reduce_sum(value(apply<Op>({}, x))), {&x, 1});
+  });
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_a_rule_gives) {
+  using namespace user;
+  BOOST_TEST(wrong<definition>() == "");
+  BOOST_TEST(wrong<no_result_op>() == "wrong: its `infer` gives 0 results and no reason, and 1 result is expected: [2x3]");
+  BOOST_TEST(wrong<many_results_op<4>>() == "wrong: its `infer` gives 4 results and no reason, and 1 result is expected: [2x3]");
+  BOOST_TEST(wrong<many_results_op<50>>() == "wrong: its `infer` gives 50 results and no reason, and 1 result is expected: [2x3]");
+  program p;
+  BOOST_TEST(message_of([&] { apply<fewer_results_op>({}, p.input("x", {dtype::float64, {2}})); }) ==
+             "wrong: its `infer` gives 1 result and no reason, and 2 results are expected: [2]");
+  for (const auto& said : {wrong<no_type_op<9, 0>>(), wrong<no_type_op<-1, 0>>(), wrong<no_type_op<1, 99>>(), wrong<no_type_op<1, 10>>()})
+    BOOST_TEST(said.starts_with("wrong: its `infer` gives result 0 the rank "), said);
+  BOOST_TEST(wrong<larger_view_op>() == "wrong: a view of operand 0 cannot be float64[1000]: [2x3]");
+  BOOST_TEST(wrong<view_of_nothing_op>() == "wrong: it is a view of operand 3, and has 1: [2x3]");
+}
+
+BOOST_AUTO_TEST_CASE(what_an_emit_gives) {
+  using namespace user;
+  BOOST_TEST(wrong<foreign_field_op>() == "wrong: its `emit` gives a step an address for a field that is not one of its arguments");
+  BOOST_TEST(wrong<no_buffer_op>() == "wrong: its `emit` gives a step an address in no buffer");
+  BOOST_TEST(wrong<no_function_op>() == "wrong: its `emit` gives a step without a function");
+  BOOST_TEST(wrong<no_step_op>() == "wrong: its `emit` adds no step that writes result 0");
+  BOOST_TEST(wrong<no_result_step_op>() == "wrong: its `emit` adds no step that writes result 0");
+  BOOST_TEST(wrong<too_far_op<true>>() == "wrong: its `emit` asks for result 1 of 1");
+  BOOST_TEST(wrong<too_far_op<false>>() == "wrong: its `emit` asks for operand 4 of 1");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_gradient_gives) {
+  using namespace user;
+  using enum gives;
+  BOOST_TEST(wrong_gradient<bad_gradient_op<scalar>>({2, 3}) == "wrong: its gradient for operand 0 is float64[], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({2, 3}) == "wrong: its gradient for operand 0 is float64[3x2], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({3, 3}) == "");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<tiled>>({2, 3}) == "wrong: its gradient for operand 0 is float64[128x3], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<element>>({2, 3}) == "wrong: its gradient for operand 0 is float32[2x3], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<elsewhere>>({}) == "wrong: its gradient for operand 0 is a value of another program");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({dyn, dyn}) == "");      // nobody knows yet
+  for (std::int64_t n : {2, 300}) {
+    BOOST_TEST(wrong_gradient_typed<bad_gradient_op<tiled>>(n, 300).starts_with("gradient of wrong for operand 0: gradient_like: a gradient has the element type and shape of its operand: ["));
+    BOOST_TEST(wrong_gradient_typed<bad_gradient_op<transposed>>(n, 4).starts_with("gradient of wrong for operand 0: gradient_like: "));
+    BOOST_TEST(wrong_gradient_typed<bad_gradient_op<transposed>>(n, n) == "");
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -56,15 +57,15 @@ void pool(const shape& xs, const pool2d_attributes& a) {
       return std::vector<value>{max_pool2d(v[0], a), avg_pool2d(v[0], a), both[1]};
     });
     auto step = a.step();
-    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.kernel.h) / step.h + 1, ow = (xs.at(3) + 2 * a.padding.w - a.kernel.w) / step.w + 1;
+    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.kernel_size.h) / step.h + 1, ow = (xs.at(3) + 2 * a.padding.w - a.kernel_size.w) / step.w + 1;
     array most{{element, {xs[0], xs[1], oh, ow}}, {}}, mean = most, where{{dtype::int32, most.shape()}, {}};
     for (std::int64_t n = 0; n < xs.at(0); ++n)
       for (std::int64_t c = 0; c < xs.at(1); ++c)
         for (std::int64_t i = 0; i < oh; ++i)
           for (std::int64_t j = 0; j < ow; ++j) {
             double best = -std::numeric_limits<double>::infinity(), sum = 0, count = 0, at = 0;
-            for (std::int64_t p = 0; p < a.kernel.h; ++p)
-              for (std::int64_t q = 0; q < a.kernel.w; ++q) {
+            for (std::int64_t p = 0; p < a.kernel_size.h; ++p)
+              for (std::int64_t q = 0; q < a.kernel_size.w; ++q) {
                 std::int64_t h = i * step.h - a.padding.h + p, w = j * step.w - a.padding.w + q;
                 if (!inside(x, h, w)) continue;
                 double v = pixel(x, n, c, h, w);
@@ -73,7 +74,7 @@ void pool(const shape& xs, const pool2d_attributes& a) {
                 ++count;
               }
             most.values.push_back(best);
-            mean.values.push_back(sum / (a.count_padding ? static_cast<double>(a.kernel.h * a.kernel.w) : count));
+            mean.values.push_back(sum / (a.count_padding ? static_cast<double>(a.kernel_size.h * a.kernel_size.w) : count));
             where.values.push_back(at);
           }
     BOOST_CHECK_MESSAGE(same_bits(r[0], most), "max of " << xs.string());
@@ -104,10 +105,10 @@ BOOST_AUTO_TEST_CASE(convolutions) {
 BOOST_AUTO_TEST_CASE(pools) {
   for (const auto& s : {shape{1, 1, 4, 4}, shape{2, 3, 9, 7}, shape{1, 17, 8, 8}, shape{0, 2, 4, 4}}) {
     pool(s, {});
-    pool(s, {.kernel = 3, .stride = 1});
-    pool(s, {.kernel = 3, .stride = 2, .padding = 1});
-    pool(s, {.kernel = 3, .stride = 2, .padding = 1, .count_padding = false});
-    pool(s, {.kernel = {2, 4}, .stride = {1, 2}, .padding = {0, 2}});
+    pool(s, {.kernel_size = 3, .stride = 1});
+    pool(s, {.kernel_size = 3, .stride = 2, .padding = 1});
+    pool(s, {.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false});
+    pool(s, {.kernel_size = {2, 4}, .stride = {1, 2}, .padding = {0, 2}});
   }
 }
 

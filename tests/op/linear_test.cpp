@@ -12,6 +12,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -108,6 +109,38 @@ BOOST_AUTO_TEST_CASE(rows_do_not_depend_on_how_many_there_are) {
     auto part = result_of({some, w}, [](const auto& v) { return value(matmul(v[0], v[1])); });
     BOOST_TEST(part.values == std::vector<double>(all.values.begin(), all.values.begin() + rows * 50), boost::test_tools::per_element());
   }
+}
+
+// Of a batch each product has the bits of the product alone, with what follows it in the same pass, and small ones share a call.
+BOOST_AUTO_TEST_CASE(small_products_of_a_batch) {
+  const std::int64_t batch = 6;
+  for (dtype element : {dtype::float32, dtype::float64})
+    for (bool transposed : {false, true})
+      for (std::int64_t m : {1, 2, 7, 17})
+        for (std::int64_t k : {1, 5, 800})
+          for (std::int64_t n : {1, 3, 33}) {
+            const shape a = transposed ? shape{batch, k, m} : shape{batch, m, k}, b = transposed ? shape{batch, n, k} : shape{batch, k, n};
+            const array x = random_array(element, a, 1), y = random_array(element, b, 2), bias = random_array(element, {n}, 3);
+            const array one = random_array(element, without_first(a), 4), rest = random_array(element, {batch, m, n}, 5);
+            const matmul_attributes at{transposed, transposed};
+            const auto make = [&](const auto& v) {
+              return std::vector<value>{matmul(v[0], v[1], at), relu(matmul(v[0], v[1], at) + v[2]), matmul(v[0], v[1], at) + v[4], matmul(v[3], v[1], at)};
+            };
+            const auto together = results_of({x, y, bias, one, rest}, make);
+            const auto part = [&](const array& whole, std::int64_t i) {
+              const auto size = static_cast<std::size_t>(whole.shape().size(1, 3)), first = static_cast<std::size_t>(i) * size;
+              return array_of(element, without_first(whole.shape()), {whole.values.begin() + static_cast<std::ptrdiff_t>(first), whole.values.begin() + static_cast<std::ptrdiff_t>(first + size)});
+            };
+            for (std::int64_t i = 0; i < batch; ++i) {
+              const auto alone = results_of({part(x, i), part(y, i), bias, one, part(rest, i)}, make);
+              for (std::size_t r = 0; r < alone.size(); ++r)
+                BOOST_TEST(same_bits(part(together[r], i), alone[r]), "m " << m << " k " << k << " n " << n << " product " << i << ", result " << r);
+            }
+          }
+  small_graph g;
+  const array x = random_array(dtype::float32, {64, 8, 8}, 1);
+  g.output(matmul(g.input(x), g.input(x)));
+  BOOST_TEST(g.make()->cost().steps == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -153,12 +154,12 @@ BOOST_AUTO_TEST_CASE(convolution) {
 BOOST_AUTO_TEST_CASE(pooling_and_changes_of_shape_stay_in_int8) {
   const array x = bytes({2, 3, 6, 7}, 5);
   const auto r = results_of({x}, [](const auto& v) {
-    const auto both = apply<op::max_pool2d>({.kernel = 3, .stride = 2, .padding = 1}, v[0]);
+    const auto both = apply<op::max_pool2d>({.kernel_size = 3, .stride = 2, .padding = 1}, v[0]);
     return std::vector<value>{both[0], both[1], flatten<1>(v[0])};
   });
   // int8 numbers are exact in float, so float pooling is the reference
   const auto in_float = results_of({x}, [](const auto& v) {
-    const auto both = apply<op::max_pool2d>({.kernel = 3, .stride = 2, .padding = 1}, cast<float>(v[0]));
+    const auto both = apply<op::max_pool2d>({.kernel_size = 3, .stride = 2, .padding = 1}, cast<float>(v[0]));
     return std::vector<value>{both[0], both[1]};
   });
   BOOST_TEST((r[0].type.element == dtype::int8));
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(sums_of_two_scales) {
 BOOST_AUTO_TEST_CASE(averages_over_windows) {
   const array x = bytes({2, 3, 6, 7}, 5);
   for (const float y_scale : {0.02f, 0.007f})
-    for (const pool2d_attributes& a : {pool2d_attributes{.kernel = 2}, pool2d_attributes{.kernel = 3, .stride = 2, .padding = 1, .count_padding = false}, pool2d_attributes{.kernel = {6, 7}}}) {
+    for (const pool2d_attributes& a : {pool2d_attributes{.kernel_size = 2}, pool2d_attributes{.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false}, pool2d_attributes{.kernel_size = {6, 7}}}) {
       const std::vector<array> in{x, scalar_of(dtype::float32, 0.02f), scalar_of(dtype::int8, 5), scalar_of(dtype::float32, y_scale), scalar_of(dtype::int8, -3)};
       const auto y = result_of(in, [&](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, a); });
       // sums of few int8 numbers are exact in double
@@ -198,11 +199,11 @@ BOOST_AUTO_TEST_CASE(averages_over_windows) {
       for (std::size_t i = 0; i < y.values.size(); ++i) {
         const double v = mean.values[i] * static_cast<double>(0.02f / y_scale);
         BOOST_TEST(std::abs(y.values[i] - std::min(127., std::max(-128., v - 3))) < 0.5001);
-        if (y_scale == 0.02f && a.kernel.h == 2) BOOST_TEST(y.values[i] == std::nearbyint(mean.values[i]) - 3);
+        if (y_scale == 0.02f && a.kernel_size.h == 2) BOOST_TEST(y.values[i] == std::nearbyint(mean.values[i]) - 3);
       }
     }
   const std::vector<array> wrong{x, scalar_of(dtype::float32, 1), scalar_of(dtype::int8, 0), scalar_of(dtype::float32, 1), bytes({2}, 1)};
-  const auto pool = [](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, {.kernel = 9}); };
+  const auto pool = [](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, {.kernel_size = 9}); };
   BOOST_TEST(refusal(wrong, pool).find("the offset of the result is to be one number, []") != std::string::npos, refusal(wrong, pool));
 }
 

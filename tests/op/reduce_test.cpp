@@ -13,6 +13,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -143,14 +144,16 @@ BOOST_AUTO_TEST_CASE(softmax_along_every_axis) {
 
 BOOST_AUTO_TEST_CASE(losses) {
   array x = array_of(dtype::float64, {2, 3}, {1, 2, 3, -1, 0, 5}), labels = array_of(dtype::int64, {2}, {2, 0});
-  auto r = results_of({x, labels, array_of(dtype::float64, {3}, {1, 1, 1})}, [](const auto& v) {
-    return std::vector<value>{pick(v[0], v[1]), nll(v[0], v[1]), cross_entropy(v[0], v[1]), mse(v[0], v[2])};
+  auto r = results_of({x, labels, array_of(dtype::float64, {2, 3}, {1, 1, 1, 1, 1, 1})}, [](const auto& v) {
+    return std::vector<value>{pick(v[0], v[1]), nll(v[0], v[1]), cross_entropy(v[0], v[1]), mse(v[0], v[2]), l1_loss(v[0], v[2]), squared_l2_distance(v[0], v[2])};
   });
   BOOST_TEST(r[0].values == (std::vector<double>{3, -1}), boost::test_tools::per_element());
   BOOST_TEST(r[1].values[0] == -1);
   double a = std::log(std::exp(1) + std::exp(2) + std::exp(3)) - 3, b = std::log(std::exp(-1) + 1 + std::exp(5)) + 1;
   BOOST_TEST(r[2].values[0] == (a + b) / 2, boost::test_tools::tolerance(1e-14));
   BOOST_TEST(r[3].values[0] == (0 + 1 + 4 + 4 + 1 + 16) / 6.0, boost::test_tools::tolerance(1e-14));
+  BOOST_TEST(r[4].values[0] == (0 + 1 + 2 + 2 + 1 + 4) / 6.0, boost::test_tools::tolerance(1e-14));
+  BOOST_TEST(r[5].values == (std::vector<double>{2.5, 10.5}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(random_fills) {

@@ -13,6 +13,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -296,7 +297,7 @@ BOOST_AUTO_TEST_CASE(the_typed_world_agrees) {
 }
 
 BOOST_AUTO_TEST_CASE(types_alone_agree) {
-  text why;
+  message_text why;
   auto of = [&](dtype t, const shape& s) { return traced({t, s}, &why); };
   auto x = of(dtype::float32, {"N", 3, 4});
   BOOST_TEST((dot<2>(x, of(dtype::float32, {3, 4, 5})).shape() == shape{"N", 5}));

@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -67,7 +69,7 @@ struct residual_net {
   }
   residual_net(std::int64_t batch, std::int64_t pixels, std::vector<int> stages, std::int64_t width) {
     value h = p.input("x", {dtype::float32, {batch, 3, pixels, pixels}});
-    h = max_pool2d(relu(convolution(h, width, 7, 2)), {.kernel = 3, .stride = 2, .padding = 1});
+    h = max_pool2d(relu(convolution(h, width, 7, 2)), {.kernel_size = 3, .stride = 2, .padding = 1});
     for (std::size_t s = 0; s < stages.size(); ++s)
       for (int k = 0; k < stages[s]; ++k) h = bottleneck(h, width << s, k == 0 && s > 0 ? 2 : 1);
     p.output("y", reduce_mean(h, {.axes = axes(2, 3)}));
@@ -122,11 +124,14 @@ BOOST_AUTO_TEST_CASE(each_way_to_share_keeps_the_rule) {
       all += (b.bytes + 63) / 64 * 64;
     }
     std::size_t peak = 0;
+    const std::size_t best = place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::best);
+    BOOST_REQUIRE_MESSAGE(!overlap(blocks), "round " << round);
     for (auto how : {memory_sharing::greedy, memory_sharing::dynamic, memory_sharing::none}) {
       const std::size_t bytes = place_blocks({blocks.data(), blocks.size()}, peak, how);
       BOOST_REQUIRE_MESSAGE(!overlap(blocks), "round " << round << ", " << name_of(how));
       BOOST_REQUIRE_GE(bytes, peak);
       BOOST_REQUIRE_LE(bytes, all);
+      BOOST_REQUIRE_LE(best, bytes);
       if (how == memory_sharing::none) BOOST_REQUIRE_EQUAL(bytes, all);
       const double waste = peak ? static_cast<double>(bytes) / static_cast<double>(peak) : 1;
       (how == memory_sharing::greedy ? greedy : how == memory_sharing::dynamic ? dynamic : none) += waste / 1000;
@@ -146,6 +151,85 @@ BOOST_AUTO_TEST_CASE(dynamic_programming_finds_what_greed_misses) {
   BOOST_TEST(place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::dynamic) == 6 * 64u);
   BOOST_TEST(peak == 6 * 64u);
   BOOST_TEST(!overlap(blocks));
+}
+
+// No order of blocks finds what dynamic programming does here.
+BOOST_AUTO_TEST_CASE(the_best_way_is_that_of_all) {
+  std::vector<memory_block> blocks{{3264, 4, 4, -1}, {1344, 2, 2, -1}, {2816, 0, 3, -1}, {3008, 3, 4, -1}, {1216, 5, 8, -1}, {3520, 1, 1, -1}};
+  std::size_t peak = 0;
+  BOOST_TEST(place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::greedy) > 6784u);
+  BOOST_TEST(place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::dynamic) == 6784u);
+  BOOST_TEST(place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::best) == 6784u);
+  BOOST_TEST(peak == 6336u);
+  BOOST_TEST(!overlap(blocks));
+}
+
+// Blocks so many that not every way is tried to its end; those of one time, and those that a training step nests.
+BOOST_AUTO_TEST_CASE(many_blocks) {
+  const int count = 6000;
+  numbers draw{philox(1, 6)};
+  std::vector<memory_block> blocks;
+  for (int i = 0; i < count; ++i) {
+    const auto first = static_cast<std::int32_t>(draw.below(count));
+    const auto length = i % 3 ? static_cast<std::int32_t>(draw.below(8)) : count - first;
+    blocks.push_back({static_cast<std::size_t>(draw.below(5000)), first, first + length, -1});
+  }
+  std::size_t peak = 0;
+  std::size_t best = 0;
+  for (auto how : {memory_sharing::best, memory_sharing::greedy, memory_sharing::dynamic}) {
+    const std::size_t bytes = place_blocks({blocks.data(), blocks.size()}, peak, how);
+    if (how == memory_sharing::best) best = bytes;
+    BOOST_TEST(bytes >= best);
+    BOOST_TEST(!overlap(blocks));
+  }
+}
+
+// In processor time, which does not depend on what else runs: ten times the program is to take little more than ten times as
+// long, and not a hundred times.
+BOOST_AUTO_TEST_CASE(planning_takes_time_as_the_program_grows) {
+  const auto seconds_of = [](const program& p, memory_sharing how) {
+    const shape extents[] = {{4, 8}};
+    pass_options options;
+    options.memory = how;
+    double least = 1e9;
+    for (int round = 0; round < 3; ++round) {
+      const std::clock_t begin = std::clock();
+      make_plan(p, extents, target_isa(), options);
+      least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+    }
+    return least;
+  };
+  const auto training = [&](int layers, memory_sharing how) {
+    program p;
+    value x = p.input("x", {dtype::float32, {4, 8}});
+    std::vector<value> by;
+    for (int i = 0; i < layers; ++i) {
+      by.push_back(p.state("w" + std::to_string(i), {dtype::float32, {8, 8}}));
+      by.push_back(p.state("b" + std::to_string(i), {dtype::float32, {8}}));
+      x = relu(matmul(x, by[by.size() - 2]) + by.back());
+    }
+    const value loss = reduce_mean(square(x));
+    const auto slopes = gradients(p, view<const value>(&loss, 1), {}, view<const value>(by));
+    for (std::size_t i = 0; i < by.size(); ++i) p.assign(by[i], by[i] - slopes[i] * 0.1);
+    return seconds_of(p, how);
+  };
+  // A recurrent net that is written out, with the products of its inputs first.
+  const auto recurrent = [&](int turns, memory_sharing how) {
+    program p;
+    const value x = p.input("x", {dtype::float32, {4, 8}}), w = p.state("w", {dtype::float32, {8, 8}});
+    std::vector<value> products;
+    for (int i = 0; i < turns; ++i) products.push_back(matmul(softmax(x * (i + 1.0)), w));
+    value h = x;
+    for (const auto& at : products) h = tanh(at + softmax(h));
+    p.output("h", h);
+    return seconds_of(p, how);
+  };
+  const auto in_proportion = [](std::string_view what, double one, double ten) {
+    BOOST_TEST_MESSAGE(what << ": " << one << " s, and " << ten << " s for ten times as many operations");
+    BOOST_TEST(ten < 30 * one);
+  };
+  for (auto how : {memory_sharing::best, memory_sharing::dynamic}) in_proportion(name_of(how), training(200, how), training(2000, how));
+  in_proportion("recurrent", recurrent(300, memory_sharing::best), recurrent(3000, memory_sharing::best));
 }
 
 BOOST_AUTO_TEST_CASE(the_memory_of_a_plan_is_verified_by_its_steps) {

@@ -13,6 +13,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -48,7 +49,7 @@ void rule(rewrite which, const char* name, const array& in, const std::function<
     BOOST_CHECK_EQUAL(off.plan->counters().simplified, 0);
     BOOST_CHECK_LE(distance(on.result, off.result), tolerance);
     BOOST_CHECK_LE(distance(others.result, off.result), tolerance);
-    text counted;
+    message_text counted;
     counted << on.plan->counters().of(which) << " " << name_of(which);
     BOOST_CHECK(on.plan->explain().find(counted.string()) != std::string::npos);
     if (!gone.empty()) BOOST_CHECK_LT(lines_with(*on.plan, gone), lines_with(*off.plan, gone));

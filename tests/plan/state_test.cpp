@@ -12,6 +12,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -306,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
         float loss = -1;
         e.bind_output(0, &loss);
         e.bind_input(0, bad);
-        BOOST_TEST(message_of([&] { e.run(); }) == "pick: an index is outside 0..2 (1 of them)");
+        BOOST_TEST(message_of([&] { e.run(); }) == "cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 of them)");
         EQUAL_NUMBERS(g.now("w"), 1, 2, 3, 4, 5, 6);
         EQUAL_NUMBERS(g.now("n"), 0);
         EQUAL_NUMBERS(g.now("mean"), 0);
@@ -371,7 +372,7 @@ BOOST_AUTO_TEST_CASE(all_checks_that_fail_are_reported) {
     float out[1];
     e.bind_input(0, numbers_of_x), e.bind_input(1, bad), e.bind_output(0, out);
     BOOST_TEST(message_of([&] { e.run(); }) ==
-               "to_one_hot: a position is outside -1..0 (1 of them); also: gather: a position is outside -3..2 (1 of them)");
+               "to_one_hot: a position is outside -1..0: 5 at [0] (1 of them); also: gather: a position is outside -3..2: 5 at [0] (1 of them)");
   }
 }
 

@@ -13,6 +13,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -157,7 +158,7 @@ BOOST_AUTO_TEST_CASE(every_attribute_is_in_the_id) {
   std::vector<program_id> seen;
   const conv2d_attributes convolutions[] = {{}, {.stride = 2}, {.stride = {2, 1}}, {.stride = {1, 2}}, {.padding = 1}, {.padding = {1, 0}}, {.dilation = 2}, {.dilation = {1, 2}}};
   for (const auto& a : convolutions) seen.push_back(with([&](const value& x, const value& w) { return value(conv2d(x, w, a)); }));
-  const pool2d_attributes pools[] = {{}, {.kernel = 3}, {.stride = 1}, {.padding = 1}, {.count_padding = false}};
+  const pool2d_attributes pools[] = {{}, {.kernel_size = 3}, {.stride = 1}, {.padding = 1}, {.count_padding = false}};
   for (const auto& a : pools) seen.push_back(with([&](const value& x, const value&) { return value(avg_pool2d(x, a)); }));
   for (int axis : {0, 1, 2}) {
     for (bool keep : {false, true}) seen.push_back(with([&](const value& x, const value&) { return value(reduce_sum(x, {.axes = axes(axis), .keepdim = keep})); }));

@@ -47,11 +47,11 @@ void one_input(const char* name, const numbers& x, double (*function)(double)) {
   train_layer<L, inputs<port<"input", numbers>>, said> layer(name);
   const numbers up{1, -2, 0.5};
   auto forward = [&](const numbers& at) {
-    auto y = layer.forward(dict(key<"input"> = at))[key<"output">];
+    auto y = layer.forward(dict("input"_key = at))["output"_key];
     return elements(y);
   };
   auto y = forward(x);
-  auto analytic = elements(layer.backward(dict(key<"output"> = up))[key<"input">]);
+  auto analytic = elements(layer.backward(dict("output"_key = up))["input"_key]);
   for (std::size_t i = 0; i < y.size() && function; ++i) BOOST_TEST(std::abs(y[i] - function(x.data()[i])) < 1e-12);
   compare(name, x, analytic, forward, up.data());
 }
@@ -60,11 +60,11 @@ void two_inputs(const char* name, const numbers& a, const numbers& b, double (*f
   train_layer<L, inputs<port<"lhs", numbers>, port<"rhs", numbers>>, said> layer(name);
   const numbers up{1, -2, 0.5};
   auto forward = [&](const numbers& x, const numbers& y) {
-    return elements(layer.forward(dict(key<"lhs"> = x, key<"rhs"> = y))[key<"output">]);
+    return elements(layer.forward(dict("lhs"_key = x, "rhs"_key = y))["output"_key]);
   };
   auto y = forward(a, b);
-  auto grad = layer.backward(dict(key<"output"> = up));
-  auto of_a = elements(grad[key<"lhs">]), of_b = elements(grad[key<"rhs">]);
+  auto grad = layer.backward(dict("output"_key = up));
+  auto of_a = elements(grad["lhs"_key]), of_b = elements(grad["rhs"_key]);
   for (std::size_t i = 0; i < y.size(); ++i) BOOST_TEST(std::abs(y[i] - function(a.data()[i], b.data()[i])) < 1e-12);
   compare(name, a, of_a, [&](const numbers& x) { return forward(x, b); }, up.data());
   compare(name, b, of_b, [&](const numbers& x) { return forward(a, x); }, up.data());
@@ -115,14 +115,14 @@ BOOST_AUTO_TEST_CASE(of_a_loss) {
       sum += w.data()[i];
     }
     auto forward = [&](const table& input, const table& weights) {
-      return elements(layer.forward(dict(key<"input"> = input, key<"weights"> = weights))[key<"output">]);
+      return elements(layer.forward(dict("input"_key = input, "weights"_key = weights))["output"_key]);
     };
     BOOST_TEST(std::abs(forward(p, w)[0] + total / sum) < 1e-12);
     const std::vector<double> up{2};
-    auto grad = layer.backward(dict(key<"output"> = scalar<double>(up[0])));
-    compare("of input", p, elements(grad[key<"input">]), [&](const table& x) { return forward(x, w); }, up);
-    compare("of weights", w, elements(grad[key<"weights">]), [&](const table& x) { return forward(p, x); }, up);
-    BOOST_TEST(elements(plain.forward(dict(key<"input"> = p, key<"weights"> = w))[key<"output">]) == forward(p, w), boost::test_tools::per_element());
+    auto grad = layer.backward(dict("output"_key = scalar<double>(up[0])));
+    compare("of input", p, elements(grad["input"_key]), [&](const table& x) { return forward(x, w); }, up);
+    compare("of weights", w, elements(grad["weights"_key]), [&](const table& x) { return forward(p, x); }, up);
+    BOOST_TEST(elements(plain.forward(dict("input"_key = p, "weights"_key = w))["output"_key]) == forward(p, w), boost::test_tools::per_element());
   }
 }
 

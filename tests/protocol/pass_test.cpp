@@ -14,22 +14,23 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 
 namespace {
 
-using my_policies = policies<update(true), feedback(true), element<float>, sub<"dot">(update(false))>;
+using my_policies = policies<trainable(true), feedback(true), element<float>, sub<"dot">(trainable(false))>;
 using add_layer = train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>, my_policies>;
 
 struct scaled_by {
-  static constexpr view<const label> inputs() { return ports<"x", "n">; }
+  static constexpr view<const label> inputs() { return port_names<"x", "n">; }
   constexpr auto forward(auto&, const auto& x, const auto& n) const { return x * cast<float>(n); }
 };
 
 // Two results, of which the second does not depend on the first input.
 struct sum_and_half {
-  static constexpr view<const label> inputs() { return ports<"a", "b">; }
-  static constexpr view<const label> outputs() { return ports<"sum", "half">; }
+  static constexpr view<const label> inputs() { return port_names<"a", "b">; }
+  static constexpr view<const label> outputs() { return port_names<"sum", "half">; }
   constexpr auto forward(auto&, const auto& a, const auto& b) const { return std::array{a + b, b * 0.5}; }
 };
 
@@ -51,42 +52,42 @@ BOOST_AUTO_TEST_SUITE(passes)
 BOOST_AUTO_TEST_CASE(a_layer_goes_forward_and_backward_lazily) {
   add_layer layer("add");
   matrix<float> a{{1, 2}, {3, 4}}, b{{10, 20}, {30, 40}}, g{{1, 0}, {2, -1}};
-  auto out = layer.forward(dict(key<"lhs"> = a, key<"rhs"> = b));
-  auto grad = layer.backward(dict(key<"output"> = g));
-  static_assert(std::same_as<std::remove_cvref_t<decltype(out[key<"output">])>, port_value<float, extents<dyn, dyn>>>);
-  equal(numbers(out[key<"output">]), {11, 22, 33, 44});
-  equal(numbers(grad[key<"lhs">]), {1, 0, 2, -1});
-  equal(numbers(grad[key<"rhs">]), {1, 0, 2, -1});
-  equal(numbers(tanh(out[key<"output">] * 0.f) + grad[key<"rhs">]), {1, 0, 2, -1});  // operands like any other
+  auto out = layer.forward(dict("lhs"_key = a, "rhs"_key = b));
+  auto grad = layer.backward(dict("output"_key = g));
+  static_assert(std::same_as<std::remove_cvref_t<decltype(out["output"_key])>, port_value<float, extents<dyn, dyn>>>);
+  equal(numbers(out["output"_key]), {11, 22, 33, 44});
+  equal(numbers(grad["lhs"_key]), {1, 0, 2, -1});
+  equal(numbers(grad["rhs"_key]), {1, 0, 2, -1});
+  equal(numbers(tanh(out["output"_key] * 0.f) + grad["rhs"_key]), {1, 0, 2, -1});  // operands like any other
   layer.assert_neutral();
 }
 
 BOOST_AUTO_TEST_CASE(backward_passes_take_forward_results_in_reverse_order) {
   train_layer<nn::multiply, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>, my_policies> layer("times");
   matrix<float> a{{2}}, b{{3}}, c{{5}}, d{{7}}, one{{1}};
-  auto first = layer.forward(dict(key<"lhs"> = a, key<"rhs"> = b));
-  auto second = layer.forward(dict(key<"lhs"> = c, key<"rhs"> = d));
+  auto first = layer.forward(dict("lhs"_key = a, "rhs"_key = b));
+  auto second = layer.forward(dict("lhs"_key = c, "rhs"_key = d));
   BOOST_TEST(layer.waiting() == 2u);
   BOOST_TEST(message_of([&] { layer.assert_neutral(); }) ==
              "layer `times`: 2 forward results wait for a backward pass");
-  auto of_second = layer.backward(dict(key<"output"> = one));
+  auto of_second = layer.backward(dict("output"_key = one));
   BOOST_CHECK_THROW(assert_neutral(layer), state_error);
-  auto of_first = layer.backward(dict(key<"output"> = one));
+  auto of_first = layer.backward(dict("output"_key = one));
   layer.assert_neutral();
-  equal(numbers(of_second[key<"lhs">]), {7});
-  equal(numbers(of_first[key<"lhs">]), {3});
-  equal(numbers(of_first[key<"rhs">]), {2});
-  equal(numbers(first[key<"output">] + second[key<"output">]), {41});
-  BOOST_TEST(message_of([&] { layer.backward(dict(key<"output"> = one)); }) ==
+  equal(numbers(of_second["lhs"_key]), {7});
+  equal(numbers(of_first["lhs"_key]), {3});
+  equal(numbers(of_first["rhs"_key]), {2});
+  equal(numbers(first["output"_key] + second["output"_key]), {41});
+  BOOST_TEST(message_of([&] { layer.backward(dict("output"_key = one)); }) ==
              "layer `times`: backward, but no forward result waits for it");
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_gradient_pops_and_gives_empty_ones) {
   add_layer layer("add");
   matrix<float> a(2, 2);
-  layer.forward(dict(key<"lhs"> = a, key<"rhs"> = a));
-  auto grad = layer.backward(dict(key<"output"> = no_gradient));
-  static_assert(std::same_as<std::remove_cvref_t<decltype(grad[key<"lhs">])>, no_gradient_type>);
+  layer.forward(dict("lhs"_key = a, "rhs"_key = a));
+  auto grad = layer.backward(dict("output"_key = no_gradient));
+  static_assert(std::same_as<std::remove_cvref_t<decltype(grad["lhs"_key])>, no_gradient_type>);
   layer.assert_neutral();
 }
 
@@ -96,85 +97,85 @@ BOOST_AUTO_TEST_CASE(gradients_of_broadcast_operands_are_summed_back) {
       layer("times");
   matrix<double> a{{1, 2, 3}, {4, 5, 6}}, g{{1, 1, 1}, {1, 10, 100}};
   vector<double> b{1, 2, 3};
-  auto out = layer.forward(dict(key<"rhs"> = b, key<"lhs"> = a));  // names, not places
-  auto grad = layer.backward(dict(key<"output"> = g));
-  BOOST_TEST((grad[key<"rhs">].shape() == shape{3}));
-  equal(numbers(grad[key<"lhs">]), {1, 2, 3, 1, 20, 300});
-  equal(numbers(grad[key<"rhs">]), {5, 52, 603});
-  equal(numbers(out[key<"output">]), {1, 4, 9, 4, 10, 18});
+  auto out = layer.forward(dict("rhs"_key = b, "lhs"_key = a));  // names, not places
+  auto grad = layer.backward(dict("output"_key = g));
+  BOOST_TEST((grad["rhs"_key].shape() == shape{3}));
+  equal(numbers(grad["lhs"_key]), {1, 2, 3, 1, 20, 300});
+  equal(numbers(grad["rhs"_key]), {5, 52, 603});
+  equal(numbers(out["output"_key]), {1, 4, 9, 4, 10, 18});
 }
 
 BOOST_AUTO_TEST_CASE(one_operand_for_two_ports_has_a_gradient_for_each) {
   train_layer<nn::multiply, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>, my_policies> layer("times");
   matrix<float> a{{3}}, one{{1}};
   auto half = a * 0.5f;
-  layer.forward(dict(key<"lhs"> = half, key<"rhs"> = tanh(half) * 0.f + 2.f));
-  auto grad = layer.backward(dict(key<"output"> = one));
-  equal(numbers(grad[key<"lhs">]), {2});  // not the derivative through the other operand
-  layer.forward(dict(key<"lhs"> = a, key<"rhs"> = a));
-  auto same = layer.backward(dict(key<"output"> = one));
-  equal(numbers(same[key<"lhs">]), {3});
-  equal(numbers(same[key<"rhs">]), {3});
+  layer.forward(dict("lhs"_key = half, "rhs"_key = tanh(half) * 0.f + 2.f));
+  auto grad = layer.backward(dict("output"_key = one));
+  equal(numbers(grad["lhs"_key]), {2});  // not the derivative through the other operand
+  layer.forward(dict("lhs"_key = a, "rhs"_key = a));
+  auto same = layer.backward(dict("output"_key = one));
+  equal(numbers(same["lhs"_key]), {3});
+  equal(numbers(same["rhs"_key]), {3});
 }
 
 BOOST_AUTO_TEST_CASE(shapes_are_checked_on_every_call) {
   add_layer layer("sum");
   matrix<float> a(2, 3), b(4, 5), g(3, 2);
-  BOOST_TEST(message_of([&] { layer.forward(dict(key<"lhs"> = a, key<"rhs"> = b)); }) ==
+  BOOST_TEST(message_of([&] { layer.forward(dict("lhs"_key = a, "rhs"_key = b)); }) ==
              "layer `sum`: add: the shapes do not broadcast: [2x3] [4x5]");
   layer.assert_neutral();
-  layer.forward(dict(key<"lhs"> = a, key<"rhs"> = a));
-  BOOST_TEST(message_of([&] { layer.backward(dict(key<"output"> = g)); }) ==
+  layer.forward(dict("lhs"_key = a, "rhs"_key = a));
+  BOOST_TEST(message_of([&] { layer.backward(dict("output"_key = g)); }) ==
              "layer `sum`: the gradient of port `output` is [3x2] and the port is [2x3]");
-  BOOST_CHECK_THROW(layer.backward(dict(key<"output"> = g)), shape_error);
+  BOOST_CHECK_THROW(layer.backward(dict("output"_key = g)), shape_error);
   BOOST_TEST(layer.waiting() == 1u);  // refused, so the result still waits
   train_layer<nn::add, inputs<port<"lhs", tensor<float, extents<"N", 3>>>, port<"rhs", tensor<float, extents<"N", 1>>>>>
       named("named");
-  BOOST_TEST(message_of([&] { named.forward(dict(key<"lhs"> = a, key<"rhs"> = matrix<float>(1, 1))); }) ==
+  BOOST_TEST(message_of([&] { named.forward(dict("lhs"_key = a, "rhs"_key = matrix<float>(1, 1))); }) ==
              "layer `named`: dimension `N` means two numbers; port `rhs` is [Nx1] and is given [1x1]");
-  BOOST_TEST(message_of([&] { named.forward(dict(key<"lhs"> = matrix<float>(2, 4), key<"rhs"> = a)); }) ==
+  BOOST_TEST(message_of([&] { named.forward(dict("lhs"_key = matrix<float>(2, 4), "rhs"_key = a)); }) ==
              "layer `named`: port `lhs` is [Nx3] and is given [2x4]");
 }
 
 BOOST_AUTO_TEST_CASE(nothing_waits_where_nothing_is_trained_or_fed_back) {
   train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>> layer("add");
   matrix<float> a(1, 1);
-  layer.forward(dict(key<"lhs"> = a, key<"rhs"> = a));
+  layer.forward(dict("lhs"_key = a, "rhs"_key = a));
   layer.assert_neutral();
-  auto grad = layer.backward(dict(key<"output"> = a));
-  static_assert(std::same_as<std::remove_cvref_t<decltype(grad[key<"rhs">])>, no_gradient_type>);
+  auto grad = layer.backward(dict("output"_key = a));
+  static_assert(std::same_as<std::remove_cvref_t<decltype(grad["rhs"_key])>, no_gradient_type>);
 }
 
 BOOST_AUTO_TEST_CASE(integer_ports_have_no_gradient) {
   train_layer<scaled_by, inputs<port<"n", vector<std::int64_t>>, port<"x", vector<float>>>, my_policies> layer(
       "scaled_by");
-  auto out = layer.forward(dict(key<"x"> = vector<float>{1, 2}, key<"n"> = vector<std::int64_t>{3, 4}));
-  auto grad = layer.backward(dict(key<"output"> = vector<float>{1, 10}));
-  static_assert(std::same_as<std::remove_cvref_t<decltype(grad[key<"n">])>, no_gradient_type>);
-  equal(numbers(out[key<"output">]), {3, 8});
-  equal(numbers(grad[key<"x">]), {3, 40});
+  auto out = layer.forward(dict("x"_key = vector<float>{1, 2}, "n"_key = vector<std::int64_t>{3, 4}));
+  auto grad = layer.backward(dict("output"_key = vector<float>{1, 10}));
+  static_assert(std::same_as<std::remove_cvref_t<decltype(grad["n"_key])>, no_gradient_type>);
+  equal(numbers(out["output"_key]), {3, 8});
+  equal(numbers(grad["x"_key]), {3, 40});
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_of_one_of_two_results) {
   train_layer<sum_and_half, inputs<port<"a", vector<float>>, port<"b", vector<float>>>, my_policies> layer("two");
   vector<float> a{1, 2}, b{4, 8}, g{1, 10};
-  for (int i = 0; i < 3; ++i) layer.forward(dict(key<"a"> = a, key<"b"> = b));
-  auto both = layer.backward(dict(key<"sum"> = g, key<"half"> = g));
-  auto half = layer.backward(dict(key<"sum"> = no_gradient, key<"half"> = g));
-  auto out = layer.forward(dict(key<"a"> = a, key<"b"> = b));
-  equal(numbers(both[key<"b">]), {1.5, 15});
-  equal(numbers(both[key<"a">]), {1, 10});
-  equal(numbers(half[key<"b">]), {0.5, 5});
-  equal(numbers(half[key<"a">]), {0, 0});
-  equal(numbers(out[key<"half">]), {2, 4});
-  equal(numbers(out[key<"sum">]), {5, 10});
+  for (int i = 0; i < 3; ++i) layer.forward(dict("a"_key = a, "b"_key = b));
+  auto both = layer.backward(dict("sum"_key = g, "half"_key = g));
+  auto half = layer.backward(dict("sum"_key = no_gradient, "half"_key = g));
+  auto out = layer.forward(dict("a"_key = a, "b"_key = b));
+  equal(numbers(both["b"_key]), {1.5, 15});
+  equal(numbers(both["a"_key]), {1, 10});
+  equal(numbers(half["b"_key]), {0.5, 5});
+  equal(numbers(half["a"_key]), {0, 0});
+  equal(numbers(out["half"_key]), {2, 4});
+  equal(numbers(out["sum"_key]), {5, 10});
   BOOST_TEST(layer.waiting() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(equal_calls_are_the_same) {
   add_layer add("add");
   matrix<float> a{{1}}, b{{1}};
-  auto out = [&](const auto& x) { return add.forward(dict(key<"lhs"> = x, key<"rhs"> = x))[key<"output">]; };
+  auto out = [&](const auto& x) { return add.forward(dict("lhs"_key = x, "rhs"_key = x))["output"_key]; };
   BOOST_TEST(same(out(a), out(a)));
   BOOST_TEST(structure_hash(out(a)) == structure_hash(out(a)));
   BOOST_TEST(!same(out(a), out(b)));
@@ -185,12 +186,12 @@ BOOST_AUTO_TEST_CASE(equal_calls_are_the_same) {
 BOOST_AUTO_TEST_CASE(forward_and_backward_share_what_they_have_in_common) {
   train_layer<nn::tanh, inputs<port<"input", matrix<float>>>, my_policies> layer("tanh");
   matrix<float> x = matrix<float>{{0.5f, -1}}, one{{1, 1}};
-  auto out = layer.forward(dict(key<"input"> = exp(x)));
-  auto grad = layer.backward(dict(key<"output"> = one));
+  auto out = layer.forward(dict("input"_key = exp(x)));
+  auto grad = layer.backward(dict("output"_key = one));
   eval_plan both;
-  auto y = both.add(out[key<"output">]);
-  auto dx = both.add(grad[key<"input">]);
-  auto again = both.add(out[key<"output">] + 0.f);
+  auto y = both.add(out["output"_key]);
+  auto dx = both.add(grad["input"_key]);
+  auto again = both.add(out["output"_key] + 0.f);
   both.run();
   for (int i = 0; i < 2; ++i) {
     double t = std::tanh(std::exp(static_cast<double>(x(0, i))));
@@ -200,8 +201,8 @@ BOOST_AUTO_TEST_CASE(forward_and_backward_share_what_they_have_in_common) {
   // One program: exp and tanh stand in it once each.
   program p;
   lowering l(p);
-  p.output("y", lower(out[key<"output">], l));
-  p.output("dx", lower(grad[key<"input">], l));
+  p.output("y", lower(out["output"_key], l));
+  p.output("dx", lower(grad["input"_key], l));
   auto count = [&](std::string_view name) {
     return std::count_if(p.nodes().begin(), p.nodes().end(),
                          [&](const node& n) { return n.kind == node_kind::operation && n.op->name == name; });
@@ -217,12 +218,12 @@ BOOST_AUTO_TEST_CASE(results_outlive_the_layer_and_chains_may_be_long) {
     add_layer layer("add");
     for (int i = 0; i < 3000; ++i) {
       if (i == 0)
-        y = layer.forward(dict(key<"lhs"> = x, key<"rhs"> = x))[key<"output">];
+        y = layer.forward(dict("lhs"_key = x, "rhs"_key = x))["output"_key];
       else
-        y = layer.forward(dict(key<"lhs"> = y, key<"rhs"> = x))[key<"output">];
+        y = layer.forward(dict("lhs"_key = y, "rhs"_key = x))["output"_key];
     }
-    dy = layer.backward(dict(key<"output"> = x))[key<"lhs">];
-    for (int i = 1; i < 3000; ++i) dy = layer.backward(dict(key<"output"> = dy))[key<"lhs">];
+    dy = layer.backward(dict("output"_key = x))["lhs"_key];
+    for (int i = 1; i < 3000; ++i) dy = layer.backward(dict("output"_key = dy))["lhs"_key];
     layer.assert_neutral();
   }
   equal(numbers(y), {3001});
@@ -231,14 +232,14 @@ BOOST_AUTO_TEST_CASE(results_outlive_the_layer_and_chains_may_be_long) {
 
 BOOST_AUTO_TEST_CASE(an_inference_layer_takes_what_fits) {
   infer_layer<nn::dot> dot("dot");
-  auto out = dot.forward(dict(key<"lhs"> = tensor<float, extents<dyn, 3>>{{1, 2, 3}},
-                              key<"rhs"> = tensor<float, extents<3, 2>>{{1, 0}, {0, 1}, {1, 1}}));
-  static_assert(std::remove_cvref_t<decltype(out[key<"output">])>::pattern == shape{dyn, 2});
-  equal(numbers(out[key<"output">]), {4, 5});
-  auto wide = dot.forward(dict(key<"lhs"> = matrix<double>{{2}}, key<"rhs"> = filled(3.0, 1, 2)));
-  equal(numbers(wide[key<"output">]), {6, 6});
+  auto out = dot.forward(dict("lhs"_key = tensor<float, extents<dyn, 3>>{{1, 2, 3}},
+                              "rhs"_key = tensor<float, extents<3, 2>>{{1, 0}, {0, 1}, {1, 1}}));
+  static_assert(std::remove_cvref_t<decltype(out["output"_key])>::pattern == shape{dyn, 2});
+  equal(numbers(out["output"_key]), {4, 5});
+  auto wide = dot.forward(dict("lhs"_key = matrix<double>{{2}}, "rhs"_key = filled(3.0, 1, 2)));
+  equal(numbers(wide["output"_key]), {6, 6});
   BOOST_TEST(message_of([&] {
-               dot.forward(dict(key<"lhs"> = matrix<float>(2, 3), key<"rhs"> = matrix<float>(2, 3)));
+               dot.forward(dict("lhs"_key = matrix<float>(2, 3), "rhs"_key = matrix<float>(2, 3)));
              }) == "layer `dot`: matmul: the inner sizes differ: [2x3] [2x3]");
 }
 
@@ -247,12 +248,12 @@ BOOST_AUTO_TEST_CASE(dropout_draws_other_numbers_on_each_forward_pass_and_the_sa
   train_layer<constant_layer<half>, inputs<port<"input", vector<float>>>, policies<feedback(true)>> layer("drop");
   vector<float> x(1000);
   for (auto& v : x.writable()) v = 1;
-  auto first = layer.forward(dict(key<"input"> = x)), second = layer.forward(dict(key<"input"> = x));
-  auto y1 = numbers(first[key<"output">]), y2 = numbers(second[key<"output">]);
+  auto first = layer.forward(dict("input"_key = x)), second = layer.forward(dict("input"_key = x));
+  auto y1 = numbers(first["output"_key]), y2 = numbers(second["output"_key]);
   BOOST_TEST((y1 != y2));
-  BOOST_TEST((numbers(first[key<"output">]) == y1));
-  BOOST_TEST((numbers(layer.backward(dict(key<"output"> = x))[key<"input">]) == y2));
-  BOOST_TEST((numbers(layer.backward(dict(key<"output"> = x))[key<"input">]) == y1));
+  BOOST_TEST((numbers(first["output"_key]) == y1));
+  BOOST_TEST((numbers(layer.backward(dict("output"_key = x))["input"_key]) == y2));
+  BOOST_TEST((numbers(layer.backward(dict("output"_key = x))["input"_key]) == y1));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

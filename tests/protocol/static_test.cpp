@@ -24,16 +24,16 @@ concept Initialisable = requires(L l) { l.init(); };
 template <class L>
 concept Collectable = requires(L l, gradient_collector c) { l.collect_gradients(c); };
 template <class L>
-concept Backward = requires(L l, matrix<float> g) { l.backward(dict(key<"output"> = g)); };
+concept Backward = requires(L l, matrix<float> g) { l.backward(dict("output"_key = g)); };
 using add_layer = train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>>;
 using fc_layer = train_layer<constant_layer<fc>, matrix_port>;
-using frozen = train_layer<constant_layer<fc>, matrix_port, policies<update(false)>>;
+using frozen = train_layer<constant_layer<fc>, matrix_port, policies<trainable(false)>>;
 static_assert(!Initialisable<add_layer> && !Collectable<add_layer> && Backward<add_layer>);
 static_assert(Initialisable<fc_layer> && Collectable<fc_layer> && Initialisable<frozen> && !Collectable<frozen>);
 static_assert(!Initialisable<infer_layer<nn::add>> && Initialisable<infer_layer<constant_layer<fc>>>);
 static_assert(!Backward<infer_layer<nn::tanh>> && !Collectable<infer_layer<constant_layer<fc>>>);
 static_assert(fc_layer::is_update && !fc_layer::is_feedback && !frozen::is_update);
-static_assert(!train_layer<constant_layer<weights_inside>, matrix_port, policies<sub<"1">(update(false))>>::is_update);
+static_assert(!train_layer<constant_layer<weights_inside>, matrix_port, policies<sub<"1">(trainable(false))>>::is_update);
 
 // ---- the free functions exist for every layer
 static_assert(requires(add_layer a, infer_layer<nn::add> i, load_buffer b, gradient_collector c) {
@@ -52,7 +52,7 @@ using all = propagation<chain, policies<>, input<"N", 3>>;
 static_assert(!all::updates({"first"}) && all::updates({"a"}) && !all::updates({"b"}) && all::updates({"c"}));
 static_assert(!all::feeds_back({"first"}) && !all::feeds_back({"a"}) && all::feeds_back({"b"}) &&
               all::feeds_back({"c"}));
-using head_only = propagation<chain, policies<sub<"a">(update(false))>, input<"N", 3>>;
+using head_only = propagation<chain, policies<sub<"a">(trainable(false))>, input<"N", 3>>;
 static_assert(!head_only::feeds_back({"b"}) && !head_only::feeds_back({"c"}) && head_only::updates({"c"}));
 // Inputs that do not fit are refused, and a path without a sublayer is no constant.
 template <class... In>
@@ -61,7 +61,7 @@ static_assert(propagates<input<"N", 3>> && !propagates<input<"N", 7>>);
 template <fixed_string Name>
 concept asks = requires { typename std::bool_constant<all::updates({Name.view()})>; };
 static_assert(asks<"b"> && !asks<"nosuch">);
-using fed_back = propagation<chain, policies<update(false), feedback(true)>, input<"N", 3>>;
+using fed_back = propagation<chain, policies<trainable(false), feedback(true)>, input<"N", 3>>;
 static_assert(fed_back::feeds_back({"first"}) && fed_back::feeds_back({"c"}) && !fed_back::updates({"c"}));
 
 constexpr auto inner =
@@ -72,7 +72,7 @@ constexpr auto outer = topology(
     sublayer<"left">(inner), sublayer<"right">(inner), sublayer<"side">(nn::relu{}), sublayer<"sum">(nn::add{}),
     connect<"x", "left.input">, connect<"left.output", "right.input">, connect<"x", "side.input">,
     connect<"right.output", "sum.lhs">, connect<"side.output", "sum.rhs">, connect<"sum.output", "y">);
-using nested = propagation<outer, policies<sub<"left">(update(false))>, input<"N", 3>>;
+using nested = propagation<outer, policies<sub<"left">(trainable(false))>, input<"N", 3>>;
 static_assert(!nested::updates({"left"}) && nested::updates({"right"}) && nested::updates({"right", "w"}));
 static_assert(!nested::feeds_back({"right"}) && nested::feeds_back({"right", "dot"}) &&
               nested::feeds_back({"right", "out"}));

@@ -16,6 +16,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 
 namespace {
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_SUITE(weights)
 
 BOOST_AUTO_TEST_CASE(a_layer_has_no_values_before_init) {
   fc_layer layer("fc");
-  BOOST_TEST(message_of([&] { layer.forward(dict(key<"input"> = x)); }) ==
+  BOOST_TEST(message_of([&] { layer.forward(dict("input"_key = x)); }) ==
              "layer `fc`: parameter `weight` has no value yet; call `init` or `load_weights` first");
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
   init(layer, initialisers(7));
@@ -92,10 +93,10 @@ BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_la
 BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
   fc_layer layer("fc");
   init(layer);
-  auto out = layer.forward(dict(key<"input"> = x));
-  layer.forward(dict(key<"input"> = x));
-  layer.backward(dict(key<"output"> = g));
-  auto grad = layer.backward(dict(key<"output"> = g));
+  auto out = layer.forward(dict("input"_key = x));
+  layer.forward(dict("input"_key = x));
+  layer.backward(dict("output"_key = g));
+  auto grad = layer.backward(dict("output"_key = g));
   gradient_collector collector;
   BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("fc.weight"); }) ==
              "gradient collector: nothing was collected; run a backward pass and collect first");
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
   // g^T x, twice
   close(numbers(collector.gradient<matrix<double>>("fc.weight")), {6, -1, 12, 14, -24, 18});
   close(numbers(collector.gradient<vector<double>>("fc.bias")), {3, 2});
-  close(numbers(grad[key<"input">]),
+  close(numbers(grad["input"_key]),
         numbers(matmul(g, layer.parameter("weight").value().as<double, extents<dyn, dyn>>())));
   BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("w"); }) ==
              "gradient collector: no gradient of `w`; there are those of `fc.weight`, `fc.bias`");
@@ -122,14 +123,14 @@ BOOST_AUTO_TEST_CASE(gradients_of_a_topology_equal_finite_differences) {
   train_layer<constant_layer<deep>, fc_inputs, acting> layer("deep");
   init(layer, initialisers(5));
   auto loss = [&] {
-    auto y = numbers(layer.forward(dict(key<"input"> = x))[key<"output">]);
-    layer.backward(dict(key<"output"> = no_gradient));
+    auto y = numbers(layer.forward(dict("input"_key = x))["output"_key]);
+    layer.backward(dict("output"_key = no_gradient));
     double sum = 0;
     for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * g.data()[i];
     return sum;
   };
-  layer.forward(dict(key<"input"> = x));
-  layer.backward(dict(key<"output"> = g));
+  layer.forward(dict("input"_key = x));
+  layer.backward(dict("output"_key = g));
   gradient_collector collector;
   layer.collect_gradients(collector);
   BOOST_TEST(
@@ -152,11 +153,11 @@ BOOST_AUTO_TEST_CASE(gradients_of_a_topology_equal_finite_differences) {
 
 BOOST_AUTO_TEST_CASE(frozen_sublayers_have_no_gradients) {
   train_layer<constant_layer<deep>, fc_inputs,
-              policies<element<double>, activation(nn::tanh{}), sub<"first">(update(false))>>
+              policies<element<double>, activation(nn::tanh{}), sub<"first">(trainable(false))>>
       layer("deep");
   init(layer);
-  layer.forward(dict(key<"input"> = x));
-  layer.backward(dict(key<"output"> = g));
+  layer.forward(dict("input"_key = x));
+  layer.backward(dict("output"_key = g));
   gradient_collector collector;
   layer.collect_gradients(collector);
   BOOST_TEST(collector.names() == (strings{"deep.second.weight", "deep.second.bias"}),
@@ -181,10 +182,10 @@ BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
   BOOST_TEST(&encoder.parameter("weight") == &decoder.parameter("weight"));
   BOOST_TEST(&encoder.parameter("weight") != &other.parameter("weight"));  // the boundary is a dot, not a prefix
   BOOST_TEST(buffer.size() == 4u);
-  encoder.forward(dict(key<"input"> = x));
-  decoder.forward(dict(key<"input"> = x * 10.0));
-  encoder.backward(dict(key<"output"> = g));
-  decoder.backward(dict(key<"output"> = g));
+  encoder.forward(dict("input"_key = x));
+  decoder.forward(dict("input"_key = x * 10.0));
+  encoder.backward(dict("output"_key = g));
+  decoder.backward(dict("output"_key = g));
   gradient_collector collector;
   collect_gradients(encoder, collector);
   collect_gradients(decoder, collector);
@@ -206,8 +207,8 @@ BOOST_AUTO_TEST_CASE(two_sublayers_share_a_parameter_too) {
   BOOST_TEST(&layer.parameter("a.weight") == &layer.parameter("b.weight"));
   auto w = layer.parameter("a.weight").value().as<double, extents<dyn, dyn>>();
   matrix<double> up{{1, -1, 2}, {0.5, 2, 1}};
-  layer.forward(dict(key<"input"> = x));
-  layer.backward(dict(key<"output"> = up));
+  layer.forward(dict("input"_key = x));
+  layer.backward(dict("output"_key = up));
   gradient_collector collector;
   layer.collect_gradients(collector);
   BOOST_TEST(collector.names() == strings{"net.a.weight"}, boost::test_tools::per_element());
@@ -295,12 +296,12 @@ BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
   load_weights(again, load_buffer::read(dir / "weights.safetensors"));
   for (const char* name : {"first.weight", "first.bias", "second.weight", "second.bias"})
     close(numbers(layer.parameter(name)), numbers(again.parameter(name)), 1e-300);
-  close(numbers(layer.forward(dict(key<"input"> = x))[key<"output">]),
-        numbers(again.forward(dict(key<"input"> = x))[key<"output">]), 1e-300);
+  close(numbers(layer.forward(dict("input"_key = x))["output"_key]),
+        numbers(again.forward(dict("input"_key = x))["output"_key]), 1e-300);
   infer_layer<constant_layer<deep>, policies<element<double>, activation(nn::tanh{})>> served("deep");
   load_weights(served, saved);
-  close(numbers(layer.forward(dict(key<"input"> = x))[key<"output">]),
-        numbers(served.forward(dict(key<"input"> = x))[key<"output">]), 1e-300);
+  close(numbers(layer.forward(dict("input"_key = x))["output"_key]),
+        numbers(served.forward(dict("input"_key = x))["output"_key]), 1e-300);
   load_buffer half;
   half.set("deep.first.weight", any_tensor(matrix<double>(3, 4)));
   const auto before = numbers(again.parameter("first.weight"));
@@ -322,10 +323,10 @@ BOOST_AUTO_TEST_CASE(constants_are_never_initialised_saved_or_trained) {
   init(layer);
   save_weights(layer, saved);
   BOOST_TEST(saved.size() == 0u);
-  auto out = layer.forward(dict(key<"input"> = g));
-  auto grad = layer.backward(dict(key<"output"> = g));
-  close(numbers(out[key<"output">]), {4, 2, 3.5, 5});
-  close(numbers(grad[key<"input">]), {1, -1, 0.5, 2});
+  auto out = layer.forward(dict("input"_key = g));
+  auto grad = layer.backward(dict("output"_key = g));
+  close(numbers(out["output"_key]), {4, 2, 3.5, 5});
+  close(numbers(grad["input"_key]), {1, -1, 0.5, 2});
 }
 
 BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
@@ -347,13 +348,13 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   auto to = in.writable();
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::sin(static_cast<double>(i * i));
   matrix<double> first(2, 3);
-  auto given = dict(key<"input"> = in, key<"previous_output"> = first);
-  auto y = layer.forward(given)[key<"output">];
+  auto given = dict("input"_key = in, "previous_output"_key = first);
+  auto y = layer.forward(given)["output"_key];
   BOOST_TEST((y.shape() == shape{4, 2, 3}));
-  close(numbers(y), numbers(served.forward(given)[key<"output">]));
-  close(numbers(y), numbers(apart.forward(given)[key<"output">]));
+  close(numbers(y), numbers(served.forward(given)["output"_key]));
+  close(numbers(y), numbers(apart.forward(given)["output"_key]));
   auto up = filled(1.0, 4, 2, 3);
-  auto through = layer.backward(dict(key<"output"> = up)), cut = apart.backward(dict(key<"output"> = up));
+  auto through = layer.backward(dict("output"_key = up)), cut = apart.backward(dict("output"_key = up));
   gradient_collector full, part;
   collect_gradients(layer, full);
   collect_gradients(apart, part);
@@ -361,8 +362,8 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   BOOST_TEST((analytic != numbers(part.gradient<matrix<double>>("gru.U"))));
   auto* w = reinterpret_cast<double*>(layer.parameter("U").mutable_data());
   auto total = [&] {
-    auto v = numbers(layer.forward(given)[key<"output">]);
-    layer.backward(dict(key<"output"> = no_gradient));
+    auto v = numbers(layer.forward(given)["output"_key]);
+    layer.backward(dict("output"_key = no_gradient));
     double sum = 0;
     for (double e : v) sum += e;
     return sum;
@@ -377,12 +378,12 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
     BOOST_TEST(std::abs(analytic[i] - (high - low) / (2 * step)) < 1e-8);
   }
   // Without gradients from turn to turn the first state matters to the first turn alone.
-  BOOST_TEST((numbers(through[key<"previous_output">]) != numbers(cut[key<"previous_output">])));
+  BOOST_TEST((numbers(through["previous_output"_key]) != numbers(cut["previous_output"_key])));
   tensor<double, extents<dyn, dyn, dyn>> first_turn(4, 2, 3);
   auto ones = first_turn.writable();
   for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = i < 6 ? 1 : 0;
   layer.forward(given);
-  close(numbers(cut[key<"previous_output">]), numbers(layer.backward(dict(key<"output"> = first_turn))[key<"previous_output">]));
+  close(numbers(cut["previous_output"_key]), numbers(layer.backward(dict("output"_key = first_turn))["previous_output"_key]));
 }
 
 // The names of what a layer has under some policies.
@@ -402,19 +403,19 @@ BOOST_AUTO_TEST_CASE(a_policy_says_how_many_axes_a_dot_layer_contracts) {
   for (std::size_t k = 0; k < 24; ++k) a.writable()[k] = static_cast<double>(k);
   for (auto& v : b.writable()) v = 0.5;
   infer_layer<constant_layer<product>, policies<element<double>, axis_count(2)>> both;
-  auto y = both.forward(dict(key<"lhs"> = a, key<"rhs"> = b))[key<"output">];
+  auto y = both.forward(dict("lhs"_key = a, "rhs"_key = b))["output"_key];
   BOOST_TEST((y.shape() == shape{2, 5}));
   close(numbers(y), {33, 33, 33, 33, 33, 105, 105, 105, 105, 105});
   infer_layer<constant_layer<product>, policies<element<double>>> one;
   tensor<double, extents<2, 4, 5>> c;
   for (auto& v : c.writable()) v = 0.5;
-  BOOST_TEST((one.forward(dict(key<"lhs"> = a, key<"rhs"> = c))[key<"output">].shape() == shape{2, 3, 5}));
+  BOOST_TEST((one.forward(dict("lhs"_key = a, "rhs"_key = c))["output"_key].shape() == shape{2, 3, 5}));
 }
 
 BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
   using rows = inputs<port<"input", tensor<double, extents<dyn, dyn, 4>>>>;
   using with = policies<element<double>>;
-  using without = policies<element<double>, bias(false)>;
+  using without = policies<element<double>, use_bias(false)>;
   static constexpr nn::rnn r{4, 3};
   static constexpr nn::gru g{4, 3};
   static constexpr nn::lstm l{4, 3};
@@ -440,10 +441,10 @@ BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
   load_weights(cut, saved);
   tensor<double, extents<dyn, dyn, 4>> x(5, 2, 4);
   for (auto& v : x.writable()) v = 0.1;
-  auto y = through.forward(dict(key<"input"> = x))[key<"output">];
-  close(numbers(y), numbers(cut.forward(dict(key<"input"> = x))[key<"output">]));
+  auto y = through.forward(dict("input"_key = x))["output"_key];
+  close(numbers(y), numbers(cut.forward(dict("input"_key = x))["output"_key]));
   auto up = filled(1.0, 5, 2, 3);
-  auto all = numbers(through.backward(dict(key<"output"> = up))[key<"input">]), apart = numbers(cut.backward(dict(key<"output"> = up))[key<"input">]);
+  auto all = numbers(through.backward(dict("output"_key = up))["input"_key]), apart = numbers(cut.backward(dict("output"_key = up))["input"_key]);
   BOOST_TEST((all != apart));
   for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);      // the last turn passes nothing on
 }
@@ -456,7 +457,7 @@ BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {
   init(layer);
   close(numbers(layer.parameter("Uz")), std::vector<double>(9, 0.25));
   close(numbers(layer.parameter("Wr")), std::vector<double>(6, -1));
-  static_assert(layer.is_update && !train_layer<constant_layer<walk>, walk_inputs, said::change<update(false)>>::is_update);
+  static_assert(layer.is_update && !train_layer<constant_layer<walk>, walk_inputs, said::change<trainable(false)>>::is_update);
 }
 
 BOOST_AUTO_TEST_CASE(free_functions_do_nothing_for_a_layer_without_weights) {
@@ -474,7 +475,7 @@ BOOST_AUTO_TEST_CASE(free_functions_do_nothing_for_a_layer_without_weights) {
   all(layer);
   all(served);
   BOOST_TEST((buffer.size() == 0u && collector.empty()));
-  layer.forward(dict(key<"input"> = x));
+  layer.forward(dict("input"_key = x));
   BOOST_CHECK_THROW(assert_neutral(layer), state_error);
 }
 
@@ -486,14 +487,14 @@ BOOST_AUTO_TEST_CASE(running_statistics_follow_on_demand) {
   tensor<double, extents<dyn, 2, dyn, dyn>> maps(2, 2, 1, 2);
   auto w = maps.writable();
   for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<double>(i * i);
-  auto out = layer.forward(dict(key<"input"> = maps));
+  auto out = layer.forward(dict("input"_key = maps));
   close(numbers(layer.parameter("running_mean")), {0, 0});
   layer.update_statistics();
   // channel 0: 0 1 16 25 -> 10.5; channel 1: 4 9 36 49 -> 24.5
   close(numbers(layer.parameter("running_mean")), {1.05, 2.45});
   layer.update_statistics();
   close(numbers(layer.parameter("running_mean")), {1.05, 2.45});
-  layer.backward(dict(key<"output"> = maps));
+  layer.backward(dict("output"_key = maps));
   layer.assert_neutral();
 }
 
@@ -506,8 +507,8 @@ BOOST_AUTO_TEST_CASE(steps_through_the_collector_train) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = 2 * stream.uniform<double>(i) - 1;
   auto target = evaluate(matmul(in, w));
   for (int step = 0; step < 200; ++step) {
-    auto y = layer.forward(dict(key<"input"> = in))[key<"output">];
-    layer.backward(dict(key<"output"> = (y - target) * 0.125));
+    auto y = layer.forward(dict("input"_key = in))["output"_key];
+    layer.backward(dict("output"_key = (y - target) * 0.125));
     gradient_collector collector;
     layer.collect_gradients(collector);
     collector.each([](parameter& p, const any_tensor& gradient) {

@@ -19,6 +19,7 @@ import lamina;
 #include "nets.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 using nets_test::error_of;
 using nets_test::holds;
@@ -61,8 +62,8 @@ struct two_layers {
   parameter_store states;
   two_layers() {
     value x = p.input("x", {dtype::float32, {dim::named("N"), 6}});
-    value h = relu(fc(x, weight("a.weight", {5, 6}, 1), weight("a.bias", {5}, 2)));
-    p.output("y", fc(h, weight("b.weight", {3, 5}, 3), weight("b.bias", {3}, 4)));
+    value h = relu(linear(x, weight("a.weight", {5, 6}, 1), weight("a.bias", {5}, 2)));
+    p.output("y", linear(h, weight("b.weight", {3, 5}, 3), weight("b.bias", {3}, 4)));
   }
   value weight(std::string name, const shape& s, int seed) {
     states.add(name, to_tensor(random_array(dtype::float32, s, seed, -1, 1)), state_role::parameter);
@@ -206,8 +207,8 @@ BOOST_AUTO_TEST_CASE(products_that_are_kept_stay_float) {
   BOOST_TEST(holds(error_of([&] { quantize(net, ranges, {.keep_float = {"3.wieght"}}); }), "value_error: quantize: keep_float: no product is named `3.wieght`; there are `0.weight`"));
 }
 
-inline constexpr auto normalised = sequential(nn::conv2d{.in_channels = 1, .out_channels = 5, .kernel = 3, .bias = false}, nn::batch_norm2d{.features = 5}, nn::relu{},
-                                              nn::conv2d{.in_channels = 5, .out_channels = 5, .kernel = 3, .padding = 1}, nn::sigmoid{}, nn::flatten{}, nn::linear{.in = 3380, .out = 4});
+inline constexpr auto normalised = sequential(nn::conv2d{.in_channels = 1, .out_channels = 5, .kernel_size = 3, .bias = false}, nn::batch_norm2d{.num_features = 5}, nn::relu{},
+                                              nn::conv2d{.in_channels = 5, .out_channels = 5, .kernel_size = 3, .padding = 1}, nn::sigmoid{}, nn::flatten{}, nn::linear{.in_features = 3380, .out_features = 4});
 
 BOOST_AUTO_TEST_CASE(batch_norms_are_folded_and_other_operations_stay_float) {
   model<normalised, lamina::input<"N", 1, 28, 28>> net({.seed = 3});
@@ -227,10 +228,10 @@ BOOST_AUTO_TEST_CASE(batch_norms_are_folded_and_other_operations_stay_float) {
 }
 
 inline constexpr auto branched = sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 3, .stride = 2, .padding = 1}, nn::relu{},
-    nn::residual{sequential(nn::conv2d{.in_channels = 6, .out_channels = 6, .kernel = 3, .padding = 1})}, nn::relu{},
-    nn::avg_pool2d{.kernel = 2}, nn::conv2d{.in_channels = 6, .out_channels = 8, .kernel = 1}, nn::relu{},
-    nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{.in = 8, .out = 4});
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 3, .stride = 2, .padding = 1}, nn::relu{},
+    nn::residual{sequential(nn::conv2d{.in_channels = 6, .out_channels = 6, .kernel_size = 3, .padding = 1})}, nn::relu{},
+    nn::avg_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 8, .kernel_size = 1}, nn::relu{},
+    nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{.in_features = 8, .out_features = 4});
 
 BOOST_AUTO_TEST_CASE(sums_of_branches_and_averages_are_in_int8) {
   const model<branched, lamina::input<"N", 1, 28, 28>> net({.seed = 5});

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto net = sequential(nn::linear{.in = 4, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 3});
+constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 3});
 using net_type = model<net, input<"N", 4>>;
 using factory_type = reference_factory<net, input<"N", 4>>;
 using queue_type = batching_queue<factory_type::traits>;

@@ -17,7 +17,7 @@ using namespace nets_test;
 
 namespace {
 
-constexpr auto tiny = sequential(nn::linear{.in = 4, .out = 3}, nn::tanh{});
+constexpr auto tiny = sequential(nn::linear{.in_features = 4, .out_features = 3}, nn::tanh{});
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define INSTRUMENTED 1

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
+#include <unistd.h>
 #include <vector>
 
 import lamina;
@@ -21,13 +23,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto tiny = sequential(nn::linear{.in = 4, .out = 3}, nn::tanh{});
+constexpr auto tiny = sequential(nn::linear{.in_features = 4, .out_features = 3}, nn::tanh{});
 using tiny_factory = reference_factory<tiny, input<"N", 4>>;
 using rows = matrix<float, dyn, 4>;
 
 // Small images take microseconds; a large one keeps a worker busy for as long as a test needs.
-constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 32, .kernel = 3, .padding = 1}, nn::relu{},
-                                         nn::conv2d{.in_channels = 32, .out_channels = 32, .kernel = 3, .padding = 1},
+constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 32, .kernel_size = 3, .padding = 1}, nn::relu{},
+                                         nn::conv2d{.in_channels = 32, .out_channels = 32, .kernel_size = 3, .padding = 1},
                                          nn::global_avg_pool2d{}, nn::flatten{});
 using image_factory = reference_factory<convolutions, input<"N", 2, "H", "W">>;
 using image = tensor<float, extents<2, dyn, dyn>>;
@@ -42,7 +44,7 @@ using both_factory = reference_factory<both, port_input<"x", float, "N", 2>, por
 constexpr auto table = sequential(nn::embedding{5, 4});
 using table_factory = reference_factory<table, port_input<"input", std::int64_t, "N", 2>>;
 
-constexpr auto from_long = sequential(nn::linear{.in = 60000, .out = 2});
+constexpr auto from_long = sequential(nn::linear{.in_features = 60000, .out_features = 2});
 using long_factory = reference_factory<from_long, input<"N", 60000>>;
 
 template <class Factory>
@@ -73,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_full_batch_leaves_at_once) {
   for (int i = 0; i < 4; ++i) {
     auto y = answers[static_cast<std::size_t>(i)].get();
     BOOST_TEST(same_bits(y, expected[i]));
-    y(0) = 1;    // the caller's own
+    y.writable(0) = 1;    // the caller's own
   }
   const auto s = queue.statistics();
   BOOST_TEST(s.batches == 1);
@@ -86,7 +88,7 @@ BOOST_AUTO_TEST_CASE(the_caller_may_write_to_a_sample_at_once) {
   auto expected = factory.create()(x);
   batching_queue queue(factory, {.batch = 2, .delay = 60s});
   auto first = queue.submit(x);
-  x(0) = 7;
+  x.writable(0) = 7;
   auto second = queue.submit(x);
   BOOST_TEST(same_bits(first.get(), expected));
   BOOST_TEST(!same_bits(second.get(), expected));
@@ -184,6 +186,115 @@ BOOST_AUTO_TEST_CASE(deadlines) {
   BOOST_TEST(s.answered == 3);
 }
 
+// A deadline needs no worker: whoever waits for the answer has it when the time is over.
+BOOST_AUTO_TEST_CASE(a_deadline_holds_while_the_worker_is_busy) {
+  auto factory = made<image_factory>();
+  batching_queue queue(factory, {.batch = 4});
+  auto busy = queue.submit(picture(2 * slow, 1));
+  wait_for_work(queue);
+  auto late = queue.submit_within(10ms, picture(quick, 2)), polled = queue.submit_within(10ms, picture(quick, 3));
+  BOOST_CHECK_THROW(late.get(), deadline_error);
+  while (!polled.wait_for(0ns)) std::this_thread::sleep_for(1ms);
+  BOOST_CHECK_THROW(polled.get(), deadline_error);
+  BOOST_TEST(!busy.ready());
+  const auto before = queue.statistics();
+  BOOST_TEST(before.expired == 2);
+  BOOST_TEST(before.waiting == 0);
+  BOOST_TEST(before.running == 1);
+  busy.get();
+  auto next = queue.submit(picture(quick, 4));
+  next.get();
+  const auto s = queue.statistics();
+  BOOST_TEST(s.requests == 4);
+  BOOST_TEST(s.answered == 2);
+  BOOST_TEST(s.expired == 2);
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_is_told_when_the_answer_is_there) {
+  auto factory = made<image_factory>();
+  std::atomic<int> told{0};
+  {
+    batching_queue queue(factory, {.batch = 4});
+    auto y = queue.submit(picture(quick, 1));
+    y.on_ready([&] { ++told; });
+    y.get();
+    while (told == 0) std::this_thread::sleep_for(1ms);
+    auto busy = queue.submit(picture(slow, 1));
+    wait_for_work(queue);
+    auto late = queue.submit_within(5ms, picture(quick, 2));
+    late.on_ready([&] { told += 10; });
+    BOOST_CHECK_THROW(late.get(), deadline_error);
+    BOOST_TEST(told == 11);
+    auto again = queue.submit(picture(quick, 2));
+    busy.wait();
+    again.wait();
+    again.on_ready([&] { told += 100; });    // at once
+    BOOST_TEST(told == 111);
+    auto dropped = queue.submit(picture(slow, 1));
+    wait_for_work(queue);
+    auto stopped = queue.submit(picture(quick, 2));
+    stopped.on_ready([&] { told += 1000; });
+    queue.shutdown_now();
+    BOOST_CHECK_THROW(stopped.get(), stopped_error);
+  }
+  BOOST_TEST(told == 1111);
+}
+
+// Threads do not survive a fork: a queue says so, and a pool does without them.
+BOOST_AUTO_TEST_CASE(in_a_forked_child) {
+  auto factory = made<tiny_factory>();
+  const auto x = random_tensor<rows>({1, 4}, 1);
+  const auto expected = factory.create()(x);
+  batching_queue queue(factory, {.batch = 64, .delay = 60s});
+  auto before = queue.submit(x[0]);
+  thread_pool pool(3);
+  std::atomic<int> ran{0};
+  const auto count = [](void* of, std::size_t, int) { ++*static_cast<std::atomic<int>*>(of); };
+  pool.run(10, count, &ran);
+  std::optional<batching_queue<tiny_factory::traits>> second(std::in_place, factory);
+  std::optional<thread_pool> second_pool(std::in_place, 2);
+
+  const pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(20);    // what waits for a thread of the parent ends by it
+    int wrong = 0;
+    const auto refused = [&](auto f, const std::string& said = "used in a forked child") {
+      try {
+        f();
+        return false;
+      } catch (const state_error& e) {
+        return std::string(e.what()).find(said) != std::string::npos;
+      } catch (...) {
+        return false;
+      }
+    };
+    if (!refused([&] { queue.submit(x[0]); },
+                 "submit: used in a forked child of the process that made the queue; threads do not survive a fork, so make the queue after it"))
+      wrong |= 1;
+    if (!refused([&] { queue.try_submit_within(2s, x[0]); })) wrong |= 1;
+    if (!refused([&] { before.wait(); })) wrong |= 2;
+    if (!refused([&] { queue.shutdown(); })) wrong |= 4;
+    ran = 0;
+    pool.run(10, count, &ran);
+    if (ran != 10) wrong |= 8;
+    second.reset();
+    second_pool.reset();
+#if !__has_feature(thread_sanitizer)    // which knows no threads after a fork
+    batching_queue own(factory, {.batch = 1});
+    if (!same_bits(own.submit_within(10s, x[0]).get(), expected[0])) wrong |= 16;
+    own.shutdown();
+#endif
+    ::_exit(wrong);
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  BOOST_TEST(WIFEXITED(status));
+  BOOST_TEST(WEXITSTATUS(status) == 0);
+  queue.shutdown();
+  BOOST_TEST(same_bits(before.get(), expected[0]));
+}
+
 BOOST_AUTO_TEST_CASE(the_longest_time_is_no_deadline) {
   auto factory = made<image_factory>();
   batching_queue queue(factory, {.batch = 1});
@@ -254,7 +365,7 @@ BOOST_AUTO_TEST_CASE(errors_of_a_run_reach_the_callers_of_its_batch) {
   }
   for (std::size_t i : {2u, 3u}) {
     auto said = error_of([&] { answers[i].get(); });
-    BOOST_TEST(said == "value_error: sublayer `0` (embedding): gather: a position is outside -5..4 (1 of them)");
+    BOOST_TEST(said == "value_error: sublayer `0` (embedding): gather: a position is outside -5..4: 9 at [1, 1] (1 of them)");
   }
   const auto s = queue.statistics();
   BOOST_TEST(s.failed == 2);
@@ -294,6 +405,23 @@ BOOST_AUTO_TEST_CASE(shutdown_at_once_says_so) {
   auto said = error_of([&] { b.get(); });
   BOOST_TEST(said == "error: the queue was told to stop before the request was computed");
   BOOST_TEST(queue.statistics().stopped == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_that_is_canceled_leaves_its_batch) {
+  auto factory = made<image_factory>();
+  batching_queue queue(factory, {.batch = 1, .delay = 0us, .capacity = 2});
+  queue.submit(picture(slow, 1)).get();      // its plan is there
+  auto busy = queue.submit(picture(slow, 1));
+  wait_for_work(queue);
+  auto waiting = queue.submit(picture(quick, 1));
+  queue.cancel();
+  BOOST_TEST(busy.ready());
+  const auto said = error_of([&] { busy.get(); });
+  BOOST_TEST(holds(said, "the run was stopped"));
+  BOOST_TEST(error_of([&] { waiting.get(); }) == "error: the queue was told to stop before the request was computed");
+  const auto s = queue.statistics();
+  BOOST_TEST((s.requests == 3 && s.answered == 1 && s.stopped == 2 && s.failed == 0 && s.running == 0));
+  BOOST_CHECK_THROW(queue.submit(picture(quick, 1)), stopped_error);
 }
 
 BOOST_AUTO_TEST_CASE(threads_submit_while_the_queue_is_shut_down) {

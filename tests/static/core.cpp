@@ -8,7 +8,7 @@ using namespace lamina;
 
 template <class... T>
 consteval bool prints(std::string_view expected, T... values) {
-  text t;
+  message_text t;
   (t << ... << values);
   return t.view() == expected;
 }
@@ -21,10 +21,10 @@ static_assert(prints("1e20", 1e20));
 static_assert(!prints("1", 2));
 
 struct silent {
-  static consteval text message() { return {}; }
+  static consteval message_text message() { return {}; }
 };
 struct complaint {
-  static consteval text message() { return text("no"); }
+  static consteval message_text message() { return message_text("no"); }
 };
 static_assert(no_error<silent>);
 static_assert(!no_error<complaint>);
@@ -42,29 +42,29 @@ static_assert(label().empty() && !label("a").empty());
 static_assert(prints("a_name_of_24_characters_", label("a_name_of_24_characters_")));
 
 using pair_of = dict<entry<"lhs", int>, entry<"rhs", double>>;
-constexpr pair_of sides{key<"lhs"> = 3, key<"rhs"> = 4.0};
-static_assert(sides[key<"lhs">] == 3 && sides[key<"rhs">] == 4.0);
+constexpr pair_of sides{"lhs"_key = 3, "rhs"_key = 4.0};
+static_assert(sides["lhs"_key] == 3 && sides["rhs"_key] == 4.0);
 static_assert(pair_of::contains<"rhs"> && !pair_of::contains<"output">);
 
 template <class D, fixed_string Key>
-concept HasKey = requires(D d) { d[key<Key>]; };
+concept HasKey = requires(D d) { d[key_type<Key>{}]; };
 static_assert(HasKey<pair_of, "lhs">);
 static_assert(!HasKey<pair_of, "output">);
 
 // An entry more, one of another type in place of one, a change in place; nothing on a heap.
-constexpr auto three = sides.with(key<"bias"> = 'c');
-static_assert(three.size == 3 && three[key<"lhs">] == 3 && three[key<"bias">] == 'c');
-constexpr auto other = sides.with(key<"lhs"> = true);
+constexpr auto three = sides.with("bias"_key = 'c');
+static_assert(three.size == 3 && three["lhs"_key] == 3 && three["bias"_key] == 'c');
+constexpr auto other = sides.with("lhs"_key = true);
 static_assert(std::same_as<std::remove_cvref_t<decltype(other)>, dict<entry<"lhs", bool>, entry<"rhs", double>>>);
-static_assert(other[key<"lhs">] && other[key<"rhs">] == 4.0 && sides[key<"lhs">] == 3);
+static_assert(other["lhs"_key] && other["rhs"_key] == 4.0 && sides["lhs"_key] == 3);
 static_assert([] {
   auto d = sides;
-  d[key<"rhs">] = 7.5;
-  return d[key<"rhs">];
+  d["rhs"_key] = 7.5;
+  return d["rhs"_key];
 }() == 7.5);
-static_assert(std::same_as<decltype(sides[key<"rhs">]), const double&>);
+static_assert(std::same_as<decltype(sides["rhs"_key]), const double&>);
 static_assert(std::is_trivially_destructible_v<pair_of> && sizeof(pair_of) == 2 * sizeof(double));
-static_assert(dict<>::size == 0 && dict().with(key<"a"> = 1)[key<"a">] == 1);
+static_assert(dict<>::size == 0 && dict().with("a"_key = 1)["a"_key] == 1);
 
 template <fixed_string A, fixed_string B>
 concept DictOf = requires { sizeof(dict<entry<A, int>, entry<B, int>>); };

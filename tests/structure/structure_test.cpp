@@ -17,6 +17,7 @@ import lamina;
 #include "sources.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 
 namespace {

@@ -20,6 +20,7 @@ import lamina;
 namespace engine_test {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -68,9 +69,11 @@ struct shapes_seen {
     std::string text;
     for (const auto& s : operands) {
       text += s.string() + " ";
-      size_0 = size_0 || s.size() == 0;
       size_1 = size_1 || s.rank == 0;
-      for (int i = 0; i < s.rank; ++i) size_1 = size_1 || s[i] == dim(1);
+      for (int i = 0; i < s.rank; ++i) {
+        size_0 = size_0 || s[i] == dim(0);
+        size_1 = size_1 || s[i] == dim(1);
+      }
     }
     broadcast = broadcast || differ;
     all.insert(text);
@@ -129,37 +132,25 @@ std::vector<array> analytic(const std::vector<array>& in, const builder& build, 
   return w.g.run(options);
 }
 
-// The loss of one plan for ever other inputs.
+// The loss by differences.
 class differences {
  public:
-  differences(const std::vector<array>& in, const builder& build) : loss_(in, build) {
-    loss_.g.output(loss_.loss);
-    run_ = plan_runner({std::shared_ptr<const void>(), &loss_.g.p}, {}, std::make_shared<context>(1, target_isa()), {});
-    for (const auto& a : in) memory_.push_back(to_tensor(a)), extents_.push_back(a.shape());
-    for (const auto& m : memory_) data_.push_back(m.data());
-  }
+  differences(const std::vector<array>& in, const builder& build) : loss_(in, build), numeric_(with_output(loss_), tensors(in)) {}
   const weighted& loss() const { return loss_; }
-  // Five points: the error is of fourth order.
-  double at(std::size_t input, std::size_t element) {
-    auto* x = reinterpret_cast<double*>(memory_[input].mutable_data()) + element;
-    const double middle = *x, h = 2e-4;
-    auto loss = [&](double v) {
-      *x = v;
-      run_.run(extents_, data_, [this](std::size_t, const tensor_type&) -> void* { return &result_; });
-      return result_;
-    };
-    double near = loss(middle + h) - loss(middle - h), far = loss(middle + 2 * h) - loss(middle - 2 * h);
-    *x = middle;
-    return (8 * near - far) / (12 * h);
-  }
+  double at(std::size_t input, std::size_t element) { return numeric_.at(input, element); }
 
  private:
+  static std::shared_ptr<const program> with_output(weighted& w) {
+    w.g.output(w.loss);
+    return {std::shared_ptr<const void>(), &w.g.p};
+  }
+  static std::vector<any_tensor> tensors(const std::vector<array>& in) {
+    std::vector<any_tensor> all;
+    for (const auto& a : in) all.push_back(to_tensor(a));
+    return all;
+  }
   weighted loss_;
-  plan_runner run_;                      // also where extents are counted when it runs
-  std::vector<shape> extents_;
-  std::vector<const void*> data_;
-  std::vector<any_tensor> memory_;
-  double result_ = 0;
+  central_differences numeric_;
 };
 
 double error_of(double analytic, double numeric) {

@@ -16,6 +16,7 @@ import lamina;
 namespace engine_test {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 array array_of(dtype element, const shape& dims, std::vector<double> values) { return {{element, dims}, std::move(values)}; }
 

@@ -38,15 +38,15 @@ inline const lamina::pass_options no_passes{false, false, false, false, false, f
 
 class small_graph {
  public:
-  lamina::program p;
+  lamina::ir::program p;
   lamina::parameter_store store;
   std::shared_ptr<const lamina::plan> plan;   // of the last run
 
-  lamina::value input(const array& a, std::string_view name = "x");
+  lamina::ir::value input(const array& a, std::string_view name = "x");
   /// An input of which only element type and rank are known until a plan is made.
-  lamina::value open_input(const array& a, std::string_view name = "x");
-  lamina::value state(std::string_view name, const array& a);
-  void output(const lamina::value& v) { p.output("y", v); }
+  lamina::ir::value open_input(const array& a, std::string_view name = "x");
+  lamina::ir::value state(std::string_view name, const array& a);
+  void output(const lamina::ir::value& v) { p.output("y", v); }
   std::shared_ptr<const lamina::plan> make(const lamina::pass_options& options = {}) const;
   /// Plans and runs once, from the data as given; states keep what the run assigns. The store may be another one.
   std::vector<array> run(const lamina::pass_options& options = {}, int threads = 1);
@@ -54,13 +54,13 @@ class small_graph {
   std::vector<array> data;                    // of the inputs
 };
 
-using builder = std::function<std::vector<lamina::value>(const std::vector<lamina::value>&)>;
+using builder = std::function<std::vector<lamina::ir::value>(const std::vector<lamina::ir::value>&)>;
 
 /// Runs a program over inputs and gives its results.
 std::vector<array> results_of(const std::vector<array>& in, const builder& build, const lamina::pass_options& options = {});
-inline array result_of(const std::vector<array>& in, const std::function<lamina::value(const std::vector<lamina::value>&)>& build,
+inline array result_of(const std::vector<array>& in, const std::function<lamina::ir::value(const std::vector<lamina::ir::value>&)>& build,
                        const lamina::pass_options& options = {}) {
-  return results_of(in, [&](const std::vector<lamina::value>& v) { return std::vector<lamina::value>{build(v)}; }, options)[0];
+  return results_of(in, [&](const std::vector<lamina::ir::value>& v) { return std::vector<lamina::ir::value>{build(v)}; }, options)[0];
 }
 
 }  // namespace engine_test

@@ -53,7 +53,7 @@ class segment_run {
 inline std::vector<array> counted_results(const std::vector<array>& in, const builder& build, int threads = 1, bool open = false,
                                           const lamina::pass_options& passes = {}) {
   small_graph g;
-  std::vector<lamina::value> inputs;
+  std::vector<lamina::ir::value> inputs;
   for (const auto& a : in) inputs.push_back(open ? g.open_input(a) : g.input(a));
   for (const auto& v : build(inputs)) g.output(v);
   return segment_run(g, threads, passes)();

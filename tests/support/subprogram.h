@@ -4,9 +4,9 @@
 namespace engine_test {
 
 /// A program whose inputs have the types of these values.
-inline std::shared_ptr<const lamina::program> subprogram(const std::vector<lamina::value>& like, const builder& body) {
-  auto p = std::make_shared<lamina::program>();
-  std::vector<lamina::value> in;
+inline std::shared_ptr<const lamina::ir::program> subprogram(const std::vector<lamina::ir::value>& like, const builder& body) {
+  auto p = std::make_shared<lamina::ir::program>();
+  std::vector<lamina::ir::value> in;
   for (const auto& v : like) in.push_back(p->input("x", v.type()));
   for (const auto& y : body(in)) p->output("y", y);
   return p;

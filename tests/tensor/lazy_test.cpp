@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(borrowed_memory_is_read_and_written_where_it_is) {
     auto t = borrow(std::span(mine), {2, 3});
     static_assert(std::same_as<decltype(t), tensor<float, extents<dyn, dyn>>>);
     BOOST_CHECK(t.data().data() == mine.data());
-    t(1, 2) = 60;
+    t.writable(1, 2) = 60;
     BOOST_CHECK_EQUAL(mine[5], 60);
     mine[0] = 10;
     BOOST_CHECK_EQUAL(t(0, 0), 10);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(memory_is_borrowed_under_a_shape_value) {
   auto typed = borrow<extents<dyn, 3>>(std::span(mine), s);
   static_assert(std::same_as<decltype(typed), tensor<float, extents<dyn, 3>>>);
   BOOST_CHECK(typed.data().data() == mine.data());
-  typed(1, 2) = 60;
+  typed.writable(1, 2) = 60;
   BOOST_CHECK_EQUAL(mine[5], 60);
   BOOST_CHECK_EQUAL(borrow(std::span(mine), shape{}).bytes(), 4);      // one element, of rank 0
   auto says = [&](const shape& wrong, std::string_view words) {

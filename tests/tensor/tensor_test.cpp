@@ -1,6 +1,8 @@
 // Tensors: extents of every mix, nested lists, sharing, views, and the words of their errors.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -25,11 +27,17 @@ static_assert(std::convertible_to<matrix<float, 3, 4>, matrix<float>>);
 static_assert(std::convertible_to<matrix<float>, matrix<float, dyn, 4>>);
 static_assert(!std::convertible_to<matrix<float, 3, 4>, matrix<float, 3, 5>>);
 static_assert(!std::convertible_to<matrix<float>, vector<float>>);
-// An element beside a number of another kind does not lose its fraction in silence.
-template <class T, class Other>
-concept Chosen = requires(bool yes, tensor<T, extents<2>>& t, Other o) { yes ? t(0) : o; };
-static_assert(!Chosen<float, int> && !Chosen<double, std::int64_t> && !Chosen<std::int64_t, int>);
-static_assert(Chosen<float, float> && Chosen<float, double> && Chosen<std::int32_t, int>);
+// An element is a number, of a tensor that can be written too; what is read is not assigned to.
+static_assert(std::same_as<decltype(std::declval<vector<float>&>()(0)), float>);
+static_assert(std::same_as<decltype(std::declval<const vector<float>&>()(0)), float>);
+template <class T>
+concept AssignsToWhatItReads = requires(vector<T>& t, T x) { t(0) = x; };
+static_assert(!AssignsToWhatItReads<float> && !AssignsToWhatItReads<float16> && !AssignsToWhatItReads<bfloat16>);
+template <class T>
+concept AssignsToARow = requires(T& t, vector<float> row) { t[0] = row; };
+static_assert(!AssignsToARow<matrix<float>>);      // it would change what goes away
+static_assert(std::is_nothrow_move_constructible_v<matrix<float>> && std::is_nothrow_move_assignable_v<matrix<float>>);
+static_assert(std::movable<matrix<float>> && std::copyable<matrix<float>>);
 static_assert(!std::convertible_to<matrix<float>, matrix<double>>);
 static_assert(std::same_as<tensor_of_rank<float, 2>, matrix<float>>);
 
@@ -61,9 +69,91 @@ BOOST_AUTO_TEST_CASE(new_tensors_are_zero_and_aligned) {
 BOOST_AUTO_TEST_CASE(extents_that_do_not_fit_are_told) {
   BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, 784>>(32, 783)), shape_error, says{"tensor: shape [32x783] does not fit the extents [?x784]"});
   BOOST_CHECK_EXCEPTION((tensor<float, extents<"N", 3>>(shape{4})), shape_error, says{"tensor: shape [4] does not fit the extents [Nx3]"});
-  BOOST_CHECK_EXCEPTION(matrix<float>(2, -3), shape_error, says{"tensor: extent 1 is to be 0 or more, and is -3"});
+  BOOST_CHECK_EXCEPTION(matrix<float>(2, -3), shape_error, says{"tensor: extent 1 is -3; expected 0 or more"});
+  BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, 784>>(-1)), shape_error, says{"tensor: extent 0 is -1; expected 0 or more"});
+  BOOST_CHECK_EXCEPTION(matrix<float>(shape{2, dyn}), shape_error, says{"tensor: extent 1 of [2x?] is not a number"});
+  BOOST_CHECK_EXCEPTION((matrix<float>::uninitialised(shape{2, 3, 4})), shape_error, says{"shape [2x3x4] does not fit the extents [?x?]"});
   matrix<float> m(2, 3);
   BOOST_CHECK_EXCEPTION((matrix<float, dyn, 4>(m)), shape_error, says{"tensor: shape [2x3] does not fit the extents [?x4]"});
+}
+
+BOOST_AUTO_TEST_CASE(one_name_is_one_number) {
+  using square = tensor<float, extents<"N", "N">>;
+  BOOST_CHECK((square(3, 3).shape() == shape{3, 3}));
+  BOOST_CHECK_EXCEPTION(square(2, 5), shape_error, says{"tensor: shape [2x5] does not fit the extents [NxN]"});
+  BOOST_CHECK_EXCEPTION(square(matrix<float>(2, 5)), shape_error, says{"tensor: shape [2x5] does not fit the extents [NxN]"});
+  BOOST_CHECK_EXCEPTION((square{{1, 2}}), shape_error, says{"shape [1x2] does not fit the extents [NxN]"});
+  static_assert(std::constructible_from<square, matrix<float, 128, 128>> && !std::constructible_from<square, matrix<float, 128, 64>>);
+}
+
+BOOST_AUTO_TEST_CASE(memory_holds_what_the_shape_says) {
+  const storage sixteen(16);
+  BOOST_CHECK_EQUAL(vector<float>(sixteen, shape{4}).size(), 4);
+  BOOST_CHECK_EXCEPTION(matrix<float>(sixteen, shape{100, 100}), shape_error, says{"tensor: memory of 16 bytes cannot hold float32[100x100]"});
+  BOOST_CHECK_EXCEPTION(vector<float>(sixteen, shape{3}, 2), shape_error, says{"tensor: memory of 16 bytes cannot hold float32[3] from byte 8 on"});
+  BOOST_CHECK_EXCEPTION(vector<float>(sixteen, shape{1}, 5), shape_error, says{"cannot hold float32[1] from byte 20 on"});
+  BOOST_CHECK_EXCEPTION(vector<float>(storage(), shape{1}), shape_error, says{"memory of 0 bytes cannot hold float32[1]"});
+  BOOST_CHECK_EQUAL(vector<float>(storage(), shape{0}).size(), 0);
+  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::float64, {3}}), shape_error, says{"memory of 16 bytes cannot hold float64[3]"});
+  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::int8, {1}}, 16), shape_error, says{"cannot hold int8[1] from byte 16 on"});
+  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::float32, {2}}, 2), value_error, says{"the memory of float32[2] is not aligned to 4 bytes"});
+  BOOST_CHECK_EXCEPTION((borrow(static_cast<float*>(nullptr), {2})), value_error, says{"tensor: the memory is a null pointer"});
+}
+
+BOOST_AUTO_TEST_CASE(what_was_moved_from_has_no_elements) {
+  matrix<float> a{{1, 2}, {3, 4}};
+  auto b = std::move(a);
+  const auto gone = says{"tensor [2x2] has no elements: it was moved from, or never had memory; assign to it first"};
+  // NOLINTBEGIN(bugprone-use-after-move): that is the question
+  BOOST_CHECK_EXCEPTION(a.writable(), state_error, gone);
+  BOOST_CHECK_EXCEPTION(a.writable(0, 0), state_error, gone);
+  BOOST_CHECK_EXCEPTION((void)a(0, 0), state_error, gone);
+  BOOST_CHECK_EXCEPTION(a.data(), state_error, gone);
+  BOOST_CHECK_EXCEPTION(a[0], state_error, gone);
+  BOOST_CHECK_EXCEPTION(a.rows(0, 1), state_error, gone);
+  BOOST_CHECK_EXCEPTION(a.copy(), state_error, gone);
+  BOOST_CHECK_EXCEPTION((matrix<float, 2, 2>(a)), state_error, gone);
+  BOOST_CHECK_EXCEPTION((any_tensor(a)), state_error, gone);
+  BOOST_CHECK_EXCEPTION(evaluate(a + 1), state_error, gone);
+  BOOST_CHECK_EXCEPTION(evaluate(matmul(b, a)), state_error, gone);
+  b.writable(0, 0) = 9;                                  // b is the only handle
+  BOOST_CHECK_EQUAL(b(0, 0), 9);
+  a = b.copy();
+  BOOST_CHECK_EQUAL(a(0, 0), 9);
+  a = std::move(b);
+  BOOST_CHECK_EXCEPTION(b.writable(), state_error, gone);
+  auto& self = a;
+  a = std::move(self);
+  BOOST_CHECK_EQUAL(a(1, 1), 4);
+  matrix<float, 2, 2> fixed{{1, 2}, {3, 4}};
+  const auto taken = std::move(fixed);
+  BOOST_CHECK_EXCEPTION(fixed.data(), state_error, gone);
+  BOOST_CHECK_EXCEPTION(evaluate(fixed * taken), state_error, gone);
+  auto e = taken + 1;
+  const auto f = std::move(e);
+  BOOST_CHECK_EXCEPTION(evaluate(e), state_error, gone);
+  BOOST_CHECK_EQUAL(evaluate(f)(1, 1), 5);
+  vector<float> none;
+  const auto nothing = std::move(none);                  // no elements were there
+  BOOST_CHECK(none.data().empty());
+
+  any_tensor any(tensor_type{dtype::float32, {2, 2}});
+  const any_tensor other = std::move(any);
+  BOOST_CHECK_EXCEPTION(any.mutable_data(), state_error, gone);
+  BOOST_CHECK_EXCEPTION(any.elements<float>(), state_error, gone);
+  BOOST_CHECK_EXCEPTION((any.as<float, extents<2, 2>>()), state_error, gone);
+  BOOST_CHECK_EXCEPTION(any.copy(), state_error, gone);
+  BOOST_CHECK(!any && any.data() == nullptr && other.elements<float>().size() == 4);
+  BOOST_CHECK_THROW(any_tensor().elements<float>(), state_error);
+
+  growable<float, 1> rows(2);
+  rows.push(vector<float>{1, 2});
+  auto rest = std::move(rows);
+  BOOST_CHECK(rows.empty() && rest.size() == 1);
+  rows.push(vector<float>{5, 6});
+  BOOST_CHECK_EQUAL(rows[0](0), 5);
+  BOOST_CHECK_EQUAL(rest[0](0), 1);
+  // NOLINTEND(bugprone-use-after-move)
 }
 
 BOOST_AUTO_TEST_CASE(sizes_beyond_memory_are_told_and_do_not_wrap_around) {
@@ -75,7 +165,7 @@ BOOST_AUTO_TEST_CASE(sizes_beyond_memory_are_told_and_do_not_wrap_around) {
 
 BOOST_AUTO_TEST_CASE(conversion_shares_memory) {
   matrix<float, 2, 3> fixed;
-  fixed(1, 2) = 7;
+  fixed.writable(1, 2) = 7;
   matrix<float> free = fixed;
   BOOST_CHECK(free.memory().same(fixed.memory()));
   matrix<float, dyn, 3> half = free;
@@ -110,8 +200,8 @@ BOOST_AUTO_TEST_CASE(indices_outside_are_told) {
   matrix<float> m(2, 3);
   const auto& read = m;
   BOOST_CHECK_EXCEPTION((void)read(2, 0), value_error, says{"index (2, 0) is outside the shape [2x3]"});
-  BOOST_CHECK_EXCEPTION(m(0, 3) = 1, value_error, says{"index (0, 3) is outside the shape [2x3]"});
-  BOOST_CHECK_EXCEPTION(m(-1, 0) = 1, value_error, says{"index (-1, 0)"});
+  BOOST_CHECK_EXCEPTION(m.writable(0, 3) = 1, value_error, says{"index (0, 3) is outside the shape [2x3]"});
+  BOOST_CHECK_EXCEPTION(m.writable(-1, 0) = 1, value_error, says{"index (-1, 0)"});
   BOOST_CHECK_EXCEPTION(m[2], value_error, says{"index (2) is outside the shape [2x3]"});
   BOOST_CHECK_EXCEPTION(m.rows(1, 3), value_error, says{"index (1, 3)"});
   BOOST_CHECK_THROW(m.rows(2, 1), value_error);
@@ -119,42 +209,77 @@ BOOST_AUTO_TEST_CASE(indices_outside_are_told) {
 }
 
 BOOST_AUTO_TEST_CASE(shared_memory_is_not_written) {
-  auto shared = says{"tensor [2x2]: its memory is shared with another tensor or is held by an expression, so it cannot be written; "
-                     "call detach() first, or keep a formula instead of an expression"};
+  auto shared = says{"tensor [2x2]: its memory is shared with another tensor, an expression or the result of a layer, so it cannot be written; "
+                     "call detach() first, which gives it memory of its own"};
   matrix<float> a{{1, 2}, {3, 4}};
-  a(0, 0) = 5;
+  a.writable(0, 0) = 5;
   {
     auto b = a;
-    BOOST_CHECK_EXCEPTION(a(0, 0) = 6, state_error, shared);
+    BOOST_CHECK_EXCEPTION(a.writable(0, 0) = 6, state_error, shared);
     BOOST_CHECK_EXCEPTION(b.writable(), state_error, shared);
     BOOST_CHECK_EQUAL(b(0, 0), 5);
     b.detach();
-    b(0, 0) = 7;
+    b.writable(0, 0) = 7;
     BOOST_CHECK_EQUAL(a(0, 0), 5);
-    a(0, 0) = 8;
+    a.writable(0, 0) = 8;
     BOOST_CHECK_EQUAL(b(0, 0), 7);
   }
   {
     auto row = a[1];
-    BOOST_CHECK_THROW(a(0, 0) = 6, state_error);
-    BOOST_CHECK_THROW(row(0) = 6, state_error);
+    BOOST_CHECK_THROW(a.writable(0, 0) = 6, state_error);
+    BOOST_CHECK_THROW(row.writable(0) = 6, state_error);
   }
-  a(0, 0) = 9;
+  a.writable(0, 0) = 9;
   auto at = a.data().data();
   a.detach();   // nothing is copied for the only handle
   BOOST_CHECK(a.data().data() == at);
   auto moved = std::move(a);
-  moved(0, 0) = 10;
+  moved.writable(0, 0) = 10;
   BOOST_CHECK_EQUAL(moved(0, 0), 10);
 }
 
 BOOST_AUTO_TEST_CASE(elements_are_assigned_from_elements) {
   vector<float> v{1, 2, 3};
-  v(0) = v(2);
+  v.writable(0) = v(2);
   BOOST_CHECK_EQUAL(v(0), 3);
-  auto r = v(1);
-  r = 8;
+  v.writable(1) += 6;
   BOOST_CHECK_EQUAL(v(1), 8);
+  std::swap(v.writable(0), v.writable(1));
+  BOOST_CHECK(v(0) == 8 && v(1) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(an_element_is_a_number) {
+  matrix<float> m{{1, 2}, {3, 4}};
+  auto x = m(1, 1);
+  m.writable(1, 1) = 7;
+  BOOST_CHECK_EQUAL(x, 4);                               // not what stands there now
+  BOOST_CHECK_EQUAL(std::max(m(0, 0), 1.5f), 1.5f);
+  BOOST_CHECK_EQUAL(std::exp(m(0, 0)), std::exp(1.f));
+  BOOST_CHECK_EQUAL(exp(m(0, 0)), exp(1.f));             // and not an expression
+  BOOST_CHECK_EQUAL(evaluate(m * m(0, 1))(1, 0), 6);
+  BOOST_CHECK_EQUAL(evaluate(exp(m * m(0, 0)))(0, 0), evaluate(exp(m))(0, 0));
+  const bool yes = true;
+  const auto chosen = yes ? m(0, 1) : 0.5;               // a double, and no fraction is lost
+  static_assert(std::same_as<decltype(chosen), const double>);
+  vector<float16> h(2);
+  h.writable(0) = float16(1.5f);
+  BOOST_CHECK_EQUAL(static_cast<float>(h(0)), 1.5f);
+}
+
+BOOST_AUTO_TEST_CASE(rows_and_elements_are_written_in_place) {
+  tensor<float, extents<2, 2, 3>> t;
+  const auto at = t.data().data();
+  t.writable(1, 0, 2) = 5;
+  for (float& x : t.writable(0)) x = 1;
+  for (float& x : t.writable(1, 1)) x = 2;
+  BOOST_CHECK_EQUAL(t.writable(0).size(), 6u);
+  BOOST_CHECK_EQUAL(t.writable(1, 1).size(), 3u);
+  BOOST_CHECK(t(1, 0, 2) == 5 && t(1, 0, 1) == 0 && t(0, 1, 2) == 1 && t(1, 1, 0) == 2 && t.data().data() == at);
+  BOOST_CHECK_EXCEPTION(t.writable(2), value_error, says{"index (2) is outside the shape [2x2x3]"});
+  BOOST_CHECK_EXCEPTION(t.writable(1, -1), value_error, says{"index (1, -1) is outside the shape [2x2x3]"});
+  const auto shares = t;
+  BOOST_CHECK_THROW(t.writable(0), state_error);
+  BOOST_CHECK_THROW(t.writable(0, 0, 0), state_error);
 }
 
 BOOST_AUTO_TEST_CASE(views_look_at_the_same_memory) {
@@ -186,7 +311,7 @@ BOOST_AUTO_TEST_CASE(a_view_outlives_its_tensor) {
       row = m[1];
     }
     BOOST_CHECK_EQUAL(row(1), 4);
-    row(1) = 5;   // the only handle now
+    row.writable(1) = 5;   // the only handle now
     auto element = matrix<float>{{1, 2}, {3, 4}}(1, 0);
     static_assert(std::same_as<decltype(element), float>);      // not a reference into a tensor that has ended
     BOOST_CHECK_EQUAL(element, 3);

@@ -14,7 +14,7 @@ BOOST_AUTO_TEST_CASE(threads_copy_read_and_drop_handles_of_one_memory) {
   auto before = memory::counters().current;
   {
     matrix<float> m(8, 8);
-    m(3, 4) = 2;
+    m.writable(3, 4) = 2;
     std::atomic<int> wrong{0};
     parallel_workers(4, [&](int) {
       for (int i = 0; i < 500; ++i) {
@@ -22,12 +22,12 @@ BOOST_AUTO_TEST_CASE(threads_copy_read_and_drop_handles_of_one_memory) {
         const auto row = mine[3];
         wrong += row(4) != 2;
         mine.detach();
-        mine(0, 0) = 1;
+        mine.writable(0, 0) = 1;
       }
     });
     BOOST_CHECK_EQUAL(wrong, 0);
     BOOST_CHECK_EQUAL(m(0, 0), 0);
-    m(0, 0) = 3;   // the only handle again
+    m.writable(0, 0) = 3;   // the only handle again
   }
   BOOST_CHECK_EQUAL(memory::counters().current, before);
 }

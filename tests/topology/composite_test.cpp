@@ -18,6 +18,7 @@ import lamina;
 #include "gradient_check.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -139,8 +140,8 @@ table linear_parameters(const std::vector<std::pair<std::string, shape>>& layers
 
 // ---- the nets -------------------------------------------------------------------------------------------------------
 
-constexpr auto bottleneck = sequential(sublayer<"down">(nn::linear{.in = 4, .out = 3}), nn::tanh{},
-                                       sublayer<"up">(nn::linear{.in = 3, .out = 4}));
+constexpr auto bottleneck = sequential(sublayer<"down">(nn::linear{.in_features = 4, .out_features = 3}), nn::tanh{},
+                                       sublayer<"up">(nn::linear{.in_features = 3, .out_features = 4}));
 // A residual block by connections, by code, and by the layer that is there for it.
 constexpr auto block_by_connections =
     topology(connect<"input", "body.input">, connect<"input", "sum.rhs">, connect<"body.output", "sum.lhs">,
@@ -156,11 +157,11 @@ struct block_by_code {
 
 // Three branches of one input, side by side.
 struct side_by_side {
-  static constexpr view<const label> inputs() { return ports<"first", "second", "third">; }
+  static constexpr view<const label> inputs() { return port_names<"first", "second", "third">; }
   constexpr auto forward(auto&, const auto& a, const auto& b, const auto& c) const { return concat<1>(a, b, c); }
 };
 constexpr auto inception = topology(
-    sublayer<"wide">(nn::linear{.in = 4, .out = 3}), sublayer<"narrow">(nn::linear{.in = 4, .out = 1}),
+    sublayer<"wide">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"narrow">(nn::linear{.in_features = 4, .out_features = 1}),
     sublayer<"deep">(bottleneck), sublayer<"join">(side_by_side{}), connect<"input", "wide.input">,
     connect<"input", "narrow.input">, connect<"input", "deep.input">, connect<"wide.output", "join.first">,
     connect<"narrow.output", "join.second">, connect<"deep.output", "join.third">, connect<"join.output", "output">);
@@ -168,13 +169,13 @@ constexpr auto inception = topology(
 // Two inputs through one sublayer's parameters: by code, and by two sublayers whose names stand for one.
 struct siamese_by_code {
   nn::linear encoder;
-  static constexpr view<const label> inputs() { return ports<"left", "right">; }
+  static constexpr view<const label> inputs() { return port_names<"left", "right">; }
   constexpr auto forward(auto& s, const auto& left, const auto& right) const {
     return tanh(s("encoder", encoder, left)) - tanh(s("encoder", encoder, right));
   }
 };
 constexpr auto siamese_by_names = topology(
-    sublayer<"left">(nn::linear{.in = 4, .out = 3}), sublayer<"right">(nn::linear{.in = 4, .out = 3}), sublayer<"l">(nn::tanh{}),
+    sublayer<"left">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"right">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"l">(nn::tanh{}),
     sublayer<"r">(nn::tanh{}), sublayer<"difference">(nn::subtract{}), connect<"a", "left.input">, connect<"b", "right.input">,
     connect<"left.output", "l.input">, connect<"right.output", "r.input">, connect<"l.output", "difference.lhs">,
     connect<"r.output", "difference.rhs">, connect<"difference.output", "output">);
@@ -182,21 +183,46 @@ constexpr auto siamese_by_names = topology(
 static_assert(ValidTopology<siamese_by_names>);
 
 // Composites in composites, of two outputs, one clause order and its reverse.
-constexpr auto inner = topology(sublayer<"a">(nn::linear{.in = 4, .out = 2}), sublayer<"act">(nn::tanh{}), connect<"x", "a.input">,
+constexpr auto inner = topology(sublayer<"a">(nn::linear{.in_features = 4, .out_features = 2}), sublayer<"act">(nn::tanh{}), connect<"x", "a.input">,
                                 connect<"a.output", "act.input">, connect<"a.output", "before">, connect<"act.output", "after">);
-constexpr auto outer = topology(sublayer<"both">(inner), sublayer<"product">(nn::multiply{}), sublayer<"tail">(nn::linear{.in = 2, .out = 3}),
+constexpr auto outer = topology(sublayer<"both">(inner), sublayer<"product">(nn::multiply{}), sublayer<"tail">(nn::linear{.in_features = 2, .out_features = 3}),
                                 connect<"x", "both.x">, connect<"both.before", "product.lhs">, connect<"both.after", "product.rhs">,
                                 connect<"product.output", "tail.input">, connect<"tail.output", "y">, connect<"both.after", "z">);
 constexpr auto outer_reversed =
     topology(connect<"tail.output", "y">, connect<"both.after", "z">, connect<"product.output", "tail.input">,
              connect<"both.after", "product.rhs">, connect<"both.before", "product.lhs">, connect<"x", "both.x">,
-             sublayer<"tail">(nn::linear{.in = 2, .out = 3}), sublayer<"product">(nn::multiply{}),
+             sublayer<"tail">(nn::linear{.in_features = 2, .out_features = 3}), sublayer<"product">(nn::multiply{}),
              sublayer<"both">(topology(connect<"a.output", "before">, connect<"act.output", "after">, connect<"a.output", "act.input">,
                                        connect<"x", "a.input">, sublayer<"act">(nn::tanh{}),
-                                       sublayer<"a">(nn::linear{.in = 4, .out = 2}))));
+                                       sublayer<"a">(nn::linear{.in_features = 4, .out_features = 2}))));
 static_assert(output_types_of<outer, input<"N", 4>>[1].dims == shape{"N", 2});
 static_assert(output_types_of<outer_reversed, input<"N", 4>> == output_types_of<outer, input<"N", 4>>);
 static_assert(output_type_of<inception, input<"N", 4>>.dims == shape{"N", 8});
+
+// A layer whose numbers are members, so known when it runs; what it runs is made of them there.
+struct hidden_by_code {
+  std::int64_t features = 1, width = 1;
+  constexpr auto forward(auto& s, const auto& x) const {
+    return s("body", sequential(sublayer<"down">(nn::linear{features, width}), nn::tanh{}, sublayer<"up">(nn::linear{width, features})), x);
+  }
+};
+// The same with connections.
+struct shifted_by_code {
+  std::int64_t features = 1;
+  constexpr auto forward(auto& s, const auto& x) const {
+    return s("body", topology(sublayer<"up">(nn::linear{features, features}), sublayer<"sum">(nn::add{}), connect<"x", "up.input">,
+                              connect<"up.output", "sum.lhs">, connect<"x", "sum.rhs">, connect<"sum.output", "y">), x);
+  }
+};
+// Connections that make no sense, in a layer that chooses them when it runs.
+struct unconnected_by_code {
+  std::int64_t features = 1;
+  constexpr auto forward(auto& s, const auto& x) const {
+    return s("body", topology(sublayer<"up">(nn::linear{features, features}), connect<"x", "up.input">, connect<"up.results", "y">), x);
+  }
+};
+constexpr auto made_by_code = sequential(sublayer<"block">(hidden_by_code{4, 3}), sublayer<"head">(nn::linear{4, 2}));
+constexpr auto misfit_by_code = sequential(sublayer<"block">(hidden_by_code{5, 3}));
 
 const array x = real({5, 4}, 1), other = real({5, 4}, 2);
 
@@ -230,11 +256,28 @@ BOOST_AUTO_TEST_CASE(two_inputs_through_the_same_weights) {
   const auto formula = by_rows(x, 4, [&](std::size_t n, const row& r) {
     return sum(tanh_of(affine(p, "encoder", r)), tanh_of(affine(p, "encoder", row_of(other, n, 4))), -1);
   });
-  constexpr siamese_by_code code{{.in = 4, .out = 3}};
+  constexpr siamese_by_code code{{.in_features = 4, .out_features = 3}};
   check("code", with_parameters(code, {x, other}, p), {formula});
   name_map tie;
   tie.add("left", "encoder").add("right", "encoder");
   check("names", with_parameters(siamese_by_names, {x, other}, p, &tie), {formula});
+}
+
+BOOST_AUTO_TEST_CASE(topologies_made_when_a_layer_runs) {
+  const auto p = linear_parameters({{"body.down", {3, 4}}, {"body.up", {4, 3}}});
+  const auto formula = by_rows(x, 4, [&](std::size_t, const row& r) { return affine(p, "body.up", tanh_of(affine(p, "body.down", r))); });
+  std::int64_t width = 3;
+  check("chain", with_parameters(hidden_by_code{4, width}, {x}, p), {formula});
+  const auto q = linear_parameters({{"body.up", {4, 4}}});
+  check("connections", with_parameters(shifted_by_code{width + 1}, {x}, q), {by_rows(x, 4, [&](std::size_t, const row& r) { return sum(affine(q, "body.up", r), r); })});
+  static_assert(output_type_of<made_by_code, input<"N", 4>>.dims == shape{"N", 2});
+  static_assert(no_error<shape_check<made_by_code, input<"N", 4>>>);
+  static_assert(!no_error<shape_check<misfit_by_code, input<"N", 4>>>);
+  std::string why;
+  const unconnected_by_code unconnected{4};
+  const composite wrong = with_parameters(unconnected, {x}, q);
+  try { results_of(wrong.in, wrong.build); } catch (const shape_error& e) { why = e.what(); }
+  BOOST_TEST(why.find("sublayer `up` (linear) has no output port `results`") != std::string::npos, why);
 }
 
 BOOST_AUTO_TEST_CASE(composites_in_composites_in_any_order_of_clauses) {

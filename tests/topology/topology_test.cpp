@@ -13,10 +13,10 @@ namespace {
 
 // ---- chains
 constexpr auto lenet =
-    sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel = 5, .padding = 2}, nn::relu{},
-               nn::max_pool2d{.kernel = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel = 5}, nn::relu{},
-               nn::max_pool2d{.kernel = 2}, nn::flatten{}, sublayer<"fc1">(nn::linear{.in = 400, .out = 120}),
-               nn::relu{}, nn::linear{.in = 120, .out = 84}, nn::relu{}, nn::linear{.in = 84, .out = 10});
+    sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
+               nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
+               nn::max_pool2d{.kernel_size = 2}, nn::flatten{}, sublayer<"fc1">(nn::linear{.in_features = 400, .out_features = 120}),
+               nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
 static_assert(ValidTopology<lenet> && Layer<decltype(lenet)>);
 static_assert(lenet.size == 12 && lenet.names[0] == label("0") && lenet.names[7] == label("fc1") &&
               lenet.names[11] == label("11"));
@@ -61,7 +61,7 @@ static_assert(!no_error<shape_check<two_ports, input<2, 3>>>);
 
 // ---- layers of several outputs, one of them not used
 struct halves {
-  static constexpr view<const label> outputs() { return ports<"low", "high">; }
+  static constexpr view<const label> outputs() { return port_names<"low", "high">; }
   template <class V>
   constexpr auto forward(auto&, const V& x) const {
     return std::array<V, 2>{slice(x, {.start = 0, .stop = 2, .axis = 1}), slice(x, {.start = 2, .stop = 5, .axis = 1})};
@@ -75,31 +75,31 @@ static_assert(output_type_of<lower, input<7, 5>>.dims == shape{7, 2});
 // ---- nesting: topologies in topologies, and layers made of layers by code
 constexpr auto nested =
     topology(connect<"a.output", "b.input">, connect<"b.output", "output">, connect<"input", "a.input">,
-             sublayer<"b">(sequential(nn::tanh{}, nn::linear{.in = 10, .out = 3})), sublayer<"a">(weight));
+             sublayer<"b">(sequential(nn::tanh{}, nn::linear{.in_features = 10, .out_features = 3})), sublayer<"a">(weight));
 static_assert(output_type_of<nested, input<"N", 784>>.dims == shape{"N", 3});
 
 struct two_convolutions {
   nn::conv2d a, b;
   constexpr auto forward(auto& s, const auto& x) const { return relu(s("b", b, relu(s("a", a, x))) + x); }
 };
-constexpr nn::conv2d keeping{.in_channels = 4, .out_channels = 4, .kernel = 3, .padding = 1};
+constexpr nn::conv2d keeping{.in_channels = 4, .out_channels = 4, .kernel_size = 3, .padding = 1};
 constexpr auto by_code =
     sequential(two_convolutions{keeping, keeping}, sublayer<"block">(nn::residual{sequential(keeping, nn::batch_norm2d{4})}));
 static_assert(output_type_of<by_code, input<"N", 4, 8, 8>>.dims == shape{"N", 4, 8, 8});
 
 // A family of topologies is a variable template; a layer that is no topology can be a whole model.
 template <int depth>
-constexpr auto tower = sequential(tower<depth - 1>, nn::linear{.in = 4, .out = 4}, nn::relu{});
+constexpr auto tower = sequential(tower<depth - 1>, nn::linear{.in_features = 4, .out_features = 4}, nn::relu{});
 template <>
 constexpr auto tower<0> = sequential(nn::relu{});
 static_assert(output_type_of<tower<5>, input<2, 4>>.dims == shape{2, 4});
-constexpr nn::linear alone{.in = 3, .out = 2};
+constexpr nn::linear alone{.in_features = 3, .out_features = 2};
 static_assert(ValidTopology<alone> && output_type_of<alone, input<"N", 3>>.dims == shape{"N", 2});
 
 // ---- policies
 static_assert(
-    no_error<sub_policies_check<nested, policies<sub<"b">(sub<"1">(update(false))), sub<"a">(update(false))>>>);
-static_assert(!no_error<sub_policies_check<nested, policies<sub<"b">(sub<"2">(update(false)))>>>);
+    no_error<sub_policies_check<nested, policies<sub<"b">(sub<"1">(trainable(false))), sub<"a">(trainable(false))>>>);
+static_assert(!no_error<sub_policies_check<nested, policies<sub<"b">(sub<"2">(trainable(false)))>>>);
 
 // ---- the same walk at run time, over a scope that takes notes
 struct notes {
@@ -107,7 +107,7 @@ struct notes {
 };
 struct note_scope {
   notes* book;
-  text* why;
+  message_text* why;
   std::string path;
   note_scope nested(const label& name) const { return {book, why, path + name.string() + "."}; }
   traced parameter(std::string_view name, const shape& dims, const initialiser&) const {
@@ -125,7 +125,7 @@ struct note_scope {
 
 template <class T>
 shape run(const T& layer, const shape& in, notes& book) {
-  text why;
+  message_text why;
   note_scope scope{&book, &why, ""};
   traced x{{dtype::float32, in}, &why}, y;
   detail::run_layer(scope, layer, view<const traced>(&x, 1), view<traced>(&y, 1));

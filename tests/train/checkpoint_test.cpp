@@ -325,4 +325,23 @@ BOOST_AUTO_TEST_CASE(by_hand) {
   BOOST_TEST(same_bits(a.parameters(), b.parameters()));
 }
 
+// A loop of one's own: the states of the optimizer are there after one step, which a checkpoint then replaces.
+BOOST_AUTO_TEST_CASE(a_training_step_by_step_goes_on) {
+  test_files::folder dir;
+  regular_model a({.seed = 1}), b({.seed = 2});
+  lamina::training of_a(a, loss::cross_entropy{}, optim::adam{.lr = 0.01});
+  tensor<float, extents<8, 1, 6, 6>> x;
+  lamina::vector<std::int64_t, 8> labels;
+  data().batch({0, 1, 2, 3, 4, 5, 6, 7}, x.writable().data(), labels.writable().data());
+  for (int k = 0; k < 3; ++k) of_a(x, labels);
+  save_checkpoint(a.parameters(), {.step = 3}, dir / "check");
+  for (int k = 0; k < 3; ++k) of_a(x, labels);
+
+  lamina::training of_b(b, loss::cross_entropy{}, optim::adam{.lr = 0.01});
+  of_b(x, labels);
+  BOOST_TEST(load_checkpoint(b.parameters(), dir / "check").step == 3);
+  for (int k = 0; k < 3; ++k) of_b(x, labels);
+  BOOST_TEST(same_bits(a.parameters(), b.parameters()));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

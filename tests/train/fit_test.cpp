@@ -1,6 +1,7 @@
 // Training: that it learns, what it sees, what it reports, when it stops, and what it refuses.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,6 +16,7 @@ import lamina;
 #include "nets_of_squares.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace nets_test;
 
 namespace {
@@ -151,7 +153,7 @@ BOOST_AUTO_TEST_CASE(an_observer_ends_training_after_its_batch) {
 }
 
 BOOST_AUTO_TEST_CASE(frozen_sublayers_stay) {
-  model<regular_net, input<"N", 1, 6, 6>, policies<sub<"conv">(update(false))>> net({.seed = 1});
+  model<regular_net, input<"N", 1, 6, 6>, policies<sub<"conv">(trainable(false))>> net({.seed = 1});
   auto before = net;
   fit(net, squares(40, 1), by_entropy, optim::adam{.weight_decay = 0.1}, {.batch = 16});
   for (auto name : {"conv.weight", "conv.bias"}) {
@@ -161,7 +163,7 @@ BOOST_AUTO_TEST_CASE(frozen_sublayers_stay) {
   }
   BOOST_TEST(std::memcmp(net.parameters().find("head.bias")->value().data(), before.parameters().find("head.bias")->value().data(), 12) != 0);
 
-  model<plain_net, input<"N", 1, 6, 6>, policies<update(false)>> stone;
+  model<plain_net, input<"N", 1, 6, 6>, policies<trainable(false)>> stone;
   auto said = error_of([&] { fit(stone, squares(40, 1), by_entropy, optim::sgd{}); });
   BOOST_TEST(holds(said, "fit: no parameter of the model is trainable"));
 }
@@ -170,25 +172,28 @@ BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
   // Three classes in the data, four labels with the last one here; the model tells three apart.
   auto data = squares(20, 1);
   lamina::vector<std::int64_t> labels(20);
-  labels(17) = 3;
+  labels.writable(17) = 3;
   image_dataset odd(data.bytes(), labels, {"a", "b", "c", "d"});
   regular_model net({.seed = 1});
   fit(net, data, by_entropy, optim::adam{}, {.batch = 20});      // its states are all there
   auto before = net;
   auto said = error_of([&] { fit(net, odd, by_entropy, optim::adam{}, {.batch = 20}); });
-  BOOST_TEST(said == "value_error: fit: the largest label of the training data is 3, and the model tells 3 classes apart, 0..2");
+  BOOST_TEST(said == "value_error: fit: label 3 of image 17 of the training data is outside 0..2; the model has 3 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   said = error_of([&] { fit(net, data, by_entropy, optim::adam{}, {.batch = 20, .validation = odd}); });
-  BOOST_TEST(said == "value_error: fit: the largest label of the validation data is 3, and the model tells 3 classes apart, 0..2");
+  BOOST_TEST(said == "value_error: fit: label 3 of image 17 of the validation data is outside 0..2; the model has 3 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   BOOST_TEST(error_of([&] { evaluate(net, odd, by_entropy); }) ==
-             "value_error: evaluate: the largest label of the data set is 3, and the model tells 3 classes apart, 0..2");
+             "value_error: evaluate: label 3 of image 17 of the data set is outside 0..2; the model has 3 classes");
   // A loss that tells fewer classes apart than the model finds it out while it runs.
   auto of_two = [](const value& output, const value& labels) { return value(cross_entropy(slice(output, {.stop = 2, .axis = 1}), labels)); };
   lamina::vector<std::int64_t> thirds(20);
-  thirds(17) = 2;
+  thirds.writable(17) = 2;
   said = error_of([&] { fit(net, image_dataset(data.bytes(), thirds, {"a", "b", "c"}), of_two, optim::adam{}, {.batch = 20}); });
-  BOOST_TEST(said == "value_error: loss: pick: an index is outside 0..1 (1 of them); the labels of this batch are 0..2, the output of the model is [Nx3]");
+  const auto order = permutation(20, 0, 0);      // of the images in the only batch
+  const auto sample = std::find(order.begin(), order.end(), 17) - order.begin();
+  BOOST_TEST(said == "value_error: loss: cross_entropy: a label is outside 0..1 (2 classes): 2 of sample " + std::to_string(sample) +
+                         " (1 of them); the labels of this batch are 0..2, the output of the model is [Nx3]");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   // And the model trains on.
   fit(net, data, by_entropy, optim::adam{}, {.batch = 20});
@@ -214,25 +219,37 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite) {
   BOOST_TEST(said == "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now 1e30)");
 }
 
-BOOST_AUTO_TEST_CASE(rates_that_are_not_finite) {
+BOOST_AUTO_TEST_CASE(numbers_that_are_refused) {
   plain_model net({.seed = 1});
   const auto before = net;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
   auto refused = [&](const auto& optimiser, const fit_options& o, const std::string& words) {
     BOOST_TEST(error_of([&] { fit(net, squares(20, 1), by_entropy, optimiser, o); }) == "value_error: " + words);
   };
-  refused(optim::sgd{.lr = nan}, {}, "fit: the learning rate is to be finite in float32, and this is nan");
-  refused(optim::adam{.lr = infinite}, {}, "fit: the learning rate is to be finite in float32, and this is inf");
-  refused(optim::sgd{}, {.schedule = [](double, std::int64_t, std::int64_t) { return nan; }}, "fit: the learning rate is to be finite in float32, and this is nan");
-  refused(optim::sgd{.lr = 1e39}, {}, "fit: the learning rate is to be finite in float32, and this is 1e39");
-  refused(optim::sgd{.momentum = nan}, {}, "sgd: momentum is to be finite, and this is nan");
-  refused(optim::sgd{.weight_decay = infinite}, {}, "sgd: weight_decay is to be finite, and this is inf");
-  refused(optim::adam{.beta2 = nan}, {}, "adam: beta2 is to be finite, and this is nan");
-  refused(optim::adam{.epsilon = nan}, {}, "adam: epsilon is to be finite, and this is nan");
-  refused(optim::adamw{.beta1 = nan}, {}, "adamw: beta1 is to be finite, and this is nan");
-  refused(optim::adamw{.weight_decay = nan}, {}, "adamw: weight_decay is to be finite, and this is nan");
+  auto rates = [](double r, std::int64_t from) { return fit_options{.batch = 10, .schedule = [=](double base, std::int64_t step, std::int64_t) { return step < from ? base : r; }}; };
+  refused(optim::sgd{.lr = nan}, {}, "fit: `lr` is nan; expected a finite number >= 0");
+  refused(optim::adam{.lr = infinite}, {}, "fit: `lr` is inf; expected a finite number >= 0");
+  refused(optim::adam{.lr = -1}, {}, "fit: `lr` is -1; expected a finite number >= 0");
+  refused(optim::sgd{.lr = 1e39}, {}, "fit: `lr` is 1e39; expected a finite number >= 0 in float32");
+  refused(optim::sgd{}, rates(nan, 0), "fit: the schedule's rate for step 0 is nan; expected a finite number >= 0");
+  refused(optim::sgd{}, rates(-0.5, 0), "fit: the schedule's rate for step 0 is -0.5; expected a finite number >= 0");
+  refused(optim::sgd{}, {.schedule = optim::step{.gamma = -1}}, "step: `gamma` is -1; expected a finite number >= 0");
+  refused(optim::sgd{.momentum = nan}, {}, "sgd: `momentum` is nan; expected a finite number >= 0");
+  refused(optim::sgd{.weight_decay = infinite}, {}, "sgd: `weight_decay` is inf; expected a finite number >= 0");
+  refused(optim::adam{.beta2 = nan}, {}, "adam: `beta2` is nan; expected a finite number >= 0 and < 1");
+  refused(optim::adam{.epsilon = nan}, {}, "adam: `epsilon` is nan; expected a finite number >= 0");
+  refused(optim::adamw{.beta1 = nan}, {}, "adamw: `beta1` is nan; expected a finite number >= 0 and < 1");
+  refused(optim::adamw{.weight_decay = nan}, {}, "adamw: `weight_decay` is nan; expected a finite number >= 0");
+  refused(optim::sgd{}, {.resume = true}, "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   for (std::size_t i = 0; i < before.parameters().size(); ++i)
     BOOST_TEST(std::memcmp(net.parameters()[i].value().data(), before.parameters()[i].value().data(), before.parameters()[i].value().bytes()) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_schedule_that_goes_wrong_later) {
+  plain_model net({.seed = 1});
+  const optim::schedule falls = [](double base, std::int64_t step, std::int64_t) { return base - 0.01 * static_cast<double>(step); };
+  BOOST_TEST(error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 0.015}, {.batch = 10, .schedule = falls}); }) ==
+             "value_error: fit: the schedule's rate for step 2 is -0.005; expected a finite number >= 0");
 }
 
 BOOST_AUTO_TEST_CASE(a_last_update_that_ruins_the_parameters) {
@@ -263,6 +280,27 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
   BOOST_TEST(evaluate(net, empty(), by_entropy).loss == 0.0);
   for (std::size_t i = 0; i < before.parameters().size(); ++i)
     BOOST_TEST(std::memcmp(net.parameters()[i].value().data(), before.parameters()[i].value().data(), before.parameters()[i].value().bytes()) == 0);
+}
+
+// An observer takes back the best net so far: training goes on from there, and reads nothing that is gone.
+BOOST_AUTO_TEST_CASE(an_observer_assigns_another_net) {
+  const auto data = squares(60, 1);
+  const plain_model start({.seed = 1});
+  for (const bool trained : {false, true}) {
+    plain_model net({.seed = 1}), best({.seed = 1});
+    int batches = 0;
+    const auto report = fit(net, data, by_entropy, optim::adam{}, {.epochs = 2, .batch = 30, .validation = data, .observer = [&](const training_progress& p) {
+      if (p.epoch_ended) return true;
+      if (++batches == 1) best = net;
+      if (batches == 2) net = trained ? best : start;        // with the slots of the optimizer, and without
+      return true;
+    }});
+    BOOST_TEST(batches == 4);
+    BOOST_TEST(report.epochs.size() == 2u);
+    // What the second epoch began with.
+    plain_model again = trained ? best : start;
+    BOOST_TEST(*report.epochs[0].validation_loss == evaluate(again, data, by_entropy).loss);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(fewer_examples_than_a_batch) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,41 @@ BOOST_AUTO_TEST_CASE(base_and_policy_must_be_given) {
   graph::net n("net");
   auto number = n.external("n", {dtype::int64, {}});
   BOOST_TEST(message_of([&] { learning_rate(number, {.policy = optim::constant{}}); }).find("learning_rate: `base` is to be given, a finite number") != std::string::npos);
+  BOOST_TEST(message_of([&] { learning_rate(number, {.base = 1e39, .policy = optim::constant{}}); }).find("learning_rate: `base` is 1e39; expected a finite number in float32") != std::string::npos);
   BOOST_TEST(message_of([&] { learning_rate(number, {.base = 1}); }).find("learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}") != std::string::npos);
+}
+
+// Each number of each schedule, as a function and as a value of a program.
+BOOST_AUTO_TEST_CASE(numbers_of_schedules) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  graph::net n("net");
+  auto number = n.external("n", {dtype::int64, {}});
+  auto as_function = [](const auto& policy, const std::string& words) {
+    BOOST_TEST(message_of([&] { (void)policy(0.5, 3, 10); }) == words);
+  };
+  auto both = [&](const auto& policy, const std::string& words) {
+    as_function(policy, words);
+    BOOST_TEST(message_of([&] { learning_rate(number, {.base = 0.5, .policy = policy}); }).ends_with(words));
+  };
+  const std::string from_0 = "; expected a finite number >= 0", above_0 = "; expected a finite number > 0";
+  as_function(optim::one_cycle{.warm_up = 1.5}, "one_cycle: `warm_up` is 1.5" + from_0 + " and <= 1");
+  as_function(optim::one_cycle{.start = 0}, "one_cycle: `start` is 0" + above_0);
+  as_function(optim::one_cycle{.end = -1}, "one_cycle: `end` is -1" + above_0);
+  as_function(optim::cosine{.warm_up = -1}, "cosine: `warm_up` is -1" + from_0);
+  as_function(optim::cosine{.floor = nan}, "cosine: `floor` is nan" + from_0);
+  both(optim::step{.size = infinite}, "step: `size` is inf" + above_0);
+  both(optim::step{.gamma = nan}, "step: `gamma` is nan" + from_0);
+  both(optim::exponential{.gamma = -0.5}, "exponential: `gamma` is -0.5" + from_0);
+  both(optim::inverse{.gamma = -1}, "inverse: `gamma` is -1" + from_0);
+  both(optim::inverse{.power = nan}, "inverse: `power` is nan" + from_0);
+  both(optim::polynomial{.steps = 0}, "polynomial: `steps` is 0" + above_0);
+  both(optim::polynomial{.power = infinite}, "polynomial: `power` is inf" + from_0);
+  both(optim::linear_warm_up{.start = -2}, "linear_warm_up: `start` is -2" + from_0);
+  both(optim::constant_warm_up{.multiplier = nan}, "constant_warm_up: `multiplier` is nan" + from_0);
+  both(optim::constant_warm_up{.steps = -1}, "constant_warm_up: `steps` is -1" + from_0);
+  both(optim::alternate{.on = -1, .off = 2}, "alternate: `on` is -1" + from_0);
+  both(optim::hill{.start = nan}, "hill: `start` is nan" + from_0);
+  both(optim::hill{.floor = -1}, "hill: `floor` is -1" + from_0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -12,13 +14,14 @@ import lamina;
 #include "message.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using engine_test::message_of;
 
 namespace {
 
-inline constexpr auto line = sequential(nn::linear{.in = 2, .out = 1});
-inline constexpr auto classes = sequential(nn::linear{.in = 2, .out = 3});
-inline constexpr auto remembers = sequential(nn::gru{.input_size = 1, .hidden_size = 8}, nn::linear{.in = 8, .out = 1});
+inline constexpr auto line = sequential(nn::linear{.in_features = 2, .out_features = 1});
+inline constexpr auto classes = sequential(nn::linear{.in_features = 2, .out_features = 3});
+inline constexpr auto remembers = sequential(nn::gru{.input_size = 1, .hidden_size = 8}, nn::linear{.in_features = 8, .out_features = 1});
 
 using element_types = std::tuple<float, double>;
 
@@ -62,10 +65,114 @@ BOOST_AUTO_TEST_CASE(a_label_outside_the_classes_changes_nothing) {
   BOOST_TEST(std::isfinite(step(x, good)));
   std::vector<float> before(6);
   std::memcpy(before.data(), net.parameters().find("0.weight")->value().data(), 24);
-  BOOST_TEST(message_of([&] { step(x, bad); }) != "");
+  BOOST_TEST(message_of([&] { step(x, bad); }) == "loss: cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 of them)");
   BOOST_TEST(std::memcmp(before.data(), net.parameters().find("0.weight")->value().data(), 24) == 0);
   step(x, good);
   BOOST_TEST(std::memcmp(before.data(), net.parameters().find("0.weight")->value().data(), 24) != 0);
+}
+
+// Early stopping keeps the best net and takes it back: what the step has planned reads the new parameters, not those that
+// are gone.
+BOOST_AUTO_TEST_CASE(another_net_may_be_assigned_between_steps) {
+  using net_type = model<line, input<"N", 2>>;
+  const matrix<float> x{{1, 0}, {0, 1}}, y{{1}, {2}};
+  const auto bits_of = [](const net_type& net) {
+    const auto& w = net.parameters().find("0.weight")->value();
+    std::vector<float> bits(2);
+    std::memcpy(bits.data(), w.data(), 8);
+    return bits;
+  };
+  net_type net({.seed = 1}), other({.seed = 2});
+  const parameter_store& store = net.parameters();
+  training step(net, loss::mse{}, optim::adam{.lr = 0.1});
+  step(x, y), step(x, y);
+  const net_type best = net;                 // with the slots of the optimizer
+  const double next = step(x, y);
+  const auto wanted = bits_of(net);
+  step(x, y);
+  net = best;
+  BOOST_TEST(&net.parameters() == &store);
+  BOOST_TEST(step(x, y) == next);            // as it went on then
+  BOOST_TEST((bits_of(net) == wanted));
+  // A net that was never trained: as a training of it that begins.
+  net = net_type({.seed = 2});
+  training first(other, loss::mse{}, optim::adam{.lr = 0.1});
+  for (int i = 0; i < 3; ++i) BOOST_TEST(step(x, y) == first(x, y));
+  BOOST_TEST((bits_of(net) == bits_of(other)));
+  // Twice in a row, and by its parameters alone; the calls of the model itself follow, too.
+  net = best, net = net_type({.seed = 2}), net = best;
+  BOOST_TEST(step(x, y) == next);
+  net.parameters() = best.parameters();
+  BOOST_TEST(net(x).data()[0] == net_type(best)(x).data()[0]);
+  BOOST_TEST(step(x, y) == next);
+  BOOST_TEST((bits_of(net) == wanted));
+  // One that was given away has none.
+  const net_type taken = std::move(net);
+  BOOST_TEST(message_of([&] { step(x, y); }).starts_with("this model was given to a factory or moved to another model"));
+  net = best;
+  BOOST_TEST(step(x, y) == next);
+}
+
+// The loss of docs/training.md.
+BOOST_AUTO_TEST_CASE(a_loss_of_ones_own) {
+  model<line, input<"N", 2>> net({.seed = 1});
+  auto huber = [](const value& results, const value& targets) {
+    const value off = abs(results - targets);
+    return reduce_mean(where(off < 1, square(off) * 0.5, off - 0.5));
+  };
+  training step(net, huber, optim::sgd{.lr = 0.1});
+  const matrix<float> x{{1, 0}, {0, 1}}, y = net(x);
+  matrix<float> near(2, 1), far(2, 1);
+  for (std::size_t i = 0; i < 2; ++i) near.writable()[i] = y.data()[i] + 0.5f, far.writable()[i] = y.data()[i] - 3.f;
+  step.rate(0);
+  BOOST_TEST(std::abs(step(x, near) - 0.125) < 1e-6);
+  BOOST_TEST(std::abs(step(x, far) - 2.5) < 1e-6);
+}
+
+// Targets that would broadcast: what they have to be is compared when the program is made and when its extents are known.
+BOOST_AUTO_TEST_CASE(targets_of_another_shape_are_refused) {
+  const model<line, input<"N", 2>> before({.seed = 1});
+  const matrix<float> x{{1, 0}, {0, 1}, {1, 1}};
+  auto refused = [&](const auto& loss, const std::string& name) {
+    auto net = before;
+    training step(net, loss, optim::sgd{.lr = 0.1});
+    const std::string rule = "results and targets must have one shape; a loss does not broadcast: ";
+    BOOST_TEST(message_of([&] { step(x, vector<float>{1, 2, 3}); }) == "loss: " + name + ": " + rule + "[Nx1] [?]");
+    BOOST_TEST(message_of([&] { step(x, scalar<float>(1)); }) == "loss: " + name + ": " + rule + "[Nx1] []");
+    BOOST_TEST(message_of([&] { step(x, matrix<float>(3, 3)); }) == "loss: same_shape: " + rule + "[3x1] [3x3]");
+    BOOST_TEST(message_of([&] { step(x, matrix<float>(1, 1)); }) == "loss: same_shape: " + rule + "[3x1] [1x1]");
+    BOOST_TEST(std::memcmp(net.parameters().find("0.weight")->value().data(), before.parameters().find("0.weight")->value().data(), 8) == 0);
+    BOOST_TEST(std::isfinite(step(x, matrix<float>(3, 1))));
+  };
+  refused(loss::mse{}, "mse");
+  refused(loss::l1{}, "l1_loss");
+}
+
+// No step is taken, and the parameters stay as they are.
+BOOST_AUTO_TEST_CASE(numbers_of_optimizers) {
+  model<line, input<"N", 2>> net({.seed = 1});
+  model<line, input<"N", 2>, policies<element<double>>> wide({.seed = 1});
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  auto refused = [&](const auto& optimizer, const std::string& words) {
+    BOOST_TEST(message_of([&] { training(net, loss::mse{}, optimizer); }) == words);
+  };
+  refused(optim::sgd{.lr = nan}, "training: `lr` is nan; expected a finite number >= 0");
+  refused(optim::adam{.lr = -1}, "training: `lr` is -1; expected a finite number >= 0");
+  refused(optim::sgd{.lr = infinite}, "training: `lr` is inf; expected a finite number >= 0");
+  refused(optim::sgd{.lr = 1e300}, "training: `lr` is 1e300; expected a finite number >= 0 in float32");
+  refused(optim::sgd{.momentum = nan}, "sgd: `momentum` is nan; expected a finite number >= 0");
+  refused(optim::adam{.beta1 = 1}, "adam: `beta1` is 1; expected a finite number >= 0 and < 1");
+  refused(optim::adamw{.weight_decay = -1}, "adamw: `weight_decay` is -1; expected a finite number >= 0");
+  refused(optim::adagrad{.decay = nan}, "adagrad: `decay` is nan; expected a finite number >= 0");
+  refused(optim::rmsprop{.decay = 1.5}, "rmsprop: `decay` is 1.5; expected a finite number >= 0 and <= 1");
+  refused(optim::ftrl{.l1 = -1}, "ftrl: `l1` is -1; expected a finite number >= 0");
+  refused(optim::lars{.epsilon = nan}, "lars: `epsilon` is nan; expected a finite number >= 0");
+  refused(optim::momentum_sgd{.momentum = infinite}, "momentum_sgd: `momentum` is inf; expected a finite number >= 0");
+  BOOST_TEST(message_of([&] { training(wide, loss::mse{}, optim::sgd{.lr = 1e300}); }) == "");
+  training step(net, loss::mse{}, optim::sgd{.lr = 0.1});
+  for (const auto& [rate, words] : {std::pair(nan, "nan"), std::pair(-0.5, "-0.5"), std::pair(infinite, "inf")})
+    BOOST_TEST(message_of([&] { step.rate(rate); }) == "training: `lr` is " + std::string(words) + "; expected a finite number >= 0");
+  BOOST_TEST(step.rate() == 0.1);
 }
 
 BOOST_AUTO_TEST_CASE(a_recurrent_net_learns_to_remember) {

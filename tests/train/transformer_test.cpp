@@ -18,9 +18,9 @@ inline constexpr auto translator = topology(
     sublayer<"source_words">(nn::embedding{words, features}), sublayer<"source_places">(nn::param_source{.shape = {length, features}}),
     sublayer<"source">(nn::add{}), sublayer<"target_words">(nn::embedding{words, features}),
     sublayer<"target_places">(nn::param_source{.shape = {length, features}}), sublayer<"target">(nn::add{}),
-    sublayer<"encoder">(nn::transformer_encoder_layer{.features = features, .heads = 2, .feedforward = 32, .dropout = 0.02, .mask = true}),
+    sublayer<"encoder">(nn::transformer_encoder_layer{.d_model = features, .nhead = 2, .dim_feedforward = 32, .dropout = 0.02, .mask = true}),
     sublayer<"decoder">(nn::transformer_decoder_layer{
-        .features = features, .heads = 4, .feedforward = 32, .dropout = 0.02, .activation = nn::feedforward_activation::gelu, .norm_first = true, .mask = true}),
+        .d_model = features, .nhead = 4, .dim_feedforward = 32, .dropout = 0.02, .activation = nn::feedforward_activation::gelu, .norm_first = true, .mask = true}),
     sublayer<"logits">(nn::linear{features, words}),
     connect<"said", "source_words.input">, connect<"source_words.output", "source.lhs">, connect<"source_places.output", "source.rhs">,
     connect<"written", "target_words.input">, connect<"target_words.output", "target.lhs">, connect<"target_places.output", "target.rhs">,

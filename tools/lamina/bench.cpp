@@ -1,6 +1,9 @@
 // lamina bench: how long a net takes.
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -9,10 +12,12 @@
 import lamina;
 
 #include "tool.h"
+#include "json.h"
 
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -29,17 +34,8 @@ any_tensor made_up(const tensor_type& type) {
   return t;
 }
 
-// A text as JSON has it; control characters, which no name of a file that was read has, are left out.
-std::string quoted(const std::string& s) {
-  std::string q = "\"";
-  for (char c : s) {
-    if (c == '"' || c == '\\') q += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) q += c;
-  }
-  return q + '"';
-}
 // What each operation took in as many runs, which are not those of the whole; of a net in segments one after the other.
-void print_operations(const std::vector<timed_plan>& times, const bench_arguments& o) {
+void print_operations(const std::vector<timed_plan>& times, const bench_arguments& o, json& told) {
   std::vector<plan_line> lines;
   std::vector<std::int64_t> spent;
   std::int64_t copies = 0;
@@ -53,12 +49,13 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
   for (auto ns : spent) all += ns;
   const auto mean = [&](std::size_t i) { return static_cast<double>(spent[i]) / static_cast<double>(o.repeat); };
   if (o.json) {
-    std::printf(", \"operations\": [");
-    for (std::size_t i = 0; i < lines.size(); ++i)
-      std::printf("%s{\"operation\": %s, \"where\": %s, \"result\": %s, \"ns\": %.0f, \"flops\": %.0f, \"bytes\": %zu}", i ? ", " : "",
-                  tool::quoted(lines[i].what).c_str(), tool::quoted(lines[i].where).c_str(),
-                  tool::quoted(words(lines[i].result)).c_str(), mean(i), lines[i].flops, lines[i].bytes);
-    std::printf("], \"rest_ns\": %.0f", mean(lines.size()));
+    json operations = json::array();
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      operations.push_back(json_of(lines[i]));
+      operations.back()["ns"] = std::llround(mean(i));
+    }
+    told["operations"] = std::move(operations);
+    told["rest_ns"] = std::llround(mean(lines.size()));
     return;
   }
   std::vector<std::vector<std::string>> table{{"operation", "where", "result", "ns", "%", "flops", "bytes"}};
@@ -77,6 +74,7 @@ void bench(const bench_arguments& o) {
   saved_net net = load_model(o.model);
   const program& p = *net.program;
   const auto extents = extents_of(o.model, p, o.shapes);
+  const signals noted;         // looked at between runs: a `stop_scope` would count in their time
   plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(o.threads, target_isa()), {});
   std::vector<any_tensor> in, out(p.outputs().size());
   std::vector<const void*> data;
@@ -96,6 +94,7 @@ void bench(const bench_arguments& o) {
   for (int i = 0; i < 2; ++i) run();
   std::vector<double> times;
   for (std::int64_t i = 0; i < o.repeat; ++i) {
+    signals::check();
     const auto begin = std::chrono::steady_clock::now();
     run();
     times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count());
@@ -107,22 +106,22 @@ void bench(const bench_arguments& o) {
   std::size_t arena = 0;
   for (const auto& plan : runner.plans(extents)) arena += plan->arena_bytes();
   const std::string set(name_of(target_isa()));
-  if (o.json)
-    std::printf(
-        "{\"isa\": \"%s\", \"threads\": %d, \"repeat\": %lld, \"min_ns\": %.0f, \"median_ns\": %.0f, \"bytes_arena\": "
-        "%zu, \"bytes_weights\": %zu",
-        set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
-  else
+  json told{{"isa", set}, {"threads", o.threads}, {"repeat", o.repeat}, {"min_ns", std::llround(times[0])},
+            {"median_ns", std::llround(median)}, {"bytes_arena", arena}, {"bytes_weights", weights}};
+  if (!o.json)
     std::printf(
         "isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      "
         "%.0f\nbytes_arena    %zu\nbytes_weights  %zu\n",
         set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
   if (o.per_operation) {
     std::vector<timed_plan> spent;
-    for (std::int64_t i = 0; i < o.repeat; ++i) runner.run_timed(extents, data, place, spent);
-    print_operations(spent, o);
+    for (std::int64_t i = 0; i < o.repeat; ++i) {
+      signals::check();
+      runner.run_timed(extents, data, place, spent);
+    }
+    print_operations(spent, o, told);
   }
-  if (o.json) std::printf("}\n");
+  if (o.json) print_line(told);
 }
 
 }  // namespace tool

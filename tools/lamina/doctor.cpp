@@ -1,5 +1,6 @@
 // lamina doctor: what the machine has, what the library makes of it, and whether it computes rightly here.
 #include <CLI/Version.hpp>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -12,10 +13,12 @@
 import lamina;
 
 #include "tool.h"
+#include "json.h"
 
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -82,43 +85,72 @@ struct self_test {
       }
     return worst;
   }
-  std::string plan(isa set) const {
+  std::vector<std::string> plan(isa set) const {
     std::vector<shape> extents;
     for (const auto& t : in) extents.push_back(t.shape());
-    std::string lines;
+    std::vector<std::string> lines;
     const auto made = make_plan(p, extents, set);
-    for (const auto& l : made->lines()) lines += "  " + l.what + "\n";
+    for (const auto& l : made->lines()) lines.push_back(l.what);
     return lines;
   }
 };
 
-}  // namespace
+struct machine {
+  std::vector<std::string> sets;
+  double memory = 0, free = 0;       // MiB
+};
+machine this_machine() {
+  machine m;
+  for (auto set : {isa::sse2, isa::avx2, isa::avx512})
+    if (machine_has(set)) m.sets.emplace_back(name_of(set));
+  const double page = static_cast<double>(::sysconf(_SC_PAGESIZE)), mega = 1024 * 1024;
+  m.memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * page / mega;
+  m.free = static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) * page / mega;
+  return m;
+}
 
-void doctor() {
-  constexpr isa sets[] = {isa::sse2, isa::avx2, isa::avx512};
+// The result of the self-test on an instruction set.
+struct tested {
+  std::string set;
+  double error;
+  bool good() const { return error < 1e-5; }
+};
+
+json report(const machine& m, const std::vector<std::string>& kernels, const std::vector<tested>& results) {
+  json tests = json::array();
+  for (const auto& r : results) tests.push_back({{"isa", r.set}, {"ok", r.good()}, {"error", r.error}});
+  return {{"version", LAMINA_VERSION}, {"clang", words(__clang_major__, ".", __clang_minor__)}, {"cli11", CLI11_VERSION},
+          {"instruction_sets", m.sets}, {"isa", name_of(target_isa())}, {"cores", available_cores()},
+          {"memory_mib", std::llround(m.memory)}, {"free_mib", std::llround(m.free)}, {"kernels", kernels}, {"self_test", tests}};
+}
+
+void print(const machine& m, const std::vector<std::string>& kernels, const std::vector<tested>& results) {
   std::printf("lamina %s, compiled by Clang %d.%d, CLI11 %s\n", LAMINA_VERSION, __clang_major__, __clang_minor__,
               CLI11_VERSION);
   std::printf("instruction sets:");
-  for (auto set : sets)
-    if (machine_has(set)) std::printf(" %s", std::string(name_of(set)).c_str());
+  for (const auto& set : m.sets) std::printf(" %s", set.c_str());
   std::printf("\nin use: %s\ncores: %d\n", std::string(name_of(target_isa())).c_str(), available_cores());
-  const double page = static_cast<double>(::sysconf(_SC_PAGESIZE)), mega = 1024 * 1024;
-  std::printf("memory: %.0f MiB, of which %.0f MiB are free\n",
-              static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * page / mega,
-              static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) * page / mega);
-  self_test test;
-  std::printf("kernels of a small net:\n%s", test.plan(target_isa()).c_str());
-  bool good = true;
+  std::printf("memory: %.0f MiB, of which %.0f MiB are free\n", m.memory, m.free);
+  std::printf("kernels of a small net:\n");
+  for (const auto& k : kernels) std::printf("  %s\n", k.c_str());
   std::printf("self-test:");
-  for (auto set : sets) {
-    if (!machine_has(set)) continue;
-    const double e = test.error(set);
-    const bool right = e < 1e-5;
-    good = good && right;
-    std::printf(" %s %s (%.1e)", std::string(name_of(set)).c_str(), right ? "ok" : "WRONG", e);
-  }
+  for (const auto& r : results) std::printf(" %s %s (%s)", r.set.c_str(), r.good() ? "ok" : "WRONG", words(r.error).c_str());
   std::printf("\n");
-  if (!good) throw std::runtime_error("the self-test found wrong results on this machine");
+}
+
+}  // namespace
+
+void doctor(const doctor_arguments& a) {
+  const machine m = this_machine();
+  self_test test;
+  const auto kernels = test.plan(target_isa());
+  std::vector<tested> results;
+  for (auto set : {isa::sse2, isa::avx2, isa::avx512})
+    if (machine_has(set)) results.push_back({std::string(name_of(set)), test.error(set)});
+  if (a.json) print_line(report(m, kernels, results));
+  else print(m, kernels, results);
+  for (const auto& r : results)
+    if (!r.good()) throw std::runtime_error("the self-test found wrong results on this machine");
 }
 
 }  // namespace tool

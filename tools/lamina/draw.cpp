@@ -3,14 +3,18 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <spawn.h>
 #include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
 import lamina;
 
+#include "layers.h"
 #include "tool.h"
 
 extern char** environ;
@@ -18,6 +22,7 @@ extern char** environ;
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -36,15 +41,58 @@ void run_dot(const std::string& from, const std::string& to) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw file_error(to + ": `dot` failed");
 }
 
+// A text as a label of Graphviz.
+std::string quoted(const std::string& s) {
+  std::string q = "\"";
+  for (char c : s) {
+    if (c == '"' || c == '\\') q += '\\';
+    if (c == '\n') q += "\\n";
+    else q += c;
+  }
+  return q + '"';
+}
+
+// The layers by name, with what they give; no constants, states or updates. Where a value comes from no layer, as from a
+// constant, nothing is drawn.
+std::string drawing_of(const layered_net& net) {
+  const program& p = net.program;
+  std::string s = "digraph layers {\n  node [shape=box, fontname=\"monospace\"];\n";
+  const auto box = [&](const std::string& name, const std::string& label, bool grey) {
+    s += "  " + name + " [label=" + quoted(label) + (grey ? ", style=filled, fillcolor=lightgrey];\n" : "];\n");
+  };
+  const auto name_in_drawing = [&](std::int32_t n) -> std::string {
+    if (p.at(n).kind == node_kind::input) return "i" + std::to_string(n);
+    const auto l = net.layer_of[static_cast<std::size_t>(n)];
+    return l < 0 ? std::string() : "l" + std::to_string(l);
+  };
+  for (auto i : p.inputs()) box(name_in_drawing(i), "input " + printable(p.at(i).name, max_name) + "\n" + words(p.at(i).results[0]), true);
+  for (std::size_t l = 0; l < net.layers.size(); ++l)
+    box("l" + std::to_string(l), name_of(net.layers[l]) + "\n" + net.layers[l].output, false);
+  std::set<std::pair<std::string, std::string>> drawn;
+  const auto arrow = [&](const std::string& from, const std::string& to) {
+    if (!from.empty() && from != to && drawn.emplace(from, to).second) s += "  " + from + " -> " + to + ";\n";
+  };
+  for (std::size_t n = 0; n < p.nodes().size(); ++n)
+    if (const auto l = net.layer_of[n]; l >= 0)
+      for (auto v : p.nodes()[n].inputs) arrow(name_in_drawing(v.node), "l" + std::to_string(l));
+  for (std::size_t o = 0; o < p.outputs().size(); ++o) {
+    const auto name = "o" + std::to_string(o);
+    box(name, "output " + printable(p.outputs()[o].name, max_name), true);
+    arrow(name_in_drawing(p.outputs()[o].value.node), name);
+  }
+  return s + "}\n";
+}
+
 }  // namespace
 
 void draw(const draw_arguments& a) {
-  const auto& [model, out] = a;
+  const auto& model = a.model;
+  const auto& out = a.out;
   if (const auto ending = std::filesystem::path(out).extension().string();
       !ending.empty() && ending != ".svg" && ending != ".dot")
     throw value_error(printable(out, 1024) + ": drawings are written as .svg or .dot, not as " + printable(ending));
   const auto net = load_model(model);
-  const auto words = net.program->to_dot();
+  const auto words = a.operations ? net.program->to_dot() : drawing_of(layers_of(net, extents_of(model, *net.program, {})));
   if (out.empty()) {
     std::fputs(words.c_str(), stdout);
     return;

@@ -3,13 +3,17 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "numbers.h"
 
 import lamina;
 
@@ -17,7 +21,8 @@ import lamina;
 
 namespace {
 
-enum exit_code { done = 0, internal = 1, bad_input = 2, unsupported = 3 };
+// Want of memory or threads counts as bad input; to `signaled` the signal's number is added.
+enum exit_code { done = 0, internal = 1, bad_input = 2, unsupported = 3, signaled = 128 };
 
 // What is no command, or no option of the one that was given, before what is missing besides.
 std::string unknown_word(const CLI::App& app, int argc, char** argv) {
@@ -47,6 +52,21 @@ constexpr const char* extents_of_an_input =
     "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is what it is in another "
     "input, by its name, or 1";
 
+constexpr const char* one_line_of_json = "one line of JSON";
+
+// Checks of whole numbers: what is refused is told with what is expected, as in `--epochs: 0; expected a whole number from 1 to 8`.
+CLI::Validator from_to(int low, int high) {
+  const std::string range = std::to_string(low) + " to " + std::to_string(high);
+  return CLI::Validator(
+      [=](const std::string& given) {
+        const auto x = lamina::number_in(given);
+        return x && *x >= low && *x <= high && *x == std::floor(*x)
+                   ? std::string()
+                   : given + "; expected a whole number from " + range;
+      },
+      range);
+}
+
 // A command with what it is given; its errors begin with its model.
 template <class A>
 std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name, const char* text, void (*run)(const A&)) {
@@ -68,24 +88,32 @@ void add_uses(CLI::App& app) {
   auto [show, s] = command(app, "show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds", tool::show);
   show->add_option("file", s->file, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")->required();
   show->add_flag("--values", s->values, "print the elements of a file of tensors too");
+  show->add_flag("--json", s->json, one_line_of_json);
 
   auto [run, r] = command(app, "run", "run a net", tool::run);
   run->add_option("--input", r->inputs, "an input, NAME=FILE.npy, or without NAME= where there is one");
   run->add_option("--out", r->out,
                   "the folder for the outputs, DIR/NAME.npy, where scopes are folders in it; without it they are printed");
+  run->add_option("--trace", r->trace,
+                  "a file that tells what each operation took in a further run, one after the other on one thread, as "
+                  "chrome://tracing and Perfetto read it");
+  run->add_flag("--json", r->json, one_line_of_json);
 
   auto [bench, b] = command(app, "bench", "measure a net on made-up inputs: the least and the median time of a run, and memory",
                             tool::bench);
-  bench->add_option("--threads", b->threads, "threads of a run")->check(CLI::Range(1, 1024))->capture_default_str();
+  bench->add_option("--threads", b->threads, "threads of a run")->check(from_to(1, 1024))->capture_default_str();
   bench->add_option("--repeat", b->repeat, "runs that are measured, after three that are not")
-      ->check(CLI::Range(1, 100000000))
+      ->check(from_to(1, 100000000))
       ->capture_default_str();
   bench->add_flag("--per-operation", b->per_operation, "the time of each operation too, in runs of their own");
-  bench->add_flag("--json", b->json, "one line of JSON");
+  bench->add_flag("--json", b->json, one_line_of_json);
 
-  command(app, "plan", "what a run does: operations, layouts, flops, bytes, memory", tool::plan);
+  auto [plan, p] = command(app, "plan", "what a run does: operations, layouts, flops, bytes, memory", tool::plan);
+  plan->add_flag("--json", p->json, one_line_of_json);
 
-  auto [draw, d] = command(app, "draw", "draw the operations of a net in the language of Graphviz", tool::draw);
+  auto [draw, d] = command(app, "draw", "draw the layers of a net in the language of Graphviz, for extents of 1 where they are open",
+                           tool::draw);
+  draw->add_flag("--operations", d->operations, "draw each operation, parameter and constant instead of the layers");
   draw->add_option("--out", d->out,
                    "the file: .svg where Graphviz is installed, or .dot, its language; without it, the standard output");
 }
@@ -108,19 +136,17 @@ void add_train(CLI::App& app) {
   one_of("--loss", t->loss, "the loss", {"cross_entropy", "nll"});
   one_of("--optimiser", t->optimiser, "the optimiser", {"sgd", "adam", "adamw"});
   one_of("--schedule", t->schedule, "how the learning rate goes", {"constant", "one_cycle", "cosine"});
-  train->add_option("--rate", t->rate, "the learning rate")->check(CLI::PositiveNumber)->capture_default_str();
+  command_line::add_number(*train, "--rate", t->rate, "the learning rate", command_line::range::positive);
   train->add_option("--epochs", t->epochs, "how often every image is seen")
-      ->check(CLI::Range(1, 1000000))
+      ->check(from_to(1, 1000000))
       ->capture_default_str();
-  train->add_option("--batch", t->batch, "images of a step")->check(CLI::Range(1, 1000000))->capture_default_str();
-  train->add_option("--mean", t->mean, "of a byte over 255, taken from it")->capture_default_str();
-  train->add_option("--deviation", t->deviation, "which it is divided by then")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  train->add_option("--batch", t->batch, "images of a step")->check(from_to(1, 1000000))->capture_default_str();
+  command_line::add_number(*train, "--mean", t->mean, "subtracted from pixel / 255");
+  command_line::add_number(*train, "--deviation", t->deviation, "by which that is divided", command_line::range::positive);
   train->add_option("--seed", t->seed, "of the order of images")->capture_default_str();
-  train->add_option("--threads", t->threads, "threads of a step")->check(CLI::Range(1, 1024))->capture_default_str();
-  train->add_option("--checkpoint", t->checkpoint, "a file that is written after each epoch");
-  train->add_flag("--resume", t->resume, "go on from the checkpoint if it exists");
+  train->add_option("--threads", t->threads, "threads of a step")->check(from_to(1, 1024))->capture_default_str();
+  auto* checkpoint = train->add_option("--checkpoint", t->checkpoint, "a file that is written after each epoch");
+  train->add_flag("--resume", t->resume, "continue from the checkpoint if it exists")->needs(checkpoint);
 }
 
 // The commands that make int8 of a net, and object files.
@@ -171,12 +197,14 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", LAMINA_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 2 bad use or bad input, 3 something that is not supported, 1 an error of the program "
-      "itself.");
+      "Exit codes: 0 done, 2 bad use, bad input, or no memory or threads left, 3 something that is not supported, 1 an "
+      "error of the program itself. `run`, `bench`, `train`, `profile` and `quantize` that are interrupted (Ctrl-C) while "
+      "they compute leave no file half written and end with 130, by SIGTERM with 143.");
   add_uses(app);
   add_train(app);
   add_conversions(app);
-  app.add_subcommand("doctor", "instruction sets, kernels, memory, versions, and a self-test")->callback(&tool::doctor);
+  auto [doctor, d] = command(app, "doctor", "instruction sets, kernels, memory, versions, and a self-test", tool::doctor);
+  doctor->add_flag("--json", d->json, one_line_of_json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -194,8 +222,9 @@ int run(int argc, char** argv) {
   return done;
 }
 
+// Takes no memory, which may be what is missing.
 int complain(const char* what, exit_code code) {
-  std::fprintf(stderr, "lamina: %s\n", what);
+  std::fprintf(stderr, "lamina: %s%s\n", code == internal ? "internal error: " : "", what);
   return code;
 }
 
@@ -204,11 +233,16 @@ int complain(const char* what, exit_code code) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
+  } catch (const lamina::stopped_error& e) {
+    std::fprintf(stderr, "lamina: interrupted: %s\n", e.what());
+    return signaled + tool::signals::noted();
   } catch (const lamina::unsupported_error& e) {
     return complain(e.what(), unsupported);
   } catch (const lamina::error& e) {
     return complain(e.what(), bad_input);
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", bad_input);
   } catch (const std::exception& e) {
-    return complain((std::string("internal error: ") + e.what()).c_str(), internal);
+    return complain(e.what(), internal);
   }
 }

@@ -1,4 +1,6 @@
 // lamina plan: what a run of a net does.
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -7,6 +9,7 @@
 import lamina;
 
 #include "tool.h"
+#include "json.h"
 
 namespace tool {
 
@@ -14,8 +17,20 @@ using namespace lamina;
 
 void plan(const plan_arguments& a) {
   auto net = load_model(a.model);
+  const auto extents = extents_of(a.model, *net.program, a.shapes);
   plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(1, target_isa()), {});
-  std::fputs(runner.explain(extents_of(a.model, *net.program, a.shapes)).c_str(), stdout);
+  if (!a.json) {
+    std::fputs(runner.explain(extents).c_str(), stdout);
+    return;
+  }
+  // Of segments after the first for as many rows as there can be.
+  json segments = json::array();
+  for (const auto& p : runner.plans(extents)) {
+    json operations = json::array();
+    for (const auto& line : p->lines()) operations.push_back(json_of(line));
+    segments.push_back({{"operations", operations}, {"bytes_arena", p->arena_bytes()}, {"bytes_scratch", p->scratch_bytes()}});
+  }
+  print_line({{"isa", name_of(target_isa())}, {"shapes", json_of(extents)}, {"segments", segments}});
 }
 
 }  // namespace tool

@@ -10,6 +10,7 @@ import lamina;
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -42,6 +43,8 @@ void profile(const profile_arguments& a) {
   const auto& [model, file, options] = a;
   check_writable(file);
   const saved_net net = load_model(model);
+  const signals noted;
+  const stop_scope until(noted_signal{});
   const auto ranges = lamina::profile(net, samples_of(model, *net.program, options));
   save_profile(file, ranges);
   std::printf("%s: the ranges of %zu values on %s\n", printable(file, 1024).c_str(), ranges.values.size(),

@@ -1,6 +1,10 @@
 // lamina run: a net on inputs from files, its outputs into files.
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,10 +12,12 @@
 import lamina;
 
 #include "tool.h"
+#include "json.h"
 
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -58,12 +64,8 @@ void make_folder(const std::string& folder) {
   if (failed) throw file_error(folder + ": cannot be made: " + failed.message());
 }
 
-}  // namespace
-
-void run(const run_arguments& a) {
-  const auto& [model, folder, options] = a;
-  const saved_net net = load_model(model);
-  const program& p = *net.program;
+// The inputs that options name, each from its file. Errors: value_error for one that is given twice, or not at all.
+std::vector<any_tensor> inputs_of(const std::string& model, const program& p, const std::vector<std::string>& options) {
   std::vector<any_tensor> inputs(p.inputs().size());
   for (const auto& option : options) {
     const auto [input, file] = given_for(model, p, option);
@@ -75,19 +77,79 @@ void run(const run_arguments& a) {
     if (!inputs[i])
       throw value_error(words(model, ": input `", printable(p.at(p.inputs()[i]).name), "` (",
                               p.at(p.inputs()[i]).results[0], ") is not given; write --input NAME=FILE.npy"));
-  const auto files = folder.empty() ? std::vector<std::string>() : files_of(model, folder, p);
+  return inputs;
+}
+
+// A run in plans of one operation after the other on one thread, as the JSON that chrome://tracing and Perfetto read. Times are
+// microseconds; a run before it made the plans and packed the weights.
+void write_trace(const std::string& file, saved_net& net, const std::vector<any_tensor>& inputs) {
+  plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(1, target_isa()), {});
+  std::vector<any_tensor> outputs(net.program->outputs().size());
+  std::vector<shape> extents;
+  std::vector<const void*> data;
+  for (const auto& x : inputs) {
+    extents.push_back(x.shape());
+    data.push_back(x.data());
+  }
+  const output_place place = [&](std::size_t i, const tensor_type& type) -> void* {
+    outputs[i] = any_tensor(type);
+    return outputs[i].mutable_data();
+  };
+  std::vector<timed_plan> times;
+  runner.run_timed(extents, data, place, times);
+  for (auto& t : times) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
+  runner.run_timed(extents, data, place, times);
+
+  json events = json::array();
+  double now = 0;
+  const auto add = [&](const std::string& name, std::size_t segment, std::int64_t nanoseconds, json arguments) {
+    const double spent = static_cast<double>(nanoseconds) / 1000;
+    events.push_back({{"name", name}, {"cat", "segment " + std::to_string(segment + 1)}, {"ph", "X"}, {"ts", now}, {"dur", spent},
+                      {"pid", 1}, {"tid", 1}, {"args", std::move(arguments)}});
+    now += spent;
+  };
+  for (const auto& t : times) {
+    const auto& lines = t.plan->lines();
+    for (std::size_t i = 0; i < lines.size(); ++i) add(lines[i].what, t.segment, t.nanoseconds[i], json_of(lines[i]));
+    if (t.nanoseconds.back()) add("copies", t.segment, t.nanoseconds.back(), json::object());
+  }
+  const auto all = line_of({{"traceEvents", events}, {"displayTimeUnit", "ns"},
+                            {"otherData", {{"isa", name_of(target_isa())}, {"shapes", json_of(extents)}}}});
+  write_file_atomically(file, [&](writer& w) { w.write(all); });
+}
+
+}  // namespace
+
+void run(const run_arguments& a) {
+  const auto& folder = a.out;
+  saved_net net = load_model(a.model);
+  const program& p = *net.program;
+  const auto inputs = inputs_of(a.model, p, a.inputs);
+  const auto files = folder.empty() ? std::vector<std::string>() : files_of(a.model, folder, p);
+  if (!a.trace.empty()) check_writable(a.trace);
+  const signals noted;
+  const stop_scope until(noted_signal{});
   const auto results = net.factory().create()(inputs);
   if (!folder.empty()) make_folder(folder);
+  json outputs = json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
+    json told{{"name", p.outputs()[i].name}, {"dtype", words(results[i].element())}, {"shape", json_of(results[i].shape())}};
     if (folder.empty()) {
-      std::printf("%s: %s\n%s\n", printable(p.outputs()[i].name).c_str(), words(results[i].type()).c_str(),
-                  results[i].print().c_str());
-      continue;
+      if (a.json) told["values"] = values_of(results[i]);
+      else
+        std::printf("%s: %s\n%s\n", printable(p.outputs()[i].name).c_str(), words(results[i].type()).c_str(),
+                    results[i].print().c_str());
+    } else {
+      signals::check();
+      make_folder(files[i].substr(0, files[i].rfind('/')));
+      write_npy(files[i], results[i]);
+      told["file"] = files[i];
+      if (!a.json) std::printf("%s: %s\n", printable(files[i], 1024).c_str(), words(results[i].type()).c_str());
     }
-    make_folder(files[i].substr(0, files[i].rfind('/')));
-    write_npy(files[i], results[i]);
-    std::printf("%s: %s\n", printable(files[i], 1024).c_str(), words(results[i].type()).c_str());
+    outputs.push_back(std::move(told));
   }
+  if (a.json) print_line({{"outputs", outputs}});
+  if (!a.trace.empty()) write_trace(a.trace, net, inputs);
 }
 
 }  // namespace tool

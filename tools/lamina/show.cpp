@@ -1,5 +1,6 @@
 // lamina show: the layers of a net, the tensors of a file.
-#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -10,162 +11,100 @@
 
 import lamina;
 
+#include "layers.h"
 #include "tool.h"
+#include "json.h"
 
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
-// A name or text of a file; names are mostly short, and longer ones are told whole up to here.
-constexpr std::size_t most_of_a_name = 256, most_of_a_text = 1024;
-
-void show_one(const any_tensor& value, bool values) {
+// A tensor; with its elements where they are asked for.
+json tensor_json(const std::string& name, const any_tensor& value, bool values) {
+  json j{{"name", name}, {"dtype", words(value.element())}, {"shape", json_of(value.shape())}, {"bytes", value.bytes()}};
+  if (values) j["values"] = values_of(value);
+  return j;
+}
+void show_one(const any_tensor& value, const show_arguments& a) {
+  if (a.json) return print_line({{"tensors", json::array({tensor_json("", value, a.values)})}, {"metadata", json::object()}});
   std::printf("%s\n", words(value.type()).c_str());
-  if (values) std::printf("%s\n", value.print().c_str());
+  if (a.values) std::printf("%s\n", value.print().c_str());
 }
 void show_list(const std::vector<named_tensor>& tensors, const std::map<std::string, std::string>& metadata,
-               bool values) {
+               const show_arguments& a) {
+  if (a.json) {
+    json all = json::array();
+    for (const auto& [name, value] : tensors) all.push_back(tensor_json(name, value, a.values));
+    return print_line({{"tensors", all}, {"metadata", metadata}});
+  }
   std::size_t bytes = 0;
   for (const auto& [name, value] : tensors) {
-    std::printf("%-40s %s\n", printable(name, most_of_a_name).c_str(), words(value.type()).c_str());
-    if (values) std::printf("%s\n", value.print().c_str());
+    std::printf("%-40s %s\n", printable(name, max_name).c_str(), words(value.type()).c_str());
+    if (a.values) std::printf("%s\n", value.print().c_str());
     bytes += value.bytes();
   }
   for (const auto& [key, value] : metadata)
-    std::printf("%s: %s\n", printable(key, most_of_a_name).c_str(), printable(value, most_of_a_text).c_str());
+    std::printf("%s: %s\n", printable(key, max_name).c_str(), printable(value, max_text).c_str());
   std::printf("%zu tensors, %zu bytes\n", tensors.size(), bytes);
 }
 
-// What stands together in the program: a layer, or operations that follow each other and were added at one place of the
-// user's code.
-struct layer {
-  std::string path;
-  std::vector<std::string_view> operations;
-  std::string output;
-  std::int64_t parameters = 0;
-  double flops = 0;
-  bool left = false;      // others came after it; what comes back to it are its gradients
-};
-// Where in a path its layer begins.
-std::size_t layer_in(std::string_view path) {
-  const auto at = path.find("layer `");
-  return at != path.npos && path.substr(0, at).ends_with("sub") ? at - 3 : at;
-}
-// A layer by its name, wherever it was added; else the operations, and where they stand.
-std::string name_of(const layer& l) {
-  if (const auto at = layer_in(l.path); at != l.path.npos) return printable(l.path.substr(at), most_of_a_name);
-  std::string s;
-  for (std::size_t i = 0; i < l.operations.size(); ++i) {
-    s += i ? ", " : "";
-    if (i == 3) {
-      s += "...";
-      break;
-    }
-    s += l.operations[i];
-  }
-  if (l.path.empty()) return s;
-  return s + " (" + printable(std::filesystem::path(l.path).filename().string(), most_of_a_name) + ")";
-}
-
-// The nodes that the outputs need: of what is one thing in training and another at inference, the former.
-std::vector<char> needed_for(const program& p) {
-  std::vector<char> needed(p.nodes().size());
-  for (const auto& o : p.outputs()) needed[static_cast<std::size_t>(o.value.node)] = 1;
-  for (auto i = needed.size(); i-- > 0;) {
-    if (!needed[i]) continue;
-    const node& n = p.nodes()[i];
-    const bool either = n.kind == node_kind::operation && n.op->name == "in_training";
-    for (std::size_t k = 0; k < (either ? 1 : n.inputs.size()); ++k)
-      needed[static_cast<std::size_t>(n.inputs[k].node)] = 1;
-  }
-  return needed;
-}
-
-void show_net(const std::string& model, const std::vector<std::string>& shapes) {
-  const saved_net net = load_model(model);
-  const program& saved = *net.program;
-  const auto extents = extents_of(model, saved, shapes);
-  // The same nodes with these extents, none of them simplified or merged.
-  program p;
-  std::vector<value> inputs;
-  for (std::size_t i = 0; i < extents.size(); ++i)
-    inputs.push_back(
-        p.input(saved.at(saved.inputs()[i]).name, {saved.at(saved.inputs()[i]).results[0].element, extents[i]}));
-  p.joins = false;
-  for (const auto& v : p.inlined(saved, inputs)) p.output("", v);
-
-  for (std::size_t i = 0; i < extents.size(); ++i)
-    std::printf("input %s: %s\n", printable(saved.at(saved.inputs()[i]).name, most_of_a_name).c_str(),
-                words(saved.at(saved.inputs()[i]).results[0]).c_str());
-  for (const auto& o : saved.outputs())
-    std::printf("output %s: %s\n", printable(o.name, most_of_a_name).c_str(), words(saved.type(o.value)).c_str());
-
-  // Layers are those that the outputs need. What only the next values of states need is one line at the end.
-  const auto needed = needed_for(p);
-  std::vector<layer> layers;
-  std::size_t last = 0;      // the line of the node before
-  layer updates{"", {}, "", 0, 0, false};
-  std::map<std::string, std::int64_t> parameters;      // those that no layer has met yet
-  for (std::size_t i = 0; i < net.states.size(); ++i)
-    if (const auto& state = net.states[i]; state.role() == state_role::parameter)
-      parameters[state.name()] = state.shape().size();
-  double flops = 0;
-  std::int64_t all_parameters = 0;
-  for (const auto& known : parameters) all_parameters += known.second;
-  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
-    const node& n = p.nodes()[i];
-    if (n.kind != node_kind::operation || n.op->name == "in_training") continue;
-    layer* at = &updates;
-    if (needed[i]) {
-      const bool anywhere = layer_in(n.path) != n.path.npos;
-      auto found = anywhere || layers.empty() ? layers.begin() : layers.begin() + static_cast<std::ptrdiff_t>(last);
-      const auto end = anywhere || layers.empty() ? layers.end() : found + 1;
-      found = std::find_if(found, end, [&](const layer& l) { return l.path == n.path; });
-      if (found == end) {
-        for (auto& l : layers) l.left = true;
-        found = layers.insert(layers.end(), layer{n.path, {}, "", 0, 0, false});
-      }
-      last = static_cast<std::size_t>(found - layers.begin());
-      at = &*found;
-      if (!at->left) at->output = words(n.results[0].dims);
-      if (std::find(at->operations.begin(), at->operations.end(), n.op->name) == at->operations.end())
-        at->operations.push_back(n.op->name);
-    }
-    std::vector<tensor_type> in;
-    bool known = true;      // extents that are counted when the net runs cost what nobody knows before
-    for (auto v : n.inputs) {
-      known = known && p.type(v).dims.is_static();
-      in.push_back(p.type(v));
-      if (p.at(v).kind != node_kind::state || !needed[i]) continue;
-      if (const auto met = parameters.find(p.at(v).name); met != parameters.end()) {
-        at->parameters += met->second;
-        parameters.erase(met);
-      }
-    }
-    for (const auto& r : n.results) known = known && r.dims.is_static();
-    if (n.subprograms.empty() && known) at->flops += n.op->flops(n.attributes.get(), in, n.results);
-  }
-  for (const auto& left : parameters) updates.parameters += left.second;
-  std::vector<std::vector<std::string>> lines{{"layer", "output", "parameters", "flops"}};
-  for (const auto& l : layers) {
-    lines.push_back({name_of(l), l.output, std::to_string(l.parameters), counted(l.flops)});
-    flops += l.flops;
-  }
-  if (updates.flops != 0 || updates.parameters != 0)
-    lines.push_back({"(gradients and updates)", "", std::to_string(updates.parameters), counted(updates.flops)});
-  flops += updates.flops;
-  print_table(lines, 2);
+// The most bytes of activations that the plans of a run take.
+std::size_t arena_of(const saved_net& net, const std::vector<shape>& extents) {
   std::size_t arena = 0;
   plan_runner planned(net.program, {}, std::make_shared<context>(1, target_isa()), {});
   for (const auto& segment : planned.plans(extents)) arena += segment->arena_bytes();
+  return arena;
+}
+
+void print_net(const saved_net& net, const std::vector<shape>& extents, const layered_net& made) {
+  const program& saved = *net.program;
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    std::printf("input %s: %s\n", printable(saved.at(saved.inputs()[i]).name, max_name).c_str(),
+                words(saved.at(saved.inputs()[i]).results[0]).c_str());
+  for (const auto& o : saved.outputs())
+    std::printf("output %s: %s\n", printable(o.name, max_name).c_str(), words(saved.type(o.value)).c_str());
+  std::vector<std::vector<std::string>> lines{{"layer", "output", "parameters", "flops"}};
+  double flops = made.updates.flops;
+  for (const auto& l : made.layers) {
+    lines.push_back({name_of(l), l.output, std::to_string(l.parameters), counted(l.flops)});
+    flops += l.flops;
+  }
+  if (made.updates.flops != 0 || made.updates.parameters != 0)
+    lines.push_back({"(gradients and updates)", "", std::to_string(made.updates.parameters), counted(made.updates.flops)});
+  print_table(lines, 2);
   std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for",
-              static_cast<long long>(all_parameters), counted(flops).c_str(), net.states.bytes(), arena);
+              static_cast<long long>(made.parameters), counted(flops).c_str(), net.states.bytes(), arena_of(net, extents));
   for (const auto& s : extents) std::printf(" %s", words(s).c_str());
   std::printf("\n");
   for (const auto& [key, value] : net.metadata)
-    std::printf("%s: %s\n", printable(key, most_of_a_name).c_str(), printable(value, most_of_a_text).c_str());
+    std::printf("%s: %s\n", printable(key, max_name).c_str(), printable(value, max_text).c_str());
+}
+
+json net_json(const saved_net& net, const std::vector<shape>& extents, const layered_net& made) {
+  const program& saved = *net.program;
+  json inputs = json::array(), outputs = json::array(), layers = json::array();
+  for (auto i : saved.inputs()) inputs.push_back({{"name", saved.at(i).name}, {"type", json_of(saved.at(i).results[0])}});
+  for (const auto& o : saved.outputs()) outputs.push_back({{"name", o.name}, {"type", json_of(saved.type(o.value))}});
+  double flops = made.updates.flops;
+  for (const auto& l : made.layers) {
+    layers.push_back({{"layer", name_of(l)}, {"operations", l.operations}, {"output", l.output}, {"parameters", l.parameters}, {"flops", l.flops}});
+    flops += l.flops;
+  }
+  return {{"inputs", inputs}, {"outputs", outputs}, {"shapes", json_of(extents)}, {"layers", layers},
+          {"updates", {{"parameters", made.updates.parameters}, {"flops", made.updates.flops}}},
+          {"parameters", made.parameters}, {"flops", flops}, {"bytes_states", net.states.bytes()},
+          {"bytes_arena", arena_of(net, extents)}, {"metadata", net.metadata}};
+}
+
+void show_net(const show_arguments& a) {
+  const saved_net net = load_model(a.file);
+  const auto extents = extents_of(a.file, *net.program, a.shapes);
+  const auto made = layers_of(net, extents);
+  if (a.json) print_line(net_json(net, extents, made));
+  else print_net(net, extents, made);
 }
 
 // Whether a path is the NAME of a net, not a file.
@@ -178,13 +117,19 @@ bool is_net(const std::string& path) {
 
 void show(const show_arguments& a) {
   const std::string& file = a.file;
-  if (file.ends_with(".safetensors")) {
+  const bool net = !file.ends_with(".safetensors") && !file.ends_with(".npy") && !file.ends_with(".npz") &&
+                   (file.ends_with(".json") || file.ends_with(".onnx") || is_net(file));
+  if (!net && !a.shapes.empty())
+    throw value_error(words(printable(file, 1024), ": `--shape` is for a net, and this is a file of tensors"));
+  if (net && a.values)
+    throw value_error(words(printable(file, 1024), ": `--values` is for a file of tensors, and this is a net"));
+  if (net) about(file, [&] { show_net(a); });
+  else if (file.ends_with(".safetensors")) {
     const auto read = read_safetensors(file);
-    show_list(read.tensors, read.metadata, a.values);
-  } else if (file.ends_with(".npy")) show_one(read_npy(file), a.values);
-  else if (file.ends_with(".npz")) show_list(read_npz(file), {}, a.values);
-  else if (file.ends_with(".json") || file.ends_with(".onnx") || is_net(file)) about(file, [&] { show_net(file, a.shapes); });
-  else show_one(read_idx(file), a.values);
+    show_list(read.tensors, read.metadata, a);
+  } else if (file.ends_with(".npy")) show_one(read_npy(file), a);
+  else if (file.ends_with(".npz")) show_list(read_npz(file), {}, a);
+  else show_one(read_idx(file), a);
 }
 
 }  // namespace tool

@@ -1,6 +1,8 @@
 // What the commands share: models by name, inputs by name, tables.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +21,7 @@ import lamina;
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 saved_net load_model(const std::string& path) {
   if (path.ends_with(".onnx"))
@@ -70,9 +73,14 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
   std::vector<shape> all;
   dimension_names names;
   for (auto i : p.inputs()) all.push_back(p.at(i).results[0].dims);
+  std::vector<bool> shaped(all.size());
   for (const auto& option : shapes) {
     const auto [input, value] = given_for(model, p, option);
     const node& n = p.at(p.inputs()[input]);
+    if (shaped[input])
+      throw value_error(words(model, ": input `", printable(n.name), "` has two shapes; expected one, and the second is `",
+                              printable(value), "`"));
+    shaped[input] = true;
     all[input] = parsed_shape(model, n.name, value);
     if (!fits(n.results[0].dims, all[input]))
       throw value_error(
@@ -87,6 +95,31 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
       if (!s[k].is_number()) s[k] = 1;
   }
   return all;
+}
+
+namespace {
+constexpr int noticed[] = {SIGINT, SIGTERM};
+std::atomic<int> noted_number{0};
+static_assert(std::atomic<int>::is_always_lock_free);      // a handler may write it
+struct sigaction before[2];
+}  // namespace
+
+signals::signals() {
+  for (int i = 0; i < 2; ++i) {
+    ::sigaction(noticed[i], nullptr, &before[i]);
+    if (before[i].sa_handler == SIG_IGN) continue;
+    struct sigaction note {};
+    note.sa_handler = [](int number) { noted_number.store(number); };
+    note.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    ::sigaction(noticed[i], &note, nullptr);
+  }
+}
+signals::~signals() {
+  for (int i = 0; i < 2; ++i) ::sigaction(noticed[i], &before[i], nullptr);
+}
+int signals::noted() noexcept { return noted_number.load(std::memory_order_relaxed); }
+void signals::check() {
+  if (noted()) throw stopped_error("not all of it is done");
 }
 
 void check_writable(const std::string& file) {
@@ -130,9 +163,7 @@ std::string counted(double n) {
   const char* units[] = {"", " k", " M", " G", " T"};
   int u = 0;
   while (n >= 10000 && u < 4) n /= 1000, ++u;
-  char s[40];
-  std::snprintf(s, sizeof s, u == 0 ? "%.0f%s" : "%.1f%s", n, units[u]);
-  return s;
+  return decimals_of(n, u == 0 ? 0 : 1) + units[u];
 }
 
 void print_table(const std::vector<std::vector<std::string>>& lines, std::size_t left_columns) {

@@ -5,8 +5,8 @@ namespace tool {
 
 // ---- commands, one in each file; main.cpp reads what they are given --------------------------------------------------
 
-struct show_arguments { std::string file; std::vector<std::string> shapes; bool values = false; };
-struct run_arguments { std::string model, out; std::vector<std::string> inputs; };
+struct show_arguments { std::string file; std::vector<std::string> shapes; bool values = false, json = false; };
+struct run_arguments { std::string model, out, trace; std::vector<std::string> inputs; bool json = false; };
 struct bench_arguments {
   std::string model;
   std::vector<std::string> shapes;
@@ -14,8 +14,9 @@ struct bench_arguments {
   std::int64_t repeat = 100;
   bool json = false, per_operation = false;
 };
-struct plan_arguments { std::string model; std::vector<std::string> shapes; };
-struct draw_arguments { std::string model, out; };
+struct plan_arguments { std::string model; std::vector<std::string> shapes; bool json = false; };
+struct draw_arguments { std::string model, out; bool operations = false; };
+struct doctor_arguments { bool json = false; };
 struct train_arguments {
   std::string model, out, images, labels, validation_images, validation_labels,
       loss = "cross_entropy", optimiser = "adam", schedule = "constant", checkpoint;
@@ -41,7 +42,7 @@ void train(const train_arguments& a);
 void profile(const profile_arguments& a);
 void quantize(const quantize_arguments& a);
 void write_bundle(const bundle_arguments& a);
-void doctor();
+void doctor(const doctor_arguments& a);
 
 // ---- nets ------------------------------------------------------------------------------------------------------------
 
@@ -51,11 +52,28 @@ lamina::saved_net load_model(const std::string& path);
 /// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what
 /// was given, the inputs that there are, and the nearest.
 struct given { std::size_t input; std::string value; };
-given given_for(const std::string& model, const lamina::program& p, const std::string& option);
+given given_for(const std::string& model, const lamina::ir::program& p, const std::string& option);
 
 /// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in
 /// these, or 1. Errors: value_error.
-std::vector<lamina::shape> extents_of(const std::string& model, const lamina::program& p, const std::vector<std::string>& shapes);
+std::vector<lamina::shape> extents_of(const std::string& model, const lamina::ir::program& p, const std::vector<std::string>& shapes);
+
+/// While it lives, a first SIGINT or SIGTERM is noted, where it was not ignored; a second one ends the program at once.
+class signals {
+ public:
+  signals();
+  ~signals();
+  signals(const signals&) = delete;
+  signals& operator=(const signals&) = delete;
+  /// The signal that was noted; 0: none.
+  static int noted() noexcept;
+  /// For what is no run, between two files. Errors: stopped_error if a signal was noted.
+  static void check();
+};
+/// Runs of nets end when a signal was noted: `lamina::stop_scope until(tool::noted_signal{});`.
+struct noted_signal {
+  bool stop_requested() const noexcept { return signals::noted() != 0; }
+};
 
 /// Runs `f`; its errors begin with the model's name if they do not begin with a file.
 template <class F>
@@ -68,6 +86,8 @@ auto about(const std::string& model, F f) {
   } catch (const lamina::unsupported_error& e) {
     if (std::string_view(e.what()).starts_with(model)) throw;
     throw lamina::unsupported_error(model + ": " + e.what());
+  } catch (const lamina::stopped_error& e) {
+    throw lamina::stopped_error(model + ": " + e.what());
   } catch (const lamina::error& e) {
     if (std::string_view(e.what()).starts_with(model)) throw;
     throw lamina::value_error(model + ": " + e.what());
@@ -81,7 +101,7 @@ void check_writable(const std::string& file);
 
 template <class... T>
 std::string words(const T&... parts) {
-  lamina::text t;
+  lamina::message_text t;
   ((t << parts), ...);
   return t.string();
 }

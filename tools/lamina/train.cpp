@@ -1,6 +1,7 @@
 // lamina train: a saved net on images with classes.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ import lamina;
 namespace tool {
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
@@ -72,7 +74,14 @@ void train(const train_arguments& o) {
   if (o.schedule == "one_cycle") fit.schedule = optim::one_cycle{};
   if (o.schedule == "cosine") fit.schedule = optim::cosine{};
   if (!o.validation_images.empty()) fit.validation = read_data(o, o.validation_images, o.validation_labels);
-  trainer(net, losses.at(o.loss), rules.at(o.optimiser), o.rate).fit(data, fit);
+  const signals noted;
+  try {
+    const stop_scope until(noted_signal{});
+    trainer(net, losses.at(o.loss), rules.at(o.optimiser), o.rate).fit(data, fit);
+  } catch (const stopped_error& e) {
+    if (o.checkpoint.empty() || !std::filesystem::exists(o.checkpoint)) throw;
+    throw stopped_error(words(e.what(), "; --resume goes on from ", printable(o.checkpoint, 1024)));
+  }
   save_net(o.out, net.inference(), net.parameters());
   std::printf("%s\n%s\n", printable(files.structure, 1024).c_str(), printable(files.weights, 1024).c_str());
 }

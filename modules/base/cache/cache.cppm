@@ -16,7 +16,7 @@ export enum class cache_lookup : std::uint8_t { hit, miss };
 /// What a cache hands out. `lookup` is `miss` where the value was not there when it was asked for: it was built now, by
 /// the caller or by another thread for whom the caller waited.
 export template <class Value>
-struct cached {
+struct cache_result {
   Value value;
   cache_lookup lookup;
 };
@@ -122,7 +122,7 @@ class shared_cache {
   /// called at most once.
   template <class Builder>
     requires std::convertible_to<detail::built_by<Builder>, Value>
-  cached<Value> get_or_create(const Key& key, Builder&& builder) {
+  cache_result<Value> get_or_create(const Key& key, Builder&& builder) {
     if (auto value = look(key)) return {*std::move(value), cache_lookup::hit};
     return create(key, builder);
   }
@@ -147,7 +147,7 @@ class shared_cache {
     requires std::convertible_to<detail::built_by<Builder>, Value>
   cache_lookup visit(const Key& key, Builder&& builder, Use&& use) {
     if (visit_kept(key, use)) return cache_lookup::hit;
-    const cached<Value> made = create(key, builder);
+    const cache_result<Value> made = create(key, builder);
     std::invoke(use, made.value);
     return made.lookup;
   }
@@ -361,7 +361,7 @@ class shared_cache {
   };
 
   template <class Builder>
-  cached<Value> create(const Key& key, Builder& builder) {
+  cache_result<Value> create(const Key& key, Builder& builder) {
     if (limits_.entries == 0 || !(key == key)) {    // a key with a NaN is never found
       misses_.fetch_add(1, std::memory_order_relaxed);
       builds_.fetch_add(1, std::memory_order_relaxed);
@@ -487,7 +487,7 @@ inline char type_pair = 0;
 }  // namespace detail
 
 /// A `shared_cache` for each pair of a key's and a value's type that is asked for, each with the same limits. Copies
-/// share their entries. Safe from any thread.
+/// share their entries; one that was moved has none, and using it raises a state_error. Safe from any thread.
 ///
 /// Two builders whose keys and values have the same types share entries: the key must fully determine the value.
 export class multi_cache {
@@ -498,7 +498,7 @@ export class multi_cache {
   // What CacheKey says, said here: one step fewer to the sentence.
   template <class Key, class Builder>
     requires accepted<worded<detail::key_check<Key>>()>
-  auto get_or_create(const Key& key, Builder&& builder) -> cached<detail::built_by<Builder>> {
+  auto get_or_create(const Key& key, Builder&& builder) -> cache_result<detail::built_by<Builder>> {
     return of<Key, detail::built_by<Builder>>().get_or_create(key, builder);
   }
 
@@ -524,6 +524,7 @@ export class multi_cache {
  private:
   using maker = std::unique_ptr<detail::cache_of_types> (*)(const void*, cache_limits);
   struct all_types;
+  all_types& all() const;
   detail::cache_of_types* find(const void* types) const;
   detail::cache_of_types* add(const void* types, maker make) const;
   std::shared_ptr<all_types> all_;

@@ -112,30 +112,35 @@ struct multi_cache::all_types {
 
 multi_cache::multi_cache(cache_limits limits) : all_(std::make_shared<all_types>(limits)) {}
 
+multi_cache::all_types& multi_cache::all() const {
+  if (!all_) [[unlikely]] detail::raise(error_kind::state, "multi_cache: it was moved to another one, and has no caches any more");
+  return *all_;
+}
+
 detail::cache_of_types* multi_cache::find(const void* types) const {
-  auto* at = all_->first.load(std::memory_order_acquire);
+  auto* at = all().first.load(std::memory_order_acquire);
   while (at && at->types != types) at = at->next;
   return at;
 }
 
 detail::cache_of_types* multi_cache::add(const void* types, maker make) const {
-  const std::lock_guard lock(all_->adding);
+  const std::lock_guard lock(all().adding);
   if (auto* known = find(types)) return known;
-  auto made = make(types, all_->limits);
-  made->next = all_->first.load(std::memory_order_relaxed);
-  all_->first.store(made.get(), std::memory_order_release);
+  auto made = make(types, all().limits);
+  made->next = all().first.load(std::memory_order_relaxed);
+  all().first.store(made.get(), std::memory_order_release);
   return made.release();
 }
 
 void multi_cache::clear() {
-  for (auto* at = all_->first.load(std::memory_order_acquire); at; at = at->next) at->clear();
+  for (auto* at = all().first.load(std::memory_order_acquire); at; at = at->next) at->clear();
 }
 
-const cache_limits& multi_cache::limits() const { return all_->limits; }
+const cache_limits& multi_cache::limits() const { return all().limits; }
 
 cache_statistics multi_cache::statistics() const {
   cache_statistics sum;
-  for (auto* at = all_->first.load(std::memory_order_acquire); at; at = at->next) {
+  for (auto* at = all().first.load(std::memory_order_acquire); at; at = at->next) {
     const cache_statistics s = at->statistics();
     sum.hits += s.hits;
     sum.misses += s.misses;

@@ -177,6 +177,12 @@ inline constexpr bool is_span<std::span<T, N>> = true;
 template <class T>
 inline constexpr bool is_owned_text = is_one_of<T, std::basic_string>;
 template <class T>
+inline constexpr bool is_duration = is_one_of<T, std::chrono::duration>;
+template <class T>
+inline constexpr bool is_time_point = is_one_of<T, std::chrono::time_point>;
+template <class T>
+inline constexpr bool is_variant = is_one_of<T, std::variant> || std::is_same_v<T, std::monostate>;
+template <class T>
 inline constexpr bool is_pair_or_tuple = is_one_of<T, std::pair> || is_one_of<T, std::tuple>;
 template <class T>
 inline constexpr bool is_list = is_one_of<T, std::vector> || is_std_array<T> || std::is_array_v<T>;
@@ -258,7 +264,12 @@ consteval text key_fault(const text& where) {
     t = key_fault<std::remove_extent_t<T>>(where);
   } else if constexpr (is_list<T> || is_one_of<T, std::optional>) {
     t = parts_fault<T>(type_list<typename T::value_type>(), "the element of ");
-  } else if constexpr (is_pair_or_tuple<T>) {
+  } else if constexpr (std::is_same_v<T, std::monostate>) {
+  } else if constexpr (is_duration<T>) {
+    t = parts_fault<T>(type_list<typename T::rep>(), "the number of ");
+  } else if constexpr (is_time_point<T>) {
+    t = parts_fault<T>(type_list<typename T::duration>(), "the duration of ");
+  } else if constexpr (is_pair_or_tuple<T> || is_variant<T>) {
     t = []<template <class...> class Whole, class... Part>(std::type_identity<Whole<Part...>>) {
       return parts_fault<T>(type_list<Part...>(), "part ");
     }(std::type_identity<T>());
@@ -273,6 +284,7 @@ consteval text key_fault(const text& where) {
     t << "a cache cannot look into " << where << ", `" << type_name<T>()
       << "`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it";
     if constexpr (!HasOwnHash<T>) t << ", and `std::size_t hash() const`";
+    t << ", or in a class of your own that holds it";
   }
   return t;
 }
@@ -317,6 +329,14 @@ constexpr std::uint64_t hash_of(const T& k) {
     return h;
   } else if constexpr (is_one_of<T, std::optional>) {
     return k ? mixed(start, hash_of(*k)) : start;
+  } else if constexpr (std::is_same_v<T, std::monostate>) {
+    return start;
+  } else if constexpr (is_duration<T>) {
+    return mixed(start, hash_of(k.count()));
+  } else if constexpr (is_time_point<T>) {
+    return mixed(start, hash_of(k.time_since_epoch()));
+  } else if constexpr (is_variant<T>) {
+    return k.valueless_by_exception() ? start : mixed(k.index() + 1, std::visit([](const auto& held) { return hash_of(held); }, k));
   } else if constexpr (is_pair_or_tuple<T>) {
     return std::apply(all, k);
   } else {
@@ -328,8 +348,9 @@ constexpr std::uint64_t hash_of(const T& k) {
 
 /// A type whose values a cache may be asked by: compared by ==, hashed, and free of addresses.
 ///
-/// - Arithmetic types (a NaN equals nothing, so it is never kept), enumerations and std::string, and std::vector,
-///   arrays, std::optional, std::pair and std::tuple of keys: the hash is made.
+/// - Arithmetic types (a NaN equals nothing, so it is never kept), enumerations, durations and time points of
+///   std::chrono and std::string, and std::vector, arrays, std::optional, std::pair, std::tuple and std::variant of keys:
+///   the hash is made.
 /// - Aggregates of up to 16 such members without a base, arrays among them, with `operator==`: looked through, and the
 ///   hash is made unless there is a member `hash()`.
 /// - Any other class says that it holds no address by `using plain_key = void;`, and has `std::size_t hash() const` and

@@ -50,6 +50,12 @@ void trim_all() noexcept;
 
 namespace detail {
 
+/// Starts the thread `number` of `count` of what `whose` names; `f` throws nothing. Errors: resource_error naming all
+/// three, where the system has no more threads.
+std::thread start_thread(std::string_view whose, int number, int count, std::function<void()> f);
+/// A number that differs between a process and its forked children, which have none of its threads.
+std::uint32_t process_number();
+
 /// What a scheduler is given to call: f(lane).
 class lane_work {
  public:
@@ -119,7 +125,8 @@ concept HandedIn = !std::same_as<std::remove_cvref_t<S>, Self> && !std::is_arith
 /// scheduler.
 export class thread_pool {
  public:
-  /// threads(1) starts no thread. Errors: value_error beyond 1024 threads.
+  /// threads(1) starts no thread. In a forked child the pool works on the calling thread alone. Errors: value_error
+  /// beyond 1024 threads; resource_error where the system has no more.
   explicit thread_pool(int threads);
   /// Works on a scheduler. An lvalue must outlive the pool, an rvalue is moved in.
   template <detail::HandedIn<thread_pool> S>
@@ -161,7 +168,7 @@ export class worker_failures {
 /// Runs f(worker) for each worker below `workers`, each on a thread of its own, the calling one included, and waits for
 /// all; 0 workers are as many as there are cores. Errors: that of the one worker that failed. Where several have, one that
 /// says how many: of the type of the first in time if that is one of lamina's, else `error`; it is a `worker_failures`
-/// too, which holds them all.
+/// too, which holds them all. resource_error where the system has no more threads: workers that were started end first.
 export void parallel_workers(int workers, const std::function<void(int)>& f);
 /// Cores that this process may use.
 export int available_cores();

@@ -1,9 +1,11 @@
 // Threads: the pool with its own workers or on a scheduler of the caller's, and the workers of a program.
 module;
+#include <pthread.h>
 #include <sched.h>
 module lamina:context.threads.impl;
 import :context;
 import :core;
+import :stop;
 import lamina.std;
 
 namespace lamina {
@@ -13,6 +15,25 @@ int available_cores() {
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
   return 1;
+}
+
+namespace {
+constinit std::atomic<std::uint32_t> forks{0};
+}
+
+std::uint32_t detail::process_number() {
+  static const int refused = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  if (refused) raise(error_kind::memory, "out of memory: the system refused a handler for forks");
+  return forks.load(std::memory_order_relaxed);
+}
+
+std::thread detail::start_thread(std::string_view whose, int number, int count, std::function<void()> f) {
+  try {
+    return std::thread(std::move(f));
+  } catch (const std::system_error& e) {
+    text t;
+    raise(error_kind::resource, t << whose << ": thread " << number << " of " << count << " cannot be started: " << e.what());
+  }
 }
 
 namespace {
@@ -30,7 +51,9 @@ class own_threads {
  public:
   explicit own_threads(int n) : count_(n < 1 ? 1 : n) {
     try {
-      for (int w = 1; w < count_; ++w) workers_.emplace_back([this] { work(); });
+      workers_.reserve(static_cast<std::size_t>(count_ - 1));
+      for (int w = 1; w < count_; ++w)
+        workers_.push_back(detail::start_thread("thread_pool", w + 1, count_, [this] { work(); }));
     } catch (...) {                      // the system has no more threads: those that were started end
       stop();
       throw;
@@ -42,7 +65,14 @@ class own_threads {
 
   int concurrency() const { return count_; }
 
+  // Whether the threads are in this process: a forked child has none of them, and their locks are as they were.
+  bool here() const { return process_ == detail::process_number(); }
+
   void bulk(std::size_t n, const detail::lane_work& f) {
+    if (!here()) {
+      for (std::size_t i = 0; i < n; ++i) f(i);
+      return;
+    }
     job_ = &f;
     total_ = n;
     next_.store(0, std::memory_order_relaxed);
@@ -100,6 +130,7 @@ class own_threads {
   }
 
   int count_;
+  const std::uint32_t process_ = detail::process_number();
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
@@ -127,6 +158,7 @@ struct run_of_lanes {
   void (*f)(void*, std::size_t, int);
   void* state;
   int lanes;
+  const detail::stop_link* stop;        // of the thread that began the run
   std::atomic<std::size_t> next{0};
   std::atomic<int> begun{0}, ended{0};
   std::atomic<bool> failed{false};
@@ -137,6 +169,7 @@ struct run_of_lanes {
     const int mine = begun.fetch_add(1, std::memory_order_acq_rel);
     if (mine < lanes) {
       const job_mark mark{pool, mine, innermost};
+      const detail::stopped_by same(stop);
       innermost = &mark;
       try {
         for (std::size_t i; (i = next.fetch_add(1, std::memory_order_acq_rel)) < n;) f(state, i, mine);
@@ -158,8 +191,17 @@ struct thread_pool::implementation {
   std::atomic<bool> taken{false};        // by a run
 };
 
+// Threads and conditions of the parent can be neither joined nor destroyed in a forked child: there they are kept.
+static std::shared_ptr<own_threads> made_threads(int n) {
+  auto made = std::make_unique<own_threads>(n);
+  auto end = [](own_threads* all) {
+    if (all->here()) delete all;
+  };
+  return std::shared_ptr<own_threads>(made.release(), end);
+}
+
 thread_pool::thread_pool(int threads)
-    : thread_pool(detail::any_scheduler::of(std::make_shared<own_threads>(checked("thread_pool", threads)))) {}
+    : thread_pool(detail::any_scheduler::of(made_threads(checked("thread_pool", threads)))) {}
 thread_pool::thread_pool(detail::any_scheduler scheduler)
     : impl_(std::make_unique<implementation>(std::move(scheduler))) {
   impl_->count = impl_->scheduler.concurrency(impl_->scheduler.object.get());
@@ -175,7 +217,8 @@ void thread_pool::run(std::size_t n, void (*f)(void*, std::size_t, int), void* s
   if (pool.count <= 1 || n <= 1) return alone(0);
   for (auto* job = innermost; job; job = job->outer)
     if (job->pool == &pool) return alone(job->worker);
-  // Waiting for the other run could be waiting for oneself, by way of a job of another pool.
+  // Waiting for the other run could be waiting for oneself, by way of a job of another pool. In a forked child it may be a
+  // run of the parent, which never ends.
   if (pool.taken.exchange(true, std::memory_order_acquire)) return alone(0);
   struct giving_back {
     std::atomic<bool>& taken;
@@ -183,7 +226,7 @@ void thread_pool::run(std::size_t n, void (*f)(void*, std::size_t, int), void* s
   } after{pool.taken};
 
   const auto lanes = std::min(n, static_cast<std::size_t>(pool.count));
-  run_of_lanes run{&pool, n, f, state, static_cast<int>(lanes)};
+  run_of_lanes run{&pool, n, f, state, static_cast<int>(lanes), detail::innermost_stop};
   pool.scheduler.bulk(pool.scheduler.object.get(), lanes, detail::lane_work(&run_of_lanes::lane, &run));
   if (const int ended = run.ended.load(std::memory_order_acquire); ended < run.lanes) {
     while (run.ended.load(std::memory_order_acquire) < run.begun.load(std::memory_order_acquire))
@@ -230,6 +273,10 @@ struct combined : E, worker_failures {
     throw combined<deadline_error>(std::move(failures), said(e.what()));
   } catch (const stopped_error& e) {
     throw combined<stopped_error>(std::move(failures), said(e.what()));
+  } catch (const resource_error& e) {
+    throw combined<resource_error>(std::move(failures), said(e.what()));
+  } catch (const unsupported_error& e) {
+    throw combined<unsupported_error>(std::move(failures), said(e.what()));
   } catch (const out_of_memory& e) {
     throw combined<out_of_memory>(std::move(failures), said(e.what()), e.requested(), e.used(), e.limit(), e.planned());
   } catch (const std::exception& e) {
@@ -250,7 +297,8 @@ void parallel_workers(int workers, const std::function<void(int)>& f) {
     std::lock_guard lock(mutex);
     failures.push_back(std::current_exception());
   };
-  auto guarded = [&](int w) {
+  auto guarded = [&, stop = detail::innermost_stop](int w) {
+    const detail::stopped_by same(stop);
     try {
       f(w);
     } catch (...) {
@@ -259,7 +307,9 @@ void parallel_workers(int workers, const std::function<void(int)>& f) {
   };
   std::vector<std::thread> threads;
   try {
-    for (int w = 1; w < workers; ++w) threads.emplace_back(guarded, w);
+    threads.reserve(static_cast<std::size_t>(workers));
+    for (int w = 1; w < workers; ++w)
+      threads.push_back(detail::start_thread("parallel_workers", w + 1, workers, [&guarded, w] { guarded(w); }));
     guarded(0);
   } catch (...) {                        // the system has no more threads: those that run are waited for
     failed();

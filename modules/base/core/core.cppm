@@ -23,26 +23,26 @@ struct fixed_string {
 /// (std::string and vector(n) are not constexpr-usable under Clang with libstdc++ 12; push_back is.)
 // Appending is never inlined: messages are made in every unit that names an operation, and are short of nothing but
 // compile time.
-export struct text {
+export struct message_text {
   std::vector<char> chars;
 
-  constexpr text() = default;
-  explicit constexpr text(std::string_view v) { *this << v; }
+  constexpr message_text() = default;
+  explicit constexpr message_text(std::string_view v) { *this << v; }
   constexpr bool empty() const { return chars.empty(); }
   constexpr std::string_view view() const { return {chars.data(), chars.size()}; }
   std::string string() const { return std::string(view()); }
 
-  [[gnu::noinline]] constexpr text& operator<<(std::string_view v) {
+  [[gnu::noinline]] constexpr message_text& operator<<(std::string_view v) {
     for (char c : v) chars.push_back(c);
     return *this;
   }
-  [[gnu::noinline]] constexpr text& operator<<(const char* v) { return *this << std::string_view(v); }
-  [[gnu::noinline]] constexpr text& operator<<(char c) { chars.push_back(c); return *this; }
-  [[gnu::noinline]] constexpr text& operator<<(bool b) { return *this << std::string_view(b ? "true" : "false"); }
-  constexpr text& operator<<(const text& t) { return *this << t.view(); }
+  [[gnu::noinline]] constexpr message_text& operator<<(const char* v) { return *this << std::string_view(v); }
+  [[gnu::noinline]] constexpr message_text& operator<<(char c) { chars.push_back(c); return *this; }
+  [[gnu::noinline]] constexpr message_text& operator<<(bool b) { return *this << std::string_view(b ? "true" : "false"); }
+  constexpr message_text& operator<<(const message_text& t) { return *this << t.view(); }
   template <std::integral T>
     requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  [[gnu::noinline]] constexpr text& operator<<(T value) {
+  [[gnu::noinline]] constexpr message_text& operator<<(T value) {
     if (value < 0) chars.push_back('-');
     char digits[24]{};
     std::size_t n = 0;
@@ -55,8 +55,11 @@ export struct text {
     return *this;
   }
   /// Up to six significant decimals, without an exponent where the number is of everyday size.
-  [[gnu::noinline]] constexpr text& operator<<(double value);
+  [[gnu::noinline]] constexpr message_text& operator<<(double value);
 };
+
+/// Its name inside of the library. It is not exported, so that a `text` of a user's own is not ambiguous.
+using text = message_text;
 
 constexpr text& text::operator<<(double value) {
   if (value != value) return *this << std::string_view("nan");
@@ -98,9 +101,19 @@ consteval auto worded() {
   return f;
 }
 
-/// Clang prints the message in its note: `fixed_string{"..."}.empty()` evaluated to false.
+// Clang after 19 prints 34 characters of a string, but the arguments of a concept whole where there are two.
+template <fixed_string Message, fixed_string Expected>
+concept message_is = Message.view() == Expected.view();
+
+/// The compiler prints the message in its note: Clang 19 as `fixed_string{"..."}.empty()` evaluated to false,
+/// later ones as `message_is<fixed_string{"..."}, "">` evaluated to false.
+// Not `message_is` for Clang 19 too: it would cost another note for each overload.
 export template <fixed_string Message>
+#if __clang_major__ < 20
 concept accepted = Message.empty();
+#else
+concept accepted = requires { requires message_is<Message, "">; };
+#endif
 
 /// Holds where `Check` finds nothing wrong; otherwise the compiler prints the check's sentence.
 export template <class Check>
@@ -213,6 +226,24 @@ struct view {
   constexpr view subview(std::size_t from, std::size_t n) const { return {first + from, n}; }
 };
 
+namespace detail {
+/// A value that a move takes along: what is left behind is `Left`. So a class that is moved member by member can tell.
+template <class T, T Left = T{}>
+struct handed_over {
+  T is = Left;
+  constexpr handed_over() = default;
+  constexpr handed_over(T v) : is(v) {}
+  constexpr handed_over(const handed_over&) = default;
+  constexpr handed_over(handed_over&& o) noexcept : is(std::exchange(o.is, Left)) {}
+  constexpr handed_over& operator=(const handed_over&) = default;
+  constexpr handed_over& operator=(handed_over&& o) noexcept {
+    is = std::exchange(o.is, Left);
+    return *this;
+  }
+  constexpr operator T() const { return is; }
+};
+}  // namespace detail
+
 // ---- names that are not there ---------------------------------------------------------------------------------------
 
 /// How many letters are to be changed, added or left out to make one word of another.
@@ -246,6 +277,14 @@ constexpr void list_for(text& t, std::string_view meant, view<const std::string_
   if (listed > 12) t << ", ... (" << listed << ")";
   if (!nearest.empty()) t << "; did you mean `" << nearest << "`?";
 }
+
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+/// A number with so many decimals behind a point, whatever the locale: at most 100 decimals.
+export std::string decimals_of(double x, int decimals);
+/// The number that all of `s` spells with a point, whatever the locale, as in `0.5`, `-1e-3` or `inf`; none where it spells
+/// none, or one that no double holds.
+export std::optional<double> number_in(std::string_view s);
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
@@ -290,7 +329,10 @@ export class stopped_error : public error { public: using error::error; ~stopped
 /// What a file asks for and this library does not have: a version of a format, an operation.
 export class unsupported_error : public error { public: using error::error; ~unsupported_error() override; };
 
-export enum class error_kind { shape, type, value, file, state, memory, deadline, stopped, unsupported };
+/// What the system does not grant besides memory: a thread.
+export class resource_error : public error { public: using error::error; ~resource_error() override; };
+
+export enum class error_kind { shape, type, value, file, state, memory, deadline, stopped, unsupported, resource };
 
 export namespace detail {
 /// Throws the error of the given kind; interfaces never say `throw`, so that programs without exceptions can import them.
@@ -312,9 +354,14 @@ struct key_type {
   template <class T>
   constexpr auto operator=(T&& v) const -> entry<Name, std::remove_cvref_t<T>> { return {std::forward<T>(v)}; }
 };
-/// Names an entry of a `dict`: `dict(key<"lhs"> = a)`, `d[key<"lhs">]`.
-export template <fixed_string Name>
-inline constexpr key_type<Name> key{};
+/// Names an entry of a `dict`: `dict("lhs"_key = a)`, `d["lhs"_key]`. A template that is given the name writes
+/// `key_type<Name>{}`.
+export inline namespace literals {
+template <fixed_string Name>
+consteval key_type<Name> operator""_key() {
+  return {};
+}
+}  // namespace literals
 
 template <fixed_string Key, fixed_string... Keys>
 struct unknown_key {
@@ -340,7 +387,9 @@ struct dict_arguments_check {
     const bool fits[] = {is_entry<E>..., true};
     const std::string_view names[] = {type_name<E>()..., {}};
     for (std::size_t i = 0; i < sizeof...(E); ++i)
-      if (t.empty() && !fits[i]) t << "argument " << i + 1 << " of dict(...) is a `" << names[i] << "`; it takes values by key: dict(key<name> = value)";
+      if (t.empty() && !fits[i])
+        t << "argument " << i + 1 << " of dict(...) is a `" << names[i]
+          << "`; it takes entries, each a name in quotes with the suffix `_key`, `=`, and a value";
     return t;
   }
 };
@@ -359,7 +408,7 @@ struct repeated_key {
   }
 };
 
-/// A few values by name, each of its own type, without a heap: `dict(key<"lhs"> = a, key<"rhs"> = b)`.
+/// A few values by name, each of its own type, without a heap: `dict("lhs"_key = a, "rhs"_key = b)`.
 export template <class... E>
 struct dict {
   static_assert(accepted<worded<std::conditional_t<(is_entry<E> && ...), repeated_key<E...>, dict_arguments_check<E...>>>()>);
@@ -374,16 +423,16 @@ struct dict {
   static constexpr auto misfit = worded<unknown_key<Key, E::name...>>();
 
   template <fixed_string Key, fixed_string Misfit = misfit<Key>>
-    requires accepted<Misfit>
+    requires message_is<Misfit, "">
   constexpr const auto& operator[](key_type<Key>) const { return entries.template get<place<Key>()>().value; }
   template <fixed_string Key, fixed_string Misfit = misfit<Key>>
-    requires accepted<Misfit>
+    requires message_is<Misfit, "">
   constexpr auto& operator[](key_type<Key>) { return entries.template get<place<Key>()>().value; }
   template <fixed_string Key, fixed_string Misfit = misfit<Key>>
-    requires accepted<Misfit>
+    requires message_is<Misfit, "">
   constexpr const auto& get() const { return entries.template get<place<Key>()>().value; }
   /// The dict with one entry more, or with this one in place of that of its name, which may be of another type:
-  /// `d.with(key<"rhs"> = b)`.
+  /// `d.with("rhs"_key = b)`.
   template <fixed_string Key, class T>
   constexpr auto with(entry<Key, T> e) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {

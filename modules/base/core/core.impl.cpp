@@ -1,3 +1,7 @@
+module;
+#include <charconv>
+#include <locale.h>
+#include <stdlib.h>
 module lamina:core.impl;
 import :core;
 import lamina.std;
@@ -5,6 +9,28 @@ import lamina.std;
 namespace lamina {
 
 void label::too_long() { detail::raise(error_kind::value, "a sublayer or port name has at most 24 characters"); }
+
+std::string decimals_of(double x, int decimals) {
+  char digits[512];
+  return {digits, std::to_chars(digits, digits + sizeof digits, x, std::chars_format::fixed, std::clamp(decimals, 0, 100)).ptr};
+}
+
+std::optional<double> number_in(std::string_view s) {
+#ifdef __cpp_lib_to_chars
+  double x = 0;
+  const auto [end, why] = std::from_chars(s.data(), s.data() + s.size(), x);
+  if (why == std::errc() && end == s.data() + s.size()) return x;
+#else    // libc++ 19 reads no real numbers
+  const std::string spelled(s);
+  static const ::locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  char* end = nullptr;
+  const double x = ::strtod_l(spelled.c_str(), &end, plain);
+  const bool begins = !s.empty() && (s[0] == '-' || s[0] == '.' || s[0] == 'i' || s[0] == 'n' || (s[0] >= '0' && s[0] <= '9'));
+  const bool holds = !std::isinf(x) || s.find("inf") != s.npos;
+  if (begins && holds && end == spelled.c_str() + spelled.size() && s.find_first_of("xX") == s.npos) return x;
+#endif
+  return {};
+}
 
 error::error(const std::string& what) : std::runtime_error(what) {}
 error::~error() = default;
@@ -19,6 +45,7 @@ out_of_memory::~out_of_memory() = default;
 deadline_error::~deadline_error() = default;
 stopped_error::~stopped_error() = default;
 unsupported_error::~unsupported_error() = default;
+resource_error::~resource_error() = default;
 
 namespace detail {
 void raise(error_kind kind, std::string_view what) {
@@ -33,6 +60,7 @@ void raise(error_kind kind, std::string_view what) {
     case error_kind::deadline: throw deadline_error(message);
     case error_kind::stopped: throw stopped_error(message);
     case error_kind::unsupported: throw unsupported_error(message);
+    case error_kind::resource: throw resource_error(message);
   }
   throw error(message);
 }

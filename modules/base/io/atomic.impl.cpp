@@ -3,7 +3,9 @@ module;
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 // Files that are replaced as a whole or not at all.
@@ -88,7 +90,8 @@ std::string target_of(const std::string& path) {
   system_failure(path, "cannot be written", ELOOP);
 }
 
-// A file of its own name beside the target, removed unless it takes the target's place.
+// A file of its own name beside the target, removed unless it takes the target's place. It is locked while its writer lives,
+// which tells it from one that a killed process has left.
 struct temporary_file {
   std::string name;
   int number = -1;
@@ -97,18 +100,78 @@ struct temporary_file {
   temporary_file(const std::string& path, const std::string& target, mode_t mode) {
     static std::atomic<unsigned> counter{0};
     do {
+      if (number >= 0) ::close(number);
       name = folder_of(target) + "/.lamina-" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1)) + ".tmp";
       number = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    } while (number < 0 && errno == EEXIST);
+    } while (number < 0 ? errno == EEXIST : !locked());
     if (number < 0) system_failure(path, "cannot be written", errno);
+    holder_ = ::fcntl(number, F_DUPFD_CLOEXEC, 0);
   }
   temporary_file(const temporary_file&) = delete;
   temporary_file& operator=(const temporary_file&) = delete;
   ~temporary_file() {
     if (number >= 0) ::close(number);
     if (!in_place) ::unlink(name.c_str());
+    if (holder_ >= 0) ::close(holder_);
   }
+
+ private:
+  // False where another writer, which came between creation and lock, takes it for one that was left, and removes it.
+  bool locked() const {
+    if (::flock(number, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;     // or the file system has no locks
+    struct stat status;
+    return ::fstat(number, &status) != 0 || status.st_nlink > 0;
+  }
+  int holder_ = -1;      // has the lock until the file is in its place, after `number` is closed
 };
+
+// Whether a name is one that lamina gives what it writes beside a target: `.lamina-PID-N.tmp`, and a folder
+// `.lamina-bundle-XXXXXX`.
+bool is_temporary(std::string_view name, bool& folder) {
+  constexpr std::string_view begin = ".lamina-", of_bundle = ".lamina-bundle-", end = ".tmp";
+  folder = name.starts_with(of_bundle) && name.size() == of_bundle.size() + 6;
+  if (!folder && !(name.starts_with(begin) && name.ends_with(end) && name.size() > begin.size() + end.size())) return false;
+  const auto rest = folder ? name.substr(of_bundle.size()) : name.substr(begin.size(), name.size() - begin.size() - end.size());
+  return std::all_of(rest.begin(), rest.end(), [](char c) {
+    return c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
+}
+
+// The files of a folder, and the folder itself.
+void remove_folder(int folder, int parent, const char* name) noexcept {
+  if (DIR* all = ::fdopendir(folder)) {
+    while (const dirent* entry = ::readdir(all)) ::unlinkat(::dirfd(all), entry->d_name, 0);
+    ::unlinkat(parent, name, AT_REMOVEDIR);
+    ::closedir(all);
+  } else {
+    ::close(folder);
+  }
+}
+
+// Removes what writers in a folder left there when they were killed: what has a temporary name and is locked by nobody.
+// What cannot be removed stays.
+void remove_abandoned(const std::string& path) noexcept {
+  DIR* const all = ::opendir(path.c_str());
+  if (!all) return;
+  const int here = ::dirfd(all);
+  while (const dirent* entry = ::readdir(all)) {
+    bool folder = false;
+    if (!is_temporary(entry->d_name, folder)) continue;
+    constexpr int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int file = folder ? ::openat(here, entry->d_name, O_RDONLY | O_DIRECTORY | flags) : ::openat(here, entry->d_name, O_WRONLY | flags);
+    if (file < 0 && !folder) file = ::openat(here, entry->d_name, O_RDONLY | flags);
+    struct stat status;
+    const bool abandoned = file >= 0 && ::fstat(file, &status) == 0 && (folder || S_ISREG(status.st_mode)) &&
+                           ::flock(file, LOCK_EX | LOCK_NB) == 0;
+    if (abandoned && folder) {
+      remove_folder(std::exchange(file, -1), here, entry->d_name);
+    } else if (abandoned) {
+      ::unlinkat(here, entry->d_name, 0);
+    }
+    if (file >= 0) ::close(file);
+  }
+  ::closedir(all);
+}
 
 // Makes the rename last: a folder that cannot be opened or synced by its nature is left alone.
 void sync_folder(const std::string& path, const std::string& target) {
@@ -142,6 +205,7 @@ void write_file_atomically(const std::string& path, const std::function<void(wri
   if (::close(std::exchange(file.number, -1)) != 0) system_failure(path, "cannot be written", errno);
   if (::rename(file.name.c_str(), target.c_str()) != 0) system_failure(path, "cannot be written", errno);
   file.in_place = true;
+  remove_abandoned(folder_of(target));
   sync_folder(path, target);
 }
 

@@ -37,7 +37,7 @@ export class writer {
 /// Writes a file as a whole or not at all: into a temporary file beside it, synced, then renamed over it; permissions
 /// of a file that was there are kept, and a symbolic link is followed, not replaced.  A target that exists and is no
 /// regular file (a device, a pipe) is written in place.  If `fill` or the system fails, the old file is untouched and
-/// the temporary one is gone.
+/// the temporary one is gone; that of a process that was killed goes with the next file that is written in its folder.
 /// Errors: file_error naming file and reason; whatever `fill` throws.
 export void write_file_atomically(const std::string& path, const std::function<void(writer&)>& fill);
 

@@ -21,7 +21,7 @@ template <class L>
 concept HasForwardPorts = requires { L::has_forward_ports; };
 
 /// Whether layers with weights add a bias; false takes it away where the layer itself would have one.
-export struct bias {
+export struct use_bias {
   bool value = true;
 };
 

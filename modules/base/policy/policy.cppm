@@ -13,7 +13,7 @@ namespace lamina {
 // `element<double>`).
 
 /// Whether parameters are trained; false freezes them.
-export struct update {
+export struct trainable {
   bool value = true;
 };
 /// Whether a backward pass hands on the gradients of its inputs.
@@ -96,7 +96,7 @@ template <class T>
 inline constexpr bool is_sub_maker = false;
 template <fixed_string Name>
 inline constexpr bool is_sub_maker<sub_maker<Name>> = true;
-/// Policies for one sublayer: `sub<"dot">(update(false))`, nested as deep as the topology. Several of one name add up.
+/// Policies for one sublayer: `sub<"dot">(trainable(false))`, nested as deep as the topology. Several of one name add up.
 export template <fixed_string Name>
   requires no_error<sublayer_name_check<Name>>
 inline constexpr sub_maker<Name> sub{};
@@ -339,7 +339,7 @@ struct policy_conflicts {
   }
 };
 
-/// A set of policies: `policies<update(true), element<double>, sub<"dot">(update(false))>`. Two orders name one type.
+/// A set of policies: `policies<trainable(true), element<double>, sub<"dot">(trainable(false))>`. Two orders name one type.
 export template <auto... P>
   requires no_error<policy_conflicts<P...>>
 using policies = decltype(normal_set<P...>());
@@ -486,7 +486,7 @@ struct plain_part<policy_set<P...>> {
   }
   using type = decltype((policy_set<>{} + ... + part<P>()));
 };
-/// A set without what it says of sublayers: `without_subs<policies<update(true), sub<"a">(update(false))>>`.
+/// A set without what it says of sublayers: `without_subs<policies<trainable(true), sub<"a">(trainable(false))>>`.
 export template <class Set>
 using without_subs = typename plain_part<Set>::type;
 

@@ -9,15 +9,23 @@ export enum class any_extent : std::int64_t { dyn = -1 };
 /// An extent that is known only at run time.
 export inline constexpr any_extent dyn = any_extent::dyn;
 
+/// An integer that counts something: `true` and `'N'` do not.
+export template <class T>
+concept Count = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
+                !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+
 /// One dimension: a number, `dyn`, or a name of at most 10 letters, digits or underscores ("N", "batch").
 /// Names are packed into the negative numbers below `dyn`, six bits a character, so a dimension is one word.
+/// Errors: shape_error for a number below 0 or beyond 63 bits; value_error for a name that is none.
 export struct dim {
   std::int64_t code = -1;
 
   constexpr dim() = default;
   constexpr dim(any_extent) {}
-  template <std::integral T>
-  constexpr dim(T n) : code(static_cast<std::int64_t>(n)) {}
+  template <Count T>
+  constexpr dim(T n) : code(static_cast<std::int64_t>(n)) {
+    if (code < 0) [[unlikely]] extent_below_zero(code, std::is_unsigned_v<T>);
+  }
   template <std::size_t N>
   constexpr dim(const char (&name)[N]) : code(pack(std::string_view(name, N - 1))) {}
 
@@ -47,7 +55,9 @@ export struct dim {
     }
     return -static_cast<std::int64_t>(bits) - 1;
   }
-  static void bad_name();   // not constexpr: ends constant evaluation with its name
+  // Not constexpr: they end constant evaluation with their names.
+  static void bad_name();
+  [[noreturn]] static void extent_below_zero(std::int64_t n, bool is_unsigned);
 };
 
 /// Highest rank of a tensor.
@@ -61,9 +71,17 @@ export struct place {
   template <std::integral... I>
     requires(sizeof...(I) <= static_cast<std::size_t>(max_rank))
   constexpr place(I... i) : rank(sizeof...(I)), at{static_cast<std::int64_t>(i)...} {}
-  constexpr std::int64_t operator[](int axis) const { return at[axis]; }
-  constexpr std::int64_t& operator[](int axis) { return at[axis]; }
+  /// Errors: value_error for an axis that the place does not have.
+  constexpr std::int64_t operator[](int axis) const { return at[checked(axis)]; }
+  constexpr std::int64_t& operator[](int axis) { return at[checked(axis)]; }
   constexpr bool operator==(const place&) const = default;
+
+ private:
+  constexpr int checked(int axis) const {
+    if (axis < 0 || axis >= rank) [[unlikely]] no_such_axis(axis, rank);
+    return axis;
+  }
+  [[noreturn]] static void no_such_axis(int axis, int rank);   // not constexpr: ends constant evaluation with its name
 };
 
 /// The dimensions of a tensor, outermost first. At run time every dimension of a tensor's shape is a number.
@@ -85,30 +103,34 @@ export struct shape {
     if (rank == max_rank) too_many();
     dims[rank++] = d;
   }
-  constexpr dim operator[](int i) const { return dims[i]; }
-  constexpr dim& operator[](int i) { return dims[i]; }
-  constexpr dim back() const { return dims[rank - 1]; }
-  constexpr dim& back() { return dims[rank - 1]; }
-  /// The number of a dimension that is known.
-  constexpr std::int64_t at(int i) const { return dims[i].code; }
-  /// Product of all dimensions; every one must be a number.
+  /// The dimension of an axis. Errors: value_error for an axis that the shape does not have.
+  constexpr dim operator[](int i) const { return dims[checked(i)]; }
+  constexpr dim& operator[](int i) { return dims[checked(i)]; }
+  constexpr dim back() const { return dims[checked(rank - 1)]; }
+  constexpr dim& back() { return dims[checked(rank - 1)]; }
+  /// The number of a dimension that is known. Errors: value_error for an axis that the shape does not have.
+  constexpr std::int64_t at(int i) const { return dims[checked(i)].code; }
+  /// Product of all dimensions. Errors: shape_error unless each is a number and 63 bits hold the product.
   constexpr std::int64_t size() const {
     std::int64_t n = 1;
-    for (int i = 0; i < rank; ++i) n *= dims[i].code;
-    return n;
+    bool counted = true;
+    for (int i = 0; i < rank; ++i) counted = dims[i].code >= 0 && !__builtin_mul_overflow(n, dims[i].code, &n) && counted;
+    return counted ? n : size_with_zero(0, rank);
   }
-  /// Whether the bytes of so many elements, as far as they are known, can be counted: else memory does not hold them, and
-  /// `size()` is not what it says. Extents of 0 hide nothing.
+  /// Whether the bytes of so many elements, as far as they are known, can be counted: else memory does not hold them.
+  /// Extents of 0 hide nothing.
   constexpr bool countable() const {
     std::int64_t bytes = 8;                       // of the widest element
     for (int i = 0; i < rank; ++i)
       if (dims[i].code > 0 && __builtin_mul_overflow(bytes, dims[i].code, &bytes)) return false;
     return true;
   }
+  /// Product of the dimensions of the axes [from, to). Errors: as of `size()`; value_error for an axis that it does not have.
   constexpr std::int64_t size(int from, int to) const {
     std::int64_t n = 1;
-    for (int i = from; i < to; ++i) n *= dims[i].code;
-    return n;
+    bool counted = true;
+    for (int i = from; i < to; ++i) counted = dims[checked(i)].code >= 0 && !__builtin_mul_overflow(n, dims[i].code, &n) && counted;
+    return counted ? n : size_with_zero(from, to);
   }
   constexpr bool is_static() const {
     for (int i = 0; i < rank; ++i)
@@ -161,8 +183,25 @@ export struct shape {
   std::string string() const { text t; t << *this; return t.string(); }
 
  private:
+  constexpr int checked(int axis) const {
+    if (axis < 0 || axis >= rank) [[unlikely]] no_such_axis(*this, axis);
+    return axis;
+  }
+  // A product that overflows on the way is 0 all the same if a factor is.
+  constexpr std::int64_t size_with_zero(int from, int to) const {
+    bool zero = false;
+    for (int i = from; i < to; ++i) {
+      if (!dims[i].is_number()) not_countable(*this);
+      zero = zero || dims[i].code == 0;
+    }
+    if (!zero) not_countable(*this);
+    return 0;
+  }
+  // Not constexpr: they end constant evaluation with their names.
   static void too_many();
-  [[noreturn]] static void outside();   // not constexpr: ends constant evaluation with its name
+  [[noreturn]] static void outside();
+  [[noreturn]] static void no_such_axis(const shape& s, int axis);
+  [[noreturn]] static void not_countable(const shape& s);
 };
 
 /// The extents of a tensor type: numbers, `dyn` and names in any mix.
@@ -185,12 +224,31 @@ export constexpr bool may_equal(dim a, dim b) { return a == b || !a.is_number() 
 /// The better known of two dimensions that are to be equal: a number, else a name, else unknown.
 export constexpr dim better(dim a, dim b) { return a.is_number() ? a : b.is_number() ? b : a.is_name() ? a : b; }
 
-/// Whether a shape fits a pattern: same rank, equal where both are numbers.
+/// Whether a shape fits a pattern: same rank, equal where both are numbers, and no two numbers under one name of the pattern.
 export constexpr bool fits(const shape& pattern, const shape& s) {
   if (pattern.rank != s.rank) return false;
-  for (int i = 0; i < s.rank; ++i)
+  for (int i = 0; i < s.rank; ++i) {
     if (!may_equal(pattern[i], s[i])) return false;
+    if (pattern[i].is_name())
+      for (int k = 0; k < i; ++k)
+        if (pattern[k] == pattern[i] && !may_equal(s[k], s[i])) return false;
+  }
   return true;
+}
+/// Two numbers under one name.
+export struct name_clash {
+  dim name, first, second;
+  explicit constexpr operator bool() const { return name.is_name(); }
+};
+/// The first name that would mean two numbers if each of `given` stands under the pattern of its place, or nothing.
+export constexpr name_clash clash_of_names(view<const shape> patterns, view<const shape> given) {
+  for (std::size_t i = 0; i < given.size(); ++i)
+    for (std::size_t k = 0; k <= i; ++k)
+      for (int a = 0; a < given[i].rank && a < patterns[i].rank; ++a)
+        for (int b = 0; b < given[k].rank && b < patterns[k].rank; ++b)
+          if (patterns[i][a].is_name() && patterns[i][a] == patterns[k][b] && !may_equal(given[i][a], given[k][b]))
+            return {patterns[i][a], given[k][b], given[i][a]};
+  return {};
 }
 /// Whether two shapes are equal whatever their unknown extents turn out to be: two that nothing is known of may differ.
 export constexpr bool surely_equal(const shape& a, const shape& b) {
@@ -247,8 +305,21 @@ export struct axes {
   std::int32_t values[max_rank]{};
   constexpr axes() = default;
   template <std::integral... T>
+    requires(sizeof...(T) <= static_cast<std::size_t>(max_rank))
   constexpr axes(T... a) : count(sizeof...(T)), values{held(a)...} {}
-  constexpr std::int32_t operator[](int i) const { return values[i]; }
+  /// The axes of a list whose length is known: `axes::of({0, 2})`.
+  template <std::integral T, std::size_t N>
+    requires(N <= static_cast<std::size_t>(max_rank))
+  static constexpr axes of(const T (&list)[N]) {
+    axes a;
+    for (T axis : list) a.values[a.count++] = held(axis);
+    return a;
+  }
+  /// Errors: value_error for a position outside of the list.
+  constexpr std::int32_t operator[](int i) const {
+    if (i < 0 || i >= count) [[unlikely]] not_in_list(i, count);
+    return values[i];
+  }
   constexpr bool operator==(const axes&) const = default;
   [[gnu::noinline]] constexpr friend text& operator<<(text& t, const axes& a) {
     t << "{";
@@ -262,6 +333,7 @@ export struct axes {
     std::int32_t r = 0;
     return __builtin_add_overflow(a, 0, &r) ? std::numeric_limits<std::int32_t>::max() : r;
   }
+  [[noreturn]] static void not_in_list(int i, int count);   // not constexpr: ends constant evaluation with its name
 };
 
 /// Offsets between neighbours of each axis of a row-major tensor, in elements.

@@ -130,7 +130,7 @@ using std::chrono::operator/; using std::chrono::operator*;
 using std::current_exception; using std::exception; using std::exception_ptr; using std::invalid_argument;
 using std::length_error; using std::logic_error; using std::make_exception_ptr; using std::out_of_range;
 using std::rethrow_exception; using std::runtime_error; using std::uncaught_exceptions; using std::terminate;
-using std::error_code; using std::nothrow; using std::nothrow_t;
+using std::error_code; using std::system_error; using std::nothrow; using std::nothrow_t;
 // streams and files
 using std::basic_ostream; using std::ostream; using std::ios_base;
 namespace filesystem {
@@ -147,9 +147,10 @@ inline namespace string_literals { using std::literals::string_literals::operato
 namespace ranges { using std::ranges::sort; using std::ranges::find; using std::ranges::copy; }
 }
 
-// The iterators of libstdc++ keep their operators in a namespace of their own.
+// The iterators of libstdc++ keep their operators in a namespace of their own. Without operator+: Clang would find it from the
+// fold over `+` in <ext/type_traits.h>, and refuse that header after an import as another definition.
 #ifdef __GLIBCXX__
 export namespace __gnu_cxx {
-using __gnu_cxx::operator==; using __gnu_cxx::operator<=>; using __gnu_cxx::operator-; using __gnu_cxx::operator+;
+using __gnu_cxx::operator==; using __gnu_cxx::operator<=>; using __gnu_cxx::operator-;
 }
 #endif

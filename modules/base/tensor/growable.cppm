@@ -57,6 +57,23 @@ class growable {
     for (; first != last; ++first) push(*first);
   }
 
+  growable(const growable&) = default;
+  growable& operator=(const growable&) = default;
+  // What was moved from has no items; their shape stays.
+  growable(growable&& o) noexcept
+      : memory_(std::move(o.memory_)), shape_(o.shape_), capacity_(std::exchange(o.capacity_, 0)) {
+    o.shape_.dims[0] = 0;
+  }
+  growable& operator=(growable&& o) noexcept {
+    const lamina::shape taken = o.shape_;
+    memory_ = std::move(o.memory_);
+    capacity_ = std::exchange(o.capacity_, 0);
+    o.shape_.dims[0] = 0;
+    shape_ = taken;                                   // last: `o` may be this
+    return *this;
+  }
+  ~growable() = default;
+
   /// Adds an item at the end. Errors: shape_error naming both shapes.
   template <class U, class Extents>
     requires accepted<worded<detail::item_check<T, Rank, U, Extents::rank>>()>

@@ -39,18 +39,23 @@ decimal parse(std::string_view s) {
   return d;
 }
 
+std::string with_exponent(double v, int decimals) {
+  char buffer[64];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific, decimals).ptr};
+}
+
 template <class T>
 decimal shortest(T v) {
-  char buffer[64];
   if constexpr (std::is_floating_point_v<T>) {
+    char buffer[64];
     auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific).ptr;
     return parse({buffer, static_cast<std::size_t>(end - buffer)});
   } else {
     double exact = static_cast<double>(static_cast<float>(v));
     for (int precision = 0;; ++precision)
       for (double near : {exact, exact * (1 + 0x1p-50)}) {   // the second rounds ties away from zero
-        std::snprintf(buffer, sizeof buffer, "%.*e", precision, near);
-        if (precision == 8 || T(static_cast<float>(std::strtod(buffer, nullptr))).bits == v.bits) return parse(buffer);
+        const auto s = with_exponent(near, precision);
+        if (precision == 8 || T(static_cast<float>(number_in(s).value_or(0))).bits == v.bits) return parse(s);
       }
   }
 }
@@ -71,9 +76,8 @@ parts positional(T v, int decimals) {
   decimal d = shortest(v);
   parts p;
   if (static_cast<int>(d.digits.size()) - d.point > decimals) {
-    char buffer[512];
-    std::snprintf(buffer, sizeof buffer, "%.*f", decimals, wide(v));
-    std::string_view s = buffer;
+    const std::string number = decimals_of(wide(v), decimals);
+    const std::string_view s = number;
     auto point = s.find('.');
     p.whole = s.substr(0, point);
     if (point != s.npos) p.fraction = s.substr(point + 1);
@@ -96,9 +100,7 @@ parts scientific(T v, int decimals, int least = 0) {
   decimal d = shortest(v);
   auto short_decimals = static_cast<int>(d.digits.size()) - 1;
   if (short_decimals > decimals || short_decimals < least) {
-    char buffer[64];
-    std::snprintf(buffer, sizeof buffer, "%.*e", short_decimals > decimals ? decimals : least, wide(v));
-    d = parse(buffer);
+    d = parse(with_exponent(wide(v), short_decimals > decimals ? decimals : least));
   }
   int exponent = d.digits == "0" ? 0 : d.point - 1;
   parts p{(d.negative ? "-" : "") + d.digits.substr(0, 1), d.digits.substr(1), std::to_string(std::abs(exponent))};

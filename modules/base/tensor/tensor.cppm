@@ -19,8 +19,15 @@ export struct tensor_type {
   shape dims;
   constexpr bool operator==(const tensor_type&) const = default;
   [[gnu::noinline]] constexpr friend text& operator<<(text& t, const tensor_type& x) { return t << x.element << x.dims; }
-  /// Bytes of a tensor of this type; every dimension must be a number.
-  constexpr std::size_t bytes() const { return static_cast<std::size_t>(dims.size()) * size_of(element); }
+  /// Bytes of a tensor of this type. Errors: shape_error unless every dimension is a number and 64 bits hold the product.
+  constexpr std::size_t bytes() const {
+    std::size_t n = 0;
+    if (__builtin_mul_overflow(dims.size(), size_of(element), &n)) too_large(dims);
+    return n;
+  }
+
+ private:
+  [[noreturn]] static void too_large(const shape& s);   // not constexpr: ends constant evaluation with its name
 };
 
 /// Makes `lamina` an associated namespace of operands that live elsewhere, so that its functions and operators are found.
@@ -54,8 +61,10 @@ export class storage {
 
   inline void* data() const { return block_ ? block_->data : nullptr; }
   inline std::size_t bytes() const { return block_ ? block_->bytes : 0; }
-  /// Whether this is the only handle, of memory that may be written.
-  inline bool unique() const { return !block_ || (block_->references.load(std::memory_order_acquire) == 1 && !block_->constant); }
+  /// Whether this is the only handle, beside `others` that are about to end, of memory that may be written.
+  inline bool unique(long others = 0) const {
+    return !block_ || (block_->references.load(std::memory_order_acquire) == 1 + others && !block_->constant);
+  }
   inline bool is_constant() const { return block_ && block_->constant; }
   inline bool is_borrowed() const { return block_ && block_->borrowed; }
   inline bool same(const storage& o) const { return block_ == o.block_; }
@@ -92,6 +101,12 @@ namespace detail {
 [[noreturn]] void index_out_of_range(const shape& s, view<const std::int64_t> index);
 [[noreturn]] void write_refused(const shape& s, const storage& memory);
 void check_extents(const shape& pattern, const shape& got);
+/// The shape that a pattern becomes with numbers for all of its extents, or for those that are not numbers.
+shape extents_of(shape pattern, view<const std::int64_t> given);
+/// Errors: shape_error unless a memory holds elements of a type from byte `first` on; value_error if they are not aligned.
+void check_memory(const storage& memory, const tensor_type& type, std::size_t first);
+/// Errors: state_error if there are elements: those that a move has taken away.
+void check_not_moved_from(const shape& s);
 std::string print(const void* data, dtype element, const shape& s);
 }
 
@@ -109,13 +124,17 @@ struct nested<T, 0> { using type = T; };
 // ---- tensor ---------------------------------------------------------------------------------------------------------
 
 /// Elements of type T in row-major order. Copies share memory; writing needs the only handle (`detach()` makes it so).
-/// Errors: shape_error where run-time extents do not fit the static ones; state_error when shared memory is written.
+/// A tensor that was moved from keeps its shape and has no elements until it is assigned to.
+/// Errors: shape_error where run-time extents do not fit the static ones; state_error when shared memory is written, and when
+/// elements are wanted of a tensor that was moved from.
 export template <Element T, class Extents>
 class tensor {
  public:
   using element_type = T;
   using extents_type = Extents;
   using world = lazy;
+  /// What reading an element gives; of a class const, so that `t(0) = x` does not assign to what goes away.
+  using element = std::conditional_t<std::is_class_v<T>, const T, T>;
   static constexpr lamina::shape pattern = Extents::pattern;
   static constexpr int rank = Extents::rank;
 
@@ -133,14 +152,7 @@ class tensor {
     requires(sizeof...(I) > 0 && (sizeof...(I) == rank || sizeof...(I) == unknown_extents(Extents::pattern)))
   explicit tensor(I... n) {
     const std::int64_t given[] = {static_cast<std::int64_t>(n)...};
-    lamina::shape s = pattern;
-    if constexpr (sizeof...(I) == rank) {
-      for (int i = 0; i < rank; ++i) s[i] = dim(given[i]);
-    } else {
-      int at = 0;
-      for (int i = 0; i < rank; ++i)
-        if (!pattern[i].is_number()) s[i] = dim(given[at++]);
-    }
+    const lamina::shape s = detail::extents_of(pattern, given);
     detail::check_extents(pattern, s);
     allocate(s, true);
   }
@@ -162,18 +174,35 @@ class tensor {
   tensor(const E& call_evaluate) = delete;
   /// A scalar from its number.
   tensor(T value) requires(rank == 0) { allocate({}, false); *mutable_data_ = value; }
-  /// Existing memory under a shape.
-  tensor(lamina::storage memory, const lamina::shape& s, std::size_t first = 0)
-      : storage_(std::move(memory)), mutable_data_(static_cast<T*>(storage_.data()) + first), shape_(s) {
+  /// Existing memory under a shape, from element `first` on. Errors: shape_error if it has fewer elements than the shape.
+  tensor(lamina::storage memory, const lamina::shape& s, std::size_t first = 0) : storage_(std::move(memory)), shape_(s) {
     detail::check_extents(pattern, s);
+    detail::check_memory(storage_, type(), first * sizeof(T));
+    mutable_data_ = static_cast<T*>(storage_.data()) + first;
   }
   /// Less static extents are free, more static ones are checked.
   template <class Other>
     requires(!std::same_as<Other, Extents> && fits(Extents::pattern, Other::pattern))
-  tensor(const tensor<T, Other>& o) : tensor(o.memory(), o.shape(), o.offset()) {}
+  tensor(const tensor<T, Other>& o) : tensor((static_cast<void>(o.data()), o.memory()), o.shape(), o.offset()) {}
+
+  tensor(const tensor&) = default;
+  tensor(tensor&& o) noexcept
+      : storage_(std::move(o.storage_)), mutable_data_(std::exchange(o.mutable_data_, nullptr)), shape_(o.shape_) {}
+  // For tensors that stay: `m[0] = row` would write nothing; assign_row(m, 0, row) does.
+  tensor& operator=(const tensor&) & = default;
+  tensor& operator=(tensor&& o) & noexcept {
+    storage_ = std::move(o.storage_);
+    mutable_data_ = std::exchange(o.mutable_data_, nullptr);
+    shape_ = o.shape_;
+    return *this;
+  }
+  ~tensor() = default;
 
   /// Memory for results: not cleared.
-  static tensor uninitialised(const lamina::shape& s) { return tensor(not_cleared{}, s); }
+  static tensor uninitialised(const lamina::shape& s) {
+    detail::check_extents(pattern, s);
+    return tensor(not_cleared{}, s);
+  }
 
   const lamina::shape& shape() const { return shape_; }
   std::int64_t extent(int axis) const { return shape_.at(axis); }
@@ -181,11 +210,27 @@ class tensor {
   tensor_type type() const { return {dtype_of<T>, shape_}; }
 
   /// The elements, for reading.
-  view<const T> data() const { return view<const T>(mutable_data_, static_cast<std::size_t>(size())); }
+  view<const T> data() const { return view<const T>(held(), static_cast<std::size_t>(size())); }
   /// The elements, for writing. Errors: state_error while another tensor or expression shares the memory.
-  view<T> writable() {
-    if (!storage_.unique()) detail::write_refused(shape_, storage_);
-    return view<T>(mutable_data_, static_cast<std::size_t>(size()));
+  view<T> writable() { return writable_beside(0); }
+  /// The elements, for writing, beside `others` handles of the memory that end with the write.
+  view<T> writable_beside(long others) {
+    if (!storage_.unique(others)) detail::write_refused(shape_, storage_);
+    return view<T>(held(), static_cast<std::size_t>(size()));
+  }
+  /// What stands at an index of the outermost axes, for writing: with an index for each axis one element,
+  /// `m.writable(2, 0) = 1`, with fewer all elements there: `m.writable(2)` are those of the third row.
+  /// Errors: value_error for an index outside the shape; state_error while another tensor or expression shares the memory.
+  template <std::integral... I>
+    requires(sizeof...(I) > 0 && sizeof...(I) <= static_cast<std::size_t>(rank))
+  decltype(auto) writable(I... i) & {
+    const std::int64_t at = offset_of(i...);
+    T* first = writable_beside(0).data();
+    if constexpr (sizeof...(I) == static_cast<std::size_t>(rank)) return static_cast<T&>(first[at]);
+    else {
+      const auto n = shape_.size(static_cast<int>(sizeof...(I)), rank);
+      return view<T>(first + at * n, static_cast<std::size_t>(n));
+    }
   }
   /// Makes this the only handle of its memory, by a copy if it is shared or const.
   tensor& detach() {
@@ -194,53 +239,31 @@ class tensor {
   }
   tensor copy() const {
     tensor t = uninitialised(shape_);
-    if (size()) std::memcpy(static_cast<void*>(t.mutable_data_), mutable_data_, static_cast<std::size_t>(size()) * sizeof(T));
+    if (size()) std::memcpy(static_cast<void*>(t.mutable_data_), held(), static_cast<std::size_t>(size()) * sizeof(T));
     return t;
   }
 
-  /// An element that can be read and written.
-  class reference {
-   public:
-    reference(tensor* t, std::int64_t at) : owner_(t), at_(at) {}
-    reference(const reference&) = default;
-    operator T() const { return owner_->mutable_data_[at_]; }   // NOLINT(*NullDereference): at_ is inside
-    const reference& operator=(T v) const {
-      if (!owner_->storage_.unique()) detail::write_refused(owner_->shape_, owner_->storage_);
-      owner_->mutable_data_[at_] = v;                           // NOLINT(*NullDereference): the same
-      return *this;
-    }
-    // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): it assigns the element
-    const reference& operator=(const reference& o) const { return *this = static_cast<T>(o); }
-
-   private:
-    // Never made, only found: with it `yes ? t(0, 0) : 0` is ambiguous and no int that has lost the element's fraction.
-    template <std::integral U>
-      requires(std::floating_point<T> || sizeof(U) < sizeof(T))
-    reference(U);
-    tensor* owner_;
-    std::int64_t at_;
-  };
+  /// The number at an index; `writable(i...)` is the place where another one is written.
   /// Errors: value_error for an index outside the shape.
   template <std::integral... I>
     requires(sizeof...(I) == rank)
-  T operator()(I... i) const& { return mutable_data_[offset_of(i...)]; }
-  template <std::integral... I>
-    requires(sizeof...(I) == rank)
-  reference operator()(I... i) & { return {this, offset_of(i...)}; }
-  template <std::integral... I>
-    requires(sizeof...(I) == rank)
-  T operator()(I... i) && { return mutable_data_[offset_of(i...)]; }   // of a tensor about to end: no reference into it
+  element operator()(I... i) const {
+    const std::int64_t at = offset_of(i...);
+    return held()[at];
+  }
 
-  /// The sub-tensor at an index of the outermost axis; shares memory.
+  /// The sub-tensor at an index of the outermost axis, from the end where it is negative; shares memory.
   auto operator[](std::int64_t i) const requires(rank > 0) {
-    if (i < 0 || i >= shape_.at(0)) detail::index_out_of_range(shape_, {&i, 1});
+    if (i < -shape_.at(0) || i >= shape_.at(0)) detail::index_out_of_range(shape_, {&i, 1});
+    held();
     lamina::shape s;
     for (int a = 1; a < rank; ++a) s.push_back(shape_[a]);
-    return tensor<T, inner>(storage_, s, offset() + static_cast<std::size_t>(i * s.size()));
+    return tensor<T, inner>(storage_, s, offset() + static_cast<std::size_t>((i < 0 ? i + shape_.at(0) : i) * s.size()));
   }
   /// Rows [first, last) of the outermost axis; shares memory.
   auto rows(std::int64_t first, std::int64_t last) const requires(rank > 0) {
     if (first < 0 || last < first || last > shape_.at(0)) { std::int64_t range[] = {first, last}; detail::index_out_of_range(shape_, {range, 2}); }
+    held();
     lamina::shape s = shape_;
     s[0] = dim(last - first);
     return tensor<T, any_rows>(storage_, s, offset() + static_cast<std::size_t>(first * shape_.size(1, rank)));
@@ -259,6 +282,11 @@ class tensor {
 
  private:
   struct not_cleared {};
+  // Where the elements are; null if there are none.
+  T* held() const {
+    if (!mutable_data_) [[unlikely]] detail::check_not_moved_from(shape_);
+    return mutable_data_;
+  }
   tensor(not_cleared, const lamina::shape& s)
       : storage_(static_cast<std::size_t>(s.size()) * sizeof(T)), mutable_data_(static_cast<T*>(storage_.data())), shape_(s) {}
   static constexpr lamina::shape inner_pattern() {
@@ -280,12 +308,14 @@ class tensor {
     mutable_data_ = static_cast<T*>(storage_.data());
     if (clear && s.size()) std::memset(static_cast<void*>(mutable_data_), 0, static_cast<std::size_t>(s.size()) * sizeof(T));
   }
+  // Of an index of the outermost axes: counted in what stands below one.
   template <class... I>
   std::int64_t offset_of(I... i) const {
+    constexpr int given = sizeof...(I);
     const std::int64_t index[] = {static_cast<std::int64_t>(i)..., 0};
     std::int64_t at = 0;
-    for (int a = 0; a < rank; ++a) {
-      if (index[a] < 0 || index[a] >= shape_.at(a)) detail::index_out_of_range(shape_, {index, static_cast<std::size_t>(rank)});
+    for (int a = 0; a < given; ++a) {
+      if (index[a] < 0 || index[a] >= shape_.at(a)) detail::index_out_of_range(shape_, {index, static_cast<std::size_t>(given)});
       at = at * shape_.at(a) + index[a];
     }
     return at;
@@ -376,8 +406,8 @@ class uniform_tensor {
   lamina::shape shape_;
 };
 
-/// Zeros of the given extents, without storage.
-export template <Element T, std::integral... I>
+/// Zeros of the given extents, without storage: `zeros(2, 3)` of float, `zeros<double>(2, 3)`.
+export template <Element T = float, std::integral... I>
 auto zeros(I... n) { return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(T{}, shape{dim(n)...}); }
 /// Zeros of static extents, without storage.
 export template <Element T, class Extents>
@@ -413,8 +443,9 @@ class one_hot_vector {
   std::int64_t position_;
   T value_;
 };
-/// Errors: value_error if `position` is not below `length`, in every build.
-export template <Element T>
+/// `one_hot(10, 3)` of float, `one_hot<double>(10, 3)`. Errors: value_error if `position` is not below `length`, in every
+/// build.
+export template <Element T = float>
 one_hot_vector<T> one_hot(std::int64_t length, std::int64_t position, T value = T(1)) { return {length, position, value}; }
 
 // ---- any element type -----------------------------------------------------------------------------------------------
@@ -423,22 +454,39 @@ one_hot_vector<T> one_hot(std::int64_t length, std::int64_t position, T value = 
 export class any_tensor {
  public:
   any_tensor() = default;
-  any_tensor(storage memory, tensor_type type, std::size_t first_byte = 0)
-      : storage_(std::move(memory)), type_(type), data_(static_cast<std::byte*>(storage_.data()) + first_byte) {}
+  /// Existing memory under a type. Errors: shape_error if it has fewer bytes; value_error if elements are not aligned.
+  any_tensor(storage memory, tensor_type type, std::size_t first_byte = 0) : storage_(std::move(memory)), type_(type) {
+    detail::check_memory(storage_, type_, first_byte);
+    data_ = static_cast<std::byte*>(storage_.data()) + first_byte;
+  }
   template <Element T, class E>
   any_tensor(const tensor<T, E>& t) : storage_(t.memory()), type_(t.type()), data_(reinterpret_cast<std::byte*>(const_cast<T*>(t.data().data()))) {}
   /// Zero elements of a type.
   explicit any_tensor(const tensor_type& type);
+  any_tensor(const any_tensor&) = default;
+  any_tensor& operator=(const any_tensor&) = default;
+  // What was moved from keeps its type and has no elements.
+  any_tensor(any_tensor&& o) noexcept
+      : storage_(std::move(o.storage_)), type_(o.type_), data_(std::exchange(o.data_, nullptr)) {}
+  any_tensor& operator=(any_tensor&& o) noexcept {
+    storage_ = std::move(o.storage_);
+    type_ = o.type_;
+    data_ = std::exchange(o.data_, nullptr);
+    return *this;
+  }
+  ~any_tensor() = default;
 
   const tensor_type& type() const { return type_; }
   const lamina::shape& shape() const { return type_.dims; }
   dtype element() const { return type_.element; }
   std::size_t bytes() const { return type_.bytes(); }
+  /// Null where there is no memory: of an empty one, and of one that was moved from.
   const std::byte* data() const { return data_; }
-  /// For writing: the caller sees to it that nobody reads at the same time. Errors: state_error where the memory is const.
+  /// For writing: the caller sees to it that nobody reads at the same time. Errors: state_error where the memory is const or
+  /// was moved from.
   std::byte* mutable_data() {
     if (storage_.is_constant()) [[unlikely]] detail::write_refused(type_.dims, storage_);
-    return data_;
+    return held();
   }
   const lamina::storage& memory() const { return storage_; }
   explicit operator bool() const { return static_cast<bool>(storage_); }
@@ -449,21 +497,28 @@ export class any_tensor {
     return *this;
   }
 
-  /// The same memory as a typed tensor. Errors: type_error, shape_error.
+  /// The same memory as a typed tensor. Errors: type_error, shape_error; state_error without memory.
   template <Element T, class E>
   tensor<T, E> as() const {
     check_type(dtype_of<T>);
-    return tensor<T, E>(storage_, type_.dims, static_cast<std::size_t>(data_ - static_cast<std::byte*>(storage_.data())) / sizeof(T));
+    return tensor<T, E>(storage_, type_.dims, static_cast<std::size_t>(held() - static_cast<std::byte*>(storage_.data())) / sizeof(T));
   }
+  /// The same where a tensor is made of it: `matrix<float> a = ws.fetch("a");`.
+  template <Element T, class E>
+  operator tensor<T, E>() const { return as<T, E>(); }
   template <Element T>
   view<const T> elements() const {
     check_type(dtype_of<T>);
-    return view<const T>(reinterpret_cast<const T*>(data_), static_cast<std::size_t>(type_.dims.size()));
+    return view<const T>(reinterpret_cast<const T*>(held()), static_cast<std::size_t>(type_.dims.size()));
   }
   std::string print() const { return detail::print(data_, type_.element, type_.dims); }
 
  private:
   void check_type(dtype wanted) const;
+  std::byte* held() const {
+    if (!data_) [[unlikely]] detail::check_not_moved_from(type_.dims);
+    return data_;
+  }
   storage storage_;
   tensor_type type_;
   std::byte* data_ = nullptr;

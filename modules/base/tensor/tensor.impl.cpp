@@ -48,9 +48,15 @@ any_tensor::any_tensor(const tensor_type& type) : storage_(type.bytes()), type_(
 }
 
 any_tensor any_tensor::copy() const {
+  const std::byte* from = held();
   any_tensor t(storage(bytes()), type_);
-  if (bytes()) std::memcpy(t.data_, data_, bytes());
+  if (bytes()) std::memcpy(t.data_, from, bytes());
   return t;
+}
+
+void tensor_type::too_large(const shape& s) {
+  text t;
+  detail::raise(error_kind::shape, t << "tensor: " << s << " has more elements than memory can hold");
 }
 
 void any_tensor::check_type(dtype wanted) const {
@@ -84,13 +90,26 @@ void check_borrowed(std::size_t elements, const shape& s) {
     raise(error_kind::shape, t);
   }
 }
+shape extents_of(shape pattern, view<const std::int64_t> given) {
+  const bool all = given.size() == static_cast<std::size_t>(pattern.rank);
+  std::size_t at = 0;
+  for (int i = 0; i < pattern.rank; ++i) {
+    if (!all && pattern[i].is_number()) continue;
+    const std::int64_t n = given[at++];
+    if (n < 0) {
+      text t;
+      raise(error_kind::shape, t << "tensor: extent " << i << " is " << n << "; expected 0 or more");
+    }
+    pattern[i] = dim(n);
+  }
+  return pattern;
+}
 void check_extents(const shape& pattern, const shape& got) {
   if (!fits(pattern, got)) extents_misfit(pattern, got);
   for (int i = 0; i < got.rank; ++i) {
-    if (got.at(i) < 0) {
+    if (!got[i].is_number()) {
       text t;
-      t << "tensor: extent " << i << " is to be 0 or more, and is " << got.at(i);
-      raise(error_kind::shape, t);
+      raise(error_kind::shape, t << "tensor: extent " << i << " of " << got << " is not a number");
     }
   }
   if (!got.countable()) {
@@ -98,6 +117,26 @@ void check_extents(const shape& pattern, const shape& got) {
     t << "tensor: " << got << " has more elements than memory can hold";
     raise(error_kind::shape, t);
   }
+}
+void check_memory(const storage& memory, const tensor_type& type, std::size_t first) {
+  const std::size_t wanted = type.bytes();
+  if (wanted == 0) return;
+  if (first > memory.bytes() || wanted > memory.bytes() - first) {
+    text t;
+    t << "tensor: memory of " << memory.bytes() << " bytes cannot hold " << type;
+    if (first) t << " from byte " << first << " on";
+    raise(error_kind::shape, t);
+  }
+  if (!memory.data()) raise(error_kind::value, "tensor: the memory is a null pointer");
+  if (const std::size_t size = size_of(type.element); (reinterpret_cast<std::uintptr_t>(memory.data()) + first) % size) {
+    text t;
+    raise(error_kind::value, t << "tensor: the memory of " << type << " is not aligned to " << size << " bytes");
+  }
+}
+void check_not_moved_from(const shape& s) {
+  if (s.size() == 0) return;
+  text t;
+  raise(error_kind::state, t << "tensor " << s << " has no elements: it was moved from, or never had memory; assign to it first");
 }
 
 void index_out_of_range(const shape& s, view<const std::int64_t> index) {
@@ -122,11 +161,11 @@ void no_items() { raise(error_kind::value, "growable: an empty range has no item
 
 void write_refused(const shape& s, const storage& memory) {
   text t;
-  t << "tensor " << s << ": its memory ";
-  if (memory.is_constant()) t << "is const, so it cannot be written; call detach() first";
+  t << "tensor " << s << ": its memory is ";
+  if (memory.is_constant()) t << "const, so it cannot be written; call detach() first";
   else
-    t << "is shared with another tensor or is held by an expression, so it cannot be written; "
-      << "call detach() first, or keep a formula instead of an expression";
+    t << "shared with another tensor, an expression or the result of a layer, so it cannot be written; "
+      << "call detach() first, which gives it memory of its own";
   raise(error_kind::state, t);
 }
 

@@ -101,7 +101,7 @@ std::uint64_t checksum_of(view<const std::byte> bytes) {
 }
 
 /// Plans the parts and lays out their memory. Errors: as those of `write`.
-image image_of(view<const part> parts, const options& o);
+image image_of(view<const program_entry> parts, const options& o);
 
 constexpr std::string_view name_of(symbol::role r) {
   constexpr std::string_view names[] = {"input", "output", "state", "constant"};

@@ -95,7 +95,7 @@ any_tensor made_up(const tensor_type& type) {
 /// Lays out one entry.
 class layout_of {
  public:
-  layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const part& from, const options& o,
+  layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const program_entry& from, const options& o,
             kernels::isa set)
       : to_(to),
         weights_(weights),
@@ -140,8 +140,9 @@ class layout_of {
     const auto& inputs = from_.of.inputs();
     auto place = [&](std::string name, const tensor_type& type, symbol::role role) {
       symbol s{std::move(name), {}, type, region::variables, to_.variable_bytes, role};
-      s.identifier = identifier_of(s.name);
-      for (int n = 2; taken(s.identifier); ++n) s.identifier = identifier_of(s.name) + "_" + std::to_string(n);
+      const std::string first = s.identifier = identifier_of(s.name);
+      for (int& n = next_number_.try_emplace(first, 2).first->second; taken(s.identifier); ++n) s.identifier = first + "_" + std::to_string(n);
+      identifiers_.insert(upper(s.identifier));
       to_.variable_bytes += aligned(type.bytes());
       to_.tensors.push_back(std::move(s));
     };
@@ -169,8 +170,7 @@ class layout_of {
     if (options_.instrument && (capitals == "BEFORE" || capitals == "AFTER")) return true;
     if (options_.dump_tensors && capitals == "TENSOR") return true;
     if (options_.module_interface && (capitals == "MEMORY" || capitals == "CODES")) return true;
-    return std::any_of(to_.tensors.begin(), to_.tensors.end(),
-                       [&](const symbol& s) { return upper(s.identifier) == capitals; });
+    return identifiers_.contains(capitals);
   }
 
   // By where the addresses stand in the arguments.
@@ -244,26 +244,28 @@ class layout_of {
   const std::byte* arena() { return memory_->reserve(0); }
 
   void place_calls() {
-    auto part_of_run = [&](std::size_t s) {
-      if (s >= to_.first && s < to_.end) return true;
-      return std::any_of(plan_->loops().begin(), plan_->loops().end(),
-                         [&](const auto& l) { return s >= l.first && s < l.first + l.count; });
+    std::vector<char> part_of_run(to_.calls.size());
+    const auto runs = [&](std::size_t first, std::size_t end) {
+      for (std::size_t s = first; s < end; ++s) part_of_run[s] = 1;
     };
+    runs(to_.first, to_.end);
+    for (const auto& l : plan_->loops()) runs(l.first, l.first + l.count);
+    for (std::size_t l = 0; l < plan_->loops().size(); ++l)
+      loop_at_.emplace(plan_->loops()[l].arguments, static_cast<std::int32_t>(l));
     for (std::size_t s = 0; s < to_.calls.size(); ++s)
-      if (part_of_run(s)) place_call(s);
+      if (part_of_run[s]) place_call(s);
   }
   void place_call(std::size_t s) {
     const auto& step = plan_->steps()[s];
     call& c = to_.calls[s];
-    for (std::size_t l = 0; l < plan_->loops().size(); ++l)
-      if (plan_->loops()[l].arguments == step.arguments) {
-        c.loop = static_cast<std::int32_t>(l);
-        each_address(s, [&](std::size_t, const located& gate) {
-          const auto p = place_of(gate.buffer);
-          c.arguments = {{p.offset + static_cast<std::uint64_t>(gate.offset), p.in, {}}, {arguments_of(step.arguments).open, region::none, {}}};
-        });
-        return;
-      }
+    if (const auto l = loop_at_.find(step.arguments); l != loop_at_.end()) {
+      c.loop = l->second;
+      each_address(s, [&](std::size_t, const located& gate) {
+        const auto p = place_of(gate.buffer);
+        c.arguments = {{p.offset + static_cast<std::uint64_t>(gate.offset), p.in, {}}, {arguments_of(step.arguments).open, region::none, {}}};
+      });
+      return;
+    }
     c.kernel = kernels_[reinterpret_cast<const void*>(step.run)];
     if (c.kernel.empty()) not_a_kernel(s);
     c.arguments.resize((step.bytes + 7) / 8);
@@ -375,7 +377,7 @@ class layout_of {
   constants& weights_;
   const kernel_table& kernels_;
   std::string_view bundle_;
-  const part& from_;
+  const program_entry& from_;
   const options& options_;
   const std::vector<any_tensor>& samples_;
   parameter_store states_;                     // a copy, in which the weights are packed
@@ -385,6 +387,9 @@ class layout_of {
   std::set<std::uint32_t> code_;
   std::set<std::int32_t> once_;
   std::map<std::int32_t, std::size_t> state_at_;      // assigned states among the tensors
+  std::set<std::string> identifiers_;                 // of the tensors, in capitals
+  std::map<std::string, int> next_number_;            // of an identifier that several tensors would have
+  std::map<std::uint32_t, std::int32_t> loop_at_;     // loops by their arguments
   std::vector<place> places_;
 };
 
@@ -433,7 +438,7 @@ kernels::isa set_of(const options& o) {
 
 }  // namespace
 
-image image_of(view<const part> parts, const options& o) {
+image image_of(view<const program_entry> parts, const options& o) {
   text t;
   if (!is_identifier(o.name)) {
     t << "the name has to be a C identifier of at most 100 letters, digits and underscores that begins with a letter";

@@ -4,6 +4,7 @@ module;
 #include <cstdlib>
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,7 +147,8 @@ std::string folder_of(const image& bundle, std::string_view what, const std::str
       bin = bin.substr(0, bin.rfind('/'));
       folders.push_back(std::string(bin.substr(0, bin.rfind('/'))) + "/" + std::string(installed));
     }
-    folders.insert(folders.end(), {std::string(built), LAMINA_INSTALL_PREFIX "/" + std::string(installed)});
+    if (std::filesystem::is_directory(built)) folders.emplace_back(built);      // else it is one of another machine
+    folders.push_back(LAMINA_INSTALL_PREFIX "/" + std::string(installed));
   }
   text words;
   words << "bundle `" << bundle.name << "`: " << what << " " << file << " are in none of";
@@ -206,24 +208,40 @@ void write_text(const std::string& path, const std::string& text) {
   write_file_atomically(path, [&](writer& w) { w.write(text); });
 }
 
-/// A folder of its own for what comes in between, gone in the end.
+/// A folder of its own for what comes in between, gone in the end. It is locked while its process lives: if that is killed,
+/// the next `write_file_atomically` beside it removes the folder.
 struct workshop {
   std::string name;
   std::vector<std::string> files;
-  explicit workshop(const std::string& directory) : name(directory + "/.lamina-bundle-XXXXXX") {
-    if (!::mkdtemp(name.data())) {
-      text t;
-      t << directory << ": cannot be written: " << std::strerror(errno);
-      lamina::detail::raise(error_kind::file, t);
-    }
+  explicit workshop(const std::string& directory) {
+    do {
+      if (lock >= 0) ::close(lock);
+      name = directory + "/.lamina-bundle-XXXXXX";
+      if (!::mkdtemp(name.data())) {
+        text t;
+        t << directory << ": cannot be written: " << std::strerror(errno);
+        lamina::detail::raise(error_kind::file, t);
+      }
+      lock = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (lock < 0 ? errno == ENOENT : !stays());
   }
   workshop(const workshop&) = delete;
   workshop& operator=(const workshop&) = delete;
   ~workshop() {
     for (const auto& f : files) ::unlink(f.c_str());
     ::rmdir(name.c_str());
+    if (lock >= 0) ::close(lock);
   }
   std::string file(const std::string& f) { return files.emplace_back(name + "/" + f); }
+
+ private:
+  // False where another writer came between creation and lock and has removed the folder.
+  bool stays() const {
+    struct stat status;
+    if (::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    return ::fstat(lock, &status) != 0 || status.st_nlink > 0;
+  }
+  int lock = -1;
 };
 
 }  // namespace

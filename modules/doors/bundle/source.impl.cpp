@@ -100,6 +100,28 @@ constexpr std::string_view entry_begin = R"(int @entry@(const uint8_t *constant_
   if (wrong) return wrong;
 )";
 
+/// Compilers take too long for one function of many calls, and for thousands of calls that they optimize. What they would
+/// gain is little: the functions store arguments and call kernels.
+constexpr std::string_view part_attribute = R"(#if defined(__GNUC__)
+#define LAMINA_PART __attribute__((noinline)) static void
+#else
+#define LAMINA_PART static void
+#endif
+
+)";
+constexpr std::string_view quick_part_attribute = R"(#if defined(__clang__)
+#define LAMINA_PART __attribute__((noinline, optnone)) static void
+#elif defined(__GNUC__)
+#define LAMINA_PART __attribute__((noinline, optimize("O0"))) static void
+#else
+#define LAMINA_PART static void
+#endif
+
+)";
+constexpr std::string_view part_begin = R"(LAMINA_PART lamina_@entry@_part_@part@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations, uint8_t *scratch) {
+  (void)constant_weights, (void)mutable_weights, (void)activations, (void)scratch;
+)";
+
 constexpr std::string_view reset_begin = R"(int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights) {
   const int wrong = lamina_regions_of(constant_weights, mutable_weights, mutable_weights);
   if (wrong) return wrong;
@@ -178,20 +200,66 @@ class entry_source {
       : to_(to), bundle_(bundle), e_(e), options_(o) {}
 
   void run() {
+    divide();
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      to_ << filled(part_begin, {{"entry", e_.name}, {"part", std::to_string(k)}});
+      for (auto i = parts_[k].first; i < parts_[k].end; ++i) compute(i);
+      to_ << "}\n\n";
+    }
     put(entry_begin);
     for (const auto& [at, what] : e_.checks)
       to_ << "  memset(activations + " << at << ", 0, 8);  /* counts: " << comment(what) << " */\n";
-    std::size_t i = 0;
-    for (; i < e_.operations.size() && e_.operations[i].first < e_.commit; ++i) compute(i);
+    const std::size_t before = before_commit();
+    compute_all(0, before);
     for (const auto& check : e_.checks)
       to_ << "  if (lamina_word_at(activations + " << check.first << ")) return LAMINA_BUNDLE_VALUE;\n";
-    for (; i < e_.operations.size(); ++i) compute(i);
+    compute_all(before, e_.operations.size());
     put(function_end);
     if (e_.states()) reset();
     self_test();
   }
+  /// Whether the operations of an entry are so many that they are functions of their own.
+  static bool in_parts(const entry_image& e) { return e.end - e.first > most_calls; }
 
  private:
+  // Operations [first, end) that are a function.
+  struct part { std::size_t first, end; };
+  static constexpr std::size_t most_calls = 48;      // of a function
+
+  std::size_t before_commit() const {
+    std::size_t i = 0;
+    while (i < e_.operations.size() && e_.operations[i].first < e_.commit) ++i;
+    return i;
+  }
+  void divide() {
+    if (!in_parts(e_)) return;
+    const std::size_t before = before_commit();
+    std::size_t calls = 0;
+    for (std::size_t i = 0; i < e_.operations.size(); ++i) {
+      const std::size_t mine = calls_of(e_.operations[i].first, e_.operations[i].count);
+      if (parts_.empty() || i == before || calls + mine > most_calls) {
+        parts_.push_back({i, i});
+        calls = 0;
+      }
+      calls += mine;
+      parts_.back().end = i + 1;
+    }
+  }
+  // With those that loops make.
+  std::size_t calls_of(std::size_t first, std::size_t count) const {
+    std::size_t n = count;
+    for (std::size_t c = first; c < first + count; ++c)
+      if (const auto l = e_.calls[c].loop; l >= 0) n += calls_of(e_.loops[static_cast<std::size_t>(l)].first, e_.loops[static_cast<std::size_t>(l)].count);
+    return n;
+  }
+  void compute_all(std::size_t first, std::size_t end) {
+    if (parts_.empty())
+      for (auto i = first; i < end; ++i) compute(i);
+    for (std::size_t k = 0; k < parts_.size(); ++k)
+      if (parts_[k].first >= first && parts_[k].end <= end)
+        to_ << "  lamina_" << e_.name << "_part_" << k << "(constant_weights, mutable_weights, activations, scratch);\n";
+  }
+
   void put(std::string_view pattern) {
     to_ << filled(pattern, {{"entry", e_.name},
                             {"bundle", bundle_.name},
@@ -308,6 +376,7 @@ class entry_source {
   const image& bundle_;
   const entry_image& e_;
   const options& options_;
+  std::vector<part> parts_;
 };
 
 void declare_kernels(text& t, const image& bundle) {
@@ -352,6 +421,12 @@ std::string source_of(const image& bundle, const options& o) {
                        {"alignment", std::to_string(alignment)}});
   if (o.api == api::dynamic)
     for (const auto& e : bundle.entries) config(t, bundle, e);
+  if (std::any_of(bundle.entries.begin(), bundle.entries.end(), &entry_source::in_parts)) {
+    constexpr std::size_t most_optimized = 1000;
+    std::size_t calls = 0;
+    for (const auto& e : bundle.entries) calls += e.calls.size();
+    t << (calls > most_optimized ? quick_part_attribute : part_attribute);
+  }
   for (const auto& e : bundle.entries) entry_source(t, bundle, e, o).run();
   return t.string();
 }

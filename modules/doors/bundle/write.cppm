@@ -5,6 +5,9 @@ import lamina.std;
 
 namespace lamina::bundle {
 
+using ir::program;
+using text = message_text;
+
 /// How a program that calls a bundle finds its way in memory.
 export enum class api : std::uint8_t {
   fixed,      ///< by the header: each offset and size is a constant
@@ -56,7 +59,7 @@ export struct options {
 };
 
 /// A program, its states, and the shapes for which it becomes an entry.
-export struct part {
+export struct program_entry {
   std::string name;
   const program& of;
   const parameter_store& states;
@@ -83,7 +86,7 @@ export struct report {
 /// program with results that are counted when it has run; shape_error for extents that do not fit; state_error for a
 /// program that calls what is no kernel of the library, and where a tool is missing or fails, with its words;
 /// file_error.
-export report write(view<const part> parts, const options& o);
+export report write(view<const program_entry> parts, const options& o);
 /// The same of one program, for `o.inputs` and the shapes of `o.entries`.
 export report write(const program& p, const parameter_store& states, const options& o);
 /// The same of a model's inference.
@@ -94,12 +97,12 @@ report write(const model<Topology, Rest...>& net, options o) {
 }
 /// The same of a net as it stands: its external blobs are the inputs, but for parameters of its model and blobs that it
 /// assigns, which are as the workspace holds them. Errors: those of `graph::snapshot` too.
-export report write(const graph::net& n, const graph::workspace& ws, const options& o);
+export report write(const graph::net& n, const graph::workspace& ws, const options& o, const origin& = {});
 /// The same of what computes some blobs from others, the inputs in this order: all others on the way are constants, as
 /// the workspace holds them. Of a model it is the predictor.
 export report write(const graph::net& n, const graph::workspace& ws, const std::vector<std::string>& inputs,
-                    const std::vector<std::string>& outputs, const options& o);
+                    const std::vector<std::string>& outputs, const options& o, const origin& = {});
 export report write(const graph::model& m, const graph::workspace& ws, const std::vector<std::string>& inputs,
-                    const std::vector<std::string>& outputs, const options& o);
+                    const std::vector<std::string>& outputs, const options& o, const origin& = {});
 
 }  // namespace lamina::bundle

@@ -35,7 +35,7 @@ std::vector<std::string> globals_of(const image& bundle, const options& o) {
 
 }  // namespace
 
-report write(view<const part> parts, const options& o) {
+report write(view<const program_entry> parts, const options& o) {
   const image bundle = image_of(parts, o);
   const std::string base = o.directory + "/" + bundle.name, header = header_of(bundle, o), source = source_of(bundle, o);
   std::error_code failed;
@@ -76,22 +76,22 @@ report write(view<const part> parts, const options& o) {
 }
 
 report write(const program& p, const parameter_store& states, const options& o) {
-  std::vector<part> parts{{o.name, p, states, o.inputs}};
+  std::vector<program_entry> parts{{o.name, p, states, o.inputs}};
   for (const auto& e : o.entries) parts.push_back({e.name, p, states, e.inputs});
-  return write(view<const part>(parts), o);
+  return write(view<const program_entry>(parts), o);
 }
 
-report write(const graph::net& n, const graph::workspace& ws, const options& o) {
+report write(const graph::net& n, const graph::workspace& ws, const options& o, const origin&) {
   const auto whole = graph::snapshot(n, ws);
   return write(*whole.program, whole.states, o);
 }
 report write(const graph::net& n, const graph::workspace& ws, const std::vector<std::string>& inputs,
-             const std::vector<std::string>& outputs, const options& o) {
+             const std::vector<std::string>& outputs, const options& o, const origin&) {
   const auto part = graph::snapshot(n, ws, inputs, outputs);
   return write(*part.program, part.states, o);
 }
 report write(const graph::model& m, const graph::workspace& ws, const std::vector<std::string>& inputs,
-             const std::vector<std::string>& outputs, const options& o) {
+             const std::vector<std::string>& outputs, const options& o, const origin&) {
   return write(m.predictor(m.main().name(), inputs, outputs), ws, inputs, outputs, o);
 }
 

@@ -7,6 +7,7 @@ import :parameter;
 import :plan;
 import :program;
 import :shape;
+import :stop;
 import :tensor;
 export import :workspace;
 import lamina.std;
@@ -35,7 +36,8 @@ export struct shared_packs {
 };
 
 /// A plan bound to buffers. A run walks a flat array of {kernel, arguments}: on one thread it allocates nothing, takes no
-/// lock and makes no system call. Not for several threads at once; many executors share one plan.
+/// lock and makes no system call. Not for several threads at once; many executors share one plan. One that was moved has
+/// none: state_error.
 export class executor {
  public:
   /// `store` holds the plan's states by name; their memory is bound once. With a pool, steps of a stage run side by side.
@@ -54,9 +56,13 @@ export class executor {
   inline void bind_input(std::size_t i, const void* data) { bind_outside(input_at_, i, const_cast<void*>(data)); }
   inline void bind_output(std::size_t i, void* data) { bind_outside(output_at_, i, data); }
   /// Runs the steps. Errors: value_error where a check fails (an index out of range); no state is assigned then.
-  /// state_error where an input or output is not bound.
-  inline void run() { is_plain() ? run_plain() : run_whole(); }
-  /// Whether a run is nothing but its steps: all is bound, on one thread, with nothing to check or assign. It cannot fail then.
+  /// state_error where an input or output is not bound. stopped_error where a `stop_scope` of this thread was asked to stop,
+  /// naming the operation that was not begun; no state is assigned then.
+  inline void run() { is_plain() && !detail::innermost_stop ? run_plain() : run_whole(); }
+  /// A run that is not stopped once it has begun, for results that take the place of what it reads. Errors: as those of `run`.
+  void run_undivided();
+  /// Whether a run is nothing but its steps: all is bound, on one thread, with nothing to check or assign. It cannot fail
+  /// then, but by a `stop_scope`.
   inline bool is_plain() const { return unbound_ == 0 && plain_ != 0 && watched_.empty(); }
   /// A run that `is_plain`.
   inline void run_plain() const noexcept {
@@ -68,11 +74,14 @@ export class executor {
   void run_timed(view<std::int64_t> nanoseconds);
   /// Binds in order of inputs and outputs, and runs.
   void run(view<const void* const> inputs, view<void* const> outputs);
-  const lamina::plan& plan() const { return *plan_; }
+  const lamina::plan& plan() const {
+    if (!plan_) [[unlikely]] moved();
+    return *plan_;
+  }
   /// New memory for output i. Errors: out_of_memory, which names what is planned; value_error: there is no i.
   storage result_memory(std::size_t i) const;
   /// Bytes that it works in: the plan's activations, and scratch for each thread.
-  std::size_t planned_bytes() const { return workspace_bytes(*plan_, pool_); }
+  std::size_t planned_bytes() const { return workspace_bytes(plan(), pool_); }
   /// Takes memory that other executors may have used since the last run. Errors: out_of_memory, which names what is planned.
   void work_in(const std::shared_ptr<workspace>& memory);
   /// Reads other states from now on, of the same names and types. Errors: state_error, shape_error, type_error: it stays as it
@@ -83,7 +92,7 @@ export class executor {
   /// Bytes that a plan needs of its workspace: arena, and scratch for each thread.
   static std::size_t workspace_bytes(const lamina::plan& p, const thread_pool* pool);
   /// Bytes of its bound arguments, and of the workspace.
-  std::size_t bytes() const { return own_bytes() + memory_->bytes(); }
+  std::size_t bytes() const { return own_bytes() + (memory_ ? memory_->bytes() : 0); }
   /// Bytes of its bound arguments.
   std::size_t own_bytes() const;
 
@@ -102,6 +111,7 @@ export class executor {
   }
   [[noreturn]] void no_such_buffer(std::size_t i) const;
   [[noreturn]] void not_bound() const;
+  [[noreturn]] static void moved();
   inline void bind(std::int32_t buffer, void* address) {
     auto& r = ranges_[static_cast<std::size_t>(buffer)];
     if (r.address == address) return;
@@ -120,8 +130,9 @@ export class executor {
   // Stages in order, with the checks before the first that assigns.
   template <class F>
   void run_with(F stages);
-  void run_stages(std::size_t from, std::size_t to);
-  void run_parallel(std::size_t from, std::size_t to);
+  void run_stages(std::size_t from, std::size_t to, const detail::stop_link* stop);
+  void run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop);
+  [[noreturn]] void stopped(std::size_t stage) const;
 
   std::shared_ptr<const lamina::plan> plan_;
   thread_pool* pool_ = nullptr;
@@ -140,11 +151,11 @@ export class executor {
   std::vector<watched> watched_;
   std::vector<std::uint64_t> once_seen_;
   const bound_step* first_ = nullptr;    // of a run
-  std::size_t plain_ = 0;                // number of steps where a run is nothing but steps
+  detail::handed_over<std::size_t> plain_{};      // number of steps where a run is nothing but steps
 };
 
-/// Several tensors of different types; `auto [loss, gradient] = evaluate(...)` takes it apart. Plain structs up to six,
-/// so that this works in a program that includes no header.
+/// Several tensors of different types; `auto [loss, gradient] = evaluate(...)` takes it apart. Plain structs up to
+/// twelve, so that this works in a program that includes no header.
 export template <class... T>
 struct results;
 template <class A, class B>
@@ -157,5 +168,27 @@ template <class A, class B, class C, class D, class E>
 struct results<A, B, C, D, E> { A first; B second; C third; D fourth; E fifth; };
 template <class A, class B, class C, class D, class E, class F>
 struct results<A, B, C, D, E, F> { A first; B second; C third; D fourth; E fifth; F sixth; };
+template <class A, class B, class C, class D, class E, class F, class G>
+struct results<A, B, C, D, E, F, G> { A first; B second; C third; D fourth; E fifth; F sixth; G seventh; };
+template <class A, class B, class C, class D, class E, class F, class G, class H>
+struct results<A, B, C, D, E, F, G, H> { A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; };
+template <class A, class B, class C, class D, class E, class F, class G, class H, class I>
+struct results<A, B, C, D, E, F, G, H, I> {
+  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth;
+};
+template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J>
+struct results<A, B, C, D, E, F, G, H, I, J> {
+  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth; J tenth;
+};
+template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J, class K>
+struct results<A, B, C, D, E, F, G, H, I, J, K> {
+  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth; J tenth; K eleventh;
+};
+template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J, class K, class L>
+struct results<A, B, C, D, E, F, G, H, I, J, K, L> {
+  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth; J tenth; K eleventh; L twelfth;
+};
+/// The most expressions that are computed together.
+inline constexpr std::size_t most_results = 12;
 
 }  // namespace lamina

@@ -7,6 +7,7 @@ import :parameter;
 import :plan;
 import :program;
 import :shape;
+import :stop;
 import :tensor;
 import lamina.std;
 
@@ -22,6 +23,7 @@ any_tensor compute_constant(const program& p) {
   any_tensor result(made->output_types()[0]);
   executor run(made, nullptr);
   run.bind_output(0, result.mutable_data());
+  const detail::stopped_by none(nullptr);      // others may wait for the plan
   run.run();
   return result;
 }
@@ -146,7 +148,7 @@ storage executor::result_memory(std::size_t i) const {
 }
 
 void executor::bind_states(state_source from) {
-  const auto& plan = *plan_;
+  const auto& plan = this->plan();
   const auto& names = plan.state_names();
   std::vector<parameter*> found;
   for (const auto& name : names) {
@@ -189,7 +191,7 @@ void executor::read(state_source states) {
 // made, or after an assignment.
 void executor::prepare() {
   prepare_packs();
-  run_stages(0, plan_->once_stages());
+  run_stages(0, plan_->once_stages(), nullptr);
   for (std::size_t i = 0; i < once_seen_.size(); ++i) once_seen_[i] = states_[static_cast<std::size_t>(plan_->once_states()[i])]->version();
 }
 void executor::prepare_packs() {
@@ -205,26 +207,72 @@ void executor::prepare_packs() {
   }
 }
 
-void executor::run_stages(std::size_t from, std::size_t to) {
+// With `stop` it is asked before each step, and once more when all have run: a loop or a part on another thread may have
+// been left before its end.
+void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_link* stop) {
+  if (stop && stop->requested()) [[unlikely]] stopped(from);
   if (from == to) return;
-  if (pool_ && pool_->threads() > 1) return run_parallel(from, to);
+  if (pool_ && pool_->threads() > 1) return run_parallel(from, to, stop);
   const auto& stages = plan_->stages();
+  if (stop) [[unlikely]] {
+    for (auto s = from; s < to; ++s) {
+      const bound_step* step = steps_.data() + stages[s].first;
+      for (std::uint32_t i = 0; i < stages[s].count; ++i) {
+        step[i].run(step[i].arguments, scratch_);
+        if (stop->requested()) stopped(i + 1 < stages[s].count ? s : s + 1);
+      }
+    }
+    return;
+  }
   const bound_step* step = steps_.data() + stages[from].first;
   const bound_step* end = steps_.data() + stages[to - 1].first + stages[to - 1].count;
   for (; step != end; ++step) step->run(step->arguments, scratch_);
 }
 
-void executor::run_parallel(std::size_t from, std::size_t to) {
-  struct job { const bound_step* first; std::byte* scratch; std::size_t scratch_bytes; };
+void executor::run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop) {
+  struct job { const bound_step* first; std::byte* scratch; std::size_t scratch_bytes; const detail::stop_link* stop; };
   for (std::size_t s = from; s < to; ++s) {
     const auto& stage = plan_->stages()[s];
-    job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes()};
+    job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes(), stop};
     pool_->run(stage.count, [](void* state, std::size_t i, int worker) {
       const job& at = *static_cast<const job*>(state);
+      if (at.stop && at.stop->requested()) [[unlikely]] return;
       at.first[i].run(at.first[i].arguments, at.scratch + static_cast<std::size_t>(worker) * at.scratch_bytes);
     }, &j);
+    if (stop && stop->requested()) [[unlikely]] stopped(s + 1);
   }
 }
+
+// Names the first operation that was not begun: that of a stage, or of the next one that belongs to one operation alone.
+void executor::stopped(std::size_t stage) const {
+  const auto& stages = plan_->stages();
+  while (stage < stages.size() && stages[stage].line < 0) ++stage;
+  text t;
+  if (stage == stages.size()) t << "the run was stopped in its last operation";
+  else {
+    const auto& line = plan_->lines()[static_cast<std::size_t>(stages[stage].line)];
+    if (!line.where.empty()) t << line.where << ": ";
+    t << line.what << ": the run was stopped before this operation";
+  }
+  detail::raise(error_kind::stopped, t);
+}
+
+namespace {
+// The first element that a counter counted: ": 7 of sample 3", ": 7 at [0, 3]".
+void say_first(text& t, const shape& of, bool samples, std::int64_t element, std::int64_t at) {
+  t << ": " << element;
+  if (samples && of.rank == 1) t << " of sample " << at;
+  else if (of.rank > 0) {
+    t << " at [";
+    for (int i = 0; i < of.rank; ++i) {
+      const std::int64_t inner = of.size(i + 1, of.rank);
+      t << (i ? ", " : "") << at / inner;
+      at %= inner;
+    }
+    t << "]";
+  }
+}
+}  // namespace
 
 // The first that fails is the error, and those of other places are reported with it: an operation that is cut into steps
 // has a check for each, and its gradient fails where it did.
@@ -234,13 +282,23 @@ void executor::check() const {
     end = end == 0 || end == message.npos ? message.npos : message.rfind(": ", end - 1);
     return end == message.npos ? message : message.substr(0, end);
   };
+  const auto word_of = [&](const plan_check& c, std::size_t i) {
+    std::int64_t word;
+    std::memcpy(&word, arena_ + c.offset + 8 * i, sizeof word);
+    return word;
+  };
+  const auto position_of = [&](const plan_check& c) { return c.first->begin + word_of(c, 2); };
   text t;
   std::vector<std::string_view> told;
   for (const auto& c : plan_->checks()) {
-    std::int64_t count;
-    std::memcpy(&count, arena_ + c.offset, sizeof count);
-    if (count == 0 || std::find(told.begin(), told.end(), place_of(c.message)) != told.end()) continue;
-    t << (told.empty() ? "" : "; also: ") << c.message << " (" << count << " of them)";
+    if (word_of(c, 0) == 0 || std::find(told.begin(), told.end(), place_of(c.message)) != told.end()) continue;
+    const plan_check* said = &c;      // steps of one operation need not follow each other as its elements do
+    if (c.first)
+      for (const auto& other : plan_->checks())
+        if (other.first && other.message == c.message && word_of(other, 0) != 0 && position_of(other) < position_of(*said)) said = &other;
+    t << (told.empty() ? "" : "; also: ") << said->message;
+    if (said->first) say_first(t, said->first->of, said->first->samples, word_of(*said, 1), position_of(*said));
+    t << " (" << word_of(*said, 0) << " of them)";
     told.push_back(place_of(c.message));
   }
   if (!t.empty()) detail::raise(error_kind::value, t);
@@ -249,14 +307,17 @@ void executor::check() const {
 template <class F>
 void executor::run_with(F stages) {
   for (const auto& c : plan_->checks()) std::memset(arena_ + c.offset, 0, 8);
-  stages(plan_->once_stages(), plan_->commit_stage());
+  stages(plan_->once_stages(), plan_->commit_stage(), detail::innermost_stop);
   check();
-  stages(plan_->commit_stage(), plan_->stages().size());
+  {
+    const detail::stopped_by none(nullptr);      // states are assigned as a whole
+    stages(plan_->commit_stage(), plan_->stages().size(), nullptr);
+  }
   for (auto s : plan_->assigned_states()) states_[static_cast<std::size_t>(s)]->changed();
 }
 
 void executor::run_timed(view<std::int64_t> nanoseconds) {
-  const auto lines = plan_->lines().size();
+  const auto lines = plan().lines().size();
   if (nanoseconds.size() != lines + 1) {
     text t;
     detail::raise(error_kind::value, t << "run_timed: a plan of " << lines << " lines takes " << lines + 1 << " numbers, and here are " << nanoseconds.size());
@@ -264,10 +325,10 @@ void executor::run_timed(view<std::int64_t> nanoseconds) {
   if (unbound_ != 0) not_bound();
   for (const auto& w : watched_)
     if (*w.seen != w.of->version()) { prepare(); break; }
-  run_with([&](std::size_t from, std::size_t to) {
+  run_with([&](std::size_t from, std::size_t to, const detail::stop_link* stop) {
     for (auto s = from; s < to; ++s) {
       const auto begin = std::chrono::steady_clock::now();
-      run_stages(s, s + 1);
+      run_stages(s, s + 1, stop);
       const auto line = plan_->stages()[s].line;
       nanoseconds[line < 0 ? lines : static_cast<std::size_t>(line)] +=
           std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
@@ -276,11 +337,18 @@ void executor::run_timed(view<std::int64_t> nanoseconds) {
 }
 
 void executor::run_whole() {
+  if (!plan_) [[unlikely]] moved();
   if (unbound_ != 0) [[unlikely]] not_bound();
   for (const auto& w : watched_)
     if (*w.seen != w.of->version()) [[unlikely]] { prepare(); break; }
-  if (plain_) return run_plain();        // states were brought up to date
-  run_with([this](std::size_t from, std::size_t to) { run_stages(from, to); });
+  if (plain_ && !detail::innermost_stop) return run_plain();        // states were brought up to date
+  run_with([this](std::size_t from, std::size_t to, const detail::stop_link* stop) { run_stages(from, to, stop); });
+}
+
+void executor::run_undivided() {
+  if (stop_requested()) [[unlikely]] stopped(plan().once_stages());
+  const detail::stopped_by none(nullptr);
+  run();
 }
 
 void executor::run(view<const void* const> inputs, view<void* const> outputs) {
@@ -293,7 +361,10 @@ std::size_t executor::own_bytes() const {
   return own_.bytes() + steps_.size() * sizeof(bound_step) + ranges_.size() * sizeof(range);
 }
 
+void executor::moved() { detail::raise(error_kind::state, "executor: it was moved to another one, and has no plan any more"); }
+
 void executor::no_such_buffer(std::size_t i) const {
+  if (!plan_) moved();
   text t;
   t << "a plan of " << input_at_.size() << " inputs and " << output_at_.size() << " outputs has none of number " << i;
   detail::raise(error_kind::value, t);

@@ -31,6 +31,8 @@ export class plan_cache {
   static constexpr cache_limits usual{5000, std::size_t(256) << 20};
   /// Errors: value_error where LAMINA_PLAN_CACHE is no whole number.
   plan_cache();
+  plan_cache(const plan_cache&) = delete;
+  plan_cache& operator=(const plan_cache&) = delete;
   /// Forgets all plans and keeps so many from now on. Nobody may use the cache meanwhile.
   void limit(const cache_limits& limits);
   const cache_limits& limits() const { return kept_->limits(); }

@@ -34,6 +34,10 @@ export struct timed_plan {
 /// segments, which are planned and run one after the other, each for the extents that those before it have found. Values
 /// that pass from one to the next lie in memory of the runner, which grows to the largest: runs of extents that were met
 /// before allocate nothing. States are assigned in the last segment, so that a run that fails assigns none.
+///
+/// Where an assignment has given the shared store other parameters, executors read those from the next `at` on.
+///
+/// Errors: state_error for a runner without a program, as one that was moved.
 export class plan_runner {
  public:
   plan_runner();
@@ -71,6 +75,7 @@ export class plan_runner {
 
  private:
   struct implementation;
+  implementation& made() const;
   void run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
            std::vector<timed_plan>* times);
   std::unique_ptr<implementation> impl_;

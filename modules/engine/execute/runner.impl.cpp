@@ -133,6 +133,7 @@ struct plan_runner::implementation {
   shared_packs* packs = nullptr;
   std::shared_ptr<arena_pool> arenas;
   std::optional<program_id> structure{};
+  std::uint64_t parameters = 0;         // identity of the shared store that executors have read
   std::shared_ptr<workspace> memory{};
   bool lent = false;
   std::vector<entry> entries{};
@@ -157,10 +158,19 @@ plan_runner::plan_runner(std::shared_ptr<const program> p, state_source states, 
   r.segments->slots.resize(r.segments->whole.slots.size());
 }
 
+plan_runner::implementation& plan_runner::made() const {
+  if (!impl_) [[unlikely]] detail::raise(error_kind::state, "plan_runner: it has no program; it was moved to another one, or made without one");
+  return *impl_;
+}
+
 bool plan_runner::in_segments() const { return impl_ && impl_->segments; }
 
 executor& plan_runner::at(view<const shape> inputs) {
-  auto& r = *impl_;
+  auto& r = made();
+  if (r.states.shared && r.states.shared->identity() != r.parameters) [[unlikely]] {
+    for (auto& e : r.entries) e.stale = true;
+    r.parameters = r.states.shared->identity();
+  }
   if (r.segments) [[unlikely]] {
     text t;
     detail::raise(error_kind::unsupported, t << counted_when_run_in(*r.source)
@@ -191,14 +201,16 @@ executor& plan_runner::at(view<const shape> inputs) {
 }
 
 void plan_runner::read(state_source states, shared_packs* packs) {
-  impl_->states = states;
-  impl_->packs = packs;
-  for (auto& e : impl_->entries) e.stale = true;
-  if (!impl_->segments) return;
-  for (auto& s : impl_->segments->runners)
+  auto& r = made();
+  r.states = states;
+  r.packs = packs;
+  for (auto& e : r.entries) e.stale = true;
+  if (!r.segments) return;
+  for (auto& s : r.segments->runners)
     if (s.impl_) s.read(states, packs);
 }
 void plan_runner::rest() noexcept {
+  if (!impl_) return;
   impl_->rest();
   if (!impl_->segments) return;
   for (auto& s : impl_->segments->runners)
@@ -206,6 +218,7 @@ void plan_runner::rest() noexcept {
 }
 
 std::size_t plan_runner::bytes() const {
+  if (!impl_) return 0;
   std::size_t n = impl_->memory && !impl_->arenas ? impl_->memory->bytes() : 0;
   for (const auto& e : impl_->entries) n += e.run->own_bytes();
   if (!impl_->segments) return n;
@@ -249,7 +262,7 @@ void plan_runner::run_timed(view<const shape> extents, view<const void* const> i
 
 void plan_runner::run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
                       std::vector<timed_plan>* times) {
-  auto& r = *impl_;
+  auto& r = made();
   // The executor of a segment, or of the whole, and where its times go.
   struct chosen { executor& run; timed_plan* times; };
   const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of) -> chosen {
@@ -354,14 +367,14 @@ std::vector<std::shared_ptr<const plan>> plans_of(const program& p, const segmen
 }  // namespace
 
 std::vector<std::shared_ptr<const plan>> plan_runner::plans(view<const shape> inputs) {
-  auto& r = *impl_;
+  auto& r = made();
   const auto get = [&](const program& p, view<const shape> extents) {
     return r.where->slot<plan_cache>().get(p, structure_of(p), extents, r.where->isa(), r.passes);
   };
   return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs, get);
 }
 std::vector<std::shared_ptr<const plan>> plan_runner::fresh_plans(view<const shape> inputs, memory_sharing how) const {
-  const auto& r = *impl_;
+  const auto& r = made();
   const auto make = [&](const program& p, view<const shape> extents) {
     return make_plan(p, extents, r.where->isa(), {.memory = how});
   };

@@ -9,6 +9,7 @@ import :expression.data;
 import :expression.key;
 import :gradient.typed;
 import :op;
+import :op.elementwise;
 import :optimize;
 import :plan;
 import :program;
@@ -28,6 +29,7 @@ struct evaluation {
   const void* expression = nullptr;
   view<const std::size_t> order{};         // the operand that each leaf met by `lower` is, where it is not the next one
   bool each_apart = false;                 // operands of the same memory are two inputs all the same
+  bool overlapping = false;                // results may lie in memory of operands
   bool merge = false;                      // many results, that do not depend on each other
 };
 /// Executors at rest for evaluations of one kind, with what their plans depend on.
@@ -75,13 +77,27 @@ template <class... E>
 struct site_of { evaluation_site site; };
 
 template <class... E>
-void run_expressions(context& where, view<void* const> results, const E&... e) {
+void run_expressions(context& where, view<void* const> results, bool overlapping, const E&... e) {
   std::conditional_t<(key_size<E>::known && ...), typed_key<(key_size<E>::leaves + ...), (key_size<E>::words + ...)>, evaluation_key> key;
   (visit_leaves(e, key), ...);
   const std::tuple<const E&...> all(e...);
   where.template slot<site_of<E...>>().site.run(
-      {.leaves = key.leaves(), .words = key.words(), .lower = &lower_all<E...>, .expression = &all}, where, results);
+      {.leaves = key.leaves(), .words = key.words(), .lower = &lower_all<E...>, .expression = &all, .overlapping = overlapping}, where, results);
 }
+
+/// How many handles of a memory an expression alone holds. Those behind a `dynamic`, which others may share, do not count.
+template <class E>
+long handles_in(const E& e, const storage& memory) {
+  if constexpr (requires { typename E::operation; }) {
+    long n = 0;
+    e.operands.each([&](auto, const auto& x) { n += handles_in(x, memory); });
+    return n;
+  } else if constexpr (requires { e.inner(); }) return handles_in(e.inner(), memory);
+  else if constexpr (requires { { e.memory() } -> std::same_as<const storage&>; }) return e.memory().same(memory);
+  else if constexpr (requires { { e.value.memory() } -> std::same_as<const storage&>; }) return e.value.memory().same(memory);
+  else return 0;
+}
+[[noreturn]] void result_misfit(std::string_view given, const shape& result, std::string_view to, const shape& place);
 }  // namespace detail
 
 /// A typed lazy operand that can be evaluated.
@@ -99,20 +115,21 @@ export template <Symbolic E>
 auto evaluate(const E& e, context& where = default_context()) {
   auto r = evaluated<E>::uninitialised(e.shape());
   void* const out[] = {r.writable().data()};
-  detail::run_expressions(where, out, detail::as_operand(e));
+  detail::run_expressions(where, out, false, detail::as_operand(e));
   return r;
 }
 template <std::size_t Count>
 struct evaluate_check {
   static consteval text message() {
     text t;
-    if (Count > 6) t << "evaluate: " << Count << " expressions are given, and at most 6 are computed together";
+    if (Count > most_results)
+      t << "evaluate: " << Count << " expressions are given, and at most " << most_results << " are computed together";
     return t;
   }
 };
 // The misfit is an argument of its own: Clang says it a step earlier.
 export template <Evaluable E1, Evaluable E2, Evaluable... E, fixed_string Misfit = worded<evaluate_check<sizeof...(E) + 2>>()>
-  requires accepted<Misfit>
+  requires message_is<Misfit, "">
 auto evaluate(const E1& e1, const E2& e2, const E&... e) {
   void* out[2 + sizeof...(E)];
   std::size_t n = 0;
@@ -122,22 +139,156 @@ auto evaluate(const E1& e1, const E2& e2, const E&... e) {
     return t;
   };
   results<evaluated<E1>, evaluated<E2>, evaluated<E>...> r{place(e1), place(e2), place(e)...};
-  detail::run_expressions(default_context(), out, detail::as_operand(e1),
-                          detail::as_operand(e2), detail::as_operand(e)...);
+  detail::run_expressions(default_context(), out, false, detail::as_operand(e1), detail::as_operand(e2), detail::as_operand(e)...);
   return r;
 }
-/// Computes an expression into a tensor of its shape. Borrowed memory of the result must be none of an operand's: that is not
-/// looked for. Errors: shape_error, state_error if the tensor is shared.
-export template <Evaluable E, class X>
-void evaluate_into(tensor<typename E::element_type, X>& out, const E& e, context& where = default_context()) {
-  if (out.shape() != e.shape()) {
-    text t;
-    t << "evaluate_into: the result is " << e.shape() << " and the tensor " << out.shape();
-    detail::raise(error_kind::shape, t);
+/// An operand that is computed at most once: `evaluated_once y(a * b);` is computed when an evaluation first needs it, and is a
+/// constant for all expressions that hold it or a copy of it from then on. It keeps the expression, whose operands cannot be
+/// written meanwhile, until it has the result, and then the result alone. Gradients take it as a constant. Safe from any thread.
+/// Errors: those of the expression where it is computed, which the next use tries again; state_error where an operand is empty.
+export template <Element T, class X>
+class evaluated_once {
+ public:
+  using world = lazy;
+  using element_type = T;
+  using extents_type = X;
+  using result_type = tensor<T, X>;
+
+  template <Evaluable E>
+    requires(!std::same_as<E, evaluated_once>)
+  explicit evaluated_once(const E& e, context& where = default_context()) : cell_(std::make_shared<cell>()) {
+    cell_->extents = e.shape();
+    cell_->compute = [held = detail::operand_of<E>(detail::as_operand(e)), at = &where] { return evaluate(held, *at); };
   }
-  void* const to[] = {out.writable().data()};
-  detail::run_expressions(where, to, detail::as_operand(e));
+  // One that is moved stays what it was: both are copies.
+  evaluated_once(const evaluated_once&) = default;
+  evaluated_once& operator=(const evaluated_once&) = default;
+
+  const lamina::shape& shape() const { return cell_->extents; }
+  /// The result, computed now if it was not before.
+  const result_type& value() const {
+    cell& c = *cell_;
+    if (!c.ready.load(std::memory_order_acquire)) {
+      std::lock_guard lock(c.mutex);
+      if (!c.ready.load(std::memory_order_relaxed)) {
+        c.result.emplace(c.compute());
+        c.compute = nullptr;
+        c.ready.store(true, std::memory_order_release);
+      }
+    }
+    return *c.result;
+  }
+  bool is_evaluated() const { return cell_->ready.load(std::memory_order_acquire); }
+  /// Whether both are copies of one; `==` compares elements.
+  bool same(const evaluated_once& other) const { return cell_ == other.cell_; }
+
+ private:
+  struct cell {
+    lamina::shape extents;
+    std::function<result_type()> compute;
+    std::optional<result_type> result;
+    std::atomic<bool> ready{false};
+    std::mutex mutex;
+  };
+  std::shared_ptr<cell> cell_;
+};
+export template <Evaluable E>
+evaluated_once(const E&) -> evaluated_once<typename E::element_type, extents_for<pattern_of<E>>>;
+export template <Evaluable E>
+evaluated_once(const E&, context&) -> evaluated_once<typename E::element_type, extents_for<pattern_of<E>>>;
+export template <Element T, class X>
+struct data_traits<evaluated_once<T, X>> {
+  static const T* data(const evaluated_once<T, X>& x) { return x.value().data().data(); }
+};
+
+namespace detail {
+// Into the elements from `first` on of a tensor whose memory is shared with `others` that end with the call.
+template <class T, class X, class E>
+void compute_into(tensor<T, X>& out, std::int64_t first, long others, const E& e, context& where) {
+  void* const to[] = {out.writable_beside(others).data() + first};
+  run_expressions(where, to, true, as_operand(e));
 }
+// Calls f with an expression and the number of handles of a memory that end with it: those of a temporary.
+template <class E, class F>
+void with_handles(const storage& memory, E&& e, F f) {
+  if constexpr (std::is_lvalue_reference_v<E> || std::is_const_v<E>) f(e, 0);
+  else {
+    const E ended(std::move(e));
+    f(ended, handles_in(ended, memory));
+  }
+}
+template <class T, class X, class E>
+void replace(std::string_view what, tensor<T, X>& x, E&& e, context& where = default_context()) {
+  if (x.shape() != e.shape()) result_misfit(what, e.shape(), "the tensor", x.shape());
+  with_handles(x.memory(), std::forward<E>(e), [&](const auto& now, long others) { compute_into(x, 0, others, now, where); });
+}
+}  // namespace detail
+
+/// Computes an expression into the memory of a tensor of its shape. The expression may read that tensor: `evaluate_into(x, x + y)`.
+/// One that has a name keeps reading it, so then it must be handed over: `evaluate_into(x, std::move(e))`.
+/// Errors: shape_error; state_error if anything else shares the memory of the tensor.
+export template <Evaluable E, class X>
+void evaluate_into(tensor<typename bare<E>::element_type, X>& out, E&& e, context& where = default_context()) {
+  detail::replace("evaluate_into: the result", out, std::forward<E>(e), where);
+}
+
+/// Puts an operand of the shape of a row, or one number, into row `i` of the first axis, from the end if it is negative. It may read the tensor:
+/// `assign_row(x, 0, x[1] + x[2])`. `writable(i)` gives the elements themselves.
+/// Errors: value_error where there is no such row; shape_error; state_error if anything else shares the memory of the tensor.
+export template <Element T, class X, Evaluable E>
+  requires(X::rank > 0 && std::same_as<typename bare<E>::element_type, T>)
+void assign_row(tensor<T, X>& x, std::int64_t i, E&& row, context& where = default_context()) {
+  if (i < -x.extent(0) || i >= x.extent(0)) detail::index_out_of_range(x.shape(), {&i, 1});
+  if (i < 0) i += x.extent(0);
+  const shape wanted = without_first(x.shape());
+  if (row.shape() != wanted) detail::result_misfit("assign_row: the operand", row.shape(), "a row", wanted);
+  detail::with_handles(x.memory(), std::forward<E>(row), [&](const auto& now, long others) {
+    detail::compute_into(x, i * wanted.size(), others, now, where);
+  });
+}
+export template <Element T, class X, class Number>
+  requires(X::rank > 0 && std::is_arithmetic_v<Number>)
+void assign_row(tensor<T, X>& x, std::int64_t i, Number number) {
+  T value{};
+  if (!detail::to_element(number, value)) detail::raise(error_kind::value, detail::number_misfit(number, dtype_of<T>));
+  if (i < 0 && i >= -x.extent(0)) i += x.extent(0);
+  if constexpr (X::rank == 1) x.writable(i) = value;
+  else
+    for (T& element : x.writable(i)) element = value;
+}
+
+namespace detail {
+template <class Y>
+concept StepOperand = std::is_arithmetic_v<bare<Y>> || Evaluable<Y>;
+/// What is wrong with an operation whose result replaces its first operand.
+template <class Op, class X, class Y>
+struct step_check {
+  static consteval text message() {
+    text t = applying<Op, X&, Y>::message();
+    if constexpr (accepted<lamina::worded<applying<Op, X&, Y>>()>) {
+      using made = decltype(apply<Op>({}, std::declval<X&>(), std::declval<Y>()));
+      if (!fits(X::pattern, made::pattern)) t << Op::name << ": the result is " << made::pattern << ", which is not in place of " << X::pattern;
+    }
+    return t;
+  }
+};
+}
+/// Elementwise in place: the result stands in the memory of `x`, which keeps its shape; `y` broadcasts to it and may read `x`.
+/// Errors: of the operation; shape_error where the result is larger than `x`; state_error if anything but a temporary shares
+/// its memory.
+export template <Element T, class X, detail::StepOperand Y>
+  requires accepted<worded<detail::step_check<op::add, tensor<T, X>, Y>>()>
+tensor<T, X>& operator+=(tensor<T, X>& x, Y&& y) { return detail::replace("+=: the result", x, x + std::forward<Y>(y)), x; }
+export template <Element T, class X, detail::StepOperand Y>
+  requires accepted<worded<detail::step_check<op::subtract, tensor<T, X>, Y>>()>
+tensor<T, X>& operator-=(tensor<T, X>& x, Y&& y) { return detail::replace("-=: the result", x, x - std::forward<Y>(y)), x; }
+export template <Element T, class X, detail::StepOperand Y>
+  requires accepted<worded<detail::step_check<op::multiply, tensor<T, X>, Y>>()>
+tensor<T, X>& operator*=(tensor<T, X>& x, Y&& y) { return detail::replace("*=: the result", x, x * std::forward<Y>(y)), x; }
+export template <Element T, class X, detail::StepOperand Y>
+  requires accepted<worded<detail::step_check<op::divide, tensor<T, X>, Y>>()>
+tensor<T, X>& operator/=(tensor<T, X>& x, Y&& y) { return detail::replace("/=: the result", x, x / std::forward<Y>(y)), x; }
+
 /// The number of a rank-0 operand.
 export template <Evaluable E>
   requires(pattern_of<E>.rank == 0)
@@ -202,7 +353,7 @@ class traces {
     std::size_t n = 0;
     (open(x, words, n), ..., open(out, words, n));
     void* const to[] = {out.writable().data()};
-    evaluation e{.leaves = at, .words = {words, n}, .each_apart = true};
+    evaluation e{.leaves = at, .words = {words, n}, .each_apart = true, .overlapping = true};
     if (site_.run(e, where, to, true)) [[likely]] return true;
     return trace(f, where, e, [&](const shape& made) { return made == out.shape() ? to[0] : nullptr; }, x...);
   }

@@ -16,8 +16,8 @@ namespace lamina {
 
 namespace detail {
 
-namespace {
-// Calls f with a number of the memory of each leaf, until that says false.
+// Calls f with a number of the memory of each leaf, until that says false. Not in the unnamed namespace: `prepared`, which has
+// linkage, calls it in an inline function.
 template <class F>
 bool each_first_alike(view<const leaf> leaves, F f) {
   address_numbers seen;
@@ -26,6 +26,7 @@ bool each_first_alike(view<const leaf> leaves, F f) {
   return true;
 }
 
+namespace {
 // The lowest number that no living thread has. It goes from a thread that has ended to a new one under a mutex, so what
 // the first wrote in its places the second may read.
 class thread_number {
@@ -58,7 +59,7 @@ struct evaluation_site::prepared {
   const context_cases* special;
   std::size_t cases;                       // their version
   std::vector<std::int64_t> words, first_alike;
-  std::vector<std::size_t> leaf_of_input;
+  std::vector<std::size_t> leaf_of_input, input_bytes, output_bytes;
   executor run;
 
   [[gnu::always_inline]] inline bool serves(const evaluation& e) const {
@@ -72,9 +73,39 @@ struct evaluation_site::prepared {
   [[gnu::always_inline]] inline void bind_inputs(const evaluation& e) {
     for (std::size_t i = 0; i < leaf_of_input.size(); ++i) run.bind_input(i, e.leaves[leaf_of_input[i]].data);
   }
-  [[gnu::always_inline]] inline void run_into(view<void* const> results) {
+  [[gnu::always_inline]] inline void run_into(const evaluation& e, view<void* const> results) {
+    if (e.overlapping && overlaps(e, results)) [[unlikely]] return run_aside(e, results);
     for (std::size_t i = 0; i < results.size(); ++i) run.bind_output(i, results[i]);
     run.run();
+  }
+  // Whether an operand and a result have a byte in common.
+  bool overlaps(const evaluation& e, view<void* const> results) const {
+    for (std::size_t o = 0; o < results.size(); ++o)
+      for (std::size_t i = 0; i < leaf_of_input.size(); ++i)
+        if (overlap(e, i, results, o)) return true;
+    return false;
+  }
+  bool overlap(const evaluation& e, std::size_t i, view<void* const> results, std::size_t o) const {
+    const auto from = reinterpret_cast<std::uintptr_t>(e.leaves[leaf_of_input[i]].data), to = reinterpret_cast<std::uintptr_t>(results[o]);
+    return from < to + output_bytes[o] && to < from + input_bytes[i];
+  }
+  // What a plan may not write where it reads is computed into memory of its own and copied.
+  void run_aside(const evaluation& e, view<void* const> results) {
+    std::vector<storage> aside(results.size());
+    bool replaced = false;
+    for (std::size_t o = 0; o < results.size(); ++o) {
+      bool overlapping = false;
+      for (std::size_t i = 0; i < leaf_of_input.size() && !aside[o]; ++i)
+        if (overlap(e, i, results, o)) {
+          overlapping = true;
+          if (e.leaves[leaf_of_input[i]].data != results[o] || !run.plan().in_place(i, o)) aside[o] = storage(output_bytes[o]);
+        }
+      replaced = replaced || (overlapping && !aside[o]);
+      run.bind_output(o, aside[o] ? aside[o].data() : results[o]);
+    }
+    replaced ? run.run_undivided() : run.run();
+    for (std::size_t o = 0; o < results.size(); ++o)
+      if (aside[o]) std::memcpy(results[o], aside[o].data(), aside[o].bytes());
   }
   /// Calls `run` with one that serves, bound to the operands; false if only a known one is wanted and there is none.
   template <class F>
@@ -110,7 +141,7 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
   auto plan = where.slot<plan_cache>().get(source, source.id(), shapes, where.isa(), {.cases = special.all(), .merge = e.merge, .side_by_side = e.merge && where.threads() > 1});
-  std::unique_ptr<prepared> p(new prepared{&special, cases, {}, {}, {}, executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
+  std::unique_ptr<prepared> p(new prepared{&special, cases, {}, {}, {}, {}, {}, executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
   p->words.assign(e.words.begin(), e.words.end());
   if (!e.each_apart) each_first_alike(e.leaves, [&](std::int64_t first) { return p->first_alike.push_back(first), true; });
   const auto& inputs = source.inputs();
@@ -119,6 +150,8 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
     const auto input = std::find(inputs.begin(), inputs.end(), l.aliases()[i]) - inputs.begin();
     p->leaf_of_input[static_cast<std::size_t>(input)] = e.order.empty() ? i : e.order[i];
   }
+  for (const tensor_type& t : p->run.plan().input_types()) p->input_bytes.push_back(t.bytes());
+  for (const tensor_type& t : p->run.plan().output_types()) p->output_bytes.push_back(t.bytes());
   return p;
 }
 
@@ -162,13 +195,13 @@ bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e,
 }
 
 bool evaluation_site::run(const evaluation& e, context& where, view<void* const> results, bool known) {
-  return prepared::lend(*this, e, where, known, [&](prepared& p) { p.run_into(results); });
+  return prepared::lend(*this, e, where, known, [&](prepared& p) { p.run_into(e, results); });
 }
 
 bool evaluation_site::run_known(const evaluation& e, context& where, void* (*memory)(void*, const shape&), void* to) {
   return prepared::lend(*this, e, where, true, [&](prepared& p) {
     void* const results[] = {memory(to, p.run.plan().output_types()[0].dims)};
-    p.run_into(results);
+    p.run_into(e, results);
   });
 }
 
@@ -177,6 +210,11 @@ void evaluation_site::lend(const evaluation& e, context& where, void (*use)(void
 }
 
 }  // namespace detail
+
+void detail::result_misfit(std::string_view given, const shape& result, std::string_view to, const shape& place) {
+  text t;
+  raise(error_kind::shape, t << given << " is " << result << " and " << to << " " << place);
+}
 
 // ---- many results in one go -----------------------------------------------------------------------------------------
 

@@ -26,6 +26,13 @@ template <class X>
 concept HasExtents = requires { { X::extents_type::pattern } -> std::convertible_to<shape>; };
 template <class X>
 concept HasShape = requires(const X& x) { { x.shape() } -> std::convertible_to<shape>; };
+/// Whether two of a user's data are equal, as a member `same` says, else `==`, else their addresses.
+template <class X>
+bool same_data(const X& a, const X& b) {
+  if constexpr (requires { { a.same(b) } -> std::same_as<bool>; }) return a.same(b);
+  else if constexpr (std::equality_comparable<X>) return a == b;
+  else return &a == &b;
+}
 template <class X>
 concept StandsInMemory = requires(const X& x) {
   { data_traits<X>::data(x) } -> std::convertible_to<const typename X::element_type*>;
@@ -79,6 +86,10 @@ class data_leaf {
   static constexpr lamina::shape pattern = extents_type::pattern;
 
   explicit data_leaf(X x) : cell_(std::make_shared<cell>(std::move(x))) { detail::check_extents(pattern, cell_->extents); }
+  // Moved as it is copied: an expression that was moved from still has its data.
+  data_leaf(const data_leaf&) = default;
+  data_leaf& operator=(const data_leaf&) = default;
+  ~data_leaf() = default;
   const lamina::shape& shape() const { return cell_->extents; }
   const X& origin() const { return cell_->origin; }
   const element_type* elements() const {
@@ -108,9 +119,7 @@ class data_leaf {
     cell_->is_read.store(true, std::memory_order_release);
   }
   bool same(const data_leaf& other) const {
-    if (cell_ == other.cell_) return true;
-    if constexpr (std::equality_comparable<X>) return shape() == other.shape() && origin() == other.origin();
-    else return false;
+    return cell_ == other.cell_ || (shape() == other.shape() && detail::same_data(origin(), other.origin()));
   }
 
  private:

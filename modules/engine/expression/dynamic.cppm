@@ -84,7 +84,7 @@ class dynamic {
   dynamic() = default;
   // The misfit is an argument of its own: Clang says it a step earlier, behind the constructors that copy and move.
   template <Symbolic E, fixed_string Misfit = worded<detail::dynamic_check<T, Rank, E>>()>
-    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy>) && accepted<Misfit>
+    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy>) && message_is<Misfit, "">
   dynamic(E e) : node_(std::make_shared<holder<detail::operand_of<E>>>(detail::operand_of<E>(std::move(e)))) {}
   dynamic(const dynamic&) = default;
   dynamic(dynamic&&) noexcept = default;

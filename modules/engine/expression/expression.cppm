@@ -41,9 +41,26 @@ struct variable {
   /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 };
-/// Names a tensor in an expression: `gradient<"w">(loss)` then refers to it.
+/// Names a tensor in an expression: `gradient<"w">(loss)` then refers to it. The tensor without its name is a constant:
+/// the gradient of `var<"w">(a) * a` is `a`.
 export template <fixed_string Name, Element T, class E>
 auto var(const tensor<T, E>& t) { return variable<Name, tensor<T, E>>{t}; }
+
+template <fixed_string Name, class E>
+struct var_check {
+  static consteval text message() {
+    text t;
+    t << "the variable `" << Name.view() << "` is given ";
+    if constexpr (UserData<E>) t << "the data type `" << type_name<E>() << "`, and names a tensor: take var<...>(evaluate(x))";
+    else if constexpr (Symbolic<E>) t << "an expression, and names a tensor: take var<...>(evaluate(x))";
+    else t << "`" << type_name<E>() << "`, and names a tensor";
+    return t;
+  }
+};
+/// Of anything else nothing is made; the compiler says why.
+export template <fixed_string Name, class E>
+  requires(!requires(const E& t) { t.memory(); t.data(); }) && accepted<worded<var_check<Name, E>>()>
+void var(const E&) {}
 
 /// Attributes in the type.
 export template <auto Value>
@@ -55,6 +72,14 @@ struct fixed_attributes {
 export template <class A>
 struct run_time_attributes {
   static constexpr bool fixed = false;
+  A value;
+};
+
+/// The same with the rank that the result has whatever they are.
+export template <class A, class Rank>
+struct ranked_attributes {
+  static constexpr bool fixed = false;
+  using rank = Rank;
   A value;
 };
 
@@ -104,7 +129,7 @@ template <class Op, class Attributes, class... X>
 consteval inference infer_static(const Attributes& a) {
   const tensor_type in[] = {type_of<X>()...};
   inference r;
-  Op::infer(a, view<const tensor_type>(in, sizeof...(X)), r);
+  infer_checked<Op>(a, view<const tensor_type>(in, sizeof...(X)), r);
   return r;
 }
 /// With attributes unknown: only element types and the first two extents are looked at.
@@ -114,11 +139,36 @@ consteval inference infer_loose() {
   for (auto& t : in)
     for (int i = 2; i < t.dims.rank; ++i) t.dims[i] = dyn;
   inference r;
-  Op::infer(typename Op::attributes{}, view<const tensor_type>(in, sizeof...(X)), r);
+  infer_checked<Op>(typename Op::attributes{}, view<const tensor_type>(in, sizeof...(X)), r);
   if (r.why.empty()) {
     const tensor_type full[] = {type_of<X>()...};
     r.results[0].dims = Op::loose(view<const tensor_type>(full, sizeof...(X)));
   }
+  return r;
+}
+/// That a result is what the type of its expression says, which a rule has found without the operands' extents.
+constexpr void check_held(const tensor_type& promised, inference& r) {
+  const tensor_type& found = r.results[0];
+  if (!found.dims.is_static()) r.why << "not all dimensions of " << found.dims << " are those of an operand";
+  else if (found.element != promised.element || !fits(promised.dims, found.dims))
+    r.why << "its `infer` gives " << found << " for these operands, and " << promised << " for their types";
+}
+/// Of any attributes: the element type that the rule finds for those that are left out, and a rank.
+template <class Op, class Rank, class... X>
+consteval inference infer_of_rank() {
+  tensor_type in[] = {type_of<X>()...};
+  const int first = in[0].dims.rank;
+  for (auto& t : in)
+    for (int i = 0; i < t.dims.rank; ++i) t.dims[i] = dyn;
+  inference r;
+  if constexpr (alias_of<Op>() >= 0 || requires { Op::any_element; }) r.result(in[0].element, {});
+  else Op::infer(typename Op::attributes{}, view<const tensor_type>(in, sizeof...(X)), r);
+  if (!r.why.empty()) return r;
+  const int rank = Rank::of(first, r.results[0].dims.rank);
+  r.results[0].dims = {};
+  if (rank < 0) r.why << "more axes are named than the operand has";
+  else if (rank > max_rank) r.why << "the result would have rank " << rank << "; the limit is " << max_rank;
+  else for (int i = 0; i < rank; ++i) r.results[0].dims.push_back(dyn);
   return r;
 }
 template <class Op, class... X>
@@ -164,6 +214,14 @@ struct static_check_fixed {
     else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A));
   }
 };
+template <class Op, class Rank, class... X>
+struct static_check_of_rank {
+  static consteval text message() {
+    if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
+    else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    else return worded<Op, X...>(infer_of_rank<Op, Rank, X...>());
+  }
+};
 value lower_one_hot(const value& position, const value& number, const value& like);
 [[noreturn]] void misfit(std::string_view op, const inference& found, view<const tensor_type> in);
 }  // namespace detail
@@ -178,6 +236,8 @@ struct expression {
   static constexpr tensor_type type = [] {
     if constexpr (Attributes::fixed)
       return detail::infer_static<Op, typename Op::attributes, X...>(Attributes::value).results[0];
+    else if constexpr (requires { typename Attributes::rank; })
+      return detail::infer_of_rank<Op, typename Attributes::rank, X...>().results[0];
     else return detail::infer_loose<Op, X...>().results[0];
   }();
   using element_type = element_of<type.element>;
@@ -219,6 +279,8 @@ struct lazy {
   using check = detail::static_check<Op, lifted<detail::number_type<bare<X>...>(), X>...>;
   template <class Op, typename Op::attributes A, class... X>
   using check_fixed = detail::static_check_fixed<Op, A, lifted<detail::number_type<bare<X>...>(), X>...>;
+  template <class Op, class Rank, class... X>
+  using check_of_rank = detail::static_check_of_rank<Op, Rank, lifted<detail::number_type<bare<X>...>(), X>...>;
   template <class X>
   static constexpr int rank_of = pattern_of<bare<X>>.rank;
 
@@ -233,6 +295,11 @@ struct lazy {
   static auto apply_fixed(X&&... x) {
     constexpr dtype d = detail::number_type<bare<X>...>();
     return build<Op>(fixed_attributes<A>{}, lift<d>(std::forward<X>(x))...);
+  }
+  template <class Op, class Rank, class... X>
+  static auto apply_of_rank(const typename Op::attributes& a, X&&... x) {
+    constexpr dtype d = detail::number_type<bare<X>...>();
+    return build<Op>(ranked_attributes<typename Op::attributes, Rank>{a}, lift<d>(std::forward<X>(x))...);
   }
 
  private:
@@ -275,6 +342,11 @@ struct lazy {
       return typed_case<result>::rewrite(made<Op>(a, std::forward<X>(x)...));
     } else return made<Op>(a, std::forward<X>(x)...);
   }
+  // By value: the shape may be that of an operand that is moved from.
+  template <class Result, class Attributes, class... X>
+  static Result with_shape(const Attributes& a, lamina::shape exact, X&&... x) {
+    return {a, {{std::forward<X>(x)}...}, exact};
+  }
   template <class Op, class Attributes, class... X>
   static auto made(const Attributes& a, X&&... x) {
     using result = expression<Op, Attributes, bare<X>...>;
@@ -283,15 +355,15 @@ struct lazy {
     } else {
       if constexpr (requires { Op::broadcasts; })
         if (const lamina::shape* same = common_shape(x...))
-          return result{a, {{std::forward<X>(x)}...}, *same};      // an operand that is moved from keeps its shape
+          return with_shape<result>(a, *same, std::forward<X>(x)...);
       const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
       inference r;
       if constexpr (detail::holds_shape<typename Op::attributes>) {
         dimension_names names;
         (names.bind(bare<X>::pattern, x.shape()), ...);
-        Op::infer(detail::bound_to(a.value, names), view<const tensor_type>(in, sizeof...(X)), r);
-        if (r.why.empty() && !r.results[0].dims.is_static()) r.why << "not all dimensions of " << r.results[0].dims << " are those of an operand";
-      } else Op::infer(a.value, view<const tensor_type>(in, sizeof...(X)), r);
+        detail::infer_checked<Op>(detail::bound_to(a.value, names), view<const tensor_type>(in, sizeof...(X)), r);
+      } else detail::infer_checked<Op>(a.value, view<const tensor_type>(in, sizeof...(X)), r);
+      if (r.why.empty()) detail::check_held({dtype_of<typename result::element_type>, result::pattern}, r);
       if (!r.why.empty()) detail::misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
       return result{a, {{std::forward<X>(x)}...}, r.results[0].dims};
     }

@@ -28,11 +28,7 @@ value lowering::input(std::string_view name, const leaf& x, const tensor_type& t
   names_.emplace_back(name);
   auto& here = at_[x.data];
   for (auto i : here)
-    if (auto& s = seen_[i]; (s.name.empty() || name.empty() || s.name == name) && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
-      if (s.name.empty() && !name.empty()) {      // met without its name before
-        s.name = name;
-        program_.name_input(s.v.id().node, name);
-      }
+    if (auto& s = seen_[i]; s.name == name && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
       aliases_.push_back(s.v.id().node);
       return s.v;
     }

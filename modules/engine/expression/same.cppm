@@ -41,8 +41,7 @@ bool same_here(const E& a, const E& b, node_pairs& later) {
   } else if constexpr (is_data_leaf<E>) {
     return a.same(b);
   } else if constexpr (UserData<E>) {
-    if constexpr (std::equality_comparable<E>) return a == b;
-    else return &a == &b;
+    return same_data(a, b);
   } else if constexpr (requires { a.position(); }) {         // one_hot
     return a.shape() == b.shape() && a.position() == b.position() && same_number(a.value(), b.value());
   } else if constexpr (requires { a.memory(); }) {           // tensor, growable

@@ -12,6 +12,27 @@ import lamina.std;
 
 namespace lamina {
 
+namespace {
+
+/// What a rule gives for operand k, which is added to other gradients of that operand and reaches memory of its size. The
+/// extents of rules of users that are not known yet are compared when a plan is made.
+value checked(program& p, const node& n, std::size_t k, const value& operand, const value& found) {
+  text t;
+  if (!n.path.empty()) t << n.path << ": ";
+  t << n.op->name << ": its gradient for operand " << k << " is ";
+  if (&found.owner() != &p) detail::raise(error_kind::value, t << "a value of another program");
+  const tensor_type &wanted = operand.type(), &given = found.type();
+  if (wanted.element != given.element || !fits(wanted.dims, given.dims))
+    detail::raise(wanted.element != given.element ? error_kind::type : error_kind::shape, t << given << ", and the operand is " << wanted);
+  if (n.op->library || surely_equal(wanted.dims, given.dims)) return found;
+  text where;
+  if (!n.path.empty()) where << n.path << ": ";
+  const path_of here(p, (where << "gradient of " << n.op->name << " for operand " << k).string());
+  return apply<op::gradient_like>({}, found, operand);
+}
+
+}  // namespace
+
 std::vector<value> gradients(program& p, view<const value> of, view<const value> start, view<const value> with_respect_to) {
   const auto count = p.nodes().size();
   // Which nodes lead to a wanted value: only through them gradients have to flow.
@@ -20,7 +41,7 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
   for (std::size_t i = 0; i < count; ++i) {
     const node& n = p.nodes()[i];
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && leads[static_cast<std::size_t>(n.inputs[k].node)]) leads[i] = 1;
+      if (n.reads_data(k) && leads[static_cast<std::size_t>(n.inputs[k].node)]) leads[i] = 1;
   }
 
   std::map<value_id, value> arrived;   // sum of the gradients that have reached a value so far
@@ -45,13 +66,13 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
     }
     if (!any) continue;
     const node n = p.at(i);   // a copy: rules add nodes
-    if (n.is("stop_gradient")) continue;
+    if (n.op->stops_gradient) continue;
     std::vector<value> inputs, results, out(n.inputs.size());
     auto wanted = std::make_unique<bool[]>(n.inputs.size() + 1);
     bool leads_on = false;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       inputs.emplace_back(&p, n.inputs[k]);
-      wanted[k] = leads[static_cast<std::size_t>(n.inputs[k].node)] && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && is_floating(inputs[k].type().element);
+      wanted[k] = leads[static_cast<std::size_t>(n.inputs[k].node)] && n.reads_data(k) && is_floating(inputs[k].type().element);
       leads_on = leads_on || wanted[k];
     }
     if (!leads_on) continue;
@@ -67,7 +88,7 @@ std::vector<value> gradients(program& p, view<const value> of, view<const value>
     const path_of here(p, n.path);   // what a rule adds belongs to the layer of its operation
     n.op->gradient(rule);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (wanted[k] && !out[k].empty()) arrive(n.inputs[k], out[k]);
+      if (wanted[k] && !out[k].empty()) arrive(n.inputs[k], checked(p, n, k, inputs[k], out[k]));
   }
 
   std::vector<value> result;

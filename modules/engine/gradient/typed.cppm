@@ -129,6 +129,38 @@ inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Said>>
 template <fixed_string Name, class E, class Said>
 struct detail::key_size<gradient_expression<Name, E, Said>> : detail::key_size<E> {};
 
+// The first operation without a rule of gradients between an expression and a variable, as the reverse walk would meet it.
+template <fixed_string Name, class E>
+struct without_gradient {
+  static constexpr bool leads = !std::same_as<typename find_variable<Name, E>::type, not_found>;
+  static consteval std::string_view found() { return {}; }
+};
+template <fixed_string Name, class Op, class A, class... X>
+struct without_gradient<Name, expression<Op, A, X...>> {
+  // Operands whose elements are real and read.
+  static constexpr auto read = [] {
+    std::array<bool, sizeof...(X) + 1> r{without_gradient<Name, X>::leads..., false};
+    const bool real[] = {is_floating(dtype_of<typename X::element_type>)..., false};
+    for (std::size_t k = 0; k < sizeof...(X); ++k) r[k] = r[k] && real[k] && !(detail::shape_only_of<Op>() >> (k < 31 ? k : 31) & 1u);
+    return r;
+  }();
+  static constexpr bool leads = [] {
+    for (bool r : read)
+      if (r) return is_floating(expression<Op, A, X...>::type.element);
+    return false;
+  }();
+  static consteval std::string_view found() {
+    if constexpr (!leads || std::string_view(Op::name) == "stop_gradient") return {};
+    else if constexpr (!requires { &Op::gradient; }) return Op::name;
+    else {
+      const std::string_view inside[] = {without_gradient<Name, X>::found()..., {}};
+      for (std::size_t k = 0; k < sizeof...(X); ++k)
+        if (read[k] && !inside[k].empty()) return inside[k];
+      return {};
+    }
+  }
+};
+
 template <fixed_string Name, class E, class Said = void>
 struct variable_check {
   static consteval text message() {
@@ -141,6 +173,8 @@ struct variable_check {
         t << "two variables are named `" << Name.view() << "`: " << all[0] << " and " << other << "; give each a name of its own";
     if (t.empty() && !all.empty() && !is_floating(all[0].element))
       t << "the variable `" << Name.view() << "` is " << all[0] << ", and gradients are those of float elements";
+    if (const auto op = without_gradient<Name, E>::found(); t.empty() && !op.empty())
+      t << op << ": this operation has no gradient, and the variable `" << Name.view() << "` stands behind it; its definition lacks `static void gradient(gradient_call&)`";
     if constexpr (!std::is_void_v<Said>)
       if (const tensor_type said{dtype_of<typename Said::element_type>, Said::pattern}; t.empty() && !all.empty() && all[0] != said)
         t << "the variable `" << Name.view() << "` is " << all[0] << ", and its gradient is asked for as " << said;

@@ -2,6 +2,7 @@
 // products with the values of both.  The cost follows the positions that were seen, not those there is room for.
 #pragma once
 #include "attention.h"
+#include "counted.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -90,7 +91,7 @@ template <class T>
 LAMINA_APART void cached(const cached_attention_args& a, char* scratch) {
   const long seen = *a.seen, row = score_row(a), whole = a.groups * a.queries, piece = piece_of(a);
   if (seen < 0 || seen > a.capacity) {
-    ++*a.invalid;
+    count_wrong(a.invalid, seen, 0);
     return;
   }
   T* const scores = reinterpret_cast<T*>(scratch);

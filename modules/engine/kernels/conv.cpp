@@ -2,6 +2,7 @@
 #include "conv.h"
 
 #include "conv_blocked.h"
+#include "conv_border.h"
 #include "conv_plain.h"
 #include "conv_reorder.h"
 #include "conv_tiles.h"
@@ -163,14 +164,22 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_blocked_args*>(args);
   const window& w = a.w;
   float* spare = static_cast<float*>(scratch);
-  if (a.decision[blocked::is_depthwise]) return run_depthwise(a, spare);
+  const bool depthwise = a.decision[blocked::is_depthwise] != 0;
   const long in_blocks = blocked::divide_up(w.channels, blocked::block);
   const long in_image = (a.planar_in ? w.channels : in_blocks * blocked::block) * w.height * w.width;
   const long out_image =
       blocked::divide_up(w.out_channels, blocked::block) * blocked::block * w.out_height * w.out_width;
-  for (long n = a.first; n < a.first + a.count; ++n)
-    blocked::run_image(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr, a.out + n * out_image,
-                       spare);
+  if (depthwise)
+    run_depthwise(a, spare);
+  else
+    for (long n = a.first; n < a.first + a.count; ++n)
+      blocked::run_image(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr,
+                         a.out + n * out_image, spare);
+  // both sum over written-out zeros; tiles that skip padding do not
+  if (!depthwise && !a.decision[blocked::has_copy]) return;
+  const long filter = static_cast<long>(packed_bytes(&w, a.planar_in) / sizeof(float));
+  if (!border::all_finite(a.weight, filter, static_cast<const float*>(a.out) + a.first * out_image, a.count * out_image))
+    border::mend_blocked(a);
 }
 
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {

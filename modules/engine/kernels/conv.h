@@ -83,13 +83,15 @@ struct pool_args {
   std::int32_t count_padding, pad;
 };
 /// out (gradient of the input, fully overwritten) from in (gradient of the result) and, for max, the index of the
-/// forward run.
+/// forward run.  A negative index takes no gradient; one behind the map takes none and counts into invalid[0]; the first
+/// one is noted behind it, and where it is in `index`.
 struct pool_grad_args {
   window w;
   long images;
   const void* in;
   const std::int32_t* index;
   void* out;
+  std::int64_t* invalid;                     // of max
   std::int32_t count_padding, pad;
 };
 

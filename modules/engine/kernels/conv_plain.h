@@ -1,6 +1,8 @@
 // Convolution in the plain layout and its two gradients, through im2col (im2row) and a matrix product, or directly.
-// All start from a copy of an image's planes with its padding written out, so that nothing after it looks at borders.
+// All start from a copy of an image's planes with its padding written out, so that nothing after it looks at borders but
+// `border::mend_...`, where a number is not finite.
 #pragma once
+#include "conv_border.h"
 #include "conv_sweep.h"
 
 namespace lamina::kernels {
@@ -182,12 +184,34 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
   describe_product<T>(a, r, tail, a.product_tail);
 }
 
+/// Whether padding takes part in the sums of a call, and a number that is not finite with it.
+template <class T> bool meets_padding(const conv_plain_args& a, role r) {
+  if (a.decision[method] == by_product || (r == input_grad && a.decision[method] == by_columns)) return false;
+  const window& w = a.w;
+  const padded p = padded_input(w);
+  if (r != input_grad && w.pad_h == 0 && w.pad_w == 0 && p.height <= w.height && p.width <= w.width) return false;
+  const long filter = w.out_channels * sizes(w).taps, results = a.count * w.out_channels * sizes(w).pixels;
+  const long inputs = a.count * w.channels * sizes(w).in_plane;
+  const T *weight = static_cast<const T*>(a.weight), *out = static_cast<const T*>(a.out);
+  if (r == weight_grad) return !border::all_finite(weight + a.first * w.out_channels * sizes(w).pixels, results, out, filter);
+  const long first = r == forward ? a.first * w.out_channels * sizes(w).pixels : a.first * w.channels * sizes(w).in_plane;
+  return !border::all_finite(weight, filter, out + first, r == forward ? results : inputs);
+}
+
 template <class T> LAMINA_INLINE void run(const void* args, void* scratch, role r) {
   const auto& a = *static_cast<const conv_plain_args*>(args);
+  bool done = false;
   if constexpr (has_tiles<T>) {
-    if (a.decision[method] == by_tiles) return r == weight_grad ? run_correlation<T>(a, scratch) : run_tiles<T>(a, r, scratch);
+    if (a.decision[method] == by_tiles) {
+      r == weight_grad ? run_correlation<T>(a, scratch) : run_tiles<T>(a, r, scratch);
+      done = true;
+    }
   }
-  run_products<T>(a, r, scratch);
+  if (!done) run_products<T>(a, r, scratch);
+  if (!meets_padding<T>(a, r)) return;
+  if (r == forward) border::mend_forward<T>(a);
+  if (r == input_grad) border::mend_input_grad<T>(a);
+  if (r == weight_grad) border::mend_weight_grad<T>(a);
 }
 
 }  // namespace plain

@@ -131,7 +131,12 @@ LAMINA_INLINE double gelu(double x) {
                           0x1.eec5bdedf24edp-5, -0x1.ee1f51dacb66fp-8, -0x1.c88668dc3cfd5p-9, 0x1.aa8da3663a8c8p-10,
                           0x1.2cd88263da855p-13, -0x1.c9482218ccb7fp-13, -0x1.aa5b3093d3468p-17, 0x1.12fbd64d31b57p-16};
   const double tail = t * w * horner(c, (t - 4) * w) * exp(t * t * -.5);
-  return (x <= 0 ? 0. : x) - tail;
+  return with_sign((x <= 0 ? 0. : x) - tail, x);
+}
+/// x sigmoid(sqrt(8 / pi) (x + 0.044715 x^3)).
+LAMINA_INLINE double gelu_tanh(double x) {
+  const double held = x < -11 ? -11. : x, t = held > 11 ? 11. : held;
+  return held / (1 + exp(-t * (t * t * 0x1.2444f2a4d8b4bp-4 + 0x1.9884533d43651p0)));
 }
 
 }  // namespace wide

@@ -86,6 +86,13 @@ constexpr void add_single_functions(maps_holder& m) {
 #else
   set(map_op::gelu, map_unary<micro::gelu_f32, float>);
 #endif
+#if defined(LAMINA_FUSED)
+  set(map_op::gelu_tanh, map_register<micro::gelu_tanh_f32>);
+#else
+  set(map_op::gelu_tanh, map_unary<micro::gelu_tanh_f32, float>);
+#endif
+  set(map_op::silu, map_register<micro::silu_f32>);
+  set(map_op::mish, map_register<micro::mish_f32>);
   set(map_op::hyperbolic_sine, map_unary<micro::sinh_f32, float>);
   set(map_op::hyperbolic_cosine, map_unary<micro::cosh_f32, float>);
   set(map_op::inverse_hyperbolic_tangent, map_unary<micro::artanh_f32, float>);
@@ -118,6 +125,9 @@ constexpr void add_double_functions(maps_holder& m) {
   set(map_op::logarithm_of_one_plus, map_unary<micro::log1p_f64, double>);
   set(map_op::softplus, map_unary<micro::softplus_f64, double>);
   set(map_op::gelu, map_unary<micro::gelu_f64, double>);
+  set(map_op::gelu_tanh, map_unary<micro::gelu_tanh_f64, double>);
+  set(map_op::silu, map_unary<micro::silu_f64, double>);
+  set(map_op::mish, map_unary<micro::mish_f64, double>);
   set(map_op::hyperbolic_sine, map_unary<micro::sinh_f64, double>);
   set(map_op::hyperbolic_cosine, map_unary<micro::cosh_f64, double>);
   set(map_op::inverse_hyperbolic_tangent, map_unary<micro::artanh_f64, double>);
@@ -180,8 +190,8 @@ extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {
     LAMINA_KERNEL(map),
     &maps.table,
     &casts.table,
-    map_register<micro::tanh_of<haste::hurried>>,
-    map_register<micro::sigmoid_of<haste::hurried>>,
+    {{map_op::hyperbolic_tangent, map_register<micro::tanh_of<haste::hurried>>},
+     {map_op::sigmoid, map_register<micro::sigmoid_of<haste::hurried>>}},
     {{strands::supported<float>(strand<float>.unary), strands::supported<float>(strand<float>.binary)},
      {strands::supported<double>(strand<double>.unary), strands::supported<double>(strand<double>.binary)}}};
 

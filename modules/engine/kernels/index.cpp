@@ -1,6 +1,7 @@
 // The index family of one instruction set: gathers and scatters, running sums, order.
 #include "index.h"
 
+#include "counted.h"
 #include "storage.h"
 
 namespace lamina::kernels {
@@ -8,11 +9,11 @@ inline namespace LAMINA_KERNEL_SET {
 // No unnamed namespace: the kernels below have names by which a bundle calls them.
 namespace positions {
 
-/// The position that an index means, or -1.
-LAMINA_INLINE long place(std::int64_t index, long length, std::int64_t* invalid) {
+/// The position that index number `number` means, or -1.
+LAMINA_INLINE long place(std::int64_t index, long length, std::int64_t* invalid, long number) {
   const std::int64_t at = index < 0 ? index + length : index;
   if (at >= 0 && at < length) return at;
-  ++*invalid;
+  count_wrong(invalid, index, number);
   return -1;
 }
 
@@ -22,7 +23,7 @@ LAMINA_INLINE void gather_words(const gather_args& a) {
   Word* out = static_cast<Word*>(a.out);
   long o = a.first / a.count, j = a.first % a.count;
   for (long r = 0; r < a.rows; ++r) {
-    const long at = place(a.index[j], a.length, a.invalid);
+    const long at = place(a.index[j], a.length, a.invalid, j);
     out[r] = at < 0 ? Word(0) : in[o * a.length + at];
     if (++j == a.count) j = 0, ++o;
   }
@@ -41,7 +42,7 @@ LAMINA_INLINE void gather_rows(const gather_args& a) {
         if (a.row > 64) __builtin_prefetch(row + 64);
       }
     }
-    const long at = place(a.index[j], a.length, a.invalid);
+    const long at = place(a.index[j], a.length, a.invalid, j);
     if (at < 0)
       __builtin_memset(out, 0, static_cast<std::size_t>(a.row));
     else
@@ -58,7 +59,7 @@ LAMINA_INLINE void take(const take_args& a) {
   for (long o = 0; o < a.outer; ++o, in += a.length * a.inner)
     for (long k = 0; k < a.count; ++k, index += a.inner, out += a.inner)
       for (long i = 0; i < a.inner; ++i) {
-        const long at = place(index[i], a.length, a.invalid);
+        const long at = place(index[i], a.length, a.invalid, index - a.index + i);
         out[i] = at < 0 ? Word(0) : in[at * a.inner + i];
       }
 }
@@ -79,12 +80,12 @@ void scatter_rows(const void* args, void*) noexcept {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   const long inner = a.inner, low = a.low, high = a.high;
-  std::int64_t elsewhere = 0;
-  std::int64_t* const invalid = low == 0 ? a.invalid : &elsewhere;
+  std::int64_t elsewhere[3] = {};
+  std::int64_t* const invalid = low == 0 ? a.invalid : elsewhere;
   for (long o = 0; o < a.outer; ++o, out += a.length * inner) {
     __builtin_memset(out + low * inner, 0, static_cast<std::size_t>((high - low) * inner) * sizeof(T));
     for (long k = 0; k < a.count; ++k, in += inner) {
-      const long at = place(a.index[k], a.length, invalid);
+      const long at = place(a.index[k], a.length, invalid, k);
       if (at < low || at >= high) continue;
       T* to = out + at * inner;
       LAMINA_VECTORS for (long i = 0; i < inner; ++i) to[i] = sum_of(to[i], in[i]);
@@ -100,7 +101,7 @@ void scatter_elements(const void* args, void*) noexcept {
   for (long o = 0; o < a.outer; ++o, out += a.length * a.inner)
     for (long k = 0; k < a.count; ++k, in += a.inner, index += a.inner)
       for (long i = 0; i < a.columns; ++i) {
-        const long at = place(index[i], a.length, a.invalid);
+        const long at = place(index[i], a.length, a.invalid, index - a.index + i);
         if (at >= 0) out[at * a.inner + i] = sum_of(out[at * a.inner + i], in[i]);
       }
 }
@@ -112,7 +113,7 @@ LAMINA_INLINE void one_hot(const one_hot_args& a) {
   Word* out = static_cast<Word*>(a.out);
   __builtin_memset(out, 0, static_cast<std::size_t>(a.rows * a.depth) * sizeof(Word));
   for (long r = 0; r < a.rows; ++r, out += a.depth)
-    if (const long at = place(a.index[r], a.depth, a.invalid); at >= 0) out[at] = value;
+    if (const long at = place(a.index[r], a.depth, a.invalid, r); at >= 0) out[at] = value;
 }
 
 template <class T>
@@ -284,7 +285,7 @@ void sum_alike(const void* args, void* scratch) noexcept {
   auto* entries = static_cast<entry*>(scratch);
   long n = 0;
   for (long k = 0; k < a.count; ++k) {
-    const long at = place(a.index[k], a.length, a.invalid);
+    const long at = place(a.index[k], a.length, a.invalid, k);
     if (at >= 0)
       entries[n++] = {static_cast<std::uint64_t>(at), k};
     else
@@ -365,9 +366,9 @@ void LAMINA_KERNEL(one_hot)(const void* args, void*) noexcept {
 void LAMINA_KERNEL(put_rows)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const put_rows_args*>(args);
   const char* in = static_cast<const char*>(a.in);
-  std::int64_t outside = 0;
+  std::int64_t outside[3] = {};
   for (long k = 0; k < a.count; ++k, in += a.row)
-    if (const long at = place(a.index[k], a.length, &outside); at >= 0)
+    if (const long at = place(a.index[k], a.length, outside, k); at >= 0)
       __builtin_memcpy(static_cast<char*>(a.out) + at * a.row, in, static_cast<std::size_t>(a.row));
 }
 void LAMINA_KERNEL(product_of_others_f32)(const void* args, void* scratch) noexcept {

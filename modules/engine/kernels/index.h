@@ -5,8 +5,8 @@
 
 namespace lamina::kernels {
 
-/// A position p of an axis means p + length where it is negative.  One outside -length..length-1 counts into *invalid:
-/// what it should give is 0, what it should take is left out.
+/// A position p of an axis means p + length where it is negative.  One outside -length..length-1 counts into invalid[0]:
+/// what it should give is 0, what it should take is left out.  The first one is noted behind it, and where it is in `index`.
 
 /// out[o, j, :] = in[o, index[j], :], rows o * count + j from `first` on, each of `row` bytes.
 struct gather_args {

@@ -333,6 +333,21 @@ struct gelu_f32 {
 #endif
 };
 
+/// In double without a fused multiply-add, for the same reason.
+struct gelu_tanh_f32 {
+#if defined(LAMINA_FUSED)
+  LAMINA_INLINE static vf run(vf x) { return kernels::gelu_tanh(x); }
+#else
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu_tanh(static_cast<double>(x))); }
+#endif
+};
+struct silu_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::silu(x); }
+};
+struct mish_f32 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::mish(x); }
+};
+
 // --- double precision: the C library, element by element -----------------------------------------------------------
 struct exponential_f64 {
   LAMINA_INLINE static double run(double x) { return __builtin_exp(x); }
@@ -397,7 +412,41 @@ struct gelu_f64 {
     const double t = __builtin_fabs(x), y = t * root_half;
     const double lost = __builtin_fma(t, root_half, -y) + t * root_half_low;
     const double tail = .5 * t * __builtin_erfc(y) * (1 - 2 * y * lost);
-    return (x <= 0 ? 0. : x) - (t < 40 || x != x ? tail : 0.);
+    return __builtin_copysign((x <= 0 ? 0. : x) - (t < 40 || x != x ? tail : 0.), x);
+  }
+};
+/// x e^u (1 + low) for u so negative that e^u may be denormal; 0 for -infinity.
+LAMINA_INLINE double times_tiny_exp(double x, double u, double low) {
+  const double half = __builtin_exp((u < -800 ? -800 : u) * .5);
+  return (x < -800 ? -800 : x) * half * half * (1 + low);
+}
+struct silu_f64 {
+  LAMINA_INLINE static double run(double x) {
+    if (x < -700) return times_tiny_exp(x, x, 0);
+    const double e = __builtin_exp(-__builtin_fabs(x));
+    return x * ((x < 0 ? e : 1.) / (1. + e));
+  }
+};
+struct mish_f64 {
+  LAMINA_INLINE static double run(double x) {
+    if (x < -700) return times_tiny_exp(x, x, 0);
+    const double e = __builtin_exp(-__builtin_fabs(x)), n = e * (e + 2), near = 1 + 2 * e;
+    return x * (x < 0 ? n / (n + 2) : near / (near + 2 * e * e));
+  }
+};
+/// x sigmoid(u) with u = x (b + a x^2).  An error of u counts u times in e^u, so u has a low part.
+struct gelu_tanh_f64 {
+  static double run(double x) {
+    constexpr double a = 0x1.2444f2a4d8b4bp-4, a_low = -0x1.6c843a29d1c70p-61;  // sqrt(8 / pi) 0.044715
+    constexpr double b = 0x1.9884533d43651p0, b_low = -0x1.cbc0d30ebfd15p-54;  // sqrt(8 / pi)
+    const double held = x < -25 ? -25. : x, t = held > 25 ? 25. : held;
+    const double h = t * t, h_low = __builtin_fma(t, t, -h), p = h * a;
+    const double sum = p + b, part = sum - p;
+    const double lost = (p - (sum - part)) + (b - part) + __builtin_fma(h, a, -p) + (h * a_low + h_low * a + b_low);
+    const double u = t * sum, low = __builtin_fma(t, sum, -u) + t * lost;
+    if (u < -700) return times_tiny_exp(held, u, low);
+    const double e = __builtin_exp(-__builtin_fabs(u)), shift = u < 0 ? low : -low;
+    return held * ((u < 0 ? e + e * shift : 1.) / (1. + (e + e * shift)));
   }
 };
 struct power_f64 {

@@ -55,6 +55,7 @@ struct factors {
 template <class T>
 LAMINA_INLINE factors<T> factors_of(const normalise_args& a, const T* in) {
   const long n = a.length;
+  if (n <= 0) return {T(0), static_cast<T>(1 / __builtin_sqrt(a.epsilon))};  // sums of nothing, not means of them
   const T mean = a.centred != 0 ? folds::row<folds::sum, T>(in, n) / static_cast<T>(n) : T(0);
   const double variance = squares(in, n, mean) / static_cast<double>(n);
   return {mean, static_cast<T>(1 / __builtin_sqrt(variance + a.epsilon))};
@@ -80,8 +81,7 @@ LAMINA_APART void normalise(const normalise_args& a) {
   constexpr long group = 8, room = 8192 / static_cast<long>(sizeof(T));
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long n = a.length, most = n <= 0 ? 0 : n * group <= room ? group : n < room ? room / n : 1;
-  if (n <= 0) return;
+  const long n = a.length, most = n * group <= room ? group : n < room ? room / n : 1;
   for (long r = 0; r < a.rows; r += most) {
     factors<T> f[group];
     const long count = a.rows - r < most ? a.rows - r : most;

@@ -3,6 +3,7 @@
 // A NaN in the window is the maximum.  Of equal maxima the first counts, of several NaN the last; a window that lies in
 // the padding altogether gives -inf, index -1, and takes no gradient.
 #include "conv.h"
+#include "counted.h"
 #include "simd.h"
 
 namespace lamina::kernels {
@@ -130,6 +131,10 @@ void max_pairs_grad(const pool_grad_args& a) {
   const std::int32_t* index = a.index;
   float* out = static_cast<float*>(a.out);
   const auto step = twice_counting(all_lanes{});
+  // A position behind its map meets no pixel here; that there was one is noted lane by lane.
+  const long plane = w.height * w.width;
+  const ints last(static_cast<std::int32_t>(plane - 1 < 0x7fffffff ? plane - 1 : 0x7fffffff));
+  auto beyond = ints(0);
   for (long n = 0; n < a.images * w.channels; ++n, out += w.height * w.width) {
     for (long y = 0; y < w.out_height; ++y, in += w.out_width, index += w.out_width) {
       for (long x = 0; x < w.out_width; x += lane_count) {
@@ -137,6 +142,7 @@ void max_pairs_grad(const pool_grad_args& a) {
         const auto m = first<float>(static_cast<int>(count < lane_count ? count : lane_count));
         const auto gradient = load(in + x, m);
         const auto place = bits_as<std::int32_t>(load(reinterpret_cast<const float*>(index + x), m));
+        beyond = beyond | xsimd::select(place > last, ints(-1), ints(0));
         const auto offset = place - step - ints(static_cast<std::int32_t>(2 * y * w.width + 2 * x));
         quads q;
         LAMINA_UNROLL for (int i = 0; i < 4; ++i) {
@@ -150,6 +156,14 @@ void max_pairs_grad(const pool_grad_args& a) {
     }
     clear_rest(w, out);
   }
+  std::int32_t found[static_cast<std::size_t>(lane_count)];
+  store_floats(reinterpret_cast<float*>(found), bits_as<float>(beyond), lane_count);
+  bool any = false;
+  for (int i = 0; i < lane_count; ++i) any = any || found[i] != 0;
+  if (!any) return;
+  const long positions = a.images * w.channels * w.out_height * w.out_width;
+  for (long i = 0; i < positions; ++i)
+    if (a.index[i] >= plane) count_wrong(a.invalid, a.index[i], i);
 }
 
 void average_pairs(const pool_args& a) {
@@ -219,8 +233,12 @@ template <class T> void max_any_grad(const pool_grad_args& a) {
   const long maps = a.images * w.channels, plane = w.height * w.width, results = w.out_height * w.out_width;
   __builtin_memset(out, 0, static_cast<std::size_t>(maps * plane) * sizeof(T));
   for (long n = 0; n < maps; ++n, in += results, index += results, out += plane)
-    for (long i = 0; i < results; ++i)
-      if (index[i] >= 0) out[index[i]] += in[i];
+    for (long i = 0; i < results; ++i) {
+      if (index[i] >= 0 && index[i] < plane)
+        out[index[i]] += in[i];
+      else if (index[i] >= 0)
+        count_wrong(a.invalid, index[i], n * results + i);
+    }
 }
 
 LAMINA_INLINE long divisor(const span& rows, const span& columns, bool count_padding) {

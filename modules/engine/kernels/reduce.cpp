@@ -6,6 +6,7 @@
 #pragma clang diagnostic ignored "-Wpsabi"
 
 #include "box_copy.h"
+#include "counted.h"
 #include "fold_axis.h"
 #include "softmax.h"
 
@@ -49,7 +50,7 @@ constexpr reduce_holder reductions = make_reductions();
 
 LAMINA_INLINE bool inside(const pick_args& a, long row) {
   const bool valid = a.index[row] >= 0 && a.index[row] < a.length;
-  if (!valid && a.invalid != nullptr) ++*a.invalid;
+  if (!valid && a.invalid != nullptr) count_wrong(a.invalid, a.index[row], row);
   return valid;
 }
 template <class T>

@@ -24,7 +24,7 @@ struct softmax_args {
   long outer, length, inner;
 };
 /// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread); an index outside
-/// 0..length-1 writes 0 and counts into *invalid.
+/// 0..length-1 writes 0 and counts into invalid[0]; the first one is noted behind it, and its row.
 struct pick_args {
   const void* in;
   const std::int64_t* index;

@@ -159,7 +159,10 @@ constexpr table<T> make_table() {
     one(map_op::logarithm, micro::logarithm_f32()), one(map_op::hyperbolic_tangent, micro::tanh_f32());
     one(map_op::sigmoid, micro::sigmoid_f32()), one(map_op::error_function, micro::erf_f32());
     one(map_op::exponential_minus_one, micro::expm1_f32()), one(map_op::logarithm_of_one_plus, micro::log1p_f32());
-    one(map_op::softplus, micro::softplus_f32());
+    one(map_op::softplus, micro::softplus_f32()), one(map_op::silu, micro::silu_f32()), one(map_op::mish, micro::mish_f32());
+#if defined(LAMINA_FUSED)
+    one(map_op::gelu_tanh, micro::gelu_tanh_f32());
+#endif
 #if defined(__AVX2__)
     one(map_op::gelu, micro::gelu_f32());
 #endif

@@ -44,7 +44,8 @@ inline constexpr long attention_rows = 64;
 /// Attention of new queries to keys and values that are remembered, then to their own: the `groups` heads of one head of
 /// keys, q [groups * queries, depth], k [queries, depth], v [queries, width], of keys [capacity, depth] and values
 /// [capacity, width] the first *seen rows -> out [groups * queries, width].  Query i sees what is remembered and the new
-/// keys j <= i.  A count outside 0..capacity counts into *invalid, and nothing is written.
+/// keys j <= i.  A count outside 0..capacity counts into invalid[0], and
+/// is noted behind it; nothing is written.
 struct cached_attention_args {
   const void* q;
   const void* k;

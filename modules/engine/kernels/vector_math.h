@@ -66,6 +66,11 @@ LAMINA_INLINE vf lookup(const float (&table)[8], vi i) {
 /// 2^n for n within -126..127.
 LAMINA_INLINE vf power_of_two(vi n) { return float_of((n << 23) + vi(0x3f800000)); }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/// b where the sign of x is set, else a.
+LAMINA_INLINE vf by_sign(vf x, vf a, vf b) { return vf(_mm256_blendv_ps(a.data, b.data, x.data)); }
+#endif
+
 /// What `exp_bounded` does to the rest of its argument where there is nothing to do.
 struct as_is {
   LAMINA_INLINE vf operator()(vf r) const { return r; }
@@ -75,39 +80,93 @@ struct plus {
   vf low;
   LAMINA_INLINE vf operator()(vf r) const { return r + low; }
 };
+/// Whether e^x is wanted within 1.14 units of the last place or, with a step more, within 0.93.
+enum class digits { enough, more };
 
-/// e^x for x within [-110, 100] or NaN; `Normal` promises x within [-87, 88].
-template <bool Normal, class Adjust = as_is>
-LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
+/// 2^Added e^x = 2^n base (1 + p).
+struct exp_terms {
+  vf base, p;
 #if defined(__AVX512F__)
+  vf n;  // floor(n) counts
+#else
+  vi n;  // in its low bits, which are shifted to the exponent; on AVX2 in eighths, of which `base` has taken off the rest
+#endif
+};
+/// `Added` joins n before it is an integer, so that the bias of an exponent costs nothing; 0 on AVX-512, which scales itself.
+template <digits Digits, int Added, class Adjust = as_is>
+LAMINA_INLINE exp_terms exp_reduced(vf x, Adjust adjust = {}) {
+#if defined(__AVX512F__)
+  static_assert(Added == 0);
   const vf magic(0x1.8p19f), t = fma(x, vf(log2_e), magic), n = t - magic, r = adjust(less_ln2(x, n));
-  const vf base = lookup(exp2_sixteenths, bits_of(t));
-  const vf p = fma(r * r, fma(r, vf(0.166667163372039794921875f), vf(0.500016152858734130859375f)), r);
-  return vf(_mm512_scalef_ps(fma(base, p, base).data, n.data));  // takes floor(n)
+  vf first = r;
+  if constexpr (Digits == digits::more) first = r + lookup(exp2_sixteenths_lost, bits_of(t));
+  const vf p = fma(r * r, fma(r, vf(0.166667163372039794921875f), vf(0.500016152858734130859375f)), first);
+  return {lookup(exp2_sixteenths, bits_of(t)), p, n};
 #elif defined(__AVX2__)
-  const vf magic(0x1.8p20f), t = fma(x, vf(log2_e), magic), multiple = t - magic;
+  const vf magic(0x1.8p20f + Added), t = fma(x, vf(log2_e), magic), multiple = t - magic;
   const vf r = adjust(less_ln2(x, multiple));
   const vi i = bits_of(t);
-  const vf p = fma(r * r, fma(r, vf(0.16666860878467559814453125f), vf(0.50006449222564697265625f)), r);
-  // added to the exponent of the table's value, not of the result, which may be NaN; half of it when the result may
-  // overflow or be denormal, the other half multiplied: one rounding
-  const vi n = i >> 3, added = Normal ? n : i >> 4;
-  const vf base = float_of(bits_of(lookup(exp2_eighths, i)) + (added << 23)), y = fma(base, p, base);
-  if constexpr (Normal) return y;
-  return y * power_of_two(n - added);
+  vf q = fma(r, vf(0.16666860878467559814453125f), vf(0.50006449222564697265625f));
+  if constexpr (Digits == digits::more) q = fma(r, fma(r, vf(0.04166927f), vf(0.1666784f)), vf(0.5f));
+  return {lookup(exp2_eighths_less, i), fma(r * r, q, r), i};
 #else
-  const vf magic(0x1.8p23f), t = fma(x, vf(log2_e), magic), n = t - magic, r = adjust(less_ln2(x, n));
+  const vf magic(0x1.8p23f + Added), t = fma(x, vf(log2_e), magic), n = t - magic, r = adjust(less_ln2(x, n));
   constexpr float q[] = {0.4999999105930328369140625f, 0.16666521131992340087890625f, 4.16689626872539520263671875e-2f,
                          8.368670940399169921875e-3f, 1.378247863613069057464599609375e-3f};
-  const vi i = bits_of(t) - bits_of(magic), half = i >> 1;
-  const vf y = vf(1.f) + (r + r * r * horner(q, r));
-  if constexpr (Normal) return y * power_of_two(i);
-  return y * power_of_two(half) * power_of_two(i - half);
+  return {vf(1.f), r + r * r * horner(q, r), bits_of(t)};
+#endif
+}
+
+/// e^x for x within [-110, 100] or NaN; `Normal` promises x within [-87, 88].
+template <bool Normal, digits Digits = digits::enough, class Adjust = as_is>
+LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
+#if defined(__AVX512F__)
+  const exp_terms t = exp_reduced<Digits, 0>(x, adjust);
+  return vf(_mm512_scalef_ps(fma(t.base, t.p, t.base).data, t.n.data));
+#elif defined(__AVX2__)
+  // n is added to the exponent of the table's value, not of the result, which may be NaN.  A result that may overflow or be
+  // denormal is multiplied into its place by 2^64 or 2^-64: one rounding.
+  const exp_terms t = exp_reduced<Digits, Normal ? 0 : 127>(x, adjust);
+  const vi bits = bits_of(t.base) + (t.n << 20);
+  if constexpr (Normal) return fma(float_of(bits), t.p, float_of(bits));
+  const vf scale = by_sign(x, vf(0x1p64f), vf(0x1p-64f)), base = float_of(bits - bits_of(scale));
+  return fma(base, t.p, base) * scale;
+#else
+  const exp_terms t = exp_reduced<Digits, Normal ? 127 : 254>(x, adjust);
+  const vf y = t.base + t.p;
+  if constexpr (Normal) return y * float_of(t.n << 23);
+  const vi half = t.n >> 1;
+  return y * float_of(half << 23) * float_of((t.n - half) << 23);
+#endif
+}
+
+/// 2^32 e^x for x within [lowest, 0] or NaN: for products whose other factor keeps e^x from being denormal.  A number
+/// of `lowest` times e^lowest is 0.
+inline constexpr float raised = 0x1p32f, lowered = 0x1p-32f, lowest = -109.4f;
+template <class Adjust = as_is>
+LAMINA_INLINE vf exp_raised(vf x, Adjust adjust = {}) {
+#if defined(__AVX512F__)
+  const exp_terms t = exp_reduced<digits::enough, 0>(x, adjust);
+  return vf(_mm512_scalef_ps(fma(t.base, t.p, t.base).data, (t.n + vf(32.f)).data));
+#elif defined(__AVX2__)
+  const exp_terms t = exp_reduced<digits::enough, 32>(x, adjust);
+  const vf base = float_of(bits_of(t.base) + (t.n << 20));
+  return fma(base, t.p, base);
+#else
+  const exp_terms t = exp_reduced<digits::enough, 127 + 32>(x, adjust);
+  return (t.base + t.p) * float_of(t.n << 23);
 #endif
 }
 
 /// e^x; overflows to infinity, goes through the denormal numbers to 0.
-LAMINA_INLINE vf exp(vf x) { return exp_bounded<false>(clamp(x, vf(-110.f), vf(100.f))); }
+LAMINA_INLINE vf exp(vf x) {
+#if defined(__AVX512F__)
+  constexpr digits wanted = digits::enough;  // its table is finer
+#else
+  constexpr digits wanted = digits::more;
+#endif
+  return exp_bounded<false, wanted>(clamp(x, vf(-110.f), vf(100.f)));
+}
 
 #if !defined(__AVX512F__)
 /// x times a quotient of polynomials in its square.
@@ -129,11 +188,16 @@ template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
   const vf y = piecewise<Haste>(tanh_pieces, a);
 #else
   // x + x^3 q(x^2) for small x, else 1 - 2 / (e^2x + 1)
-  constexpr float q[] = {-0x1.555554p-2f, 0x1.111042p-3f,  -0x1.b9d7aep-5f,
-                         0x1.622538p-6f,  -0x1.03f99ap-7f, 0x1.f4908ap-10f};
-  const vf s = a * a, low = fma(a * s, horner(q, s), a);
-  const vf high = vf(1.f) - quotient(vf(2.f), exp_bounded<true>(a + a) + vf(1.f));
-  const vf y = xsimd::select(a > vf(0.75f), high, low);
+  constexpr float q[] = {-0x1.55553cp-2f, 0x1.110be4p-3f, -0x1.b9623ap-5f, 0x1.6009b6p-6f,
+                         -0x1.0460dap-7f, 0x1.2da72cp-9f, -0x1.77ed34p-12f};
+#ifdef LAMINA_FUSED
+  const vf border(1.f);
+#else
+  const vf border(0.85f);  // beyond, the polynomial has more roundings than the quotient
+#endif
+  const vf s = a * a, low = fma(a, s * horner(q, s), a);
+  const vf high = vf(1.f) - quotient(vf(2.f), exp_bounded<true, digits::more>(a + a) + vf(1.f));
+  const vf y = xsimd::select(a > border, high, low);
 #endif
   return y | xsimd::bitofsign(x);
 }
@@ -141,8 +205,10 @@ template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
 /// 1 / (1 + e^-x), accurate in both tails; hurried, off by less than 2.4e-7.
 template <haste Haste = haste::none> LAMINA_INLINE vf sigmoid(vf x) {
   if constexpr (Haste == haste::hurried) return fma(tanh<haste::hurried>(x * vf(.5f)), vf(.5f), vf(.5f));
-  const vf e = exp_bounded<false>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
-  return quotient(vf(xsimd::select(x < vf(0.f), e, vf(1.f))), vf(1.f) + e);
+  // e - e (e / (1 + e)) below 0, 1 - e / (1 + e) above: what the sum and the quotient lose counts only e times
+  const vf one(1.f), e = exp_bounded<false, digits::more>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
+  const vf top = xsimd::select(x < vf(0.f), e, one);
+  return fma(-quotient(e, one + e), top, top);
 }
 
 /// The error function.
@@ -221,7 +287,7 @@ LAMINA_INLINE vf softplus(vf x) {
 /// gives; what is lost of the square joins the exponent.
 LAMINA_INLINE vf gelu(vf x) {
   const vf t = xsimd::min(vf(14.8f), xsimd::abs(x)), h = t * t, lost = fma(t, t, -h);
-  const vf e = exp_bounded<false>(h * vf(-.5f), plus{lost * vf(-.5f)});
+  const vf e = exp_bounded<false, digits::enough>(h * vf(-.5f), plus{lost * vf(-.5f)});
 #if defined(__AVX512F__)
   const auto& pieces = gelu_sixteenths;
   const vi i = bits_of(t + vf(1.f)) >> 21;
@@ -233,7 +299,48 @@ LAMINA_INLINE vf gelu(vf x) {
   const vf y = t - lookup(pieces[0], i);
   vf factor = lookup(pieces[rows - 1], i);
   LAMINA_UNROLL for (int d = rows - 2; d >= 1; --d) factor = fma(factor, y, lookup(pieces[d], i));
-  return xsimd::max(vf(0.f), x) - factor * e;
+  // the difference is 0 or has the sign of x
+  return (xsimd::max(vf(0.f), x) - factor * e) | xsimd::bitofsign(x);
+}
+#endif
+
+/// x y, where y is a quotient of which 2^32 is a factor if x is negative.
+LAMINA_INLINE vf times_raised(vf x, vf y) {
+  return x * y * xsimd::select(x < vf(0.f), vf(lowered), vf(1.f));
+}
+/// x / (1 + e^-u), for u with the sign of x and a low part of it.
+template <class Adjust = as_is>
+LAMINA_INLINE vf times_sigmoid(vf x, vf u, Adjust low = {}) {
+  const vf one(1.f), e = exp_raised(-xsimd::abs(u), low);
+  return times_raised(x, quotient(vf(xsimd::select(x < vf(0.f), e, one)), fma(e, vf(lowered), one)));
+}
+/// x sigmoid(x).
+LAMINA_INLINE vf silu(vf x) {
+  const vf held = xsimd::max(vf(lowest), x);
+  return times_sigmoid(held, xsimd::min(vf(-lowest), held));
+}
+/// x tanh(softplus(x)): of e = e^-|x| it is x (1 + 2 e) / (1 + 2 e + 2 e^2), or x e (e + 2) / (e (e + 2) + 2) below 0.
+LAMINA_INLINE vf mish(vf x) {
+  const vf held = xsimd::max(vf(lowest), x), one(1.f), two(2.f);
+  const vf high = exp_raised(xsimd::max(vf(lowest), -xsimd::abs(held))), e = high * vf(lowered);
+  const auto negative = held < vf(0.f);
+  const vf near = fma(e, two, one), far = e + two;
+  const vf top = xsimd::select(negative, high * far, near);
+  const vf sum = fma(e, xsimd::select(negative, far, e + e), xsimd::select(negative, two, near));
+  return times_raised(held, quotient(top, sum));
+}
+
+#ifdef LAMINA_FUSED
+/// x sigmoid(u) with u = x (b + a x^2).  An error of u counts u times in e^u, so u has a low part.
+LAMINA_INLINE vf gelu_tanh(vf x) {
+  constexpr float a = 0x1.2444f2p-4f, a_low = 0x1.49b16ap-29f;  // sqrt(8 / pi) 0.044715
+  constexpr float b = 0x1.98844p0f, b_low = 0x1.33d436p-20f;    // sqrt(8 / pi), of few bits: b - sum is exact
+  const vf held = xsimd::max(vf(-10.88f), x), t = xsimd::min(vf(10.88f), held);
+  const vf h = t * t, h_low = fma(t, t, -h);
+  const vf sum = fma(h, vf(a), vf(b));
+  const vf sum_low = fma(h_low, vf(a), fma(h, vf(a_low), vf(b_low))) + fma(h, vf(a), vf(b) - sum);
+  const vf u = t * sum, u_low = fma(t, sum_low, fma(t, sum, -u));
+  return times_sigmoid(held, u, plus{xsimd::select(t < vf(0.f), u_low, -u_low)});
 }
 #endif
 

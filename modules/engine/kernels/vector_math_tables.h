@@ -32,25 +32,25 @@ alignas(64) inline constexpr float tanh_pieces[7][32] = {
         -0x1.1def64p-2f, -0x1.970f02p-3f, -0x1.10653cp-3f, -0x1.5ee78p-4f, -0x1.b995aep-5f, -0x1.11e1bep-5f,
         -0x1.50c756p-6f, -0x1.9be86p-7f, -0x1.87b7d6p-8f, -0x1.214b48p-9f, -0x1.aa5574p-11f, -0x1.39c966p-12f,
         -0x1.cddecep-14f, -0x1.521214p-15f, -0x1.f984d2p-17f, -0x1.70de2ap-18f, -0x1.ce4922p-20f, -0x1.e6abf2p-21f,
-        0x1.2037b2p-21f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0x1.54902ep-22f, -0x1.6e86b2p-3f, -0x1.19918cp-2f,
+        0x1.2037b2p-21f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0x1.58157ap-22f, -0x1.6e86b2p-3f, -0x1.19918cp-2f,
         -0x1.5e0f44p-2f, -0x1.825e2ep-2f, -0x1.897d2ap-2f, -0x1.79c12ep-2f, -0x1.5aa25ep-2f},
     {
         0x1.c68f86p-4f, 0x1.97d7ap-4f, 0x1.33df5p-4f, 0x1.a859aep-5f, 0x1.15b64ep-5f, 0x1.60987ap-6f, 0x1.b7a41p-7f,
         0x1.0f1dd2p-7f, 0x1.03938ep-8f, 0x1.80df6ep-10f, 0x1.1bfd4cp-11f, 0x1.a23fbcp-13f, 0x1.33ee1ep-14f,
         0x1.c53e96p-16f, 0x1.4d4e3p-17f, 0x1.eaa7eap-19f, 0x1.b33ac8p-21f, 0x1.c0e7e6p-24f, 0x1.52c42cp-20f, 0.0f,
-        0.0f, 0.0f, 0.0f, 0.0f, -0x1.555b3ap-2f, -0x1.27a466p-2f, -0x1.c19ebep-3f, -0x1.16eaf6p-3f, -0x1.bce9f2p-5f,
+        0.0f, 0.0f, 0.0f, 0.0f, -0x1.555b38p-2f, -0x1.27a466p-2f, -0x1.c19ebep-3f, -0x1.16eaf6p-3f, -0x1.bce9f2p-5f,
         0x1.d78c6ep-7f, 0x1.071096p-4f, 0x1.842598p-4f},
     {
         0x1.e11162p-9f, -0x1.59e524p-6f, -0x1.9bac68p-6f, -0x1.55992p-6f, -0x1.eb2f58p-7f, -0x1.487f8ep-7f,
         -0x1.a5fdbep-8f, -0x1.08daaap-8f, -0x1.033e66p-9f, -0x1.839dfep-11f, -0x1.1ecd18p-12f, -0x1.a695e4p-14f,
         -0x1.395876p-15f, -0x1.20fcep-16f, -0x1.443ef6p-19f, -0x1.b8086p-20f, 0x1.a65f64p-20f, 0x1.86249ep-19f,
-        0x1.72da4ap-20f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0x1.f1c18ap-12f, 0x1.ce30cap-4f, 0x1.43039ap-3f,
+        0x1.72da4ap-20f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0x1.f18f04p-12f, 0x1.ce30cap-4f, 0x1.43039ap-3f,
         0x1.5b780ap-3f, 0x1.39de8p-3f, 0x1.e96facp-4f, 0x1.476fdap-4f, 0x1.639fc4p-5f},
     {
         -0x1.0723aep-5f, -0x1.36f1d6p-7f, 0x1.70e14cp-10f, 0x1.2f341ap-8f, 0x1.249ebep-8f, 0x1.bef38p-9f,
         0x1.337576p-9f, 0x1.90f106p-10f, 0x1.9460c6p-11f, 0x1.332db4p-12f, 0x1.c95426p-14f, 0x1.51d582p-15f,
         0x1.f084fcp-17f, 0x1.6ecabep-18f, 0x1.113de6p-19f, 0x1.8c5566p-21f, 0x1.889e6ep-23f, 0x1.7c74d8p-25f,
-        0x1.4df0cep-21f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0x1.0a32bep-3f, 0x1.8a359p-4f, 0x1.614f8ep-5f, -0x1.045cc4p-9f,
+        0x1.4df0cep-21f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0x1.0a2ffcp-3f, 0x1.8a359p-4f, 0x1.614f8ep-5f, -0x1.045cc4p-9f,
         -0x1.76110ap-5f, -0x1.fdd348p-5f, -0x1.d6154p-5f, -0x1.9ae90ep-5f},
 };
 /// The error function, degree 5.
@@ -96,21 +96,26 @@ alignas(64) inline constexpr float exp2_sixteenths[16] = {
     0x1p0f, 0x1.0b5586p0f, 0x1.172b84p0f, 0x1.2387a6p0f, 0x1.306fep0f, 0x1.3dea64p0f, 0x1.4bfdaep0f, 0x1.5ab07ep0f,
     0x1.6a09e6p0f, 0x1.7a1148p0f, 0x1.8ace54p0f, 0x1.9c4918p0f, 0x1.ae89fap0f, 0x1.c199bep0f, 0x1.d5818ep0f,
     0x1.ea4afap0f};
-/// 2^(j/8).
-alignas(64) inline constexpr float exp2_eighths[8] = {
-    0x1p0f, 0x1.172b84p0f, 0x1.306fep0f, 0x1.4bfdaep0f, 0x1.6a09e6p0f, 0x1.8ace54p0f, 0x1.ae89fap0f, 0x1.d5818ep0f};
+/// What they lost when they were rounded, relative to them.
+alignas(64) inline constexpr float exp2_sixteenths_lost[16] = {
+    0.0f, 0x1.8d96d4p-25f, -0x1.9c0c22p-27f, 0x1.964904p-25f, 0x1.125002p-25f, 0x1.370be4p-25f, -0x1.0a355p-25f,
+    -0x1.00d8acp-27f, 0x1.26055cp-26f, -0x1.05cb44p-25f, 0x1.67a1cap-28f, 0x1.a3b5e4p-28f, -0x1.f9c304p-27f,
+    -0x1.6961b4p-28f, -0x1.a5217cp-28f, 0x1.61428ep-28f};
+/// 2^(j/8), its bits less j 2^20: those of 2^(i/8) are the bits of the entry of the last three bits of i, and i 2^20.
+alignas(32) inline constexpr float exp2_eighths_less[8] = {
+    0x1p0f, 0x1.f72b84p-1f, 0x1.f06fep-1f, 0x1.ebfdaep-1f, 0x1.ea09e6p-1f, 0x1.eace54p-1f, 0x1.ee89fap-1f, 0x1.f5818ep-1f};
 /// Reciprocals of the sixteen mantissa intervals over [0.75, 1.5).
 alignas(64) inline constexpr float log_inverse[16] = {
-    0x1p0f, 0x1.d5f1f6p-1f, 0x1.b9cd86p-1f, 0x1.a603eap-1f, 0x1.8f119p-1f, 0x1.7ba99ep-1f, 0x1.6bf76cp-1f,
+    0x1p0f, 0x1.dc87d8p-1f, 0x1.b9cd86p-1f, 0x1.a603eap-1f, 0x1.8f119p-1f, 0x1.7ba99ep-1f, 0x1.6bf76cp-1f,
     0x1.5bc826p-1f, 0x1.4d53b6p0f, 0x1.41f962p0f, 0x1.35c0cp0f, 0x1.298142p0f, 0x1.1f36dep0f, 0x1.147d58p0f,
-    0x1.0b5ecap0f, 0x1p0f};
+    0x1.0c4b3cp0f, 0x1p0f};
 /// Their logarithms with changed sign, multiples of 2^-16.
 alignas(64) inline constexpr float log_value[16] = {
-    0.0f, 0x1.5f1p-4f, 0x1.2ep-3f, 0x1.8bd8p-3f, 0x1.fe58p-3f, 0x1.3238p-2f, 0x1.5d74p-2f, 0x1.8c08p-2f,
-    -0x1.0e48p-2f, -0x1.d598p-3f, -0x1.8658p-3f, -0x1.33b8p-3f, -0x1.d74p-4f, -0x1.3b6p-4f, -0x1.64p-5f, 0.0f};
+    0.0f, 0x1.261p-4f, 0x1.2ep-3f, 0x1.8bd8p-3f, 0x1.fe58p-3f, 0x1.3238p-2f, 0x1.5d74p-2f, 0x1.8c08p-2f,
+    -0x1.0e48p-2f, -0x1.d598p-3f, -0x1.8658p-3f, -0x1.33b8p-3f, -0x1.d74p-4f, -0x1.3b6p-4f, -0x1.804p-5f, 0.0f};
 /// (log(1 + r) - r) / r^2 around 0.
 alignas(64) inline constexpr float log_polynomial[4] = {
-    -0x1.fffffep-2f, 0x1.55578ep-2f, -0x1.0028b2p-2f, 0x1.868e32p-3f};
+    -0x1.000002p-1f, 0x1.55576p-2f, -0x1.000a26p-2f, 0x1.866f3p-3f};
 
 /// gelu's factor t Phi(-t) e^(t^2 / 2) by 8 intervals (two per octave of t + 1), degree 7, and by 16, degree 6.
 alignas(64) inline constexpr float gelu_eighths[9][8] = {

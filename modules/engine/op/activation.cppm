@@ -28,22 +28,6 @@ export template <Symbolic X>
   requires accepted<worded<applying<rule::activation<"rsqrt">, X>>()>
 constexpr auto rsqrt(const X& x, origin_of<X> = {}) { return reciprocal(sqrt(x)); }
 
-/// x sigmoid(x), also called swish.   Source: Elfwing, Uchibe, Doya (2017), arXiv:1702.03118.
-export template <Symbolic X>
-  requires accepted<worded<applying<rule::activation<"silu">, X>>()>
-constexpr auto silu(const X& x, origin_of<X> = {}) { return x * sigmoid(x); }
-
-/// The approximation of `gelu` by tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, written with sigmoid, which
-/// keeps the digits of the negative tail.
-export template <Symbolic X>
-  requires accepted<worded<applying<rule::activation<"gelu_tanh">, X>>()>
-constexpr auto gelu_tanh(const X& x, origin_of<X> = {}) { return x * sigmoid(x * (square(x) * 0.07135481627260025 + 1.5957691216057308)); }
-
-/// x tanh(softplus(x)).   Source: Misra (2019), arXiv:1908.08681.
-export template <Symbolic X>
-  requires accepted<worded<applying<rule::activation<"mish">, X>>()>
-constexpr auto mish(const X& x, origin_of<X> = {}) { return x * tanh(softplus(x)); }
-
 /// x above 0, slope x below.
 export template <Symbolic X>
   requires accepted<worded<applying<rule::activation<"leaky_relu">, X>>()>
@@ -77,9 +61,9 @@ export template <Symbolic X>
   requires accepted<worded<applying<rule::activation<"hard_sigmoid">, X>>()>
 constexpr auto hard_sigmoid(const X& x, hard_sigmoid_options a = {}, origin_of<X> = {}) { return clamp(x * a.slope + a.offset, 0, 1); }
 
-/// x hard_sigmoid(x).   Source: Howard et al., "Searching for MobileNetV3" (2019), arXiv:1905.02244.
+/// x hard_sigmoid(x); 0 at -inf.   Source: Howard et al., "Searching for MobileNetV3" (2019), arXiv:1905.02244.
 export template <Symbolic X>
   requires accepted<worded<applying<rule::activation<"hard_swish">, X>>()>
-constexpr auto hard_swish(const X& x, origin_of<X> = {}) { return x * hard_sigmoid(x); }
+constexpr auto hard_swish(const X& x, origin_of<X> = {}) { return max(x, -3) * hard_sigmoid(x); }
 
 }  // namespace lamina

@@ -43,6 +43,7 @@ export struct attention {
   static constexpr int operands = -1;
   using attributes = attention_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    if (in.size() < 3 || in.size() > 4) { out.why << "takes queries, keys, values and a mask or none, not " << in.size() << " operands"; return; }
     const shape &q = in[0].dims, &k = in[1].dims, &v = in[2].dims;
     if (!detail::same_elements({in.first, 3}, out) || !detail::takes(domain::real, in[0].element, out)) return;
     if (q.rank < 2 || k.rank != q.rank || v.rank != q.rank) { out.why << "queries, keys and values of one rank [..., T, D] are expected"; return; }
@@ -82,12 +83,42 @@ export struct attention {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 
  private:
   static constexpr bool divides(dim part, dim whole) {
     if (!part.is_number() || !whole.is_number()) return may_equal(part, whole) || part.is_number() || whole.is_number();
     return part.code > 0 ? whole.code % part.code == 0 : whole.code == 0;
   }
+};
+/// The axis of query heads, the third from the end, as two: heads of keys, and the queries that share one. Heads of keys are
+/// those of the second operand, of which only the shape is read. One head that repeats along all stays one in both axes.
+export struct group_heads {
+  static constexpr std::string_view name = "group_heads";
+  static constexpr int operands = 2, alias = 0;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape &x = in[0].dims, &keys = in[1].dims;
+    if (x.rank < 3 || keys.rank < 3) { out.why << "both operands must have heads [..., heads, rows, columns]"; return; }
+    if (x.rank == max_rank) { out.why << "the result would have rank " << max_rank + 1 << "; the limit is " << max_rank; return; }
+    const dim all = x[x.rank - 3], heads = keys[keys.rank - 3];
+    dim shared = dyn, groups = all.is_number() ? heads : dim(dyn);
+    if (all == dim(1)) groups = shared = 1;
+    else if (all.is_number() && heads.is_number()) {
+      if (heads.code > 0 ? all.code % heads.code != 0 : all.code != 0) { out.why << heads << " heads of keys do not divide " << all; return; }
+      shared = heads.code > 0 ? dim(all.code / heads.code) : dim(1);
+    }
+    shape s;
+    for (int i = 0; i < x.rank; ++i) {
+      if (i != x.rank - 3) { s.push_back(x[i]); continue; }
+      s.push_back(groups);
+      s.push_back(shared);
+    }
+    out.result(in[0].element, s);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
 };
 /// Operands: q, k, v of a block; keys and values with room for earlier positions; how many of them there are, int64 [1].
 export struct cached_attention {
@@ -210,8 +241,11 @@ constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& 
 /// The numbers 0, 1, ... of the positions along an axis of x, of which only the extent is read.
 /// Shapes: x [N, T, 8], axis 1 -> int64 [T].
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"positions<1>(x)", X>>()>
-constexpr auto positions(const X& x, std::int64_t axis, origin_of<X> = {}) { return apply<op::positions>({axis}, x); }
+  requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
+constexpr auto positions(const X& x, std::int64_t axis, origin_of<X> = {}) { return apply_of_rank<op::positions, rank_of_rule>({axis}, x); }
+export template <Symbolic X, std::same_as<axis_attributes> A = axis_attributes>
+  requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
+constexpr auto positions(const X& x, A a, origin_of<X> = {}) { return apply_of_rank<op::positions, rank_of_rule>(a, x); }
 export template <int Axis, Symbolic X>
   requires accepted<worded<applying_fixed<op::positions, axis_attributes{Axis}, X>>()>
 constexpr auto positions(const X& x, origin_of<X> = {}) { return apply_fixed<op::positions, axis_attributes{Axis}>(x); }
@@ -227,6 +261,7 @@ constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, orig
 template struct detail::recorded<op::attention>;
 template struct detail::recorded<op::cached_attention>;
 template struct detail::recorded<op::causal_mask>;
+template struct detail::recorded<op::group_heads>;
 template struct detail::recorded<op::positions>;
 template struct detail::recorded<op::rope>;
 

@@ -12,6 +12,7 @@ import :op.elementwise;
 import :op.linear;
 import :op.reduce;
 import :op.shape;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -85,21 +86,8 @@ void attention::emit(emission& e) {
   }
 }
 
-namespace {
-
-// A shape with the axis of the query heads split in [heads of keys, queries that share one].
-shape split(const shape& s, dim groups, std::int64_t shared, bool repeated) {
-  shape r;
-  for (int i = 0; i < s.rank; ++i) {
-    if (i == s.rank - 3) {
-      r.push_back(repeated ? dim(1) : groups);
-      r.push_back(repeated ? dim(1) : dim(shared));
-    } else r.push_back(s[i]);
-  }
-  return r;
-}
-
-}  // namespace
+void group_heads::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void group_heads::emit(emission& e) { detail::emit_copy(e); }
 
 // With P the probabilities and W the gradient of the result: dV = P^T W, dP = W V^T, dS = P (dP - sum(P dP)),
 // dQ = scale dS K, dK = scale dS^T Q, and dS goes to a mask that was added.
@@ -109,25 +97,14 @@ void attention::gradient(gradient_call& c) {
   const int rank = q.shape().rank;
   const bool masked = !mask.empty(), added = masked && mask.type().element != dtype::boolean;
 
-  // Heads that share keys get an axis of their own, along which keys and values repeat.
-  if (rank > 2 && q.shape()[rank - 3] != k.shape()[rank - 3]) {
-    const dim all = q.shape()[rank - 3], groups = k.shape()[rank - 3];
-    if (!all.is_number() || !groups.is_number())
-      detail::raise(error_kind::shape, "attention: the gradient needs the numbers of heads, where they differ");
-    const std::int64_t shared = all.code / groups.code;
-    auto alone = [&](const value& x) {
-      shape s;
-      for (int i = 0; i < rank; ++i) {
-        s.push_back(x.shape()[i]);
-        if (i == rank - 3) s.push_back(1);
-      }
-      return value(lamina::reshape(x, s));
-    };
-    q = lamina::reshape(q, split(q.shape(), groups, shared, false));
-    g = lamina::reshape(g, split(g.shape(), groups, shared, false));
-    k = alone(k);
-    v = alone(v);
-    if (masked && mask.shape().rank > 2) mask = lamina::reshape(mask, split(mask.shape(), groups, shared, mask.shape()[mask.shape().rank - 3] == dim(1)));
+  // Heads that share keys get an axis of their own, along which keys and values repeat. Heads of unknown number may share.
+  const dim heads = rank > 2 ? q.shape()[rank - 3] : dim(1), groups = rank > 2 ? k.shape()[rank - 3] : dim(1);
+  if (rank < max_rank ? !surely_equal({heads}, {groups}) : !may_equal(heads, groups)) {
+    if (masked && mask.shape().rank > 2) mask = apply<op::group_heads>({}, mask, k);
+    q = apply<op::group_heads>({}, q, k);
+    g = apply<op::group_heads>({}, g, k);
+    k = lamina::unsqueeze(k, axes(rank - 2));
+    v = lamina::unsqueeze(v, axes(rank - 2));
   }
   // Where the depth is not known yet, it is read off the shape.
   const dim depth = c(0).shape().back();
@@ -184,7 +161,7 @@ void cached_attention::emit(emission& e) {
             {&a.values, e.in(4).at(h * a.capacity * a.width * size)},
             {&a.seen, e.in(5)},
             {&a.out, e.out(0).at(h * a.groups * a.queries * a.width * size)},
-            {&a.invalid, e.status(wrong.view())}},
+            {&a.invalid, e.status_with_first(wrong.view(), {.of = e.in_type(5).dims})}},
            scratch);
 }
 
@@ -230,6 +207,15 @@ void rope::emit(emission& e) {
             {&a.out, e.out(0).at(first * plane * size)}},
            functions(e).rotate_scratch_bytes(&a));
   });
+}
+
+// Axes before that of the heads.
+void attention::map_axis(const attributes&, axis_map& m) {
+  const shape &q = m.in[0].dims, &k = m.in[1].dims;
+  m.leading_axes = true;
+  if (m.axis >= q.rank - 3 || k.at(m.axis) != q.at(m.axis)) return;
+  if (m.in.size() > 3 && !m.broadcast(3)) return;
+  m.independent = true;
 }
 
 }  // namespace lamina::op

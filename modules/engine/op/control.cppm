@@ -34,17 +34,20 @@ export struct call {
 export struct scan {
   static constexpr std::string_view name = "scan";
   static constexpr int operands = -1, subprograms = 1;
+  static std::string_view subprogram_name(int) { return "each turn"; }
   using attributes = scan_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
   static void outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why);
   static void gradient(gradient_call&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// Results are those of the first subprogram where operand 0 is true, else those of the second; the other is not run. The
 /// planner makes a plan of each, which runs in a part of the plan's memory.
 export struct cond {
   static constexpr std::string_view name = "cond";
   static constexpr int operands = -1, subprograms = 2;
+  static std::string_view subprogram_name(int s) { return s == 0 ? "if true" : "if false"; }
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
@@ -55,6 +58,7 @@ export struct cond {
 export struct in_training {
   static constexpr std::string_view name = "in_training";
   static constexpr int operands = 2, alias = 0;
+  static constexpr auto identity = identity_rule::always;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }

@@ -103,7 +103,7 @@ void op::in_training::emit(emission& e) { detail::emit_copy(e); }
 // ---- cond -----------------------------------------------------------------------------------------------------------
 
 void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
-  if (in[0].element != dtype::boolean || !may_equal(in[0].dims.size(), 1)) why << "the truth is " << in[0] << " and must be bool of one element";
+  if (in[0].element != dtype::boolean || (in[0].dims.is_static() && in[0].dims.size() != 1)) why << "the truth is " << in[0] << " and must be bool of one element";
   in.erase(in.begin());
 }
 
@@ -215,6 +215,15 @@ void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text
   }
 }
 
+// Sequences and what each turn gives have their turns in front.
+void op::scan::map_axis(const scan_attributes& a, axis_map& m) {
+  const auto carries = static_cast<std::size_t>(a.carries), moving = carries + static_cast<std::size_t>(a.sequences);
+  for (std::size_t k = carries; k < moving; ++k) ++m.operands[k];
+  for (std::size_t r = carries; r < m.results.size(); ++r) ++m.results[r];
+  m.carried = a.carries;
+  m.independent = true;
+}
+
 void op::scan::outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why) {
   const auto& a = *static_cast<const scan_attributes*>(attributes);
   auto carries = static_cast<std::size_t>(a.carries);
@@ -285,7 +294,7 @@ class copier {
       const node& n = from_.at(at);
       bool ready = true;
       for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-        bool inner = reads && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u);
+        bool inner = reads && n.reads_data(k);
         if (!found(n.inputs[k], inner)) { stack.push_back({n.inputs[k], inner}); ready = false; }
       }
       if (!ready) continue;
@@ -305,7 +314,7 @@ class copier {
   value_id copy(const node& n, bool reads) {
     if (n.kind == node_kind::constant) return to_.constant(n.constant).id();
     std::vector<value> in;
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(*found(n.inputs[k], reads && !(n.op->shape_only >> (k < 31 ? k : 31) & 1u)));
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(*found(n.inputs[k], reads && n.reads_data(k)));
     to_.path = n.path;
     return to_.add(*n.op, n.attributes, in, n.subprograms);
   }
@@ -319,7 +328,7 @@ class copier {
 struct product { value_id a, b; };
 bool is_product(const program& p, value_id g, product& found) {
   const node& n = p.at(g);
-  if (!n.is("matmul")) return false;
+  if (!is_call_of<op::matmul>(n)) return false;
   auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
   found = {n.inputs[0], n.inputs[1]};
   auto stacks = [&](value_id v) { return p.type(v).dims.rank == 2 && p.type(v).dims[1] != dim(dyn); };
@@ -389,7 +398,7 @@ void op::scan::gradient(gradient_call& c) {
       if (n.kind != node_kind::operation) continue;
       if (v.node < boundary && varies[static_cast<std::size_t>(v.node)]) { stored.insert(v); continue; }
       for (std::size_t k = 0; k < n.inputs.size(); ++k)
-        if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u)) stack.push_back(n.inputs[k]);
+        if (n.reads_data(k)) stack.push_back(n.inputs[k]);
     }
   }
 

@@ -39,6 +39,8 @@ value operate(const value_or_number& first, const value_or_number& second) {
 }
 }  // namespace
 
+// Friends of the class, so of its namespace.
+namespace ir {
 value operator-(const placed_value& x) { return operate<op::negate>(x); }
 value operator!(const placed_value& x) { return operate<op::logical_not>(x); }
 value operator&&(const placed_value& a, const placed_value& b) { return operate<op::logical_and>(a, b); }
@@ -54,6 +56,7 @@ value operator<=(const value_or_number& a, const value_or_number& b) { return op
 value operator>(const value_or_number& a, const value_or_number& b) { return operate<op::greater>(a, b); }
 value operator>=(const value_or_number& a, const value_or_number& b) { return operate<op::greater_equal>(a, b); }
 value operator^(const value_or_number& a, const value_or_number& b) { return operate<op::logical_xor>(a, b); }
+}  // namespace ir
 
 }  // namespace lamina
 
@@ -105,6 +108,9 @@ int cosh::map() { return code(map_op::hyperbolic_cosine); }
 int atanh::map() { return code(map_op::inverse_hyperbolic_tangent); }
 int softplus::map() { return code(map_op::softplus); }
 int gelu::map() { return code(map_op::gelu); }
+int gelu_tanh::map() { return code(map_op::gelu_tanh); }
+int silu::map() { return code(map_op::silu); }
+int mish::map() { return code(map_op::mish); }
 int floor::map() { return code(map_op::floor); }
 int ceil::map() { return code(map_op::ceil); }
 int round::map() { return code(map_op::round); }
@@ -134,7 +140,7 @@ int stop_gradient::map() { return code(map_op::copy); }
 
 void negate::gradient(gradient_call& c) { c(0, [&] { return -c.gradient(); }); }
 void abs::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sign(c(0)); }); }
-void sign::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
+void sign::gradient(gradient_call&) {}       // 0 where there is one, also times an infinite gradient
 void square::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c(0) * 2); }); }
 void sqrt::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (c.result() * 2); }); }
 void reciprocal::gradient(gradient_call& c) { c(0, [&] { return -(c.gradient() * lamina::square(c.result())); }); }
@@ -158,16 +164,42 @@ void sinh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina:
 void cosh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sinh(c(0)); }); }
 void atanh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (1 - lamina::square(c(0))); }); }
 void softplus::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sigmoid(c(0)); }); }
+// In the derivatives of these, x is a factor of what vanishes in both tails: a bound on it is read by nothing but infinities.
+namespace {
+value bounded(const value& x) { return lamina::clamp(x, -40, 40); }
+}  // namespace
 // Phi(x) + x phi(x)
 void gelu::gradient(gradient_call& c) {
   c(0, [&] {
     auto below = (lamina::erf(c(0) * 0.7071067811865476) + 1) * 0.5;
-    return c.gradient() * (below + c(0) * (lamina::exp(lamina::square(c(0)) * -0.5) * 0.3989422804014327));
+    return c.gradient() * (below + bounded(c(0)) * (lamina::exp(lamina::square(c(0)) * -0.5) * 0.3989422804014327));
   });
 }
-void floor::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
-void ceil::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
-void round::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * 0; }); }
+// x s(u) with s the sigmoid: s + x s (1 - s) u'
+void gelu_tanh::gradient(gradient_call& c) {
+  c(0, [&] {
+    constexpr double cubic = 0.07135481627260025, linear = 1.5957691216057308;
+    const value x = bounded(c(0)), squared = lamina::square(x), s = lamina::sigmoid(x * (squared * cubic + linear));
+    return c.gradient() * (s * (x * (1 - s) * (squared * (3 * cubic) + linear) + 1));
+  });
+}
+// s + x s (1 - s)
+void silu::gradient(gradient_call& c) {
+  c(0, [&] {
+    const value s = lamina::sigmoid(c(0));
+    return c.gradient() * (s * (lamina::clamp(c(0), -1000, 1000) * (1 - s) + 1));
+  });
+}
+// t + x (1 - t^2) s with t = tanh(softplus(x))
+void mish::gradient(gradient_call& c) {
+  c(0, [&] {
+    const value t = lamina::tanh(lamina::softplus(c(0)));
+    return c.gradient() * (t + lamina::clamp(c(0), -1000, 1000) * ((1 - lamina::square(t)) * lamina::sigmoid(c(0))));
+  });
+}
+void floor::gradient(gradient_call&) {}
+void ceil::gradient(gradient_call&) {}
+void round::gradient(gradient_call&) {}
 
 void add::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
@@ -210,11 +242,12 @@ void pow::gradient(gradient_call& c) {
   });
   c(1, [&] { return lamina::sum_like(c.gradient() * (c.result() * lamina::log(base_or_one(c(0) == 0 && c(1) >= 0))), c(1)); });
 }
+// Bounds that cross give the upper one, wherever x lies.
 void clamp::gradient(gradient_call& c) {
   auto inside = [&] { return (c(0) >= c(1)) && (c(0) <= c(2)); };
   c(0, [&] { return lamina::sum_like(lamina::where(inside(), c.gradient(), 0), c(0)); });
-  c(1, [&] { return lamina::sum_like(lamina::where(c(0) < c(1), c.gradient(), 0), c(1)); });
-  c(2, [&] { return lamina::sum_like(lamina::where(c(0) > c(2), c.gradient(), 0), c(2)); });
+  c(1, [&] { return lamina::sum_like(lamina::where((c(0) < c(1)) && !(c(1) > c(2)), c.gradient(), 0), c(1)); });
+  c(2, [&] { return lamina::sum_like(lamina::where((c(0) > c(2)) || ((c(0) < c(1)) && (c(1) > c(2))), c.gradient(), 0), c(2)); });
 }
 void where::gradient(gradient_call& c) {
   c(1, [&] { return lamina::sum_like(lamina::where(c(0), c.gradient(), 0), c(1)); });

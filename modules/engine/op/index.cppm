@@ -185,7 +185,7 @@ export struct order {
 /// is assigned the result is changed in its place.
 export struct put_rows {
   static constexpr std::string_view name = "put_rows";
-  static constexpr int operands = 3;
+  static constexpr int operands = 3, updates = 0;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     shape r;
@@ -248,8 +248,11 @@ using index_add = addition<op::scatter_rows, "index_add">;
 /// Shapes: x [3, V, 4], index [5, 6], axis 1 -> [3, 5, 6, 4].   Types: any, index int64.
 /// Gradient: slices are added where they came from, in the order of the positions for any number of threads.
 export template <Symbolic X, Symbolic I>
-  requires accepted<worded<run_time_check<"gather<1>(x, index)", X>>()>
-constexpr auto gather(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply<op::gather>({axis}, x, index); }
+  requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
+constexpr auto gather(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply_of_rank<op::gather, rank_of_rule>({axis}, x, index); }
+export template <Symbolic X, Symbolic I, std::same_as<axis_attributes> A = axis_attributes>
+  requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
+constexpr auto gather(const X& x, const I& index, A a, origin_of<X, I> = {}) { return apply_of_rank<op::gather, rank_of_rule>(a, x, index); }
 /// The same with the axis in the type; the first without one.
 export template <int Axis = 0, Symbolic X, Symbolic I>
   requires accepted<worded<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
@@ -265,19 +268,27 @@ constexpr auto embedding(const W& table, const I& ids, origin_of<W, I> = {}) {
 /// Elements of x along an axis, each at a position of its own (ONNX GatherElements, numpy.take_along_axis).
 /// Shapes: x [3, V], index [3, 5], axis 1 -> [3, 5].   Types: any, index int64.
 export template <Symbolic X, Symbolic I>
-  requires accepted<worded<run_time_check<"take_along_axis<1>(x, index)", X>>()>
-constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply<op::take_along_axis>({axis}, x, index); }
+  requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
+constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply_of_rank<op::take_along_axis, rank_of_rule>({axis}, x, index); }
+export template <Symbolic X, Symbolic I, std::same_as<axis_attributes> A = axis_attributes>
+  requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
+constexpr auto take_along_axis(const X& x, const I& index, A a, origin_of<X, I> = {}) { return apply_of_rank<op::take_along_axis, rank_of_rule>(a, x, index); }
 export template <int Axis, Symbolic X, Symbolic I>
   requires accepted<worded<applying_fixed<op::take_along_axis, axis_attributes{Axis}, X, I>>()>
 constexpr auto take_along_axis(const X& x, const I& index, origin_of<X, I> = {}) { return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index); }
 /// x with updates added at positions along an axis, several to one place too; the adjoint of take_along_axis.
 /// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
 /// Numerics: what goes to one place is summed in the order of the positions, then added to x.
+export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
+  requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
+constexpr auto scatter_add(const X& x, const I& index, const U& updates, A a, origin_of<X, I, U> = {}) {
+  detail::obey<rule::scatter_add>(a, x, index, updates);
+  return x + apply_of_rank<op::scatter_elements, rank_of_rule>(a, updates, index, x);
+}
 export template <Symbolic X, Symbolic I, Symbolic U>
-  requires accepted<worded<run_time_check<"scatter_add<1>(x, index, updates)", X>>()>
+  requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
-  detail::obey<rule::scatter_add>({axis}, x, index, updates);
-  return x + apply<op::scatter_elements>({axis}, updates, index, x);
+  return scatter_add(x, index, updates, axis_attributes{axis});
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
   requires accepted<worded<applying_fixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>>()>
@@ -287,11 +298,16 @@ constexpr auto scatter_add(const X& x, const I& index, const U& updates, origin_
 }
 /// x with whole slices of updates added at positions of an axis; the adjoint of gather.
 /// Shapes: x [V, 4], index [5], updates [5, 4], axis 0 -> [V, 4].   Types: float and integer.
+export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
+  requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
+constexpr auto index_add(const X& x, const I& index, const U& updates, A a, origin_of<X, I, U> = {}) {
+  detail::obey<rule::index_add>(a, x, index, updates);
+  return x + apply_of_rank<op::scatter_rows, rank_of_rule>(a, updates, index, x);
+}
 export template <Symbolic X, Symbolic I, Symbolic U>
-  requires accepted<worded<run_time_check<"index_add<0>(x, index, updates)", X>>()>
+  requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
-  detail::obey<rule::index_add>({axis}, x, index, updates);
-  return x + apply<op::scatter_rows>({axis}, updates, index, x);
+  return index_add(x, index, updates, axis_attributes{axis});
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
   requires accepted<worded<applying_fixed<rule::index_add, axis_attributes{Axis}, X, I, U>>()>
@@ -304,6 +320,12 @@ constexpr auto index_add(const X& x, const I& index, const U& updates, origin_of
 export template <Symbolic I>
   requires accepted<worded<run_time_check<"to_one_hot<10>(index)", I>>()>
 constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32, origin_of<I> = {}) { return apply<op::to_one_hot>({depth, element}, index); }
+/// Of a typed operand the element type stands in the type, the depth may be known only at run time.
+export template <Element T = float, Typed I>
+  requires accepted<worded<applying_of_rank<op::to_one_hot, rank_of_rule, I>>()>
+auto to_one_hot(const I& index, std::int64_t depth) {
+  return cast<T>(apply_of_rank<op::to_one_hot, rank_of_rule>({depth, dtype::float32}, index));
+}
 /// The same with depth and element type in the type.
 export template <std::int64_t Depth, Element T = float, Symbolic I>
   requires accepted<worded<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
@@ -315,8 +337,8 @@ export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = 
   requires accepted<worded<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
 constexpr auto cumsum(const X& x, origin_of<X> = {}) { return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"cumsum<1>(x)", X>>()>
-constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) { return apply<op::cumsum>(a, x); }
+  requires accepted<worded<applying_of_rank<op::cumsum, rank_of_rule, X>>()>
+constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) { return apply_of_rank<op::cumsum, rank_of_rule>(a, x); }
 
 /// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
@@ -326,17 +348,17 @@ constexpr auto argsort(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::order, order_attributes{order_attributes::all, Axis, Descending}>(x);
 }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"argsort<1>(x)", X>>()>
+  requires accepted<worded<applying_of_rank<rule::order<"argsort">, rank_of_rule, X>>()>
 constexpr auto argsort(const X& x, sort_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, a.axis, a.descending}, x);
-  return apply<op::order>({order_attributes::all, a.axis, a.descending}, x);
+  return apply_of_rank<op::order, rank_of_rule>({order_attributes::all, a.axis, a.descending}, x);
 }
 /// x sorted along an axis.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
   requires accepted<worded<applying_fixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
 constexpr auto sort(const X& x, origin_of<X> = {}) { return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x)); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"sort<1>(x)", X>>()>
+  requires accepted<worded<applying_of_rank<rule::order<"sort">, rank_of_rule, X>>()>
 constexpr auto sort(const X& x, sort_attributes a, origin_of<X> = {}) { return take_along_axis(x, argsort(x, a), a.axis); }
 
 /// Elements and their positions: `auto [values, indices] = top_k<3>(x)`.
@@ -354,10 +376,10 @@ constexpr auto top_k(const X& x, origin_of<X> = {}) {
   return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
 }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"top_k<3>(x)", X>>()>
+  requires accepted<worded<applying_of_rank<rule::order<"top_k">, rank_of_rule, X>>()>
 constexpr auto top_k(const X& x, top_k_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"top_k">>({a.k, a.axis, a.largest}, x);
-  auto at = apply<op::order>({a.k, a.axis, a.largest}, x);
+  auto at = apply_of_rank<op::order, rank_of_rule>({a.k, a.axis, a.largest}, x);
   auto values = take_along_axis(x, at, a.axis);
   return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
 }

@@ -27,12 +27,13 @@ line along(const shape& s, std::int64_t at) {
 }
 std::int64_t bytes_of(const tensor_type& t) { return static_cast<std::int64_t>(size_of(t.element)); }
 
-// A counter for each step: steps of one stage may run at the same time.
-buffer_ref range_check(emission& e, std::int64_t length) {
+// A counter for each step: steps of one stage may run at the same time. `operand` holds the positions, and those of the step
+// begin at number `begin`.
+buffer_ref range_check(emission& e, std::int64_t length, std::size_t operand = 1, std::int64_t begin = 0) {
   text t = detail::named(e);
   if (length) t << ": a position is outside " << -length << ".." << length - 1;
   else t << ": a position on an axis without elements";
-  return e.status(t.view());
+  return e.status_with_first(t.view(), {.of = e.in_type(operand).dims, .begin = begin});
 }
 
 // The arguments of a kernel that goes over rows of `length` entries of `inner` elements, by `count` positions in each.
@@ -79,7 +80,7 @@ void emit_scatter_elements(emission& e) {
     auto a = rows_of<kernels::scatter_elements_args>(outers, count, length, inner);
     a.columns = columns;
     e.step(run, a, {{&a.in, e.in(0).at((o * count * inner + column) * size)}, {&a.index, e.in(1).at((o * count * inner + column) * 8)},
-                    {&a.out, e.out(0).at((o * length * inner + column) * size)}, {&a.invalid, range_check(e, length)}});
+                    {&a.out, e.out(0).at((o * length * inner + column) * size)}, {&a.invalid, range_check(e, length, 1, o * count * inner + column)}});
   };
   if (outer >= 16 || inner == 1)
     emission::cut(outer, 4.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) { part(first, n, 0, inner); });
@@ -151,7 +152,7 @@ void take_along_axis::emit(emission& e) {
     auto a = rows_of<kernels::take_args>(n, count, length, inner);
     a.size = static_cast<std::int32_t>(size);
     e.step(functions(e).take, a, {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.index, e.in(1).at(first * count * inner * 8)},
-                                  {&a.out, e.out(0).at(first * count * inner * size)}, {&a.invalid, range_check(e, length)}});
+                                  {&a.out, e.out(0).at(first * count * inner * size)}, {&a.invalid, range_check(e, length, 1, first * count * inner)}});
   });
 }
 void scatter_elements::gradient(gradient_call& c) {
@@ -173,7 +174,7 @@ void to_one_hot::emit(emission& e) {
       detail::to_element(1.0, one);
       std::memcpy(a.value, &one, sizeof one);
     });
-    e.step(functions(e).one_hot, a, {{&a.index, e.in(0).at(first * 8)}, {&a.out, e.out(0).at(first * at.depth * size)}, {&a.invalid, range_check(e, at.depth)}});
+    e.step(functions(e).one_hot, a, {{&a.index, e.in(0).at(first * 8)}, {&a.out, e.out(0).at(first * at.depth * size)}, {&a.invalid, range_check(e, at.depth, 0, first)}});
   });
 }
 

@@ -32,6 +32,7 @@ namespace op {
 export struct matmul {
   static constexpr std::string_view name = "matmul";
   static constexpr int operands = 2;
+  static channel_axes channels(const matmul_attributes& a, const shape& result, const shape& w) { return {result.rank - 1, w.rank - (a.transpose_b ? 2 : 1)}; }
   using attributes = matmul_attributes;
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     const shape &a = in[0].dims, &b = in[1].dims;
@@ -55,6 +56,7 @@ export struct matmul {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// The product of two tensors as matrices under the axes that it has: those of the second operand but its last `count`,
 /// then those of the third but its first. Only the shapes of both are read.
@@ -64,9 +66,15 @@ export struct dot_result {
   static constexpr unsigned shape_only = 6;
   using attributes = dot_attributes;
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
+    const shape &a = in[1].dims, &b = in[2].dims;
+    if (at.count < 0 || a.rank < at.count || b.rank < at.count) { out.why << "both shapes must have " << at.count << " axes or more"; return; }
+    const int left = a.rank - at.count, right = b.rank - at.count;
+    if (left + right > max_rank) { out.why << "the result would have rank " << left + right << "; the limit is " << max_rank; return; }
+    const shape product{detail::product_of(a, 0, left), detail::product_of(b, at.count, b.rank)};
+    if (!fits(product, in[0].dims)) { out.why << "the product must be " << product; return; }
     shape s;
-    for (int i = 0; i + at.count < in[1].dims.rank; ++i) s.push_back(in[1].dims[i]);
-    for (int i = at.count; i < in[2].dims.rank; ++i) s.push_back(in[2].dims[i]);
+    for (int i = 0; i < left; ++i) s.push_back(a[i]);
+    for (int i = at.count; i < b.rank; ++i) s.push_back(b[i]);
     out.result(in[0].element, s);
   }
   static void gradient(gradient_call&);
@@ -96,23 +104,23 @@ struct dot {
 /// Matrix product over the last two axes; leading axes broadcast.
 /// Shapes:  a [..., M, K], b [..., K, N] -> [..., M, N]; an operand marked as transposed has its last two axes exchanged.
 /// Numerics: one fused multiply-add chain per block of at most 768 of K.   Errors: shape_error where the inner sizes differ.
-/// Transposition is in the type (`matmul<false, true>(x, w)`) or an attribute.
+/// Transposition is in the type (`matmul<false, true>(x, w)`) or an attribute (`matmul(x, w, {.transpose_b = true})`).
 export template <bool TransposeA = false, bool TransposeB = false, Symbolic A, Symbolic B>
   requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>>()>
 constexpr auto matmul(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}>(std::forward<A>(a), std::forward<B>(b));
 }
 export template <Symbolic A, Symbolic B>
-  requires(!std::same_as<world_of<A, B>, lazy>)
+  requires accepted<worded<applying_of_rank<op::matmul, rank_of_rule, A, B>>()>
 constexpr auto matmul(A&& a, B&& b, matmul_attributes at, origin_of<A, B> = {}) {
-  return apply<op::matmul>(at, std::forward<A>(a), std::forward<B>(b));
+  return apply_of_rank<op::matmul, rank_of_rule>(at, std::forward<A>(a), std::forward<B>(b));
 }
 
 /// Rows of features times the rows of a weight, and a bias: x w^T + b.
 /// Shapes:  x [..., in], w [out, in], b [out] -> [..., out].   Errors: shape_error where the inner sizes differ.
 export template <Symbolic X, Symbolic W, Symbolic B>
   requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{false, true}, X, W>>()>
-constexpr auto fc(const X& x, const W& w, const B& b, origin_of<X, W, B> = {}) { return matmul<false, true>(x, w) + b; }
+constexpr auto linear(const X& x, const W& w, const B& b, origin_of<X, W, B> = {}) { return matmul<false, true>(x, w) + b; }
 
 /// Contraction: sums over the last `Count` axes of a with the first of b, one matrix product of both as matrices.
 /// Shapes:  a [..., K1, ..., Kn], b [K1, ..., Kn, ...] -> the other axes of a, then those of b; two vectors give a number.

@@ -84,34 +84,49 @@ void matmul::emit(emission& e) {
     });
   p.prepacked = static_cast<bool>(packed);
 
+  // A call on rows and columns of the product, or of as many products as `part` has, that begins at these elements.
+  auto call = [&](kernels::gemm_args part, std::int64_t a_first, std::int64_t b_first, std::int64_t c_first, std::int64_t row = 0, std::int64_t column = 0) {
+    const auto run = gemm.prepare(&part);
+    buffer_ref b_at = packed ? packed.at(column * p.k * size) : e.in(1).at((b_first + column * p.b_column) * size);
+    std::vector<address> where{{&part.a, e.in(0).at((a_first + row * p.a_row) * size)},
+                               {&part.b, b_at},
+                               {&part.c, e.out(0).at((c_first + row * p.c_row + column) * size)}};
+    if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
+    if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
+    e.step(run, part, where, gemm.scratch_bytes(&part));
+  };
+  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  const bool small = flops < 2e6;
   auto product = [&](std::int64_t a_first, std::int64_t b_first, std::int64_t c_first) {
+    if (small) return call(p, a_first, b_first, c_first);
     // Rows or, for few rows, columns are cut at tile boundaries, by size alone.
-    auto one = [&](kernels::gemm_args part, std::int64_t row, std::int64_t column) {
-      const auto run = gemm.prepare(&part);
-      buffer_ref b_at = packed ? packed.at(column * p.k * size) : e.in(1).at((b_first + column * p.b_column) * size);
-      std::vector<address> where{{&part.a, e.in(0).at((a_first + row * p.a_row) * size)},
-                                 {&part.b, b_at},
-                                 {&part.c, e.out(0).at((c_first + row * p.c_row + column) * size)}};
-      if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
-      if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
-      e.step(run, part, where, gemm.scratch_bytes(&part));
-    };
-    double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-    if (flops < 2e6) { one(p, 0, 0); return; }
     if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
       emission::cut(p.m, flops / static_cast<double>(p.m), [&](std::int64_t first, std::int64_t count) {
         kernels::gemm_args part = p;
         part.m = count;
-        one(part, first, 0);
+        call(part, a_first, b_first, c_first, first, 0);
       }, 1e6, gemm.tile_rows);
     else
       emission::cut(p.n, flops / static_cast<double>(p.n), [&](std::int64_t first, std::int64_t count) {
         kernels::gemm_args part = p;
         part.n = count;
-        one(part, 0, first);
+        call(part, a_first, b_first, c_first, 0, first);
       }, 1e6, gemm.panel_columns);
   };
 
+  // Small products at equal distances are few calls. A single column stays a call of its own, which sums it in another order.
+  const bool even = (a_batch.size() == 1 || a_batch.size() == batches) && (one_b || b_batch.size() == batches);
+  if (batches > 1 && small && even && !packed && p.n > 1) {
+    p.a_batch = a_batch.size() == 1 ? 0 : a_step;
+    p.b_batch = one_b ? 0 : b_step;
+    p.c_batch = p.residual_batch = c_step;
+    emission::cut(batches, flops, [&](std::int64_t first, std::int64_t count) {
+      kernels::gemm_args part = p;
+      part.batch = count;
+      call(part, first * p.a_batch, first * p.b_batch, first * c_step);
+    }, 1e6);
+    return;
+  }
   std::int64_t index[max_rank]{};
   for (std::int64_t i = 0; i < batches; ++i) {
     std::int64_t at_a = 0, at_b = 0;
@@ -123,6 +138,22 @@ void matmul::emit(emission& e) {
     product(at_a * a_step, at_b * b_step, i * c_step);
     for (int d = c_batch.rank - 1; d >= 0 && ++index[d] == c_batch.at(d); --d) index[d] = 0;
   }
+}
+
+void matmul::map_axis(const attributes& at, axis_map& m) {
+  const shape &a = m.in[0].dims, &b = m.in[1].dims, &c = m.out[0].dims;
+  m.leading_axes = true;
+  if (a.rank < c.rank || (c.rank > 2 && a.at(m.axis) != c.at(m.axis))) return;
+  if (m.axis > 0 && (at.transpose_a || b.rank > 2 || m.axis > c.rank - 2)) return;
+  if (b.rank == 2) {
+    m.share(1);
+    m.worth_copies = true;
+  } else if (!m.broadcast(1)) return;
+  if (c.rank == 2 && at.transpose_a) {
+    if (c.at(1) == 1) return;       // a single column is summed in another order where it lies in one piece
+    m.operands[0] = 1;
+  }
+  m.independent = true;
 }
 
 }  // namespace lamina::op

@@ -30,7 +30,26 @@ constexpr void infer_pick(view<const tensor_type> in, inference& out, std::strin
   for (int i = 0; i < rows.rank; ++i) rows[i] = better(rows[i], at[i]);
   out.result(in[0].element, rows);
 }
+/// Two operands of one element type and one shape.
+constexpr void infer_same_shape(view<const tensor_type> in, inference& out) {
+  if (!takes(domain::real, in[0].element, out) || !same_elements(in, out)) return;
+  const shape &a = in[0].dims, &b = in[1].dims;
+  if (!fits(a, b)) {
+    out.why << "results and targets must have one shape; a loss does not broadcast";
+    return;
+  }
+  shape known = a;
+  for (int i = 0; i < known.rank; ++i) known[i] = better(a[i], b[i]);
+  out.result(in[0].element, known);
+}
 }  // namespace detail
+
+/// Which loss labels belong to, for messages: `cross_entropy` or `nll`.
+export struct label_attributes {
+  bool logits = false;
+  static constexpr void members(auto& a, auto&& f) { f("logits", a.logits); }
+  bool operator==(const label_attributes&) const = default;
+};
 
 namespace op {
 /// result[..] = x[.., index[..]] along the last axis.
@@ -50,7 +69,41 @@ export struct unpick {
   static constexpr int operands = 3;
   static constexpr unsigned shape_only = 4;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// `pick` of the entry of each sample's class. It differs in its messages, which speak of labels, classes and samples.
+export struct pick_label {
+  static constexpr std::string_view name = "pick_label";
+  static constexpr bool may_fail = true;
+  static constexpr int operands = 2;
+  using attributes = label_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    detail::infer_pick(in, out, "labels", a.logits ? "logits without their" : "log-probabilities without their");
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The adjoint of pick_label, as `unpick` is of pick.
+export struct pick_label_grad {
+  static constexpr std::string_view name = "pick_label_grad";
+  static constexpr bool may_fail = true;
+  static constexpr int operands = 3;
+  static constexpr unsigned shape_only = 4;
+  using attributes = label_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The first operand, which must have the shape of the second: extents that are open when a loss is written are compared
+/// when they are known. Only the shape of the second is read.
+export struct same_shape {
+  static constexpr std::string_view name = "same_shape";
+  static constexpr int operands = 2, alias = 0;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_same_shape(in, out); }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -61,7 +114,7 @@ export struct one_hot_like {
   static constexpr int operands = 3;
   static constexpr unsigned shape_only = 4;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[1].element, in[2].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void emit(emission&);
 };
 }  // namespace op
@@ -74,14 +127,13 @@ struct loss_of_classes {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_pick(in, out, "labels", Of.view()); }
 };
-struct mse {
-  static constexpr std::string_view name = "mse";
+/// A loss of results and targets of one shape.
+template <fixed_string Name>
+struct loss_of_targets {
+  static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    if (!detail::takes(domain::real, in[0].element, out)) return;
-    if (detail::same_elements(in, out)) detail::infer_broadcast(in, in[0].element, out);
-  }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_same_shape(in, out); }
 };
 struct nll_loss {
   static constexpr std::string_view name = "nll_loss";
@@ -94,6 +146,24 @@ struct nll_loss {
 };
 }  // namespace rule
 
+namespace detail {
+/// `x` where its shape is known to be that of `like`; else `x`, compared with it once the extents are known.
+template <class X, class Like>
+constexpr auto in_shape_of(const X& x, const Like& like) {
+  using world = world_of<X, Like>;
+  if constexpr (std::same_as<world, graph_world>) return surely_equal(x.shape(), like.shape()) ? value(x) : value(apply<op::same_shape>({}, x, like));
+  else if constexpr (std::same_as<world, type_world>) return x;
+  else if constexpr (requires { requires X::pattern.is_static() && Like::pattern.is_static(); }) return x;
+  else return apply<op::same_shape>({}, x, like);
+}
+/// results - targets, of one shape.
+template <class Rule, class A, class B>
+constexpr auto difference(const A& results, const B& targets) {
+  obey<Rule>({}, results, targets);
+  return in_shape_of(results, targets) - targets;
+}
+}  // namespace detail
+
 /// Entry index[..] of the last axis.   Shapes: x [..., C], index [...] int64 -> [...].
 /// Errors: value_error at run time for an index outside 0..C-1.
 export template <Symbolic X, Symbolic I>
@@ -101,9 +171,10 @@ export template <Symbolic X, Symbolic I>
 constexpr auto pick(const X& x, const I& index, origin_of<X, I> = {}) { return apply<op::pick>({}, x, index); }
 
 /// Negative log likelihood, averaged.   Shapes: log_probabilities [..., C], labels [...] int64 -> [].
+/// Errors: value_error at run time for a label outside 0..C-1, naming the label, C and the sample.
 export template <Symbolic X, Symbolic L>
   requires accepted<worded<applying<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>>()>
-constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> = {}) { return -reduce_mean(pick(log_probabilities, labels)); }
+constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> = {}) { return -reduce_mean(apply_fixed<op::pick_label, label_attributes{}>(log_probabilities, labels)); }
 /// Negative log likelihood of probabilities under weights: -sum(weights log probabilities) / sum(weights).
 /// Shapes:  equal -> [].   Units: nats.
 /// Numerics: the gradient by the logits of a softmax before it needs no division by the probabilities, and is right where
@@ -112,22 +183,35 @@ export template <Symbolic W, Symbolic P>
   requires accepted<worded<applying<rule::nll_loss, W, P>>()>
 constexpr auto nll_loss(const W& weights, const P& probabilities, origin_of<W, P> = {}) {
   detail::obey<rule::nll_loss>({}, weights, probabilities);
-  return -(reduce_sum(weights * log(probabilities)) / reduce_sum(weights));
+  return -(reduce_sum(detail::in_shape_of(weights, probabilities) * log(probabilities)) / reduce_sum(weights));
 }
-/// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].
+/// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].   Errors: those of `nll`.
 export template <Symbolic X, Symbolic L>
   requires accepted<worded<applying<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>>()>
-constexpr auto cross_entropy(const X& logits, const L& labels, origin_of<X, L> = {}) { return nll(log_softmax(logits), labels); }
-/// Mean of squared differences.   Shapes: equal or broadcast -> [].
+constexpr auto cross_entropy(const X& logits, const L& labels, origin_of<X, L> = {}) {
+  return -reduce_mean(apply_fixed<op::pick_label, label_attributes{.logits = true}>(log_softmax(logits), labels));
+}
+/// Mean of squared differences.   Shapes: equal -> [].
+/// Errors: shape_error where the shapes differ: a loss does not broadcast.
 export template <Symbolic A, Symbolic B>
-  requires accepted<worded<applying<rule::mse, A, B>>()>
-constexpr auto mse(const A& a, const B& b, origin_of<A, B> = {}) { return reduce_mean(square(a - b)); }
+  requires accepted<worded<applying<rule::loss_of_targets<"mse">, A, B>>()>
+constexpr auto mse(const A& results, const B& targets, origin_of<A, B> = {}) {
+  return reduce_mean(square(detail::difference<rule::loss_of_targets<"mse">>(results, targets)));
+}
+/// Mean of absolute differences.   Shapes: equal -> [].   Errors: those of `mse`.
+export template <Symbolic A, Symbolic B>
+  requires accepted<worded<applying<rule::loss_of_targets<"l1_loss">, A, B>>()>
+constexpr auto l1_loss(const A& results, const B& targets, origin_of<A, B> = {}) {
+  return reduce_mean(abs(detail::difference<rule::loss_of_targets<"l1_loss">>(results, targets)));
+}
 
-/// Half the squared distance of each sample.   Shapes: a, b [N, ...], equal or broadcast -> [N].   Errors: shape_error.
+/// Half the squared distance of each sample.   Shapes: results, targets [N, ...], equal -> [N].   Errors: those of `mse`.
 /// Source: Caffe2's SquaredL2Distance.
 export template <Symbolic A, Symbolic B>
-  requires accepted<worded<applying<op::subtract, A, B>>()>
-constexpr auto squared_l2_distance(const A& a, const B& b, origin_of<A, B> = {}) { return reduce_sum<axes(1)>(as_matrix<1>(square(a - b))) * 0.5; }
+  requires accepted<worded<applying<rule::loss_of_targets<"squared_l2_distance">, A, B>>()>
+constexpr auto squared_l2_distance(const A& results, const B& targets, origin_of<A, B> = {}) {
+  return reduce_sum<axes(1)>(as_matrix<1>(square(detail::difference<rule::loss_of_targets<"squared_l2_distance">>(results, targets)))) * 0.5;
+}
 /// The mean of the losses of samples.   Shapes: any -> [].
 export template <Symbolic X>
   requires accepted<worded<applying<op::reduce_mean, X>>()>
@@ -136,6 +220,9 @@ constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) { return reduce
 // Made once, here, for all programs.
 template struct detail::recorded<op::one_hot_like>;
 template struct detail::recorded<op::pick>;
+template struct detail::recorded<op::pick_label>;
+template struct detail::recorded<op::pick_label_grad>;
+template struct detail::recorded<op::same_shape>;
 template struct detail::recorded<op::unpick>;
 
 }  // namespace lamina

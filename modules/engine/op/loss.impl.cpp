@@ -20,13 +20,24 @@ namespace lamina::op {
 namespace {
 const kernels::reduce_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce; }
 
-void emit_pick(emission& e, kernels::kernel run, const shape& table) {
+// Picks or spreads by the positions of operand 1; those outside of the table's last axis are counted under `message`.
+void emit_pick(emission& e, kernels::kernel run, const shape& table, std::string_view message, bool samples = false) {
   kernels::pick_args a{};
   a.length = table.at(table.rank - 1);
   a.rows = table.size(0, table.rank - 1);
-  text t = detail::named(e);
-  t << ": an index is outside 0.." << a.length - 1;
-  e.step(run, a, {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, e.status(t.view())}});
+  e.step(run, a, {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, e.status_with_first(message, {e.in_type(1).dims, samples})}});
+}
+std::string outside_of(const emission& e, const shape& table) {
+  return (detail::named(e) << ": an index is outside 0.." << table.at(table.rank - 1) - 1).string();
+}
+// Labels are told of by the loss that the user wrote.
+std::string no_class_of(const emission& e, const shape& scores) {
+  const std::int64_t classes = scores.at(scores.rank - 1);
+  text t;
+  if (!e.of().path.empty()) t << e.of().path << ": ";
+  t << (e.attributes<label_attributes>().logits ? "cross_entropy" : "nll") << ": a label is outside 0.." << classes - 1 << " (" << classes
+    << (classes == 1 ? " class)" : " classes)");
+  return t.string();
 }
 
 void emit_random(emission& e, const kernels::kernel (&run)[2]) {
@@ -48,16 +59,49 @@ kernels::kernel spread_of(const emission& e) { return functions(e).spread[std::b
 }  // namespace
 
 void pick::gradient(gradient_call& c) { c(0, [&] { return apply<op::unpick>({}, c.gradient(), c(1), c(0)); }); }
-void pick::emit(emission& e) { emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], e.in_type(0).dims); }
+void pick::emit(emission& e) {
+  const shape& table = e.in_type(0).dims;
+  emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], table, outside_of(e, table));
+}
+void unpick::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  const tensor_type picked[] = {{dtype::float32, in[2].dims}, in[1]};
+  if (detail::is_result_of<pick>({}, picked, {dtype::float32, in[0].dims}, out)) out.result(in[0].element, in[2].dims);
+}
 void unpick::gradient(gradient_call& c) { c(0, [&] { return lamina::pick(c.gradient(), c(1)); }); }
-void unpick::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims); }
+void unpick::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims, outside_of(e, e.out_type(0).dims)); }
 
+void pick_label::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::pick_label_grad>(c.attributes<label_attributes>(), c.gradient(), c(1), c(0)); });
+}
+void pick_label::emit(emission& e) {
+  const shape& scores = e.in_type(0).dims;
+  emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], scores, no_class_of(e, scores), true);
+}
+void pick_label_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const tensor_type picked[] = {{dtype::float32, in[2].dims}, in[1]};
+  if (detail::is_result_of<pick_label>(a, picked, {dtype::float32, in[0].dims}, out)) out.result(in[0].element, in[2].dims);
+}
+void pick_label_grad::gradient(gradient_call& c) { c(0, [&] { return apply<op::pick_label>(c.attributes<label_attributes>(), c.gradient(), c(1)); }); }
+void pick_label_grad::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims, no_class_of(e, e.out_type(0).dims), true); }
+
+void same_shape::gradient(gradient_call& c) { c(0, [&] { return detail::in_shape_of(c.gradient(), c(0)); }); }
+void same_shape::emit(emission& e) { detail::emit_copy(e); }
+
+void one_hot_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (in[0].element != dtype::int64) return out.refuse(in[0].element, "an int64 position", "std::int64_t");
+  for (std::size_t i = 0; i < 2; ++i)
+    if (in[i].dims.is_static() && in[i].dims.size() != 1) {
+      out.why << (i == 0 ? "the position" : "the number") << " has " << in[i].dims.size() << " elements, and one is expected";
+      return;
+    }
+  out.result(in[1].element, in[2].dims);
+}
 void one_hot_like::emit(emission& e) {
   kernels::pick_args a{};
   a.rows = 1;
   a.length = e.out_type(0).dims.size();
   e.step(spread_of(e), a,
-         {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status((detail::named(e) << ": the position is outside the vector").view())}});
+         {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status_with_first((detail::named(e) << ": the position is outside the vector").view(), {})}});
 }
 
 void random_uniform::emit(emission& e) { emit_random(e, functions(e).uniform); }

@@ -33,13 +33,13 @@ export struct conv2d_attributes {
   bool operator==(const conv2d_attributes&) const = default;
 };
 export struct pool2d_attributes {
-  extent2d kernel = 2, stride = 0, padding = 0;      // stride 0: that of the kernel
+  extent2d kernel_size = 2, stride = 0, padding = 0;      // stride 0: that of the kernel
   bool count_padding = true;                         // of average pooling: padding counts in the divisor
   static constexpr void members(auto& a, auto&& f) {
-    f("kernel_h", a.kernel.h), f("kernel_w", a.kernel.w), f("stride_h", a.stride.h), f("stride_w", a.stride.w);
+    f("kernel_h", a.kernel_size.h), f("kernel_w", a.kernel_size.w), f("stride_h", a.stride.h), f("stride_w", a.stride.w);
     f("padding_h", a.padding.h), f("padding_w", a.padding.w), f("count_padding", a.count_padding);
   }
-  constexpr extent2d step() const { return {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w}; }
+  constexpr extent2d step() const { return {stride.h ? stride.h : kernel_size.h, stride.w ? stride.w : kernel_size.w}; }
   bool operator==(const pool2d_attributes&) const = default;
 };
 
@@ -82,15 +82,17 @@ constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in
   if (!image_operand(index && in[0].element == dtype::int8 ? tensor_type{dtype::float32, in[0].dims} : in[0], out)) return;
   const shape& x = in[0].dims;
   extent2d step = a.step();
-  if (a.kernel.h < 1 || a.kernel.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) { out.why << "kernel and stride must be positive, padding not negative"; return; }
-  if (!window_numbers_fit({a.kernel, step, a.padding}, out)) return;
-  if (a.padding.h > a.kernel.h / 2 || a.padding.w > a.kernel.w / 2) { out.why << "padding is more than half of the window"; return; }
-  shape s{x[0], x[1], window_positions(x[2], a.kernel.h, step.h, a.padding.h, 1), window_positions(x[3], a.kernel.w, step.w, a.padding.w, 1)};
-  if (x[2] == dim(0) || x[3] == dim(0) || s[2] == dim(0) || s[3] == dim(0)) { out.why << "the window " << a.kernel.h << "x" << a.kernel.w << " is larger than the map"; return; }
+  if (a.kernel_size.h < 1 || a.kernel_size.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) { out.why << "kernel_size and stride must be positive, padding not negative"; return; }
+  if (!window_numbers_fit({a.kernel_size, step, a.padding}, out)) return;
+  if (a.padding.h > a.kernel_size.h / 2 || a.padding.w > a.kernel_size.w / 2) { out.why << "padding is more than half of the window"; return; }
+  shape s{x[0], x[1], window_positions(x[2], a.kernel_size.h, step.h, a.padding.h, 1), window_positions(x[3], a.kernel_size.w, step.w, a.padding.w, 1)};
+  if (x[2] == dim(0) || x[3] == dim(0) || s[2] == dim(0) || s[3] == dim(0)) { out.why << "the window " << a.kernel_size.h << "x" << a.kernel_size.w << " is larger than the map"; return; }
   out.result(in[0].element, s);
   if (index) out.result(dtype::int32, s);
 }
 constexpr shape any_image(view<const tensor_type>) { return {dyn, dyn, dyn, dyn}; }
+/// Pools take images in whatever layout they have.
+inline image_layouts pooled_images(const image_call& c) { return c.blocked && c.first_only ? image_layouts{true, true} : image_layouts{}; }
 }  // namespace detail
 
 namespace op {
@@ -98,6 +100,8 @@ export struct conv2d {
   static constexpr std::int64_t most_elements = std::int64_t(1) << 59;     // their bytes stay in 64 bits
   static constexpr std::string_view name = "conv2d";
   static constexpr int operands = 2;
+  static channel_axes channels(const conv2d_attributes&, const shape&, const shape&) { return {1, 0}; }
+  static image_layouts images(const image_call&);
   using attributes = conv2d_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out) || !detail::image_operand(in[0], out)) return;
@@ -133,14 +137,16 @@ export struct conv2d {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// Gradient of conv2d with respect to its input: operands are the result's gradient, the weights, and the input's shape.
 export struct conv2d_input_grad {
   static constexpr std::string_view name = "conv2d_input_grad";
   static constexpr int operands = 3;
+  static constexpr bool plain_images = true;
   static constexpr unsigned shape_only = 4;
   using attributes = conv2d_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
   }
@@ -151,9 +157,10 @@ export struct conv2d_input_grad {
 export struct conv2d_weight_grad {
   static constexpr std::string_view name = "conv2d_weight_grad";
   static constexpr int operands = 3;
+  static constexpr bool plain_images = true;
   static constexpr unsigned shape_only = 4;
   using attributes = conv2d_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(out[0].dims.size(1, 4));
   }
@@ -202,6 +209,7 @@ export struct conv_transpose2d {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 
  private:
   static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -210,41 +218,51 @@ export struct conv_transpose2d {
 export struct max_pool2d {
   static constexpr std::string_view name = "max_pool2d";
   static constexpr int operands = 1, results = 2;
+  static constexpr bool keeps_elements = true;
+  static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
   using attributes = pool2d_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, true); }
   static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel.h) * static_cast<double>(a.kernel.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) * static_cast<double>(a.kernel_size.w);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
+/// Zeros of the third operand's shape, to which the elements of the first are added where the second says that the maxima
+/// stood in their map.
 export struct max_pool2d_grad {
   static constexpr std::string_view name = "max_pool2d_grad";
   static constexpr int operands = 3;
+  static constexpr bool may_fail = true;
   static constexpr unsigned shape_only = 4;
   using attributes = pool2d_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[2].dims); }
+  /// Positions that `max_pool2d` itself gave for maps of one size are right.
+  static bool node_may_fail(const program&, const node&);
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void emit(emission&);
 };
 export struct avg_pool2d {
   static constexpr std::string_view name = "avg_pool2d";
   static constexpr int operands = 1;
+  static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
   using attributes = pool2d_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, false); }
   static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel.h) * static_cast<double>(a.kernel.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) * static_cast<double>(a.kernel_size.w);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 export struct avg_pool2d_grad {
   static constexpr std::string_view name = "avg_pool2d_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = pool2d_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };

@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.box;
 import :op.elementwise;
 import :op.nn;
 import :op.reduce;
@@ -27,8 +28,11 @@ kernels::window window_of(const conv2d_attributes& a, const shape& x, const shap
 }
 kernels::window window_of(const pool2d_attributes& a, const shape& x, const shape& y) {
   auto step = a.step();
-  return {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), a.kernel.h, a.kernel.w, step.h, step.w, a.padding.h, a.padding.w, 1, 1, 1};
+  return {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), a.kernel_size.h, a.kernel_size.w, step.h, step.w, a.padding.h, a.padding.w, 1, 1, 1};
 }
+
+// A convolution of few channels reads its plain images directly.
+bool takes_plain_images(const image_call& c) { return !c.blocked && c.in[0].dims.at(1) * 2 <= kernels::lanes(static_cast<kernels::isa>(c.isa)); }
 
 // Bytes between the images of a buffer.
 std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layout form) {
@@ -134,6 +138,12 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
 
 }  // namespace
 
+image_layouts conv2d::images(const image_call& c) {
+  const kernels::window w = window_of(*static_cast<const conv2d_attributes*>(c.attributes), c.in[0].dims, c.in[1].dims, c.out[0].dims);
+  const bool plain = takes_plain_images(c), taken = kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked.supports(&w, plain) != 0;
+  return {taken, taken && !plain};
+}
+
 void conv2d::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &weights = e.in_type(1).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
@@ -148,6 +158,10 @@ void conv2d::gradient(gradient_call& c) {
   c(1, [&] { return apply<op::conv2d_weight_grad>(a, c.gradient(), c(0), c(1)); });
 }
 
+void conv2d_input_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const tensor_type forward[] = {{in[0].element, in[2].dims}, in[1]};
+  if (detail::is_result_of<conv2d>(a, forward, in[0], out)) out.result(in[0].element, in[2].dims);
+}
 void conv2d_input_grad::emit(emission& e) {
   const shape &g = e.in_type(0).dims, &weights = e.in_type(1).dims, &x = e.out_type(0).dims;
   if (x.size() == 0) return;
@@ -174,6 +188,10 @@ void conv_transpose2d::gradient(gradient_call& c) {
   c(1, [&] { return apply<op::conv2d_weight_grad>(a, c(0), c.gradient(), c(1)); });
 }
 
+void conv2d_weight_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const tensor_type forward[] = {in[1], {in[0].element, in[2].dims}};
+  if (detail::is_result_of<conv2d>(a, forward, in[0], out)) out.result(in[0].element, in[2].dims);
+}
 void conv2d_weight_grad::emit(emission& e) {
   const shape &g = e.in_type(0).dims, &x = e.in_type(1).dims, &weights = e.out_type(0).dims;
   dtype element = e.out_type(0).element;
@@ -221,7 +239,7 @@ void emit_pool(emission& e, bool maximum) {
              : element == dtype::int8 ? kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized->max_pool
                                       : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
   bool index = maximum && e.used(1);
-  emission::cut(x.at(0), 4.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel.h) * static_cast<double>(at.kernel.w), [&](std::int64_t first, std::int64_t count) {
+  emission::cut(x.at(0), 4.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w), [&](std::int64_t first, std::int64_t count) {
     kernels::pool_args a{};
     a.w = window_of(at, x, y);
     a.images = count;
@@ -245,7 +263,12 @@ void emit_pool_grad(emission& e, bool maximum) {
     a.count_padding = at.count_padding;
     std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, g, element, layout::plain))},
                                {&a.out, e.out(0).at(first * image_bytes(e, x, element, layout::plain))}};
-    if (maximum) where.push_back({&a.index, e.in(1).at(first * image_bytes(e, g, dtype::int32, layout::plain))});
+    if (maximum) {
+      where.push_back({&a.index, e.in(1).at(first * image_bytes(e, g, dtype::int32, layout::plain))});
+      text wrong = detail::named(e);
+      wrong << ": a position of a maximum is outside its map of " << x.at(2) << "x" << x.at(3);
+      where.push_back({&a.invalid, e.status_with_first(wrong.view(), {.of = g, .begin = first * g.size(1, 4)})});
+    }
     e.step(run, a, where);
   });
 }
@@ -255,13 +278,44 @@ void max_pool2d::emit(emission& e) { emit_pool(e, true); }
 void max_pool2d::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::max_pool2d_grad>(c.attributes<pool2d_attributes>(), c.gradient(), c.result(1), c(0)); });
 }
+bool max_pool2d_grad::node_may_fail(const program& p, const node& n) {
+  const node& pool = p.at(n.inputs[1]);
+  if (!is_call_of<max_pool2d>(pool) || n.inputs[1].result != 1) return true;
+  const shape &from = p.type(pool.inputs[0]).dims, &to = n.results[0].dims;
+  return from[2] != to[2] || from[3] != to[3];
+}
+void max_pool2d_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const tensor_type forward[] = {{in[0].element, in[2].dims}};
+  if (!detail::takes(domain::real, in[0].element, out)) return;
+  if (in[1].element != dtype::int32) return out.refuse(in[1].element, "int32 positions in the maps", "std::int32_t");
+  if (!detail::is_result_of<max_pool2d>(a, forward, in[0], out)) return;
+  if (!fits(in[0].dims, in[1].dims)) out.why << "gradient and positions must have one shape";
+  else out.result(in[0].element, in[2].dims);
+}
 void max_pool2d_grad::emit(emission& e) { emit_pool_grad(e, true); }
 
 void avg_pool2d::emit(emission& e) { emit_pool(e, false); }
 void avg_pool2d::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::avg_pool2d_grad>(c.attributes<pool2d_attributes>(), c.gradient(), c(0)); });
 }
+void avg_pool2d_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const tensor_type forward[] = {{in[0].element, in[1].dims}};
+  if (detail::is_result_of<avg_pool2d>(a, forward, in[0], out)) out.result(in[0].element, in[1].dims);
+}
 void avg_pool2d_grad::emit(emission& e) { emit_pool_grad(e, false); }
 void avg_pool2d_grad::gradient(gradient_call& c) { c(0, [&] { return lamina::avg_pool2d(c.gradient(), c.attributes<pool2d_attributes>()); }); }
+
+void conv2d::map_axis(const attributes&, axis_map& m) {
+  m.share(1);
+  m.independent = m.axis == 0;
+  m.worth_copies = true;
+}
+void conv_transpose2d::map_axis(const attributes&, axis_map& m) {
+  m.share(1);
+  m.independent = m.axis == 0;
+  m.worth_copies = true;
+}
+void max_pool2d::map_axis(const attributes&, axis_map& m) { m.independent = m.axis == 0; }
+void avg_pool2d::map_axis(const attributes&, axis_map& m) { m.independent = m.axis == 0; }
 
 }  // namespace lamina::op

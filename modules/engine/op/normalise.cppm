@@ -23,7 +23,7 @@ export struct normalise_attributes {
 };
 /// Options of `group_norm` and `instance_norm`.
 export struct group_norm_options {
-  std::int64_t groups = 1;
+  std::int64_t num_groups = 1;
   double epsilon = 1e-5;
 };
 export struct instance_norm_options { double epsilon = 1e-5; };
@@ -54,6 +54,7 @@ constexpr void infer_normalise(const normalise_attributes& a, view<const tensor_
   out.result(in[0].element, rows);
   if (centred) out.result(in[0].element, rows);
 }
+void map_normalised_axis(const normalise_attributes&, axis_map&);
 }  // namespace detail
 
 template <fixed_string Name, bool Centred>
@@ -64,6 +65,7 @@ struct normalise_definition {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_normalise(a, in, out, Centred); }
   static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return (Centred ? 8.0 : 5.0) * static_cast<double>(in[0].dims.size()); }
+  static void map_axis(const attributes& a, axis_map& m) { detail::map_normalised_axis(a, m); }
 };
 namespace op {
 /// Operands: x, weight, bias, or the first of them.  Result 0: the rows; 1: what they were multiplied by; 2: their means.
@@ -95,6 +97,18 @@ constexpr shape per_channel(const shape& v, int rank) {
   for (int i = 2; i < rank; ++i) s.push_back(1);
   return s;
 }
+/// y [N, C, ...] with each channel scaled and shifted.
+template <class Y, class W, class B>
+constexpr auto scaled_channels(const Y& y, const W& weight, const B& bias) {
+  if constexpr (std::same_as<world_of<Y, W, B>, lazy>) {
+    constexpr int rank = bare<Y>::pattern.rank;
+    return y * apply_fixed<op::reshape, reshape_attributes{per_channel(bare<W>::pattern, rank)}>(weight) +
+           apply_fixed<op::reshape, reshape_attributes{per_channel(bare<B>::pattern, rank)}>(bias);
+  } else {
+    const int rank = y.shape().rank;
+    return y * reshape(weight, per_channel(weight.shape(), rank)) + reshape(bias, per_channel(bias.shape(), rank));
+  }
+}
 constexpr void infer_groups(std::int64_t groups, view<const tensor_type> in, inference& out) {
   const shape& x = in[0].dims;
   if (!same_elements(in, out) || !takes(domain::real, in[0].element, out)) return;
@@ -106,6 +120,18 @@ constexpr void infer_groups(std::int64_t groups, view<const tensor_type> in, inf
 }  // namespace detail
 
 namespace rule {
+struct group_count {
+  std::int64_t groups = 1;
+};
+struct counted_groups {
+  static constexpr std::string_view name = "group_norm";
+  static constexpr int operands = -1;
+  using attributes = group_count;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    detail::infer_groups(a.groups, in, out);
+    if (out.why.empty()) out.result(in[0].element, in[0].dims);
+  }
+};
 template <std::int64_t Groups>
 struct group_norm {
   static constexpr std::string_view name = "group_norm";
@@ -153,7 +179,7 @@ export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_at
 constexpr auto rms_norm(const X& x, A a = {}, origin_of<X> = {}) { return detail::first_result<op::rms_norm>(a, x); }
 
 /// Normalises groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
-/// type (`group_norm<2>(x, weight, bias)`); values of a program take it as an option too.
+/// type (`group_norm<2>(x, weight, bias)`) or is an option (`group_norm(x, weight, bias, {.num_groups = 2})`).
 /// Shapes:  x [N, C, ...], weight [C], bias [C] -> that of x.   Errors: shape_error where C does not divide into groups.
 /// Source:  Wu, He, "Group Normalization" (2018), arXiv:1803.08494.
 export template <std::int64_t Groups, Symbolic X>
@@ -168,25 +194,22 @@ constexpr auto group_norm(const X& x, instance_norm_options a = {}) {   // witho
 export template <std::int64_t Groups, Symbolic X, Symbolic W, Symbolic B>
   requires accepted<worded<applying<rule::group_norm<Groups>, X, W, B>>()>
 constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}, origin_of<X, W, B> = {}) {
-  if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
-    constexpr int rank = bare<X>::pattern.rank;
-    return group_norm<Groups>(x, a) * apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<W>::pattern, rank)}>(weight) +
-           apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<B>::pattern, rank)}>(bias);
-  } else {
-    return group_norm<Groups>(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
-           reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
-  }
+  return detail::scaled_channels(group_norm<Groups>(x, a), weight, bias);
 }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"group_norm<2>(x)", X>>()>
+  requires accepted<worded<applying_of_rank<rule::counted_groups, same_rank, X>>()>
 constexpr auto group_norm(const X& x, group_norm_options a, origin_of<X> = {}) {
-  return reshape_like(layer_norm(reshape(x, detail::grouped(x.shape(), a.groups)), {.axes = 1, .epsilon = a.epsilon}), x);
+  if constexpr (Typed<X>) {
+    detail::obey<rule::counted_groups>({a.num_groups}, x);
+    auto rows = apply_of_rank<op::reshape, fixed_rank<3>>({detail::grouped(x.shape(), a.num_groups)}, x);
+    return reshape_like(layer_norm(rows, {.axes = 1, .epsilon = a.epsilon}), x);
+  } else
+    return reshape_like(layer_norm(reshape(x, detail::grouped(x.shape(), a.num_groups)), {.axes = 1, .epsilon = a.epsilon}), x);
 }
 export template <Symbolic X, Symbolic W, Symbolic B>
-  requires accepted<worded<run_time_check<"group_norm<2>(x, weight, bias)", X, W, B>>()>
+  requires accepted<worded<applying_of_rank<rule::counted_groups, same_rank, X, W, B>>()>
 constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm_options a, origin_of<X, W, B> = {}) {
-  return group_norm(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
-         reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
+  return detail::scaled_channels(group_norm(x, a), weight, bias);
 }
 
 /// Normalises each channel of each sample, then scales and shifts it.
@@ -200,14 +223,7 @@ constexpr auto instance_norm(const X& x, instance_norm_options a = {}, origin_of
 export template <Symbolic X, Symbolic W, Symbolic B>
   requires accepted<worded<applying<rule::instance_norm, X, W, B>>()>
 constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {}, origin_of<X, W, B> = {}) {
-  if constexpr (std::same_as<world_of<X, W, B>, lazy>) {
-    constexpr int rank = bare<X>::pattern.rank;
-    return instance_norm(x, a) * apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<W>::pattern, rank)}>(weight) +
-           apply_fixed<op::reshape, reshape_attributes{detail::per_channel(bare<B>::pattern, rank)}>(bias);
-  } else {
-    return instance_norm(x, a) * reshape(weight, detail::per_channel(weight.shape(), x.shape().rank)) +
-           reshape(bias, detail::per_channel(bias.shape(), x.shape().rank));
-  }
+  return detail::scaled_channels(instance_norm(x, a), weight, bias);
 }
 
 // Made once, here, for all programs.

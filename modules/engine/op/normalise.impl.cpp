@@ -15,6 +15,16 @@ import :shape;
 import :tensor;
 import lamina.std;
 
+namespace lamina {
+
+// Factors and terms are those of all rows.
+void detail::map_normalised_axis(const normalise_attributes& a, axis_map& m) {
+  for (std::size_t k = 1; k < m.in.size(); ++k) m.share(k);
+  m.independent = m.axis < m.in[0].dims.rank - normalised_axes(a, m.in);
+}
+
+}  // namespace lamina
+
 namespace lamina::op {
 
 namespace {

@@ -125,6 +125,47 @@ template <class Op>
 consteval int subprograms_of() { if constexpr (requires { Op::subprograms; }) return Op::subprograms; else return 0; }
 template <class Op>
 consteval bool may_fail_of() { if constexpr (requires { Op::may_fail; }) return Op::may_fail; else return false; }
+/// How many results the rule of an operation is to give; an operation with a subprogram has those of the subprogram.
+template <class Op>
+consteval int results_of() {
+  if constexpr (subprograms_of<Op>() > 0) return 0;
+  else if constexpr (requires { Op::results; }) return Op::results;
+  else return 1;
+}
+/// What is wrong with what a rule gives where it finds nothing wrong.
+constexpr void check_results(int expected, int alias, view<const tensor_type> in, inference& out) {
+  if (out.count != expected || out.count > inference::most_results) {
+    out.why << "its `infer` gives " << out.count << (out.count == 1 ? " result" : " results") << " and no reason, and " << expected;
+    out.why << (expected == 1 ? " result is" : " results are") << " expected";
+    return;
+  }
+  for (int i = 0; i < out.count; ++i) {
+    const int element = static_cast<int>(out.results[i].element), rank = out.results[i].dims.rank;
+    if (rank >= 0 && rank <= max_rank && element >= 0 && element < dtype_count) continue;
+    out.why << "its `infer` gives result " << i << " the rank " << rank << " and the element type " << element << "; ranks are 0.." << max_rank;
+    out.why << ", element types 0.." << dtype_count - 1;
+    return;
+  }
+  if (alias < 0) return;
+  if (alias >= static_cast<int>(in.size())) {
+    out.why << "it is a view of operand " << alias << ", and has " << in.size();
+    return;
+  }
+  const tensor_type &whole = in[static_cast<std::size_t>(alias)], &seen = out.results[0];
+  const bool counted = whole.dims.is_static() && seen.dims.is_static();
+  if (whole.element == seen.element && !(counted && whole.dims.size() != seen.dims.size())) return;
+  out.why << "a view of operand " << alias << " cannot be " << seen;
+}
+/// Whether a definition is the rule of a spelling, which need not give results.
+template <class Op>
+inline constexpr bool only_a_rule = type_name<Op>().starts_with("lamina::rule::");
+/// The rule of an operation on these operands, and that it gives what its definition says. User code is called here.
+template <class Op>
+constexpr void infer_checked(const typename Op::attributes& a, view<const tensor_type> in, inference& out) {
+  Op::infer(a, in, out);
+  if constexpr (only_a_rule<Op>) return;
+  if (out.why.empty()) check_results(results_of<Op>(), alias_of<Op>(), in, out);
+}
 template <class Op>
 consteval bool pure_of() { if constexpr (requires { Op::pure; }) return Op::pure; else return true; }
 }  // namespace detail
@@ -143,6 +184,12 @@ consteval std::string_view case_without(special_cases<C...>*) {
   (look(std::type_identity<C>{}), ...);
   return found;
 }
+// Whether an operation names a micro-operation of the kernels, which only those of the library know.
+template <class Op>
+consteval bool names_a_kernel() {
+  if constexpr (requires { &Op::map; }) return !type_name<Op>().starts_with("lamina::");
+  else return false;
+}
 // Whether a member is there and cannot be called as F.
 template <class Op, class F>
 consteval bool wrong_gradient() {
@@ -152,6 +199,11 @@ consteval bool wrong_gradient() {
 template <class Op, class F>
 consteval bool wrong_emit() {
   if constexpr (requires { &Op::emit; }) return !std::is_convertible_v<decltype(&Op::emit), F>;
+  else return false;
+}
+template <class Op>
+consteval bool wrong_map_axis() {
+  if constexpr (requires { &Op::map_axis; }) return !requires(const typename Op::attributes& a, axis_map& m) { Op::map_axis(a, m); };
   else return false;
 }
 /// What the definition of an operation lacks.
@@ -167,8 +219,11 @@ struct operation_check {
       lacks("in its attributes `static constexpr void members(auto& a, auto&& f)`, which calls f(\"name\", a.name), or `==`");
     else if constexpr (!requires(const typename Op::attributes& a, view<const tensor_type> in, inference& out) { Op::infer(a, in, out); })
       lacks("`static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out)`");
+    else if constexpr (names_a_kernel<Op>())
+      t << "the operation " << type_name<Op>() << " has `map`, which names a kernel of the library by a number that only the library knows; it needs `static void emit(emission&)` instead";
     else if constexpr (wrong_gradient<Op, void (*)(gradient_call&)>()) lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
     else if constexpr (wrong_emit<Op, void (*)(emission&)>()) lacks("`static void emit(emission&)`: its `emit` is declared otherwise");
+    else if constexpr (wrong_map_axis<Op>()) lacks("`static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise");
     else if constexpr (requires { typename Op::cases; }) {
       if (auto wrong = case_without<Op>(static_cast<typename Op::cases*>(nullptr)); !wrong.empty()) {
         lacks("in its case ");
@@ -188,7 +243,7 @@ namespace detail {
 template <Operation Op>
 struct recorded {
   using attributes = typename Op::attributes;
-  static void infer(const void* a, view<const tensor_type> in, inference& out) { Op::infer(*static_cast<const attributes*>(a), in, out); }
+  static void infer(const void* a, view<const tensor_type> in, inference& out) { infer_checked<Op>(*static_cast<const attributes*>(a), in, out); }
   static double flops(const void* a, view<const tensor_type> in, view<const tensor_type> out) {
     if constexpr (requires { Op::flops(*static_cast<const attributes*>(a), in, out); }) return Op::flops(*static_cast<const attributes*>(a), in, out);
     else return 0;
@@ -203,6 +258,35 @@ struct recorded {
     requires requires { typename Op::cases; }
   { emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr)); }
 
+  static void map_axis(const void* a, axis_map& m)
+    requires requires { &Op::map_axis; }
+  { Op::map_axis(*static_cast<const attributes*>(a), m); }
+  static void map_elementwise(const void*, axis_map& m) { m.elementwise(); }
+
+  // What passes may rely on.
+  static consteval void traits(operation& r) {
+    if constexpr (requires { Op::identity; }) r.identity = Op::identity;
+    else if (alias_of<Op>() == 0) r.identity = identity_rule::if_types_agree;
+    if constexpr (requires { Op::zeros; }) r.zeros = Op::zeros;
+    if constexpr (requires { Op::neutral; }) r.neutral = Op::neutral;
+    if constexpr (requires { Op::involution; }) r.involution = Op::involution;
+    if constexpr (requires { Op::stops_gradient; }) r.stops_gradient = Op::stops_gradient;
+    if constexpr (requires { Op::keeps_elements; }) r.keeps_elements = Op::keeps_elements;
+    else r.keeps_elements = alias_of<Op>() == 0;
+    if constexpr (requires { Op::adds; }) r.adds = Op::adds;
+    if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
+    if constexpr (requires { Op::updates; }) r.updates = Op::updates;
+    if constexpr (requires { &Op::subprogram_name; }) r.subprogram_name = &Op::subprogram_name;
+    if constexpr (requires { &Op::channels; })
+      r.channels = [](const void* a, const shape& result, const shape& weights) { return Op::channels(*static_cast<const attributes*>(a), result, weights); };
+    if constexpr (requires { &Op::bounds; }) r.bounds = &Op::bounds;
+    if constexpr (requires { &Op::part_of; })
+      r.part_of = [](const void* a, const shape& whole) -> std::optional<axis_view> { return Op::part_of(*static_cast<const attributes*>(a), whole); };
+    if constexpr (requires { &Op::images; }) r.images = &Op::images;
+    if constexpr (requires { &Op::node_may_fail; }) r.node_may_fail = &Op::node_may_fail;
+    if constexpr (requires { &Op::map_axis; }) r.map_axis = &map_axis;
+    else if constexpr (requires { &Op::map; }) r.map_axis = &map_elementwise;
+  }
   static consteval operation record() {
     operation r{Op::name, type_name<Op>(), type_name<Op>().starts_with("lamina::"), 1, Op::operands, pure_of<Op>(), shape_only_of<Op>(), alias_of<Op>(), requires { &Op::map; }, &infer, nullptr,
                 nullptr, nullptr, &hash, &equal, &visit, &flops, may_fail_of<Op>(), nullptr, nullptr, nullptr, subprograms_of<Op>()};
@@ -214,6 +298,7 @@ struct recorded {
     if constexpr (holds_shape<attributes>) r.bound = &bound;
     if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
     if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
+    traits(r);
     return r;
   }
   static constexpr operation is = record();
@@ -223,6 +308,13 @@ struct recorded {
 /// The run-time record of an operation, made from its definition.
 export template <Operation Op>
 inline constexpr const operation& record = detail::recorded<Op>::is;
+
+/// Whether a node is a call of this operation: for patterns that hold for one operation alone. What holds for a kind of
+/// operations is a member of the record.
+template <Operation Op>
+bool is_call_of(const node& n) { return n.op == &record<Op>; }
+template <Operation... Op>
+bool is_call_of_any(const node& n) { return (is_call_of<Op>(n) || ...); }
 
 // ---- worlds ---------------------------------------------------------------------------------------------------------
 
@@ -293,6 +385,11 @@ export template <class Op, auto Attributes, class... X>
   requires(Symbolic<X> || ...)
 using applying_fixed = typename world_of<X...>::template check_fixed<Op, Attributes, X...>;
 
+/// The same with attributes that are known only at run time, and a rank of the result that is known all the same.
+export template <class Op, class Rank, class... X>
+  requires(Symbolic<X> || ...)
+using applying_of_rank = typename world_of<X...>::template check_of_rank<Op, Rank, X...>;
+
 /// Whether the world of the operands finds nothing wrong with applying Op; its message carries the reason.
 export template <class Op, class... X>
 concept Applicable = accepted<worded<applying<Op, X...>>()>;
@@ -320,6 +417,27 @@ constexpr auto apply_fixed(X&&... x) {
   return world_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
 }
 
+/// The same with attributes that are known only at run time. A typed operand then has the rank that `Rank` says, and
+/// extents that are known at run time.
+export template <class Op, class Rank, Operand... X>
+  requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_of_rank<Op, Rank, X...>>()>
+constexpr auto apply_of_rank(const typename attributes_of<Op>::type& attributes, X&&... x) {
+  return world_of<X...>::template apply_of_rank<Op, Rank>(attributes, std::forward<X>(x)...);
+}
+
+// The rank of a result, from that of the first operand and that which the rule of the operation finds for attributes that
+// are left out.
+export struct rank_of_rule { static constexpr int of(int, int rule) { return rule; } };
+export struct same_rank { static constexpr int of(int first, int) { return first; } };
+export template <int N>
+struct fixed_rank { static constexpr int of(int, int) { return N; } };
+export template <int N>
+struct rank_less { static constexpr int of(int first, int) { return first - N; } };
+export template <int N>
+struct rank_more { static constexpr int of(int first, int) { return first + N; } };
+export template <int N>
+struct rank_at_least { static constexpr int of(int first, int) { return first < N ? N : first; } };
+
 /// No message: the world checks when the node is made.
 export struct nothing_to_say { static consteval text message() { return {}; } };
 
@@ -336,8 +454,12 @@ struct graph_world {
       return add<Op>(attributes, view<const value>(inputs, sizeof...(X)));
     } else return apply_beside_numbers<Op>(attributes, x...);
   }
+  template <class Op, class Rank, class... X>
+  using check_of_rank = nothing_to_say;
   template <class Op, typename Op::attributes A, class... X>
   static auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
+  template <class Op, class Rank, class... X>
+  static auto apply_of_rank(const typename Op::attributes& attributes, const X&... x) { return apply<Op>(attributes, x...); }
   template <class Op>
   static auto add(const typename Op::attributes& attributes, view<const value> inputs) {
     program& owner = inputs[0].owner();
@@ -417,8 +539,15 @@ struct type_world {
     const tensor_type in[] = {lift(x)...};
     inference r;
     if (why->empty()) {
-      Op::infer(attributes, view<const tensor_type>(in, sizeof...(X)), r);
+      detail::infer_checked<Op>(attributes, view<const tensor_type>(in, sizeof...(X)), r);
       if (!r.why.empty()) *why = worded_misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
+    }
+    if (!why->empty()) {
+      // A layer goes on with a result of an operation that failed: whatever axis it asks for is there, and unknown.
+      for (auto& result : r.results) {
+        result = {element, {}};
+        while (result.dims.rank < max_rank) result.dims.push_back(dyn);
+      }
     }
     if constexpr (requires { Op::results; }) {
       std::array<traced, Op::results> all;
@@ -426,8 +555,12 @@ struct type_world {
       return all;
     } else return traced{r.results[0], why};
   }
+  template <class Op, class Rank, class... X>
+  using check_of_rank = nothing_to_say;
   template <class Op, typename Op::attributes A, class... X>
   static constexpr auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
+  template <class Op, class Rank, class... X>
+  static constexpr auto apply_of_rank(const typename Op::attributes& attributes, const X&... x) { return apply<Op>(attributes, x...); }
 };
 
 namespace detail {
@@ -459,15 +592,42 @@ constexpr void obey(const typename Rule::attributes& attributes, const X&... x) 
 }
 }  // namespace detail
 
-/// That no operand is typed: attributes on which the rank of a result depends stand in the type of a typed one.
+/// That no operand is typed: the rank of a typed result is to follow from the call.
 export template <fixed_string Spelling, class... X>
 struct run_time_check {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<world_of<X...>, lazy>)
-      t << "of a typed operand they stand in the type: `" << Spelling.view() << "`; here they are an argument";
+      t << "of a typed operand the rank of the result is to stand in the call: write `" << Spelling.view() << "`";
     return t;
   }
+};
+/// An operand of a formula, with its rank in its type.
+template <class X>
+concept Typed = Symbolic<X> && std::same_as<typename bare<X>::world, lazy>;
+/// A number in a list of axes, or of other whole numbers: `sum(x, {0, 2})`. How many there are is known from the call.
+template <class T>
+concept Listed = std::integral<T> && !std::same_as<T, bool>;
+/// `.axes = 1` of a typed operand: one axis, since the rank of the result depends on their number.
+struct single_axis {
+  std::int64_t axis;
+  constexpr single_axis(std::integral auto a) : axis(static_cast<std::int64_t>(a)) {}
+  consteval single_axis(std::integral auto, std::integral auto, std::integral auto...) : axis(0) { several_axes_of_a_typed_operand_are_a_list_as_in_sum_x_0_2(); }
+  consteval single_axis(const axes& a) : axis(a[0]) {
+    if (a.count != 1) several_axes_of_a_typed_operand_are_a_list_as_in_sum_x_0_2();
+  }
+
+ private:
+  static void several_axes_of_a_typed_operand_are_a_list_as_in_sum_x_0_2();
+};
+/// `.keepdim = true` of a typed operand: the rank of the result depends on it.
+struct always_kept {
+  consteval always_kept(bool yes) {
+    if (!yes) keepdim_of_a_typed_operand_is_true_or_left_out();
+  }
+
+ private:
+  static void keepdim_of_a_typed_operand_is_true_or_left_out();
 };
 
 // ---- rules that many operations share -------------------------------------------------------------------------------
@@ -494,6 +654,20 @@ constexpr void infer_broadcast(view<const tensor_type> in, dtype element, infere
     s = next;
   }
   out.result(element, s);
+}
+/// Whether `given` is what `Op` makes of operands as its first result: what an adjoint asks of its operands. Else the reason.
+template <class Op>
+constexpr bool is_result_of(const typename Op::attributes& a, view<const tensor_type> in, const tensor_type& given, inference& out) {
+  inference found;
+  Op::infer(a, in, found);
+  if (!found.why.empty()) {
+    out.why << found.why;
+    out.of_elements = found.of_elements;
+  } else if (found.results[0].element != given.element || !fits(found.results[0].dims, given.dims)) {
+    out.of_elements = found.results[0].element != given.element;
+    out.why << "operand 0 must be " << found.results[0] << ", as `" << Op::name << "` gives it";
+  }
+  return out.why.empty();
 }
 /// A non-negative axis, or -1 where it is outside the rank.
 constexpr int normal_axis(std::int64_t axis, int rank) {

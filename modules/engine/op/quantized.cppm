@@ -93,7 +93,7 @@ export struct quantized_avg_pool2d {
   using attributes = pool2d_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel.h) * static_cast<double>(a.kernel.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) * static_cast<double>(a.kernel_size.w);
   }
   static void emit(emission&);
 };

@@ -250,10 +250,10 @@ void quantized_avg_pool2d::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
   const auto step = at.step();
-  const double flops = static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel.h) * static_cast<double>(at.kernel.w);
+  const double flops = static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w);
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
     kernels::quantized_average_args a{};
-    a.pool.w = {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), at.kernel.h, at.kernel.w,
+    a.pool.w = {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), at.kernel_size.h, at.kernel_size.w,
                 step.h, step.w, at.padding.h, at.padding.w, 1, 1, 1};
     a.pool.images = count;
     a.pool.count_padding = at.count_padding;

@@ -40,16 +40,14 @@ export struct lstm_gates {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 30.0 * static_cast<double>(in[1].dims.size()); }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// Operands: gates, cell, next cell, gradients of output and next cell. Results: gradients of gates and cell.
 export struct lstm_gates_grad {
   static constexpr std::string_view name = "lstm_gates_grad";
   static constexpr int operands = 5, results = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    out.result(in[0].element, in[0].dims);
-    out.result(in[1].element, in[1].dims);
-  }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -64,17 +62,14 @@ export struct gru_gates {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 25.0 * static_cast<double>(in[2].dims.size()); }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// Operands: both gates, state, gradient of the output. Results: gradients of both gates and the state.
 export struct gru_gates_grad {
   static constexpr std::string_view name = "gru_gates_grad";
   static constexpr int operands = 4, results = 3;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    out.result(in[0].element, in[0].dims);
-    out.result(in[1].element, in[1].dims);
-    out.result(in[2].element, in[2].dims);
-  }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };

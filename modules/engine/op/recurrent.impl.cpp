@@ -80,10 +80,27 @@ void lstm_gates::gradient(gradient_call& c) {
   c(0, [&] { return d[0]; });
   c(1, [&] { return d[1]; });
 }
+void lstm_gates_grad::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[1], 4, out)) return;
+  for (std::size_t i = 2; i < 5; ++i)
+    if (!fits(in[1].dims, in[i].dims)) {
+      out.why << "operand " << i << " must have the shape of the cell";
+      return;
+    }
+  for (std::size_t i = 0; i < 2; ++i) out.result(in[i].element, in[i].dims);
+}
 void lstm_gates_grad::gradient(gradient_call& c) { second_order(c, name, &lstm_backward); }
 void gru_gates::gradient(gradient_call& c) {
   auto d = apply<gru_gates_grad>({}, c(0), c(1), c(2), c.gradient());
   for (std::size_t i = 0; i < 3; ++i) c(i, [&] { return d[i]; });
+}
+void gru_gates_grad::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[2], 3, out) || !detail::gates_fit(in[1], in[2], 3, out)) return;
+  if (!fits(in[2].dims, in[3].dims)) {
+    out.why << "the gradient must have the shape of the state";
+    return;
+  }
+  for (std::size_t i = 0; i < 3; ++i) out.result(in[i].element, in[i].dims);
 }
 void gru_gates_grad::gradient(gradient_call& c) { second_order(c, name, &gru_backward); }
 
@@ -110,5 +127,8 @@ void gru_gates_grad::emit(emission& e) {
                       address{&a.x_gradient, e.out(0).at(3 * at)}, address{&a.h_gradient, e.out(1).at(3 * at)}, address{&a.state_gradient, e.out(2).at(at)}};
   });
 }
+
+void lstm_gates::map_axis(const attributes&, axis_map& m) { m.independent = m.axis == 0; }
+void gru_gates::map_axis(const attributes&, axis_map& m) { m.independent = m.axis == 0; }
 
 }  // namespace lamina::op

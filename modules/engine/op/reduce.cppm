@@ -16,16 +16,27 @@ namespace lamina {
 
 /// Which axes to reduce (none named: all) and whether they stay with size 1.
 export struct reduce_attributes {
-  lamina::axes axes;
+  lamina::axes axes{};
   bool keepdim = false;
   static constexpr void members(auto& a, auto&& f) { f("axes", a.axes), f("keepdim", a.keepdim); }
   bool operator==(const reduce_attributes&) const = default;
+};
+/// One axis of a typed operand, and axes of one that are kept.
+struct one_axis { single_axis axes; };
+struct kept_axes {
+  lamina::axes axes{};
+  always_kept keepdim;
 };
 export struct argmax_attributes {
   std::int64_t axis = -1;
   bool keepdim = false;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("keepdim", a.keepdim); }
   bool operator==(const argmax_attributes&) const = default;
+};
+/// That of a typed operand, kept.
+struct kept_axis {
+  std::int64_t axis;
+  always_kept keepdim;
 };
 export struct softmax_attributes {
   std::int64_t axis = -1;
@@ -57,6 +68,7 @@ struct axis_group { std::int64_t size; bool reduced; };
 /// One reduction over the groups that an operand consists of, outermost first.
 void emit_groups(emission&, int kind, std::vector<axis_group> groups);
 void emit_reduction(emission&, int kind);
+void map_reduced_axis(const reduce_attributes&, axis_map&);
 }  // namespace detail
 
 /// What the definitions of reductions share.
@@ -73,6 +85,7 @@ struct reduction {
     out.result(in[0].element, detail::reduced_shape(in[0].dims, bits, a.keepdim));
   }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return static_cast<double>(in[0].dims.size()); }
+  static void map_axis(const attributes& a, axis_map& m) { detail::map_reduced_axis(a, m); }
 };
 
 namespace op {
@@ -89,7 +102,7 @@ export struct product_of_others {
   static constexpr std::string_view name = "product_of_others";
   static constexpr int operands = 1;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -98,22 +111,30 @@ export struct product_of_others_slope {
   static constexpr std::string_view name = "product_of_others_slope";
   static constexpr int operands = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void emit(emission&);
 };
 
 /// The adjoint of a reduction: the first operand repeated over the reduced axes of the second, whose shape alone is read.
-template <fixed_string Name>
+template <fixed_string Name, domain Domain>
 struct spread_definition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = reduce_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::takes(Domain, in[0].element, out)) return;
+    unsigned bits = 0;
+    const shape& to = in[1].dims;
+    if (!detail::reduced_axes(a, to.rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of the second operand"; return; }
+    const shape reduced = detail::reduced_shape(to, bits, a.keepdim);
+    if (!fits(reduced, in[0].dims)) { out.why << "the operand to spread must be " << reduced; return; }
+    out.result(in[0].element, to);
+  }
 };
-export struct spread : spread_definition<"spread"> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct spread : spread_definition<"spread", domain::any> { static void gradient(gradient_call&); static void emit(emission&); };
 /// The same divided by the number of elements that each was reduced from.
-export struct spread_mean : spread_definition<"spread_mean"> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct spread_mean : spread_definition<"spread_mean", domain::real> { static void gradient(gradient_call&); static void emit(emission&); };
 
 /// What argmax and argmin share.
 template <fixed_string Name>
@@ -144,6 +165,7 @@ struct softmax_definition {
   }
   static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 5.0 * static_cast<double>(in[0].dims.size()); }
+  static void map_axis(const attributes& a, axis_map& m) { m.independent = m.before(a.axis); }
 };
 export struct softmax : softmax_definition<"softmax"> { static void gradient(gradient_call&); static void emit(emission&); };
 export struct log_softmax : softmax_definition<"log_softmax"> { static void gradient(gradient_call&); static void emit(emission&); };
@@ -174,75 +196,187 @@ constexpr auto last_as_columns(const X& x) {
 }
 }  // namespace detail
 
-// ---- spellings: all axes, axes in the type (`reduce_sum<axes(0), true>(x)`), or run-time attributes ------------------
+// ---- spellings ------------------------------------------------------------------------------------------------------
+// Over all axes, `reduce_sum(x)` or `reduce_sum<axes(), true>(x)`, where `axes()` is the type of a function; over axes in the type, `reduce_sum<axes(0), true>(x)`, which gives extents that are known
+// at compile time; in a list, `reduce_sum(x, {0, 2})`; as attributes, `reduce_sum(x, {.axes = {0, 2}, .keepdim = true})`.
+// Of a typed operand the rank of the result is to follow from the call: attributes are one axis, or axes that are kept.
 
 /// Sum over axes.   Shapes: reduced axes vanish, or stay as 1 with keepdim.
 /// Numerics: summed in a fixed order that depends on the lengths alone.   Errors: shape_error for an axis outside the rank.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_sum(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x); }
+export template <class All = void, bool Keepdim = false, Symbolic X>
+  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_sum(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}>(x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<N>, X>>()>
+constexpr auto reduce_sum(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_sum, rank_less<N>>({axes::of(over)}, x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_sum<axes(0)>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reduce_sum(x, {0, 2})", X>>()>
 constexpr auto reduce_sum(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_sum>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<1>, X>>()>
+auto reduce_sum(const X& x, one_axis a) { return apply_of_rank<op::reduce_sum, rank_less<1>>({axes(a.axes.axis)}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_sum, same_rank, X>>()>
+auto reduce_sum(const X& x, kept_axes a) { return apply_of_rank<op::reduce_sum, same_rank>({a.axes, true}, x); }
 /// Mean over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_mean(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x); }
+export template <class All = void, bool Keepdim = false, Symbolic X>
+  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_mean(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}>(x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<N>, X>>()>
+constexpr auto reduce_mean(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_mean, rank_less<N>>({axes::of(over)}, x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_mean<axes(0)>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reduce_mean(x, {0, 2})", X>>()>
 constexpr auto reduce_mean(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_mean>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<1>, X>>()>
+auto reduce_mean(const X& x, one_axis a) { return apply_of_rank<op::reduce_mean, rank_less<1>>({axes(a.axes.axis)}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_mean, same_rank, X>>()>
+auto reduce_mean(const X& x, kept_axes a) { return apply_of_rank<op::reduce_mean, same_rank>({a.axes, true}, x); }
 /// Largest element over axes; the gradient is shared by equal ones.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_max(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x); }
+export template <class All = void, bool Keepdim = false, Symbolic X>
+  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_max(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}>(x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<N>, X>>()>
+constexpr auto reduce_max(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_max, rank_less<N>>({axes::of(over)}, x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_max<axes(0)>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reduce_max(x, {0, 2})", X>>()>
 constexpr auto reduce_max(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_max>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<1>, X>>()>
+auto reduce_max(const X& x, one_axis a) { return apply_of_rank<op::reduce_max, rank_less<1>>({axes(a.axes.axis)}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_max, same_rank, X>>()>
+auto reduce_max(const X& x, kept_axes a) { return apply_of_rank<op::reduce_max, same_rank>({a.axes, true}, x); }
 /// Smallest element over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_min(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x); }
+export template <class All = void, bool Keepdim = false, Symbolic X>
+  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_min(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}>(x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<N>, X>>()>
+constexpr auto reduce_min(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_min, rank_less<N>>({axes::of(over)}, x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_min<axes(0)>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reduce_min(x, {0, 2})", X>>()>
 constexpr auto reduce_min(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_min>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<1>, X>>()>
+auto reduce_min(const X& x, one_axis a) { return apply_of_rank<op::reduce_min, rank_less<1>>({axes(a.axes.axis)}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_min, same_rank, X>>()>
+auto reduce_min(const X& x, kept_axes a) { return apply_of_rank<op::reduce_min, same_rank>({a.axes, true}, x); }
 /// Product over axes; of nothing 1.   Types: float and integer.
 /// Gradient: right where elements are zero too; it has a second one, and no third.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_prod(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}>(x); }
+export template <class All = void, bool Keepdim = false, Symbolic X>
+  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_prod(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}>(x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<N>, X>>()>
+constexpr auto reduce_prod(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_prod, rank_less<N>>({axes::of(over)}, x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_prod<axes(0)>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reduce_prod(x, {0, 2})", X>>()>
 constexpr auto reduce_prod(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_prod>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<1>, X>>()>
+auto reduce_prod(const X& x, one_axis a) { return apply_of_rank<op::reduce_prod, rank_less<1>>({axes(a.axes.axis)}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_prod, same_rank, X>>()>
+auto reduce_prod(const X& x, kept_axes a) { return apply_of_rank<op::reduce_prod, same_rank>({a.axes, true}, x); }
 /// Whether any bool over axes is true; of nothing false.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_any(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}>(x); }
+export template <class All = void, bool Keepdim = false, Symbolic X>
+  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_any(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}>(x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<N>, X>>()>
+constexpr auto reduce_any(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_any, rank_less<N>>({axes::of(over)}, x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_any<axes(0)>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reduce_any(x, {0, 2})", X>>()>
 constexpr auto reduce_any(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_any>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<1>, X>>()>
+auto reduce_any(const X& x, one_axis a) { return apply_of_rank<op::reduce_any, rank_less<1>>({axes(a.axes.axis)}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_any, same_rank, X>>()>
+auto reduce_any(const X& x, kept_axes a) { return apply_of_rank<op::reduce_any, same_rank>({a.axes, true}, x); }
 /// Whether all bools over axes are true; of nothing true.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_all(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}>(x); }
+export template <class All = void, bool Keepdim = false, Symbolic X>
+  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_all(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}>(x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<N>, X>>()>
+constexpr auto reduce_all(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_all, rank_less<N>>({axes::of(over)}, x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_all<axes(0)>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reduce_all(x, {0, 2})", X>>()>
 constexpr auto reduce_all(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_all>(a, x); }
-/// Position of the smallest element along an axis, the first of equals; int64.
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<1>, X>>()>
+auto reduce_all(const X& x, one_axis a) { return apply_of_rank<op::reduce_all, rank_less<1>>({axes(a.axes.axis)}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::reduce_all, same_rank, X>>()>
+auto reduce_all(const X& x, kept_axes a) { return apply_of_rank<op::reduce_all, same_rank>({a.axes, true}, x); }
+/// Position of the smallest element along an axis, the first of equals; int64. As of all functions along one axis
+/// (`softmax`, `sort`, `cumsum`, `top_k`) it is the last one where none is named.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>>()>
 constexpr auto argmin(const X& x, origin_of<X> = {}) { return apply_fixed<op::argmin, argmax_attributes{Axis, Keepdim}>(x); }
-/// Position of the largest element along an axis, the first of equals; int64.
+export template <Symbolic X>
+  requires(!Typed<X>)
+constexpr auto argmin(const X& x, argmax_attributes a, origin_of<X> = {}) { return apply<op::argmin>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::argmin, rank_of_rule, X>>()>
+auto argmin(const X& x, axis_attributes a) { return apply_of_rank<op::argmin, rank_of_rule>({a.axis}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::argmin, same_rank, X>>()>
+auto argmin(const X& x, kept_axis a) { return apply_of_rank<op::argmin, same_rank>({a.axis, true}, x); }
+/// Position of the largest element along an axis, the last one where none is named, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
   requires accepted<worded<applying_fixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>>()>
 constexpr auto argmax(const X& x, origin_of<X> = {}) { return apply_fixed<op::argmax, argmax_attributes{Axis, Keepdim}>(x); }
+export template <Symbolic X>
+  requires(!Typed<X>)
+constexpr auto argmax(const X& x, argmax_attributes a, origin_of<X> = {}) { return apply<op::argmax>(a, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::argmax, rank_of_rule, X>>()>
+auto argmax(const X& x, axis_attributes a) { return apply_of_rank<op::argmax, rank_of_rule>({a.axis}, x); }
+export template <Typed X>
+  requires accepted<worded<applying_of_rank<op::argmax, same_rank, X>>()>
+auto argmax(const X& x, kept_axis a) { return apply_of_rank<op::argmax, same_rank>({a.axis, true}, x); }
 /// exp(x - max) / sum of it along an axis.   Numerics: safe for large x.
+export template <std::int64_t Axis = -1, Symbolic X>
+  requires accepted<worded<applying_fixed<op::softmax, softmax_attributes{Axis}, X>>()>
+constexpr auto softmax(const X& x, origin_of<X> = {}) { return apply_fixed<op::softmax, softmax_attributes{Axis}>(x); }
 export template <Symbolic X>
   requires accepted<worded<applying<op::softmax, X>>()>
-constexpr auto softmax(const X& x, softmax_attributes a = {}, origin_of<X> = {}) { return apply<op::softmax>(a, x); }
+constexpr auto softmax(const X& x, softmax_attributes a, origin_of<X> = {}) { return apply<op::softmax>(a, x); }
 /// Logarithm of softmax, without its underflow.
+export template <std::int64_t Axis = -1, Symbolic X>
+  requires accepted<worded<applying_fixed<op::log_softmax, softmax_attributes{Axis}, X>>()>
+constexpr auto log_softmax(const X& x, origin_of<X> = {}) { return apply_fixed<op::log_softmax, softmax_attributes{Axis}>(x); }
 export template <Symbolic X>
   requires accepted<worded<applying<op::log_softmax, X>>()>
-constexpr auto log_softmax(const X& x, softmax_attributes a = {}, origin_of<X> = {}) { return apply<op::log_softmax>(a, x); }
+constexpr auto log_softmax(const X& x, softmax_attributes a, origin_of<X> = {}) { return apply<op::log_softmax>(a, x); }
 /// Softmax over the last N axes as one distribution.   Shapes: any of that rank or more; the same.
 export template <int N, Symbolic X>
   requires accepted<worded<applying_fixed<rule::softmax_of_last<"softmax_over_last">, last_axes{N}, X>>()>

@@ -108,6 +108,11 @@ void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) 
   }
 }
 
+void detail::map_reduced_axis(const reduce_attributes& a, axis_map& m) {
+  m.independent = a.axes.count > 0;
+  for (int i = 0; i < a.axes.count; ++i) m.independent = m.independent && m.before(a.axes[i]);
+}
+
 namespace op {
 
 namespace {
@@ -119,10 +124,19 @@ value spread_back(gradient_call& c, bool mean) {
 // Where several elements share the extreme, the gradient is split between them.
 value share_of_extreme(gradient_call& c) {
   const auto& a = c.attributes<reduce_attributes>();
-  auto hit = lamina::cast<float>(c(0) == apply<op::spread>(a, c.result(), c(0)));
-  value mask = c(0).type().element == dtype::float64 ? value(apply<op::cast>(cast_attributes{dtype::float64}, hit)) : value(hit);
-  auto count = apply<op::spread>(a, lamina::reduce_sum(mask, a), c(0));
-  return apply<op::spread>(a, c.gradient(), c(0)) * mask / count;
+  const value hit = c(0) == apply<op::spread>(a, c.result(), c(0));
+  const value one = apply<op::cast>(cast_attributes{c(0).type().element}, hit);
+  auto count = apply<op::spread>(a, lamina::reduce_sum(one, a), c(0));
+  // chosen, not multiplied: an infinite gradient is none of the others'
+  return lamina::where(hit, apply<op::spread>(a, c.gradient(), c(0)) / count, 0);
+}
+// Whether none of the reduced axes is, or may turn out to be, empty.
+bool surely_has_elements(const reduce_attributes& a, const shape& s) {
+  unsigned bits = 0;
+  detail::reduced_axes(a, s.rank, bits);
+  for (int i = 0; i < s.rank; ++i)
+    if (bits >> i & 1u && (!s[i].is_number() || s[i] == dim(0))) return false;
+  return true;
 }
 void emit_spread(emission& e, bool mean) {
   const auto& at = e.attributes<reduce_attributes>();
@@ -221,6 +235,16 @@ void emit_product_of_others(emission& e, bool slope) {
   });
 }
 }  // namespace
+void product_of_others::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (!detail::takes(domain::real, in[0].element, out)) return;
+  if (in[0].dims.rank < 1) out.why << "rows [..., n] are expected";
+  else out.result(in[0].element, in[0].dims);
+}
+void product_of_others_slope::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (!detail::same_elements(in, out)) return;
+  if (!fits(in[0].dims, in[1].dims)) out.why << "the direction must have the shape of the rows";
+  else product_of_others::infer(a, in, out);
+}
 void product_of_others::gradient(gradient_call& c) {
   // The matrix of second derivatives is symmetric.
   c(0, [&] { return apply<op::product_of_others_slope>({}, c(0), c.gradient()); });
@@ -233,7 +257,14 @@ void spread::gradient(gradient_call& c) {
 }
 void spread::emit(emission& e) { emit_spread(e, false); }
 void spread_mean::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(lamina::reduce_mean(c.gradient(), c.attributes<reduce_attributes>()), c(0)); });
+  c(0, [&] {
+    const auto& a = c.attributes<reduce_attributes>();
+    const value like = c(1);
+    if (surely_has_elements(a, like.shape())) return value(lamina::reshape_like(lamina::reduce_mean(c.gradient(), a), c(0)));
+    // A mean of no elements is NaN; spread over none, a number has no influence at all.
+    const value parts = apply<op::spread_mean>(a, lamina::broadcast_like(c.owner.number(1.0, c.gradient().type().element), c(0)), like);
+    return value(lamina::reshape_like(lamina::reduce_sum(c.gradient() * parts, a), c(0)));
+  });
 }
 void spread_mean::emit(emission& e) { emit_spread(e, true); }
 

@@ -51,8 +51,20 @@ constexpr slice_range resolve(const slice_attributes& a, std::int64_t size) {
   std::int64_t first = inside(a.start), last = inside(a.stop);
   return {first, last <= first ? 0 : (last - first - 1) / a.step + 1};
 }
+/// Whether elements of a type can be summed.
+constexpr bool adds(dtype element, inference& out) {
+  if (is_real(element) || is_integer(element)) return true;
+  out.refuse(element, "float32, float64 or an integer type", "float");
+  return false;
+}
+template <class T, std::size_t N>
+constexpr shape shape_of_list(const T (&list)[N]) {
+  static_assert(N <= static_cast<std::size_t>(max_rank), "a shape has at most 8 extents");
+  shape s;
+  for (const T& n : list) s.push_back(dim(n));
+  return s;
+}
 constexpr void infer_reshape(const shape& from, const shape& to, dtype element, inference& out) {
-  // Of several unknown extents those that lead are the operand's own, until one is left.
   int unknown = -1, own = 0, open = 0;
   for (int i = 0; i < to.rank; ++i) open += to[i] == dim(dyn);
   while (own < open - 1 && own < from.rank && to[own] == dim(dyn)) ++own;
@@ -62,7 +74,10 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
     if (to[i].is_number()) fits = !__builtin_mul_overflow(known, to.at(i), &known) && fits;
     else if (to[i].is_name()) continue;
     else if (unknown < 0) unknown = i;
-    else { out.why << "one extent can be inferred behind those that lead, not those of " << to; return; }
+    else {
+      out.why << "of several unknown extents the leading ones are those of the operand, and one more is inferred; " << to << " has others";
+      return;
+    }
   }
   // A name on both sides says nothing about the others; with one on one side alone the rest is not known yet.
   bool decided = true;
@@ -95,6 +110,7 @@ export struct reshape {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// The first operand under the second one's shape; only the shape of the second is read.
 export struct reshape_like {
@@ -107,6 +123,17 @@ export struct reshape_like {
     if (from.is_static() && to.is_static() && from.size() != to.size()) { out.why << from.size() << " elements do not make " << to; return; }
     out.result(in[0].element, to);
   }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+/// The first operand, which is to have the element type and shape of the second one: what a gradient rule gives for an
+/// operand whose extents are known only when a plan is made.
+export struct gradient_like {
+  static constexpr std::string_view name = "gradient_like";
+  static constexpr int operands = 2, alias = 0;
+  static constexpr unsigned shape_only = 2;
+  using attributes = no_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -129,9 +156,12 @@ export struct flatten {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 export struct permute {
   static constexpr std::string_view name = "permute";
+  static constexpr bool keeps_elements = true;
+  static constexpr bool any_element = true;
   static constexpr int operands = 1;
   using attributes = permute_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -149,10 +179,18 @@ export struct permute {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 export struct slice {
   static constexpr std::string_view name = "slice";
   static constexpr int operands = 1;
+  static constexpr bool keeps_elements = true;
+  static std::optional<axis_view> part_of(const slice_attributes& a, const shape& whole) {
+    if (a.step != 1) return {};
+    const int axis = detail::normal_axis(static_cast<int>(a.axis), whole.rank);
+    const auto at = detail::resolve(a, whole.at(axis));
+    return axis_view{axis, at.first, at.count};
+  }
   using attributes = slice_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
@@ -169,6 +207,7 @@ export struct slice {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// Zeros of the second operand's shape with the first operand where `slice` would take it from.
 export struct unslice {
@@ -176,13 +215,14 @@ export struct unslice {
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = slice_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct concat {
   static constexpr std::string_view name = "concat";
   static constexpr int operands = -1;
+  static constexpr bool keeps_elements = true;
   using attributes = axis_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out)) return;
@@ -202,6 +242,7 @@ export struct concat {
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// The part of the first operand that came from operand 1 + part of a concatenation; only shapes of the others are read.
 export struct concat_part {
@@ -209,9 +250,7 @@ export struct concat_part {
   static constexpr int operands = -1;
   static constexpr unsigned shape_only = ~1u;
   using attributes = concat_part_attributes;
-  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
-    out.result(in[0].element, in[static_cast<std::size_t>(1 + a.part)].dims);
-  }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -219,6 +258,7 @@ export struct concat_part {
 export struct broadcast_like {
   static constexpr std::string_view name = "broadcast_like";
   static constexpr int operands = 2;
+  static constexpr auto identity = identity_rule::if_types_agree;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
@@ -233,10 +273,12 @@ export struct broadcast_like {
 export struct sum_like {
   static constexpr std::string_view name = "sum_like";
   static constexpr int operands = 2;
+  static constexpr auto identity = identity_rule::if_types_agree;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     shape s;
+    if (!detail::adds(in[0].element, out)) return;
     if (!broadcast(in[1].dims, in[0].dims, s) || !fits(s, in[0].dims)) { out.why << "the second shape does not broadcast to the first"; return; }
     out.result(in[0].element, in[1].dims);
   }
@@ -271,14 +313,19 @@ struct transpose {
 /// of them are to lead and are the operand's: [5, 3, 8] to [dyn, dyn, 2, 4] is [5, 3, 2, 4].   Cost: none, a view.
 /// Errors: shape_error where the counts differ.
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reshape<extents<6, 2>>(x)", X>>()>
+  requires accepted<worded<run_time_check<"reshape(x, {6, 2})", X>>()>
 constexpr auto reshape(const X& x, const shape& to, origin_of<X> = {}) { return apply<op::reshape>(reshape_attributes{to}, x); }
+/// Extents of a typed operand at run time stand in a list, from which the rank is known: `reshape(x, {n, dyn})`.
+export template <std::size_t Rank, Typed X>
+  requires accepted<worded<applying_of_rank<op::reshape, fixed_rank<Rank>, X>>()>
+auto reshape(const X& x, const dim (&to)[Rank]) { return apply_of_rank<op::reshape, fixed_rank<Rank>>({detail::shape_of_list(to)}, x); }
 /// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
-export template <class To, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
+// With a default it is the later of two candidates where extents are an argument.
+export template <class To = void, Symbolic X>
+  requires requires { To::pattern; } && accepted<worded<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
 constexpr auto reshape(const X& x, origin_of<X> = {}) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
 /// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
-/// The axis stands in the type (`flatten<2>(x)`); values of a program take it as an attribute too.
+/// The axis of a typed operand stands in the type (`flatten<2>(x)`), since the rank of the result follows from it.
 /// Errors: shape_error for an axis outside the rank.
 export template <std::int64_t From = 1, Symbolic X>
   requires accepted<worded<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
@@ -286,13 +333,13 @@ constexpr auto flatten(const X& x, origin_of<X> = {}) { return apply_fixed<op::f
 export template <Symbolic X>
   requires accepted<worded<run_time_check<"flatten<2>(x)", X>>()>
 constexpr auto flatten(const X& x, flatten_attributes a, origin_of<X> = {}) { return apply<op::flatten>(a, x); }
-/// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`.
+/// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`, or `permute(x, {1, 0})` at run time.
 export template <int... Order, Symbolic X>
   requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
 constexpr auto permute(const X& x, origin_of<X> = {}) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"permute<1, 0>(x)", X>>()>
-constexpr auto permute(const X& x, axes order, origin_of<X> = {}) { return apply<op::permute>(permute_attributes{order}, x); }
+  requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
+constexpr auto permute(const X& x, axes order, origin_of<X> = {}) { return apply_of_rank<op::permute, same_rank>(permute_attributes{order}, x); }
 /// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
 export template <Symbolic X>
   requires accepted<worded<applying<rule::transpose, X>>()>
@@ -301,10 +348,15 @@ constexpr auto transpose(const X& x, origin_of<X> = {}) { return permute<1, 0>(x
 export template <Symbolic X>
   requires accepted<worded<applying<op::slice, X>>()>
 constexpr auto slice(const X& x, slice_attributes a, origin_of<X> = {}) { return apply<op::slice>(a, x); }
+/// The same with attributes in the type: `slice<slice_attributes{.stop = 2}>(x)`.
+// With a default that is none it is the later of two candidates where attributes are an argument.
+export template <slice_attributes A = slice_attributes{.step = 0}, Symbolic X>
+  requires(A.step != 0) && accepted<worded<applying_fixed<op::slice, A, X>>()>
+constexpr auto slice(const X& x, origin_of<X> = {}) { return apply_fixed<op::slice, A>(x); }
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
 // The misfit is an argument of its own: Clang says it a step earlier, behind the overload for values of a program.
 export template <int Axis = 0, TypedSymbolic... X, fixed_string Misfit = worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
-  requires accepted<Misfit>
+  requires message_is<Misfit, "">
 constexpr auto concat(const X&... x) { return apply_fixed<op::concat, axis_attributes{Axis}>(x...); }
 /// x repeated to the shape of `like`.
 export template <Symbolic X, Symbolic Like>
@@ -332,6 +384,7 @@ template struct detail::recorded<op::broadcast_like>;
 template struct detail::recorded<op::concat>;
 template struct detail::recorded<op::concat_part>;
 template struct detail::recorded<op::flatten>;
+template struct detail::recorded<op::gradient_like>;
 template struct detail::recorded<op::permute>;
 template struct detail::recorded<op::reshape>;
 template struct detail::recorded<op::reshape_like>;

@@ -19,6 +19,9 @@ namespace {
 
 using detail::box, detail::emit_box, detail::emit_copy, detail::emit_fill;
 
+// A tensor of whose type only the shape counts.
+tensor_type shaped(dtype element, const tensor_type& like) { return {element, like.dims}; }
+
 box slice_box(const slice_attributes& at, const shape& whole, const shape& part) {
   box b;
   int axis = detail::normal_axis(at.axis, whole.rank);
@@ -41,6 +44,18 @@ void reshape::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_lik
 void reshape::emit(emission& e) { emit_copy(e); }
 void reshape_like::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
 void reshape_like::emit(emission& e) { emit_copy(e); }
+void gradient_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (in[0].element != in[1].element) out.of_elements = true;
+  if (out.of_elements || !fits(in[1].dims, in[0].dims)) {
+    out.why << "a gradient has the element type and shape of its operand";
+    return;
+  }
+  shape s = in[0].dims;
+  for (int i = 0; i < s.rank; ++i) s[i] = better(s[i], in[1].dims[i]);
+  out.result(in[0].element, s);
+}
+void gradient_like::gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
+void gradient_like::emit(emission& e) { emit_copy(e); }
 void flatten::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
 void flatten::emit(emission& e) { emit_copy(e); }
 
@@ -66,6 +81,10 @@ void slice::gradient(gradient_call& c) {
 }
 void slice::emit(emission& e) {
   emit_box(e, slice_box(e.attributes<slice_attributes>(), e.in_type(0).dims, e.out_type(0).dims), e.in(0), e.out(0), e.out_type(0).element);
+}
+void unslice::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const tensor_type whole[] = {shaped(in[0].element, in[1])};
+  if (detail::is_result_of<slice>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
 }
 void unslice::gradient(gradient_call& c) { c(0, [&] { return lamina::slice(c.gradient(), c.attributes<slice_attributes>()); }); }
 void unslice::emit(emission& e) {
@@ -93,6 +112,16 @@ void concat::emit(emission& e) {
     at += e.in_type(i).dims.at(axis);
     emit_box(e, b, e.in(i), e.out(0), e.out_type(0).element);
   }
+}
+void concat_part::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const auto parts = static_cast<std::int64_t>(in.size()) - 1;
+  if (a.part < 0 || a.part >= parts) {
+    out.why << "part " << a.part << " of a concatenation of " << parts;
+    return;
+  }
+  std::vector<tensor_type> joined;
+  for (std::size_t i = 1; i < in.size(); ++i) joined.push_back(shaped(in[0].element, in[i]));
+  if (detail::is_result_of<concat>({a.axis}, joined, in[0], out)) out.result(in[0].element, in[static_cast<std::size_t>(1 + a.part)].dims);
 }
 void concat_part::gradient(gradient_call& c) {
   c(0, [&] {
@@ -132,5 +161,23 @@ void sum_like::gradient(gradient_call& c) { c(0, [&] { return lamina::broadcast_
 void sum_like::emit(emission& e) { detail::emit_reduction(e, -1); }
 
 void shape_of::emit(emission&) { detail::raise(error_kind::state, "shape_of: its operand's shape is not known when planning"); }
+
+// The result's extents but that of the axis, which is then inferred.
+void reshape::map_axis(const attributes&, axis_map& m) {
+  const shape &from = m.in[0].dims, &to = m.out[0].dims;
+  m.independent = from.rank > m.axis;
+  for (int i = 0; i <= m.axis && m.independent; ++i) m.independent = from.at(i) == to.at(i);
+  if (!m.independent) return;
+  shape any = to;
+  any[m.axis] = dyn;
+  m.attributes = std::make_shared<const attributes>(attributes{any});
+}
+void flatten::map_axis(const attributes& a, axis_map& m) { m.independent = m.before(a.from); }
+void permute::map_axis(const attributes& a, axis_map& m) {
+  m.operands[0] = detail::normal_axis(a.order[m.axis], m.in[0].dims.rank);
+  m.independent = true;
+}
+void slice::map_axis(const attributes& a, axis_map& m) { m.independent = m.beside(a.axis); }
+void concat::map_axis(const attributes& a, axis_map& m) { m.independent = m.beside(a.axis); }
 
 }  // namespace lamina::op

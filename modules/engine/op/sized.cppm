@@ -83,6 +83,7 @@ export struct non_zero {
 export struct unique {
   static constexpr std::string_view name = "unique";
   static constexpr int operands = 2, results = 4;
+  static constexpr bool may_fail = true;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::numbers, in[0].element, out) || !detail::takes_positions(in[1], out)) return;
@@ -97,6 +98,7 @@ export struct unique {
 export struct non_max_suppression {
   static constexpr std::string_view name = "non_max_suppression";
   static constexpr int operands = 3, results = 2;
+  static constexpr bool may_fail = true;
   using attributes = suppression_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape &boxes = in[0].dims, &scores = in[1].dims;

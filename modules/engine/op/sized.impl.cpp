@@ -1,5 +1,7 @@
 // Kernels of the operations whose results are counted when they run. They are the same for every instruction set: what
 // they do is bound by memory and branches. A counter says how much of the room was used; the rest is left as it was.
+module;
+#include "../kernels/counted.h"
 module lamina:op.sized.impl;
 import :context;
 import :core;
@@ -63,10 +65,17 @@ void find_non_zero(const void* p, void*) noexcept {
 
 // ---- distinct elements ----------------------------------------------------------------------------------------------
 
+// Positions of an order come from memory: one outside of 0..n-1 is counted and left out. It is number `number` of the order.
+bool inside(std::int64_t at, std::int64_t n, std::int64_t* invalid, std::int64_t number) {
+  if (at >= 0 && at < n) return true;
+  kernels::count_wrong(invalid, at, number);
+  return false;
+}
+
 struct unique_args {
   const void* in;
   const std::int64_t* order;
-  std::int64_t *first, *inverse, *counts, *total;
+  std::int64_t *first, *inverse, *counts, *total, *invalid;
   std::int64_t n;
 };
 template <class T>
@@ -74,15 +83,19 @@ void find_unique(const void* p, void*) noexcept {
   const auto& a = *static_cast<const unique_args*>(p);
   const T* in = static_cast<const T*>(a.in);
   std::int64_t found = 0;
+  T before{};
+  std::fill_n(a.inverse, a.n, 0);      // an order that names a position twice leaves another one out
   for (std::int64_t i = 0; i < a.n; ++i) {
-    const T x = in[a.order[i]];
-    const bool same = i > 0 && (x == in[a.order[i - 1]] || (x != x && in[a.order[i - 1]] != in[a.order[i - 1]]));
-    if (!same) {
-      a.first[found] = a.order[i];
+    const std::int64_t at = a.order[i];
+    if (!inside(at, a.n, a.invalid, i)) continue;
+    const T x = in[at];
+    if (found == 0 || !(x == before || (x != x && before != before))) {
+      a.first[found] = at;
       a.counts[found++] = 0;
     }
-    a.inverse[a.order[i]] = found - 1;
+    a.inverse[at] = found - 1;
     ++a.counts[found - 1];
+    before = x;
   }
   *a.total = found;
 }
@@ -92,7 +105,7 @@ void find_unique(const void* p, void*) noexcept {
 struct suppression_args {
   const void *boxes, *scores;
   const std::int64_t* order;
-  std::int64_t *out, *total;
+  std::int64_t *out, *total, *invalid;
   std::int64_t images, classes, n, most;
   double overlap, score;
   bool centers, rows;      // rows {image, class, box}
@@ -134,6 +147,7 @@ void suppress(const void* p, void* scratch) noexcept {
       const std::int64_t* order = a.order + row * a.n;
       std::int64_t count = 0;
       for (std::int64_t i = 0; i < a.n && count < a.most; ++i) {
+        if (!inside(order[i], a.n, a.invalid, row * a.n + i)) continue;
         const double score = static_cast<double>(scores[order[i]]);
         if (std::isnan(score)) continue;
         if (!(score > a.score) && !any_score) break;
@@ -150,6 +164,10 @@ void suppress(const void* p, void* scratch) noexcept {
   *a.total = (out - a.out) / (a.rows ? 3 : 1);
 }
 
+// Operand `operand` is the order.
+buffer_ref order_check(emission& e, std::int64_t n, std::size_t operand) {
+  return e.status_with_first((detail::named(e) << ": a position of the order is outside 0.." << n - 1).view(), {.of = e.in_type(operand).dims});
+}
 template <class F>
 void of_numbers(dtype element, F f) {
   with_type(element, [&]<class T>() {
@@ -191,7 +209,8 @@ void unique::emit(emission& e) {
   unique_args a{};
   a.n = e.in_type(0).dims.at(0);
   of_numbers(e.in_type(0).element, [&]<class T>() {
-    e.step(&find_unique<T>, a, {{&a.in, e.in(0)}, {&a.order, e.in(1)}, {&a.first, e.out(0)}, {&a.inverse, e.out(1)}, {&a.counts, e.out(2)}, {&a.total, e.out(3)}});
+    e.step(&find_unique<T>, a, {{&a.in, e.in(0)}, {&a.order, e.in(1)}, {&a.first, e.out(0)}, {&a.inverse, e.out(1)}, {&a.counts, e.out(2)}, {&a.total, e.out(3)},
+                                {&a.invalid, order_check(e, a.n, 1)}});
   });
 }
 
@@ -208,7 +227,8 @@ void non_max_suppression::emit(emission& e) {
   a.score = at.score_threshold;
   a.centers = at.centers;
   of_numbers(e.in_type(0).element, [&]<class T>() {
-    e.step(&suppress<T>, a, {{&a.boxes, e.in(0)}, {&a.scores, e.in(1)}, {&a.order, e.in(2)}, {&a.out, e.out(0)}, {&a.total, e.out(1)}},
+    e.step(&suppress<T>, a, {{&a.boxes, e.in(0)}, {&a.scores, e.in(1)}, {&a.order, e.in(2)}, {&a.out, e.out(0)}, {&a.total, e.out(1)},
+                              {&a.invalid, order_check(e, a.n, 2)}},
            static_cast<std::size_t>(a.most) * sizeof(corners));
   });
 }

@@ -36,6 +36,33 @@ export struct pad_attributes {
   bool operator==(const pad_attributes&) const = default;
 };
 
+namespace detail {
+/// Whether extents are such a multiple, as far as both are known.
+constexpr bool multiple_of(dim whole, dim part) {
+  if (!whole.is_number() || !part.is_number()) return true;
+  return part.code ? whole.code % part.code == 0 : whole.code == 0;
+}
+/// Whether a shape is one of tiles of another, trailing axes aligned.
+constexpr bool tiles_fit(const shape& one, const shape& all, inference& out) {
+  if (all.rank < one.rank) { out.why << "the rank of " << all << " is less than that of the operand"; return false; }
+  for (int i = all.rank - one.rank; i < all.rank; ++i)
+    if (const dim part = one[i - (all.rank - one.rank)]; !multiple_of(all[i], part)) {
+      out.why << "extent " << all[i] << " of " << all << " is no multiple of " << part;
+      return false;
+    }
+  return true;
+}
+/// Whether a shape is that of another one with the elements along an axis repeated.
+constexpr bool repeats_fit(const shape& one, const shape& all, std::int64_t at, inference& out) {
+  const int axis = normal_axis(at, one.rank);
+  if (axis < 0) { out.why << "axis " << at << " is outside the rank"; return false; }
+  bool fit = one.rank == all.rank;
+  for (int i = 0; fit && i < one.rank; ++i) fit = i == axis ? multiple_of(all[i], one[i]) : may_equal(all[i], one[i]);
+  if (!fit) out.why << all << " is not " << one << " with elements repeated along axis " << axis;
+  return fit;
+}
+}  // namespace detail
+
 namespace op {
 export struct tile {
   static constexpr std::string_view name = "tile";
@@ -61,17 +88,13 @@ export struct tile {
 export struct tile_to {
   static constexpr std::string_view name = "tile_to";
   static constexpr int operands = 1;
+  static constexpr bool any_element = true;
   using attributes = tile_to_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape &s = in[0].dims, &to = a.to;
-    if (to.rank < s.rank) { out.why << "the rank of " << to << " is less than that of the operand"; return; }
-    for (int i = 0; i < to.rank; ++i) {
-      if (to[i] == dim(dyn)) { out.why << "no extent of " << to << " can be inferred"; return; }
-      int from = i - (to.rank - s.rank);
-      if (from < 0 || !to[i].is_number() || !s[from].is_number()) continue;
-      if (s.at(from) ? to.at(i) % s.at(from) != 0 : to.at(i) != 0) { out.why << "extent " << to[i] << " of " << to << " is no multiple of " << s[from]; return; }
-    }
-    out.result(in[0].element, to);
+    for (int i = 0; i < to.rank; ++i)
+      if (to[i] == dim(dyn) && to.rank >= s.rank) { out.why << "no extent of " << to << " can be inferred"; return; }
+    if (detail::tiles_fit(s, to, out)) out.result(in[0].element, to);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
@@ -82,7 +105,7 @@ export struct tile_like {
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -92,7 +115,7 @@ export struct untile {
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -118,7 +141,7 @@ export struct unrepeat {
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = axis_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -127,7 +150,7 @@ export struct repeat_like {
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = axis_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -177,8 +200,11 @@ struct tile_to {
 /// x side by side with itself, repeats[i] times along axis i; axes that one of both lacks lead, with 1 (as numpy.tile).
 /// Shapes: [2, 3] by {2, 1} -> [4, 3]; [3] by {2, 1} -> [2, 3].   Types: any.   Errors: shape_error.
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"tile<2, 1>(x)", X>>()>
+  requires accepted<worded<run_time_check<"tile(x, {2, 1})", X>>()>
 constexpr auto tile(const X& x, const shape& repeats, origin_of<X> = {}) { return apply<op::tile>({repeats}, x); }
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::tile, rank_at_least<N>, X>>()>
+constexpr auto tile(const X& x, const T (&repeats)[N], origin_of<X> = {}) { return apply_of_rank<op::tile, rank_at_least<N>>({detail::shape_of_list(repeats)}, x); }
 /// The same with the numbers in the type.
 export template <std::int64_t... Repeats, Symbolic X>
   requires(sizeof...(Repeats) > 0) && accepted<worded<applying_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>>()>
@@ -188,9 +214,19 @@ constexpr auto tile(const X& x, origin_of<X> = {}) { return apply_fixed<op::tile
 /// Shapes: [2, 3] to [4, 3]; [2, 3] to [4, 2, 3]; [2, 3] to [2, 5, 3] with new axis 1.   Types: any.
 /// Errors: shape_error where an extent is no multiple.
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"tile_to<extents<4, 3>>(x)", X>>()>
+  requires accepted<worded<run_time_check<"tile_to(x, {4, 3})", X>>()>
 constexpr auto tile_to(const X& x, const shape& to, axes new_axes = {}, origin_of<X> = {}) {
   return new_axes.count ? apply<op::tile_to>({to}, unsqueeze(x, new_axes)) : apply<op::tile_to>({to}, x);
+}
+/// Extents of a typed operand at run time stand in a list, from which the rank is known: `tile_to(x, {4, 3})`.
+export template <std::size_t Rank, Typed X>
+  requires accepted<worded<applying_of_rank<op::tile_to, fixed_rank<Rank>, X>>()>
+auto tile_to(const X& x, const dim (&to)[Rank], axes new_axes = {}) {
+  // One type, whether axes are named or not: the leading ones are new where none is.
+  if (new_axes.count == 0)
+    for (int i = x.shape().rank; i < static_cast<int>(Rank); ++i) new_axes.values[new_axes.count] = new_axes.count, ++new_axes.count;
+  detail::obey<rule::tile_to>({detail::shape_of_list(to), new_axes}, x);
+  return apply_of_rank<op::tile_to, fixed_rank<Rank>>({detail::shape_of_list(to)}, apply_of_rank<op::unsqueeze, fixed_rank<Rank>>({new_axes}, x));
 }
 /// The same with extents in the type: `tile_to<extents<2, 5, 3>, 1>(x)`.
 export template <class To, int... NewAxes, Symbolic X>
@@ -202,8 +238,11 @@ constexpr auto tile_to(const X& x, origin_of<X> = {}) {
 }
 /// Each element along an axis `count` times (as numpy.repeat).   Shapes: [2, 3], 2 times along 1 -> [2, 6].   Types: any.
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"repeat<2, 1>(x)", X>>()>
-constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0, origin_of<X> = {}) { return apply<op::repeat>({count, axis}, x); }
+  requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
+constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0, origin_of<X> = {}) { return apply_of_rank<op::repeat, rank_of_rule>({count, axis}, x); }
+export template <Symbolic X, std::same_as<repeat_attributes> A = repeat_attributes>
+  requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
+constexpr auto repeat(const X& x, A a, origin_of<X> = {}) { return apply_of_rank<op::repeat, rank_of_rule>(a, x); }
 /// The same with number and axis in the type.
 export template <std::int64_t Count, std::int64_t Axis = 0, Symbolic X>
   requires accepted<worded<applying_fixed<op::repeat, repeat_attributes{Count, Axis}, X>>()>
@@ -212,8 +251,8 @@ constexpr auto repeat(const X& x, origin_of<X> = {}) { return apply_fixed<op::re
 /// Shapes: [2, 3] with 1 before and 2 after axis 1 -> [2, 6].   Types: any.
 /// Errors: shape_error for a negative border, type_error for a number that the element type does not hold.
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"pad<pad_attributes{.axis = 1, .before = 1}>(x)", X>>()>
-constexpr auto pad(const X& x, pad_attributes a, origin_of<X> = {}) { return apply<op::pad>(a, x); }
+  requires accepted<worded<applying_of_rank<op::pad, rank_of_rule, X>>()>
+constexpr auto pad(const X& x, pad_attributes a, origin_of<X> = {}) { return apply_of_rank<op::pad, rank_of_rule>(a, x); }
 /// The same with attributes in the type.
 export template <pad_attributes A, Symbolic X>
   requires accepted<worded<applying_fixed<op::pad, A, X>>()>

@@ -92,6 +92,19 @@ void emit_sum(emission& e, const std::vector<axis_group>& all) {
 
 }  // namespace
 
+void tile_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (detail::tiles_fit(in[0].dims, in[1].dims, out)) out.result(in[0].element, in[1].dims);
+}
+void untile::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (detail::adds(in[0].element, out) && detail::tiles_fit(in[1].dims, in[0].dims, out)) out.result(in[0].element, in[1].dims);
+}
+void repeat_like::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (detail::repeats_fit(in[0].dims, in[1].dims, a.axis, out)) out.result(in[0].element, in[1].dims);
+}
+void unrepeat::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (detail::adds(in[0].element, out) && detail::repeats_fit(in[1].dims, in[0].dims, a.axis, out)) out.result(in[0].element, in[1].dims);
+}
+
 void tile::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }
 void tile::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
 void tile_to::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }

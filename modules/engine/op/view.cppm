@@ -52,18 +52,6 @@ constexpr bool named_axes(const axes& a, int rank, unsigned& bits) {
   }
   return true;
 }
-/// Where a view begins along its axis, of operations that take neighbouring positions of one.
-struct axis_view { int axis; std::int64_t first, count; };
-constexpr axis_view view_of(const select_attributes& a, const shape& s) {
-  int axis = normal_axis(a.axis, s.rank);
-  return {axis, a.index < 0 ? a.index + s.at(axis) : a.index, 1};
-}
-constexpr axis_view view_of(const section_attributes& a, const shape& s) { return {normal_axis(a.axis, s.rank), a.start, a.count}; }
-constexpr axis_view view_of(const part_attributes& a, const shape& s) {
-  int axis = normal_axis(a.axis, s.rank);
-  std::int64_t count = s.at(axis) / a.parts;
-  return {axis, a.part * count, count};
-}
 constexpr dim product_of(const shape& s, int from, int to) {
   std::int64_t n = 1;
   for (int i = from; i < to; ++i) {
@@ -127,7 +115,12 @@ export struct squeeze {
 export struct select {
   static constexpr std::string_view name = "select";
   static constexpr int operands = 1;
+  static constexpr bool keeps_elements = true;
   using attributes = select_attributes;
+  static constexpr axis_view part_of(const attributes& a, const shape& s) {
+    const int axis = detail::normal_axis(a.axis, s.rank);
+    return {axis, a.index < 0 ? a.index + s.at(axis) : a.index, 1};
+  }
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
@@ -149,13 +142,16 @@ export struct select {
 export struct section {
   static constexpr std::string_view name = "split";
   static constexpr int operands = 1;
+  static constexpr bool keeps_elements = true;
   using attributes = section_attributes;
+  static constexpr axis_view part_of(const attributes& a, const shape& s) { return {detail::normal_axis(a.axis, s.rank), a.start, a.count}; }
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     if (a.count < 0) { out.why << "a part of " << a.count << " positions"; return; }
     if (!may_equal(s[axis], a.whole)) { out.why << "the parts of axis " << a.axis << " are " << a.whole << " positions together"; return; }
+    if (a.start < 0 || a.count > a.whole || a.start > a.whole - a.count) { out.why << a.count << " positions from " << a.start << " on are not among " << a.whole; return; }
     s[axis] = a.count;
     out.result(in[0].element, s);
   }
@@ -165,12 +161,19 @@ export struct section {
 export struct equal_part {
   static constexpr std::string_view name = "split_evenly";
   static constexpr int operands = 1;
+  static constexpr bool keeps_elements = true;
   using attributes = part_attributes;
+  static constexpr axis_view part_of(const attributes& a, const shape& s) {
+    const int axis = detail::normal_axis(a.axis, s.rank);
+    const std::int64_t count = s.at(axis) / a.parts;
+    return {axis, a.part * count, count};
+  }
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
     if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
     if (a.parts < 1) { out.why << a.parts << " parts"; return; }
+    if (a.part < 0 || a.part >= a.parts) { out.why << "part " << a.part << " of " << a.parts; return; }
     if (s[axis].is_number() && s.at(axis) % a.parts) { out.why << "axis " << a.axis << " does not divide into " << a.parts << " equal parts"; return; }
     s[axis] = s[axis].is_number() ? dim(s.at(axis) / a.parts) : dim(dyn);
     out.result(in[0].element, s);
@@ -184,7 +187,7 @@ export struct unpart {
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = part_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[1].dims); }
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -207,20 +210,28 @@ export struct as_matrix {
 // ---- spellings ------------------------------------------------------------------------------------------------------
 
 /// New axes of size 1, at their places in the result.   Shapes: [2, 3] -> [1, 2, 3] for axis 0.   Cost: none, a view.
-/// Typed operands name the axes in the type, `unsqueeze<0>(x)`; values of a program also at run time.
+/// Axes stand in the type, `unsqueeze<0>(x)`, or in a list, `unsqueeze(x, {0})`.
 export template <int... Axes, Symbolic X>
   requires accepted<worded<applying_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>>()>
 constexpr auto unsqueeze(const X& x, origin_of<X> = {}) { return apply_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}>(x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"unsqueeze<0>(x)", X>>()>
+  requires accepted<worded<run_time_check<"unsqueeze(x, {0})", X>>()>
 constexpr auto unsqueeze(const X& x, axes at, origin_of<X> = {}) { return apply<op::unsqueeze>({at}, x); }
-/// Without the named axes of size 1, or without all that have size 1.   Cost: none, a view.
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::unsqueeze, rank_more<N>, X>>()>
+constexpr auto unsqueeze(const X& x, const T (&at)[N], origin_of<X> = {}) { return apply_of_rank<op::unsqueeze, rank_more<N>>({axes::of(at)}, x); }
+/// Without the named axes of size 1, or without all that have size 1: `squeeze<0>(x)`, `squeeze(x, {0})`.
+/// Cost:   none, a view.
 /// Errors: shape_error for an axis of another size.
+// The list comes first: of what does not compile it is said first, then.
+export template <Listed T, std::size_t N, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::squeeze, rank_less<N>, X>>()>
+constexpr auto squeeze(const X& x, const T (&at)[N], origin_of<X> = {}) { return apply_of_rank<op::squeeze, rank_less<N>>({axes::of(at)}, x); }
 export template <int... Axes, Symbolic X>
   requires accepted<worded<applying_fixed<op::squeeze, axes_attributes{axes(Axes...)}, X>>()>
 constexpr auto squeeze(const X& x, origin_of<X> = {}) { return apply_fixed<op::squeeze, axes_attributes{axes(Axes...)}>(x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"squeeze<0>(x)", X>>()>
+  requires accepted<worded<run_time_check<"squeeze(x, {0})", X>>()>
 constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) { return apply<op::squeeze>({at}, x); }
 
 /// What stands at one position of an axis; the axis vanishes. A negative position counts from the end.
@@ -230,6 +241,9 @@ constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) { return apply<op
 export template <Symbolic X>
   requires accepted<worded<applying<op::select, X>>()>
 constexpr auto select(const X& x, std::int64_t axis, std::int64_t index, origin_of<X> = {}) { return apply<op::select>({axis, index}, x); }
+export template <Symbolic X, std::same_as<select_attributes> A = select_attributes>
+  requires accepted<worded<applying<op::select, X>>()>
+constexpr auto select(const X& x, A a, origin_of<X> = {}) { return apply<op::select>(a, x); }
 /// The same with axis and position in the type.
 export template <std::int64_t Axis, std::int64_t Index, Symbolic X>
   requires accepted<worded<applying_fixed<op::select, select_attributes{Axis, Index}, X>>()>
@@ -242,6 +256,14 @@ export template <std::int64_t Parts, std::int64_t Axis = 0, Symbolic X>
 constexpr auto split(const X& x, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::make_tuple(apply_fixed<op::equal_part, part_attributes{Axis, static_cast<std::int64_t>(I), Parts}>(x)...);
+  }(std::make_index_sequence<static_cast<std::size_t>(Parts)>{});
+}
+/// The same along an axis known at run time: `split<2>(x, {.axis = i})`.
+export template <std::int64_t Parts, Symbolic X>
+  requires accepted<worded<applying_of_rank<op::equal_part, rank_of_rule, X>>()>
+constexpr auto split(const X& x, axis_attributes a, origin_of<X> = {}) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::make_tuple(apply_of_rank<op::equal_part, rank_of_rule>({a.axis, static_cast<std::int64_t>(I), Parts}, x)...);
   }(std::make_index_sequence<static_cast<std::size_t>(Parts)>{});
 }
 export std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis = 0, const origin& = {});
@@ -280,7 +302,8 @@ value stack(const placed_value& first, const X&... others) {
   const value all[] = {first.held(), others...};
   return stack(view<const value>(all), Axis);
 }
-export template <int Axis = 0, std::same_as<value>... X>
+// No constraint on X: Clang 22 would explain it in three notes before it comes to the overload for tensors.
+export template <int Axis = 0, class... X, class = std::enable_if_t<(std::is_same_v<X, value> && ...)>>
 value concat(const placed_value& first, const X&... others) {
   const origin here(first.at());
   const value all[] = {first.held(), others...};
@@ -292,16 +315,16 @@ export template <int... Order, Symbolic X>
   requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
 constexpr auto permute_inverse(const X& x, origin_of<X> = {}) { return apply_fixed<op::permute, permute_attributes{detail::inverse_of(axes(Order...))}>(x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"permute_inverse<1, 0>(x)", X>>()>
-constexpr auto permute_inverse(const X& x, axes order, origin_of<X> = {}) { return apply<op::permute>(permute_attributes{detail::inverse_of(order)}, x); }
+  requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
+constexpr auto permute_inverse(const X& x, axes order, origin_of<X> = {}) { return apply_of_rank<op::permute, same_rank>(permute_attributes{detail::inverse_of(order)}, x); }
 
 /// The first `Leading` axes as rows and the others as columns.   Cost: none, a view.
 export template <std::int64_t Leading, Symbolic X>
   requires accepted<worded<applying_fixed<op::as_matrix, matrix_attributes{Leading}, X>>()>
 constexpr auto as_matrix(const X& x, origin_of<X> = {}) { return apply_fixed<op::as_matrix, matrix_attributes{Leading}>(x); }
 export template <Symbolic X>
-  requires accepted<worded<run_time_check<"as_matrix<1>(x)", X>>()>
-constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) { return apply<op::as_matrix>({leading}, x); }
+  requires accepted<worded<applying_of_rank<op::as_matrix, fixed_rank<2>, X>>()>
+constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) { return apply_of_rank<op::as_matrix, fixed_rank<2>>({leading}, x); }
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::as_matrix>;

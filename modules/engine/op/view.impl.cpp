@@ -16,7 +16,7 @@ namespace lamina {
 
 namespace {
 
-void emit_axis_view(emission& e, const detail::axis_view& v) {
+void emit_axis_view(emission& e, const axis_view& v) {
   const shape& from = e.in_type(0).dims;
   detail::box b;
   std::int64_t stride[max_rank]{}, step = 1;
@@ -45,6 +45,9 @@ std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::in
   std::int64_t whole = 0, at = 0;
   for (auto n : sizes)
     if (__builtin_add_overflow(whole, n, &whole)) detail::raise(error_kind::shape, "split: the sizes together are more than 64 bits hold");
+  // A negative size is refused as such, not as the other sizes that then seem too large.
+  for (auto n : sizes)
+    if (n < 0) apply<op::section>({axis, 0, n, whole}, x);
   for (auto n : sizes) {
     all.push_back(apply<op::section>({axis, at, n, whole}, x));
     at += n;
@@ -89,21 +92,25 @@ void select::gradient(gradient_call& c) {
     return apply<op::unslice>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0));
   });
 }
-void select::emit(emission& e) { emit_axis_view(e, detail::view_of(e.attributes<select_attributes>(), e.in_type(0).dims)); }
+void select::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<select_attributes>(), e.in_type(0).dims)); }
 void section::gradient(gradient_call& c) {
   c(0, [&] {
     const auto& a = c.attributes<section_attributes>();
     return apply<op::unslice>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis}, c.gradient(), c(0));
   });
 }
-void section::emit(emission& e) { emit_axis_view(e, detail::view_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
+void section::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
 void equal_part::gradient(gradient_call& c) { c(0, [&] { return apply<op::unpart>(c.attributes<part_attributes>(), c.gradient(), c(0)); }); }
-void equal_part::emit(emission& e) { emit_axis_view(e, detail::view_of(e.attributes<part_attributes>(), e.in_type(0).dims)); }
+void equal_part::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<part_attributes>(), e.in_type(0).dims)); }
 
+void unpart::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const tensor_type whole[] = {{in[0].element, in[1].dims}};
+  if (detail::is_result_of<equal_part>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
+}
 void unpart::gradient(gradient_call& c) { c(0, [&] { return apply<op::equal_part>(c.attributes<part_attributes>(), c.gradient()); }); }
 void unpart::emit(emission& e) {
   const shape& whole = e.out_type(0).dims;
-  const auto at = detail::view_of(e.attributes<part_attributes>(), whole);
+  const auto at = equal_part::part_of(e.attributes<part_attributes>(), whole);
   detail::emit_fill(e, e.out(0), whole.size(), e.out_type(0).element);
   e.stage();
   detail::box b = detail::box::whole(e.in_type(0).dims);

@@ -1,15 +1,10 @@
-// Like operations of one level as one: samples that are evaluated side by side, each by operations of its own, become rows
-// of one operation, or columns of sequences. Only operations whose samples do not see each other are merged, so the bits stay.
+// Like operations of one level as one: samples that are evaluated side by side, each by operations of its own, become
+// rows of one operation, or columns of sequences; samples may have different numbers of rows. Operations say in their
+// axis maps which positions are independent of each other: only those are merged, so the bits stay.
 module lamina:optimize.merge.impl;
 import :core;
 import :dtype;
 import :op;
-import :op.control;
-import :op.elementwise;
-import :op.linear;
-import :op.nn;
-import :op.normalise;
-import :op.reduce;
 import :op.shape;
 import :optimize;
 import :program;
@@ -29,14 +24,24 @@ class merger {
     auto needed = from_.reachable();
     const auto count = from_.nodes().size();
     made_.resize(count);
+    slots_.assign(count, std::numeric_limits<std::size_t>::max());
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t k = 0; needed[i] && k < from_.nodes()[i].inputs.size(); ++k) {
+        auto& slot = slots_[static_cast<std::size_t>(from_.nodes()[i].inputs[k].node)];
+        slot = std::min(slot, k);
+      }
     std::vector<std::int32_t> level(count);
     std::vector<std::vector<std::int32_t>> levels;
     for (std::size_t i = 0; i < count; ++i) {
       const node& n = from_.nodes()[i];
-      if (n.kind == node_kind::input) made_[i] = {to_.input(n.name, n.results[0], n.uniform)};
-      else if (!needed[i]) continue;
-      else if (n.kind == node_kind::state) made_[i] = {to_.state(n.name, n.results[0])};
-      else if (n.kind == node_kind::constant) made_[i] = {to_.constant(n.constant)};
+      if (n.kind == node_kind::input)
+        made_[i] = {to_.input(n.name, n.results[0], n.uniform)};
+      else if (!needed[i])
+        continue;
+      else if (n.kind == node_kind::state)
+        made_[i] = {to_.state(n.name, n.results[0])};
+      else if (n.kind == node_kind::constant)
+        made_[i] = {to_.constant(n.constant)};
       else {
         for (auto v : n.inputs) level[i] = std::max(level[i], level[static_cast<std::size_t>(v.node)] + 1);
         if (levels.size() <= static_cast<std::size_t>(level[i])) levels.resize(static_cast<std::size_t>(level[i]) + 1);
@@ -52,206 +57,334 @@ class merger {
 
  private:
   // Positions [first, first + count) along an axis of a value that holds those of all samples.
-  struct part { value of; int axis = 0; std::int64_t first = 0, count = 0; };
-  static constexpr int same = -1, either = -2;
-  // Along which axes operands of merged calls are put together and their results stand; `same`: one for all; `either`: one for
-  // all or one for each, which has one position there as the result has.
+  struct part {
+    value of;
+    int axis = 0;
+    std::int64_t first = 0, count = 0;
+  };
+  static constexpr int shared = axis_map::shared, either = axis_map::either;
+  // Along which axes operands of merged calls are put together and their results stand, or that they are `shared`.
   struct joint {
     std::vector<int> in, out;
-    bool operator==(const joint&) const = default;
+    int axis = 0;          // that of an operand which is `either`, if it is joined
+    bool stacked = false;  // each call becomes a position of a new first axis
+    bool worth_copies = false;
+    std::shared_ptr<const void> attributes;  // for any number of positions
   };
+  struct call {
+    std::int32_t node;
+    joint how;
+    std::uint64_t key;                // of operation and attributes
+    std::vector<value_id> lies_in{};  // the values in which joined operands lie together, if those are to be the same
+  };
+  // How the axis of merged calls is chosen: as operands lie together already, the first one, or a new one.
+  enum class way { as_operands_lie, first_axis, new_axis };
 
-  // How calls are merged along an axis of theirs, if positions of it do not see each other.
-  static std::optional<joint> along(int axis, const program& p, const node& n) {
-    joint j{std::vector<int>(n.inputs.size(), axis), std::vector<int>(n.results.size(), axis)};
-    const std::optional<joint> none;
-    if (!n.op->pure || n.op->may_fail || !n.subprograms.empty() || n.results.empty()) return none;
-    for (const auto& r : n.results)
-      if (r.dims.rank <= axis || r.dims.size() == 0) return none;
-    const shape& out = n.results[0].dims;
-    auto operand = [&](std::size_t k) -> const shape& { return p.type(n.inputs[k]).dims; };
-    auto when = [&](bool apart) { return apart ? j : none; };
-    auto below = [&](std::int64_t other) { return operand(0).rank > axis + 1 && detail::normal_axis(other, operand(0).rank) > axis; };
-    const std::string_view name = n.op->library ? n.op->name : std::string_view();
-    if (n.op->map || name == "cast") {
-      for (std::size_t k = 0; k < j.in.size(); ++k)
-        if (operand(k) != out) {
-          const int at = operand(k).rank - out.rank + axis;
-          const bool one = at < 0 || operand(k).at(at) == 1, matches = at == axis && operand(k).at(at) == out.at(axis);
-          if (!one && !matches) return none;
-          j.in[k] = !matches ? same : one ? either : axis;
-        }
-      return j;
-    }
-    if (name == "matmul") {
-      const bool across = attributes_of<matmul_attributes>(n).transpose_a;
-      const shape &a = operand(0), &b = operand(1);
-      if (a.rank < out.rank || (out.rank > 2 && a.at(axis) != out.at(axis))) return none;
-      if (axis > 0 && (across || b.rank > 2 || out.rank <= axis + 1)) return none;
-      if (b.rank == 2) j.in[1] = same;
-      else if (b.rank < out.rank || b.at(0) != out.at(0)) return none;
-      if (out.rank == 2 && across) {
-        if (out.at(1) == 1) return none;       // a single column is summed in another order where it lies in one piece
-        j.in[0] = 1;
-      }
-      return j;
-    }
-    if (name == "softmax" || name == "log_softmax") return when(below(attributes_of<softmax_attributes>(n).axis));
-    if (name == "slice") return when(below(attributes_of<slice_attributes>(n).axis));
-    if (name == "concat") return when(below(attributes_of<axis_attributes>(n).axis));
-    if (name == "layer_norm" || name == "rms_norm") {
-      for (std::size_t k = 1; k < j.in.size(); ++k) j.in[k] = same;
-      return when(attributes_of<normalise_attributes>(n).axes < out.rank - axis);
-    }
-    if (axis > 0) return none;
-    if (name == "conv2d" || name == "conv_transpose2d") {
-      j.in[1] = same;
-      return j;
-    }
-    if (name == "permute") return when(attributes_of<permute_attributes>(n).order[0] == 0);
-    if (name == "flatten") return when(below(attributes_of<flatten_attributes>(n).from));
-    if (name == "reshape") return when(operand(0).rank > 0 && operand(0).at(0) == out.at(0));
-    if (name.starts_with("reduce_")) {
-      const auto& axes = attributes_of<reduce_attributes>(n).axes;
-      bool apart = axes.count > 0;
-      for (int i = 0; i < axes.count; ++i) apart = apart && below(axes[i]);
-      return when(apart);
-    }
-    return when(name == "max_pool2d" || name == "avg_pool2d" || name == "lstm_gates" || name == "gru_gates");
+  static std::vector<tensor_type> operand_types(const program& p, const node& n) {
+    std::vector<tensor_type> types;
+    for (auto v : n.inputs) types.push_back(p.type(v));
+    return types;
   }
-  // Scans of one turn: rows of the carries, columns of the sequences and rows of the invariants that are not the same ones are
-  // samples, if a turn keeps them apart.
-  std::optional<joint> of_scans(const std::vector<std::int32_t>& nodes) const {
+  // How calls are merged along an axis of their results, or as positions of a new one.
+  static std::optional<joint> along(int axis, const program& p, const node& n, bool stacked = false) {
+    if (!n.op->map_axis || !n.op->pure || n.op->may_fail || !n.subprograms.empty() || n.results.empty()) return {};
+    for (const auto& r : n.results)
+      if (r.dims.rank <= axis || r.dims.size() == 0) return {};
+    const auto types = operand_types(p, n);
+    axis_map m(axis, types, n.results);
+    n.op->map_axis(n.attributes.get(), m);
+    if (stacked) return m.leading_axes ? stack_of(types, n) : std::nullopt;
+    if (!m.independent) return {};
+    for (std::size_t k = 0; k < types.size(); ++k)
+      if (m.operands[k] >= types[k].dims.rank) return {};
+    return joint{std::move(m.operands), std::move(m.results), axis, false, m.worth_copies, std::move(m.attributes)};
+  }
+  static std::optional<joint> stack_of(const std::vector<tensor_type>& types, const node& n) {
+    const int rank = n.results[0].dims.rank;
+    joint j{std::vector<int>(types.size(), either), std::vector<int>(n.results.size(), 0), 0, true, false, nullptr};
+    for (const auto& r : n.results)
+      if (r.dims.rank != rank || rank == max_rank) return {};
+    for (std::size_t k = 0; k < types.size(); ++k)
+      if (types[k].dims.rank > rank)
+        return {};
+      else if (types[k].dims.rank < rank)
+        j.in[k] = shared;
+    return j;
+  }
+  std::optional<joint> joint_of(const node& n, way how) const {
+    if (how != way::as_operands_lie) return along(0, from_, n, how == way::new_axis);
+    if (n.results.empty()) return {};
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (auto p = parts_.find(n.inputs[k]); p != parts_.end()) return joint_beside(n, k, p->second.axis);
+    // Sequences of several turns have one position of each sample on the second axis.
+    const shape& out = n.results[0].dims;
+    auto j = along(out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0, from_, n);
+    return j ? j : along(0, from_, n);
+  }
+  // Along the axis for which operand k is joined where its parts lie together; else along any.
+  std::optional<joint> joint_beside(const node& n, std::size_t k, int part_axis) const {
+    std::optional<joint> other;
+    for (int i = -1; i < n.results[0].dims.rank; ++i) {
+      if (i == part_axis) continue;
+      const int axis = i < 0 ? part_axis : i;
+      auto j = along(axis, from_, n);
+      if (!j) continue;
+      if (j->in[k] == part_axis || (j->in[k] == either && axis == part_axis)) return j;
+      if (!other) other = std::move(j);
+    }
+    return other;
+  }
+
+  // Calls with a subprogram: their operands that are not the same ones are those of samples, if the subprogram keeps
+  // positions of an axis apart.
+  std::optional<joint> of_bodies(const std::vector<std::int32_t>& nodes) const {
     const node& n = from_.at(nodes[0]);
-    const auto& a = attributes_of<scan_attributes>(n);
-    const auto carries = static_cast<std::size_t>(a.carries), moving = carries + static_cast<std::size_t>(a.sequences);
-    joint j{std::vector<int>(n.inputs.size(), same), std::vector<int>(n.results.size(), same)};
+    const program& body = *n.subprograms[0];
+    if (!n.op->map_axis || n.subprograms.size() != 1 || body.inputs().size() != n.inputs.size()) return {};
+    const auto types = operand_types(from_, n);
+    axis_map m(0, types, n.results);
+    n.op->map_axis(n.attributes.get(), m);
+    if (!m.independent) return {};
+    const auto carried = static_cast<std::size_t>(m.carried);
+    joint j{std::vector<int>(n.inputs.size(), shared),
+            std::vector<int>(n.results.size(), shared),
+            0,
+            false,
+            true,
+            m.attributes};
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (!std::all_of(nodes.begin(), nodes.end(), [&](auto i) { return from_.at(i).inputs[k] == n.inputs[k]; }))
-        j.in[k] = k >= carries && k < moving ? 1 : 0;
-    const program& turn = *n.subprograms[0];
+        j.in[k] = m.operands[k];
     std::vector<char> apart;
     const auto of_a_sample = [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; };
-    // A carry that begins as one for all is each sample's own if a turn makes it that.
+    // A carry that begins as one for all is each sample's own if the body makes it that.
     for (bool more = true; more;) {
       more = false;
-      apart = of_samples(turn, j);
-      for (std::size_t k = 0; k < carries; ++k)
-        if (j.in[k] == same && of_a_sample(turn.outputs()[k].value)) j.in[k] = 0, more = true;
+      apart = of_samples(body, j);
+      for (std::size_t k = 0; k < carried; ++k)
+        if (j.in[k] == shared && of_a_sample(body.outputs()[k].value)) j.in[k] = m.operands[k], more = true;
     }
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (const shape& s = from_.type(n.inputs[k]).dims; j.in[k] != same && (s.rank <= j.in[k] || s.size() == 0)) return {};
+      if (const shape& s = types[k].dims; j.in[k] != shared && (s.rank <= j.in[k] || s.size() == 0)) return {};
     for (std::size_t r = 0; r < j.out.size(); ++r) {
-      if (of_a_sample(turn.outputs()[r].value)) j.out[r] = r < carries ? 0 : 1;
-      if (r < carries && j.in[r] != j.out[r]) return {};
+      if (of_a_sample(body.outputs()[r].value)) j.out[r] = m.results[r];
+      if (r < carried && j.in[r] != j.out[r]) return {};
     }
-    for (std::size_t i = 0; i < turn.nodes().size(); ++i) {
-      const node& t = turn.nodes()[i];
+    for (std::size_t i = 0; i < body.nodes().size(); ++i) {
+      const node& t = body.nodes()[i];
       if (!apart[i] || t.kind != node_kind::operation) continue;
-      const auto inner = along(0, turn, t);
+      const auto inner = along(0, body, t);
       if (!inner) return {};
       for (std::size_t k = 0; k < t.inputs.size(); ++k)
-        if (inner->in[k] != either && inner->in[k] != (of_a_sample(t.inputs[k]) ? 0 : same)) return {};
+        if (inner->in[k] != either && inner->in[k] != (of_a_sample(t.inputs[k]) ? 0 : shared)) return {};
     }
     return j;
   }
-  // Which nodes of a turn are there for each sample: they depend on inputs that are.
-  static std::vector<char> of_samples(const program& turn, const joint& how) {
-    std::vector<char> apart(turn.nodes().size());
+  // Which nodes of a body are there for each sample: they depend on inputs that are.
+  static std::vector<char> of_samples(const program& body, const joint& how) {
+    std::vector<char> apart(body.nodes().size());
     for (std::size_t k = 0; k < how.in.size(); ++k)
-      if (how.in[k] != same) apart[static_cast<std::size_t>(turn.inputs()[k])] = 1;
-    const auto needed = turn.reachable();
-    for (std::size_t i = 0; i < turn.nodes().size(); ++i)
-      if (const node& t = turn.nodes()[i]; needed[i] && t.kind == node_kind::operation)
-        apart[i] = std::any_of(t.inputs.begin(), t.inputs.end(), [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; });
+      if (how.in[k] != shared) apart[static_cast<std::size_t>(body.inputs()[k])] = 1;
+    const auto needed = body.reachable();
+    for (std::size_t i = 0; i < body.nodes().size(); ++i)
+      if (const node& t = body.nodes()[i]; needed[i] && t.kind == node_kind::operation)
+        apart[i] = std::any_of(t.inputs.begin(), t.inputs.end(),
+                               [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; });
     return apart;
   }
-  // Along the axis where the operands stand together already; else along the first one, or the second if samples have one
-  // position there and several before it, as sequences of turns do.
-  std::optional<joint> joint_of(const node& n) const {
-    if (n.results.empty()) return {};
-    const shape& out = n.results[0].dims;
-    int axis = out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0;
-    for (auto v : n.inputs)
-      if (auto p = parts_.find(v); p != parts_.end()) {
-        axis = p->second.axis;
-        break;
-      }
-    auto j = along(axis, from_, n);
-    if (!j && axis > 0) j = along(0, from_, n);
-    if (j) std::replace(j->in.begin(), j->in.end(), static_cast<int>(either), static_cast<int>(same));
-    return j;
-  }
-  template <class A>
-  static const A& attributes_of(const node& n) { return *static_cast<const A*>(n.attributes.get()); }
 
-  static bool alike_inside(const node& a, const node& b) {
+  static const void* attributes_of(const node& n, const joint& how) {
+    return how.attributes ? how.attributes.get() : n.attributes.get();
+  }
+  // Whether types differ in nothing but their extents along an axis; none for -1.
+  static bool alike_but(const tensor_type& a, const tensor_type& b, int axis) {
+    if (a.element != b.element || a.dims.rank != b.dims.rank) return false;
+    for (int i = 0; i < a.dims.rank; ++i)
+      if (i != axis && a.dims[i] != b.dims[i]) return false;
+    return true;
+  }
+  bool alike(const call& a, const call& b) const {
+    const node &m = from_.at(a.node), &n = from_.at(b.node);
+    if (m.op != n.op || m.inputs.size() != n.inputs.size() || m.results.size() != n.results.size()) return false;
+    if (a.how.in != b.how.in || a.how.out != b.how.out || a.lies_in != b.lies_in ||
+        !m.op->equal(attributes_of(m, a.how), attributes_of(n, b.how)))
+      return false;
+    for (std::size_t k = 0; k < m.inputs.size(); ++k)
+      if (const int axis = a.how.in[k];
+          axis == shared ? m.inputs[k] != n.inputs[k]
+                         : !alike_but(from_.type(m.inputs[k]), from_.type(n.inputs[k]), a.how.stacked ? -1 : axis))
+        return false;
+    for (std::size_t r = 0; r < m.results.size(); ++r)
+      if (!alike_but(m.results[r], n.results[r], a.how.stacked ? -1 : a.how.out[r])) return false;
+    return true;
+  }
+  bool alike_with_bodies(const node& a, const node& b) const {
+    if (a.op != b.op || a.results != b.results || a.inputs.size() != b.inputs.size() ||
+        a.subprograms.size() != b.subprograms.size())
+      return false;
+    if (!a.op->equal(a.attributes.get(), b.attributes.get())) return false;
+    for (std::size_t k = 0; k < a.inputs.size(); ++k)
+      if (from_.type(a.inputs[k]) != from_.type(b.inputs[k])) return false;
     for (std::size_t i = 0; i < a.subprograms.size(); ++i)
       if (a.subprograms[i] != b.subprograms[i] && a.subprograms[i]->id() != b.subprograms[i]->id()) return false;
     return true;
   }
-  bool alike(const node& a, const node& b, const joint& j) const {
-    if (a.op != b.op || a.results != b.results || !a.op->equal(a.attributes.get(), b.attributes.get())) return false;
-    if (a.inputs.size() != b.inputs.size()) return false;
-    for (std::size_t k = 0; k < a.inputs.size(); ++k)
-      if (k < j.in.size() && j.in[k] == same ? a.inputs[k] != b.inputs[k] : from_.type(a.inputs[k]) != from_.type(b.inputs[k])) return false;
-    return alike_inside(a, b);
+  static std::uint64_t key_of(const node& n, const joint& how) {
+    return std::hash<const void*>()(n.op) * 31 + n.op->hash(attributes_of(n, how));
+  }
+
+  // Decides for operands that are `either`. Shared: values that another call can only share, and few values that serve
+  // many calls, as biases do. Joined: the others, such as states of samples with one row each.
+  void resolve(std::vector<call>& calls) const {
+    struct uses {
+      bool joined = false;
+      std::set<value_id> shared, open;
+      std::int64_t count = 0;  // of those that are open
+    };
+    std::map<std::pair<std::uint64_t, std::size_t>, uses> all;
+    for (const auto& c : calls)
+      for (std::size_t k = 0; k < c.how.in.size(); ++k)
+        if (c.how.in[k] == either) all.try_emplace({c.key, k});
+    if (all.empty()) return;
+    const auto each = [&](auto f) {
+      for (auto& c : calls)
+        for (std::size_t k = 0; k < c.how.in.size(); ++k)
+          if (auto u = all.find({c.key, k}); u != all.end())
+            f(c.how.in[k], from_.at(c.node).inputs[k], u->second, c.how.axis);
+    };
+    each([&](int in, value_id v, uses& u, int) {
+      if (in == shared)
+        u.shared.insert(v);
+      else if (in != either)
+        u.joined = true;
+    });
+    each([&](int in, value_id v, uses& u, int) {
+      if (in == either && !u.shared.contains(v)) u.open.insert(v), ++u.count;
+    });
+    each([&](int& in, value_id v, uses& u, int axis) {
+      if (in != either) return;
+      const auto different = static_cast<std::int64_t>(u.open.size());
+      in = u.shared.contains(v) || (!u.joined && different * different < u.count) ? shared : axis;
+    });
   }
 
   void take(const std::vector<std::int32_t>& nodes) {
-    struct group { joint how; std::vector<std::int32_t> nodes; };
-    std::vector<group> groups;
-    std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_key;
-    std::vector<std::vector<std::int32_t>> scans;
+    std::vector<std::int32_t> left;
+    std::vector<std::vector<std::int32_t>> with_bodies;
     for (auto i : nodes) {
       const node& n = from_.at(i);
-      if (n.is("scan")) {
-        const auto like = std::find_if(scans.begin(), scans.end(), [&](const auto& s) { return alike(from_.at(s[0]), n, {}); });
-        if (like != scans.end()) like->push_back(i);
-        else scans.push_back({i});
+      if (n.subprograms.empty()) {
+        left.push_back(i);
         continue;
       }
-      auto j = joint_of(n);
-      if (!j) {
-        copy(i);
-        continue;
-      }
-      std::uint64_t key = std::hash<const void*>()(n.op) * 31 + n.op->hash(n.attributes.get());
-      for (std::size_t k = 0; k < j->in.size(); ++k)
-        if (j->in[k] == same) key = key * 1000003 + static_cast<std::uint64_t>(n.inputs[k].node);
-      bool found = false;
-      for (auto g : by_key[key])
-        if (*j == groups[g].how && alike(from_.at(groups[g].nodes[0]), n, *j)) {
-          groups[g].nodes.push_back(i);
-          found = true;
-          break;
+      const auto like = std::find_if(with_bodies.begin(), with_bodies.end(),
+                                     [&](const auto& s) { return alike_with_bodies(from_.at(s[0]), n); });
+      if (like != with_bodies.end())
+        like->push_back(i);
+      else
+        with_bodies.push_back({i});
+    }
+    for (const auto& s : with_bodies) {
+      const auto how = s.size() > 1 ? of_bodies(s) : std::nullopt;
+      if (how)
+        merge(s, *how);
+      else
+        left.insert(left.end(), s.begin(), s.end());
+    }
+    for (auto how : {way::as_operands_lie, way::first_axis, way::new_axis})
+      if (left.size() > 1) left = merge_alike(left, how);
+    for (auto i : left) copy(i);
+  }
+  // Merges what is alike; the nodes that stay apart.
+  std::vector<std::int32_t> merge_alike(const std::vector<std::int32_t>& nodes, way by) {
+    std::vector<std::int32_t> left;
+    std::vector<call> calls;
+    for (auto i : nodes)
+      if (auto j = joint_of(from_.at(i), by)) {
+        const auto key = key_of(from_.at(i), *j);
+        calls.push_back({i, *std::move(j), key});
+      } else
+        left.push_back(i);
+    resolve(calls);
+    if (by == way::as_operands_lie)
+      for (auto& c : calls)
+        for (std::size_t k = 0; k < c.how.in.size(); ++k) {
+          auto p = c.how.in[k] == shared ? parts_.end() : parts_.find(from_.at(c.node).inputs[k]);
+          c.lies_in.push_back(p == parts_.end() ? value_id() : p->second.of.id());
         }
-      if (found) continue;
-      by_key[key].push_back(groups.size());
-      groups.push_back({*std::move(j), {i}});
-    }
-    for (const auto& s : scans) {
-      const auto how = s.size() > 1 ? of_scans(s) : std::nullopt;
-      if (how) merge(s, *how);
+    struct group {
+      const call* first;
+      std::vector<std::int32_t> nodes;
+    };
+    std::vector<group> groups;
+    std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_key;
+    for (const auto& c : calls) {
+      auto key = c.key;
+      for (std::size_t k = 0; k < c.how.in.size(); ++k) {
+        if (c.how.in[k] == shared)
+          key = key * 1000003 + static_cast<std::uint64_t>(from_.at(c.node).inputs[k].node);
+        else if (!c.lies_in.empty())
+          key = key * 1000003 + static_cast<std::uint64_t>(c.lies_in[k].node);
+      }
+      auto& known = by_key[key];
+      const auto like = std::find_if(known.begin(), known.end(), [&](auto g) { return alike(*groups[g].first, c); });
+      if (like != known.end())
+        groups[*like].nodes.push_back(c.node);
       else
-        for (auto i : s) copy(i);
+        known.push_back(groups.size()), groups.push_back({&c, {c.node}});
     }
-    for (const auto& g : groups) {
-      if (g.nodes.size() > 1 && worthwhile(g.nodes, g.how)) merge(g.nodes, g.how);
+    for (auto& g : groups) {
+      // What is read as the same operand lies together.
+      std::stable_sort(g.nodes.begin(), g.nodes.end(), [&](auto a, auto b) {
+        return slots_[static_cast<std::size_t>(a)] < slots_[static_cast<std::size_t>(b)];
+      });
+      if (g.nodes.size() > 1 && worthwhile(g.nodes, g.first->how) && fits_together(g.nodes, g.first->how))
+        merge(g.nodes, g.first->how);
       else
-        for (auto i : g.nodes) copy(i);
+        left.insert(left.end(), g.nodes.begin(), g.nodes.end());
     }
+    std::sort(left.begin(), left.end());
+    return left;
   }
 
-  // What stands together in one value needs no copy. A product or convolution that shares its weights gains more than a copy
-  // of its rows costs, a scan always; others only if nothing or less than half of their operands is copied.
+  // What lies together in one value needs no copy. Without it calls are merged where their operation gains more than
+  // the copies cost, or where at most half of the operands is copied; products on stacked operands gain less than any
+  // copy costs.
   bool worthwhile(const std::vector<std::int32_t>& nodes, const joint& how) const {
     int together = 0, apart = 0;
     for (std::size_t k = 0; k < how.in.size(); ++k)
-      if (how.in[k] != same) (whole_of(nodes, k, how.in[k]) ? together : apart) += 1;
+      if (how.in[k] != shared) (whole_of(nodes, k, how.in[k]) ? together : apart) += 1;
+    return together + apart > 0 && (how.worth_copies || (together > 0 && apart <= (how.stacked ? 0 : together)));
+  }
+  // The type of what calls have at one place, put together.
+  template <class F>
+  static tensor_type joined_type(const std::vector<std::int32_t>& nodes, const joint& how, int axis, F type_in) {
+    tensor_type t = type_in(nodes[0]);
+    if (axis == shared) return t;
+    if (how.stacked) {
+      shape s{static_cast<std::int64_t>(nodes.size())};
+      for (int i = 0; i < t.dims.rank; ++i) s.push_back(t.dims[i]);
+      return {t.element, s};
+    }
+    std::int64_t count = 0;
+    for (auto i : nodes) count += type_in(i).dims.at(axis);
+    t.dims[axis] = dim(count);
+    return t;
+  }
+  // Whether the operation takes the operands of all calls and gives their results: not every one broadcasts what is
+  // shared.
+  bool fits_together(const std::vector<std::int32_t>& nodes, const joint& how) const {
     const node& n = from_.at(nodes[0]);
-    const bool heavy = n.is("matmul") || n.is("conv2d") || n.is("conv_transpose2d");
-    return (heavy && how.in[1] == same) || (together > 0 && apart <= together);
+    std::vector<tensor_type> in;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      in.push_back(joined_type(nodes, how, how.in[k], [&](auto i) { return from_.type(from_.at(i).inputs[k]); }));
+    inference found;
+    n.op->infer(attributes_of(n, how), in, found);
+    if (!found.why.empty() || found.count != static_cast<int>(n.results.size())) return false;
+    for (std::size_t r = 0; r < n.results.size(); ++r)
+      if (found.results[r] != joined_type(nodes, how, how.out[r], [&](auto i) { return from_.at(i).results[r]; }))
+        return false;
+    return true;
   }
   // The value in which operand k of the calls stands, one behind the other along an axis, and from where on.
   std::optional<part> whole_of(const std::vector<std::int32_t>& nodes, std::size_t k, int axis) const {
@@ -259,60 +392,78 @@ class merger {
     for (auto i : nodes) {
       auto p = parts_.find(from_.at(i).inputs[k]);
       if (p == parts_.end() || p->second.axis != axis) return {};
-      if (!all) all = p->second;
-      else if (!p->second.of.same(all->of) || p->second.first != all->first + all->count) return {};
-      else all->count += p->second.count;
+      if (!all)
+        all = p->second;
+      else if (!p->second.of.same(all->of) || p->second.first != all->first + all->count)
+        return {};
+      else
+        all->count += p->second.count;
     }
     return all;
+  }
+  // Operand k of all calls in one value.
+  value together(const std::vector<std::int32_t>& nodes, std::size_t k, int axis) {
+    if (auto p = whole_of(nodes, k, axis)) {
+      const bool whole = p->first == 0 && p->count == p->of.shape().at(axis);
+      return whole ? p->of : value(slice(p->of, {.start = p->first, .stop = p->first + p->count, .axis = axis}));
+    }
+    std::vector<value> all;
+    for (auto i : nodes) all.push_back(at(from_.at(i).inputs[k]));
+    return apply_all<op::concat>(axis_attributes{axis}, all);
+  }
+  // [a, ...] of `calls` calls, one behind the other, as [calls, a / calls, ...], and back.
+  static value with_calls_in_front(const value& v, std::int64_t calls) {
+    shape s{calls, v.shape().at(0) / calls};
+    for (int i = 1; i < v.shape().rank; ++i) s.push_back(v.shape()[i]);
+    return reshape(v, s);
+  }
+  static value with_calls_behind(const value& v) {
+    shape s{v.shape().at(0) * v.shape().at(1)};
+    for (int i = 2; i < v.shape().rank; ++i) s.push_back(v.shape()[i]);
+    return reshape(v, s);
   }
 
   void merge(const std::vector<std::int32_t>& nodes, const joint& how) {
     const node& first = from_.at(nodes[0]);
+    const auto calls = static_cast<std::int64_t>(nodes.size());
     std::vector<value> in;
     for (std::size_t k = 0; k < how.in.size(); ++k) {
-      const int axis = how.in[k];
-      if (axis == same) in.push_back(at(first.inputs[k]));
-      else if (auto p = whole_of(nodes, k, axis)) {
-        bool whole = p->first == 0 && p->count == p->of.shape().at(axis);
-        in.push_back(whole ? p->of : value(slice(p->of, {.start = p->first, .stop = p->first + p->count, .axis = axis})));
-      } else {
-        std::vector<value> all;
-        for (auto i : nodes) all.push_back(at(from_.at(i).inputs[k]));
-        in.push_back(apply_all<op::concat>(axis_attributes{axis}, all));
-      }
+      if (how.in[k] == shared)
+        in.push_back(at(first.inputs[k]));
+      else
+        in.push_back(together(nodes, k, how.in[k]));
+      if (how.stacked && how.in[k] != shared) in.back() = with_calls_in_front(in.back(), calls);
     }
     to_.path = first.path;
     std::vector<std::shared_ptr<const program>> inside;
-    if (first.is("scan")) inside.push_back(turn_of(first, how, in));
-    const value_id id = of_more_rows(first, to_, in, std::move(inside));
-    for (std::size_t s = 0; s < nodes.size(); ++s)
-      for (std::size_t r = 0; r < first.results.size(); ++r) {
-        const value all(&to_, {id.node, static_cast<std::int32_t>(r)});
-        if (how.out[r] == same) {
-          auto& made = made_[static_cast<std::size_t>(nodes[s])];
+    if (!first.subprograms.empty()) inside.push_back(body_of(first, how, in));
+    const value_id id = to_.add(*first.op, how.attributes ? how.attributes : first.attributes, in, std::move(inside));
+    for (std::size_t r = 0; r < first.results.size(); ++r) {
+      const auto result = static_cast<std::int32_t>(r);
+      value all(&to_, {id.node, result});
+      if (how.stacked) all = with_calls_behind(all);
+      std::int64_t before = 0;
+      for (auto i : nodes) {
+        if (how.out[r] == shared) {
+          auto& made = made_[static_cast<std::size_t>(i)];
           made.resize(first.results.size());
           made[r] = all;
           continue;
         }
-        const auto count = first.results[r].dims.at(how.out[r]);
-        parts_[{nodes[s], static_cast<std::int32_t>(r)}] = {all, how.out[r], static_cast<std::int64_t>(s) * count, count};
+        const auto count = from_.at(i).results[r].dims.at(how.out[r]);
+        parts_[{i, result}] = {all, how.out[r], before, count};
+        before += count;
       }
-    merged_ += static_cast<std::int64_t>(nodes.size()) - 1;
+    }
+    merged_ += calls - 1;
   }
-  // A call on operands of another number of rows.
-  static value_id of_more_rows(const node& n, program& to, view<const value> in, std::vector<std::shared_ptr<const program>> inside) {
-    if (!n.is("reshape")) return to.add(*n.op, n.attributes, in, std::move(inside));
-    shape dims = n.results[0].dims;
-    dims[0] = in[0].shape()[0];
-    return value(reshape(in[0], dims)).id();
-  }
-  // The turn of a scan for the operands of all samples.
-  static std::shared_ptr<const program> turn_of(const node& scan, const joint& how, view<const value> in) {
-    const program& one = *scan.subprograms[0];
+  // The body of merged calls.
+  static std::shared_ptr<const program> body_of(const node& of, const joint& how, view<const value> in) {
+    const program& one = *of.subprograms[0];
     std::vector<tensor_type> types;
     for (const auto& v : in) types.push_back(v.type());
     text why;
-    scan.op->inside(scan.attributes.get(), types, why);
+    if (of.op->inside) of.op->inside(of.attributes.get(), types, why);
     auto all = std::make_shared<program>();
     const auto apart = of_samples(one, how);
     std::vector<std::vector<value>> made(one.nodes().size());
@@ -320,19 +471,28 @@ class merger {
     std::size_t next = 0;
     for (std::size_t i = 0; i < one.nodes().size(); ++i) {
       const node& n = one.nodes()[i];
-      if (n.kind == node_kind::input) made[i] = {all->input(n.name, types[next++], n.uniform)};
-      else if (!needed[i]) continue;
-      else if (n.kind == node_kind::constant) made[i] = {all->constant(n.constant)};
+      if (n.kind == node_kind::input)
+        made[i] = {all->input(n.name, types[next++], n.uniform)};
+      else if (!needed[i])
+        continue;
+      else if (n.kind == node_kind::constant)
+        made[i] = {all->constant(n.constant)};
       else {
         std::vector<value> operands;
-        for (auto v : n.inputs) operands.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+        for (auto v : n.inputs)
+          operands.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
         all->path = n.path;
-        const value_id id = apart[i] ? of_more_rows(n, *all, operands, n.subprograms) : all->add(*n.op, n.attributes, operands, n.subprograms);
-        for (std::size_t r = 0; r < n.results.size(); ++r) made[i].emplace_back(all.get(), value_id{id.node, static_cast<std::int32_t>(r)});
+        auto attributes = n.attributes;
+        if (apart[i])
+          if (auto j = along(0, one, n); j && j->attributes) attributes = j->attributes;
+        const value_id id = all->add(*n.op, std::move(attributes), operands, n.subprograms);
+        for (std::size_t r = 0; r < n.results.size(); ++r)
+          made[i].emplace_back(all.get(), value_id{id.node, static_cast<std::int32_t>(r)});
       }
     }
     all->path.clear();
-    for (const auto& o : one.outputs()) all->output(o.name, made[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
+    for (const auto& o : one.outputs())
+      all->output(o.name, made[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
     return all;
   }
 
@@ -342,19 +502,22 @@ class merger {
     for (auto v : n.inputs) in.push_back(at(v));
     to_.path = n.path;
     value_id id = to_.add(*n.op, n.attributes, in, n.subprograms);
-    for (std::size_t r = 0; r < n.results.size(); ++r) made_[static_cast<std::size_t>(i)].emplace_back(&to_, value_id{id.node, static_cast<std::int32_t>(r)});
+    for (std::size_t r = 0; r < n.results.size(); ++r)
+      made_[static_cast<std::size_t>(i)].emplace_back(&to_, value_id{id.node, static_cast<std::int32_t>(r)});
   }
   // A value of one sample, cut out where it is asked for.
   value at(value_id v) {
     auto p = parts_.find(v);
     if (p == parts_.end()) return made_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
-    return slice(p->second.of, {.start = p->second.first, .stop = p->second.first + p->second.count, .axis = p->second.axis});
+    return slice(p->second.of,
+                 {.start = p->second.first, .stop = p->second.first + p->second.count, .axis = p->second.axis});
   }
 
   const program& from_;
   std::int64_t& merged_;
   program to_;
   std::vector<std::vector<value>> made_;
+  std::vector<std::size_t> slots_;  // of each node the first place among the operands of what reads it
   std::map<value_id, part> parts_;
 };
 

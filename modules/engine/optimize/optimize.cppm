@@ -78,7 +78,7 @@ class context_cases {
 
 /// How results share the memory of the arena; none of them changes a bit of a result.
 export enum class memory_sharing : std::uint8_t {
-  best,       ///< the best of several orders, each block in the smallest gap that is large enough
+  best,       ///< what needs the fewest bytes of several orders, each block in the smallest gap that is large enough, and of `dynamic`
   greedy,     ///< the largest block first, in the smallest gap that is large enough
   dynamic,    ///< by dynamic programming: in order of time, each block whole into the memory of blocks that are over
   none,       ///< every result has memory of its own

@@ -8,6 +8,7 @@ import :op.nn;
 import :op.shape;
 import :optimize;
 import :program;
+import :rewriter;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -48,58 +49,46 @@ class settled_nodes {
 /// a convolution along sequences have, come after what was moved then.
 class joining {
  public:
-  explicit joining(const program& from) : from_(from), settled_(to_, from), uses_(from.nodes().size()), made_(from.nodes().size()) {
+  explicit joining(const program& from) : copy_(from, to_), settled_(to_, from), uses_(from.nodes().size()) {
     to_.joins = from.joins;
     for (const auto& n : from.nodes())
       for (std::size_t k = 0; k < n.inputs.size(); ++k)
-        if (!reads_shape(n, k)) ++uses_[static_cast<std::size_t>(n.inputs[k].node)];
+        if (n.reads_data(k)) ++uses_[static_cast<std::size_t>(n.inputs[k].node)];
     for (const auto& o : from.outputs()) ++uses_[static_cast<std::size_t>(o.value.node)];
     for (const auto& a : from.assignments()) ++uses_[static_cast<std::size_t>(a.value.node)];
   }
 
   program run(std::int64_t& joined) {
-    auto needed = from_.reachable();
-    for (std::size_t i = 0; i < from_.nodes().size(); ++i) {
-      const node& n = from_.nodes()[i];
-      if (n.kind == node_kind::input) made_[i] = to_.input(n.name, n.results[0], n.uniform).id();
-      else if (!needed[i]) continue;
-      else if (n.kind == node_kind::state) made_[i] = to_.state(n.name, n.results[0]).id();
-      else if (n.kind == node_kind::constant) made_[i] = to_.constant(n.constant).id();
-      else {
-        std::vector<value> in;
-        for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) ? alike(moved(n.inputs[k])) : moved(n.inputs[k]));
-        to_.path = n.path;
-        value joint = in.size() == 2 && n.results.size() == 1 ? joint_of(n, in[0], in[1]) : value();
-        if (!joint.empty() && joint.type() == n.results[0]) {
-          made_[i] = joint.id();
-          const value& before = settled_(in[0]) ? in[1] : in[0];
-          if (before.type() == joint.type()) alike_[before.id()] = joint.id();
-          ++joined;
-        } else made_[i] = to_.add(*n.op, n.attributes, in, n.subprograms);
-      }
-      users_[made_[i].node] += uses_[i];
-    }
-    to_.path = from_.path;
-    for (const auto& o : from_.outputs()) to_.output(o.name, moved(o.value));
-    for (const auto& a : from_.assignments()) to_.assign(moved({a.state, 0}), moved(a.value));
+    copy_.run([&](std::int32_t i, const node& n) {
+      std::vector<value> in;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(n.reads_data(k) ? copy_.at(n.inputs[k]) : alike(copy_.at(n.inputs[k])));
+      to_.path = n.path;
+      const value joint = in.size() == 2 && n.results.size() == 1 ? joint_of(n, in[0], in[1]) : value();
+      if (!joint.empty() && joint.type() == n.results[0]) {
+        copy_.set({i, 0}, joint);
+        const value& before = settled_(in[0]) ? in[1] : in[0];
+        if (before.type() == joint.type()) alike_[before.id()] = joint.id();
+        ++joined;
+      } else copy_.copy(i, in);
+      users_[copy_.at({i, 0}).id().node] += uses_[static_cast<std::size_t>(i)];
+      return true;
+    });
     return std::move(to_);
   }
 
  private:
-  value moved(value_id v) { return {&to_, {made_[static_cast<std::size_t>(v.node)].node, made_[static_cast<std::size_t>(v.node)].result + v.result}}; }
   value operand(const node& n, std::size_t i) { return {&to_, n.inputs[i]}; }
   // A product that somebody else reads too would be computed twice.
   bool read_once(const value& v) const {
     auto found = users_.find(v.id().node);
     return found == users_.end() || found->second == 1;
   }
-  static bool is_product(const node& n) { return n.is("conv2d") || n.is("matmul"); }
-  static bool is_view(const node& n) { return n.is("reshape") || n.is("reshape_like") || n.is("flatten"); }
+  static bool is_product(const node& n) { return n.op && n.op->channels; }
+  static bool is_view(const node& n) { return n.op && n.op->alias == 0; }
   bool is_product_or_view_of_it(value_id v) const {
     while (is_view(to_.at(v))) v = to_.at(v).inputs[0];
     return is_product(to_.at(v));
   }
-  static bool reads_shape(const node& n, std::size_t k) { return n.kind == node_kind::operation && k < 31 && (n.op->shape_only >> k & 1u); }
   // What stands for a value whose shape alone is read: not what it was before something was moved into it.
   value alike(value v) {
     for (auto at = alike_.find(v.id()); at != alike_.end(); at = alike_.find(v.id())) v = {&to_, at->second};
@@ -109,11 +98,11 @@ class joining {
   value joint_of(const node& n, const value& a, const value& b) {
     if (!is_real(n.results[0].element) || settled_(a) == settled_(b)) return {};
     const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
-    if (n.is("multiply")) return scaled(moving, still);
-    if (n.is("add")) return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);   // else nothing would change
+    if (is_call_of<op::multiply>(n)) return scaled(moving, still);
+    if (n.op->adds) return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);   // else nothing would change
     if (settled_(a)) return {};
-    if (n.is("divide")) return scaled(moving, reciprocal(still));
-    if (n.is("subtract")) return shifted(moving, -still);
+    if (is_call_of<op::divide>(n)) return scaled(moving, reciprocal(still));
+    if (is_call_of<op::subtract>(n)) return shifted(moving, -still);
     return {};
   }
 
@@ -121,7 +110,7 @@ class joining {
   value scaled(const value& a, const value& s) {
     const node n = to_.at(a.id());   // a copy: nodes are added
     if (!read_once(a) || n.kind != node_kind::operation) return {};
-    if (n.is("add")) {
+    if (n.op->adds) {
       for (std::size_t k = 0; k < 2; ++k) {
         value product = operand(n, 1 - k), term = operand(n, k);
         if (!settled_(term) || settled_(product) || product.type() != a.type()) continue;
@@ -131,15 +120,14 @@ class joining {
     }
     if (is_view(n)) return across(n, s, [&](const value& x, const value& factor) { return scaled(x, factor); });
     if (!is_product(n) || !settled_(n.inputs[1])) return {};
-    value x = operand(n, 0), w = operand(n, 1);
-    if (n.is("conv2d")) {
-      value factor = along(s, a.shape(), 1, shape{a.shape()[1], 1, 1, 1});
-      return !factor.empty() ? value(conv2d(x, w * factor, *static_cast<const conv2d_attributes*>(n.attributes.get()))) : value();
-    }
-    auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
-    dim columns = a.shape().back();
-    value factor = w.shape().rank == 2 ? along(s, a.shape(), a.shape().rank - 1, at.transpose_b ? shape{columns, 1} : shape{1, columns}) : value();
-    return !factor.empty() ? value(matmul(x, w * factor, at)) : value();
+    const value x = operand(n, 0), w = operand(n, 1);
+    const channel_axes channels = n.op->channels(n.attributes.get(), a.shape(), w.shape());
+    shape of_weights;
+    for (int i = 0; i < w.shape().rank; ++i) of_weights.push_back(i == channels.weights ? a.shape()[channels.result] : dim(1));
+    const value factor = along(s, a.shape(), channels.result, of_weights);
+    if (factor.empty()) return {};
+    const value in[] = {x, w * factor};
+    return {&to_, to_.add(*n.op, n.attributes, in)};
   }
 
   /// The same as a + t, as one term beside the product that a is made of; empty where it is made otherwise.
@@ -148,7 +136,7 @@ class joining {
     if (is_product(n)) return a + t;
     if (n.kind != node_kind::operation || !read_once(a)) return {};
     if (is_view(n)) return across(n, t, [&](const value& x, const value& term) { return shifted(x, term); });
-    if (!n.is("add")) return {};
+    if (!n.op->adds) return {};
     for (std::size_t k = 0; k < 2; ++k) {
       value product = operand(n, 1 - k), term = operand(n, k);
       if (settled_(term) && is_product_or_view_of_it(product.id()) && product.type() == a.type()) return product + (term + t);
@@ -207,53 +195,12 @@ class joining {
     return weights.is_static() && given.size() == weights.size() ? value(reshape(s, weights)) : value();
   }
 
-  const program& from_;
   program to_;
+  rewriter copy_;
   settled_nodes settled_;
   std::vector<std::int64_t> uses_;
-  std::vector<value_id> made_;
   std::map<std::int32_t, std::int64_t> users_;   // of the nodes of the new program
   std::map<value_id, value_id> alike_;           // values into which something was moved, and what they became
-};
-
-/// Copies what a program's values need into another one, up to those that stand there already.
-class copying {
- public:
-  copying(const program& from, program& to) : from_(from), to_(to), made_(from.nodes().size()) {}
-  void place(std::int32_t node, const value& v) { made_[static_cast<std::size_t>(node)] = v.id(); }
-  value operator()(value_id v) {
-    copy(v.node);
-    auto base = made_[static_cast<std::size_t>(v.node)];
-    return {&to_, {base.node, base.result + v.result}};
-  }
-
- private:
-  void copy(std::int32_t root) {
-    std::vector<std::int32_t> stack{root};    // deep nets would overflow recursion
-    while (!stack.empty()) {
-      auto i = stack.back();
-      auto& made = made_[static_cast<std::size_t>(i)];
-      if (made) { stack.pop_back(); continue; }
-      const node& n = from_.at(i);
-      auto before = stack.size();
-      for (auto v : n.inputs)
-        if (!made_[static_cast<std::size_t>(v.node)]) stack.push_back(v.node);
-      if (stack.size() != before) continue;
-      stack.pop_back();
-      to_.path = n.path;
-      if (n.kind == node_kind::state) made = to_.state(n.name, n.results[0]).id();
-      else if (n.kind == node_kind::constant) made = to_.constant(n.constant).id();
-      else {
-        std::vector<value> in;
-        for (auto v : n.inputs) in.emplace_back(&to_, value_id{made_[static_cast<std::size_t>(v.node)].node, made_[static_cast<std::size_t>(v.node)].result + v.result});
-        made = to_.add(*n.op, n.attributes, in, n.subprograms);
-      }
-    }
-    to_.path.clear();
-  }
-  const program& from_;
-  program& to_;
-  std::vector<value_id> made_;
 };
 
 }  // namespace
@@ -263,8 +210,8 @@ settled_program settled(const program& p) {
   const program joint = joining(p).run(r.joined);
   r.rewritten = std::make_shared<program>();
   r.values = std::make_shared<program>();
-  copying to_program(joint, *r.rewritten), to_values(joint, *r.values);
-  for (auto i : joint.inputs()) to_program.place(i, r.rewritten->input(joint.at(i).name, joint.at(i).results[0], joint.at(i).uniform));
+  rewriter to_program(joint, *r.rewritten), to_values(joint, *r.values);
+  to_program.copy_inputs();
 
   // The last settled value on each way is a state of the new program; a view of a state costs nothing and stays one.
   settled_nodes is_settled(joint, p);
@@ -280,8 +227,8 @@ settled_program settled(const program& p) {
     while (p.find_state(name) >= 0);
     placed.insert(v.node);
     r.names.push_back(name);
-    r.values->output(name, to_values(v));
-    to_program.place(v.node, r.rewritten->state(name, joint.type(v)));
+    r.values->output(name, to_values.reach(v));
+    to_program.set({v.node, 0}, r.rewritten->state(name, joint.type(v)));
   };
   auto needed = joint.reachable();
   for (std::size_t i = 0; i < joint.nodes().size(); ++i)
@@ -290,8 +237,8 @@ settled_program settled(const program& p) {
   for (const auto& o : joint.outputs()) take(o.value);
   for (const auto& a : joint.assignments()) take(a.value);
 
-  for (const auto& o : joint.outputs()) r.rewritten->output(o.name, to_program(o.value));
-  for (const auto& a : joint.assignments()) r.rewritten->assign(to_program({a.state, 0}), to_program(a.value));
+  for (const auto& o : joint.outputs()) r.rewritten->output(o.name, to_program.reach(o.value));
+  for (const auto& a : joint.assignments()) r.rewritten->assign(to_program.reach({a.state, 0}), to_program.reach(a.value));
   return r;
 }
 

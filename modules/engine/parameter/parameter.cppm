@@ -46,6 +46,23 @@ export struct packed_form {
   storage memory;
 };
 
+// A number of its own for each set of parameters: a copy has another one, and a move takes it along.
+class store_identity {
+ public:
+  store_identity() noexcept : number_(next()) {}
+  store_identity(const store_identity&) noexcept : store_identity() {}
+  store_identity(store_identity&& o) noexcept : number_(std::exchange(o.number_, next())) {}
+  store_identity& operator=(store_identity o) noexcept {
+    number_ = o.number_;
+    return *this;
+  }
+  std::uint64_t number() const { return number_; }
+
+ private:
+  static std::uint64_t next() noexcept;
+  std::uint64_t number_;
+};
+
 /// Parameters by name, in the order of their declaration. Copies are deep.
 export class parameter_store {
  public:
@@ -64,6 +81,19 @@ export class parameter_store {
   std::size_t size() const { return all_.size(); }
   parameter& operator[](std::size_t i) { return *all_[i]; }
   const parameter& operator[](std::size_t i) const { return *all_[i]; }
+  /// Walks through the parameters in the order in which they were made: `for (auto& p : net.parameters())`.
+  template <class Store>
+  struct iterator {
+    Store* store = nullptr;
+    std::size_t at = 0;
+    auto& operator*() const { return (*store)[at]; }
+    iterator& operator++() { return ++at, *this; }
+    bool operator==(const iterator&) const = default;
+  };
+  iterator<parameter_store> begin() { return {this, 0}; }
+  iterator<parameter_store> end() { return {this, size()}; }
+  iterator<const parameter_store> begin() const { return {this, 0}; }
+  iterator<const parameter_store> end() const { return {this, size()}; }
   /// Bytes of all values.
   std::size_t bytes() const;
   /// The packed form of a parameter in a format; `memory` is empty until somebody fills it.
@@ -71,8 +101,12 @@ export class parameter_store {
   std::size_t packed_forms() const { return packed_.size(); }
   std::size_t index(std::string_view name) const;
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  /// Changes where an assignment gives the store other parameters: addresses of those before are no longer good. No two
+  /// stores ever have the same.
+  std::uint64_t identity() const { return identity_.number(); }
 
  private:
+  store_identity identity_;
   std::vector<std::unique_ptr<parameter>> all_;
   std::map<std::string, std::size_t, std::less<>> by_name_;
   std::map<std::pair<std::size_t, std::uint64_t>, std::unique_ptr<packed_form>> packed_;

@@ -19,6 +19,11 @@ void parameter::assign(const any_tensor& v) {
   changed();
 }
 
+std::uint64_t store_identity::next() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 parameter_store::parameter_store(const parameter_store& o) {
   for (const auto& p : o.all_) add(p->name(), p->value().copy(), p->role(), p->trainable());
 }

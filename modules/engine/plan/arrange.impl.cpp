@@ -24,12 +24,16 @@ namespace lamina {
 
 void planner::schedule() {
   std::vector<std::int32_t> late;
-  for (const auto& a : p_.assignments()) late.push_back(a.value.node);
+  std::vector<char> is_late(p_.nodes().size());
+  for (const auto& a : p_.assignments()) {
+    late.push_back(a.value.node);
+    is_late[static_cast<std::size_t>(a.value.node)] = 1;
+  }
   for (const auto& o : p_.outputs()) visit(o.value.node);
   // Everything that the assigned values need comes before the first of them: assignments run last.
   for (auto n : late)
     for (auto d : dependencies_of_item(n))
-      if (std::find(late.begin(), late.end(), d.node) == late.end()) visit(d.node);
+      if (!is_late[static_cast<std::size_t>(d.node)]) visit(d.node);
   late_ = true;
   for (auto n : late) visit(n);
   put_once_first();
@@ -51,7 +55,7 @@ bool planner::reads(const item& it, const std::function<bool(value_id)>& is) con
   for (auto m : it.nodes) {
     const node& n = p_.at(m);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (!shape_only(n, k) && is(n.inputs[k])) return true;
+      if (n.reads_data(k) && is(n.inputs[k])) return true;
   }
   return (it.tail.bias && is(it.tail.bias)) || (it.tail.residual && is(it.tail.residual));
 }
@@ -75,10 +79,13 @@ void planner::into_levels() {
     });
     if (it.what == item::kind::reorder) changed_form[it.result].push_back(i);
   }
+  std::map<std::int32_t, std::vector<std::int32_t>> states_of;        // by the node of the value that they become
+  for (const auto& a : p_.assignments()) states_of[a.value.node].push_back(a.state);
   const auto assigned_by = [&](const item& it) {
     std::vector<std::int32_t> states;
-    for (const auto& a : p_.assignments())
-      if (it.what != item::kind::reorder && std::find(it.nodes.begin(), it.nodes.end(), a.value.node) != it.nodes.end()) states.push_back(a.state);
+    if (it.what == item::kind::reorder) return states;
+    for (auto m : it.nodes)
+      if (const auto of = states_of.find(m); of != states_of.end()) states.insert(states.end(), of->second.begin(), of->second.end());
     return states;
   };
 
@@ -103,10 +110,7 @@ void planner::into_levels() {
     if (may_fail(it)) last_failure = std::max(last_failure, it.level);
     last = std::max(last, it.level);
   }
-  const auto is_assigned = [&](value_id v) {
-    const auto state = base_of(v).node;
-    return std::any_of(p_.assignments().begin(), p_.assignments().end(), [&](const assignment& a) { return a.state == state; });
-  };
+  const auto is_assigned = [&](value_id v) { return p_.is_assigned(base_of(v).node); };
   std::vector<std::int32_t> first_use(count, never);
   for (auto i = count; i-- > 0;) {
     item& it = items_[i];
@@ -129,14 +133,13 @@ bool planner::runs_once(const item& it) const {
     value_id made{m, 0};
     if (uses(made).root || form(made) != layout::plain || bytes_of(made, layout::plain) > most_once_bytes) return false;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-      if (shape_only(n, k)) continue;
+      if (!n.reads_data(k)) continue;
       value_id base = base_of(n.inputs[k]);
       const node& from = p_.at(base);
       if (form(base) != layout::plain && form(base) != layout::uniform) return false;
       if (from.kind == node_kind::constant || std::binary_search(it.nodes.begin(), it.nodes.end(), base.node)) continue;
       if (from.kind == node_kind::state) {
-        for (const auto& a : p_.assignments())
-          if (a.state == base.node) return false;
+        if (p_.is_assigned(base.node)) return false;
       } else if (from.kind != node_kind::operation || !items_[static_cast<std::size_t>(item_of_[static_cast<std::size_t>(base.node)])].once) return false;
       reads_states = true;
     }
@@ -158,7 +161,7 @@ std::vector<value_id> planner::dependencies_of_item(std::int32_t n) const {
   auto take = [&](std::int32_t member) {
     const node& m = p_.at(member);
     for (std::size_t k = 0; k < m.inputs.size(); ++k)
-      if (!shape_only(m, k)) d.push_back(m.inputs[k]);
+      if (m.reads_data(k)) d.push_back(m.inputs[k]);
   };
   auto owner = absorbed_[static_cast<std::size_t>(n)] != nobody ? absorbed_[static_cast<std::size_t>(n)] : n;
   if (auto it = absorbing_.find(owner); it != absorbing_.end()) {
@@ -215,7 +218,7 @@ void planner::append(std::int32_t n) {
 
 void planner::reorder_operands(const node& n, const std::vector<layout>& wanted) {
   for (std::size_t k = 0; k < n.inputs.size(); ++k)
-    if (!shape_only(n, k)) reorder(n.inputs[k], wanted[k]);
+    if (n.reads_data(k)) reorder(n.inputs[k], wanted[k]);
 }
 
 void planner::reorder(value_id v, layout to) {
@@ -259,23 +262,11 @@ std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) con
     value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];
     return form(of) == layout::uniform ? std::nullopt : std::optional(std::pair{of, std::int64_t(0)});
   }
-  if (n.is("slice")) {
-    const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
-    const shape& s = p_.type(n.inputs[0]).dims;
-    int axis = detail::normal_axis(static_cast<int>(a.axis), s.rank);
-    if (a.step == 1 && s.size(0, axis) == 1 && form(n.inputs[0]) == layout::plain)
-      return std::pair{n.inputs[0], detail::resolve(a, s.at(axis)).first * s.size(axis + 1, s.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
-  }
-  auto neighbours = [&](const detail::axis_view& at) -> std::optional<std::pair<value_id, std::int64_t>> {
-    const shape& s = p_.type(n.inputs[0]).dims;
-    if (s.size(0, at.axis) != 1 || form(n.inputs[0]) != layout::plain) return {};
-    return std::pair{n.inputs[0], at.first * s.size(at.axis + 1, s.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
-  };
-  const shape& whole = p_.type(n.inputs.empty() ? v : n.inputs[0]).dims;
-  if (n.is("select")) return neighbours(detail::view_of(*static_cast<const select_attributes*>(n.attributes.get()), whole));
-  if (n.is("split")) return neighbours(detail::view_of(*static_cast<const section_attributes*>(n.attributes.get()), whole));
-  if (n.is("split_evenly")) return neighbours(detail::view_of(*static_cast<const part_attributes*>(n.attributes.get()), whole));
-  return {};
+  if (!n.op->part_of || form(n.inputs[0]) != layout::plain) return {};
+  const shape& whole = p_.type(n.inputs[0]).dims;
+  const auto at = n.op->part_of(n.attributes.get(), whole);
+  if (!at || whole.size(0, at->axis) != 1) return {};      // its elements lie apart
+  return std::pair{n.inputs[0], at->first * whole.size(at->axis + 1, whole.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
 }
 
 buffer_ref planner::home(value_id v) {
@@ -330,18 +321,30 @@ void planner::place_roots() {
       if (v == p_.outputs()[o].value || viewed(p_.outputs()[o].value)) placed_outputs_.insert(o);
     }
   }
+  if (p_.assignments().empty()) return;
+  // Of each state the last item that reads its old value; the last item that may fail; states that are shown, or copied into
+  // others, when all items have run.
+  std::map<std::int32_t, std::int32_t> last_reader;
+  std::int32_t last_failure = -1;
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const auto number = static_cast<std::int32_t>(i);
+    reads(items_[i], [&](value_id v) {
+      if (const auto base = base_of(v); p_.at(base).kind == node_kind::state) last_reader[base.node] = number;
+      return false;
+    });
+    if (may_fail(items_[i])) last_failure = number;
+  }
+  std::set<std::int32_t> read_at_the_end;
+  for (const auto& o : p_.outputs()) read_at_the_end.insert(base_of(o.value).node);
+  for (const auto& a : p_.assignments()) read_at_the_end.insert(base_of(a.value).node);
   for (const auto& a : p_.assignments()) {
     plan_.assigned_.push_back(state_index(a.state));
     if (p_.at(a.value).kind != node_kind::operation || viewed(a.value) || home_.contains(a.value) || form(a.value) != layout::plain) continue;
-    auto mine = item_of_[static_cast<std::size_t>(a.value.node)];
+    const auto mine = item_of_[static_cast<std::size_t>(a.value.node)];
     // From here on nobody may read the old value, and no run may fail.
-    bool safe = true;
-    for (auto i = static_cast<std::size_t>(mine); i < items_.size() && safe; ++i) {
-      bool replaces = static_cast<std::int32_t>(i) == mine;
-      safe = !reads_state(items_[i], a.state, replaces ? a.value : value_id()) && !may_fail(items_[i]);
-    }
-    for (const auto& o : p_.outputs()) safe = safe && base_of(o.value).node != a.state;
-    for (const auto& other : p_.assignments()) safe = safe && base_of(other.value).node != a.state;
+    const auto last = last_reader.find(a.state);
+    const bool safe = last_failure < mine && (last == last_reader.end() || last->second <= mine) &&
+                      !reads_state(items_[static_cast<std::size_t>(mine)], a.state, a.value) && !read_at_the_end.contains(a.state);
     if (!safe) continue;
     home_[a.value] = external(buffer_kind::state, state_index(a.state), bytes_of(a.value, layout::plain));
     placed_assignments_.insert(a.state);
@@ -360,37 +363,27 @@ bool planner::reads_state(const item& it, std::int32_t state, value_id replaced_
   for (auto m : it.nodes) {
     const node& n = p_.at(m);
     bool before_write = replaced_by && it.what == item::kind::chain && m <= replaced_by.node;
-    bool rows = replaced_by.node == m && n.is("put_rows");
+    const int replaced = replaced_by.node == m ? n.op->updates : -1;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       value_id v = n.inputs[k];
-      bool in_step = ((before_write && p_.type(v).dims == p_.type(replaced_by).dims) || (rows && k == 0)) && v.node == state;
-      if (!shape_only(n, k) && reads(v) && !in_step) return true;
+      bool in_step = ((before_write && p_.type(v).dims == p_.type(replaced_by).dims) || static_cast<int>(k) == replaced) && v.node == state;
+      if (n.reads_data(k) && reads(v) && !in_step) return true;
     }
   }
   return (it.tail.bias && reads(it.tail.bias)) || (it.tail.residual && reads(it.tail.residual));
 }
 
-namespace {
-bool node_may_fail(const node& n) {
-  if (n.kind != node_kind::operation) return false;
-  for (const auto& s : n.subprograms)
-    for (const auto& m : s->nodes())
-      if (node_may_fail(m)) return true;
-  return n.op->may_fail;
-}
-}  // namespace
-
 bool planner::may_fail(const item& it) const {
   if (it.what == item::kind::reorder) return false;
   for (auto m : it.nodes)
-    if (node_may_fail(p_.at(m))) return true;
+    if (p_.may_fail(p_.at(m))) return true;
   return false;
 }
 
 void planner::finish() {
   if (status_ >= 0) {
     auto& s = virtual_[static_cast<std::size_t>(status_)];
-    s.bytes = plan_.checks_.size() * 8;
+    s.bytes = status_bytes_;
     s.last = now_ + 1;
   }
   std::vector<memory_block> blocks;

@@ -24,12 +24,14 @@ namespace lamina {
 void planner::look() {
   needed_ = p_.reachable();
   auto count = p_.nodes().size();
+  shape_read_.assign(count, 0);
   for (std::size_t i = 0; i < count; ++i) {
     if (!needed_[i]) continue;
     const node& n = p_.nodes()[i];
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (!shape_only(n, k)) uses_[n.inputs[k]].nodes.push_back(static_cast<std::int32_t>(i));
-    training_ = training_ || n.is("conv2d_weight_grad") || n.is("conv2d_input_grad");
+      if (!n.reads_data(k)) shape_read_[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+      else uses_[n.inputs[k]].nodes.push_back(static_cast<std::int32_t>(i));
+    training_ = training_ || (n.op && n.op->plain_images);
   }
   training_ = training_ || (!first_invariant_ && !p_.assignments().empty());
   for (const auto& o : p_.outputs()) uses_[o.value].root = true;
@@ -48,12 +50,12 @@ void planner::look() {
 
 std::int32_t planner::state_index(std::int32_t node) const {
   const auto& all = p_.states();
-  return static_cast<std::int32_t>(std::find(all.begin(), all.end(), node) - all.begin());
+  return static_cast<std::int32_t>(std::lower_bound(all.begin(), all.end(), node) - all.begin());
 }
 
 bool planner::elementwise(std::int32_t i) const {
   const node& n = p_.at(i);
-  return n.kind == node_kind::operation && n.op->map != nullptr && !n.is("stop_gradient");
+  return n.kind == node_kind::operation && n.op->map != nullptr && n.op->identity != identity_rule::always;
 }
 
 layout planner::form(value_id v) const {
@@ -70,31 +72,37 @@ std::size_t planner::bytes_of(value_id v, layout f) const {
   return tensor_type{t.element, s}.bytes();
 }
 
-bool planner::keeps_zero(const node& n) const {
-  for (std::string_view name : {"multiply", "relu", "tanh", "negate", "abs", "sign", "square", "sqrt", "asinh", "erf", "gelu", "expm1", "log1p", "sinh", "atanh"})
-    if (n.is(name)) return true;
-  for (std::string_view name : {"add", "subtract", "minimum", "maximum"})      // of two zeros, not of a zero and a number
-    if (n.is(name)) return !mixes_number(n);
-  return false;
+std::optional<float> planner::padding(value_id v) const {
+  if (p_.type(v).dims.at(1) % lanes() == 0) return 0;      // there is none
+  const auto known = padding_.find(v);
+  return known == padding_.end() ? std::nullopt : std::optional(known->second);
+}
+
+std::optional<float> planner::padding_after(const node& n) const {
+  float in[3]{}, out = 0;
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    const bool blocked = form(n.inputs[k]) == layout::blocked;
+    const std::optional<double> number = blocked ? std::optional<double>(padding(n.inputs[k])) : p_.number_of(n.inputs[k]);
+    if (blocked && n.op->zeros == zero_rule::any && number == 0) return 0;
+    if (!number) return {};
+    in[k] = static_cast<float>(*number);
+  }
+  function_of(n)(in, in + 1, in + 2, &out, 1, 0);
+  return std::isfinite(out) ? std::optional(out) : std::nullopt;
 }
 
 void planner::choose_layouts() {
   if (!options_.blocked_layout || training_) return;
-  const auto& blocked = table_.conv->blocked;
   for (std::size_t i = 0; i < p_.nodes().size(); ++i) {
     if (!needed_[i]) continue;
     const node& n = p_.nodes()[i];
     value_id v{static_cast<std::int32_t>(i), 0};
     if (n.kind != node_kind::operation || n.results[0].element != dtype::float32 || n.results[0].dims.rank != 4 || n.results[0].dims.size() == 0) continue;
-    if (n.is("conv2d")) {
-      const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
-      const shape &x = p_.type(n.inputs[0]).dims, &w = p_.type(n.inputs[1]).dims, &y = n.results[0].dims;
-      kernels::window k{x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), a.stride.h, a.stride.w,
-                        a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups};
-      bool planar = takes_planar(n);
-      if (blocked.supports(&k, planar)) form_[v] = layout::blocked;
-    } else if (n.is("max_pool2d") || n.is("avg_pool2d")) {
-      if (form(n.inputs[0]) == layout::blocked && !uses_.contains(value_id{v.node, 1})) form_[v] = layout::blocked;
+    if (n.op->images) {
+      const auto forms = images(n);
+      if (!forms.result) continue;
+      form_[v] = layout::blocked;
+      if (n.op->channels || !forms.operand || padding(n.inputs[0]) == 0) padding_[v] = 0;
     } else if (elementwise(v.node)) {
       bool all = true, any = false;
       for (auto in : n.inputs) {
@@ -103,28 +111,28 @@ void planner::choose_layouts() {
         all = all && (same || number);
         any = any || same;
       }
-      if (all && any && (n.results[0].dims.at(1) % lanes() == 0 || keeps_zero(n)))
-        form_[v] = layout::blocked;
+      if (!all || !any) continue;
+      const auto beyond = padding_after(n);
+      if (beyond) padding_[v] = *beyond;
+      if (beyond || n.results[0].dims.at(1) % lanes() == 0) form_[v] = layout::blocked;
     }
   }
 }
 
-bool planner::mixes_number(const node& n) const {
-  for (auto in : n.inputs)
-    if (p_.type(in).dims.size() == 1) return true;
-  return false;
-}
-
-bool planner::takes_planar(const node& conv) const {
-  return form(conv.inputs[0]) != layout::blocked && p_.type(conv.inputs[0]).dims.at(1) * 2 <= lanes();
+image_layouts planner::images(const node& n) const {
+  std::vector<tensor_type> in;
+  for (auto v : n.inputs) in.push_back(p_.type(v));
+  const auto at = static_cast<std::int32_t>(&n - p_.nodes().data());
+  bool first_only = true;
+  for (std::int32_t r = 1; r < static_cast<std::int32_t>(n.results.size()); ++r) first_only = first_only && !uses_.contains(value_id{at, r});
+  return n.op->images({n.attributes.get(), in, n.results, form(n.inputs[0]) == layout::blocked, first_only, isa_});
 }
 
 std::vector<layout> planner::wanted_by(const node& n) const {
   std::vector<layout> w(n.inputs.size(), layout::plain);
   layout mine = n.results.empty() ? layout::plain : form({static_cast<std::int32_t>(&n - p_.nodes().data()), 0});
   if (mine == layout::blocked) {
-    if (n.is("conv2d")) w[0] = takes_planar(n) ? layout::plain : layout::blocked;
-    else if (!elementwise(static_cast<std::int32_t>(&n - p_.nodes().data()))) w[0] = layout::blocked;
+    if (n.op->images) w[0] = images(n).operand ? layout::blocked : layout::plain;
     else
       for (std::size_t i = 0; i < w.size(); ++i)
         if (p_.type(n.inputs[i]).dims == n.results[0].dims) w[i] = layout::blocked;
@@ -141,18 +149,10 @@ const planner::use_list& planner::uses(value_id v) const {
   return u == uses_.end() ? none : u->second;
 }
 
-std::optional<double> planner::number_of(value_id v) const {
-  const node& n = p_.at(v);
-  if (n.kind != node_kind::constant || n.results[0].dims.size() != 1) return {};
-  if (n.results[0].element == dtype::float32) return n.constant.elements<float>()[0];
-  if (n.results[0].element == dtype::float64) return n.constant.elements<double>()[0];
-  return {};
-}
-
 bool planner::is_bias(value_id v, const node& target) const {
   const shape &b = p_.type(v).dims, &y = target.results[0].dims;
   if (form(v) == layout::uniform) return false;
-  int axis = target.is("conv2d") ? 1 : y.rank - 1;
+  const int axis = target.op->channels(target.attributes.get(), y, p_.type(target.inputs[1]).dims).result;
   for (int i = 0; i < b.rank; ++i) {
     int k = i + y.rank - b.rank;
     if (b.at(i) != (k == axis ? y.at(axis) : 1)) return false;
@@ -160,47 +160,64 @@ bool planner::is_bias(value_id v, const node& target) const {
   return b.rank >= y.rank - axis && b.size() == y.at(axis);
 }
 
+// Takes the operation that alone reads an item's result into its epilogue; whether it can.
+bool planner::absorb(item& it, const node& product) {
+  const auto& u = uses(it.result);
+  if (u.root || u.nodes.size() != 1) return false;
+  const auto next = u.nodes[0];
+  if (absorbed_[static_cast<std::size_t>(next)] != nobody) return false;   // it ends another product already
+  const node& c = p_.at(next);
+  const bool blocked = form({it.nodes[0], 0}) == layout::blocked;
+  // What joins a blocked convolution becomes blocked with it.
+  if (c.results[0] != product.results[0] || (!blocked && form({next, 0}) != form(it.result))) return false;
+  std::optional<float> beyond = blocked ? padding(it.result) : std::nullopt;
+  if (c.op->adds) {
+    const value_id other = c.inputs[0] == it.result ? c.inputs[1] : c.inputs[0];
+    if (other == it.result || !ready(other, it)) return false;
+    if (!it.tail.bias && !it.tail.residual && is_bias(other, product)) it.tail.bias = other;
+    else if (!it.tail.residual && takes_residual(other, product, blocked)) {
+      it.tail.residual = other;
+      if (beyond && form(other) == layout::blocked) beyond = *beyond + *padding(other);
+    } else return false;
+  } else if (const auto limits = p_.bounds_of(c); limits && c.inputs[0] == it.result) {
+    it.tail.clamp = true;
+    it.tail.low = limits->low;
+    it.tail.high = limits->high;
+    if (beyond) beyond = static_cast<float>(std::min(std::max(static_cast<double>(*beyond), limits->low), limits->high));
+  } else return false;
+  it.nodes.push_back(next);
+  it.result = {next, 0};
+  absorbed_[static_cast<std::size_t>(next)] = it.nodes[0];
+  ++plan_.counters_.fused_epilogues;
+  if (blocked) form_[it.result] = layout::blocked;
+  if (beyond) padding_[it.result] = *beyond;
+  return true;
+}
+
+// What one operation alone reads is no part of its other operand, but for shapes that are read.
+bool planner::ready(value_id other, const item& it) const {
+  const bool by_shape = std::any_of(it.nodes.begin(), it.nodes.end(), [&](auto m) { return shape_read_[static_cast<std::size_t>(m)] != 0; });
+  return !by_shape || before(other.node, it.nodes[0]);
+}
+
+bool planner::takes_residual(value_id v, const node& product, bool blocked) const {
+  const shape& y = product.results[0].dims;
+  if (p_.type(v) != product.results[0] || form(v) == layout::uniform) return false;
+  if (blocked) return form(v) != layout::blocked || padding(v);
+  return product.op->channels(product.attributes.get(), y, p_.type(product.inputs[1]).dims).result == y.rank - 1;
+}
+
 void planner::absorb_epilogues() {
   absorbed_.assign(p_.nodes().size(), nobody);
   if (!options_.fuse_epilogues) return;
-  for (std::size_t i = 0; i < p_.nodes().size(); ++i) {
-    if (!needed_[i]) continue;
-    const node& n = p_.nodes()[i];
-    if (!n.is("matmul") && !n.is("conv2d")) continue;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(p_.nodes().size()); ++i) {
+    const node& n = p_.at(i);
+    if (!needed_[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || !n.op->channels) continue;
     item it;
-    it.nodes = {static_cast<std::int32_t>(i)};
-    it.result = {static_cast<std::int32_t>(i), 0};
-    bool blocked = form(it.result) == layout::blocked;
-    while (!it.tail.clamp) {
-      const auto& u = uses(it.result);
-      if (u.root || u.nodes.size() != 1) break;
-      auto next = u.nodes[0];
-      if (absorbed_[static_cast<std::size_t>(next)] != nobody) break;   // it ends another product already
-      const node& c = p_.at(next);
-      // What joins a blocked convolution becomes blocked with it.
-      if (c.results[0] != n.results[0] || (!blocked && form({next, 0}) != form(it.result))) break;
-      if (c.is("add")) {
-        value_id other = c.inputs[0] == it.result ? c.inputs[1] : c.inputs[0];
-        if (other == it.result) break;
-        if (!it.tail.bias && !it.tail.residual && is_bias(other, n)) it.tail.bias = other;
-        else if (!it.tail.residual && p_.type(other) == n.results[0] && form(other) != layout::uniform && (n.is("matmul") || blocked) && before(other.node, static_cast<std::int32_t>(i))) it.tail.residual = other;
-        else break;
-        if (other == it.tail.bias && !before(other.node, static_cast<std::int32_t>(i))) { it.tail.bias = {}; break; }
-      } else if (c.is("relu")) {
-        it.tail.clamp = true;
-        it.tail.low = 0;
-      } else if (c.is("clamp") && c.inputs[0] == it.result && number_of(c.inputs[1]) && number_of(c.inputs[2]) && (!blocked || *number_of(c.inputs[1]) <= 0)) {
-        it.tail.clamp = true;
-        it.tail.low = *number_of(c.inputs[1]);
-        it.tail.high = *number_of(c.inputs[2]);
-      } else break;
-      it.nodes.push_back(next);
-      it.result = {next, 0};
-      absorbed_[static_cast<std::size_t>(next)] = static_cast<std::int32_t>(i);
-      if (blocked) form_[it.result] = layout::blocked;
-      ++plan_.counters_.fused_epilogues;
-    }
-    if (it.nodes.size() > 1) absorbing_[static_cast<std::int32_t>(i)] = std::move(it);
+    it.nodes = {i};
+    it.result = {i, 0};
+    while (!it.tail.clamp && absorb(it, n)) {}
+    if (it.nodes.size() > 1) absorbing_[i] = std::move(it);
   }
   if (!absorbing_.empty() && !form_.empty()) rederive_layouts();
 }

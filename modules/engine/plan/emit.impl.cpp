@@ -1,7 +1,6 @@
 // Steps: what operations, chains and reorders become, and what operations see of the plan.
 module;
 #include "../kernels/table.h"
-#include "../kernels/weave.h"
 module lamina:plan.emit.impl;
 import :context;
 import :core;
@@ -34,12 +33,19 @@ void planner::run() {
   finish();
 }
 
+void planner::no_such(std::string_view what, std::size_t i, std::size_t count) const {
+  text t;
+  detail::raise(error_kind::value, t << of().op->name << ": its `emit` asks for " << what << " " << i << " of " << count);
+}
+
 buffer_ref planner::out(std::size_t i) {
-  value_id v = i == 0 ? current_->result : value_id{current_->nodes[0], static_cast<std::int32_t>(i)};
+  written_ |= 1u << std::min<std::size_t>(i, 31);
+  value_id v = result_at(i) == 0 ? current_->result : value_id{current_->nodes[0], static_cast<std::int32_t>(i)};
   return write(v);
 }
 
 bool planner::used(std::size_t i) const {
+  result_at(i);
   value_id v{current_->nodes[0], static_cast<std::int32_t>(i)};
   auto u = uses_.find(v);
   return u != uses_.end() && (!u->second.nodes.empty() || u->second.root);
@@ -51,13 +57,14 @@ buffer_ref planner::temporary(std::size_t bytes) {
   return {b, 0, layout::plain};
 }
 
-buffer_ref planner::status(std::string_view message) {
+buffer_ref planner::counter(std::string_view message, const std::optional<first_counted>& first) {
   if (status_ < 0) {
     status_ = new_block(0);
     virtual_[static_cast<std::size_t>(status_)].first = 0;
   }
-  auto at = static_cast<std::int64_t>(plan_.checks_.size() * 8);
-  plan_.checks_.push_back({at, std::string(message)});
+  const auto at = static_cast<std::int64_t>(status_bytes_);
+  status_bytes_ += first ? 24 : 8;
+  plan_.checks_.push_back({at, std::string(message), first});
   check_order_.push_back(current_->order);
   return {status_, at, layout::plain};
 }
@@ -68,15 +75,15 @@ buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes, 
   std::int32_t state;
   if (first_invariant_) {
     const auto& all = p_.inputs();
-    auto input = static_cast<std::size_t>(std::find(all.begin(), all.end(), base.node) - all.begin());
-    if (input == all.size() || input < *first_invariant_) return {};
+    const auto at = std::lower_bound(all.begin(), all.end(), base.node);
+    const auto input = static_cast<std::size_t>(at - all.begin());
+    if (at == all.end() || *at != base.node || input < *first_invariant_) return {};
     state = ~static_cast<std::int32_t>(input);
   } else {
     if (training_ || p_.at(base).kind != node_kind::state) return {};
     state = state_index(base.node);
   }
-  for (const auto& k : plan_.packs_)
-    if (k.state == state && k.format == format) return {k.buffer, 0, layout::plain};
+  if (const auto known = pack_of_.find({state, format}); known != pack_of_.end()) return {known->second, 0, layout::plain};
   auto b = external(buffer_kind::packed, static_cast<std::int32_t>(plan_.packs_.size()), bytes);
   // The steps that pack stand apart from those of a run.
   auto kept_steps = std::move(pending_);
@@ -85,6 +92,7 @@ buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes, 
   make(read(v, layout::plain), {b, 0, layout::plain});
   packing_ = false;
   std::swap(pending_, kept_steps);
+  pack_of_[{state, format}] = b;
   plan_.packs_.push_back({state, format, bytes, b, {static_cast<std::uint32_t>(pack_steps_.size()), static_cast<std::uint32_t>(kept_steps.size())}});
   pack_steps_.insert(pack_steps_.end(), kept_steps.begin(), kept_steps.end());
   return {b, 0, layout::plain};
@@ -95,7 +103,7 @@ void planner::keep_once() {
   plan_.once_stages_ = plan_.stages_.size();
   note_ = "once";
   auto remember = [&](std::int32_t state) {
-    if (std::find(plan_.once_states_.begin(), plan_.once_states_.end(), state) == plan_.once_states_.end()) plan_.once_states_.push_back(state);
+    if (once_states_.insert(state).second) plan_.once_states_.push_back(state);
   };
   for (auto m : current_->nodes) {
     if (auto h = home_.find({m, 0}); h != home_.end()) virtual_[static_cast<std::size_t>(root_block(h->second))].last = never;
@@ -111,32 +119,72 @@ void planner::stage() {
   }
 }
 
+// A program may ask for any number of kernel calls, as many as a product has matrices, and steps find their arguments by 32 bits.
+std::uint32_t planner::more_arguments(std::size_t bytes) {
+  constexpr std::size_t limit = std::size_t(256) << 20;
+  auto& all = plan_.arguments_;
+  const std::size_t at = (all.size() + 63) / 64 * 64;
+  if (at > limit || bytes > limit - at) {
+    text t;
+    t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name) << ": the kernel calls of one plan take more than 256 MiB of arguments";
+    if (!current_->nodes.empty()) {
+      t << "; split the operands";
+      for (auto v : of().inputs) t << " " << p_.type(v).dims;
+    }
+    detail::raise(error_kind::memory, t);
+  }
+  all.resize(at + bytes);
+  return static_cast<std::uint32_t>(at);
+}
+
 void planner::add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code, std::size_t scratch) {
-  auto& bytes = plan_.arguments_;
-  std::size_t at = (bytes.size() + 63) / 64 * 64;
-  bytes.resize(at + arguments.size());
-  std::memcpy(bytes.data() + at, arguments.data(), arguments.size());
-  auto place = [&](const void* field) { return static_cast<std::uint32_t>(at + static_cast<std::size_t>(static_cast<const std::byte*>(field) - arguments.data())); };
-  for (const auto& a : addresses) plan_.relocations_.push_back({place(a.field), a.to.buffer, a.to.offset});
+  const std::uint32_t at = more_arguments(arguments.size());
+  std::memcpy(plan_.arguments_.data() + at, arguments.data(), arguments.size());
+  const auto wrong = [&](std::string_view what) {
+    text t;
+    detail::raise(error_kind::value, t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name) << ": its `emit` gives a step " << what);
+  };
+  auto place = [&](const void* field) {
+    const auto offset = reinterpret_cast<std::uintptr_t>(field) - reinterpret_cast<std::uintptr_t>(arguments.data());
+    if (offset > arguments.size() || arguments.size() - offset < sizeof(void*)) wrong("an address for a field that is not one of its arguments");
+    return static_cast<std::uint32_t>(at + offset);
+  };
+  if (!run) wrong("without a function");
+  for (const auto& a : addresses) {
+    if (a.to.buffer < 0 || static_cast<std::size_t>(a.to.buffer) >= virtual_.size()) wrong("an address in no buffer");
+    plan_.relocations_.push_back({place(a.field), a.to.buffer, a.to.offset});
+  }
   for (const void* field : code) plan_.code_.push_back(place(field));
   plan_.scratch_bytes_ = std::max(plan_.scratch_bytes_, scratch);
-  pending_.push_back({run, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(arguments.size())});
+  pending_.push_back({run, at, static_cast<std::uint32_t>(arguments.size())});
 }
 
 void planner::emit_item() {
   if (current_->what == item::kind::reorder) emit_reorder();
   else if (current_->what == item::kind::chain) emit_chain();
-  else if (of().is("scan")) emit_loop();
-  else if (of().is("cond")) emit_branches();
+  else if (is_call_of<op::scan>(of())) emit_loop();
+  else if (is_call_of<op::cond>(of())) emit_branches();
   else if (!viewed({current_->nodes[0], 0})) {
     if (!of().op->emit) {
       text t;
       t << of().op->name << ": this operation cannot be run";
       detail::raise(error_kind::state, t);
     }
+    written_ = 0;
+    const auto steps = pending_.size();
     of().op->emit(*this);
+    if (!of().op->library) check_written(pending_.size() > steps);
   }
   stage();
+}
+
+// What a user's `emit` leaves out would be memory that nothing has written.
+void planner::check_written(bool steps) const {
+  for (std::size_t r = 0; r < of().results.size(); ++r)
+    if (used(r) && of().results[r].dims.size() > 0 && !(steps && written_ >> r & 1u)) {
+      text t;
+      detail::raise(error_kind::value, t << of().op->name << ": its `emit` adds no step that writes result " << static_cast<std::int64_t>(r));
+    }
 }
 
 void planner::emit_items() {
@@ -210,7 +258,7 @@ void planner::record(std::size_t steps) {
       for (auto v : n.inputs) in.push_back(p_.type(v));
       line.flops += n.op->flops(n.attributes.get(), in, n.results);
       for (std::size_t q = 0; q < n.inputs.size(); ++q)
-        if (!shape_only(n, q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != at_) line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
+        if (n.reads_data(q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != at_) line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
     }
     line.bytes += bytes_of(current_->result, form(current_->result));
     for (auto m : current_->nodes)
@@ -256,211 +304,32 @@ void planner::emit_reorder() {
   });
 }
 
-kernels::map_function planner::function_of(const node& n) const {
-  const auto& e = *table_.elementwise;
-  auto in = [&](std::size_t i) { return static_cast<std::size_t>(p_.type(n.inputs[i]).element); };
-  kernels::map_function f = nullptr;
-  if (n.is("cast")) f = (*e.casts)[in(0)][static_cast<std::size_t>(n.results[0].element)];
-  else f = (*e.maps)[n.op->map()][n.is("where") ? in(1) : in(0)];
-  if (!f) {
-    text t;
-    t << n.op->name << ": not available for " << p_.type(n.inputs[0]).element;
-    detail::raise(error_kind::type, t);
-  }
-  return f;
-}
-
-// Of a plan that is waited for: less accurate where that is faster.
-kernels::map_function planner::hurried(const node& n) const {
-  if (n.results[0].element == dtype::float32 && n.is("tanh")) return table_.elementwise->hurried_tanh;
-  if (n.results[0].element == dtype::float32 && n.is("sigmoid")) return table_.elementwise->hurried_sigmoid;
-  return function_of(n);
-}
-
-void planner::emit_chain() {
-  const auto& nodes = current_->nodes;
-  bool blocked = form(current_->result) == layout::blocked;
-  shape space = p_.type(current_->result).dims;
-  if (blocked) space = shape{dim(static_cast<std::int64_t>(bytes_of(current_->result, layout::blocked)) / static_cast<std::int64_t>(size_of(p_.type(current_->result).element)))};
-  if (space.size() == 0) return;
-
-  std::vector<chain_slot> slots;
-  auto slot_of = [&](value_id v, bool written) -> std::size_t {
-    for (std::size_t i = 0; i < slots.size(); ++i)
-      if (slots[i].v == v && slots[i].written == written) return i;
-    const tensor_type& t = p_.type(v);
-    chain_slot s{v, {}, {}, static_cast<std::int64_t>(size_of(t.element)), written};
-    bool one = form(v) == layout::uniform || t.dims.size() == 1;
-    if (blocked) s.stride[0] = one ? 0 : 1;
-    else if (!one) {
-      std::int64_t strides[max_rank]{};
-      row_major_strides(t.dims, strides);
-      for (int a = 0; a < space.rank; ++a) {
-        int k = a - (space.rank - t.dims.rank);
-        s.stride[a] = k < 0 || (t.dims.at(k) == 1 && space.at(a) != 1) ? 0 : strides[k];
-      }
-    }
-    slots.push_back(s);
-    return slots.size() - 1;
-  };
-  // Results that are read outside get memory; the others live in L1.
-  for (auto m : nodes)
-    for (auto in : p_.at(m).inputs)
-      if (!std::binary_search(nodes.begin(), nodes.end(), in.node)) {
-        auto i = slot_of(in, false);
-        layout wanted = form(in) == layout::uniform ? layout::uniform : blocked && slots[i].stride[0] ? layout::blocked : layout::plain;
-        slots[i].at = read(in, wanted);
-      }
-  for (auto m : nodes)
-    if (!stays_inside(m, nodes)) {
-      value_id v{m, 0};
-      reuse_operand(v, slots);
-      auto i = slot_of(v, true);
-      slots[i].at = write(v);
-    }
-
-  // Neighbouring axes that every operand walks alike become one.
-  std::vector<std::int64_t> extent;
-  std::vector<int> axis_of;
-  for (int a = 0; a < space.rank; ++a) {
-    if (space.at(a) == 1) continue;
-    bool merges = !extent.empty();
-    for (const auto& s : slots) merges = merges && s.stride[axis_of.back()] == s.stride[a] * space.at(a);
-    if (merges) {
-      extent.back() *= space.at(a);
-      axis_of.back() = a;
-    } else {
-      extent.push_back(space.at(a));
-      axis_of.push_back(a);
-    }
-  }
-  if (extent.empty()) { extent.push_back(1); axis_of.push_back(-1); }
-  auto stride = [&](const chain_slot& s, std::size_t axis) { return axis_of[axis] < 0 ? std::int64_t(0) : s.stride[axis_of[axis]]; };
-
-  // What fits in one tile needs no chain: each operation is a call, and what stays inside lives in the arena.
-  if (extent.size() == 1 && (nodes.size() == 1 || extent[0] <= kernels::chain_tile)) {
-    for (auto m : nodes) {
-      const node& n = p_.at(m);
-      auto place_of = [&](value_id v, bool written) -> std::pair<buffer_ref, std::int64_t> {
-        for (std::size_t i = slots.size(); i-- > 0;)
-          if (slots[i].v == v && (written || !slots[i].written || std::binary_search(nodes.begin(), nodes.end(), v.node))) return {slots[i].at, stride(slots[i], 0)};
-        chain_slot s{v, temporary(static_cast<std::size_t>(extent[0]) * size_of(p_.type(v).element)), {}, static_cast<std::int64_t>(size_of(p_.type(v).element)), true};
-        if (axis_of[0] >= 0) s.stride[axis_of[0]] = 1;
-        slots.push_back(s);
-        return {s.at, 1};
-      };
-      auto run = options_.free_order ? hurried(n) : function_of(n);
-      emission::cut(extent[0], 8, [&](std::int64_t first, std::int64_t count) {
-        kernels::map_args a{};
-        a.run = run;
-        a.n = count;
-        std::vector<address> where;
-        for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-          auto [at, moves] = place_of(n.inputs[k], false);
-          a.steps |= static_cast<unsigned>(moves != 0) << k;
-          where.push_back({&a.in[k], at.at(moves ? first * static_cast<std::int64_t>(size_of(p_.type(n.inputs[k]).element)) : 0)});
-        }
-        where.push_back({&a.out, place_of({m, 0}, true).first.at(first * static_cast<std::int64_t>(size_of(n.results[0].element)))});
-        step(table_.elementwise->map, a, where);
-      }, 400e3, 64);
-      stage();
-    }
-    return;
-  }
-
-  kernels::chain_args c{};
-  c.operand_count = static_cast<std::int32_t>(slots.size());
-  c.step_count = static_cast<std::int32_t>(nodes.size());
-  // Temporaries are handed out and taken back as their last reader passes.
-  std::map<std::int32_t, std::int8_t> temporary;
-  std::vector<std::int8_t> free;
-  for (auto t = static_cast<std::int8_t>(kernels::chain_operands + kernels::chain_temporaries); t-- > kernels::chain_operands;) free.push_back(t);
-  for (std::size_t k = 0; k < nodes.size(); ++k) {
-    const node& n = p_.at(nodes[k]);
-    auto& s = c.step[k];
-    s.run = function_of(n);
-    s.op = n.is("cast") ? kernels::map_op::copy : static_cast<kernels::map_op>(n.op->map());
-    s.type = static_cast<kernels::element>(n.results[0].element);
-    s.in[0] = s.in[1] = s.in[2] = -1;
-    for (std::size_t q = 0; q < n.inputs.size(); ++q) {
-      value_id v = n.inputs[q];
-      if (!std::binary_search(nodes.begin(), nodes.end(), v.node)) s.in[q] = static_cast<std::int8_t>(slot_of(v, false));
-      else if (auto t = temporary.find(v.node); t != temporary.end()) s.in[q] = t->second;
-      else s.in[q] = static_cast<std::int8_t>(slot_of(v, true));
-    }
-    if (stays_inside(nodes[k], nodes)) {
-      s.out = free.back();
-      free.pop_back();
-      temporary[nodes[k]] = s.out;
-    } else s.out = static_cast<std::int8_t>(slot_of({nodes[k], 0}, true));
-    for (std::size_t q = 0; q < k; ++q)
-      if (auto t = temporary.find(nodes[q]); t != temporary.end() && uses({nodes[q], 0}).nodes.back() == nodes[k]) free.push_back(t->second);
-  }
-  auto read_inside = [&](std::size_t i) {
-    return std::any_of(c.step, c.step + c.step_count, [&](const kernels::chain_step& s) { return std::find(s.in, s.in + 3, static_cast<std::int8_t>(i)) != s.in + 3; });
-  };
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    c.operand[i].size = static_cast<std::int32_t>(slots[i].size);
-    if (slots[i].written && space.size() * slots[i].size >= kernels::streamed_bytes && !read_inside(i)) c.streamed |= 1u << i;
-  }
-  kernels::weave(*table_.elementwise, c);
-
-  // The innermost axis runs in tiles, three more in the kernel; whatever is left is written out.
-  std::size_t axes = extent.size(), inside = std::min<std::size_t>(axes, kernels::chain_axes), outside = axes - inside;
-  for (int a = 0; a < kernels::chain_axes; ++a) c.extent[a] = 1;
-  for (std::size_t a = 0; a < inside; ++a) {
-    auto to = static_cast<std::size_t>(kernels::chain_axes) - inside + a;
-    c.extent[to] = extent[outside + a];
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (to + 1 == kernels::chain_axes) c.operand[i].inner = stride(slots[i], outside + a) != 0;
-      else c.operand[i].outer[to] = stride(slots[i], outside + a) * slots[i].size;
-    }
-  }
-  std::vector<std::int64_t> index(outside);
-  std::int64_t rounds = 1;
-  for (std::size_t a = 0; a < outside; ++a) rounds *= extent[a];
-  for (std::int64_t r = 0; r < rounds; ++r) {
-    std::size_t split = static_cast<std::size_t>(kernels::chain_axes) - inside;      // the outermost axis that the kernel walks
-    double cost = 4.0 * static_cast<double>(nodes.size());
-    for (auto a = split + 1; a < static_cast<std::size_t>(kernels::chain_axes); ++a) cost *= static_cast<double>(c.extent[a]);
-    emission::cut(c.extent[split], cost, [&](std::int64_t first, std::int64_t count) {
-      kernels::chain_args part = c;
-      part.extent[split] = count;
-      std::vector<address> where;
-      for (std::size_t i = 0; i < slots.size(); ++i) {
-        std::int64_t at = 0;
-        for (std::size_t a = 0; a < outside; ++a) at += index[a] * stride(slots[i], a) * slots[i].size;
-        at += split + 1 == static_cast<std::size_t>(kernels::chain_axes) ? first * stride(slots[i], axes - 1) * slots[i].size : first * c.operand[i].outer[split];
-        where.push_back({&part.operand[i].data, slots[i].at.at(at)});
-      }
-      step(table_.elementwise->chain, part, where, kernels::chain_scratch_bytes);
-    }, 400e3, split + 1 == static_cast<std::size_t>(kernels::chain_axes) ? 64 : 1);
-    for (auto a = outside; a-- > 0 && ++index[a] == extent[a];) index[a] = 0;
-  }
-}
-
-void planner::reuse_operand(value_id result, const std::vector<chain_slot>& slots) {
-  if (!options_.reuse_memory || home_.contains(result)) return;
-  for (const auto& s : slots) {
-    if (s.written || viewed(s.v) || p_.at(s.v).kind != node_kind::operation || form(s.v) != form(result)) continue;
-    if (p_.type(s.v) != p_.type(result) || uses(s.v).root || !last_read_here(s.v, result.node)) continue;
-    auto h = home_.find(s.v);
-    if (h == home_.end() || virtual_[static_cast<std::size_t>(h->second)].kind != buffer_kind::arena || reused_.contains(h->second)) continue;
-    reused_.insert(h->second);
-    auto b = new_block(bytes_of(result, form(result)));
-    virtual_[static_cast<std::size_t>(b)].same_as = h->second;
-    home_[result] = b;
-    return;
-  }
-}
-
-bool planner::last_read_here(value_id v, std::int32_t until) const {
-  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != nobody && items_[static_cast<std::size_t>(i)].once) return false;
+const planner::reader_list& planner::readers_of(value_id v) {
+  auto [at, fresh] = readers_.try_emplace(v);
+  auto& all = at->second;
+  if (!fresh) return all;
   for (auto c : uses(v).nodes) {
-    const auto reader = item_of_[static_cast<std::size_t>(c)];
-    if (reader == nobody || (reader == at_ && c > until)) return false;
-    if (reader != at_ && items_[static_cast<std::size_t>(reader)].level >= now_ - 1) return false;
-    if (viewed({c, 0})) return false;
+    const auto item = item_of_[static_cast<std::size_t>(c)];
+    all.viewed = all.viewed || item == nobody || viewed({c, 0});
+    if (item == nobody || item == all.item) continue;
+    const auto level = items_[static_cast<std::size_t>(item)].level;
+    if (level > all.level) {
+      all.other_level = all.level;
+      all.item = item;
+      all.level = level;
+    } else all.other_level = std::max(all.other_level, level);
+  }
+  return all;
+}
+
+bool planner::last_read_here(value_id v, std::int32_t until) {
+  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != nobody && items_[static_cast<std::size_t>(i)].once) return false;
+  const auto& readers = readers_of(v);
+  if (readers.viewed || (readers.item == at_ ? readers.other_level : readers.level) >= now_ - 1) return false;
+  for (auto m : current_->nodes) {
+    const node& n = p_.at(m);
+    for (std::size_t k = 0; m > until && k < n.inputs.size(); ++k)
+      if (n.inputs[k] == v && n.reads_data(k)) return false;
   }
   return !converted_.contains({v, layout::plain}) && !converted_.contains({v, layout::blocked});
 }
@@ -503,8 +372,7 @@ void planner::emit_copies() {
   std::map<std::int32_t, std::int32_t> aside;
   for (const auto& a : p_.assignments()) {
     auto from = base_of(a.value).node;
-    auto assigned = [&](const assignment& other) { return other.state == from; };
-    if (placed_assignments_.contains(a.state) || from == a.state || std::none_of(p_.assignments().begin(), p_.assignments().end(), assigned)) continue;
+    if (placed_assignments_.contains(a.state) || from == a.state || !p_.is_assigned(from)) continue;
     ++now_;
     auto b = aside[a.state] = new_block(p_.type(a.value).bytes());
     touch(b);

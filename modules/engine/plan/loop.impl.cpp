@@ -15,6 +15,7 @@ import :plan;
 import :planner;
 import :program;
 import :shape;
+import :stop;
 import :tensor;
 import lamina.std;
 
@@ -33,11 +34,14 @@ void run_loop(const void* p, void* scratch) noexcept {
       std::memcpy(a.arguments + a.moves[i].at, &field, sizeof field);
     }
   };
-  for (std::int64_t t = 0; t < a.turns; ++t) {
-    for (std::int64_t i = 0; i < a.count; ++i) a.steps[i].run(a.steps[i].arguments, scratch);
+  const detail::stop_link* const stop = detail::innermost_stop;
+  std::int64_t t = 0;
+  for (; t < a.turns; ++t) {
+    for (std::int64_t i = 0; i < a.count && !(stop && stop->requested()); ++i) a.steps[i].run(a.steps[i].arguments, scratch);
+    if (stop && stop->requested()) [[unlikely]] break;        // the executor asks again, and gives up the run
     move(1);
   }
-  move(-a.turns);
+  move(-t);
 }
 
 // The turn as a program whose carries are states.
@@ -150,13 +154,12 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
       case buffer_kind::packed: break;       // below
     }
   }
-  std::vector<buffer_ref> counters;
-  for (const auto& c : turn.checks_) counters.push_back(status(placed(c.message, p_.at(current_->nodes[0]).path)));
+  std::map<std::int64_t, buffer_ref> counters;      // by their offset in the arena of the turn
+  for (const auto& c : turn.checks_) counters[c.offset] = counter(placed(c.message, p_.at(current_->nodes[0]).path), c.first);
 
   // Arguments as they are, addresses as the buffers lie.
-  const auto base = static_cast<std::uint32_t>((plan_.arguments_.size() + 63) / 64 * 64);
-  plan_.arguments_.resize(base);
-  plan_.arguments_.insert(plan_.arguments_.end(), turn.arguments_.begin(), turn.arguments_.end());
+  const std::uint32_t base = more_arguments(turn.arguments_.size());
+  std::ranges::copy(turn.arguments_, plan_.arguments_.begin() + base);
   auto moved = [&](const plan_step& s) { return plan_step{s.run, base + s.arguments, s.bytes}; };
   // What is the same in every turn is packed once: with its parameter, or before the first turn.
   bool packs = false;
@@ -178,7 +181,7 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
   for (const auto& r : turn.relocations_) {
     auto b = static_cast<std::size_t>(r.buffer);
     bool counts = r.buffer == status_buffer;
-    buffer_ref at = counts ? counters[static_cast<std::size_t>(r.offset / 8)] : to[b].at(r.offset);
+    buffer_ref at = counts ? counters.at(turn.buffers_[b].offset + r.offset) : to[b].at(r.offset);
     plan_.relocations_.push_back({base + r.at, at.buffer, at.offset});
     if (stride[b]) plan_.moves_.push_back({base + r.at, stride[b]});
   }

@@ -32,119 +32,236 @@ struct urgency {
   }
 };
 
-// A block takes the smallest gap that is large enough; in the given order. Gives the bytes that are needed.
-std::size_t place_in_gaps(view<memory_block> blocks, const std::vector<std::size_t>& order) {
-  std::size_t bytes = 0;
-  std::vector<std::size_t> placed;
+// Blocks that have offsets, by these. Of those that begin at one offset no two live at once, so that chunks of neighbors
+// live over short times, and a search skips most of them.
+class placed_blocks {
+ public:
+  void add(const memory_block& b) {
+    const entry e{b.offset, b.offset + static_cast<std::int64_t>(rounded(b.bytes)), b.first, b.last};
+    auto at = std::upper_bound(chunks_.begin(), chunks_.end(), e, [](const entry& x, const chunk& c) { return x < c.entries[0]; });
+    if (at != chunks_.begin()) --at;
+    if (at == chunks_.end()) at = chunks_.emplace(at);
+    at->entries.insert(std::upper_bound(at->entries.begin(), at->entries.end(), e), e);
+    at->first = std::min(at->first, e.first);
+    at->last = std::max(at->last, e.last);
+    if (at->entries.size() < static_cast<std::size_t>(2 * half)) return;
+    const chunk whole = std::move(*at);
+    *at = chunk(whole.entries.begin() + half, whole.entries.end());
+    chunks_.emplace(at, whole.entries.begin(), whole.entries.begin() + half);
+  }
+  // The offset of the smallest gap of so many bytes over the life of a block, the first of equal ones; above all others
+  // where there is none.
+  std::int64_t gap_for(const memory_block& b, std::int64_t size) {
+    std::int64_t at = 0, chosen = -1, gap = 0;
+    for (const auto& c : chunks_) {
+      ++visited_;
+      if (c.first > b.last || b.first > c.last) continue;
+      visited_ += c.entries.size();
+      for (const auto& e : c.entries) {
+        if (e.first > b.last || b.first > e.last) continue;
+        if (e.offset - at >= size && (chosen < 0 || e.offset - at < gap)) { chosen = at; gap = e.offset - at; }
+        at = std::max(at, e.end);
+      }
+    }
+    return chosen >= 0 ? chosen : at;
+  }
+  // What all searches have looked at.
+  std::size_t visited() const { return visited_; }
+
+ private:
+  struct entry {
+    std::int64_t offset, end;
+    std::int32_t first, last;
+    auto operator<=>(const entry&) const = default;
+  };
+  struct chunk {
+    std::vector<entry> entries;
+    std::int32_t first = std::numeric_limits<std::int32_t>::max(), last = -1;
+    chunk() = default;
+    chunk(std::vector<entry>::const_iterator from, std::vector<entry>::const_iterator to) : entries(from, to) {
+      for (const auto& e : entries) {
+        first = std::min(first, e.first);
+        last = std::max(last, e.last);
+      }
+    }
+  };
+  static constexpr std::ptrdiff_t half = 128;
+  std::vector<chunk> chunks_;
+  std::size_t visited_ = 0;
+};
+
+// How much placing may look at for one plan: what is tried beyond the first way is less where blocks are very many. Counts,
+// not times, so that a program has one plan.
+constexpr std::size_t most_visited = 200'000'000, most_choices = 100'000'000;
+
+// A block takes the smallest gap that is large enough; in the given order. Gives the bytes that are needed, and adds to
+// `visited` what that took.
+std::size_t place_in_gaps(view<memory_block> blocks, const std::vector<std::size_t>& order, std::size_t& visited) {
+  std::int64_t bytes = 0;
+  placed_blocks placed;
   for (auto i : order) {
     auto& b = blocks[i];
-    auto size = static_cast<std::int64_t>(rounded(b.bytes));
-    // Gaps between placed blocks of the same time.
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
-    for (auto k : placed)
-      if (blocks[k].first <= b.last && b.first <= blocks[k].last)
-        taken.emplace_back(blocks[k].offset, blocks[k].offset + static_cast<std::int64_t>(rounded(blocks[k].bytes)));
-    std::sort(taken.begin(), taken.end());
-    std::int64_t at = 0, chosen = -1, gap = 0;
-    for (auto [from, to] : taken) {
-      if (from - at >= size && (chosen < 0 || from - at < gap)) { chosen = at; gap = from - at; }
-      at = std::max(at, to);
-    }
-    b.offset = chosen >= 0 ? chosen : at;
-    bytes = std::max(bytes, static_cast<std::size_t>(b.offset + size));
-    placed.push_back(i);
+    const auto size = static_cast<std::int64_t>(rounded(b.bytes));
+    b.offset = placed.gap_for(b, size);
+    bytes = std::max(bytes, b.offset + size);
+    placed.add(b);
   }
-  return bytes;
+  visited += placed.visited();
+  return static_cast<std::size_t>(bytes);
 }
 
 // Dynamic programming over the blocks in order of time: each takes the memory of blocks that are over, which grows if need
-// be, or memory of its own. Of the assignments so far those of the fewest bytes are kept, up to `kept`.
-std::size_t place_in_turn(view<memory_block> blocks) {
+// be, or memory of its own. Of the assignments so far those of the fewest bytes are kept, up to 64; fewer where blocks are
+// so many that `together` live at once.
+std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
   struct room { std::size_t bytes; std::int32_t last; };
-  struct assignment { std::size_t bytes = 0; std::vector<room> rooms; std::vector<std::int32_t> room_of; };
-  struct choice { std::size_t bytes, from; std::int32_t room; };
-  constexpr std::size_t kept = 64;
+  struct assignment { std::size_t bytes = 0; std::vector<room> rooms{}; };
+  struct choice {
+    std::size_t bytes;
+    std::uint32_t from;
+    std::int32_t room;                   // -1: one of its own
+    auto operator<=>(const choice&) const = default;
+  };
+  const std::size_t kept = std::clamp<std::size_t>(most_choices / std::max<std::size_t>(blocks.size() * together, 1), 1, 64);
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return blocks[x].first < blocks[y].first; });
-  std::vector<assignment> all(1);
+  std::vector<assignment> all(1), next;
+  std::vector<std::vector<choice>> taken;          // of each block, by assignment
+  std::vector<choice> choices;
   for (auto i : order) {
     const auto& b = blocks[i];
     const auto size = rounded(b.bytes);
-    std::vector<choice> choices;
-    for (std::size_t a = 0; a < all.size(); ++a) {
+    choices.clear();
+    for (std::uint32_t a = 0; a < all.size(); ++a) {
       choices.push_back({all[a].bytes + size, a, -1});
       for (std::size_t r = 0; r < all[a].rooms.size(); ++r)
         if (const auto& room = all[a].rooms[r]; room.last < b.first)
           choices.push_back({all[a].bytes + (size > room.bytes ? size - room.bytes : 0), a, static_cast<std::int32_t>(r)});
     }
-    std::stable_sort(choices.begin(), choices.end(), [](const choice& x, const choice& y) { return x.bytes < y.bytes; });
-    if (choices.size() > kept) choices.resize(kept);
-    std::vector<assignment> next;
-    for (const auto& c : choices) {
-      assignment a = all[c.from];
+    const std::size_t count = std::min(kept, choices.size());
+    std::partial_sort(choices.begin(), choices.begin() + static_cast<std::ptrdiff_t>(count), choices.end());
+    choices.resize(count);
+    std::vector<std::size_t> left(all.size());     // how many more go on from each
+    for (const auto& c : choices) ++left[c.from];
+    next.clear();
+    for (auto& c : choices) {
+      assignment a = --left[c.from] ? all[c.from] : std::move(all[c.from]);
       a.bytes = c.bytes;
-      if (c.room < 0) a.rooms.push_back({size, b.last});
-      else a.rooms[static_cast<std::size_t>(c.room)] = {std::max(a.rooms[static_cast<std::size_t>(c.room)].bytes, size), b.last};
-      a.room_of.push_back(c.room < 0 ? static_cast<std::int32_t>(a.rooms.size()) - 1 : c.room);
+      if (c.room < 0) {
+        c.room = static_cast<std::int32_t>(a.rooms.size());
+        a.rooms.push_back({size, b.last});
+      } else {
+        auto& used = a.rooms[static_cast<std::size_t>(c.room)];
+        used = {std::max(used.bytes, size), b.last};
+      }
       next.push_back(std::move(a));
     }
-    all = std::move(next);
+    std::swap(all, next);
+    taken.push_back(choices);
   }
-  const assignment& best = all[0];
   std::vector<std::int64_t> offset;
   std::int64_t at = 0;
-  for (const auto& r : best.rooms) {
+  for (const auto& r : all[0].rooms) {
     offset.push_back(at);
     at += static_cast<std::int64_t>(r.bytes);
   }
-  for (std::size_t k = 0; k < order.size(); ++k) blocks[order[k]].offset = offset[static_cast<std::size_t>(best.room_of[k])];
+  std::uint32_t from = 0;
+  for (auto k = order.size(); k-- > 0;) {
+    const choice& c = taken[k][from];
+    blocks[order[k]].offset = offset[static_cast<std::size_t>(c.room)];
+    from = c.from;
+  }
   return static_cast<std::size_t>(at);
+}
+
+// The largest of neighboring numbers, for any range of them.
+class range_maximum {
+ public:
+  explicit range_maximum(std::vector<std::size_t> all) : levels_{std::move(all)} {
+    for (std::size_t width = 1; 2 * width <= levels_[0].size(); width *= 2) {
+      const auto& below = levels_.back();
+      std::vector<std::size_t> pairs(levels_[0].size() + 1 - 2 * width);
+      for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = std::max(below[i], below[i + width]);
+      levels_.push_back(std::move(pairs));
+    }
+  }
+  std::size_t operator()(std::size_t first, std::size_t last) const {
+    const auto level = static_cast<std::size_t>(std::bit_width(last - first + 1)) - 1;
+    return std::max(levels_[level][first], levels_[level][last + 1 - (std::size_t(1) << level)]);
+  }
+
+ private:
+  std::vector<std::vector<std::size_t>> levels_;
+};
+
+// What lives at each time: bytes, and the most blocks at once.
+std::vector<std::size_t> bytes_alive(view<const memory_block> blocks, std::size_t& together) {
+  std::int32_t end = 0;
+  for (const auto& b : blocks) end = std::max(end, b.last + 1);
+  std::vector<std::size_t> alive(static_cast<std::size_t>(end) + 1), count(alive.size());
+  for (const auto& b : blocks) {
+    if (b.last < b.first) continue;
+    const auto first = static_cast<std::size_t>(b.first), behind = static_cast<std::size_t>(b.last) + 1;
+    alive[first] += rounded(b.bytes), ++count[first];
+    alive[behind] -= rounded(b.bytes), --count[behind];      // sums come out right where differences wrap around
+  }
+  for (std::size_t t = 1; t < alive.size(); ++t) alive[t] += alive[t - 1], count[t] += count[t - 1];
+  together = *std::max_element(count.begin(), count.end());
+  return alive;
+}
+
+// Of several orders, and where none of them needs the least that there is, dynamic programming: what needs the fewest bytes.
+std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>& alive, std::size_t live_peak, std::size_t together, bool greedy) {
+  const range_maximum most(alive);
+  std::vector<urgency> urgencies;
+  for (auto& b : blocks) {
+    const std::size_t pressure = b.last < b.first ? 0 : most(static_cast<std::size_t>(b.first), static_cast<std::size_t>(b.last));
+    urgencies.push_back({b.bytes, static_cast<std::size_t>(b.last - b.first + 1), pressure, b.first});
+  }
+  std::vector<std::size_t> order(blocks.size());
+  std::vector<std::int64_t> best(blocks.size());
+  std::size_t best_bytes = std::numeric_limits<std::size_t>::max(), visited = 0;
+  const auto keep = [&](std::size_t bytes) {
+    if (bytes >= best_bytes) return;
+    best_bytes = bytes;
+    for (std::size_t i = 0; i < blocks.size(); ++i) best[i] = blocks[i].offset;
+  };
+  const int orders = greedy ? 1 : urgency::orders;
+  for (int strategy = 0; strategy < orders && best_bytes > live_peak && visited < most_visited; ++strategy) {
+    std::iota(order.begin(), order.end(), std::size_t(0));
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+      return urgencies[x].in(strategy) > urgencies[y].in(strategy);
+    });
+    keep(place_in_gaps(blocks, order, visited));
+  }
+  if (!greedy && best_bytes > live_peak) keep(place_in_turn(blocks, together));
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].offset = best[i];
+  return best_bytes;
 }
 
 }  // namespace
 
 std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_peak, memory_sharing how) {
-  std::int32_t end = 0;
-  for (auto& b : blocks) end = std::max(end, b.last + 1);
-  std::vector<std::size_t> alive(static_cast<std::size_t>(end) + 1);
-  for (auto& b : blocks)
-    for (auto t = b.first; t <= b.last; ++t) alive[static_cast<std::size_t>(t)] += rounded(b.bytes);
   live_peak = 0;
-  for (auto a : alive) live_peak = std::max(live_peak, a);
-  if (how == memory_sharing::dynamic) return place_in_turn(blocks);
-  if (how == memory_sharing::none) {
-    std::int64_t at = 0;
-    for (auto& b : blocks) {
-      b.offset = at;
-      at += static_cast<std::int64_t>(rounded(b.bytes));
+  if (blocks.empty()) return 0;
+  std::size_t together = 0;
+  const auto alive = bytes_alive({blocks.data(), blocks.size()}, together);
+  live_peak = *std::max_element(alive.begin(), alive.end());
+  switch (how) {
+    case memory_sharing::dynamic: return place_in_turn(blocks, together);
+    case memory_sharing::none: {
+      std::int64_t at = 0;
+      for (auto& b : blocks) {
+        b.offset = at;
+        at += static_cast<std::int64_t>(rounded(b.bytes));
+      }
+      return static_cast<std::size_t>(at);
     }
-    return static_cast<std::size_t>(at);
+    case memory_sharing::greedy: return place_best(blocks, alive, live_peak, together, true);
+    case memory_sharing::best: break;
   }
-  std::vector<urgency> urgencies;
-  for (auto& b : blocks) {
-    urgency u{b.bytes, static_cast<std::size_t>(b.last - b.first + 1), 0, b.first};
-    for (auto t = b.first; t <= b.last; ++t) u.pressure = std::max(u.pressure, alive[static_cast<std::size_t>(t)]);
-    urgencies.push_back(u);
-  }
-
-  std::vector<std::size_t> order(blocks.size());
-  std::vector<std::int64_t> best(blocks.size());
-  std::size_t best_bytes = std::numeric_limits<std::size_t>::max();
-  const int orders = how == memory_sharing::greedy ? 1 : urgency::orders;
-  for (int strategy = 0; strategy < orders && best_bytes > live_peak; ++strategy) {
-    std::iota(order.begin(), order.end(), std::size_t(0));
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
-      return urgencies[x].in(strategy) > urgencies[y].in(strategy);
-    });
-    const std::size_t bytes = place_in_gaps(blocks, order);
-    if (bytes < best_bytes) {
-      best_bytes = bytes;
-      for (std::size_t i = 0; i < blocks.size(); ++i) best[i] = blocks[i].offset;
-    }
-  }
-  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].offset = best[i];
-  return blocks.empty() ? 0 : best_bytes;
+  return place_best(blocks, alive, live_peak, together, false);
 }
 
 }  // namespace lamina

@@ -48,7 +48,11 @@ export struct relocation { std::uint32_t at; std::int32_t buffer; std::int64_t o
 /// number of an input that is the same in every turn.
 export struct plan_pack { std::int32_t state; std::uint64_t format; std::size_t bytes; std::int32_t buffer; plan_stage steps; };
 /// A counter that must be zero when the states are about to be assigned.
-export struct plan_check { std::int64_t offset; std::string message; };
+export struct plan_check {
+  std::int64_t offset;
+  std::string message;
+  std::optional<first_counted> first{};      // two more words follow the counter
+};
 
 /// A result that a line of `explain()` leaves in memory, and where: what is read by the line itself alone has no place.
 export struct plan_result {

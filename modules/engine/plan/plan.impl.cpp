@@ -35,9 +35,30 @@ std::size_t plan::bytes() const {
   return n;
 }
 
+namespace {
+// Whether a step of elementwise operations reads through the address at `read`, in its arguments, each element just where it
+// writes one through that at `write`, and writes it last.
+bool reads_where_it_writes(const kernels::elementwise_functions& functions, step_function run, const std::byte* arguments, std::size_t read, std::size_t write) {
+  if (run == functions.map) {
+    kernels::map_args a;
+    std::memcpy(&a, arguments, sizeof a);
+    const auto k = (read - offsetof(kernels::map_args, in)) / sizeof a.in[0];
+    return write == offsetof(kernels::map_args, out) && k < 3 && (a.steps >> k & 1u);
+  }
+  if (run != functions.chain) return false;
+  kernels::chain_args c;
+  std::memcpy(&c, arguments, sizeof c);
+  const auto operand = [](std::size_t at) { return (at - offsetof(kernels::chain_args, operand)) / sizeof(kernels::chain_operand); };
+  const kernels::chain_operand &from = c.operand[operand(read)], &to = c.operand[operand(write)];
+  for (int i = 0; i < c.step_count; ++i)
+    if ((c.step[i].out == static_cast<int>(operand(write))) != (i + 1 == c.step_count)) return false;
+  return from.inner == to.inner && from.size == to.size && std::equal(std::begin(from.outer), std::end(from.outer), std::begin(to.outer));
+}
+}  // namespace
+
 bool plan::in_place(std::size_t i, std::size_t o) const {
   if (!loops_.empty() || input_types_[i] != output_types_[o]) return false;
-  struct use { std::size_t step, stage; std::int64_t offset; };
+  struct use { std::size_t step, stage, at; std::int64_t offset; };
   const auto uses = [&](buffer_kind kind, std::size_t index) {
     std::vector<use> found;
     for (const auto& r : relocations_) {
@@ -45,16 +66,29 @@ bool plan::in_place(std::size_t i, std::size_t o) const {
       if (b.kind != kind || static_cast<std::size_t>(b.index) != index) continue;
       for (std::size_t stage = 0; stage < stages_.size(); ++stage)
         for (std::size_t step = stages_[stage].first; step < stages_[stage].first + stages_[stage].count; ++step)
-          if (r.at >= steps_[step].arguments && r.at < steps_[step].arguments + steps_[step].bytes) found.push_back({step, stage, r.offset});
+          if (r.at >= steps_[step].arguments && r.at < steps_[step].arguments + steps_[step].bytes)
+            found.push_back({step, stage, r.at - steps_[step].arguments, r.offset});
     }
     return found;
   };
-  const auto& cells = *kernels::kernels_of(static_cast<kernels::isa>(isa_)).cell;
-  const auto each_apart = [&](step_function run) { return run == cells.lstm[0] || run == cells.lstm[1] || run == cells.gru[0] || run == cells.gru[1]; };
+  const auto& table = kernels::kernels_of(static_cast<kernels::isa>(isa_));
+  const auto& cells = *table.cell;
+  const auto each_apart = [&](const use& r, const use& w) {
+    const plan_step& s = steps_[r.step];
+    return s.run == cells.lstm[0] || s.run == cells.lstm[1] || s.run == cells.gru[0] || s.run == cells.gru[1] ||
+           reads_where_it_writes(*table.elementwise, s.run, arguments_.data() + s.arguments, r.at, w.at);
+  };
   const auto reads = uses(buffer_kind::input, i), writes = uses(buffer_kind::output, o);
+  // A step that reads what it writes touches nothing of the other steps that write parts of the result.
+  const auto own = [&](const use& r) {
+    return std::any_of(writes.begin(), writes.end(), [&](const use& w) { return r.step == w.step && r.offset == w.offset && each_apart(r, w); });
+  };
+  const auto owned = [&](const use& w) {
+    return std::any_of(reads.begin(), reads.end(), [&](const use& r) { return r.step == w.step && own(r); });
+  };
   for (const use& r : reads)
     for (const use& w : writes)
-      if (r.stage >= w.stage && !(r.step == w.step && r.offset == w.offset && each_apart(steps_[r.step].run))) return false;
+      if (r.stage >= w.stage && !(own(r) && owned(w))) return false;
   return !reads.empty() && !writes.empty();
 }
 

@@ -37,24 +37,37 @@ class planner final : public emission {
 
   // ---- emission ----
   const node& of() const override { return p_.at(current_->nodes[0]); }
-  const tensor_type& in_type(std::size_t i) const override { return p_.type(of().inputs[i]); }
-  const tensor_type& out_type(std::size_t i) const override { return of().results[i]; }
-  buffer_ref in(std::size_t i) override { return read(of().inputs[i], current_->wanted[i]); }
+  const tensor_type& in_type(std::size_t i) const override { return p_.type(operand_at(i)); }
+  const tensor_type& out_type(std::size_t i) const override { return of().results[result_at(i)]; }
+  buffer_ref in(std::size_t i) override { return read(operand_at(i), current_->wanted[i]); }
   buffer_ref out(std::size_t i) override;
   bool used(std::size_t i) const override;
   lamina::isa isa() const override { return isa_; }
   bool free_order() const override { return options_.free_order; }
   const lamina::epilogue& epilogue() const override { return current_->tail; }
   buffer_ref operand(value_id v) override { return read(v, v == current_->tail.residual ? form(current_->result) : layout::plain); }
+  // Operands and results that an `emit` asks for, which may be a user's.
+  value_id operand_at(std::size_t i) const {
+    if (i >= of().inputs.size()) no_such("operand", i, of().inputs.size());
+    return of().inputs[i];
+  }
+  std::size_t result_at(std::size_t i) const {
+    if (i >= of().results.size()) no_such("result", i, of().results.size());
+    return i;
+  }
+  [[noreturn]] void no_such(std::string_view what, std::size_t i, std::size_t count) const;
   const tensor_type& operand_type(value_id v) const override { return p_.type(v); }
   buffer_ref temporary(std::size_t bytes) override;
-  buffer_ref status(std::string_view message) override;
+  buffer_ref status(std::string_view message) override { return counter(message, std::nullopt); }
+  buffer_ref status_with_first(std::string_view message, const first_counted& first) override { return counter(message, first); }
   buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) override;
   void note(std::string_view words) override { note_ = words; }
   void stage() override;
   void add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code, std::size_t scratch) override;
 
  private:
+  // Makes room for the arguments of kernels, 64-byte aligned; where it begins. Errors: out_of_memory beyond 256 MiB.
+  std::uint32_t more_arguments(std::size_t bytes);
   // What is scheduled as one: an operation with its epilogue, a chain of elementwise operations, or a change of layout.
   struct item {
     enum class kind { operation, chain, reorder } what = kind::operation;
@@ -77,7 +90,6 @@ class planner final : public emission {
 
   // ---- uses ----
   void look();
-  static bool shape_only(const node& n, std::size_t k) { return n.op->shape_only >> (k < 31 ? k : 31) & 1u; }
   std::int32_t state_index(std::int32_t node) const;
   bool elementwise(std::int32_t i) const;
 
@@ -85,19 +97,22 @@ class planner final : public emission {
   layout form(value_id v) const;
   std::int64_t lanes() const { return kernels::lanes(static_cast<kernels::isa>(isa_)); }
   std::size_t bytes_of(value_id v, layout f) const;
-  // Operations that give 0 for zeros keep the padding channels of a blocked buffer zero.
-  bool keeps_zero(const node& n) const;
+  // The channels beyond C of a blocked value hold one finite number, which convolutions multiply by 0: what it is, where it
+  // is known, and what an elementwise operation makes of those of its operands.
+  std::optional<float> padding(value_id v) const;
+  std::optional<float> padding_after(const node& n) const;
   void choose_layouts();
-  bool mixes_number(const node& n) const;
-  // A convolution of few channels reads its plain input directly.
-  bool takes_planar(const node& conv) const;
+  // In which layouts an operation on images that has a say in it takes and gives them.
+  image_layouts images(const node& n) const;
   std::vector<layout> wanted_by(const node& n) const;
 
   // ---- epilogues ----
   const use_list& uses(value_id v) const;
-  std::optional<double> number_of(value_id v) const;
   bool is_bias(value_id v, const node& target) const;
   void absorb_epilogues();
+  bool absorb(item& it, const node& product);
+  bool ready(value_id other, const item& it) const;
+  bool takes_residual(value_id v, const node& product, bool blocked) const;
   // Whether a value can be ready before node `n`: it does not depend on it.
   bool before(std::int32_t v, std::int32_t n) const;
   // A bias may have stopped the blocked layout at the addition; with it absorbed, what follows can be blocked too.
@@ -146,6 +161,8 @@ class planner final : public emission {
   // ---- steps ----
   void emit_items();
   void emit_item();
+  void check_written(bool steps) const;
+  unsigned written_ = 0;         // bit i: the current `emit` asked for result i
   // What an item of a level became: stages, and how much each of their steps computes.
   struct part { std::size_t first, last; double weight; };
   // The stages of a level's items, side by side.
@@ -170,19 +187,31 @@ class planner final : public emission {
     bool open = false;
   };
   void take_over(const plan& turn, const turns_of& how, std::int32_t status);
+  buffer_ref counter(std::string_view message, const std::optional<first_counted>& first);
   void tell(const plan& turn, const std::string& when, double times);
 
   kernels::map_function function_of(const node& n) const;
-  kernels::map_function hurried(const node& n) const;
+  // Of a plan whose results are waited for: less accurate where that is faster.
+  kernels::map_function low_latency_function_of(const node& n) const;
 
   // An operand or result of a chain, with its strides over the iteration space in elements.
   struct chain_slot { value_id v; buffer_ref at; std::int64_t stride[max_rank]; std::int64_t size; bool written; };
 
+  struct chain;
   void emit_chain();
+  std::size_t slot_of(chain& c, value_id v, bool written) const;
+  void find_slots(chain& c);
+  std::pair<buffer_ref, bool> place_in(chain& c, value_id v, bool written);
+  void emit_calls(chain& c);
+  kernels::chain_args steps_of(chain& of);
+  void emit_tiles(const chain& of, kernels::chain_args c);
   // A result may overwrite an operand of the same size and shape that nobody reads afterwards.
   void reuse_operand(value_id result, const std::vector<chain_slot>& slots);
   // Whether the current item, up to its node `until`, is the last to read a value.
-  bool last_read_here(value_id v, std::int32_t until) const;
+  bool last_read_here(value_id v, std::int32_t until);
+  // Who reads a value: the item of the highest level, that level, and the highest one of the others; -1 where there is none.
+  struct reader_list { std::int32_t item = -1, level = -1, other_level = -1; bool viewed = false; };
+  const reader_list& readers_of(value_id v);
 
   void copy_whole(value_id v, buffer_ref from, buffer_ref to);
   void emit_copies();
@@ -196,9 +225,10 @@ class planner final : public emission {
   const pass_options& options_;
   const kernels::table& table_;
   bool training_ = false, packing_ = false;
-  std::vector<char> needed_;
+  std::vector<char> needed_, shape_read_;      // shape_read_: somebody reads the shape alone
   std::map<value_id, use_list> uses_;
   std::map<value_id, layout> form_;
+  std::map<value_id, float> padding_;
   std::vector<std::int32_t> absorbed_, group_of_, item_of_;
   std::map<std::int32_t, item> absorbing_;
   std::vector<group> groups_;
@@ -208,6 +238,9 @@ class planner final : public emission {
   std::map<std::pair<buffer_kind, std::int32_t>, std::int32_t> external_;   // where those of outside stand in it
   std::map<value_id, std::int32_t> home_;
   std::set<std::int32_t> reused_;
+  std::map<value_id, reader_list> readers_;
+  std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> pack_of_;      // buffers, by state and format
+  std::set<std::int32_t> once_states_;
   std::set<std::size_t> placed_outputs_;
   std::set<std::int32_t> placed_assignments_;
   std::vector<plan_step> pending_, pack_steps_, loop_steps_;
@@ -217,6 +250,7 @@ class planner final : public emission {
   std::int32_t at_ = 0;                  // the current item
   std::int32_t commit_item_ = never, status_ = -1;
   bool late_ = false;
+  std::size_t status_bytes_ = 0;
   std::vector<std::int32_t> check_order_;      // of the item of each check
   item* current_ = nullptr;
 };

@@ -3,8 +3,10 @@
 module lamina:segments.impl;
 import :core;
 import :op;
+import :op.control;
 import :op.sized;
 import :program;
+import :rewriter;
 import :segments;
 import :shape;
 import :tensor;
@@ -15,7 +17,7 @@ namespace lamina {
 namespace {
 
 bool counts(const node& n) { return n.op == &record<op::first_rows>; }
-bool is_call(const node& n) { return n.is("call"); }
+bool is_call(const node& n) { return is_call_of<op::call>(n); }
 
 value named_input(program& to, const node& n) { return to.input(n.name, n.results[0], n.uniform); }
 
@@ -30,34 +32,14 @@ std::vector<value> copied(program& to, const node& n, view<const value> in) {
 
 // The program with the nodes of a call in its place wherever one of them counts.
 std::shared_ptr<const program> without_calls(const program& p) {
-  auto flat = std::make_shared<program>();
-  const auto reached = p.reachable();
-  std::vector<std::vector<value>> made(p.nodes().size());
-  auto at = [&](value_id v) { return made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
-  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
-    const node& n = p.nodes()[i];
-    if (n.kind == node_kind::input) made[i] = {named_input(*flat, n)};
-    else if (!reached[i]) continue;
-    else if (n.kind == node_kind::state) made[i] = {flat->state(n.name, n.results[0])};
-    else if (n.kind == node_kind::constant) made[i] = {flat->constant(n.constant)};
-    else {
-      std::vector<value> in;
-      for (auto v : n.inputs) in.push_back(at(v));
-      bool counting = false;
-      for (const auto& sub : n.subprograms) {
-        if (!is_call(n)) refuse_counted(*sub, n.op->name, n.path);
-        else counting = !counted_when_run_in(*sub).empty();
-      }
-      if (counting) {
-        flat->path = n.path;
-        made[i] = flat->inlined(*without_calls(*n.subprograms[0]), in);
-      } else made[i] = copied(*flat, n, in);
+  return with_calls_inlined(p, [](const node& n) {
+    bool counting = false;
+    for (const auto& sub : n.subprograms) {
+      if (!is_call(n)) refuse_counted(*sub, n.op->name, n.path);
+      else counting = !counted_when_run_in(*sub).empty();
     }
-  }
-  for (const auto& o : p.outputs()) flat->output(o.name, at(o.value));
-  flat->path = p.path;
-  for (const auto& a : p.assignments()) flat->assign(made[static_cast<std::size_t>(a.state)][0], at(a.value));
-  return flat;
+    return counting;
+  });
 }
 
 class cutter {

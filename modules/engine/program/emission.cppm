@@ -34,6 +34,13 @@ export struct address {
 
 export using step_function = void (*)(const void* arguments, void* scratch) noexcept;
 
+/// What a counter notes beside its number: the first element that it counted, and where among elements of shape `of`.
+export struct first_counted {
+  shape of;
+  bool samples = false;      // each element is of a sample, which messages say
+  std::int64_t begin = 0;    // where among them the elements of this counter's step begin
+};
+
 /// The epilogue that later nodes left to a matrix product or convolution.
 export struct epilogue {
   value_id bias, residual;     // node -1: none
@@ -65,6 +72,9 @@ export class emission {
   /// A counter of int64 that is zero before a run; a run in which it is not zero afterwards fails with `message`, and
   /// no state is assigned.
   virtual buffer_ref status(std::string_view message) = 0;
+  /// The same with two words of int64 behind the counter, written when it becomes 1: an element, and its position in row-major
+  /// order, counted from `first.begin`. The error says both.
+  virtual buffer_ref status_with_first(std::string_view message, const first_counted& first) = 0;
   /// The packed form of a value that is a state or a view of one, kept with its parameter: `make` is called if the plan does not know the format yet.
   /// Empty where the value is no state or the plan does not pack.
   virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;

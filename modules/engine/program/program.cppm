@@ -10,9 +10,20 @@ import lamina.std;
 
 namespace lamina {
 
-export class program;
+// What authors of operations, layers and passes write, and who trains a model seldom names, stands in a namespace of its own:
+// `value` and `program` are names that users have themselves. The library's code has them as they are; these declarations are
+// not exported, so that `using namespace lamina` does not bring them.
+export namespace ir {
+class program;
+class value;
+}  // namespace ir
+using ir::program;
+using ir::value;
+
 export class emission;        // how a node becomes kernel calls, in :emission
+export struct node;
 export struct gradient_call;  // how a node passes its gradient on
+export struct axis_map;       // how calls on several samples become one
 
 /// One result of one node.
 export struct value_id {
@@ -29,7 +40,10 @@ export struct inference {
   int count = 0;
   text why;
   bool of_elements = false;   // the reason lies in the element types: the error is a type_error and names them
-  constexpr void result(dtype element, const shape& dims) { results[count++] = {element, dims}; }
+  constexpr void result(dtype element, const shape& dims) {
+    if (count < most_results) results[count] = {element, dims};
+    ++count;
+  }
   /// Refuses an element type: `refuse(in[0].element, "float32 or float64", "float")` says what is taken, what was given,
   /// and to which type a cast helps.
   constexpr void refuse(dtype given, std::string_view taken, std::string_view cast_to) {
@@ -66,6 +80,31 @@ export struct attribute_value {
 /// Is told an attribute's name and value, which it may change for another one of the same form.
 export using attribute_visitor = std::function<void(std::string_view name, attribute_value& v)>;
 
+/// When the result of an operation is its first operand unchanged.
+export enum class identity_rule : std::uint8_t { never, if_types_agree, always };
+/// Of which operands being 0 an elementwise operation gives 0.
+export enum class zero_rule : std::uint8_t { none, all, any };
+/// A number that changes nothing: `x op number == x` where it is on the right, `number op x == x` where on the left.
+export struct neutral_number { double number = 0; bool left = false, right = false; };
+/// The numbers between which an operation holds its first operand.
+export struct value_bounds { double low, high; };
+/// Of a product of operand 0 and weights, operand 1: the axis of the result and that of the weights that are its channels.
+/// The result is linear in the weights of each channel.
+export struct channel_axes { int result, weights; };
+/// Positions [first, first + count) of an axis.
+export struct axis_view { int axis; std::int64_t first, count; };
+
+/// What decides in which layout an operation takes and gives images [N, C, H, W] of float32 (`layout`, in :emission).
+export struct image_call {
+  const void* attributes;
+  view<const tensor_type> in, out;
+  bool blocked;              // operand 0 is channel-blocked
+  bool first_only;           // of several results only result 0 is read
+  lamina::isa isa;
+};
+/// The answer: whether the result is channel-blocked, and whether operand 0 is to be.
+export struct image_layouts { bool result = false, operand = false; };
+
 /// The run-time record of an operation: everything the rooms below need to know of it.
 export struct operation {
   std::string_view name;
@@ -94,6 +133,34 @@ export struct operation {
   void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why);
   void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results, text& why);
   int subprograms;                    // how many a node has
+
+  // ---- what passes may rely on, each from a member of the definition; the defaults claim nothing ----
+
+  identity_rule identity = identity_rule::never;
+  zero_rule zeros = zero_rule::none;
+  neutral_number neutral{};
+  bool involution = false;            // applied twice it changes nothing
+  bool stops_gradient = false;
+  bool keeps_elements = false;        // each result element is one of operand 0, or of any operand of an operation of many
+  bool adds = false;                  // the sum of both operands: a product may end with it as its bias or residual
+  bool plain_images = false;          // a plan in which it stands keeps images in the plain layout
+  int updates = -1;                   // the result may be written over this operand, element by element or row by row
+  /// What subprogram `s` of a node is, in drawings.
+  std::string_view (*subprogram_name)(int s) = nullptr;
+  /// The channels of a product with weights, whose `emit` applies the emission's `epilogue` to each of them.
+  channel_axes (*channels)(const void* attributes, const shape& result, const shape& weights) = nullptr;
+  /// The bounds of an operation that limits operand 0, from the numbers that its other operands are, where they are constants.
+  std::optional<value_bounds> (*bounds)(view<const std::optional<double>> operands) = nullptr;
+  /// The neighboring positions of operand 0, which has these extents, that the result is.
+  std::optional<axis_view> (*part_of)(const void* attributes, const shape& whole) = nullptr;
+  image_layouts (*images)(const image_call&) = nullptr;
+  /// How calls on several samples become one; null: positions of every axis see each other.
+  void (*map_axis)(const void* attributes, axis_map&) = nullptr;
+  /// Whether a run may find operands of this node wrong; `may_fail` where there is none.
+  bool (*node_may_fail)(const program&, const node&) = nullptr;
+
+  /// Whether the elements of operand i are read, or only its shape.
+  constexpr bool reads_data(std::size_t i) const { return !(shape_only >> (i < 31 ? i : 31) & 1u); }
 };
 
 export enum class node_kind : std::uint8_t { input, state, constant, operation };
@@ -110,10 +177,11 @@ export struct node {
   std::string path;                             // of the layer that an operation belongs to, for messages
   std::uint64_t hash = 0;                       // of structure: names of operations, attributes, edges, types
   bool uniform = false;                         // an input whose memory holds one element for all
-  /// Whether it is the library's operation of a name: one of the user's may have the same.
-  bool is(std::string_view name_of_operation) const {
-    return kind == node_kind::operation && op->library && op->name == name_of_operation;
-  }
+  /// Whether the elements of operand i are read, or only its shape.
+  bool reads_data(std::size_t i) const { return op->reads_data(i); }
+  /// The attributes of a call, as the class of its operation's.
+  template <class A>
+  const A& attributes_as() const { return *static_cast<const A*>(attributes.get()); }
 };
 
 export struct program_output { std::string name; value_id value; };
@@ -126,7 +194,8 @@ export struct program_id {
 };
 
 /// Where in the user's code an operation is added to a program. The functions of the library end with a parameter of this
-/// kind, which is left out; of calls inside of each other the outermost counts. Only messages read it.
+/// kind, which is left out; of calls inside of each other the outermost counts, and those that the library makes by itself
+/// do not. Only messages read it.
 export class origin {
  public:
   origin(std::source_location at = std::source_location::current()) noexcept;
@@ -163,7 +232,7 @@ export class placed_position {
 };
 /// A value while a program is being built; the run-time world of operations.
 export struct graph_world;
-export class value : public operand_base {
+export class ir::value : public operand_base {
  public:
   using world = graph_world;
   value() = default;
@@ -254,8 +323,11 @@ std::shared_ptr<const void> copy_of(const void* attributes, std::size_t bytes);
 export inline constexpr std::string_view program_format = "lamina program";
 export inline constexpr std::int64_t program_format_version = 1;
 
+// As a base, what has functions of `lamina` found without their namespace for an argument of a class in an inner one.
+struct found_in_lamina {};
+
 /// Nodes are only added; operands stand before their users.
-export class program {
+export class ir::program : found_in_lamina {
  public:
   program() = default;
   program(const program&) = delete;
@@ -264,8 +336,6 @@ export class program {
   program& operator=(program&&) = default;
 
   value input(std::string_view name, const tensor_type& type, bool uniform = false);
-  /// Gives an input its name; names are no part of a program's id.
-  void name_input(std::int32_t input, std::string_view name) { nodes_[static_cast<std::size_t>(input)].name = name; }
   /// The state of a name; asked for twice it is the same. Errors: shape_error, type_error if the types differ.
   value state(std::string_view name, const tensor_type& type);
   value constant(any_tensor data);
@@ -291,8 +361,17 @@ export class program {
   const std::vector<assignment>& assignments() const { return assignments_; }
   /// The node of a state, or -1.
   std::int32_t find_state(std::string_view name) const;
+  /// Whether a state is assigned in each run.
+  bool is_assigned(std::int32_t state) const { return assigned_.contains(state); }
   /// The node of an input, or -1.
   std::int32_t find_input(std::string_view name) const;
+
+  /// The number that all elements of a constant are; empty for values that are no such constant.
+  std::optional<double> number_of(value_id v) const;
+  /// Between which numbers a node holds its operand 0, where it does nothing else.
+  std::optional<value_bounds> bounds_of(const node& n) const;
+  /// Whether a run may find an operand of a node wrong, or one of a node in its subprograms.
+  bool may_fail(const node& n) const;
 
   /// Which nodes the roots reach.
   std::vector<char> reachable() const;
@@ -334,6 +413,8 @@ export class program {
   std::vector<std::int32_t> inputs_, states_;
   std::vector<program_output> outputs_;
   std::vector<assignment> assignments_;
+  std::map<std::string, std::int32_t, std::less<>> state_by_name_;
+  std::set<std::int32_t> assigned_;      // states
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known_;
   std::int64_t sites_ = 0, joined_ = 0;
 };
@@ -375,6 +456,36 @@ export struct gradient_call {
   void operator()(std::size_t i, F rule) {
     if (wanted[i]) out[i] = rule();
   }
+};
+
+/// How operands and results of a call take part in one axis of its first result. An operation says in `static void
+/// map_axis(const attributes&, axis_map&)` whether positions of that axis are independent; calls on samples, which may have
+/// different numbers of positions, are then merged into one call on the positions of all. Nothing is independent by default.
+/// Of an operation with a subprogram, `axis` is one of the subprogram's operands, and the answer says where it lies in the
+/// operands and results of the call.
+export struct axis_map {
+  static constexpr int shared = -1;    ///< of an operand: all merged calls have the same one
+  static constexpr int either = -2;    ///< it has one position, as the result does: shared, or joined along `axis`
+
+  axis_map(int along, view<const tensor_type> operand_types, view<const tensor_type> result_types);
+  int axis;
+  view<const tensor_type> in, out;         ///< types of the call
+  bool independent = false;                ///< positions do not see each other, and the bits of one do not depend on their number
+  std::vector<int> operands, results;      ///< the axis along which each is joined, `axis` at first; or `shared`, `either`
+  bool leading_axes = false;               ///< operands of equal rank may have one more axis in front: calls become its positions
+  bool worth_copies = false;               ///< one call gains more than copying its operands together costs
+  std::int64_t carried = 0;                ///< of a subprogram: its first results are its first operands when it runs again
+  std::shared_ptr<const void> attributes;  ///< those for any number of positions, where the call's name that number
+
+  /// Whether the axis stands before one of the first operand; negative ones count from its end.
+  bool before(std::int64_t other) const;
+  /// Whether it is another one.
+  bool beside(std::int64_t other) const;
+  void share(std::size_t operand) { operands[operand] = shared; }
+  /// An operand that broadcasts to the first result; false where the axis is a different one of the operand.
+  bool broadcast(std::size_t operand);
+  /// Of an operation on elements at the same position, with operands that broadcast.
+  void elementwise();
 };
 
 /// The words of a misfit: "matmul: the inner sizes differ: [2x3] [4x5]". Element types stand there where they matter.

@@ -115,7 +115,12 @@ shape dimension_names::operator()(shape s) const {
   return s;
 }
 
-const tensor_type& value::type() const { return owner().type(id_); }
+const tensor_type& value::type() const {
+  const program& p = owner();
+  if (static_cast<std::size_t>(id_.node) >= p.nodes().size()) [[unlikely]]
+    detail::raise(error_kind::state, origin::words() + "a value is used after its program was moved to another one");
+  return p.type(id_);
+}
 void detail::empty_value(const std::source_location* at) {
   text t;
   t << origin::words();
@@ -127,9 +132,18 @@ void detail::empty_value(const std::source_location* at) {
 
 namespace {
 constinit thread_local const std::source_location* outermost = nullptr;
+
+// The folder that the library's own sources are compiled in.
+constexpr std::string_view library_folder() {
+  constexpr std::string_view here = std::source_location::current().file_name(), inside = "engine/program/program.impl.cpp";
+  static_assert(here.ends_with(inside));
+  return here.substr(0, here.size() - inside.size());
+}
+// Whether a call stands in the library itself, which is nobody's place.
+bool of_library(std::string_view file) noexcept { return file.starts_with(library_folder()); }
 }
 origin::origin(std::source_location at) noexcept : at_(at), outer_(outermost) {
-  if (!outer_) outermost = &at_;
+  if (!outer_ && !of_library(at_.file_name())) outermost = &at_;
 }
 origin::~origin() { outermost = outer_; }
 const std::source_location* origin::current() noexcept { return outermost; }
@@ -211,9 +225,8 @@ value program::input(std::string_view name, const tensor_type& type, bool unifor
 }
 
 std::int32_t program::find_state(std::string_view name) const {
-  for (auto s : states_)
-    if (at(s).name == name) return s;
-  return -1;
+  const auto known = state_by_name_.find(name);
+  return known == state_by_name_.end() ? -1 : known->second;
 }
 std::int32_t program::find_input(std::string_view name) const {
   for (auto s : inputs_)
@@ -238,6 +251,7 @@ value program::state(std::string_view name, const tensor_type& type) {
   n.hash = hash_node(n, {}, 1, 0, nullptr);
   auto id = push(std::move(n));
   states_.push_back(id.node);
+  state_by_name_.emplace(name, id.node);
   return {this, id};
 }
 
@@ -380,7 +394,10 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   return id;
 }
 
-void program::output(std::string_view name, const value& v) { outputs_.push_back({std::string(name), v.id()}); }
+void program::output(std::string_view name, const value& v) {
+  (void)v.type();                        // refuses what no program has
+  outputs_.push_back({std::string(name), v.id()});
+}
 
 void program::assign(const value& state, const value& v) {
   const node& s = at(state.id());
@@ -390,16 +407,43 @@ void program::assign(const value& state, const value& v) {
     t << "assign: the target is no state";
     detail::raise(error_kind::state, t);
   }
-  for (const auto& a : assignments_)
-    if (a.state == state.id().node) {
-      t << "state `" << s.name << "` is assigned twice in one run";
-      detail::raise(error_kind::state, t);
-    }
+  if (is_assigned(state.id().node)) {
+    t << "state `" << s.name << "` is assigned twice in one run";
+    detail::raise(error_kind::state, t);
+  }
   if (s.results[0].element != v.type().element || !fits(s.results[0].dims, v.type().dims)) {
     t << "state `" << s.name << "` is " << s.results[0] << " and is assigned " << v.type();
     detail::raise(misfit_of(s.results[0], v.type()), t);
   }
   assignments_.push_back({state.id().node, v.id()});
+  assigned_.insert(state.id().node);
+}
+
+std::optional<double> program::number_of(value_id v) const {
+  const node& n = at(v);
+  if (n.kind != node_kind::constant || n.results[0].dims.size() < 1) return {};
+  return with_type(n.results[0].element, [&]<class T>() -> std::optional<double> {
+    const auto all = n.constant.elements<T>();
+    const double first = static_cast<double>(all[0]);
+    for (const auto& x : all)
+      if (!(static_cast<double>(x) == first)) return {};
+    return first;
+  });
+}
+
+std::optional<value_bounds> program::bounds_of(const node& n) const {
+  if (!n.op || !n.op->bounds) return {};
+  std::vector<std::optional<double>> numbers;
+  for (auto v : n.inputs) numbers.push_back(number_of(v));
+  return n.op->bounds(numbers);
+}
+
+bool program::may_fail(const node& n) const {
+  for (const auto& s : n.subprograms)
+    for (const node& inside : s->nodes())
+      if (s->may_fail(inside)) return true;
+  if (n.kind != node_kind::operation || !n.op->may_fail) return false;
+  return !n.op->node_may_fail || n.op->node_may_fail(*this, n);
 }
 
 std::vector<char> program::reachable() const {
@@ -640,8 +684,7 @@ class drawing {
   void run(const std::string& from, const node& n, std::size_t s) {
     const program* of = n.subprograms[s].get();
     if (of->outputs().empty()) return;
-    std::string when = n.is("scan") ? "each turn" : "program";
-    if (n.is("cond")) when = s == 0 ? "if true" : "if false";
+    const std::string when(n.op->subprogram_name ? n.op->subprogram_name(static_cast<int>(s)) : "program");
     auto known = std::find_if(programs_.begin(), programs_.end(), [&](const part& other) { return other.p == of; });
     if (known == programs_.end()) known = programs_.insert(known, {of, std::string(n.op->name) + ": " + when});
     const auto k = static_cast<std::size_t>(known - programs_.begin());
@@ -656,5 +699,35 @@ class drawing {
 }  // namespace
 
 std::string program::to_dot() const { return drawing(*this).words(); }
+
+// ---- axis maps ------------------------------------------------------------------------------------------------------
+
+axis_map::axis_map(int along, view<const tensor_type> operand_types, view<const tensor_type> result_types)
+    : axis(along), in(operand_types), out(result_types), operands(in.size(), along), results(out.size(), along) {}
+
+bool axis_map::before(std::int64_t other) const {
+  const int rank = in[0].dims.rank;
+  return other < rank && (other < 0 ? other + rank : other) > axis;
+}
+
+bool axis_map::beside(std::int64_t other) const {
+  const int rank = in[0].dims.rank;
+  return axis < rank && (other < 0 ? other + rank : other) != axis;
+}
+
+bool axis_map::broadcast(std::size_t operand) {
+  const shape &from = in[operand].dims, &to = out[0].dims;
+  const int at = from.rank - to.rank + axis;
+  if (at < 0) return share(operand), true;
+  const bool one = from.at(at) == 1;
+  if (at != axis || from.at(at) != to.at(axis)) return share(operand), one;
+  operands[operand] = one ? either : axis;
+  return true;
+}
+
+void axis_map::elementwise() {
+  independent = true;
+  for (std::size_t k = 0; k < in.size(); ++k) independent = broadcast(k) && independent;
+}
 
 }  // namespace lamina

@@ -5,6 +5,7 @@ import :core;
 import :dtype;
 import :execute;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.linear;
 import :op.nn;
@@ -13,91 +14,24 @@ import :optimize;
 import :parameter;
 import :program;
 import :quantize;
+import :rewriter;
 import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina::detail {
 
-/// Operations that move numbers and change none.
-inline bool keeps_numbers(const node& n) {
-  for (std::string_view name : {"reshape", "reshape_like", "flatten", "permute", "squeeze", "unsqueeze", "slice", "as_matrix"})
-    if (n.is(name)) return true;
-  return false;
-}
 /// The window of an average over maps, or over whole ones that keeps their axes; none: it is something else, or of unknown
 /// extents.
 inline std::optional<pool2d_attributes> window_of_average(const program& p, const node& n) {
-  if (n.is("avg_pool2d")) return *static_cast<const pool2d_attributes*>(n.attributes.get());
-  if (!n.is("reduce_mean")) return {};
-  const auto& a = *static_cast<const reduce_attributes*>(n.attributes.get());
+  if (is_call_of<op::avg_pool2d>(n)) return n.attributes_as<pool2d_attributes>();
+  if (!is_call_of<op::reduce_mean>(n)) return {};
+  const auto& a = n.attributes_as<reduce_attributes>();
   const shape& x = p.type(n.inputs[0]).dims;
   unsigned axes = 0;
   if (!a.keepdim || x.rank != 4 || !reduced_axes(a, 4, axes) || axes != 0b1100u) return {};
   if (!x[2].is_number() || !x[3].is_number() || x.at(2) < 1 || x.at(3) < 1) return {};
-  return pool2d_attributes{.kernel = {x.at(2), x.at(3)}};
-}
-inline bool reads_shape(const node& n, std::size_t k) { return k < 31 && (n.op->shape_only >> k & 1u); }
-
-/// Copies a program node by node; where a value went is `made`.
-class program_copy {
- public:
-  /// Without inputs it is to copy parts that depend on none.
-  program_copy(const program& from, program& to, bool inputs = true) : from(from), to(to) {
-    to.joins = from.joins;
-    if (!inputs) return;
-    for (auto i : from.inputs()) made[{i, 0}] = to.input(from.at(i).name, from.at(i).results[0], from.at(i).uniform);
-  }
-  const program& from;
-  program& to;
-  std::map<value_id, value> made;
-
-  void state_or_constant(std::int32_t i) {
-    const node& n = from.at(i);
-    if (n.kind == node_kind::state) made[{i, 0}] = to.state(n.name, n.results[0]);
-    else if (n.kind == node_kind::constant) made[{i, 0}] = to.constant(n.constant);
-  }
-  void operation(std::int32_t i, view<const value> in) {
-    const node& n = from.at(i);
-    to.path = n.path;
-    const value_id id = to.add(*n.op, n.attributes, in, n.subprograms);
-    for (int r = 0; r < static_cast<int>(n.results.size()); ++r) made[{i, r}] = value(&to, {id.node, r});
-    to.path.clear();
-  }
-  std::vector<value> operands(const node& n) const {
-    std::vector<value> in;
-    for (auto v : n.inputs) in.push_back(made.at(v));
-    return in;
-  }
-  void any(std::int32_t i) {
-    if (from.at(i).kind == node_kind::operation) operation(i, operands(from.at(i)));
-    else if (from.at(i).kind != node_kind::input) state_or_constant(i);
-  }
-  void roots() {
-    for (const auto& o : from.outputs()) to.output(o.name, made.at(o.value));
-    for (const auto& a : from.assignments()) to.assign(made.at({a.state, 0}), made.at(a.value));
-  }
-};
-
-/// The program with its calls replaced by what they call.
-inline std::shared_ptr<const program> without_calls(const program& p) {
-  auto to = std::make_shared<program>();
-  program_copy copy(p, *to);
-  const auto needed = p.reachable();
-  bool nested = false;
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
-    if (!needed[static_cast<std::size_t>(i)]) continue;
-    const node& n = p.at(i);
-    if (!n.is("call")) {
-      copy.any(i);
-      continue;
-    }
-    const auto results = to->inlined(*n.subprograms[0], copy.operands(n));
-    for (std::size_t r = 0; r < results.size(); ++r) copy.made[{i, static_cast<std::int32_t>(r)}] = results[r];
-    for (const node& inner : n.subprograms[0]->nodes()) nested = nested || inner.is("call");
-  }
-  copy.roots();
-  return nested ? without_calls(*to) : to;
+  return pool2d_attributes{.kernel_size = {x.at(2), x.at(3)}};
 }
 
 /// A product with parameters. `result` is what its pass gives, behind bias and clamp.
@@ -127,7 +61,7 @@ struct mean_site {
 class product_finder {
  public:
   product_finder(const program& p, const parameter_store& all) {
-    const auto flat = without_calls(p);
+    const auto flat = with_calls_inlined(p, [](const node& n) { return is_call_of<op::call>(n); });
     settled_program s = settled(*flat);
     program_ = s.rewritten;
     const auto take = [&](const program& from, auto skip) {
@@ -166,21 +100,35 @@ class product_finder {
   /// Whether a node depends on parameters and constants alone.
   bool settled_at(value_id v) const { return settled_[static_cast<std::size_t>(v.node)] != 0; }
 
+  /// Whether a node takes int8 as it takes float where `int8` holds of its operands: it moves numbers, or bounds them.
+  template <class F>
+  bool stays_int8(const node& n, F int8) const {
+    if (n.inputs.empty() || !int8(n.inputs[0])) return false;
+    if (program_->bounds_of(n)) return true;
+    if (!n.op->keeps_elements) return false;
+    for (std::size_t k = 1; k < n.inputs.size(); ++k)
+      if (n.reads_data(k) && !int8(n.inputs[k])) return false;
+    const auto at = static_cast<std::int32_t>(&n - program_->nodes().data());
+    for (std::int32_t r = 1; r < static_cast<std::int32_t>(n.results.size()); ++r)
+      if (read_.contains({at, r})) return false;
+    return true;
+  }
+
   /// What depends on parameters alone.
   any_tensor compute(value_id v) {
     const node& n = program_->at(v);
     if (n.kind == node_kind::state) return states_.find(n.name)->value();
     if (n.kind == node_kind::constant) return n.constant;
     program p;
-    program_copy copy(*program_, p, false);
+    rewriter copy(*program_, p);
     std::vector<char> wanted(static_cast<std::size_t>(v.node) + 1);
     wanted.back() = 1;
     for (auto i = v.node; i >= 0; --i)
       if (wanted[static_cast<std::size_t>(i)] && program_->at(i).kind == node_kind::operation)
         for (auto in : program_->at(i).inputs) wanted[static_cast<std::size_t>(in.node)] = 1;
     for (std::int32_t i = 0; i <= v.node; ++i)
-      if (wanted[static_cast<std::size_t>(i)]) copy.any(i);
-    p.output("value", copy.made.at(v));
+      if (wanted[static_cast<std::size_t>(i)]) copy.copy(i);
+    p.output("value", copy.at(v));
     any_tensor result(program_->type(v));
     executor run(make_plan(p, {}, target_isa()), &states_);
     run.bind_output(0, result.mutable_data());
@@ -223,22 +171,28 @@ class product_finder {
         bool all = n.op->pure && !n.op->may_fail && n.subprograms.empty() && !n.inputs.empty() && n.results[0].dims.is_static();
         for (std::size_t k = 0; k < n.inputs.size(); ++k) {
           all = all && settled_[static_cast<std::size_t>(n.inputs[k].node)];
-          if (!reads_shape(n, k)) users_[static_cast<std::size_t>(n.inputs[k].node)].push_back(static_cast<std::int32_t>(i));
+          if (n.reads_data(k)) users_[static_cast<std::size_t>(n.inputs[k].node)].push_back(static_cast<std::int32_t>(i));
+          read_.insert(n.inputs[k]);
         }
         settled_[i] = all;
       }
     }
-    for (const auto& o : p.outputs()) root_[static_cast<std::size_t>(o.value.node)] = 1;
+    for (const auto& o : p.outputs()) root_[static_cast<std::size_t>(o.value.node)] = 1, read_.insert(o.value);
     for (const auto& a : p.assignments()) root_[static_cast<std::size_t>(a.value.node)] = 1;
     std::map<std::string, int> named;
     for (std::size_t i = 0; i < count; ++i) {
       const node& n = p.nodes()[i];
-      if (!needed_[i] || settled_[i] || (!n.is("matmul") && !n.is("conv2d"))) continue;
+      if (!needed_[i] || settled_[i] || (!is_call_of<op::matmul>(n) && !is_call_of<op::conv2d>(n))) continue;
       product_site s = site_of(static_cast<std::int32_t>(i));
       if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
       sites_.push_back(std::move(s));
     }
     find_means(named);
+  }
+
+  bool is_relu(const node& n) const {
+    const auto limits = program_->bounds_of(n);
+    return limits && limits->low == 0 && limits->high == std::numeric_limits<double>::infinity();
   }
 
   // What comes of quantised products alone can be int8: through maxima, averages and what moves numbers.
@@ -256,13 +210,13 @@ class product_finder {
       const node& n = p.at(i);
       if (!needed_[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || n.inputs.empty() || inside.contains(i)) continue;
       if (!can.contains(n.inputs[0])) continue;
-      if (keeps_numbers(n) || n.is("relu") || n.is("max_pool2d")) can.insert({i, 0});
+      if (stays_int8(n, [&](value_id v) { return can.contains(v); })) can.insert({i, 0});
       mean_site s{"", i, {i, 0}, window_of_average(p, n)};
-      const bool sum = n.is("add") && can.contains(n.inputs[1]) && p.type(n.inputs[0]) == p.type(n.inputs[1]);
+      const bool sum = n.op->adds && can.contains(n.inputs[1]) && p.type(n.inputs[0]) == p.type(n.inputs[1]);
       if (!sum && !s.window) continue;
       s.name = n.path.empty() ? std::string(n.op->name) : n.path;
       if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
-      if (const std::int32_t next = sum ? only_user(s.result) : 0; next && p.at(next).is("relu")) {
+      if (const std::int32_t next = sum ? only_user(s.result) : 0; next && is_relu(p.at(next))) {
         s.result = {next, 0}, s.relu = true;
         inside.insert(next);
       }
@@ -293,7 +247,7 @@ class product_finder {
     s.result = {at, 0};
     s.name = name_of_weight(n, s.weight);
     const tensor_type& w = p.type(s.weight);
-    const bool conv = n.is("conv2d");
+    const bool conv = is_call_of<op::conv2d>(n);
     text why;
     if (w.element != dtype::float32) why << "it is of " << w.element << "; products of float32 are quantised";
     else if (settled_at(s.x)) why << "its first operand is made of parameters";
@@ -308,9 +262,8 @@ class product_finder {
       const node& c = p.at(next);
       if (c.results[0] != n.results[0]) break;
       const value_id other = c.inputs.size() == 2 ? c.inputs[c.inputs[0] == s.result ? 1 : 0] : value_id{};
-      if (c.is("add") && !s.bias && settled_at(other) && is_bias(other, n, s.channels)) s.bias = other;
-      else if (c.is("relu")) s.low = 0;
-      else if (c.is("clamp") && number(c.inputs[1]) && number(c.inputs[2])) s.low = *number(c.inputs[1]), s.high = *number(c.inputs[2]);
+      if (c.op->adds && !s.bias && settled_at(other) && is_bias(other, n, s.channels)) s.bias = other;
+      else if (const auto limits = p.bounds_of(c); limits && c.inputs[0] == s.result) s.low = limits->low, s.high = limits->high;
       else break;
       s.inside.push_back(s.result.node);
       s.result = {next, 0};
@@ -325,18 +278,12 @@ class product_finder {
   }
   bool is_bias(value_id v, const node& product, std::int64_t channels) const {
     const shape &b = program_->type(v).dims, &y = product.results[0].dims;
-    const int axis = product.is("conv2d") ? 1 : y.rank - 1;
+    const int axis = product.op->channels(product.attributes.get(), y, program_->type(product.inputs[1]).dims).result;
     if (b.rank > y.rank || b.size() != channels) return false;
     for (int i = 0; i < b.rank; ++i)
       if (b.at(i) != (i + y.rank - b.rank == axis ? channels : 1)) return false;
     return b.rank >= y.rank - axis;
   }
-  std::optional<double> number(value_id v) const {
-    const node& n = program_->at(v);
-    if (n.kind != node_kind::constant || n.results[0].dims.size() != 1 || n.results[0].element != dtype::float32) return {};
-    return n.constant.elements<float>()[0];
-  }
-
   std::shared_ptr<program> program_;
   parameter_store states_;
   std::map<std::string, std::string> folded_;    // of what was computed, the weights that it was made of
@@ -344,6 +291,7 @@ class product_finder {
   std::vector<mean_site> means_;
   std::vector<char> needed_, settled_, root_;
   std::vector<std::vector<std::int32_t>> users_;
+  std::set<value_id> read_;                      // by an operation, or as an output
 };
 
 }  // namespace lamina::detail

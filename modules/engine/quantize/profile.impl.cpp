@@ -14,6 +14,7 @@ import :parameter;
 import :program;
 import :quantize;
 import :quantize.products;
+import :rewriter;
 import :runner;
 import :shape;
 import :tensor;
@@ -53,17 +54,23 @@ std::vector<observed> observed_values(const detail::product_finder& found) {
 // A program of the same inputs with the extrema of each value as its outputs.
 program with_extrema(const program& p, const std::vector<char>& needed, const std::vector<observed>& all) {
   program to;
-  detail::program_copy copy(p, to);
+  rewriter copy(p, to);
+  copy.copy_inputs();
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i)
-    if (needed[static_cast<std::size_t>(i)]) copy.any(i);
+    if (needed[static_cast<std::size_t>(i)] && p.at(i).kind != node_kind::input) copy.copy(i);
   for (const auto& o : all) {
-    to.output(o.name, reduce_min(copy.made.at(o.of), reduce_attributes{}));
-    to.output(o.name, reduce_max(copy.made.at(o.of), reduce_attributes{}));
+    to.output(o.name, reduce_min(copy.at(o.of), reduce_attributes{}));
+    to.output(o.name, reduce_max(copy.at(o.of), reduce_attributes{}));
   }
   return to;
 }
 
 }  // namespace
+
+const program& detail::program_of(const program* p) {
+  if (!p) raise(error_kind::state, "quantize: a net without a program, as one that was moved, has nothing to quantize");
+  return *p;
+}
 
 quantization_profile profile(const program& p, const parameter_store& states, view<const std::vector<any_tensor>> samples) {
   text t;

@@ -97,16 +97,20 @@ export template <class Net>
 quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
   return quantize(net.core().inference(), net.parameters(), ranges, o);
 }
+namespace detail {
+/// Errors: state_error where there is none, as in a net that was moved.
+const program& program_of(const program* p);
+}
 /// The same of what has a program and states: a saved net.
 export template <class Net>
   requires requires(const Net& net) { *net.program; net.states; }
 quantization_profile profile(const Net& net, view<const std::vector<any_tensor>> samples) {
-  return profile(*net.program, net.states, samples);
+  return profile(detail::program_of(net.program.get()), net.states, samples);
 }
 export template <class Net>
   requires requires(const Net& net) { *net.program; net.states; }
 quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
-  return quantize(*net.program, net.states, ranges, o);
+  return quantize(detail::program_of(net.program.get()), net.states, ranges, o);
 }
 
 }  // namespace lamina

@@ -12,6 +12,7 @@ import :parameter;
 import :program;
 import :quantize;
 import :quantize.products;
+import :rewriter;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -20,10 +21,8 @@ namespace lamina {
 
 namespace {
 
-using detail::keeps_numbers;
 using detail::mean_site;
 using detail::product_site;
-using detail::reads_shape;
 
 // A quantised value and what it stands for.
 struct quantized_value { value q; quantization_numbers numbers; };
@@ -31,11 +30,14 @@ struct quantized_value { value q; quantization_numbers numbers; };
 class rewriting {
  public:
   rewriting(detail::product_finder& found, const quantization_profile& ranges, const quantization_options& o)
-      : found_(found), ranges_(ranges), options_(o), made_(std::make_shared<program>()), copy_(found.of(), *made_) {}
+      : found_(found), ranges_(ranges), options_(o), made_(std::make_shared<program>()), copy_(found.of(), *made_) {
+    made_->joins = found.of().joins;
+  }
 
   quantized_program run() {
     const program& p = found_.of();
     choose();
+    copy_.copy_inputs();
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
       const node& n = p.at(i);
       if (!found_.needed()[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || inside_.contains(i) || found_.settled_at({i, 0})) continue;
@@ -53,8 +55,8 @@ class rewriting {
       else if (const parameter* given = found_.states().find(name)) result.states.add(name, given->value(), given->role(), given->trainable());
     }
     for (const node& n : made_->nodes()) {
-      report_.quantize += n.is("quantize");
-      report_.dequantize += n.is("dequantize");
+      report_.quantize += is_call_of<op::quantize>(n);
+      report_.dequantize += is_call_of<op::dequantize>(n);
     }
     result.program = made_;
     result.report = std::move(report_);
@@ -103,22 +105,27 @@ class rewriting {
   // ---- values ---------------------------------------------------------------------------------------------------------
 
   value as_float(value_id v) {
-    if (auto m = copy_.made.find(v); m != copy_.made.end()) return m->second;
+    if (copy_.has(v)) return copy_.at(v);
     if (found_.of().at(v).kind != node_kind::operation) {
-      copy_.state_or_constant(v.node);
-      return copy_.made.at(v);
+      copy_.copy(v.node);
+      return copy_.at(v);
     }
     if (found_.settled_at(v)) {            // of parameters, and read by what stays float
       in_float(v.node, found_.of().at(v));
-      return copy_.made.at(v);
+      return copy_.at(v);
     }
     const auto& q = int8_.at(v);
-    return copy_.made[v] = dequantize(q.q, scalars(q.numbers));
+    copy_.set(v, dequantize(q.q, scalars(q.numbers)));
+    return copy_.at(v);
   }
   const quantized_value& as_int8(value_id v, const std::string& name) {
     if (auto q = int8_.find(v); q != int8_.end()) return q->second;
     const auto numbers = numbers_of(name);
     return int8_[v] = {quantize(as_float(v), scalars(numbers)), numbers};
+  }
+  // The int8 number that stands for a bound.
+  static std::int64_t rounded(double v, const quantization_numbers& as) {
+    return static_cast<std::int64_t>(std::clamp(std::nearbyint(v / static_cast<double>(as.scale)) + as.offset, -128.0, 127.0));
   }
   template <class T>
   value constant(T v) {
@@ -186,15 +193,13 @@ class rewriting {
 
   void product(const product_site& s) {
     const node& n = found_.of().at(s.node);
-    const bool conv = n.is("conv2d");
+    const bool conv = is_call_of<op::conv2d>(n);
     made_->path = n.path;
     const quantized_value x = as_int8(s.x, s.in());
     const auto& w = weights_of(s, conv);
     const quantization_numbers y = numbers_of(s.out());
     const quantized_weights with{w.weight, w.scale, bias_of(s, x.numbers, w.scales)};
-    const auto within = [&](double v) {
-      return static_cast<std::int64_t>(std::clamp(std::nearbyint(v / static_cast<double>(y.scale)) + y.offset, -128.0, 127.0));
-    };
+    const auto within = [&](double v) { return rounded(v, y); };
     value q;
     if (conv)
       q = quantized_conv2d(x.q, scalars(x.numbers), with, scalars(y), {*static_cast<const conv2d_attributes*>(n.attributes.get()), within(s.low), within(s.high)});
@@ -222,58 +227,44 @@ class rewriting {
 
   // ---- everything else ------------------------------------------------------------------------------------------------
 
-  // Operations that take int8 as they take float, if their operand is int8.
+  // Operations that take int8 as they take float, if their operands are int8 and stand for numbers alike.
   bool in_int8(std::int32_t i, const node& n) {
-    if (n.inputs.empty()) return false;
-    const auto first = int8_.find(n.inputs[0]);
-    if (n.is("concat")) return joined_int8(i, n);
-    if (first == int8_.end()) return false;
-    const auto [q, numbers] = first->second;
+    if (!found_.stays_int8(n, [&](value_id v) { return int8_.contains(v); })) return false;
+    const auto [q, numbers] = int8_.at(n.inputs[0]);
     made_->path = n.path;
-    if (n.is("relu")) int8_[{i, 0}] = {apply<op::maximum>({}, q, constant(numbers.offset)), numbers};
-    else if (keeps_numbers(n) || (n.is("max_pool2d") && !index_is_read(i))) {
-      std::vector<value> in{q};
-      for (std::size_t k = 1; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
-      int8_[{i, 0}] = {value(made_.get(), made_->add(*n.op, n.attributes, in)), numbers};
-    } else return made_->path.clear(), false;
+    value result = q;
+    if (const auto limits = found_.of().bounds_of(n)) {
+      const auto bound = [&](double v) { return constant(static_cast<std::int8_t>(rounded(v, numbers))); };
+      if (std::isfinite(limits->low)) result = apply<op::maximum>({}, result, bound(limits->low));
+      if (std::isfinite(limits->high)) result = apply<op::minimum>({}, result, bound(limits->high));
+    } else {
+      std::vector<value> in;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+        if (n.reads_data(k) && int8_.at(n.inputs[k]).numbers != numbers) return made_->path.clear(), false;
+        in.push_back(n.reads_data(k) ? int8_.at(n.inputs[k]).q : any_form(n.inputs[k]));
+      }
+      result = {made_.get(), made_->add(*n.op, n.attributes, in)};
+    }
+    int8_[{i, 0}] = {result, numbers};
     made_->path.clear();
     return true;
   }
-  bool joined_int8(std::int32_t i, const node& n) {
-    std::vector<value> in;
-    for (auto v : n.inputs) {
-      const auto q = int8_.find(v);
-      if (q == int8_.end() || q->second.numbers != int8_.at(n.inputs[0]).numbers) return false;
-      in.push_back(q->second.q);
-    }
-    int8_[{i, 0}] = {value(made_.get(), made_->add(*n.op, n.attributes, in)), int8_.at(n.inputs[0]).numbers};
-    return true;
-  }
-  bool index_is_read(std::int32_t i) const {
-    const program& p = found_.of();
-    for (std::size_t k = static_cast<std::size_t>(i) + 1; k < p.nodes().size(); ++k)
-      for (auto v : p.nodes()[k].inputs)
-        if (v == value_id{i, 1} && found_.needed()[k]) return true;
-    for (const auto& o : p.outputs())
-      if (o.value == value_id{i, 1}) return true;
-    return false;
-  }
   // Of an operand whose shape alone is read.
   value any_form(value_id v) {
-    if (auto q = int8_.find(v); q != int8_.end() && !copy_.made.contains(v)) return q->second.q;
+    if (auto q = int8_.find(v); q != int8_.end() && !copy_.has(v)) return q->second.q;
     return as_float(v);
   }
   void in_float(std::int32_t i, const node& n) {
     std::vector<value> in;
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(reads_shape(n, k) && n.op->alias != static_cast<int>(k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
-    copy_.operation(i, in);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(!n.reads_data(k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
+    copy_.copy(i, in);
   }
 
   detail::product_finder& found_;
   const quantization_profile& ranges_;
   const quantization_options& options_;
   std::shared_ptr<program> made_;
-  detail::program_copy copy_;
+  rewriter copy_;
   std::map<std::int32_t, const product_site*> site_at_;    // by the last node of their pass
   std::map<std::int32_t, const mean_site*> mean_at_;
   std::set<std::int32_t> inside_;

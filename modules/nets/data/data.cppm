@@ -7,8 +7,8 @@ import lamina.std;
 
 namespace lamina {
 
-/// The two parts that a data set is published in.
-export enum class part { train, test };
+/// The two splits that a data set is published in.
+export enum class data_split { train, test };
 
 /// How bytes become numbers: (x / 255 - mean) / deviation.
 export struct normalisation {
@@ -48,7 +48,8 @@ export class image_dataset {
   std::int64_t size() const { return images_.extent(0); }
   /// Shape of one image: [channels x height x width].
   lamina::shape image_shape() const { return {images_.shape()[1], images_.shape()[2], images_.shape()[3]}; }
-  const std::vector<std::string>& class_names() const { return *class_names_; }
+  /// Errors: state_error for a data set that was moved.
+  const std::vector<std::string>& class_names() const;
   /// The bytes as they came.
   const images_type& bytes() const { return images_; }
   view<const std::int64_t> labels() const { return labels_.data(); }
@@ -110,7 +111,7 @@ image_dataset from_idx(const std::string& images, const std::string& labels, std
 /// `directory` holds {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with .gz.
 /// Errors: file_error, for missing data with the way to get it, and for files without an image.
 /// Source: Xiao, Rasul, Vollgraf, "Fashion-MNIST" (2017), arXiv:1708.07747.
-image_dataset fashion_mnist(part p, const std::string& directory = std::string(fashion_mnist_directory), normalisation n = {});
+image_dataset fashion_mnist(data_split s, const std::string& directory = std::string(fashion_mnist_directory), normalisation n = {});
 
 }
 

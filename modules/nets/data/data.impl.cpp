@@ -11,6 +11,11 @@ namespace lamina {
 
 // ---- images ---------------------------------------------------------------------------------------------------------
 
+const std::vector<std::string>& image_dataset::class_names() const {
+  if (!class_names_) detail::raise(error_kind::state, "image_dataset: it was moved to another one, and has no images any more");
+  return *class_names_;
+}
+
 image_dataset::image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names, normalisation n)
     : images_(std::move(images)), labels_(std::move(labels)), class_names_(std::make_shared<const std::vector<std::string>>(std::move(class_names))) {
   if (labels_.size() != images_.extent(0)) {
@@ -119,8 +124,8 @@ image_dataset datasets::from_idx(const std::string& images, const std::string& l
   return {image_dataset::images_type(pixels.memory(), s), std::move(wide), std::move(class_names), n};
 }
 
-image_dataset datasets::fashion_mnist(part p, const std::string& directory, normalisation n) {
-  std::string prefix = p == part::train ? "train" : "t10k";
+image_dataset datasets::fashion_mnist(data_split s, const std::string& directory, normalisation n) {
+  std::string prefix = s == data_split::train ? "train" : "t10k";
   auto images = present(directory, prefix + "-images-idx3-ubyte"), labels = present(directory, prefix + "-labels-idx1-ubyte");
   auto result = from_idx(images, labels,
                          {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"}, n);

@@ -73,6 +73,13 @@ class net_book {
     std::vector<std::string_view> there;
     for (const auto& b : blobs) there.push_back(b.first);
     for (const auto& a : aliases) there.push_back(a.first);
+    std::vector<std::string> results;                 // only blobs have names without a net or a scope before them
+    if (wanted.find('/') != wanted.npos)
+      for (std::size_t i = 0; i < body.nodes().size(); ++i)
+        for (std::size_t r = 0; r < body.nodes()[i].results.size(); ++r)
+          if (const value_id id{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}; !names.contains(id)) results.push_back(name_of(id));
+    std::erase(results, wanted);
+    there.insert(there.end(), results.begin(), results.end());
     t << "there is no blob `" << wanted << "`";
     list_for(t, wanted, there);
     fail(error_kind::value, t);
@@ -93,13 +100,17 @@ class net_book {
     if (b == blobs.end()) b = blobs.find(given);
     return b == blobs.end() ? nullptr : &*b;
   }
-  // What a name means, as `find` looks for it: a blob's newest version, or a gradient; with the whole name.
+  // What a name means, as `find` looks for it: a blob's newest version, a gradient, or a result by its automatic name; with
+  // the whole name.
   std::optional<std::pair<std::string, value_id>> known(std::string_view given) {
     if (const auto* b = find(given)) return std::pair(b->first, b->second.versions.back());
     for (const auto& as : {name_scope::current() + std::string(given), std::string(given)})
       if (const auto a = aliases.find(as); a != aliases.end()) return std::pair(as, a->second);
+    if (const auto result = find_automatic(given)) return std::pair(std::string(given), *result);
     return {};
   }
+  // Whether anything has a name, in full.
+  bool has(std::string_view whole) const { return blobs.contains(whole) || aliases.contains(whole) || find_automatic(whole); }
   value at(value_id id) { return {&body, id}; }
   // Nodes of external blobs and of states of the net's own.
   std::vector<std::int32_t> leaves() const {
@@ -116,6 +127,7 @@ class net_book {
   value add(const std::string& as, const value& v, bool external) {
     blob& b = blobs[as];
     b.external = b.external || external;
+    if (b.versions.empty()) begun[v.id()].insert(as);
     b.versions.push_back(v.id());
     b.where.push_back(here());
     names.try_emplace(v.id(), as);
@@ -196,6 +208,7 @@ class net_book {
       std::string base = name + "/" + notes[i].scope + (notes[i].inference ? "inference/" : "") + std::string(n.op ? n.op->name : n.kind == node_kind::constant ? "constant" : n.name);
       const int k = ++counts[base];
       automatic_names.push_back(k == 1 ? base : base + "_" + std::to_string(k));
+      by_automatic_name[automatic_names.back()].push_back(static_cast<std::int32_t>(i));
     }
     return automatic_names[static_cast<std::size_t>(node)];
   }
@@ -208,6 +221,26 @@ class net_book {
     return as;
   }
 
+  // The result whose automatic name this is; what has a name of its own has no automatic one.
+  std::optional<value_id> find_automatic(std::string_view given) const {
+    if (body.nodes().empty()) return {};
+    automatic(static_cast<std::int32_t>(body.nodes().size()) - 1);
+    const auto without = [](std::string_view s, std::string_view mark) {      // the mark and a number at the end
+      const auto at = s.rfind(mark);
+      const bool number = at != s.npos && at + mark.size() < s.size() && s.find_first_not_of("0123456789", at + mark.size()) == s.npos;
+      return number ? s.substr(0, at) : s;
+    };
+    for (const auto whole : {given, without(given, "_auto_")})
+      for (const auto node_name : {whole, without(whole, ":")}) {
+        const auto at = by_automatic_name.find(node_name);
+        if (at == by_automatic_name.end()) continue;
+        for (auto n : at->second)
+          for (std::int32_t r = 0; r < static_cast<std::int32_t>(body.at(n).results.size()); ++r)
+            if (name_of({n, r}) == given) return value_id{n, r};
+      }
+    return {};
+  }
+
   struct owned_state { runnable::own_state state; value_id now, next; std::size_t output; };
   std::string name;
   std::int64_t seed, first_site = 0;
@@ -215,12 +248,14 @@ class net_book {
   std::map<std::string, blob, std::less<>> blobs;
   std::vector<owned_state> owned;
   std::map<value_id, std::string> names;
+  std::map<value_id, std::set<std::string>> begun;          // blobs by the value that is their first version
   std::map<std::string, value_id, std::less<>> aliases;     // names that are no blobs: gradients
   std::map<std::string, kind, std::less<>> kinds;           // of external blobs that are more than blobs
   std::vector<note> notes;                                  // of each node
   bool for_inference = false;                               // what is added now
   mutable std::vector<std::string> automatic_names;
   mutable std::map<std::string, int> counts;
+  mutable std::map<std::string, std::vector<std::int32_t>, std::less<>> by_automatic_name;
   mutable std::shared_ptr<const runnable> made;
 };
 

@@ -65,9 +65,10 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
 
 namespace {
 
-void check(const net_book& b, const renaming& names) {
+// `results`: whether results by their automatic names can be renamed, too.
+void check(const net_book& b, const renaming& names, bool results) {
   for (const auto& n : names)
-    if (!b.blobs.contains(n.first) && !b.aliases.contains(n.first)) b.no_blob(n.first);
+    if (!b.blobs.contains(n.first) && !b.aliases.contains(n.first) && !(results && b.find_automatic(n.first))) b.no_blob(n.first);
 }
 // What blobs and gradients are called in a copy, of which no two may be called the same.
 class copied_names {
@@ -127,7 +128,7 @@ void add_part(net_book& to, const net_book& from, const std::vector<char>& neede
 
 // The whole of a net: its blobs under their new names, one version after the other, and what is known by other names.
 void add_whole(net_book& to, const net_book& from, const renaming& names, std::string_view function) {
-  check(from, names);
+  check(from, names, false);
   copied_names renamed(from, names, function);
   for (const auto& b : from.blobs) renamed(b.first);
   for (const auto& a : from.aliases)
@@ -170,14 +171,14 @@ void add_whole(net_book& to, const net_book& from, const renaming& names, std::s
 }  // namespace
 
 net net::clone(std::string_view name, const renaming& names, const origin&) const {
-  net copy(name, {.seed = book_->seed});
-  add_whole(*copy.book_, *book_, names, "clone");
+  net copy(name, {.seed = book().seed});
+  add_whole(copy.book(), book(), names, "clone");
   return copy;
 }
 
 void net::append(const net& other, const renaming& names, const origin&) {
-  if (&other == this) book_->fail(error_kind::state, text("append: a net is not added to itself; append a clone"));
-  add_whole(*book_, *other.book_, names, "append");
+  if (&other == this) book().fail(error_kind::state, text("append: a net is not added to itself; append a clone"));
+  add_whole(book(), other.book(), names, "append");
 }
 
 net net::clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
@@ -187,7 +188,7 @@ net net::clone_partial(std::string_view name, const std::vector<std::string>& in
 net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
             purpose what) {
   auto& from = whole.book();
-  check(from, names);
+  check(from, names, true);
   copied_names renamed(from, names, "clone_partial");
   const auto found = [&](const std::string& wanted) {
     auto known = from.known(wanted);
@@ -234,7 +235,7 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
 }
 
 std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>& inputs, const origin&) const {
-  auto& b = *book_;
+  auto& b = book();
   for (const auto& given : inputs)
     if (auto blob = b.blobs.find(given.first); blob == b.blobs.end() || !blob->second.external) b.no_blob(given.first);
   program p;

@@ -36,7 +36,7 @@ void name_summands(net_book& b, const value& sum, const std::string& beginning, 
   value_id at = sum.id();
   while (all.size() + 1 < count) {
     const node& n = b.body.at(at);
-    if (!n.is("add")) return;
+    if (!n.op || !n.op->adds) return;
     all.push_back(n.inputs[1]);
     at = n.inputs[0];
   }
@@ -50,7 +50,7 @@ void name_summands(net_book& b, const value& sum, const std::string& beginning, 
 }  // namespace
 
 gradient_map net::add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& o, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   text t;
   if (targets.empty()) b.fail(error_kind::value, text("add_gradient_operators: no targets"));
   std::vector<value> of, start;
@@ -61,7 +61,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     const std::string called = b.name_of(target.of.id());
     if (!is_floating(target.of.type().element))
       b.fail(error_kind::type, t << "add_gradient_operators: the target `" << called << "` is " << target.of.type() << "; gradients are of floating numbers");
-    if (n.is("stop_gradient"))
+    if (n.op && n.op->stops_gradient)
       b.fail(error_kind::value, t << "add_gradient_operators: the target `" << called << "` comes from stop_gradient, through which no gradient flows");
     if (!target.start.empty()) {
       b.check_mine(target.start, "the start of a gradient");
@@ -84,9 +84,9 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   for (const auto& v : of) reached[static_cast<std::size_t>(v.id().node)] = 1;
   for (auto i = reached.size(); i-- > 0;) {
     const node& n = b.body.nodes()[i];
-    if (!reached[i] || !n.op || n.is("stop_gradient")) continue;
+    if (!reached[i] || !n.op || n.op->stops_gradient) continue;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u) && is_floating(b.body.type(n.inputs[k]).element)) reached[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+      if (n.reads_data(k) && is_floating(b.body.type(n.inputs[k]).element)) reached[static_cast<std::size_t>(n.inputs[k].node)] = 1;
   }
   auto depends_on = [&](value_id id) { return reached[static_cast<std::size_t>(id.node)] && is_floating(b.body.type(id).element); };
   std::vector<value> by = o.with_respect_to;
@@ -105,9 +105,9 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   std::map<value_id, std::size_t> uses;
   for (std::size_t i = 0; i < reached.size(); ++i) {
     const node& n = b.body.nodes()[i];
-    if (!reached[i] || !n.op || n.is("stop_gradient")) continue;
+    if (!reached[i] || !n.op || n.op->stops_gradient) continue;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (!(n.op->shape_only >> (k < 31 ? k : 31) & 1u)) ++uses[n.inputs[k]];
+      if (n.reads_data(k)) ++uses[n.inputs[k]];
   }
   for (const auto& v : of) ++uses[v.id()];
 
@@ -118,8 +118,9 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   for (std::size_t i = 0; i < by.size(); ++i) {
     map.all_.insert_or_assign(by[i].id(), found[i]);
     const std::string first = b.name_of(by[i].id()), as = name_gradient(b, first + "_grad", found[i].id());
-    for (const auto& [other, blob] : b.blobs)                  // names that the value has beside its own
-      if (other != first && blob.versions[0] == by[i].id()) name_gradient(b, other + "_grad", found[i].id());
+    if (const auto begun = b.begun.find(by[i].id()); begun != b.begun.end())
+      for (const auto& other : begun->second)                  // names that the value has beside its own
+        if (other != first) name_gradient(b, other + "_grad", found[i].id());
     name_summands(b, found[i], "_" + as + "_autosplit_", uses[by[i].id()]);
   }
   b.made.reset();
@@ -137,7 +138,11 @@ value gradient_map::operator[](const value& blob) const {
 value gradient_map::operator[](std::string_view blob) const {
   if (!book_) detail::raise(error_kind::state, "gradient_map: it is empty");
   auto* b = book_->find(blob);
-  if (!b) book_->no_blob(blob);
+  if (!b) {
+    const auto known = book_->known(blob);                     // a value without a name of its own
+    if (!known) book_->no_blob(blob);
+    return (*this)[book_->at(known->second)];
+  }
   const auto& [as, versions] = std::tie(b->first, b->second.versions);
   if (auto found = all_.find(versions.back()); found != all_.end()) return found->second;
   text t;
@@ -154,7 +159,7 @@ namespace {
 bool collect(const value& g, std::vector<value>* indices, std::vector<value>* rows) {
   program& p = g.owner();
   const node n = p.at(g.id());
-  if (n.is("add")) return collect({&p, n.inputs[0]}, indices, rows) && collect({&p, n.inputs[1]}, indices, rows);
+  if (n.op && n.op->adds) return collect({&p, n.inputs[0]}, indices, rows) && collect({&p, n.inputs[1]}, indices, rows);
   if (!n.op || n.op != &record<op::scatter_rows> || static_cast<const axis_attributes*>(n.attributes.get())->axis != 0) return false;
   if (!indices) return true;
   shape row = g.shape();

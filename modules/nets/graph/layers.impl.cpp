@@ -60,7 +60,7 @@ value convolution(std::string_view function, const value& x, std::int64_t out, c
   const std::int64_t in = extent(x, function, 1, 4);
   return run(function, call, [&](const arguments& a) {
     if (grouped && !a.groups) lamina::detail::raise(error_kind::value, x.owner().place() + ": group_conv: `groups` is to be given");
-    return nn::conv2d{.in_channels = in, .out_channels = out, .kernel = or_else(a.kernel, extent2d(3)), .stride = or_else(a.stride, extent2d(1)),
+    return nn::conv2d{.in_channels = in, .out_channels = out, .kernel_size = or_else(a.kernel, extent2d(3)), .stride = or_else(a.stride, extent2d(1)),
                       .padding = or_else(a.padding, extent2d(0)), .dilation = or_else(a.dilation, extent2d(1)),
                       .groups = or_else<std::int64_t>(a.groups, 1), .bias = or_else(a.bias, true)};
   }, x);
@@ -70,40 +70,40 @@ value convolution(std::string_view function, const value& x, std::int64_t out, c
 
 value fc(const value& x, std::int64_t out, const arguments& call, const origin&) {
   const std::int64_t in = extent(x, "fc", -1, 2);
-  return run("fc", call, [&](const arguments& a) { return nn::linear{.in = in, .out = out, .bias = or_else(a.bias, true)}; }, x);
+  return run("fc", call, [&](const arguments& a) { return nn::linear{.in_features = in, .out_features = out, .bias = or_else(a.bias, true)}; }, x);
 }
 value conv(const value& x, std::int64_t out, const arguments& a, const origin&) { return convolution("conv", x, out, a, false); }
 value group_conv(const value& x, std::int64_t out, const arguments& a, const origin&) { return convolution("group_conv", x, out, a, true); }
 value conv_transpose(const value& x, std::int64_t out, const arguments& call, const origin&) {
   const std::int64_t in = extent(x, "conv_transpose", 1, 4);
   return run("conv_transpose", call, [&](const arguments& a) {
-    return nn::conv_transpose2d{.in_channels = in, .out_channels = out, .kernel = or_else(a.kernel, extent2d(3)), .stride = or_else(a.stride, extent2d(1)),
+    return nn::conv_transpose2d{.in_channels = in, .out_channels = out, .kernel_size = or_else(a.kernel, extent2d(3)), .stride = or_else(a.stride, extent2d(1)),
                                 .padding = or_else(a.padding, extent2d(0)), .bias = or_else(a.bias, true), .dilation = or_else(a.dilation, extent2d(1))};
   }, x);
 }
 value max_pool(const value& x, const arguments& call, const origin&) {
   return run("max_pool", call, [](const arguments& a) {
-    return nn::max_pool2d{.kernel = or_else(a.kernel, extent2d(2)), .stride = or_else(a.stride, extent2d(0)), .padding = or_else(a.padding, extent2d(0))};
+    return nn::max_pool2d{.kernel_size = or_else(a.kernel, extent2d(2)), .stride = or_else(a.stride, extent2d(0)), .padding = or_else(a.padding, extent2d(0))};
   }, x);
 }
 value average_pool(const value& x, const arguments& call, const origin&) {
   return run("average_pool", call, [](const arguments& a) {
-    return nn::avg_pool2d{.kernel = or_else(a.kernel, extent2d(2)), .stride = or_else(a.stride, extent2d(0)), .padding = or_else(a.padding, extent2d(0))};
+    return nn::avg_pool2d{.kernel_size = or_else(a.kernel, extent2d(2)), .stride = or_else(a.stride, extent2d(0)), .padding = or_else(a.padding, extent2d(0))};
   }, x);
 }
 value spatial_bn(const value& x, const arguments& call, const origin&) {
   const std::int64_t channels = extent(x, "spatial_bn", 1, 4);
   return run("spatial_bn", call, [&](const arguments& a) {
-    return nn::batch_norm2d{.features = channels, .epsilon = or_else(a.epsilon, 1e-5), .momentum = 1 - or_else(a.momentum, 0.9)};
+    return nn::batch_norm2d{.num_features = channels, .epsilon = or_else(a.epsilon, 1e-5), .momentum = 1 - or_else(a.momentum, 0.9)};
   }, x);
 }
 value layer_norm(const value& x, const arguments& call, const origin&) {
   const std::int64_t features = extent(x, "layer_norm", -1, 1);
-  return run("layer_norm", call, [&](const arguments& a) { return nn::layer_norm{.features = {features}, .epsilon = or_else(a.epsilon, 1e-5)}; }, x);
+  return run("layer_norm", call, [&](const arguments& a) { return nn::layer_norm{.normalized_shape = {features}, .epsilon = or_else(a.epsilon, 1e-5)}; }, x);
 }
 value instance_norm(const value& x, const arguments& call, const origin&) {
   const std::int64_t channels = extent(x, "instance_norm", 1, 3);
-  return run("instance_norm", call, [&](const arguments& a) { return nn::instance_norm{.features = channels, .epsilon = or_else(a.epsilon, 1e-5), .affine = true}; }, x);
+  return run("instance_norm", call, [&](const arguments& a) { return nn::instance_norm{.num_features = channels, .epsilon = or_else(a.epsilon, 1e-5), .affine = true}; }, x);
 }
 value lrn(const value& x, const arguments& call, const origin&) {
   const std::int64_t channels = extent(x, "lrn", 1, 4);
@@ -124,10 +124,10 @@ value dropout(const value& x, const arguments& call, const origin&) {
 }
 value prelu(const value& x, const arguments& call, const origin&) {
   const std::int64_t channels = extent(x, "prelu", 1, 2);
-  return run("prelu", call, [&](const arguments&) { return nn::prelu{.features = channels}; }, x);
+  return run("prelu", call, [&](const arguments&) { return nn::prelu{.num_parameters = channels}; }, x);
 }
-value embedding(const value& ids, std::int64_t count, std::int64_t features, const arguments& call, const origin&) {
-  return run("embedding", call, [&](const arguments&) { return nn::embedding{.count = count, .features = features}; }, ids);
+value embedding(const value& ids, std::int64_t num_embeddings, std::int64_t embedding_dim, const arguments& call, const origin&) {
+  return run("embedding", call, [&](const arguments&) { return nn::embedding{.num_embeddings = num_embeddings, .embedding_dim = embedding_dim}; }, ids);
 }
 value rnn(const value& x, std::int64_t hidden, const arguments& call, const origin&) {
   const std::int64_t in = extent(x, "rnn", -1, 3);
@@ -141,7 +141,15 @@ value lstm(const value& x, std::int64_t hidden, const arguments& call, const ori
   const std::int64_t in = extent(x, "lstm", -1, 3);
   return run("lstm", call, [&](const arguments& a) { return nn::lstm{.input_size = in, .hidden_size = hidden, .bias = or_else(a.bias, true)}; }, x);
 }
-value accuracy(const value& scores, const value& labels, const origin&) { return reduce_mean(cast<float>(argmax(scores) == labels)); }
+value accuracy(const value& scores, const value& labels, const origin&) {
+  const value best = argmax(scores);
+  text t;
+  // A comparison would broadcast labels of another shape.
+  if (!fits(best.shape(), labels.shape()))
+    lamina::detail::raise(error_kind::shape, t << origin::words() << "accuracy: the labels must have the shape of the scores without their last axis: " << scores.shape()
+                                               << " " << labels.shape());
+  return reduce_mean(cast<float>(best == labels));
+}
 value concat(const std::vector<value>& x, std::int64_t axis, const origin&) {
   if (x.empty()) lamina::detail::raise(error_kind::value, origin::words() + "concat: no values");
   return lamina::concat(view<const value>(x), axis);

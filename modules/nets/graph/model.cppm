@@ -38,7 +38,11 @@ export class fill_rule {
   template <class F>
     requires(!std::same_as<F, fill_rule>) && Fill<F>
   fill_rule(const F& f) : f_([f](fill_scope& s) { return value(f(s)); }) {}
-  value operator()(fill_scope& s) const { return f_(s); }
+  /// Errors: value_error for an empty one.
+  value operator()(fill_scope& s) const {
+    if (!f_) s.fail(error_kind::value, text("the fill rule is empty"));
+    return f_(s);
+  }
   explicit operator bool() const { return static_cast<bool>(f_); }
 
  private:
@@ -84,16 +88,37 @@ export class arg_scope {
   arg_scope(const arg_scope&) = delete;
   arg_scope& operator=(const arg_scope&) = delete;
 };
-/// Lets parameters of one beginning of a name be those of another while it lives: `parameter_sharing both({{"b", "a"}});`
-/// makes `b/w` the parameter `a/w`. Scopes nest, and names are looked up again until nothing changes. Layers without
-/// names are counted in their own scope: the second `fc` of `b` has the parameters of the second one of `a`.
-/// Errors: value_error where a name leads back to itself or into itself.
+/// Lets parameters of one scope be those of another while it lives: `parameter_sharing both({{"b", "a"}});` makes `b/w` the
+/// parameter `a/w`. Both names are those of scopes in the present name scope: within `net/` it makes `net/b/w` the
+/// parameter `net/a/w`. An empty second name is the present scope itself: `{"b", ""}` makes `b/w` the parameter `w`. Of
+/// names that begin alike the longest counts, that of the innermost sharing first; what it gives is looked up again until
+/// nothing changes. Layers without names are counted in their own scope: the second `fc` of `b` has the parameters of the
+/// second one of `a`.
+/// Errors: value_error for an empty first name, and where a name leads back to itself or into itself. Where layers with
+/// parameters were made while it lived, and none of them by one of its first names, the next use of their model raises a
+/// value_error that names it, once.
 export class parameter_sharing {
  public:
   explicit parameter_sharing(const renaming& names, const origin& = {});
   ~parameter_sharing();
   parameter_sharing(const parameter_sharing&) = delete;
   parameter_sharing& operator=(const parameter_sharing&) = delete;
+
+ private:
+  int errors_;                            // under way when it began
+};
+
+/// A name, and where in the user's code it stands.
+export class placed_name {
+ public:
+  template <std::convertible_to<std::string_view> S>
+  placed_name(const S& name, std::source_location at = std::source_location::current()) : name_(name), at_(at) {}
+  std::string_view held() const { return name_; }
+  const std::source_location& at() const { return at_; }
+
+ private:
+  std::string_view name_;
+  std::source_location at_;
 };
 
 export struct model_options {
@@ -170,11 +195,17 @@ export class model {
 
   /// Gradients of all parameters that the targets depend on; once. Errors: state_error the second time.
   const gradient_map& add_gradient_operators(const std::vector<gradient_target>& targets, const origin& = {});
+  template <std::same_as<value> Target>
+  const gradient_map& add_gradient_operators(const Target& target, const origin& at = {}) {
+    return add_gradient_operators(std::vector<gradient_target>{target}, at);
+  }
   /// Updates parameters that have a gradient and were not updated yet, in each run. Slots are blobs of the name
   /// `<parameter>_<slot>`. Errors: state_error before there are gradients, and where nothing is left to be updated;
-  /// value_error for `by_rows` with an optimiser that is no RowOptimiser, or with clipping.
+  /// value_error for `by_rows` with an optimiser that is no RowOptimiser, or with clipping, and for numbers of the optimizer,
+  /// the regulariser or the options that are not finite or below 0.
   template <Optimiser O>
   void add_updates(const O& optimiser, const update_options& o = {}, const origin& = {}) {
+    lamina::detail::check_optimizer(optimiser);
     add_updates([optimiser](update_scope& s, const value& w, const value& g) { return value(optimiser.step(s, w, g)); }, optimiser.lr, RowOptimiser<O>, o);
   }
   /// What computes blobs from others at inference, with the parameters on the way as external blobs: layers that were
@@ -199,8 +230,9 @@ export class model {
   /// `<name>_riv`; other parameters have the names that PyTorch gives them, `<name>.<parameter>`. Errors: state_error where
   /// one of these names is that of a blob which is no parameter.
   template <Layer L, std::same_as<value>... V>
-  value layer(std::string_view function, const arguments& a, const L& l, const V&... in) {
-    detail::layer_run run(*this, function, a);
+  value layer(const placed_name& function, const arguments& a, const L& l, const V&... in) {
+    const origin here(function.at());
+    detail::layer_run run(*this, function.held(), a);
     (run.takes(in), ...);
     return run.run([&](const trace_scope& scope) { return scope.call(scope, l, in...); });
   }
@@ -244,14 +276,14 @@ export value lrn(const value& x, const arguments& a = {}, const origin& = {});
 export value dropout(const value& x, const arguments& a = {}, const origin& = {});
 /// max(x, 0) + slope min(x, 0) with a slope per channel, `<name>_slope`, filled with 0.25.
 export value prelu(const value& x, const arguments& a = {}, const origin& = {});
-/// Rows of a table [count, features], `<name>_w`, by positions of int64.
-export value embedding(const value& ids, std::int64_t count, std::int64_t features, const arguments& a = {}, const origin& = {});
+/// Rows of a table [num_embeddings, embedding_dim], `<name>_w`, by positions of int64.
+export value embedding(const value& ids, std::int64_t num_embeddings, std::int64_t embedding_dim, const arguments& a = {}, const origin& = {});
 /// All positions of sequences [T, N, in] -> [T, N, hidden]; parameters `<name>.weight_ih_l0` and so on, as
 /// PyTorch names them.
 export value rnn(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
 export value gru(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
 export value lstm(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
-/// Which part of the largest scores [N, C] is at the labels [N]: float [].
+/// Which part of the largest scores [N, C] is at the labels [N]: float [].   Errors: shape_error for labels of another shape.
 export value accuracy(const value& scores, const value& labels, const origin& = {});
 /// Values one behind the other along an axis, and their sum.
 export value concat(const std::vector<value>& x, std::int64_t axis = 1, const origin& = {});

@@ -90,25 +90,51 @@ void check(std::string_view function, const arguments& a, std::string_view befor
 
 struct said { std::string function; arguments a; };
 thread_local std::vector<said> scopes_of_arguments;
-thread_local std::vector<renaming> scopes_of_sharing;
 thread_local model* innermost = nullptr;
 
-// A name as the scopes of sharing have it; `settled` says whether it came to an end.
-std::string shared_name(std::string name, bool* settled = nullptr) {
+// One name of a sharing: whole names of scopes, without the slash at their ends.
+struct shared_scope {
+  std::string from, to;
+  bool whole;                             // whether a layer that is called `from` is shared, too
+  bool met = false;
+  // What it makes of a name; nothing of one that is not of its scope.
+  std::optional<std::string> operator()(std::string_view name) const {
+    if (!name.starts_with(from)) return {};
+    name.remove_prefix(from.size());
+    if (name.empty()) return whole ? std::optional(to) : std::nullopt;
+    if (name[0] != '/') return {};
+    return to.empty() ? std::string(name.substr(1)) : to + std::string(name);
+  }
+};
+// What a parameter_sharing says, and what was made under it.
+struct named_sharing {
+  std::string place;                      // as messages begin
+  std::vector<shared_scope> scopes;
+  std::set<std::string> made;             // scopes of layers and parameters, or their names where they have none
+  std::set<std::shared_ptr<std::string>> complaints;      // of the models that made them
+};
+thread_local std::vector<named_sharing> sharings;
+
+// A name as the sharings have it; `settled` says whether it came to an end. `used`: what applies counts as met.
+std::string shared_name(std::string name, bool used = false, bool* settled = nullptr) {
   if (settled) *settled = true;
   for (int turns = 0; turns < 64; ++turns) {
-    bool moved = false;
-    for (auto s = scopes_of_sharing.rbegin(); s != scopes_of_sharing.rend(); ++s)
-      for (const auto& [from, to] : *s)
-        if (name == from || name.starts_with(from + "/")) {
-          name = to + name.substr(from.size());
-          moved = true;
-          break;
-        }
-    if (!moved) return name;
+    shared_scope* best = nullptr;
+    for (auto s = sharings.rbegin(); s != sharings.rend(); ++s)
+      for (auto& scope : s->scopes)
+        if ((!best || scope.from.size() > best->from.size()) && scope(name)) best = &scope;
+    if (!best) return name;
+    name = *(*best)(name);
+    best->met = best->met || used;
   }
   if (settled) *settled = false;
   return name;
+}
+void made_in_sharings(const std::string& name, const std::shared_ptr<std::string>& complaint) {
+  for (auto& s : sharings) {
+    s.made.insert(name.substr(0, name.rfind('/')));
+    s.complaints.insert(complaint);
+  }
 }
 // What scopes take: arguments that do not belong to a call.
 void check_scope(std::string_view what, std::string_view function, const arguments& a) {
@@ -125,20 +151,46 @@ arg_scope::arg_scope(std::string_view function, const arguments& a, const origin
   scopes_of_arguments.push_back({std::string(function), a});
 }
 arg_scope::~arg_scope() { scopes_of_arguments.pop_back(); }
-parameter_sharing::parameter_sharing(const renaming& names, const origin&) {
-  scopes_of_sharing.push_back(names);
-  for (const auto& scope : scopes_of_sharing)
-    for (const auto& [from, to] : scope) {
-      bool settled = from != to;
-      if (settled) shared_name(from, &settled);
+parameter_sharing::parameter_sharing(const renaming& names, const origin&) : errors_(std::uncaught_exceptions()) {
+  const std::string before = origin::words() + "parameter_sharing: ";
+  const auto in_scope = [](std::string name) {
+    while (name.ends_with('/')) name.pop_back();
+    name = name_scope::current() + name;
+    if (name.ends_with('/')) name.pop_back();            // of the scope itself
+    return name;
+  };
+  named_sharing added{before, {}, {}, {}};
+  for (const auto& [from, to] : names) {
+    if (from.find_first_not_of('/') == from.npos)
+      lamina::detail::raise(error_kind::value, before + "a first name is empty; it is to be that of a scope inside the present one");
+    added.scopes.push_back({in_scope(from), in_scope(to), to.find_first_not_of('/') != to.npos});
+  }
+  sharings.push_back(std::move(added));
+  for (const auto& s : sharings)
+    for (const auto& scope : s.scopes) {
+      bool settled = scope.from != scope.to;
+      if (settled) shared_name(scope.from + "/x", false, &settled);
       if (settled) continue;
       text t;
-      t << origin::words() << "parameter_sharing: `" << from << "` leads back to itself or into itself";
-      scopes_of_sharing.pop_back();                  // no destructor does, where a constructor throws; the names end here
+      t << before << "`" << scope.from << "` leads back to itself or into itself";
+      sharings.pop_back();                               // no destructor does, where a constructor throws; the names end here
       lamina::detail::raise(error_kind::value, t);
     }
 }
-parameter_sharing::~parameter_sharing() { scopes_of_sharing.pop_back(); }
+parameter_sharing::~parameter_sharing() {
+  const named_sharing ended = std::move(sharings.back());
+  sharings.pop_back();
+  if (ended.complaints.empty() || std::uncaught_exceptions() > errors_) return;
+  for (const auto& scope : ended.scopes) {
+    if (scope.met) continue;
+    text t;
+    t << ended.place << "nothing with parameters was made in the scope `" << scope.from << "`, which was to share those of `" << scope.to << "`";
+    const std::vector<std::string_view> there(ended.made.begin(), ended.made.end());
+    list_for(t, scope.from, there);
+    for (const auto& c : ended.complaints)
+      if (c->empty()) *c = t.string();
+  }
+}
 
 // ---- models ---------------------------------------------------------------------------------------------------------
 
@@ -153,12 +205,25 @@ struct model::implementation {
     const bool learned = p.tag != parameter_tag::computed;
     const auto role = learned ? state_role::parameter : state_role::statistic;
     main.book().kinds.insert_or_assign(p.name, net_book::kind{role, learned});
+    by_name.try_emplace(p.name, parameters.size());
     parameters.push_back(std::move(p));
   }
   parameter_info* find(std::string_view name) {
-    for (auto& p : parameters)
-      if (p.name == name) return &p;
-    return nullptr;
+    const auto known = by_name.find(name);
+    return known == by_name.end() ? nullptr : &parameters[known->second];
+  }
+  // Whether a layer of a name has parameters.
+  bool has_layer(const std::string& name) const {
+    return std::any_of(std::begin(after_layers), std::end(after_layers), [&](char after) {
+      const std::string beginning = name + after;
+      const auto at = by_name.lower_bound(beginning);
+      return at != by_name.end() && at->first.starts_with(beginning);
+    });
+  }
+  static constexpr char after_layers[] = {'_', '.'};
+  // Raises what a sharing of parameters found wrong when it ended.
+  void tell() const {
+    if (!complaint->empty()) [[unlikely]] lamina::detail::raise(error_kind::value, std::exchange(*complaint, {}));
   }
   // A blob with a whole name, filled by the other net.
   value add(const std::string& name, const value& v, const fill_rule& fill, const any_tensor& given) {
@@ -179,6 +244,9 @@ struct model::implementation {
   model_options options;
   net main, init;
   std::vector<parameter_info> parameters;
+  std::map<std::string, std::size_t, std::less<>> by_name;    // of the parameters
+  std::map<std::string, int> next_auto;                       // for layers without names, by the name without a number
+  std::shared_ptr<std::string> complaint = std::make_shared<std::string>();
   std::set<std::pair<std::string, std::string>> sharing;      // names of layers, and whose parameters they have
   std::vector<said> defaults;
   std::optional<gradient_map> gradients;
@@ -188,10 +256,22 @@ model::model(std::string_view name, const model_options& o) : impl_(std::make_un
 model::model(net main, net init, const model_options& o, std::vector<parameter_info> parameters)
     : impl_(std::make_unique<implementation>(std::move(main), std::move(init), o, std::move(parameters))) {}
 model::~model() = default;
-net& model::main() { return impl_->main; }
-net& model::init() { return impl_->init; }
-const net& model::main() const { return impl_->main; }
-const net& model::init() const { return impl_->init; }
+net& model::main() {
+  impl_->tell();
+  return impl_->main;
+}
+net& model::init() {
+  impl_->tell();
+  return impl_->init;
+}
+const net& model::main() const {
+  impl_->tell();
+  return impl_->main;
+}
+const net& model::init() const {
+  impl_->tell();
+  return impl_->init;
+}
 const model_options& model::options() const { return impl_->options; }
 
 model::scope::scope(model& m) : outer_(std::exchange(innermost, &m)) {}
@@ -208,8 +288,10 @@ void model::defaults(std::string_view function, const arguments& a, const origin
 
 value model::parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag, const origin&) {
   auto& m = *impl_;
+  m.tell();
   auto& book = m.main.book();
-  const std::string full = shared_name(book.full(name));
+  const std::string own = book.full(name), full = shared_name(own, true);
+  made_in_sharings(own, m.complaint);
   const tensor_type type{m.options.element, dims};
   if (auto* known = m.find(full)) {
     text t;
@@ -222,6 +304,7 @@ value model::parameter(std::string_view name, const shape& dims, const fill_rule
   return v;
 }
 std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, std::string_view beginning) const {
+  impl_->tell();
   std::vector<parameter_info> all;
   for (const auto& p : impl_->parameters)
     if ((!tag || p.tag == *tag) && std::string_view(p.name).starts_with(beginning)) all.push_back(p);
@@ -230,6 +313,7 @@ std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, 
 
 const gradient_map& model::add_gradient_operators(const std::vector<gradient_target>& targets, const origin&) {
   auto& m = *impl_;
+  m.tell();
   if (m.gradients) m.main.book().fail(error_kind::state, text("add_gradient_operators: the model has its gradients already"));
   m.gradients = m.main.add_gradient_operators(targets);
   for (auto& p : m.parameters)
@@ -246,12 +330,11 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimiser whose rows do not depend on each other: sgd, adagrad, ftrl or adam"));
   if (o.by_rows && o.max_gradient_norm > 0)
     book.fail(error_kind::value, text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
-  const auto above_0 = [&](std::string_view what, double x) {
-    text t;
-    if (!(x >= 0)) book.fail(error_kind::value, t << "add_updates: `" << what << "` is " << x << " and must not be below 0");
+  const auto from_0 = [&](std::string_view name, double x) {
+    if (const text fault = lamina::detail::number_fault(name, x, m.options.element); !fault.empty()) book.fail(error_kind::value, text("add_updates: ") << fault);
   };
-  if (o.rate.empty()) above_0("lr", rate);
-  above_0("max_gradient_norm", o.max_gradient_norm);
+  if (o.rate.empty()) from_0("`lr`", rate);
+  from_0("`max_gradient_norm`", o.max_gradient_norm);
   struct update { std::size_t of; value weight, slope, rows; };          // rows: the positions, where only rows are updated
   std::vector<update> all;
   for (std::size_t i = 0; i < m.parameters.size(); ++i) {
@@ -320,24 +403,24 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
   std::string full = call.name.empty() ? book.full(function) : book.full(call.name);
   const auto taken = [&] {
     const std::string shared = shared_name(full);
-    if (shared != full) return m.impl_->sharing.contains({full, shared});
-    const auto& all = m.impl_->parameters;
-    return std::any_of(all.begin(), all.end(), [&](const auto& p) {
-      return p.name.starts_with(full + "_") || p.name.starts_with(full + ".");
-    });
+    return shared != full ? m.impl_->sharing.contains({full, shared}) : m.impl_->has_layer(full);
   };
-  if (call.name.empty())
-    for (int i = 0; taken(); ++i) full = book.full(function) + "_auto_" + std::to_string(i);
+  if (call.name.empty() && taken()) {
+    const std::string first = full;
+    int unshared = 0, &from = sharings.empty() ? m.impl_->next_auto[first] : unshared;
+    for (;; ++from)
+      if (full = first + "_auto_" + std::to_string(from); !taken()) break;
+  }
   own_name_ = full;
   name_ = full.substr(full.rfind('/') + 1).substr(0, label::limit);
-  shared_name_ = full = shared_name(full);
+  shared_name_ = full = shared_name(full, true);
   names_.add(name_, full);
   names_.add(name_ + ".weight", full + (function == "spatial_bn" || function == "layer_norm" || function == "instance_norm" ? "_s" : function == "prelu" ? "_slope" : "_w"));
   names_.add(name_ + ".bias", full + "_b");
   names_.add(name_ + ".running_mean", full + "_rm");
   names_.add(name_ + ".running_var", full + "_riv");
 }
-layer_run::~layer_run() { model_.main().book().body.path = outer_path_; }
+layer_run::~layer_run() { model_.impl_->main.book().body.path = outer_path_; }
 
 void layer_run::takes(const value& x) {
   if (&x.owner() != &model_.main().book().body) foreign_ = &x.owner();
@@ -377,6 +460,7 @@ void layer_run::keep_parameters() {
   for (std::size_t i = 0; i < store_.size(); ++i) {
     const auto& p = store_[i];
     if (p.role() == state_role::generator) continue;
+    made_in_sharings(own_name_, m.complaint);
     m.sharing.emplace(own_name_, shared_name_);
     if (m.find(p.name())) continue;
     if (const auto known = book.blobs.find(p.name()); known != book.blobs.end()) {

@@ -73,7 +73,8 @@ export struct gradient_options {
 };
 
 /// A net: blobs are names with versions, each a value of the net's program. Values belong to their net and may not
-/// outlive it. Members end with the place in the user's code, which is left out; errors begin with it.
+/// outlive it. Members end with the place in the user's code, which is left out; errors begin with it. A net that was moved
+/// has nothing any more: all members raise a state_error.
 export class net {
  public:
   explicit net(std::string_view name, const net_options& options = {});
@@ -120,6 +121,10 @@ export class net {
   /// Errors: value_error for a target behind stop_gradient, or where an operation on the way has no gradient; type_error
   /// for one that is not floating; shape_error, type_error for a start that is not of its target's type.
   gradient_map add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& = {}, const origin& = {});
+  template <std::same_as<value> Target>
+  gradient_map add_gradient_operators(const Target& target, const gradient_options& o = {}, const origin& at = {}) {
+    return add_gradient_operators(std::vector<gradient_target>{target}, o, at);
+  }
 
   // ---- copies. Errors: value_error for names that the net does not have; state_error where two blobs would get one.
 
@@ -142,10 +147,11 @@ export class net {
 
   /// The newest version of a blob, an automatic name, or a gradient. Errors: value_error, with the nearest name.
   value operator[](std::string_view name) const;
+  /// Whether `operator[]` finds a name.
   bool has(std::string_view name) const;
   /// The name of a value: its blob's, or one made of net and operation, as `train/matmul_2`.
   std::string name_of(const value& v) const;
-  /// A name that is not taken: `x`, then `x_auto_0`, `x_auto_1`.
+  /// A name that the net does not have: `x`, then `x_auto_0`, `x_auto_1`.
   std::string free_name(std::string_view wanted) const;
   /// Blobs that the workspace must hold, and those that it has after a run.
   std::vector<std::string> external_inputs() const;
@@ -160,7 +166,7 @@ export class net {
   /// The net as it stands, for a workspace.
   std::shared_ptr<const runnable> to_run() const;
   /// For rooms of the library that add to nets.
-  net_book& book() const { return *book_; }
+  net_book& book() const;
 
  private:
   fill_scope begin_fill(std::string_view name, const tensor_type& type);

@@ -20,8 +20,13 @@ net::net(std::string_view name, const net_options& o) : book_(std::make_unique<n
 net::net(net&&) noexcept = default;
 net& net::operator=(net&&) noexcept = default;
 net::~net() = default;
-const std::string& net::name() const { return book_->name; }
-const program& net::body() const { return book_->body; }
+net_book& net::book() const {
+  if (!book_) [[unlikely]]
+    detail::raise(error_kind::state, origin::words() + "net: it was moved to another one, and has no blobs and operations any more");
+  return *book_;
+}
+const std::string& net::name() const { return book().name; }
+const program& net::body() const { return book().body; }
 
 std::shared_ptr<program> subprogram() {
   auto p = std::make_shared<program>();
@@ -32,7 +37,7 @@ std::shared_ptr<program> subprogram() {
 // ---- sources --------------------------------------------------------------------------------------------------------
 
 fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
-  auto& b = *book_;
+  auto& b = book();
   b.check_free(b.full(name));
   if (!type.dims.is_static()) {
     text t;
@@ -44,7 +49,7 @@ fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
 }
 
 value net::given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   text t;
   if (!s.is_static() || s.size() != static_cast<std::int64_t>(numbers.size()))
     b.fail(error_kind::shape, t << "blob `" << name << "` of shape " << s << " is given " << numbers.size() << " numbers");
@@ -58,21 +63,21 @@ value net::given(std::string_view name, const shape& s, std::initializer_list<do
   return given(name, all);
 }
 value net::given(std::string_view name, const any_tensor& numbers, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   const std::string as = b.full(name);
   b.check_free(as);
   return b.add(as, b.body.constant(numbers.copy()), false);
 }
-value net::constant(const any_tensor& numbers, const origin&) { return book_->body.constant(numbers.copy()); }
+value net::constant(const any_tensor& numbers, const origin&) { return book().body.constant(numbers.copy()); }
 
 value net::external(std::string_view name, const tensor_type& type, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   const std::string as = b.full(name);
   b.check_free(as);
   return b.add(as, b.body.input(as, type), true);
 }
 value net::external(const value& v, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   text t;
   if (v.empty()) b.fail(error_kind::value, text("external: an empty value"));
   const program& other = v.owner();
@@ -91,7 +96,7 @@ value net::external(const value& v, const origin&) {
 }
 
 value net::iterations(const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   const std::string as = b.name + "/iterations";
   for (const auto& o : b.owned)
     if (o.state.name == as) return b.at(o.next);
@@ -104,15 +109,15 @@ value net::iterations(const origin&) {
 // ---- effects --------------------------------------------------------------------------------------------------------
 
 value net::assign(const value& blob, const value& next, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   b.check_mine(blob, "the blob to be assigned");
   text t;
   auto at = b.blobs.end();
-  for (auto of = b.blobs.begin(); of != b.blobs.end(); ++of) {      // which began as this value
-    if (of->second.versions[0] != blob.id()) continue;
-    if (at != b.blobs.end())
-      b.fail(error_kind::value, t << "assign: the value is both `" << at->first << "` and `" << of->first << "`; assign to one of these names");
-    at = of;
+  if (const auto begun = b.begun.find(blob.id()); begun != b.begun.end()) {      // blobs that began as this value
+    const auto& as = begun->second;
+    if (as.size() > 1)
+      b.fail(error_kind::value, t << "assign: the value is both `" << *as.begin() << "` and `" << *std::next(as.begin()) << "`; assign to one of these names");
+    at = b.blobs.find(*as.begin());
   }
   if (auto named = b.names.find(blob.id()); at == b.blobs.end() && named != b.names.end()) at = b.blobs.find(named->second);
   if (at == b.blobs.end()) {
@@ -121,13 +126,14 @@ value net::assign(const value& blob, const value& next, const origin&) {
   return b.assign(at->first, at->second, next);
 }
 value net::assign(std::string_view blob, const value& next, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   auto* found = b.find(blob);
+  if (!found && b.known(blob)) return assign(b.at(b.known(blob)->second), next);      // a result or gradient: says so
   if (!found) b.no_blob(blob);
   return b.assign(found->first, found->second, next);
 }
 value net::output(std::string_view name, const value& v, const origin&) {
-  auto& b = *book_;
+  auto& b = book();
   b.check_mine(v, "the output");
   const std::string as = b.full(name);
   b.check_free(as, v.id());
@@ -137,40 +143,41 @@ value net::output(std::string_view name, const value& v, const origin&) {
 // ---- lookup ---------------------------------------------------------------------------------------------------------
 
 value net::operator[](std::string_view name) const {
-  auto& b = *book_;
-  if (const auto known = b.known(name)) return b.at(known->second);
-  for (std::size_t i = 0; i < b.body.nodes().size(); ++i)
-    for (std::size_t r = 0; r < b.body.nodes()[i].results.size(); ++r)
-      if (value_id id{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}; b.name_of(id) == name) return b.at(id);
-  b.no_blob(name);
+  auto& b = book();
+  const auto known = b.known(name);
+  if (!known) b.no_blob(name);
+  return b.at(known->second);
 }
-bool net::has(std::string_view name) const { return book_->find(name) || book_->aliases.contains(name); }
+bool net::has(std::string_view name) const { return book().known(name).has_value(); }
 std::string net::name_of(const value& v) const {
-  book_->check_mine(v, "the value");
-  return book_->name_of(v.id());
+  book().check_mine(v, "the value");
+  return book().name_of(v.id());
 }
 std::string net::free_name(std::string_view wanted) const {
-  const std::string full = book_->full(wanted);
+  auto& b = book();
+  const std::string full = b.full(wanted);
   std::string s = full;
-  for (int i = 0; book_->blobs.contains(s) || book_->aliases.contains(s); ++i) s = full + "_auto_" + std::to_string(i);
+  for (int i = 0; b.has(s); ++i) s = full + "_auto_" + std::to_string(i);
   return s.substr(name_scope::current().size());
 }
 
 std::vector<std::string> net::external_inputs() const {
+  const auto& b = book();
   std::vector<std::string> all;
-  for (auto i : book_->leaves())
-    if (auto b = book_->blobs.find(book_->body.at(i).name); b != book_->blobs.end()) all.push_back(b->first);
+  for (auto i : b.leaves())
+    if (auto blob = b.blobs.find(b.body.at(i).name); blob != b.blobs.end()) all.push_back(blob->first);
   return all;
 }
 std::vector<std::string> net::external_outputs() const {
+  const auto& b = book();
   std::vector<std::string> all;
-  const auto& outputs = book_->body.outputs();
+  const auto& outputs = b.body.outputs();
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (auto b = book_->blobs.find(outputs[i].name); b != book_->blobs.end() && b->second.output == i) all.push_back(b->first);
+    if (auto blob = b.blobs.find(outputs[i].name); blob != b.blobs.end() && blob->second.output == i) all.push_back(blob->first);
   return all;
 }
 std::vector<operation_entry> net::operations() const {
-  const auto& b = *book_;
+  const auto& b = book();
   std::vector<operation_entry> all;
   for (std::size_t i = 0; i < b.body.nodes().size(); ++i) {
     const node& n = b.body.nodes()[i];
@@ -186,7 +193,7 @@ std::vector<operation_entry> net::operations() const {
 // ---- to be run ------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<const runnable> net::to_run() const {
-  auto& b = *book_;
+  auto& b = book();
   if (!b.made) b.made = b.as_runnable(purpose::training);
   return b.made;
 }

@@ -38,12 +38,10 @@ parameter_store states_of(const runnable& r, const workspace& ws, const net_book
   for (auto s : r.body->states()) {
     const std::string& name = r.body->at(s).name;
     const auto own = std::find_if(r.own.begin(), r.own.end(), [&](const auto& o) { return o.name == name; });
-    const auto& assigned = r.body->assignments();
     net_book::kind kind;
     if (const auto known = book.kinds.find(name); known != book.kinds.end()) kind = known->second;
     else if (name.ends_with("/generator")) kind.role = state_role::generator;
-    else if (std::none_of(assigned.begin(), assigned.end(), [&](const assignment& a) { return a.state == s; }))
-      kind.role = state_role::parameter;
+    else if (!r.body->is_assigned(s)) kind.role = state_role::parameter;
     const bool begins = own != r.own.end() && !ws.has(name);
     all.add(name, begins ? own->first.copy() : kept(r, ws, name), kind.role, kind.trainable);
   }
@@ -102,8 +100,8 @@ net made_of(std::string_view name, const program& p, std::int64_t seed) {
 
 }  // namespace
 
-net net_of(std::string_view name, const program& p) { return made_of(name, p, 0); }
-net net_of(std::string_view name, const program& p, const parameter_store& states) {
+net net_of(std::string_view name, const program& p, const origin&) { return made_of(name, p, 0); }
+net net_of(std::string_view name, const program& p, const parameter_store& states, const origin&) {
   net n = made_of(name, p, 0);
   for (std::size_t i = 0; i < states.size(); ++i)
     n.book().kinds.insert_or_assign(states[i].name(), net_book::kind{states[i].role(), states[i].trainable()});
@@ -113,12 +111,12 @@ void feed(workspace& ws, const parameter_store& states) {
   for (std::size_t i = 0; i < states.size(); ++i) ws.feed(states[i].name(), states[i].value());
 }
 
-saved_net snapshot(const net& n, const workspace& ws) {
+saved_net snapshot(const net& n, const workspace& ws, const origin&) {
   const auto r = n.to_run();
   return {r->body, states_of(*r, ws, n.book())};
 }
 saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::string>& inputs,
-                   const std::vector<std::string>& outputs) {
+                   const std::vector<std::string>& outputs, const origin&) {
   const net part = n.clone_partial(n.name(), inputs, outputs);
   const auto r = part.to_run();
   const program& from = *r->body;
@@ -148,11 +146,11 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   return {p, states_of({r->name, p, r->own, r->where}, ws, part.book())};
 }
 
-void save(const std::string& path, const net& n, const workspace& ws) {
+void save(const std::string& path, const net& n, const workspace& ws, const origin&) {
   const auto s = about_file(path, [&] { return snapshot(n, ws); });
   save_net(path, *s.program, s.states, {{std::string(name_key), n.name()}});
 }
-net load(const std::string& path, workspace& into) {
+net load(const std::string& path, workspace& into, const origin&) {
   const saved_net s = load_net(path);
   std::string name = said(s.metadata, name_key);
   if (name.empty()) name = files_of_net(path).structure;
@@ -161,7 +159,7 @@ net load(const std::string& path, workspace& into) {
   return n;
 }
 
-void save(const std::string& path, const model& m, const workspace& ws) {
+void save(const std::string& path, const model& m, const workspace& ws, const origin&) {
   const std::string base = files_of_net(path).structure;
   const std::string init = base.substr(0, base.size() - std::string_view(".json").size()) + "_init";
   std::map<std::string, std::string> metadata{{std::string(name_key), m.main().name()}};
@@ -180,7 +178,7 @@ void save(const std::string& path, const model& m, const workspace& ws) {
   const auto main = m.main().book().as_runnable(purpose::both);
   save_net(path, *main->body, about_file(path, [&] { return states_of(*main, ws, m.main().book()); }), metadata);
 }
-std::unique_ptr<model> load_model(const std::string& path, workspace& into) {
+std::unique_ptr<model> load_model(const std::string& path, workspace& into, const origin&) {
   const auto file = files_of_net(path);
   const std::string init = file.structure.substr(0, file.structure.size() - std::string_view(".json").size()) + "_init";
   const saved_net s = load_net(path), first = load_net(init);

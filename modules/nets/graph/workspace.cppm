@@ -79,7 +79,7 @@ export class running {
 
 /// Blobs by name, and nets that run on them. A run is one run of one plan: it reads blobs, and writes those that the net
 /// names or assigns when it has ended without an error. For one thread at a time. While a run that was started is under
-/// way, its space does nothing else: state_error.
+/// way, its space does nothing else: state_error; as for one that was moved, which has no spaces any more.
 export class workspace {
  public:
   explicit workspace(std::shared_ptr<context> where = nullptr);
@@ -144,6 +144,7 @@ export class workspace {
 
  private:
   struct implementation;
+  implementation& all() const;
   std::unique_ptr<implementation> impl_;
 };
 

@@ -16,7 +16,8 @@ import lamina.std;
 
 namespace lamina::graph {
 
-namespace {
+// Not the unnamed namespace: `workspace::implementation`, which has linkage, has members of these types.
+namespace workspaces {
 
 // A blob in a space. `version` counts what wrote it, so that nets see what another one did; 0: it has memory, and no value.
 struct slot {
@@ -73,7 +74,7 @@ class instance {
     const program& p = *net_->body;
     for (auto i : p.inputs()) inputs_.push_back({p.at(i).name, p.at(i).results[0]});
     for (auto s : p.states()) states_.push_back({p.at(s).name, p.at(s).results[0]});
-    for (const auto& a : p.assignments()) assigned_.push_back(static_cast<std::size_t>(std::find(p.states().begin(), p.states().end(), a.state) - p.states().begin()));
+    for (const auto& a : p.assignments()) assigned_.push_back(static_cast<std::size_t>(std::lower_bound(p.states().begin(), p.states().end(), a.state) - p.states().begin()));
   }
 
   std::string explain() {
@@ -328,7 +329,8 @@ std::vector<std::string> names_in(const Map& all) {
   return names;
 }
 
-}  // namespace
+}  // namespace workspaces
+using namespace workspaces;
 
 // ---- runs under way -------------------------------------------------------------------------------------------------
 
@@ -337,11 +339,20 @@ struct running::implementation {
   std::atomic<bool> done{false};
   std::exception_ptr error{};
   bool told = false, left = false;          // whether somebody has asked for the error; whether nobody can any more
+  const std::uint32_t process = detail::process_number();
   std::mutex joining;
   std::thread thread;
   void join() {
+    if (process != detail::process_number()) return abandon();
     std::lock_guard lock(joining);
     if (thread.joinable()) thread.join();
+  }
+  // A forked child has no thread of its parent: there is nothing to wait for, and the thread's handle is given up.
+  void abandon() {
+    if (!thread.joinable()) return;
+    if (!done)
+      error = std::make_exception_ptr(state_error("workspace: the run of `" + net + "` was begun in another process, before a fork"));
+    (void)new std::thread(std::move(thread));
   }
   void leave() {
     join();
@@ -404,29 +415,33 @@ workspace::workspace(std::shared_ptr<context> where) : impl_(std::make_unique<im
 workspace::workspace(workspace&&) noexcept = default;
 workspace& workspace::operator=(workspace&&) noexcept = default;
 workspace::~workspace() = default;
+workspace::implementation& workspace::all() const {
+  if (!impl_) [[unlikely]] detail::raise(error_kind::state, "workspace: it was moved to another one, and has no blobs and nets any more");
+  return *impl_;
+}
 
 // ---- blobs ----------------------------------------------------------------------------------------------------------
 
 void workspace::feed(std::string_view name, const any_tensor& v) {
   if (name.empty()) detail::raise(error_kind::value, "workspace: a blob needs a name");
-  slot& s = impl_->here().blobs.try_emplace(std::string(name)).first->second;
+  slot& s = all().here().blobs.try_emplace(std::string(name)).first->second;
   if (s.value && s.value.type() == v.type()) std::memcpy(s.value.mutable_data(), v.data(), v.bytes());
   else s.value = v.copy();
   ++s.version;
 }
 any_tensor workspace::fetch(std::string_view name) const {
-  const auto& blobs = impl_->here().blobs;
+  const auto& blobs = all().here().blobs;
   auto at = blobs.find(name);
   if (at == blobs.end() || at->second.version == 0) no_such("blob", name, blobs);
   return at->second.value.copy();
 }
 bool workspace::has(std::string_view name) const {
-  auto at = impl_->here().blobs.find(name);
-  return at != impl_->here().blobs.end() && at->second.version != 0;
+  auto at = all().here().blobs.find(name);
+  return at != all().here().blobs.end() && at->second.version != 0;
 }
 std::vector<std::string> workspace::blobs() const {
   std::vector<std::string> names;
-  for (const auto& [name, b] : impl_->here().blobs)
+  for (const auto& [name, b] : all().here().blobs)
     if (b.version) names.push_back(name);
   return names;
 }
@@ -434,34 +449,34 @@ std::vector<std::string> workspace::blobs() const {
 // ---- spaces ---------------------------------------------------------------------------------------------------------
 
 void workspace::switch_to(std::string_view name, bool create) {
-  auto& all = impl_->spaces;
-  if (all.find(name) == all.end()) {
-    if (!create) no_such("space", name, all);
-    all.emplace(std::string(name), std::make_unique<space>());
+  auto& there = all().spaces;
+  if (there.find(name) == there.end()) {
+    if (!create) no_such("space", name, there);
+    there.emplace(std::string(name), std::make_unique<space>());
   }
-  impl_->current = name;
+  all().current = name;
 }
-const std::string& workspace::current() const { return impl_->current; }
-std::vector<std::string> workspace::spaces() const { return names_in(impl_->spaces); }
+const std::string& workspace::current() const { return all().current; }
+std::vector<std::string> workspace::spaces() const { return names_in(all().spaces); }
 void workspace::reset() {
-  impl_->here();
-  auto& at = impl_->spaces.find(impl_->current)->second;
+  all().here();
+  auto& at = all().spaces.find(all().current)->second;
   at = std::make_unique<space>();
 }
 
 // ---- nets -----------------------------------------------------------------------------------------------------------
 
 void workspace::create(const net& n, const create_options& o) {
-  auto& here = impl_->here();
+  auto& here = all().here();
   if (!o.overwrite && here.nets.contains(n.name())) {
     text t;
     t << "workspace: net `" << n.name() << "` is there already; create(net, {.overwrite = true}) replaces it";
     detail::raise(error_kind::state, t);
   }
-  auto made = std::make_unique<instance>(n.to_run(), here.blobs, impl_->where, o);
+  auto made = std::make_unique<instance>(n.to_run(), here.blobs, all().where, o);
   here.nets.insert_or_assign(n.name(), std::move(made));
 }
-std::vector<std::string> workspace::nets() const { return names_in(impl_->here().nets); }
+std::vector<std::string> workspace::nets() const { return names_in(all().here().nets); }
 namespace {
 void check_times(std::string_view what, std::int64_t times) {
   text t;
@@ -470,15 +485,15 @@ void check_times(std::string_view what, std::int64_t times) {
 }  // namespace
 void workspace::run(std::string_view name, std::int64_t times) {
   check_times("the number of runs", times);
-  impl_->net(name).run(times);
+  all().net(name).run(times);
 }
 running workspace::start(std::string_view name, std::int64_t times) {
   check_times("the number of runs", times);
-  instance& net = impl_->net(name);
+  instance& net = all().net(name);
   auto r = std::make_shared<running::implementation>();
   r->net = name;
   auto* run = r.get();                      // which outlives the thread
-  r->thread = std::thread([run, &net, times] {
+  r->thread = detail::start_thread("workspace", 1, 1, [run, &net, times] {
     try {
       net.run(times);
     } catch (...) {
@@ -486,18 +501,18 @@ running workspace::start(std::string_view name, std::int64_t times) {
     }
     run->done.store(true, std::memory_order_release);
   });
-  impl_->here().under_way = {r, [](void* of) { static_cast<running::implementation*>(of)->join(); }};
+  all().here().under_way = {r, [](void* of) { static_cast<running::implementation*>(of)->join(); }};
   return running(r);
 }
-std::string workspace::explain(std::string_view name) { return impl_->net(name).explain(); }
-std::vector<operation_cost> workspace::costs(std::string_view name) { return impl_->net(name).costs(); }
+std::string workspace::explain(std::string_view name) { return all().net(name).explain(); }
+std::vector<operation_cost> workspace::costs(std::string_view name) { return all().net(name).costs(); }
 net_times workspace::benchmark(std::string_view name, std::int64_t times, std::int64_t warm_up) {
   if (times < 1) detail::raise(error_kind::value, "workspace: a benchmark takes at least one run");
   check_times("the number of runs before a benchmark", warm_up);
-  return impl_->net(name).benchmark(times, warm_up);
+  return all().net(name).benchmark(times, warm_up);
 }
-memory_estimate workspace::estimate_memory(std::string_view name, memory_sharing how) { return impl_->net(name).estimate(how); }
-void workspace::run_once(const net& n) { instance(n.to_run(), impl_->here().blobs, impl_->where, {}).run(1); }
+memory_estimate workspace::estimate_memory(std::string_view name, memory_sharing how) { return all().net(name).estimate(how); }
+void workspace::run_once(const net& n) { instance(n.to_run(), all().here().blobs, all().where, {}).run(1); }
 
 // ---- plans of steps -------------------------------------------------------------------------------------------------
 
@@ -633,7 +648,7 @@ class step_runner {
   }
   static void check_stop(const std::string& blob, const tensor_type& is) {
     text t;
-    if (is.dims.size() != 1) detail::raise(error_kind::value, t << "workspace: blob `" << blob << "` is to end a step and is " << is << ", not one element");
+    if (!is.dims.is_static() || is.dims.size() != 1) detail::raise(error_kind::value, t << "workspace: blob `" << blob << "` is to end a step and is " << is << ", not one element");
   }
   bool stops(const std::string& blob) {
     std::lock_guard lock(making_);
@@ -705,7 +720,7 @@ class step_runner {
 }  // namespace
 
 void workspace::run(const execution_step& plan) {
-  step_runner runner(impl_->here());
+  step_runner runner(all().here());
   runner.check(plan);
   runner.run(plan);
 }

@@ -72,21 +72,21 @@ export struct hard_sigmoid {
   constexpr auto forward(auto&, const auto& x) const { return lamina::hard_sigmoid(x, {.slope = slope, .offset = offset}); }
 };
 /// x above 0, a learned slope times x below: one slope, or one for each channel of [N, C, ...].
-/// Shapes:  x [N, C, ...] -> the same; weight [features], features 1 or C.
+/// Shapes:  x [N, C, ...] -> the same; weight [num_parameters], num_parameters 1 or C.
 export struct prelu {
-  std::int64_t features = 1;
+  std::int64_t num_parameters = 1;
   double start = 0.25;
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (features < 1) why << "prelu needs positive `features` but has " << features;
-    else if (features > 1 && (s.rank < 2 || !may_equal(s[1], features)))
-      why << "prelu expects [N, " << features << ", ...] but is given " << s;
+    if (num_parameters < 1) why << "prelu needs positive `num_parameters` but has " << num_parameters;
+    else if (num_parameters > 1 && (s.rank < 2 || !may_equal(s[1], num_parameters)))
+      why << "prelu expects [N, " << num_parameters << ", ...] but is given " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto slope = s.parameter("weight", shape{features}, initialiser::constant(start));
-    shape to{features};
+    auto slope = s.parameter("weight", shape{num_parameters}, initialiser::constant(start));
+    shape to{num_parameters};
     for (int i = 2; i < x.shape().rank; ++i) to.push_back(1);
-    return lamina::prelu(x, features == 1 ? slope : lamina::reshape(slope, to));
+    return lamina::prelu(x, num_parameters == 1 ? slope : lamina::reshape(slope, to));
   }
 };
 /// Positive numbers along one axis that sum to 1.

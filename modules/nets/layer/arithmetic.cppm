@@ -122,7 +122,7 @@ export struct clamp {
 
 /// What layers with two inputs share: ports `lhs` and `rhs`, which broadcast.
 struct two_operands {
-  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+  static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
 };
 /// Sum.
 export struct add : two_operands {
@@ -183,7 +183,7 @@ export struct logical_not {
 };
 /// x where the condition holds, else y. All three broadcast.
 export struct where {
-  static constexpr view<const label> inputs() { return ports<"condition", "x", "y">; }
+  static constexpr view<const label> inputs() { return port_names<"condition", "x", "y">; }
   constexpr auto forward(auto&, const auto& condition, const auto& x, const auto& y) const { return lamina::where(condition, x, y); }
 };
 /// The same numbers in another element type.
@@ -193,7 +193,7 @@ export struct cast {
 };
 /// a where the weight is 1, b where it is 0, between them elsewhere: a weight + b (1 - weight). All three broadcast.
 export struct interpolate {
-  static constexpr view<const label> inputs() { return ports<"a", "b", "weight">; }
+  static constexpr view<const label> inputs() { return port_names<"a", "b", "weight">; }
   constexpr auto forward(auto&, const auto& a, const auto& b, const auto& weight) const { return lamina::interpolate(a, b, weight); }
 };
 

@@ -20,56 +20,56 @@ import lamina.std;
 namespace lamina::nn {
 
 namespace detail {
-/// What both attention layers share: projections in one matrix [3 features, features], heads, projection of the result.
+/// What both attention layers share: projections in one matrix [3 embed_dim, embed_dim], heads, projection of the result.
 struct heads_of {
-  std::int64_t features, heads;
+  std::int64_t embed_dim, num_heads;
   bool bias, causal;
 
-  constexpr std::int64_t depth() const { return features / heads; }
+  constexpr std::int64_t depth() const { return embed_dim / num_heads; }
   constexpr void check(std::string_view name, view<const tensor_type> x, text& why) const {
-    if (features < 1 || heads < 1 || features % heads) {
-      why << name << ": " << features << " features do not divide into " << heads << " heads";
+    if (embed_dim < 1 || num_heads < 1 || embed_dim % num_heads) {
+      why << name << ": " << embed_dim << " features do not divide into " << num_heads << " heads";
       return;
     }
     for (const auto& v : x)
-      if (v.dims.rank != 3 || !may_equal(v.dims.back(), features)) {
-        why << name << " expects [N, T, " << features << "] but is given " << v.dims;
+      if (v.dims.rank != 3 || !may_equal(v.dims.back(), embed_dim)) {
+        why << name << " expects [N, T, " << embed_dim << "] but is given " << v.dims;
         return;
       }
   }
   constexpr auto weight(auto& s) const {
-    return s.parameter("in_proj_weight", shape{3 * features, features}, initialiser::xavier_uniform(features, 3 * features));
+    return s.parameter("in_proj_weight", shape{3 * embed_dim, embed_dim}, initialiser::xavier_uniform(embed_dim, 3 * embed_dim));
   }
-  constexpr auto shift(auto& s) const { return s.parameter("in_proj_bias", shape{3 * features}, initialiser::constant(0)); }
-  /// [N, T, features] -> [N, heads, T, depth]
+  constexpr auto shift(auto& s) const { return s.parameter("in_proj_bias", shape{3 * embed_dim}, initialiser::constant(0)); }
+  /// [N, T, embed_dim] -> [N, num_heads, T, depth]
   constexpr auto split(const auto& x) const {
-    return lamina::permute(lamina::reshape(x, shape{x.shape()[0], x.shape()[1], heads, depth()}), axes(0, 2, 1, 3));
+    return lamina::permute(lamina::reshape(x, shape{x.shape()[0], x.shape()[1], num_heads, depth()}), axes(0, 2, 1, 3));
   }
   constexpr auto attend(auto& s, const auto& q, const auto& k, const auto& v, const auto&... mask) const {
     auto y = lamina::permute(lamina::attention(split(q), split(k), split(v), mask..., {.causal = causal}), axes(0, 2, 1, 3));
-    auto rows = lamina::reshape(y, shape{y.shape()[0], y.shape()[1], features});
-    return s("out_proj", linear{.in = features, .out = features, .bias = bias}, rows);
+    auto rows = lamina::reshape(y, shape{y.shape()[0], y.shape()[1], embed_dim});
+    return s("out_proj", linear{.in_features = embed_dim, .out_features = embed_dim, .bias = bias}, rows);
   }
   /// Third `part` of the last axis, or of the first.
   constexpr auto third(const auto& x, std::int64_t part, std::int64_t axis) const {
-    return lamina::slice(x, {.start = part * features, .stop = (part + 1) * features, .axis = axis});
+    return lamina::slice(x, {.start = part * embed_dim, .stop = (part + 1) * embed_dim, .axis = axis});
   }
 };
 }  // namespace detail
 
-// A `mask` adds a port of that name, which broadcasts to [N, heads, T, S]: bool, where true is seen (PyTorch's layers say the
+// A `mask` adds a port of that name, which broadcasts to [N, num_heads, T, S]: bool, where true is seen (PyTorch's layers say the
 // opposite), or numbers that are added to the scores. The weights of attention are not dropped out.
 
 /// Attention of a sequence to itself, by several heads; torch.nn.MultiheadAttention with one input for all three.
-/// Shapes:  x [N, T, features] -> the same; in_proj_weight [3 features, features], in_proj_bias [3 features],
-///          out_proj.weight [features, features], out_proj.bias [features].
-/// `causal`: a position sees itself and those before it. `mask`: a port of bool or numbers for [N, heads, T, T].
+/// Shapes:  x [N, T, embed_dim] -> the same; in_proj_weight [3 embed_dim, embed_dim], in_proj_bias [3 embed_dim],
+///          out_proj.weight [embed_dim, embed_dim], out_proj.bias [embed_dim].
+/// `causal`: a position sees itself and those before it. `mask`: a port of bool or numbers for [N, num_heads, T, T].
 export struct self_attention {
   static constexpr bool has_forward_ports = true;
-  std::int64_t features = 0, heads = 1;
+  std::int64_t embed_dim = 0, num_heads = 1;
   bool bias = true, causal = false, mask = false;
 
-  constexpr view<const label> inputs() const { return mask ? view<const label>(ports<"input", "mask">) : view<const label>(ports<"input">); }
+  constexpr view<const label> inputs() const { return mask ? view<const label>(port_names<"input", "mask">) : view<const label>(port_names<"input">); }
   constexpr void check(view<const tensor_type> x, text& why) const { parts().check("self_attention", {x.data(), 1}, why); }
   template <class S, class V>
   constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
@@ -83,19 +83,19 @@ export struct self_attention {
   }
 
  private:
-  constexpr detail::heads_of parts() const { return {features, heads, bias, causal}; }
+  constexpr detail::heads_of parts() const { return {embed_dim, num_heads, bias, causal}; }
 };
 
 /// Attention of one sequence to another; torch.nn.MultiheadAttention.
-/// Shapes:  query [N, T, features], key and value [N, S, features] -> [N, T, features]; parameters as `self_attention`.
-/// `causal`: the last query sees every key, each earlier one a key less. `mask`: a port for [N, heads, T, S].
+/// Shapes:  query [N, T, embed_dim], key and value [N, S, embed_dim] -> [N, T, embed_dim]; parameters as `self_attention`.
+/// `causal`: the last query sees every key, each earlier one a key less. `mask`: a port for [N, num_heads, T, S].
 export struct multi_head_attention {
   static constexpr bool has_forward_ports = true;
-  std::int64_t features = 0, heads = 1;
+  std::int64_t embed_dim = 0, num_heads = 1;
   bool bias = true, causal = false, mask = false;
 
   constexpr view<const label> inputs() const {
-    return mask ? view<const label>(ports<"query", "key", "value", "mask">) : view<const label>(ports<"query", "key", "value">);
+    return mask ? view<const label>(port_names<"query", "key", "value", "mask">) : view<const label>(port_names<"query", "key", "value">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const { parts().check("multi_head_attention", {x.data(), 3}, why); }
   template <class S, class V>
@@ -113,47 +113,47 @@ export struct multi_head_attention {
   }
 
  private:
-  constexpr detail::heads_of parts() const { return {features, heads, bias, causal}; }
+  constexpr detail::heads_of parts() const { return {embed_dim, num_heads, bias, causal}; }
 };
 
 /// Attention of a sequence to itself, in which several heads of queries share a head of keys and values and positions are
 /// rotations of queries and keys: what Llama is made of. Parameters are named and laid out as its checkpoints have them.
-/// Shapes:  x [N, T, features] -> the same; q_proj.weight [heads depth, features], k_proj.weight and v_proj.weight
-///          [key_heads depth, features], o_proj.weight [features, heads depth]; depth is features / heads, and even.
+/// Shapes:  x [N, T, embed_dim] -> the same; q_proj.weight [num_heads depth, embed_dim], k_proj.weight and v_proj.weight
+///          [num_kv_heads depth, embed_dim], o_proj.weight [embed_dim, num_heads depth]; depth is embed_dim / num_heads, and even.
 /// `base`: of the rotation's angles. `causal`: a position sees itself and those before it.
 /// Source:  Touvron et al., "Llama 2" (2023), arXiv:2307.09288; see also `attention` and `rope`.
 export struct grouped_query_attention {
-  std::int64_t features = 0, heads = 1, key_heads = 1;
+  std::int64_t embed_dim = 0, num_heads = 1, num_kv_heads = 1;
   double base = 10000;
   bool bias = false, causal = true;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
-    detail::heads_of{features, heads, bias, causal}.check("grouped_query_attention", x, why);
+    detail::heads_of{embed_dim, num_heads, bias, causal}.check("grouped_query_attention", x, why);
     if (!why.empty()) return;
-    if (key_heads < 1 || heads % key_heads) why << "grouped_query_attention: " << heads << " heads of queries do not share " << key_heads << " heads of keys";
-    else if (features / heads % 2) why << "grouped_query_attention: a depth of " << features / heads << " is odd, and positions rotate pairs";
+    if (num_kv_heads < 1 || num_heads % num_kv_heads) why << "grouped_query_attention: " << num_heads << " heads of queries do not share " << num_kv_heads << " heads of keys";
+    else if (embed_dim / num_heads % 2) why << "grouped_query_attention: a depth of " << embed_dim / num_heads << " is odd, and positions rotate pairs";
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    const std::int64_t depth = features / heads;
+    const std::int64_t depth = embed_dim / num_heads;
     const auto project = [&](const char* name, std::int64_t count) {
-      auto y = s(name, linear{.in = features, .out = count * depth, .bias = bias}, x);
+      auto y = s(name, linear{.in_features = embed_dim, .out_features = count * depth, .bias = bias}, x);
       return lamina::permute(lamina::reshape(y, shape{x.shape()[0], x.shape()[1], count, depth}), axes(0, 2, 1, 3));
     };
     auto at = lamina::positions(x, 1);
-    auto q = lamina::rope(project("q_proj", heads), at, {.base = base}), k = lamina::rope(project("k_proj", key_heads), at, {.base = base});
-    auto y = lamina::permute(lamina::attention(q, k, project("v_proj", key_heads), {.causal = causal}), axes(0, 2, 1, 3));
-    return s("o_proj", linear{.in = features, .out = features, .bias = bias}, lamina::reshape(y, shape{y.shape()[0], y.shape()[1], features}));
+    auto q = lamina::rope(project("q_proj", num_heads), at, {.base = base}), k = lamina::rope(project("k_proj", num_kv_heads), at, {.base = base});
+    auto y = lamina::permute(lamina::attention(q, k, project("v_proj", num_kv_heads), {.causal = causal}), axes(0, 2, 1, 3));
+    return s("o_proj", linear{.in_features = embed_dim, .out_features = embed_dim, .bias = bias}, lamina::reshape(y, shape{y.shape()[0], y.shape()[1], embed_dim}));
   }
 };
 
-/// down(silu(gate(x)) up(x)): parameters gate_proj.weight, up_proj.weight [hidden, features], down_proj.weight.
-/// Shapes:  x [..., features] -> the same.   Source: Shazeer, "GLU Variants Improve Transformer" (2020), arXiv:2002.05202.
+/// down(silu(gate(x)) up(x)): parameters gate_proj.weight, up_proj.weight [hidden_features, in_features], down_proj.weight.
+/// Shapes:  x [..., in_features] -> the same.   Source: Shazeer, "GLU Variants Improve Transformer" (2020), arXiv:2002.05202.
 export struct swiglu {
-  std::int64_t features = 0, hidden = 0;
+  std::int64_t in_features = 0, hidden_features = 0;
   bool bias = false;
 
   constexpr auto forward(auto& s, const auto& x) const {
-    const linear in{.in = features, .out = hidden, .bias = bias}, out{.in = hidden, .out = features, .bias = bias};
+    const linear in{.in_features = in_features, .out_features = hidden_features, .bias = bias}, out{.in_features = hidden_features, .out_features = in_features, .bias = bias};
     auto gate = lamina::silu(s("gate_proj", in, x));
     return s("down_proj", out, gate * s("up_proj", in, x));
   }
@@ -165,36 +165,36 @@ export enum class feedforward_activation { relu, gelu };
 namespace detail {
 constexpr auto feed_forward(auto& s, const auto& x, std::int64_t features, std::int64_t hidden, double drop, bool bias,
                             feedforward_activation f) {
-  auto h = s("linear1", linear{.in = features, .out = hidden, .bias = bias}, x);
+  auto h = s("linear1", linear{.in_features = features, .out_features = hidden, .bias = bias}, x);
   auto y = f == feedforward_activation::relu ? lamina::relu(h) : lamina::gelu(h);
-  return s("linear2", linear{.in = hidden, .out = features, .bias = bias}, s("dropout", dropout{drop}, y));
+  return s("linear2", linear{.in_features = hidden, .out_features = features, .bias = bias}, s("dropout", dropout{drop}, y));
 }
 }  // namespace detail
 
 /// One layer of a transformer's encoder: attention of the sequence to itself, then two linear layers, each with the way
 /// around it. Normalised after each sum, or before each part (`norm_first`).
-/// Shapes:  x [N, T, features] -> the same; self_attn.*, linear1.* [feedforward, features], linear2.*, norm1.*, norm2.*
+/// Shapes:  x [N, T, d_model] -> the same; self_attn.*, linear1.* [dim_feedforward, d_model], linear2.*, norm1.*, norm2.*
 ///          as torch.nn.TransformerEncoderLayer has them.
-/// `mask`: a port of bool or numbers for [N, heads, T, T], as of `self_attention`.
+/// `mask`: a port of bool or numbers for [N, nhead, T, T], as of `self_attention`.
 export struct transformer_encoder_layer {
-  std::int64_t features = 0, heads = 1, feedforward = 2048;
+  std::int64_t d_model = 0, nhead = 1, dim_feedforward = 2048;
   double dropout = 0.1;
   feedforward_activation activation = feedforward_activation::relu;
   double epsilon = 1e-5;
   bool norm_first = false, bias = true, causal = false, mask = false;
 
   static constexpr bool has_forward_ports = true;
-  constexpr view<const label> inputs() const { return mask ? view<const label>(ports<"input", "mask">) : view<const label>(ports<"input">); }
+  constexpr view<const label> inputs() const { return mask ? view<const label>(port_names<"input", "mask">) : view<const label>(port_names<"input">); }
   template <class S, class V>
   constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     out[0] = mask ? forward(s, in[0], in[1]) : forward(s, in[0]);
   }
   constexpr auto forward(auto& s, const auto& x, const auto&... shown) const {
-    const layer_norm norm{.features = {features}, .epsilon = epsilon, .bias = bias};
-    const self_attention attention{features, heads, bias, causal, mask};
+    const layer_norm norm{.normalized_shape = {d_model}, .epsilon = epsilon, .bias = bias};
+    const self_attention attention{d_model, nhead, bias, causal, mask};
     const auto seen = [&](const auto& v) { return s("dropout1", nn::dropout{dropout}, s("self_attn", attention, v, shown...)); };
     const auto fed = [&](const auto& v) {
-      return s("dropout2", nn::dropout{dropout}, detail::feed_forward(s, v, features, feedforward, dropout, bias, activation));
+      return s("dropout2", nn::dropout{dropout}, detail::feed_forward(s, v, d_model, dim_feedforward, dropout, bias, activation));
     };
     if (norm_first) {
       auto y = x + seen(s("norm1", norm, x));
@@ -207,11 +207,11 @@ export struct transformer_encoder_layer {
 
 /// One layer of a transformer's decoder: the target's causal attention to itself, attention to the memory, two linear
 /// layers.
-/// Shapes:  target [N, T, features], memory [N, S, features] -> [N, T, features]; self_attn.*, multihead_attn.*,
+/// Shapes:  target [N, T, d_model], memory [N, S, d_model] -> [N, T, d_model]; self_attn.*, multihead_attn.*,
 ///          linear1.*, linear2.*, norm1.*, norm2.*, norm3.* as torch.nn.TransformerDecoderLayer has them.
-/// `mask`: a port of bool or numbers for [N, heads, T, S]: what of the memory is seen.
+/// `mask`: a port of bool or numbers for [N, nhead, T, S]: what of the memory is seen.
 export struct transformer_decoder_layer {
-  std::int64_t features = 0, heads = 1, feedforward = 2048;
+  std::int64_t d_model = 0, nhead = 1, dim_feedforward = 2048;
   double dropout = 0.1;
   feedforward_activation activation = feedforward_activation::relu;
   double epsilon = 1e-5;
@@ -219,22 +219,22 @@ export struct transformer_decoder_layer {
 
   static constexpr bool has_forward_ports = true;
   constexpr view<const label> inputs() const {
-    return mask ? view<const label>(ports<"target", "memory", "mask">) : view<const label>(ports<"target", "memory">);
+    return mask ? view<const label>(port_names<"target", "memory", "mask">) : view<const label>(port_names<"target", "memory">);
   }
   template <class S, class V>
   constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     out[0] = mask ? forward(s, in[0], in[1], in[2]) : forward(s, in[0], in[1]);
   }
   constexpr auto forward(auto& s, const auto& target, const auto& memory, const auto&... shown) const {
-    const layer_norm norm{.features = {features}, .epsilon = epsilon, .bias = bias};
+    const layer_norm norm{.normalized_shape = {d_model}, .epsilon = epsilon, .bias = bias};
     const auto own = [&](const auto& v) {
-      return s("dropout1", nn::dropout{dropout}, s("self_attn", self_attention{features, heads, bias, causal}, v));
+      return s("dropout1", nn::dropout{dropout}, s("self_attn", self_attention{d_model, nhead, bias, causal}, v));
     };
     const auto other = [&](const auto& v) {
-      return s("dropout2", nn::dropout{dropout}, s("multihead_attn", multi_head_attention{.features = features, .heads = heads, .bias = bias, .mask = mask}, v, memory, memory, shown...));
+      return s("dropout2", nn::dropout{dropout}, s("multihead_attn", multi_head_attention{.embed_dim = d_model, .num_heads = nhead, .bias = bias, .mask = mask}, v, memory, memory, shown...));
     };
     const auto fed = [&](const auto& v) {
-      return s("dropout3", nn::dropout{dropout}, detail::feed_forward(s, v, features, feedforward, dropout, bias, activation));
+      return s("dropout3", nn::dropout{dropout}, detail::feed_forward(s, v, d_model, dim_feedforward, dropout, bias, activation));
     };
     if (norm_first) {
       auto a = target + own(s("norm1", norm, target));

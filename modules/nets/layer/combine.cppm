@@ -13,7 +13,7 @@ namespace lamina::nn {
 /// Matrix product.   Shapes: lhs [..., M, K], rhs [..., K, N] -> [..., M, N]. With the policy `axis_count(n)`, n up to 3,
 /// the last n axes of lhs meet the first n of rhs.
 export struct dot {
-  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+  static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
   constexpr auto forward(auto& s, const auto& lhs, const auto& rhs) const {
     using product = std::remove_cvref_t<decltype(lamina::matmul(lhs, rhs))>;
     const auto n = policy_of<axis_count>(s).value;

@@ -17,20 +17,20 @@ namespace lamina::nn {
 /// Whole slices of an axis, by int64 positions.   Shapes: input [V, 4], index [2, 3], axis 0 -> [2, 3, 4].
 export struct gather {
   std::int64_t axis = 0;
-  static constexpr view<const label> inputs() { return ports<"input", "index">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "index">; }
   constexpr auto forward(auto&, const auto& x, const auto& index) const { return lamina::gather(x, index, axis); }
 };
 /// Elements along an axis, by int64 positions of their own.   Shapes: input [3, V], index [3, 5], axis 1 -> [3, 5].
 export struct take_along_axis {
   std::int64_t axis = -1;
-  static constexpr view<const label> inputs() { return ports<"input", "index">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "index">; }
   constexpr auto forward(auto&, const auto& x, const auto& index) const { return lamina::take_along_axis(x, index, axis); }
 };
 /// The input with updates added at positions along an axis, several to one place too.
 /// Shapes: input [3, V], index and updates [3, 5], axis 1 -> [3, V].
 export struct scatter_add {
   std::int64_t axis = -1;
-  static constexpr view<const label> inputs() { return ports<"input", "index", "updates">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "index", "updates">; }
   constexpr auto forward(auto&, const auto& x, const auto& index, const auto& updates) const { return lamina::scatter_add(x, index, updates, axis); }
 };
 /// One position of an axis, which the result lacks.
@@ -72,7 +72,7 @@ export struct sort {
 export struct top_k {
   std::int64_t k = 1, axis = -1;
   bool largest = true;
-  static constexpr view<const label> outputs() { return ports<"values", "indices">; }
+  static constexpr view<const label> outputs() { return port_names<"values", "indices">; }
   constexpr auto forward(auto&, const auto& x) const {
     auto all = lamina::top_k(x, {.k = k, .axis = axis, .largest = largest});
     using made = std::remove_cvref_t<decltype(x)>;
@@ -84,7 +84,7 @@ export struct top_k {
 export struct rope {
   double base = 10000;
   bool interleaved = false;
-  static constexpr view<const label> inputs() { return ports<"input", "positions">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "positions">; }
   constexpr auto forward(auto&, const auto& x, const auto& positions) const {
     return lamina::rope(x, positions, {.base = base, .interleaved = interleaved});
   }

@@ -16,9 +16,9 @@ namespace lamina {
 export template <class L>
 concept Layer = std::is_copy_constructible_v<L> && (HasForward<L> || HasForwardPorts<L>);
 
-/// Port names as a layer states them: `static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }`.
+/// Port names as a layer states them: `static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }`.
 export template <fixed_string... Name>
-inline constexpr std::array<label, sizeof...(Name)> ports{label(Name.view())...};
+inline constexpr std::array<label, sizeof...(Name)> port_names{label(Name.view())...};
 
 // ---- what a layer asks of its scope ---------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ constexpr Kind policy_of(const S& scope) {
     return Kind{};
 }
 /// Whether a layer with a member `bias` has one: where both the member and the policy say so.
-export constexpr bool biased(const auto& layer, const auto& scope) { return layer.bias && policy_of<bias>(scope).value; }
+export constexpr bool biased(const auto& layer, const auto& scope) { return layer.bias && policy_of<use_bias>(scope).value; }
 /// The same for policies that carry types, such as `activation(nn::tanh{})`: calls f with the one in force. All calls
 /// that the model's policies allow return one type.
 export template <class Kind, class S, class F>
@@ -78,14 +78,14 @@ constexpr view<const label> layer_inputs(const L& l) {
   if constexpr (requires { l.inputs(); })
     return l.inputs();
   else
-    return ports<"input">;
+    return port_names<"input">;
 }
 template <Layer L>
 constexpr view<const label> layer_outputs(const L& l) {
   if constexpr (requires { l.outputs(); })
     return l.outputs();
   else
-    return ports<"output">;
+    return port_names<"output">;
 }
 
 /// What a layer's own check says about the types of its inputs; empty where it has none or is content.
@@ -114,6 +114,12 @@ consteval std::size_t output_count() {
 template <class L, class S, class V>
 concept Forwards = HasForwardPorts<L> || []<std::size_t... I>(std::index_sequence<I...>) {
   return requires(const L& l, S& scope, view<const V> in) { l.forward(scope, in[I]...); };
+}(std::make_index_sequence<input_count<L>()>{});
+
+// The same but for `const`.
+template <class L, class S, class V>
+concept ForwardsUnlessConst = []<std::size_t... I>(std::index_sequence<I...>) {
+  return requires(L& l, S& scope, view<const V> in) { l.forward(scope, in[I]...); };
 }(std::make_index_sequence<input_count<L>()>{});
 
 /// Runs a layer in its own scope, from and to one value per port. A scope may look at the inputs first (`enter`) and

@@ -17,26 +17,26 @@ import lamina.std;
 
 namespace lamina::nn {
 
-/// Rows of `in` features to rows of `out` features: x weight^T + bias.
-/// Shapes:  x [..., in] -> [..., out]; weight [out, in], bias [out].
+/// Rows of `in_features` to rows of `out_features`: x weight^T + bias.
+/// Shapes:  x [..., in_features] -> [..., out_features]; weight [out_features, in_features], bias [out_features].
 export struct linear {
-  std::int64_t in = 0, out = 0;
+  std::int64_t in_features = 0, out_features = 0;
   bool bias = true;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (in < 1 || out < 1)
-      why << "linear needs positive `in` and `out` but has " << in << " and " << out;
+    if (in_features < 1 || out_features < 1)
+      why << "linear needs positive `in_features` and `out_features` but has " << in_features << " and " << out_features;
     else if (s.rank < 2)
-      why << "linear expects rows of features, shape [N, " << in << "], but is given " << s;
-    else if (!may_equal(s.back(), in))
-      why << "linear expects " << in << " input features but is given " << s.back() << ", shape " << s;
+      why << "linear expects rows of features, shape [N, " << in_features << "], but is given " << s;
+    else if (!may_equal(s.back(), in_features))
+      why << "linear expects " << in_features << " input features but is given " << s.back() << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = lamina::matmul(x, s.parameter("weight", shape{out, in}, initialiser::kaiming_uniform(in)),
+    auto y = lamina::matmul(x, s.parameter("weight", shape{out_features, in_features}, initialiser::kaiming_uniform(in_features)),
                             {.transpose_b = true});
     if (!biased(*this, s)) return y;
-    return y + s.parameter("bias", shape{out}, initialiser::kaiming_uniform(in));
+    return y + s.parameter("bias", shape{out_features}, initialiser::kaiming_uniform(in_features));
   }
 };
 
@@ -45,7 +45,7 @@ export struct linear {
 /// bias [out_channels].
 export struct conv2d {
   std::int64_t in_channels = 0, out_channels = 0;
-  extent2d kernel = 3, stride = 1, padding = 0, dilation = 1;
+  extent2d kernel_size = 3, stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
 
@@ -57,20 +57,20 @@ export struct conv2d {
     else if (groups < 1 || in_channels % groups || out_channels % groups)
       why << "conv2d: groups " << groups << " does not divide " << in_channels << " and " << out_channels
           << " channels";
-    else if (kernel.h < 1 || kernel.w < 1 || stride.h < 1 || stride.w < 1 || dilation.h < 1 || dilation.w < 1)
-      why << "conv2d needs positive `kernel`, `stride` and `dilation`";
+    else if (kernel_size.h < 1 || kernel_size.w < 1 || stride.h < 1 || stride.w < 1 || dilation.h < 1 || dilation.w < 1)
+      why << "conv2d needs positive `kernel_size`, `stride` and `dilation`";
     else if (s.rank != 4)
       why << "conv2d expects images [N, C, H, W] but is given " << s;
     else if (!may_equal(s[1], in_channels))
       why << "conv2d expects " << in_channels << " input channels but is given " << s[1] << ", shape " << s;
-    else if (window_positions(s[2], kernel.h, stride.h, padding.h, dilation.h) == dim(0) ||
-             window_positions(s[3], kernel.w, stride.w, padding.w, dilation.w) == dim(0))
-      why << "conv2d: the kernel " << kernel.h << "x" << kernel.w << " is larger than the padded map, shape " << s;
+    else if (window_positions(s[2], kernel_size.h, stride.h, padding.h, dilation.h) == dim(0) ||
+             window_positions(s[3], kernel_size.w, stride.w, padding.w, dilation.w) == dim(0))
+      why << "conv2d: the kernel " << kernel_size.h << "x" << kernel_size.w << " is larger than the padded map, shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    const std::int64_t channels = in_channels / groups, fan_in = channels * kernel.h * kernel.w;
+    const std::int64_t channels = in_channels / groups, fan_in = channels * kernel_size.h * kernel_size.w;
     auto weight =
-        s.parameter("weight", shape{out_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
+        s.parameter("weight", shape{out_channels, channels, kernel_size.h, kernel_size.w}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv2d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
     if (!biased(*this, s)) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)),
@@ -84,7 +84,7 @@ export struct conv2d {
 ///          weight [in_channels, out_channels / groups, KH, KW], bias [out_channels].
 export struct conv_transpose2d {
   std::int64_t in_channels = 0, out_channels = 0;
-  extent2d kernel = 3, stride = 1, padding = 0, output_padding = 0;
+  extent2d kernel_size = 3, stride = 1, padding = 0, output_padding = 0;
   std::int64_t groups = 1;
   bool bias = true;
   extent2d dilation = 1;
@@ -99,8 +99,8 @@ export struct conv_transpose2d {
       why << "conv_transpose2d expects images [N, " << in_channels << ", H, W] but is given " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    const std::int64_t channels = out_channels / groups, fan_in = channels * kernel.h * kernel.w;
-    auto weight = s.parameter("weight", shape{in_channels, channels, kernel.h, kernel.w}, initialiser::kaiming_uniform(fan_in));
+    const std::int64_t channels = out_channels / groups, fan_in = channels * kernel_size.h * kernel_size.w;
+    auto weight = s.parameter("weight", shape{in_channels, channels, kernel_size.h, kernel_size.w}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv_transpose2d(x, weight, {.stride = stride, .padding = padding, .output_padding = output_padding,
                                                   .dilation = dilation, .groups = groups});
     if (!biased(*this, s)) return y;
@@ -111,13 +111,13 @@ export struct conv_transpose2d {
 /// Cross-correlation along sequences. `causal`: no position sees a later one, and the length stays.
 /// Shapes:  x [N, in_channels, L] -> [N, out_channels, OL]; weight [out_channels, in_channels / groups, K], bias [out_channels].
 export struct conv1d {
-  std::int64_t in_channels = 0, out_channels = 0, kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
+  std::int64_t in_channels = 0, out_channels = 0, kernel_size = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true, causal = false;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (in_channels < 1 || out_channels < 1 || kernel < 1 || stride < 1 || dilation < 1)
-      why << "conv1d needs positive `in_channels`, `out_channels`, `kernel`, `stride` and `dilation`";
+    if (in_channels < 1 || out_channels < 1 || kernel_size < 1 || stride < 1 || dilation < 1)
+      why << "conv1d needs positive `in_channels`, `out_channels`, `kernel_size`, `stride` and `dilation`";
     else if (groups < 1 || in_channels % groups || out_channels % groups)
       why << "conv1d: groups " << groups << " does not divide " << in_channels << " and " << out_channels << " channels";
     else if (causal && padding)
@@ -126,8 +126,8 @@ export struct conv1d {
       why << "conv1d expects sequences [N, " << in_channels << ", L] but is given " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    const std::int64_t channels = in_channels / groups, fan_in = channels * kernel;
-    auto weight = s.parameter("weight", shape{out_channels, channels, kernel}, initialiser::kaiming_uniform(fan_in));
+    const std::int64_t channels = in_channels / groups, fan_in = channels * kernel_size;
+    auto weight = s.parameter("weight", shape{out_channels, channels, kernel_size}, initialiser::kaiming_uniform(fan_in));
     auto y = lamina::conv1d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .causal = causal});
     if (!biased(*this, s)) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1});
@@ -135,18 +135,18 @@ export struct conv1d {
 };
 
 /// Rows of a table.
-/// Shapes:  ids [...] of int64 -> [..., features]; weight [count, features].
+/// Shapes:  ids [...] of int64 -> [..., embedding_dim]; weight [num_embeddings, embedding_dim].
 export struct embedding {
-  std::int64_t count = 0, features = 0;
+  std::int64_t num_embeddings = 0, embedding_dim = 0;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
-    if (count < 1 || features < 1)
-      why << "embedding needs positive `count` and `features` but has " << count << " and " << features;
+    if (num_embeddings < 1 || embedding_dim < 1)
+      why << "embedding needs positive `num_embeddings` and `embedding_dim` but has " << num_embeddings << " and " << embedding_dim;
     else if (x[0].element != dtype::int64)
       why << "embedding expects int64 ids but is given " << x[0];
   }
   constexpr auto forward(auto& s, const auto& ids) const {
-    return lamina::embedding(s.parameter("weight", shape{count, features}, initialiser::normal(0, 1)), ids);
+    return lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initialiser::normal(0, 1)), ids);
   }
 };
 

@@ -13,7 +13,7 @@ namespace lamina::nn {
 /// Numerics: behind a softmax the gradient divides by no probability, and is right where one of them is 0.
 /// Errors:  a worded one where the shapes differ.
 export struct nll_loss {
-  static constexpr view<const label> inputs() { return ports<"input", "weights">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "weights">; }
   constexpr auto forward(auto&, const auto& input, const auto& weights) const { return lamina::nll_loss(weights, input); }
 };
 

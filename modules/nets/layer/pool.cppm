@@ -14,7 +14,7 @@ constexpr void check_pool(std::string_view name, extent2d kernel, extent2d strid
                           text& why) {
   extent2d step(stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w);
   if (kernel.h < 1 || kernel.w < 1 || step.h < 1 || step.w < 1)
-    why << name << " needs positive `kernel` and `stride`";
+    why << name << " needs positive `kernel_size` and `stride`";
   else if (s.rank != 4)
     why << name << " expects images [N, C, H, W] but is given " << s;
   else if (window_positions(s[2], kernel.h, step.h, padding.h, 1) == dim(0) ||
@@ -26,25 +26,25 @@ constexpr void check_pool(std::string_view name, extent2d kernel, extent2d strid
 /// Largest element of each window; a stride of 0 is that of the kernel.
 /// Shapes:  [N, C, H, W] -> [N, C, OH, OW].
 export struct max_pool2d {
-  extent2d kernel = 2, stride = 0, padding = 0;
+  extent2d kernel_size = 2, stride = 0, padding = 0;
   constexpr void check(view<const tensor_type> x, text& why) const {
-    detail::check_pool("max_pool2d", kernel, stride, padding, x[0].dims, why);
+    detail::check_pool("max_pool2d", kernel_size, stride, padding, x[0].dims, why);
   }
   constexpr auto forward(auto&, const auto& x) const {
-    return lamina::max_pool2d(x, {.kernel = kernel, .stride = stride, .padding = padding});
+    return lamina::max_pool2d(x, {.kernel_size = kernel_size, .stride = stride, .padding = padding});
   }
 };
 /// Mean of each window; a stride of 0 is that of the kernel.
 /// Shapes:  [N, C, H, W] -> [N, C, OH, OW].
 export struct avg_pool2d {
-  extent2d kernel = 2, stride = 0, padding = 0;
+  extent2d kernel_size = 2, stride = 0, padding = 0;
   bool count_padding = true;
   constexpr void check(view<const tensor_type> x, text& why) const {
-    detail::check_pool("avg_pool2d", kernel, stride, padding, x[0].dims, why);
+    detail::check_pool("avg_pool2d", kernel_size, stride, padding, x[0].dims, why);
   }
   constexpr auto forward(auto&, const auto& x) const {
     return lamina::avg_pool2d(x,
-                              {.kernel = kernel, .stride = stride, .padding = padding, .count_padding = count_padding});
+                              {.kernel_size = kernel_size, .stride = stride, .padding = padding, .count_padding = count_padding});
   }
 };
 /// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].

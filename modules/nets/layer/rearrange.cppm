@@ -79,7 +79,7 @@ export struct repeat {
 /// lhs and rhs along a new axis.
 export struct stack {
   std::int64_t axis = 0;
-  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+  static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const {
     const lamina::axes at(axis);
     return apply<op::concat>({axis}, lamina::unsqueeze(lhs, at), lamina::unsqueeze(rhs, at));
@@ -89,9 +89,9 @@ export struct stack {
 export struct split {
   static constexpr bool has_forward_ports = true;
   std::int64_t parts = 2, axis = 0;
-  constexpr view<const label> inputs() const { return ports<"input">; }
+  constexpr view<const label> inputs() const { return port_names<"input">; }
   constexpr view<const label> outputs() const {
-    constexpr auto& all = ports<"part0", "part1", "part2", "part3", "part4", "part5", "part6", "part7">;
+    constexpr auto& all = port_names<"part0", "part1", "part2", "part3", "part4", "part5", "part6", "part7">;
     return {all.data(), static_cast<std::size_t>(parts < 1 ? 1 : parts > 8 ? 8 : parts)};
   }
   constexpr void check(view<const tensor_type>, text& why) const {
@@ -106,7 +106,7 @@ export struct split {
 /// rhs behind lhs along an axis.
 export struct concat {
   std::int64_t axis = 0;
-  static constexpr view<const label> inputs() { return ports<"lhs", "rhs">; }
+  static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return apply<op::concat>({axis}, lhs, rhs); }
 };
 

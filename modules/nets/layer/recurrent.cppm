@@ -55,7 +55,7 @@ export struct rnn_cell {
   std::int64_t input_size = 0, hidden_size = 0;
   bool bias = true, relu = false;
 
-  static constexpr view<const label> inputs() { return ports<"input", "previous_output">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "previous_output">; }
   constexpr void check(view<const tensor_type> x, text& why) const {
     detail::check_step("rnn_cell", input_size, hidden_size, x, why);
   }
@@ -80,8 +80,8 @@ export struct lstm_cell {
   std::int64_t input_size = 0, hidden_size = 0;
   bool bias = true, peephole = false;
 
-  static constexpr view<const label> inputs() { return ports<"input", "previous_output", "previous_cell">; }
-  static constexpr view<const label> outputs() { return ports<"output", "cell">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "previous_output", "previous_cell">; }
+  static constexpr view<const label> outputs() { return port_names<"output", "cell">; }
   constexpr void check(view<const tensor_type> x, text& why) const {
     detail::check_step("lstm_cell", input_size, hidden_size, x, why);
   }
@@ -126,7 +126,7 @@ export struct gru_cell {
   bool bias = true;
   gru_form form = gru_form::reset_after;
 
-  static constexpr view<const label> inputs() { return ports<"input", "previous_output">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "previous_output">; }
   constexpr void check(view<const tensor_type> x, text& why) const {
     detail::check_step("gru_cell", input_size, hidden_size, x, why);
   }
@@ -173,7 +173,7 @@ export struct gru_cell {
 export struct gru_step {
   std::int64_t input_size = 0, hidden_size = 0;
 
-  static constexpr view<const label> inputs() { return ports<"input", "previous_output">; }
+  static constexpr view<const label> inputs() { return port_names<"input", "previous_output">; }
   constexpr void check(view<const tensor_type> x, text& why) const {
     detail::check_step("gru_step", input_size, hidden_size, x, why);
   }
@@ -470,11 +470,11 @@ export struct rnn {
   static constexpr std::string_view kind() { return "rnn"; }
   constexpr view<const label> inputs() const {
     if (states)
-      return lengths ? view<const label>(ports<"input", "h0", "lengths">) : view<const label>(ports<"input", "h0">);
-    return lengths ? view<const label>(ports<"input", "lengths">) : view<const label>(ports<"input">);
+      return lengths ? view<const label>(port_names<"input", "h0", "lengths">) : view<const label>(port_names<"input", "h0">);
+    return lengths ? view<const label>(port_names<"input", "lengths">) : view<const label>(port_names<"input">);
   }
   constexpr view<const label> outputs() const {
-    return states ? view<const label>(ports<"output", "hn">) : view<const label>(ports<"output">);
+    return states ? view<const label>(port_names<"output", "hn">) : view<const label>(port_names<"output">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_sequence(*this, "rnn", x, why); }
   template <class S, class V>
@@ -504,11 +504,11 @@ export struct gru {
   static constexpr std::string_view kind() { return "gru"; }
   constexpr view<const label> inputs() const {
     if (states)
-      return lengths ? view<const label>(ports<"input", "h0", "lengths">) : view<const label>(ports<"input", "h0">);
-    return lengths ? view<const label>(ports<"input", "lengths">) : view<const label>(ports<"input">);
+      return lengths ? view<const label>(port_names<"input", "h0", "lengths">) : view<const label>(port_names<"input", "h0">);
+    return lengths ? view<const label>(port_names<"input", "lengths">) : view<const label>(port_names<"input">);
   }
   constexpr view<const label> outputs() const {
-    return states ? view<const label>(ports<"output", "hn">) : view<const label>(ports<"output">);
+    return states ? view<const label>(port_names<"output", "hn">) : view<const label>(port_names<"output">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_sequence(*this, "gru", x, why); }
   template <class S, class V>
@@ -545,12 +545,12 @@ export struct lstm {
   static constexpr std::string_view kind() { return "lstm"; }
   constexpr view<const label> inputs() const {
     if (states)
-      return lengths ? view<const label>(ports<"input", "h0", "c0", "lengths">)
-                     : view<const label>(ports<"input", "h0", "c0">);
-    return lengths ? view<const label>(ports<"input", "lengths">) : view<const label>(ports<"input">);
+      return lengths ? view<const label>(port_names<"input", "h0", "c0", "lengths">)
+                     : view<const label>(port_names<"input", "h0", "c0">);
+    return lengths ? view<const label>(port_names<"input", "lengths">) : view<const label>(port_names<"input">);
   }
   constexpr view<const label> outputs() const {
-    return states ? view<const label>(ports<"output", "hn", "cn">) : view<const label>(ports<"output">);
+    return states ? view<const label>(port_names<"output", "hn", "cn">) : view<const label>(port_names<"output">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_sequence(*this, "lstm", x, why); }
   template <class S, class V>

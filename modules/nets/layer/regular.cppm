@@ -44,22 +44,22 @@ export struct dropout {
 };
 
 /// Normalises each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch
-/// while training, by running ones after. Shapes:   x [N, features, H, W] -> the same; weight, bias, running_mean,
-/// running_var [features]. Numerics: the batch is normalised by its biased variance; `running_var` takes the unbiased
+/// while training, by running ones after. Shapes:   x [N, num_features, H, W] -> the same; weight, bias, running_mean,
+/// running_var [num_features]. Numerics: the batch is normalised by its biased variance; `running_var` takes the unbiased
 /// one, as PyTorch has it. Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
 export struct batch_norm2d {
-  std::int64_t features = 0;
+  std::int64_t num_features = 0;
   double epsilon = 1e-5, momentum = 0.1;
   bool affine = true;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (features < 1)
-      why << "batch_norm2d needs positive `features` but has " << features;
+    if (num_features < 1)
+      why << "batch_norm2d needs positive `num_features` but has " << num_features;
     else if (s.rank != 4)
       why << "batch_norm2d expects images [N, C, H, W] but is given " << s;
-    else if (!may_equal(s[1], features))
-      why << "batch_norm2d expects " << features << " channels but is given " << s[1] << ", shape " << s;
+    else if (!may_equal(s[1], num_features))
+      why << "batch_norm2d expects " << num_features << " channels but is given " << s[1] << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
     if (s.training()) return by_batch(s, x);
@@ -67,14 +67,14 @@ export struct batch_norm2d {
   }
 
  private:
-  constexpr auto per_channel(const auto& v) const { return lamina::reshape(v, shape{features, 1, 1}); }
-  constexpr auto weight(auto& s) const { return s.parameter("weight", shape{features}, initialiser::constant(1)); }
-  constexpr auto bias(auto& s) const { return s.parameter("bias", shape{features}, initialiser::constant(0)); }
+  constexpr auto per_channel(const auto& v) const { return lamina::reshape(v, shape{num_features, 1, 1}); }
+  constexpr auto weight(auto& s) const { return s.parameter("weight", shape{num_features}, initialiser::constant(1)); }
+  constexpr auto bias(auto& s) const { return s.parameter("bias", shape{num_features}, initialiser::constant(0)); }
 
   // One factor and one term per channel, which a pass can fold into the layer before.
   constexpr auto by_running(auto& s, const auto& x) const {
-    auto mean = s.state("running_mean", shape{features}, 0);
-    auto deviation = lamina::sqrt(s.state("running_var", shape{features}, 1) + epsilon);
+    auto mean = s.state("running_mean", shape{num_features}, 0);
+    auto deviation = lamina::sqrt(s.state("running_var", shape{num_features}, 1) + epsilon);
     if (!affine) return (x - per_channel(mean)) / per_channel(deviation);
     auto scale = weight(s) / deviation;
     return x * per_channel(scale) + per_channel(bias(s) - mean * scale);
@@ -84,14 +84,14 @@ export struct batch_norm2d {
     auto centred = x - mean;
     auto variance = lamina::reduce_mean(lamina::square(centred), {.axes = {0, 2, 3}, .keepdim = true});
     auto count = detail::elements_per_channel(x);
-    keep(s, "running_mean", 0, lamina::reshape(mean, shape{features}));
-    keep(s, "running_var", 1, lamina::reshape(variance, shape{features}) * (count / lamina::max(count - 1, 1)));
+    keep(s, "running_mean", 0, lamina::reshape(mean, shape{num_features}));
+    keep(s, "running_var", 1, lamina::reshape(variance, shape{num_features}) * (count / lamina::max(count - 1, 1)));
     auto y = centred / lamina::sqrt(variance + epsilon);
     if (!affine) return y;
     return y * per_channel(weight(s)) + per_channel(bias(s));
   }
   constexpr void keep(auto& s, std::string_view name, double initial, const auto& now) const {
-    auto running = s.state(name, shape{features}, initial);
+    auto running = s.state(name, shape{num_features}, initial);
     s.assign(running, running * (1 - momentum) + now * momentum);
   }
 };

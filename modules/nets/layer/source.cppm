@@ -34,21 +34,21 @@ export struct constant {
   constexpr auto forward(auto& s) const { return s.constant(shape, value); }
 };
 
-/// x weight.   Shapes: x [..., in] -> [..., out]; weight [in, out].
+/// x weight.   Shapes: x [..., in_features] -> [..., out_features]; weight [in_features, out_features].
 export struct weight {
-  std::int64_t in = 0, out = 0;
+  std::int64_t in_features = 0, out_features = 0;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const lamina::shape& s = x[0].dims;
-    if (in < 1 || out < 1)
-      why << "weight needs positive `in` and `out` but has " << in << " and " << out;
+    if (in_features < 1 || out_features < 1)
+      why << "weight needs positive `in_features` and `out_features` but has " << in_features << " and " << out_features;
     else if (s.rank < 2)
-      why << "weight expects rows of features, shape [N, " << in << "], but is given " << s;
-    else if (!may_equal(s.back(), in))
-      why << "weight expects " << in << " input features but is given " << s.back() << ", shape " << s;
+      why << "weight expects rows of features, shape [N, " << in_features << "], but is given " << s;
+    else if (!may_equal(s.back(), in_features))
+      why << "weight expects " << in_features << " input features but is given " << s.back() << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    return lamina::matmul(x, s.parameter("weight", shape{in, out}, initialiser::kaiming_uniform(in)));
+    return lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initialiser::kaiming_uniform(in_features)));
   }
 };
 /// x + bias.   Shapes: x [..., shape] -> the same; bias [shape].
@@ -66,14 +66,14 @@ export struct bias {
 };
 
 /// activation(x weight + bias). The activation is a policy, `activation(nn::tanh{})`, and has to be said; the policy
-/// `bias(false)` takes the bias away.   Shapes: x [..., in] -> [..., out]; weight [in, out], bias [out].
+/// `use_bias(false)` takes the bias away.   Shapes: x [..., in_features] -> [..., out_features]; weight [in_features, out_features], bias [out_features].
 export struct single_layer_perceptron {
-  std::int64_t in = 0, out = 0;
+  std::int64_t in_features = 0, out_features = 0;
 
-  constexpr void check(view<const tensor_type> x, text& why) const { nn::weight{in, out}.check(x, why); }
+  constexpr void check(view<const tensor_type> x, text& why) const { nn::weight{in_features, out_features}.check(x, why); }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = lamina::matmul(x, s.parameter("weight", shape{in, out}, initialiser::kaiming_uniform(in)));
-    if (policy_of<lamina::bias>(s).value) y = y + s.parameter("bias", shape{out}, initialiser::constant(0));
+    auto y = lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initialiser::kaiming_uniform(in_features)));
+    if (policy_of<use_bias>(s).value) y = y + s.parameter("bias", shape{out_features}, initialiser::constant(0));
     return with_policy<activation_kind>(s, [&](const auto& said) {
       if constexpr (requires { said.value; })
         return s("activation", said.value, y);

@@ -245,8 +245,11 @@ export void load_parameters(parameter_store& store, const std::string& path);
 
 // ---- the model ------------------------------------------------------------------------------------------------------
 
+// By its form: Clang 22 finds no member template in a set of several policies where this is asked from another module.
 template <class T>
-inline constexpr bool is_policy_set = requires { typename T::template for_sublayer<"x">; };
+inline constexpr bool is_policy_set = false;
+template <auto... P>
+inline constexpr bool is_policy_set<policy_set<P...>> = true;
 
 // The inputs and the policies of a model's arguments: policies come last, if at all.
 template <class... Rest>
@@ -287,7 +290,7 @@ struct model_traits<Topology, input_list<In...>, P> {
     for (std::size_t i = 0; i < sizeof...(In); ++i) ordered[port_of[i]] = in[i];
     detail::run_layer(scope, Topology, view<const value>(ordered, sizeof...(In)), out);
   }
-  static bool trainable(view<const label> path) { return P::template value_at<update>(path); }
+  static bool trainable(view<const label> path) { return P::template value_at<lamina::trainable>(path); }
   static model_definition definition() {
     model_definition d;
     auto ports = detail::layer_inputs(Topology);
@@ -431,9 +434,36 @@ constexpr bool call_fits(const shape& pattern, const shape& given) {
     if (!may_equal(pattern[i + 1], given[i])) return false;
   return true;
 }
+/// Elements that stand in memory; expressions are evaluated first.
+template <class X>
+concept InMemory = requires(const X& x) { typename X::element_type; x.data().data(); };
+/// What is said of the first operand that does not stand in memory, as in `input 0 is an expression`.
+template <class... X>
+consteval text memory_fault(std::string_view what, std::string_view call) {
+  text t;
+  std::size_t at = 0;
+  auto look = [&]<class Y>(std::type_identity<Y>) {
+    if constexpr (!InMemory<Y>) {
+      if (t.empty()) {
+        t << what << at;
+        if constexpr (Symbolic<Y>) t << " is an expression, which is not computed yet: evaluate it first, as in " << call << "(evaluate(x))";
+        else t << " is `" << type_name<Y>() << "`; a tensor is expected";
+      }
+    }
+    ++at;
+  };
+  (look(std::type_identity<X>{}), ...);
+  return t;
+}
 template <class Traits, class... X>
 struct call_check {
   static consteval text message() {
+    if constexpr (!(InMemory<X> && ...)) return memory_fault<X...>("input ", "net");
+    else return of_tensors();
+  }
+
+ private:
+  static consteval text of_tensors() {
     const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
     text t;
     if (sizeof...(X) != Traits::inputs) {
@@ -445,13 +475,21 @@ struct call_check {
       if (wanted.element != given[i].element) t << "input " << i << " of the model is " << wanted << " and is given " << given[i];
       else if (!call_fits(wanted.dims, given[i].dims)) t << "input " << i << " of the model is " << wanted.dims << " and is given " << given[i].dims;
     }
+    if (t.empty()) look_at_names(t, view<const tensor_type>(given, sizeof...(X)));
     return t;
   }
-};
 
-/// Elements that stand in memory; expressions are evaluated first.
-template <class X>
-concept InMemory = requires(const X& x) { typename X::element_type; x.data().data(); };
+ private:
+  static consteval void look_at_names(text& t, view<const tensor_type> given) {
+    shape patterns[sizeof...(X) + 1], extents[sizeof...(X) + 1];
+    for (std::size_t i = 0; i < sizeof...(X); ++i) {
+      extents[i] = given[i].dims;
+      patterns[i] = Traits::patterns[i].rank == extents[i].rank ? Traits::patterns[i] : without_leading(Traits::patterns[i]);
+    }
+    if (const auto clash = clash_of_names({patterns, sizeof...(X)}, {extents, sizeof...(X)}))
+      t << "dimension `" << clash.name << "` of the inputs of the model is given both " << clash.first << " and " << clash.second;
+  }
+};
 
 /// Whether a call leaves out the leading dimension; its results then lack it too.
 template <class Traits, class First>
@@ -530,7 +568,7 @@ struct no_layer {
 }  // namespace detail
 
 /// A topology with parameters: `model<lenet, input<"N", 1, 28, 28>> net({.seed = 42}); auto logits = net(images);`.
-/// Policies come last: `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(update(false))>>`.
+/// Policies come last: `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(trainable(false))>>`.
 /// Shapes are checked through the whole net at compile time. One thread at a time may use a model; see `reference_factory`.
 export template <const auto& Topology, class... Rest>
   requires no_error<structure_check<Topology>> && no_error<model_arguments_check<Topology, Rest...>> && no_error<model_policies_check<Topology, Rest...>> &&
@@ -548,7 +586,7 @@ class model {
 
   /// Inference. A missing leading dimension is 1 and is missing in the result.
   /// Errors: shape_error for extents that do not fit.
-  template <detail::InMemory... X>
+  template <class... X>
     requires accepted<worded<detail::call_check<traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, [&] { return core_.in_segments(); }, x...);

@@ -207,7 +207,21 @@ model_core::model_core(const model_core& o)
     : definition_(o.definition_), options_(o.options_), store_(std::make_unique<parameter_store>(o.parameters())), where_(o.where_), inference_(o.inference_),
       runner_(inference_, {store_.get(), nullptr}, where_, options_.passes) {}
 model_core::model_core(model_core&&) noexcept = default;
-model_core& model_core::operator=(model_core&&) noexcept = default;
+// The store stays where it is: others have its address, as a `training` of this model has.
+model_core& model_core::operator=(model_core&& o) noexcept {
+  if (this == &o) return *this;
+  definition_ = std::move(o.definition_);
+  options_ = std::move(o.options_);
+  where_ = std::move(o.where_);
+  inference_ = std::move(o.inference_);
+  runner_ = std::move(o.runner_);
+  if (store_ && o.store_) {
+    *store_ = std::move(*o.store_);
+    o.store_.reset();
+    runner_.read({store_.get(), nullptr}, nullptr);
+  } else store_ = std::move(o.store_);
+  return *this;
+}
 model_core::~model_core() = default;
 
 void model_core::given_away() {

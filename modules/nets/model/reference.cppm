@@ -25,6 +25,9 @@ export struct reference_options {
   bool optimize = false;
   /// Memory that reference models lend for each run; without it each has its own from its first run on.
   std::shared_ptr<arena_pool> arenas{};
+  /// Where the generators of reference models begin. Without it they go on from the model's, and from 0 where a factory is
+  /// made from a file, which holds none.
+  std::optional<std::int64_t> seed{};
 };
 
 /// What a factory found to do for inference.
@@ -239,7 +242,7 @@ class reference_model : public sharing<"a reference model"> {
   explicit reference_model(std::shared_ptr<const reference_core> core) : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
   /// Inference, as of a model. The weights are those of the last `factory.update` before the call, to its end.
   /// Errors: as those of a model; state_error where it was moved from.
-  template <detail::InMemory... X>
+  template <class... X>
     requires accepted<worded<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_reference<Traits>(detail::shared_by(core_), runner_, x...);
@@ -267,9 +270,6 @@ void save_net(const P&, const R&, X&&...) {}
 export template <Sharing R, class... X>
   requires accepted<worded<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
 void load(const R&, X&&...) {}
-export template <Sharing R, class... X>
-  requires accepted<worded<detail::shares_weights<R::sharing_name, "be trained", X...>>()>
-void fit(const R&, X&&...) {}
 
 /// The origin of a factory, lent: it runs as a reference model does, and only one holder has it. What its generator has
 /// drawn when it is given back is where reference models that are made from then on begin. Moved, never copied.
@@ -277,7 +277,7 @@ export template <class Traits>
 class origin_model : public sharing<"the origin of a factory"> {
  public:
   explicit origin_model(origin_loan loan) : loan_(std::move(loan)) {}
-  template <detail::InMemory... X>
+  template <class... X>
     requires accepted<worded<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_reference<Traits>(loan_.core(), loan_.runner(), x...);
@@ -301,7 +301,7 @@ class reference_factory {
   /// From a model that is given away; using it afterwards is a state_error.
   explicit reference_factory(model_type&& origin, reference_options o = {})
       : core_(std::make_shared<reference_core>(detail::source_of(std::move(origin.core())), std::move(o))) {}
-  /// From saved parameters. Errors: file_error.
+  /// From saved parameters; generators begin at `seed` of the options. Errors: file_error.
   static reference_factory from_file(const std::string& path, reference_options o = {}) {
     model_type net;
     load(net, path);
@@ -376,7 +376,7 @@ export class program_factory {
   program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o = {}, const pass_options& passes = {});
   /// `states` are given away.
   program_factory(std::shared_ptr<const program> inference, parameter_store&& states, reference_options o = {}, const pass_options& passes = {});
-  /// From saved parameters; a generator begins at 0. Errors: file_error.
+  /// From saved parameters; generators begin at `seed` of the options. Errors: file_error.
   static program_factory from_file(std::shared_ptr<const program> inference, const std::string& path, reference_options o = {}, const pass_options& passes = {});
   program_reference create() const { return program_reference(core_); }
   /// The origin, as of a `reference_factory`.

@@ -33,6 +33,16 @@ void add_results(const program& values, parameter_store& from, isa set, paramete
 
 bool is_saved(const parameter& p) { return p.role() == state_role::parameter || p.role() == state_role::statistic; }
 
+// A generator's state is its seed and how many runs it has served.
+void seed_generators(parameter_store& all, std::int64_t seed) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].role() != state_role::generator) continue;
+    any_tensor begin(all[i].value().type());
+    std::memcpy(begin.mutable_data(), &seed, sizeof seed);
+    all[i].assign(begin);
+  }
+}
+
 // Counts the layers that give what they are given.
 class idle_layers final : public trace_listener {
  public:
@@ -104,6 +114,7 @@ reference_core::reference_core(reference_source from, const reference_options& o
       where_(std::make_shared<context>(1, from.isa)) {
   auto& all = *from.parameters;
   check_states(inference_.get(), all);
+  if (o.seed) seed_generators(all, *o.seed);
   if (from.plans) plans().limit(*from.plans);
   for (std::size_t i = 0; i < all.size(); ++i)
     if (is_saved(all[i])) wanted_.emplace_back(all[i].name(), all[i].value().type());

@@ -154,6 +154,7 @@ void save_net(const std::string& path, const program& p, const parameter_store& 
 }
 
 model_core core_of(saved_net net, const model_options& o) {
+  if (!net.program) detail::raise(error_kind::state, "a net without a program, as one that was moved, is no model");
   const program& p = *net.program;
   if (!p.assignments().empty()) {
     text t;

@@ -67,10 +67,11 @@ concept ShownNet = requires { shown_net<Net>::topology; };
 /// occurs twice with the same operands.
 /// Units:   parameters in elements, running statistics left out; flops for the given extents of the inputs, or with 1 for
 ///          every dimension that is no number; `?` where the net does not take such extents.
-/// Errors:  shape_error where given extents do not fit.
+/// Errors:  shape_error where given extents do not fit; state_error for a model that was moved.
 export template <class Net>
   requires detail::ShownNet<Net>
 std::string show(const Net& net, std::initializer_list<shape> extents = {}) {
+  net.core().inference();        // which a model that was moved has not
   return detail::table_of(net.core().definition(), {extents.begin(), extents.size()});
 }
 /// The same of a topology that has no parameters yet: `show<lenet, input<"N", 1, 28, 28>>()`.
@@ -84,6 +85,7 @@ std::string show(std::initializer_list<shape> extents = {}) {
 export template <class Net>
   requires detail::ShownNet<Net>
 std::string to_dot(const Net& net) {
+  net.core().inference();
   return detail::drawing_of(detail::part_of(detail::shown_net<Net>::topology, {}), &net.core().definition());
 }
 /// The same of a topology: with inputs as a model has them, or `to_dot<lenet>()` without shapes.

@@ -2,6 +2,7 @@ module lamina:show.impl;
 import :core;
 import :dtype;
 import :model;
+import :op;
 import :op.control;
 import :parameter;
 import :parameter.naming;
@@ -148,8 +149,8 @@ void add_operations(const program& p, double times, met_layers& to) {
       if (known && at.subprograms.empty()) to.all[i].flops += times * at.op->flops(at.attributes.get(), in, at.results);
     }
     double turns = 1;
-    if (at.is(op::scan::name))
-      turns = static_cast<double>(in[static_cast<std::size_t>(static_cast<const scan_attributes*>(at.attributes.get())->carries)].dims.at(0));
+    if (is_call_of<op::scan>(at))
+      turns = static_cast<double>(in[static_cast<std::size_t>(at.attributes_as<scan_attributes>().carries)].dims.at(0));
     for (const auto& s : at.subprograms) add_operations(*s, times * turns, to);
   }
 }

@@ -7,6 +7,7 @@ import :model;
 import :program;
 import :reference;
 import :shape;
+import :stop;
 import :tensor;
 import lamina.std;
 
@@ -43,16 +44,16 @@ export struct streamed_program {
 /// Errors: value_error naming the operation where a position reads later ones, or where it is not known that none does.
 export streamed_program streamed(const program& p, const stream_options& o);
 
-/// The part of a stream that is no template.
+/// The part of a stream that is no template. One that was moved has no sizes and no room, and no step of it runs.
 export class stream_core {
  public:
   stream_core(std::shared_ptr<const reference_core> net, const stream_options& o);
-  /// One block. Whether it ran: not where no room for it is left, or an operation found an operand wrong, an index out of
-  /// range; nothing is remembered then.
+  /// One block. Whether it ran: not where no room for it is left, an operation found an operand wrong, an index out of
+  /// range, or a `stop_scope` of this thread was asked to stop; nothing is remembered then.
   template <std::size_t Inputs, std::size_t Outputs>
   inline bool step(const void* const (&inputs)[Inputs], void* const (&outputs)[Outputs]) noexcept {
     // Of a small net every instruction counts: what is done between two steps delays the next one's first product.
-    bool same = plain_;
+    bool same = plain_ && !detail::innermost_stop;
     for (std::size_t i = 0; i < Inputs; ++i) same = same && inputs[i] == bound_inputs_[i];
     for (std::size_t i = 0; i < Outputs; ++i) same = same && outputs[i] == bound_outputs_[i];
     if (!same) return step_anew({inputs, Inputs}, {outputs, Outputs});
@@ -62,10 +63,11 @@ export class stream_core {
   }
   /// Forgets everything, as before the first position.
   void reset() noexcept;
-  inline std::size_t size_of_input(std::size_t i) const { return input_sizes_[i]; }
-  inline std::size_t size_of_output(std::size_t i) const { return output_sizes_[i]; }
-  inline std::int64_t position() const { return *position_; }
-  inline std::int64_t remaining() const { return room_ - *position_; }
+  /// 0 where there is none.
+  inline std::size_t size_of_input(std::size_t i) const { return i < input_sizes_.size() ? input_sizes_[i] : 0; }
+  inline std::size_t size_of_output(std::size_t i) const { return i < output_sizes_.size() ? output_sizes_[i] : 0; }
+  inline std::int64_t position() const { return position_ ? *position_ : 0; }
+  inline std::int64_t remaining() const { return position_ ? room_ - *position_ : 0; }
   /// Bytes of what is remembered from block to block.
   std::size_t memory_bytes() const { return bytes_ + cache_bytes_; }
 
@@ -87,7 +89,7 @@ export class stream_core {
   std::vector<appended_block> appended_;
   std::size_t bytes_ = 0, cache_bytes_ = 0;
   std::size_t copied_ = 0;                                       // bytes of what is not replaced in place
-  bool plain_ = false;                                           // a step on memory that is bound is nothing but a run
+  detail::handed_over<bool> plain_{};                            // a step on memory that is bound is nothing but a run
   std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_;
   std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);      // the executor is bound to its address
   storage now_, next_, first_;                                   // of what is replaced
@@ -117,7 +119,7 @@ struct step_check {
 
 /// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for rounding:
 /// sums of a single position run in several chains, those of attention add what is remembered first, and tanh and sigmoid of
-/// float32 are those of recurrent gates, off by less than 3.5e-7.
+/// float32 are those of recurrent gates, off by less than 3.5e-7. A stream that was moved has no room: its steps do not run.
 export template <class Traits>
 class streaming {
  public:

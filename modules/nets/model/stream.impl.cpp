@@ -5,13 +5,17 @@ import :op;
 import :op.attention;
 import :op.control;
 import :op.elementwise;
+import :op.index;
 import :op.linear;
 import :op.nn;
+import :op.normalise;
+import :op.recurrent;
 import :op.reduce;
 import :op.shape;
 import :op.sized;
 import :op.tile;
 import :program;
+import :rewriter;
 import :shape;
 import :stream;
 import :tensor;
@@ -149,7 +153,7 @@ class stream_maker {
  private:
   const tensor_type& type(value_id v) const { return types_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; }
   value moved(value_id v) const { return values_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; }
-  bool reads(const node& n, std::size_t k) const { return !(n.op->shape_only >> (k < 31 ? k : 31) & 1u); }
+  bool reads(const node& n, std::size_t k) const { return n.reads_data(k); }
   [[noreturn]] static void refuse(const node& n, std::string_view why) {
     text t;
     if (!n.path.empty()) t << n.path << ": ";
@@ -170,7 +174,7 @@ class stream_maker {
     }
   }
   bool begins(const node& n, std::size_t k) const {
-    if (!n.is("scan")) return false;
+    if (!is_call_of<op::scan>(n)) return false;
     const auto carries = static_cast<std::size_t>(static_cast<const scan_attributes*>(n.attributes.get())->carries);
     return k < carries && time_of(type(n.inputs[carries]).dims).axis == 0;
   }
@@ -226,16 +230,16 @@ class stream_maker {
       depends_[at] = depends_[at] || depends_[of];
     }
     made_.block->path = n.path;
-    if (n.is("scan")) return copy_scan(n, at);
+    if (is_call_of<op::scan>(n)) return copy_scan(n, at);
     find_behind(n, at);
-    if (n.is("attention") && read_[at] && remembers(n)) return copy_attention(n, at);
+    if (is_call_of<op::attention>(n) && read_[at] && remembers(n)) return copy_attention(n, at);
     if (varies_[at] && read_[at]) check(n, at);
-    if (n.is("positions") && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
+    if (is_call_of<op::positions>(n) && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
     if (varies_[at]) {
       const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
-      if (n.is("pad") && out.history > in.history) return copy_pad(n, at);
-      if (n.is("conv2d") && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at);
-      if (n.is("slice") && behind(n.inputs[0]) && !behind_[at]) {
+      if (is_call_of<op::pad>(n) && out.history > in.history) return copy_pad(n, at);
+      if (is_call_of<op::conv2d>(n) && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at);
+      if (is_call_of<op::slice>(n) && behind(n.inputs[0]) && !behind_[at]) {
         values_[at] = {moved(n.inputs[0])};
         return;
       }
@@ -260,7 +264,7 @@ class stream_maker {
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (reads(n, k) && varies_[static_cast<std::size_t>(n.inputs[k].node)] && behind(n.inputs[k]) != behind_[at])
         refuse(n, "brings positions together with what stands behind them");
-    if (!n.is("slice")) return;
+    if (!is_call_of<op::slice>(n)) return;
     const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
     if (time_of(types_[at][0].dims).history == 0 && a.start == 0 && a.step == 1) behind_[at] = 0;
   }
@@ -370,11 +374,10 @@ class stream_maker {
   // That a position of the results reads no later one of the operands.
   void check(const node& n, std::size_t at) const {
     const auto& results = types_[at];
-    const std::string_view name = n.op->library ? n.op->name : std::string_view();
     auto out = time_of(results[0].dims);
     if (out.several) refuse(n, "compares positions with each other");
-    if (out.axis < 0) refuse(n, name == "slice" ? "leaves positions out" : "puts all positions together");
-    const bool pointwise = n.op->map || name == "cast" || name == "broadcast_like";
+    if (out.axis < 0) refuse(n, is_call_of<op::slice>(n) ? "leaves positions out" : "puts all positions together");
+    const bool pointwise = n.op->map || is_call_of_any<op::cast, op::broadcast_like>(n);
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (!reads(n, k) || !varies_[static_cast<std::size_t>(n.inputs[k].node)]) continue;
       const shape& s = type(n.inputs[k]).dims;
@@ -384,39 +387,40 @@ class stream_maker {
       if (in.several || in.axis < 0) refuse(n, "compares positions with each other");
       if (pointwise) {
         if (!same_place()) refuse(n, "its operands count positions along different axes");
-      } else if (name == "matmul") {
+      } else if (is_call_of<op::matmul>(n)) {
         if (k != 0 && !(type(n.inputs[0]).dims.rank > 2 && in.axis < s.rank - 2)) refuse(n, "multiplies positions with each other");
-      } else if (name == "reshape" || name == "flatten" || name == "reshape_like") {
+      } else if (is_call_of_any<op::reshape, op::flatten, op::reshape_like>(n)) {
         if (!same_product()) refuse(n, "mixes positions with what stands before them");
-      } else if (name == "softmax" || name == "log_softmax") {
+      } else if (is_call_of_any<op::softmax, op::log_softmax>(n)) {
         if (detail::normal_axis(static_cast<const softmax_attributes*>(n.attributes.get())->axis, s.rank) == in.axis) refuse(n, "compares positions with each other");
-      } else if (name == "conv2d") {
+      } else if (is_call_of<op::conv2d>(n)) {
         if (k != 0) refuse(n, "multiplies positions with each other");
         const bool apart = in.axis >= 2 && along(n, in.axis).stride == 1;
         const std::int64_t padding = apart ? along(n, in.axis).padding : 0;
         if (!apart || (padding && (in.history || padding != along(n, in.axis).reach)) || behind(n.inputs[0]))
           refuse(n, "reads later positions, or not every one; pad on the left alone");
-      } else if (name == "lstm_gates" || name == "gru_gates") {
+      } else if (is_call_of_any<op::lstm_gates, op::gru_gates>(n)) {
         if (in.axis != 0) refuse(n, "mixes positions");
-      } else if (name == "attention") {
+      } else if (is_call_of<op::attention>(n)) {
         if (k != 0 || in.axis != s.rank - 2) refuse(n, "compares positions with each other");
         if (static_cast<const attention_attributes*>(n.attributes.get())->causal) refuse(n, "what a position sees depends on how many there are");
-      } else if (name == "rope") {
+      } else if (is_call_of<op::rope>(n)) {
         if (k == 0 ? in.axis != s.rank - 2 : in.axis != s.rank - 1 || in.history != out.history) refuse(n, "mixes positions");
-      } else if (name == "gather") {
+      } else if (is_call_of<op::gather>(n)) {
         if (k == 0) refuse(n, "looks up positions");
-      } else if (name == "pad") {
+      } else if (is_call_of<op::pad>(n)) {
         const auto& a = *static_cast<const pad_attributes*>(n.attributes.get());
         if (detail::normal_axis(a.axis, s.rank) != in.axis) continue;
         if (a.after || in.history) refuse(n, a.after ? "pads after the last position" : "pads what reaches back already");
-      } else if (name == "slice") {
+      } else if (is_call_of<op::slice>(n)) {
         const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
         if (detail::normal_axis(a.axis, s.rank) != in.axis || (behind(n.inputs[0]) && !behind_[at])) continue;
         const bool to_the_end = a.stop < 0 || a.stop >= s.at(in.axis);
         if (behind(n.inputs[0]) || a.start < 0 || !to_the_end || a.step != 1) refuse(n, "takes positions that are counted from the first or the last one");
-      } else if (name.starts_with("reduce_") || name == "argmax" || name == "permute" || name == "concat" || name == "layer_norm" || name == "rms_norm" || name == "concat_part") {
+      } else if (is_call_of_any<op::reduce_sum, op::reduce_mean, op::reduce_max, op::reduce_min, op::reduce_prod, op::reduce_any, op::reduce_all,
+                                op::argmax, op::permute, op::concat, op::layer_norm, op::rms_norm, op::concat_part>(n)) {
         if (in.history != out.history) refuse(n, "mixes positions");
-        if ((name == "layer_norm" || name == "rms_norm") && in.axis == s.rank - 1) refuse(n, "compares positions with each other");
+        if (is_call_of_any<op::layer_norm, op::rms_norm>(n) && in.axis == s.rank - 1) refuse(n, "compares positions with each other");
       } else refuse(n, "it is not known that it leaves positions apart");
     }
   }
@@ -424,19 +428,8 @@ class stream_maker {
   // The memories before the first position: what the scans begin with, and what padding is filled with.
   void first_values() {
     auto& p = *made_.start;
-    std::vector<std::vector<value>> made(p_.nodes().size());
-    for (auto i : p_.inputs()) made[static_cast<std::size_t>(i)] = {p.input(p_.at(i).name, p_.at(i).results[0])};
-    for (std::size_t i = 0; i < p_.nodes().size(); ++i) {
-      const node& n = p_.nodes()[i];
-      if (n.kind == node_kind::state) made[i] = {p.state(n.name, n.results[0])};
-      else if (n.kind == node_kind::constant) made[i] = {p.constant(n.constant)};
-      else if (n.kind == node_kind::operation) {
-        std::vector<value> in;
-        for (auto v : n.inputs) in.push_back(made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
-        value_id id = p.add(*n.op, n.attributes, in, n.subprograms);
-        for (std::size_t r = 0; r < n.results.size(); ++r) made[i].emplace_back(&p, value_id{id.node, static_cast<std::int32_t>(r)});
-      }
-    }
+    rewriter copy(p_, p);
+    copy.copy_inputs();
     std::size_t k = 0;
     for (const auto& m : made_.memories) {
       if (m.kept != stream_memory::way::replaced) continue;
@@ -446,9 +439,9 @@ class stream_maker {
         continue;
       }
       const value_id from = *first;
-      value v = made[static_cast<std::size_t>(from.node)][static_cast<std::size_t>(from.result)];
+      value v = copy.reach(from);
       const node& n = p_.at(from);
-      if (n.is("pad")) {       // its first positions are nothing but padding
+      if (is_call_of<op::pad>(n)) {       // its first positions are nothing but padding
         auto t = time_of(type(from).dims);
         v = slice(v, {.start = 0, .stop = t.history, .axis = t.axis});
       }

@@ -95,7 +95,8 @@ bool stream_core::step_anew(view<const void* const> inputs, view<void* const> ou
   try {
     for (std::size_t i = 0; i < inputs.size(); ++i) run_->bind_input(i, bound_inputs_[i] = inputs[i]);
     for (std::size_t i = 0; i < outputs.size(); ++i) run_->bind_output(i, bound_outputs_[i] = outputs[i]);
-    run_->run();
+    // Memories that are replaced in place change as a whole or not at all.
+    bytes_ > copied_ ? run_->run_undivided() : run_->run();
   } catch (...) {
     return false;
   }
@@ -115,6 +116,7 @@ void stream_core::move_memories() noexcept {
 }
 
 void stream_core::reset() noexcept {
+  if (!position_) return;
   std::memcpy(now_.data(), first_.data(), bytes_);
   *position_ = 0;
 }

@@ -100,12 +100,13 @@ export struct no_gradient_type {};
 export inline constexpr no_gradient_type no_gradient{};
 
 namespace detail {
-/// An expression as a node that can be shared.
+/// An expression as a node that can be shared. Errors: state_error for an empty one.
 template <class E>
 dynamic_pointer node_of(const E& e) {
-  if constexpr (requires { e.pointer(); })
+  if constexpr (requires { e.pointer(); }) {
+    if (!e.pointer()) raise(error_kind::state, "an operand of a layer is empty; it was moved, or nothing was put in");
     return e.pointer();
-  else
+  } else
     return make_dynamic(e).pointer();
 }
 }  // namespace detail

@@ -51,6 +51,8 @@ class layer_states {
   /// The parameter of a path inside the layer. Errors: value_error, state_error.
   parameter& at(std::string_view path) const;
   std::int64_t seed() const { return seed_; }
+  /// Errors: state_error where the layer was moved: it has no states, and whoever asks has some.
+  void check_here() const;
   /// Errors: state_error where the parameters are not there yet.
   void check_ready() const;
   [[noreturn]] void raise(error_kind kind, const text& why) const;
@@ -61,6 +63,8 @@ class layer_states {
   std::vector<layer_state> all_;
   std::int64_t seed_ = 0;
 };
+
+[[noreturn]] void moved_layer();
 
 /// A layer's program over inputs alone: its operands, then its states; outputs: its ports, then new values of states.
 struct layer_program {

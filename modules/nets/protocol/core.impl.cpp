@@ -34,7 +34,12 @@ void layer_states::raise(error_kind kind, const text& why) const {
   detail::raise(kind, t);
 }
 
+void moved_layer() { raise(error_kind::state, "this layer was moved to another one, and computes nothing any more"); }
+void layer_states::check_here() const {
+  if (all_.empty()) moved_layer();
+}
 void layer_states::init(const initialisers& how, load_buffer* buffer) {
+  check_here();
   std::vector<std::string> names;
   for (const auto& s : all_)
     if (s.role != state_role::generator) names.push_back(full(s));
@@ -49,6 +54,7 @@ void layer_states::init(const initialisers& how, load_buffer* buffer) {
   seed_ = how.seed();
 }
 void layer_states::load(const load_buffer& from) {
+  check_here();
   for (const auto& s : all_) {
     if (s.role == state_role::generator) continue;
     const auto name = s.is ? s.is->name() : full(s);
@@ -66,11 +72,13 @@ void layer_states::load(const load_buffer& from) {
   }
 }
 void layer_states::save(load_buffer& to) const {
+  check_here();
   check_ready();
   for (const auto& s : all_)
     if (s.is && !to.contains(s.is->name())) to.set(s.is->name(), s.is->value());
 }
 parameter& layer_states::at(std::string_view path) const {
+  check_here();
   check_ready();
   const auto* s = find(path);
   if (s && s->is) return *s->is;
@@ -147,6 +155,7 @@ train_core::train_core(std::string name, layer_definition d)
 
 std::shared_ptr<const layer_call> train_core::forward(std::vector<dynamic_pointer> operands, view<const shape> in,
                                                       view<const shape> out) {
+  if (!forward_.body.what) moved_layer();
   states_.check_ready();
   std::vector<any_tensor> leaves;
   for (const auto& s : states_.all()) {
@@ -192,6 +201,7 @@ const callee& train_core::reverse(const std::vector<bool>& given) {
 }
 
 train_core::reversed train_core::backward(std::vector<dynamic_pointer> given) {
+  if (!forward_.body.what) moved_layer();
   if (!keeps_) return {};
   if (stack_.empty()) states_.raise(error_kind::state, text("backward, but no forward result waits for it"));
   const forwarded last = stack_.back();
@@ -247,7 +257,10 @@ void train_core::update_statistics() {
 
 std::shared_ptr<const layer_call> infer(const layer_program& traced, const layer_states* states, std::string_view layer,
                                         std::vector<dynamic_pointer> operands) {
-  if (states) states->check_ready();
+  if (states) {
+    states->check_here();
+    states->check_ready();
+  }
   std::vector<any_tensor> leaves;
   for (const auto& l : traced.leaves) {
     const auto* s = states ? states->find(l.path) : nullptr;

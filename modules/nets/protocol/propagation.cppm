@@ -29,7 +29,7 @@ struct trained_paths final : state_listener {
     for (auto& n : at)
       if (p.size < deepest) p.names[p.size++] = n;
     if (p.size < deepest) p.names[p.size++] = label(name);
-    if (role == state_role::parameter && P::template value_at<update>(view<const label>(p.names.data(), p.size)))
+    if (role == state_role::parameter && P::template value_at<trainable>(view<const label>(p.names.data(), p.size)))
       all.push_back(p);
   }
   constexpr bool below(view<const label> layer) const {

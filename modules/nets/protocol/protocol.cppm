@@ -68,8 +68,17 @@ struct chosen_layer<constant_layer<Value>> {
     return t.empty() ? sub_policies_check<Value, P>::message() : t;
   }
 };
+/// That a type names a layer, by itself or as `constant_layer`.
 template <class L>
-concept ChosenLayer = Layer<typename chosen_layer<L>::type> && requires { chosen_layer<L>::value; };
+struct chosen_check {
+  static consteval text message() {
+    using type = typename chosen_layer<L>::type;
+    text t;
+    if constexpr (!Layer<type>) t << "`" << type_name<type>() << "` is given as a layer" << no_layer_because<type>();
+    else if constexpr (!std::is_default_constructible_v<L>) t << "`" << type_name<type>() << "` cannot be made without arguments; give a constant of it, as in constant_layer<name>";
+    return t;
+  }
+};
 template <class L>
 inline constexpr const auto& layer_value = chosen_layer<L>::value;
 template <class L>
@@ -145,7 +154,7 @@ struct state_count final : state_listener {
     work_array<label> full(path.size() + 1);
     for (std::size_t i = 0; i < path.size(); ++i) full[i] = path[i];
     full[path.size()] = label(name);
-    trained += P::template value_at<update>(view<const label>(full.data, full.size));
+    trained += P::template value_at<trainable>(view<const label>(full.data, full.size));
   }
 };
 
@@ -329,10 +338,26 @@ struct dict_check {
     const auto ports = In ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
     std::size_t at = 0;
     ((look<decltype(E::value)>(t, names[at], index_of(ports, label(names[at]))), ++at), ...);
+    if constexpr (In && !std::is_void_v<Types>)
+      if (t.empty()) look_at_names(t, ports, view<const std::string_view>(names, sizeof...(E)));
     return t;
   }
 
  private:
+  template <class X>
+  static consteval shape shape_of_operand() {
+    if constexpr (LazyOperand<X>) return pattern_of<X>;
+    else return {};
+  }
+  template <class Ports>
+  static consteval void look_at_names(text& t, const Ports& ports, view<const std::string_view> names) {
+    const shape given[] = {shape_of_operand<decltype(E::value)>()..., {}};
+    shape patterns[sizeof...(E) + 1];
+    for (std::size_t i = 0; i < names.size(); ++i)
+      patterns[i] = Types::types()[static_cast<std::size_t>(index_of(ports, label(names[i])))].dims;
+    if (const auto clash = clash_of_names({patterns, names.size()}, {given, names.size()}))
+      t << layer_kind(layer_value<L>) << ": dimension `" << clash.name << "` of the ports is given both " << clash.first << " and " << clash.second;
+  }
   template <class X>
   static consteval void look(text& t, std::string_view port, int place) {
     if (!t.empty()) return;
@@ -371,7 +396,7 @@ layer_definition definition_of(bool training, view<const tensor_type> in) {
     steered_scope<trace_scope, P> scope(plain);
     run_layer(scope, layer_value<L>, from, to);
   };
-  d.trainable = [](view<const label> path) { return P::template value_at<update>(path); };
+  d.trainable = [](view<const label> path) { return P::template value_at<trainable>(path); };
   return d;
 }
 
@@ -407,7 +432,7 @@ void exact_types(std::string_view name, const std::array<tensor_type, In>& in, s
 /// named `<layer>.<path>`, and read when a result is evaluated, not when it is made. One thread at a time may use a
 /// layer; its results outlive it.
 export template <class L, class Inputs, class P = policies<>>
-  requires detail::ChosenLayer<L> && no_error<detail::train_check<L, Inputs, P>> &&
+  requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, Inputs, P>> &&
            no_error<detail::train_shape_check<L, Inputs, P>>
 class train_layer {
   using ports = detail::ordered_ports<L, Inputs>;
@@ -597,7 +622,7 @@ struct infer_shape_check {
 /// A layer that is not trained: `infer_layer<nn::add> layer("add")`. Its ports take operands of any types that fit. It
 /// has no backward pass and stores nothing but its parameters; where it has none, nothing at all.
 export template <class L, class P = policies<>>
-  requires detail::ChosenLayer<L> && no_error<infer_check<L, P>>
+  requires no_error<detail::chosen_check<L>> && no_error<infer_check<L, P>>
 class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
   using part = detail::infer_part<detail::has_states<L, P>()>;
 

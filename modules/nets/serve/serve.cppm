@@ -1,5 +1,6 @@
 // Serving: single samples from any number of threads, computed in batches by reference models.
 export module lamina:serve;
+import :context;
 import :core;
 import :dtype;
 import :execute;
@@ -37,7 +38,7 @@ export struct queue_statistics {
   std::int64_t answered = 0;     // computed
   std::int64_t failed = 0;       // by an error of their run
   std::int64_t expired = 0;      // their deadline passed
-  std::int64_t stopped = 0;      // by shutdown_now
+  std::int64_t stopped = 0;      // by shutdown_now or cancel
   std::int64_t refused = 0;      // by try_submit; not accepted
   std::int64_t waiting = 0, running = 0;
   std::int64_t batches = 0;
@@ -71,9 +72,16 @@ class queued {
   queued(const queued&) = delete;
   queued& operator=(const queued&) = delete;
   virtual ~queued();
-  bool ready() const noexcept { return now_.load(std::memory_order_acquire) != state::open; }
+  bool ready() const noexcept { return now_.load(std::memory_order_acquire) >= state::computed; }
+  /// Until it is ready. At its deadline a request that no worker has begun is answered with a deadline_error: deadlines hold
+  /// while all workers are busy. Errors: state_error in a forked child, which has no workers.
   void wait();
+  /// Whether it is ready by then.
   bool wait_until(clock::time_point t);
+  /// Calls `f` when it is ready, in the thread that finishes it, or at once.
+  void tell(std::function<void()> f);
+  /// Makes the caller the one that finishes this request; false: somebody else is.
+  bool claim() noexcept;
   /// Raises the error of a request that was not computed.
   void check() const;
   void finish(std::shared_ptr<const failure> why = nullptr, bool failed = false) noexcept;
@@ -86,9 +94,11 @@ class queued {
   clock::time_point arrived{}, until = never;
 
  private:
-  enum class state : int { open, computed, failed };
+  enum class state : int { open, claimed, computed, failed };
   std::atomic<state> now_{state::open};
+  const std::uint32_t process_ = process_number();
   std::shared_ptr<const failure> why_;    // none where there was no memory for it
+  std::function<void()> told_;
   std::mutex mutex_;
   std::condition_variable changed_;
 };
@@ -105,14 +115,16 @@ class batch_runner {
 
 class queue_core {
  public:
-  /// Errors: value_error naming the option that is out of range.
+  /// Errors: value_error naming the option that is out of range; resource_error where the system has no more threads.
   queue_core(const queue_options& o, const std::function<std::unique_ptr<batch_runner>()>& make);
   ~queue_core();
   queue_core(const queue_core&) = delete;
   queue_core& operator=(const queue_core&) = delete;
   /// Whether the request was accepted; where there is no room, `wait` waits for it. Errors: stopped_error.
   bool push(std::shared_ptr<queued> r, bool wait);
-  void shutdown(bool at_once);
+  // What becomes of requests: all are computed; those that wait are dropped; those that are being computed, too.
+  enum class ending { computed, dropped, canceled };
+  void shutdown(ending how);
   queue_statistics statistics() const;
   const queue_options& options() const;
 
@@ -149,6 +161,12 @@ struct queue_check {
 template <class Traits, class... X>
 struct sample_check {
   static consteval text message() {
+    if constexpr (!(InMemory<X> && ...)) return memory_fault<X...>("submit: sample ", "submit");
+    else return of_tensors();
+  }
+
+ private:
+  static consteval text of_tensors() {
     const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
     text t;
     if (sizeof...(X) != Traits::inputs) {
@@ -191,7 +209,13 @@ auto& part(R& r) {
   else if constexpr (O == 2) return r.third;
   else if constexpr (O == 3) return r.fourth;
   else if constexpr (O == 4) return r.fifth;
-  else return r.sixth;
+  else if constexpr (O == 5) return r.sixth;
+  else if constexpr (O == 6) return r.seventh;
+  else if constexpr (O == 7) return r.eighth;
+  else if constexpr (O == 8) return r.ninth;
+  else if constexpr (O == 9) return r.tenth;
+  else if constexpr (O == 10) return r.eleventh;
+  else return r.twelfth;
 }
 
 /// The caller's own tensors of what a worker has left.
@@ -291,12 +315,16 @@ class answer {
   bool valid() const { return request_ != nullptr; }
   bool ready() const { return asked().ready(); }
   void wait() const { asked().wait(); }
-  /// Whether the answer is there by then.
+  /// Calls `f` once when the answer is there: on the thread that computed it, or at once. `f` throws nothing, returns soon
+  /// and asks nothing of the queue. Of several calls the last one counts.
+  void on_ready(std::function<void()> f) const { asked().tell(std::move(f)); }
+  /// Whether the answer is there by then. A wait that reaches the deadline of a request which no worker has begun makes the
+  /// answer a deadline_error.
   bool wait_until(std::chrono::steady_clock::time_point t) const { return asked().wait_until(t); }
   bool wait_for(std::chrono::nanoseconds d) const { return wait_until(detail::queued::in(d)); }
   /// Waits, and takes the result: the rows of the model's outputs without the leading dimension. Errors: deadline_error if
-  /// the deadline passed before the sample was computed, stopped_error after `shutdown_now`, whatever the run of its batch
-  /// met, state_error if the answer was taken already.
+  /// the deadline passed before the sample was computed, stopped_error after `shutdown_now` or `cancel`, whatever the run of
+  /// its batch met, state_error if the answer was taken already.
   Result get() {
     asked().wait();
     auto r = std::move(request_);
@@ -315,7 +343,7 @@ class answer {
 /// Takes single samples from any thread and has them computed in batches by threads of its own, one reference model each:
 /// `batching_queue queue(factory, {.workers = 2}); auto y = queue.submit(x).get();`. A batch leaves when it is full, when
 /// its first sample has waited for `delay`, or when less than `delay` is left to a deadline in it. Every accepted request
-/// is answered. Answers do not depend on the batch that they were computed in, down to the bits, where the net leaves
+/// is answered. Threads do not survive fork(2): in a child of the process that made it a queue raises state_error. Answers do not depend on the batch that they were computed in, down to the bits, where the net leaves
 /// samples apart. Batches are of few sizes, so that few plans are made; samples of different extents go in batches of
 /// their own.
 /// Shapes: samples have no leading dimension, and neither have results.
@@ -327,7 +355,8 @@ class batching_queue {
   using result_type = typename detail::rows_of<Traits>::type;
   using answer_type = answer<result_type>;
 
-  /// Makes the reference models and starts the workers. Errors: value_error for an option out of range.
+  /// Makes the reference models and starts the workers. Errors: value_error for an option out of range; resource_error
+  /// where the system has no more threads.
   template <const auto& Topology, class... Rest>
     requires std::same_as<typename reference_factory<Topology, Rest...>::traits, Traits>
   explicit batching_queue(const reference_factory<Topology, Rest...>& f, const queue_options& o = {})
@@ -336,28 +365,31 @@ class batching_queue {
   batching_queue& operator=(const batching_queue&) = delete;
 
   /// Accepts a sample, which is copied; waits while the queue is full. Errors: shape_error, stopped_error after a shutdown.
-  template <detail::InMemory... X>
+  template <class... X>
     requires accepted<worded<detail::sample_check<Traits, X...>>()>
   answer_type submit(const X&... x) { return pushed(detail::queued::never, x...); }
   /// The same with a deadline, so long from now, which also ends the waiting for room: `queue.submit_within(5ms, x)`. If it
   /// passes before the sample is computed, the answer is a deadline_error.
-  template <detail::InMemory... X>
+  template <class... X>
     requires accepted<worded<detail::sample_check<Traits, X...>>()>
   answer_type submit_within(std::chrono::nanoseconds d, const X&... x) { return pushed(detail::queued::in(d), x...); }
   /// Accepts a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
-  template <detail::InMemory... X>
+  template <class... X>
     requires accepted<worded<detail::sample_check<Traits, X...>>()>
   std::optional<answer_type> try_submit(const X&... x) { return tried(detail::queued::never, x...); }
   /// The same with a deadline.
-  template <detail::InMemory... X>
+  template <class... X>
     requires accepted<worded<detail::sample_check<Traits, X...>>()>
   std::optional<answer_type> try_submit_within(std::chrono::nanoseconds d, const X&... x) { return tried(detail::queued::in(d), x...); }
 
   /// Accepts nothing more, computes what was accepted, and ends the workers. As the destructor does.
-  void shutdown() { core_.shutdown(false); }
+  void shutdown() { core_.shutdown(detail::queue_core::ending::computed); }
   /// Accepts nothing more and ends the workers after the batches that they are computing; requests that wait are answered
   /// with stopped_error.
-  void shutdown_now() { core_.shutdown(true); }
+  void shutdown_now() { core_.shutdown(detail::queue_core::ending::dropped); }
+  /// As `shutdown_now`, and batches that are being computed are stopped before their next operation: their requests are
+  /// answered with stopped_error, too.
+  void cancel() { core_.shutdown(detail::queue_core::ending::canceled); }
   queue_statistics statistics() const { return core_.statistics(); }
   const queue_options& options() const { return core_.options(); }
 

@@ -3,6 +3,7 @@ import :context;
 import :core;
 import :serve;
 import :shape;
+import :stop;
 import :tensor;
 import lamina.std;
 
@@ -19,16 +20,65 @@ struct queued::failure {
   std::int64_t used = 0, limit = 0;
 };
 queued::~queued() = default;
-void queued::wait() {
-  if (ready()) return;
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return ready(); });
+
+namespace {
+
+constexpr const char* late = "the deadline passed before the request was computed";
+constexpr const char* stopped = "the queue was told to stop before the request was computed";
+
+std::shared_ptr<const queued::failure> failure_of(std::optional<error_kind> kind, const char* what,
+                                                  const out_of_memory* numbers = nullptr) noexcept {
+  try {
+    auto made = std::make_shared<queued::failure>(kind, what);
+    if (numbers) {
+      made->requested = numbers->requested();
+      made->planned = numbers->planned();
+      made->used = numbers->used();
+      made->limit = numbers->limit();
+    }
+    return made;
+  } catch (...) {    // said without words
+    return nullptr;
+  }
 }
+
+// Workers are threads of the process that made the queue.
+void check_process(const char* whose, std::uint32_t process) {
+  if (process == process_number()) return;
+  text t;
+  raise(error_kind::state, t << whose << ": used in a forked child of the process that made the queue; threads do not survive a fork, so make the queue after it");
+}
+
+}  // namespace
+
+void queued::wait() { wait_until(never); }
 bool queued::wait_until(clock::time_point t) {
   if (ready()) return true;
-  if (t == never) return wait(), true;
+  check_process("answer", process_);
   std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, t, [&] { return ready(); });
+  const auto is_ready = [&] { return ready(); };
+  if (t < until) return changed_.wait_until(lock, t, is_ready);
+  if (until != never && !changed_.wait_until(lock, until, is_ready)) {
+    lock.unlock();
+    if (claim()) finish(failure_of(error_kind::deadline, late), true);
+    lock.lock();
+  }
+  if (t != never) return changed_.wait_until(lock, t, is_ready);
+  changed_.wait(lock, is_ready);
+  return true;
+}
+void queued::tell(std::function<void()> f) {
+  {
+    std::lock_guard lock(mutex_);
+    told_.swap(f);
+    if (!ready()) return;
+    f = std::exchange(told_, nullptr);
+  }
+  if (f) f();
+}
+bool queued::claim() noexcept {
+  auto was = state::open;
+  return now_.compare_exchange_strong(was, state::claimed, std::memory_order_acq_rel);
 }
 void queued::check() const {
   if (now_.load(std::memory_order_acquire) != state::failed) return;
@@ -43,11 +93,14 @@ queued::clock::time_point queued::in(std::chrono::nanoseconds d) {
 }
 void queued::finish(std::shared_ptr<const failure> why, bool failed) noexcept {
   why_ = std::move(why);
+  std::function<void()> told;
   {
     std::lock_guard lock(mutex_);
     now_.store(failed ? state::failed : state::computed, std::memory_order_release);
+    told.swap(told_);
   }
   changed_.notify_all();
+  if (told) told();
 }
 
 batch_runner::~batch_runner() = default;
@@ -62,8 +115,7 @@ storage batch_memory(std::size_t bytes, std::size_t planned) {
   }
 }
 
-namespace {
-
+// Not in the unnamed namespace: `queue_core::implementation`, which has linkage, has members of it.
 // Requests one behind the other, linked through themselves: to move them takes no memory, so that none is lost for want of it.
 class request_list {
  public:
@@ -107,39 +159,31 @@ class request_list {
   std::size_t size_ = 0;
 };
 
+namespace {
+
 std::optional<error_kind> kind_of(const std::exception& e) {
   if (dynamic_cast<const shape_error*>(&e)) return error_kind::shape;
   if (dynamic_cast<const type_error*>(&e)) return error_kind::type;
   if (dynamic_cast<const value_error*>(&e)) return error_kind::value;
   if (dynamic_cast<const file_error*>(&e)) return error_kind::file;
   if (dynamic_cast<const state_error*>(&e)) return error_kind::state;
+  if (dynamic_cast<const stopped_error*>(&e)) return error_kind::stopped;
+  if (dynamic_cast<const unsupported_error*>(&e)) return error_kind::unsupported;
+  if (dynamic_cast<const resource_error*>(&e)) return error_kind::resource;
   if (dynamic_cast<const out_of_memory*>(&e) || dynamic_cast<const std::bad_alloc*>(&e)) return error_kind::memory;
   return {};
 }
 
-// One failure for all of them; each caller raises an error of its own from it.
+// One failure for all of them; each caller raises an error of its own from it. The requests are claimed.
 void fail(request_list& all, std::optional<error_kind> kind, const char* what, const out_of_memory* numbers = nullptr) noexcept {
-  std::shared_ptr<const queued::failure> why;
-  try {
-    auto made = std::make_shared<queued::failure>(kind, what);
-    if (numbers) {
-      made->requested = numbers->requested();
-      made->planned = numbers->planned();
-      made->used = numbers->used();
-      made->limit = numbers->limit();
-    }
-    why = std::move(made);
-  } catch (...) {    // said without words
-  }
+  if (all.empty()) return;
+  const auto why = failure_of(kind, what, numbers);
   while (!all.empty()) all.pop_front()->finish(why, true);
 }
 
 // What others allocated and a worker freed, weights that were exchanged, stays with its thread: it is returned from time to
 // time.
 constexpr std::int64_t batches_between_trims = 256;
-
-constexpr const char* late = "the deadline passed before the request was computed";
-constexpr const char* stopped = "the queue was told to stop before the request was computed";
 
 template <class T>
 void check_option(const char* name, T value, T least, T most, const char* unit = "") {
@@ -148,6 +192,11 @@ void check_option(const char* name, T value, T least, T most, const char* unit =
   t << "batching_queue: " << name << " is to be " << least << " to " << most << unit << ", and is " << value;
   raise(error_kind::value, t);
 }
+
+struct cancellation {
+  const std::atomic<bool>* is;
+  bool stop_requested() const noexcept { return is->load(std::memory_order_relaxed); }
+};
 
 // The sizes that batches have: few, since each is a plan.
 std::vector<std::int64_t> sizes_up_to(std::int64_t batch) {
@@ -168,6 +217,7 @@ struct queue_core::implementation {
   using clock = queued::clock;
 
   const queue_options options;
+  const std::uint32_t process = process_number();
   const std::vector<std::int64_t> sizes;
   const std::size_t capacity, enough;    // requests that wait at most; that a batch needs no more of
 
@@ -179,6 +229,7 @@ struct queue_core::implementation {
   clock::time_point urgent = queued::never;    // the first deadline of those waiting
   clock::time_point closing{};                 // when the batch that is being formed leaves
   bool forming = false, over = false;
+  std::atomic<bool> canceled{false};          // batches that are being computed
   std::int64_t blocked = 0;
   queue_statistics figures;
 
@@ -213,7 +264,7 @@ struct queue_core::implementation {
     const auto most = static_cast<std::size_t>(options.batch);
     for (std::size_t looked = 0; !waiting.empty() && like.size() < most && looked < 8 * most; ++looked) {
       auto r = waiting.pop_front();
-      if (r->until <= now) expired.push_back(std::move(r));
+      if (r->until <= now || r->ready()) expired.push_back(std::move(r));
       else if (like.empty() || runner.alike(*like.front(), *r)) like.push_back(std::move(r));
       else other.push_back(std::move(r));
     }
@@ -223,6 +274,8 @@ struct queue_core::implementation {
       std::tie(count, rows) = cut(like.size());
       while (batch.size() < count) batch.push_back(like.pop_front());
     }
+    figures.expired += static_cast<std::int64_t>(expired.size()) + keep_claimed(batch);
+    keep_claimed(expired);
     // Back to where they stood: what was cut off is older than most of the rest.
     like.append(other);
     like.append(waiting);
@@ -231,9 +284,19 @@ struct queue_core::implementation {
       urgent = queued::never;
       waiting.each([&](const auto& r) { urgent = std::min(urgent, r->until); });
     }
-    figures.expired += static_cast<std::int64_t>(expired.size());
     figures.running += static_cast<std::int64_t>(batch.size());
     return rows;
+  }
+
+  // Leaves those that their callers have not given up at their deadline meanwhile; gives the number of the others.
+  static std::int64_t keep_claimed(request_list& all) {
+    std::int64_t given_up = 0;
+    for (auto left = all.size(); left > 0; --left) {
+      auto r = all.pop_front();
+      if (r->claim()) all.push_back(std::move(r));
+      else ++given_up;
+    }
+    return given_up;
   }
 
   // Waits for a batch; false: there will be none.
@@ -257,15 +320,15 @@ struct queue_core::implementation {
     return true;
   }
 
-  void account(const request_list& batch, bool failed) {
+  void account(const request_list& batch, std::int64_t queue_statistics::* as) {
     const auto now = clock::now();
     const auto n = static_cast<std::int64_t>(batch.size());
     std::lock_guard lock(mutex);
     figures.running -= n;
-    (failed ? figures.failed : figures.answered) += n;
+    figures.*as += n;
     ++figures.batches;
     ++figures.batch_sizes[batch.size()];
-    if (failed) return;
+    if (as != &queue_statistics::answered) return;
     batch.each([&](const auto& r) {
       const double seconds = std::chrono::duration<double>(now - r->arrived).count();
       const auto& bounds = latency_histogram::bounds;
@@ -278,18 +341,19 @@ struct queue_core::implementation {
     request_list batch, expired;
     std::vector<std::shared_ptr<queued>> together;
     std::int64_t rows = 0;
+    const stop_scope until_canceled(cancellation{&canceled});
     for (std::int64_t turns = 1; next(runner, batch, expired, rows); ++turns) {
       if (turns % batches_between_trims == 0) memory::trim();
       if (!expired.empty()) fail(expired, error_kind::deadline, late);
       if (batch.empty()) continue;
       auto give_up = [&](std::optional<error_kind> kind, const char* what, const out_of_memory* numbers = nullptr) {
-        account(batch, true);
+        account(batch, kind == error_kind::stopped ? &queue_statistics::stopped : &queue_statistics::failed);
         fail(batch, kind, what, numbers);
       };
       try {
         batch.each([&](const auto& r) { together.push_back(r); });
         runner.run(view<const std::shared_ptr<queued>>(together.data(), together.size()), rows);
-        account(batch, false);
+        account(batch, &queue_statistics::answered);
         while (!batch.empty()) batch.pop_front()->finish();
       } catch (const out_of_memory& e) {
         give_up(error_kind::memory, e.what(), &e);
@@ -303,7 +367,9 @@ struct queue_core::implementation {
     turn.notify_all();
   }
 
-  void stop(bool at_once) {
+  void stop(ending how) {
+    const bool at_once = how != ending::computed;
+    if (how == ending::canceled) canceled.store(true, std::memory_order_relaxed);
     request_list dropped;
     {
       std::lock_guard lock(mutex);
@@ -311,6 +377,7 @@ struct queue_core::implementation {
       if (at_once) {
         dropped.append(waiting);
         urgent = queued::never;
+        figures.expired += keep_claimed(dropped);
         figures.stopped += static_cast<std::int64_t>(dropped.size());
       }
     }
@@ -332,18 +399,24 @@ queue_core::queue_core(const queue_options& o, const std::function<std::unique_p
   impl_ = std::make_unique<implementation>(o);
   for (int w = 0; w < o.workers; ++w) impl_->runners.push_back(make());
   try {
-    for (auto& runner : impl_->runners) impl_->threads.emplace_back([i = impl_.get(), r = runner.get()] { i->work(*r); });
+    impl_->threads.reserve(impl_->runners.size());
+    for (auto& runner : impl_->runners)
+      impl_->threads.push_back(start_thread("batching_queue", static_cast<int>(impl_->threads.size()) + 1, o.workers,
+                                            [i = impl_.get(), r = runner.get()] { i->work(*r); }));
   } catch (...) {    // the system has no more threads
-    impl_->stop(true);
+    impl_->stop(ending::dropped);
     throw;
   }
 }
 queue_core::~queue_core() {
-  if (impl_) impl_->stop(false);
+  if (!impl_) return;
+  if (impl_->process == process_number()) impl_->stop(ending::computed);
+  else (void)impl_.release();    // threads and conditions of the parent can be neither joined nor destroyed
 }
 
 bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
   auto& q = *impl_;
+  check_process("submit", q.process);
   r->arrived = queued::clock::now();
   std::unique_lock lock(q.mutex);
   auto refuse_if_over = [&] {
@@ -366,9 +439,7 @@ bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
   if (!in_time) {
     ++q.figures.expired;
     lock.unlock();
-    request_list one;
-    one.push_back(std::move(r));
-    fail(one, error_kind::deadline, late);
+    if (r->claim()) r->finish(failure_of(error_kind::deadline, late), true);
     return true;
   }
   const auto until = r->until;
@@ -382,11 +453,16 @@ bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
   return true;
 }
 
-void queue_core::shutdown(bool at_once) { impl_->stop(at_once); }
+void queue_core::shutdown(ending how) {
+  check_process("shutdown", impl_->process);
+  impl_->stop(how);
+}
 queue_statistics queue_core::statistics() const {
+  check_process("statistics", impl_->process);
   std::lock_guard lock(impl_->mutex);
   auto s = impl_->figures;
-  s.waiting = static_cast<std::int64_t>(impl_->waiting.size());
+  // Those that their callers have given up at their deadline stand in the list until a worker comes by.
+  impl_->waiting.each([&](const auto& r) { ++(r->ready() ? s.expired : s.waiting); });
   return s;
 }
 const queue_options& queue_core::options() const { return impl_->options; }

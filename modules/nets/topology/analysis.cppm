@@ -119,12 +119,12 @@ struct topology_analysis {
   work_array<int> head, next;  // connections by the sublayer they come from, as linked lists
   work_array<int> target;      // per connection: the sublayer it leads to
 
-  static consteval std::size_t ports(view<const node_view> nodes, bool in) {
+  static constexpr std::size_t ports(view<const node_view> nodes, bool in) {
     std::size_t n = 0;
     for (auto& node : nodes) n += in ? node.in.size() : node.out.size();
     return n;
   }
-  consteval topology_analysis(view<const node_view> n, view<const connection> e, wiring_view& o, text& w)
+  constexpr topology_analysis(view<const node_view> n, view<const connection> e, wiring_view& o, text& w)
       : nodes(n),
         edges(e),
         out(o),
@@ -146,11 +146,11 @@ struct topology_analysis {
       head[i] = -1;
     }
   }
-  // constexpr, not consteval: the sort below calls them from functions of the standard library, which must be able to.
+  // constexpr, not constexpr: the sort below calls them from functions of the standard library, which must be able to.
   static constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
   constexpr const node_view& node(int i) const { return nodes[at(i)]; }
 
-  consteval bool names_differ() {
+  constexpr bool names_differ() {
     if (!count) {
       why << "a topology needs at least one sublayer";
       return false;
@@ -164,7 +164,7 @@ struct topology_analysis {
       }
     return true;
   }
-  consteval int find(const label& name) {
+  constexpr int find(const label& name) {
     int low = 0, high = count;
     while (low < high) {
       int middle = (low + high) / 2;
@@ -177,7 +177,7 @@ struct topology_analysis {
   }
 
   // A chain: each sublayer has one input and one output, and feeds the next.
-  consteval bool chain() {
+  constexpr bool chain() {
     if (!names_differ()) return false;
     for (int i = 0; i < count; ++i)
       if (node(i).in.size() != 1 || node(i).out.size() != 1) {
@@ -203,18 +203,18 @@ struct topology_analysis {
     return true;
   }
 
-  consteval text& about(const connection& c) {
+  constexpr text& about(const connection& c) {
     why << "connection " << c.from;
     if (!c.to.port.empty()) why << " -> " << c.to;
     return why << ": ";
   }
-  consteval bool no_such(const connection& c, const label& name) {
+  constexpr bool no_such(const connection& c, const label& name) {
     about(c) << "there is no sublayer `" << name << "`; the sublayers are:";
     for (int i = 0; i < count && i < 12; ++i) why << (i ? ", `" : " `") << node(i).name << "`";
     if (count > 12) why << ", ... (" << count << ")";
     return false;
   }
-  consteval bool no_such_port(const connection& c, int i, const label& port, bool in) {
+  constexpr bool no_such_port(const connection& c, int i, const label& port, bool in) {
     auto& ports = in ? node(i).in : node(i).out;
     std::string_view side = in ? "input" : "output";
     about(c) << "sublayer `" << node(i).name << "` (" << node(i).kind << ") has no " << side << " port `" << port
@@ -223,7 +223,7 @@ struct topology_analysis {
     return false;
   }
   // A name without a dot that is a sublayer's: the port was forgotten.
-  consteval bool forgot_port(const connection& c, const label& name, bool in) {
+  constexpr bool forgot_port(const connection& c, const label& name, bool in) {
     int i = find(name);
     if (i < 0) return false;
     about(c) << "`" << name << "` is a sublayer; name its " << (in ? "input" : "output") << " port:";
@@ -231,7 +231,7 @@ struct topology_analysis {
     return true;
   }
 
-  consteval bool resolve_from(const connection& c, source& s) {
+  constexpr bool resolve_from(const connection& c, source& s) {
     if (c.from.node.empty()) {
       auto known = view<const label>(out.inputs.data(), at(out.input_count));
       s = {source::topology_input, index_of(known, c.from.port)};
@@ -248,7 +248,7 @@ struct topology_analysis {
     used[out.first_out[at(s.node)] + s.port] = true;
     return true;
   }
-  consteval bool feed_output(const connection& c, const source& s) {
+  constexpr bool feed_output(const connection& c, const source& s) {
     if (index_of(view<const label>(out.outputs.data(), at(out.output_count)), c.to.port) >= 0) {
       about(c) << "output `" << c.to.port << "` is fed twice";
       return false;
@@ -258,7 +258,7 @@ struct topology_analysis {
     out.result[at(out.output_count++)] = s;
     return true;
   }
-  consteval bool feed_input(const connection& c, const source& s, int edge) {
+  constexpr bool feed_input(const connection& c, const source& s, int edge) {
     int d = find(c.to.node);
     if (d < 0) return no_such(c, c.to.node);
     int p = index_of(node(d).in, c.to.port);
@@ -276,11 +276,11 @@ struct topology_analysis {
     ++waiting[d];
     return true;
   }
-  consteval endpoint spelled(const source& s) {
+  constexpr endpoint spelled(const source& s) {
     if (s.is_input()) return {{}, out.inputs[at(s.port)]};
     return {node(s.node).name, node(s.node).out[at(s.port)]};
   }
-  consteval bool connections() {
+  constexpr bool connections() {
     int edge = 0;
     for (auto& c : edges) {
       source s;
@@ -294,7 +294,7 @@ struct topology_analysis {
     return true;
   }
 
-  consteval bool sublayers_are_connected() {
+  constexpr bool sublayers_are_connected() {
     for (int i = 0; i < count; ++i) {
       bool any = false;
       for (std::size_t p = 0; p < node(i).in.size(); ++p)
@@ -306,7 +306,7 @@ struct topology_analysis {
     }
     return true;
   }
-  consteval bool inputs_are_fed() {
+  constexpr bool inputs_are_fed() {
     for (int i = 0; i < count; ++i)
       for (std::size_t p = 0; p < node(i).in.size(); ++p) {
         if (fed[at(out.first_in[at(i)]) + p].node != source::nothing) continue;
@@ -315,7 +315,7 @@ struct topology_analysis {
       }
     return true;
   }
-  consteval bool outputs_are_used() {
+  constexpr bool outputs_are_used() {
     if (!out.output_count) {
       why << "the topology has no output; connect a port to a name without a dot, as in `" << node(count - 1).name
           << ".";
@@ -332,7 +332,7 @@ struct topology_analysis {
     return true;
   }
 
-  consteval bool place() {
+  constexpr bool place() {
     work_array<int> ready(at(count));
     int pending = 0, placed = 0;
     for (int i = count; i-- > 0;)
@@ -348,7 +348,7 @@ struct topology_analysis {
     return false;
   }
   // From a sublayer that was not placed, walk backwards among such until one repeats.
-  consteval void name_cycle() {
+  constexpr void name_cycle() {
     int i = 0, length = 0;
     while (!waiting[i]) ++i;
     work_array<int> seen(at(count)), path(at(count));
@@ -360,7 +360,7 @@ struct topology_analysis {
     why << "cycle: " << node(i).name;
     for (int k = length; k-- > seen[i] - 1;) why << " -> " << node(path[k]).name;
   }
-  consteval int unplaced_source(int i) {
+  constexpr int unplaced_source(int i) {
     for (std::size_t p = 0; p < node(i).in.size(); ++p) {
       auto& s = fed[at(out.first_in[at(i)]) + p];
       if (s.node >= 0 && waiting[s.node]) return s.node;
@@ -368,7 +368,7 @@ struct topology_analysis {
     return i;
   }
 
-  consteval bool graph() {
+  constexpr bool graph() {
     if (!names_differ() || !connections() || !sublayers_are_connected() || !inputs_are_fed() || !outputs_are_used() ||
         !place())
       return false;
@@ -378,7 +378,7 @@ struct topology_analysis {
 };
 
 /// Finds order, wiring and ports of a topology, or writes what is wrong with it.
-consteval bool analyse(view<const node_view> nodes, view<const connection> edges, bool chain, wiring_view& out,
+constexpr bool analyse(view<const node_view> nodes, view<const connection> edges, bool chain, wiring_view& out,
                        text& why) {
   topology_analysis a(nodes, edges, out, why);
   return chain ? a.chain() : a.graph();

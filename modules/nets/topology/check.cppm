@@ -144,7 +144,10 @@ export class type_scope {
       list_names(*walk_->why, ports);
       return false;
     }
-    if constexpr (!detail::Forwards<L, type_scope, traced>) {
+    if constexpr (!detail::Forwards<L, type_scope, traced> && detail::ForwardsUnlessConst<L, type_scope, traced>) {
+      *walk_->why << "its member `forward` is not const; declare it `constexpr auto forward(...) const`";
+      return false;
+    } else if constexpr (!detail::Forwards<L, type_scope, traced>) {
       *walk_->why << "its member `forward` does not take a scope and one operand for each input port:";
       list_names(*walk_->why, ports);
       return false;
@@ -219,6 +222,14 @@ export template <dim... D>
 struct input {
   using element = float;
   static constexpr bool has_element = false;  // the model's element type
+  static constexpr std::string_view port{};
+  static constexpr shape pattern{D...};
+};
+/// An input of a model by position, of another element type than the model's: `input_of<std::int64_t, "N", 10>`.
+export template <Element T, dim... D>
+struct input_of {
+  using element = T;
+  static constexpr bool has_element = true;
   static constexpr std::string_view port{};
   static constexpr shape pattern{D...};
 };

@@ -20,14 +20,23 @@ inline constexpr bool is_named_layer = false;
 template <class L>
 inline constexpr bool is_named_layer<named_layer<L>> = true;
 
-consteval text misfit_of_sublayer(std::string_view name, bool layer, std::string_view type) {
+/// Why a type is no layer.
+template <class T>
+consteval std::string_view no_layer_because() {
+  if constexpr (!std::is_class_v<T>) return ", which is no layer: a layer is a class with a member `forward`";
+  else if constexpr (!HasForward<T> && !HasForwardPorts<T>) {
+    if constexpr (__is_final(T)) return ", which is final: a layer is a class that can be derived from, with a member `forward`";
+    else return ", which has no member `forward`; a layer has `constexpr auto forward(auto& scope, const auto& x) const`";
+  } else return ", which cannot be copied; layers are values";
+}
+consteval text misfit_of_sublayer(std::string_view name, bool layer, std::string_view type, std::string_view why) {
   text t = misfit_of_name(name);
-  if (t.empty() && !layer) t << "sublayer `" << name << "` is given `" << type << "`, which is no layer: a layer is a class with a member `forward`";
+  if (t.empty() && !layer) t << "sublayer `" << name << "` is given `" << type << "`" << why;
   return t;
 }
 template <fixed_string Name, class L>
 struct sublayer_check {
-  static consteval text message() { return misfit_of_sublayer(Name.view(), Layer<L>, type_name<L>()); }
+  static consteval text message() { return misfit_of_sublayer(Name.view(), Layer<L>, type_name<L>(), no_layer_because<L>()); }
 };
 // Functions say `accepted<worded<...>()>`, which is what `no_error` says: the compiler prints the sentence a step
 // earlier.
@@ -71,7 +80,7 @@ struct topology_value {
   }
 
   /// What is wrong with the names and connections, here or in a nested topology; empty where nothing is.
-  consteval text error() const {
+  constexpr text error() const {
     text t;
     if (wires.ok) return t;
     layers.each([&](auto i, const auto& l) {
@@ -82,7 +91,7 @@ struct topology_value {
     return t;
   }
   /// The wiring; its `ok` says whether it can be used.
-  consteval topology_wiring<size, edge_limit> analysed(text& why) const {
+  constexpr topology_wiring<size, edge_limit> analysed(text& why) const {
     topology_wiring<size, edge_limit> w;
     std::array<node_view, size> nodes{};
     bool nested_ok = true;
@@ -108,6 +117,8 @@ struct topology_value {
   /// Runs the layers in order over any kind of value: types at compile time, values of a program at run time.
   template <class S, class V>
   constexpr void forward_ports(S& scope, view<const V> in, view<V> out) const {
+    if constexpr (requires { scope.refuse(std::string_view()); })
+      if (!wires.ok) return scope.refuse(error().view());     // of one that a layer has made in its `forward`
     work_array<V> made(static_cast<std::size_t>(wires.values)), arguments(edge_limit);
     for (int i : wires.order)
       if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all(), arguments.all())) return;
@@ -203,7 +214,8 @@ struct topology_arguments_check {
       t << "argument " << i + 1 << " of topology(...) is `" << names[i] << "`";
       if (kinds[i] == argument_kind::layer)
         return t << ", a layer without a name; write it as a sublayer with its name";
-      return t << "; it takes sublayers and connections only";
+      std::string_view reasons[] = {no_layer_because<A>()..., {}};
+      return t << reasons[i] << "; topology(...) takes sublayers and connections";
     }
     if (!layers) t << "topology(...) needs at least one sublayer";
     return t;
@@ -218,8 +230,12 @@ struct sequential_arguments_check {
     for (std::size_t i = 0; i < sizeof...(A); ++i) {
       if (kinds[i] == argument_kind::named || kinds[i] == argument_kind::layer) continue;
       std::string_view names[] = {type_name<A>()..., {}};
-      t << "argument " << i + 1 << " of sequential(...) is `" << names[i] << "`; it takes layers and sublayers only";
-      if (kinds[i] == argument_kind::edge) t << " and connects each to the next";
+      t << "argument " << i + 1 << " of sequential(...) is `" << names[i] << "`";
+      if (kinds[i] == argument_kind::edge) t << "; it takes layers and sublayers only and connects each to the next";
+      else {
+        std::string_view reasons[] = {no_layer_because<A>()..., {}};
+        t << reasons[i];
+      }
       break;
     }
     return t;
@@ -245,7 +261,7 @@ struct sorted_arguments {
   }();
 };
 template <class A>
-consteval void take_edge(connection* to, std::size_t& n, const A& a) {
+constexpr void take_edge(connection* to, std::size_t& n, const A& a) {
   if constexpr (std::is_same_v<A, connection>) to[n++] = a;
 }
 template <class T>
@@ -258,10 +274,11 @@ struct layer_of<named_layer<L>> {
 };
 
 /// Layers and their connections, in any order: `topology(sublayer<"dot">(nn::dot{}), connect<"input", "dot.lhs">,
-/// ...)`. Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one.
+/// ...)`. Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one. A layer may make one in
+/// its `forward`, of its own numbers, and run it there.
 export template <class... A>
   requires accepted<worded<topology_arguments_check<A...>>()>
-consteval auto topology(A... parts) {
+constexpr auto topology(A... parts) {
   using sorted = sorted_arguments<A...>;
   std::array<connection, sorted::edges> edges{};
   std::size_t n = 0;
@@ -281,7 +298,7 @@ consteval auto topology(A... parts) {
 /// Layers one after the other. One without a name is named by its position, as in PyTorch: `0.weight`, `2.weight`.
 export template <class... A>
   requires accepted<worded<sequential_arguments_check<A...>>()>
-consteval auto sequential(A... parts) {
+constexpr auto sequential(A... parts) {
   auto value = [](const auto& a) -> const auto& {
     if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>)
       return a.value;

@@ -30,35 +30,35 @@ struct bar {
     else std::snprintf(b, sizeof b, "%ld:%02ld", s / 60, s % 60);
     return b;
   }
+  static std::string padded(std::string s, std::size_t width) { return std::string(width - std::min(width, s.size()), ' ') + s; }
+  static std::string percent(double x) { return padded(decimals_of(100 * x, 2), 5) + " %"; }
   static int columns() {
     winsize w{};
     return ::ioctl(1, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 100;
   }
 
   bool operator()(const training_progress& p) {
-    char line[512];
+    const std::string epoch = "epoch " + std::to_string(p.epoch) + "/" + std::to_string(p.epochs);
     if (p.epoch_ended) {
-      int n = std::snprintf(line, sizeof line, "epoch %lld/%lld  loss %.4f  accuracy %5.2f %%", static_cast<long long>(p.epoch), static_cast<long long>(p.epochs), p.loss, 100 * p.accuracy);
-      auto left = [&] { return sizeof line - static_cast<std::size_t>(n); };
-      if (p.validation_accuracy) n += std::snprintf(line + n, left(), "  validation loss %.4f  accuracy %5.2f %%", *p.validation_loss, 100 * *p.validation_accuracy);
-      std::snprintf(line + n, left(), "  %.0f images/s", p.images_per_second);
-      std::printf("%s%s\n", terminal ? "\r\033[K" : "", line);
+      std::string line = epoch + "  loss " + decimals_of(p.loss, 4) + "  accuracy " + percent(p.accuracy);
+      if (p.validation_accuracy) line += "  validation loss " + decimals_of(*p.validation_loss, 4) + "  accuracy " + percent(*p.validation_accuracy);
+      line += "  " + decimals_of(p.images_per_second, 0) + " images/s";
+      std::printf("%s%s\n", terminal ? "\r\033[K" : "", line.c_str());
       std::fflush(stdout);
       return true;
     }
     auto now = std::chrono::steady_clock::now();
     if (!terminal || (std::chrono::duration<double>(now - last).count() < 0.1 && p.batch != p.batches)) return true;
     last = now;
-    char tail[256];
-    std::snprintf(tail, sizeof tail, " %3.0f %%  %.0f images/s  loss %.4f  accuracy %5.2f %%  left %s", 100.0 * static_cast<double>(p.batch) / static_cast<double>(p.batches),
-                  p.images_per_second, p.loss, 100 * p.accuracy, clock(p.seconds_left).c_str());
-    char head[64];
-    std::snprintf(head, sizeof head, "epoch %lld/%lld ", static_cast<long long>(p.epoch), static_cast<long long>(p.epochs));
-    int width = std::clamp(columns() - static_cast<int>(std::strlen(head) + std::strlen(tail)) - 3, 4, 40);
-    int done = static_cast<int>(static_cast<double>(width) * static_cast<double>(p.batch) / static_cast<double>(p.batches));
+    const double part = static_cast<double>(p.batch) / static_cast<double>(p.batches);
+    const std::string tail = " " + padded(decimals_of(100 * part, 0), 3) + " %  " + decimals_of(p.images_per_second, 0) + " images/s  loss " +
+                             decimals_of(p.loss, 4) + "  accuracy " + percent(p.accuracy) + "  left " + clock(p.seconds_left);
+    const std::string head = epoch + " ";
+    int width = std::clamp(columns() - static_cast<int>(head.size() + tail.size()) - 3, 4, 40);
+    int done = static_cast<int>(static_cast<double>(width) * part);
     std::string cells;
     for (int i = 0; i < width; ++i) cells += i < done ? '#' : '.';
-    std::printf("\r\033[K%s[%s]%s", head, cells.c_str(), tail);
+    std::printf("\r\033[K%s[%s]%s", head.c_str(), cells.c_str(), tail.c_str());
     std::fflush(stdout);
     return true;
   }

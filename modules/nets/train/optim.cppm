@@ -26,13 +26,14 @@ struct cross_entropy {
 struct nll {
   value operator()(const value& log_probabilities, const value& labels) const { return lamina::nll(log_probabilities, labels); }
 };
-/// Mean of squared differences of results and targets of one shape.
+/// Mean of squared differences of results and targets of one shape. Errors: shape_error where the shapes differ; targets are
+/// not broadcast.
 struct mse {
   value operator()(const value& results, const value& targets) const { return lamina::mse(results, targets); }
 };
-/// Mean of absolute differences of results and targets of one shape.
+/// Mean of absolute differences of results and targets of one shape. Errors: those of `mse`.
 struct l1 {
-  value operator()(const value& results, const value& targets) const { return lamina::reduce_mean(lamina::abs(results - targets)); }
+  value operator()(const value& results, const value& targets) const { return lamina::l1_loss(results, targets); }
 };
 }  // namespace loss
 
@@ -63,8 +64,9 @@ export class update_scope {
   value rate_, step_;
 };
 
-/// Gives the new value of a parameter from the old one and its gradient. Those of the library raise a value_error for numbers
-/// that are not finite or below 0, and for a beta of 1 or more.
+/// Gives the new value of a parameter from the old one and its gradient. `lr` must be a finite number >= 0. An optimizer may
+/// have a member `check()`, which raises where its other numbers are wrong; `training`, `fit` and `add_updates` call it first.
+/// Those of the library raise a value_error for numbers that are not finite or below 0, and for a beta of 1 or more.
 export template <class O>
 concept Optimiser = std::copyable<O> && requires(const O& o, update_scope& s, const value& v) {
   { o.lr } -> std::convertible_to<double>;
@@ -76,6 +78,19 @@ concept Optimiser = std::copyable<O> && requires(const O& o, update_scope& s, co
 export template <class O>
 concept RowOptimiser = Optimiser<O> && requires { requires O::by_rows; };
 
+namespace detail {
+/// What is wrong with a number that must be finite and >= 0, also when rounded to `element`:
+/// "`lr` is nan; expected a finite number >= 0". Empty where nothing is.
+text number_fault(std::string_view name, double number, dtype element);
+/// Refuses such a number. Errors: value_error, whose message begins with `where`.
+void check_rate(std::string_view where, std::string_view name, double rate, dtype element);
+/// Refuses the numbers of an optimizer beside its rate, before anything is built of it.
+template <Optimiser O>
+void check_optimizer(const O& o) {
+  if constexpr (requires { o.check(); }) o.check();
+}
+}  // namespace detail
+
 export namespace optim {
 
 /// Stochastic gradient descent: g += weight_decay w; m = momentum m + g; w -= lr m, or with Nesterov lr (g + momentum m).
@@ -84,6 +99,7 @@ struct sgd {
   double lr = 0.01, momentum = 0, weight_decay = 0;
   bool nesterov = false;
   static constexpr bool by_rows = true;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
@@ -92,12 +108,14 @@ struct sgd {
 struct adam {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
   static constexpr bool by_rows = true;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
 /// Adam with decoupled weight decay: w -= lr weight_decay w first.   Source: Loshchilov, Hutter (2019), arXiv:1711.05101.
 struct adamw {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
@@ -108,12 +126,14 @@ struct adagrad {
   double lr = 0.01, epsilon = 1e-4, decay = 1, weight_decay = 0;
   bool row_wise = false;
   static constexpr bool by_rows = true;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 /// RMSProp: v = decay v + (1 - decay) g^2; m = momentum m + g / sqrt(v + epsilon); w -= lr m.
 /// weight_decay is added to the gradient (L2).   Source: Tieleman, Hinton (2012), lecture 6.5.
 struct rmsprop {
   double lr = 0.01, decay = 0.9, momentum = 0, epsilon = 1e-5, weight_decay = 0;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 /// FTRL-proximal, with alpha the rate: n' = n + g^2; z += g - (sqrt(n') - sqrt(n)) / alpha w; n = n';
@@ -122,12 +142,14 @@ struct rmsprop {
 struct ftrl {
   double lr = 0.01, beta = 1e-4, l1 = 0, l2 = 0;
   static constexpr bool by_rows = true;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 /// LARS: d = g + weight_decay w; m = momentum m + lr trust |w| / (|g| + weight_decay |w| + epsilon) d; w -= m. Where |w|
 /// or |g| is 0 the rate is lr.   Source: You, Gitman, Ginsburg, "Large batch training" (2017), arXiv:1708.03888.
 struct lars {
   double lr = 0.1, momentum = 0.9, weight_decay = 0, trust = 0.001, epsilon = 1e-9;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 /// Momentum with the rate inside: m' = momentum m + lr g; w -= m', or with Nesterov (1 + momentum) m' - momentum m. Where
@@ -135,6 +157,7 @@ struct lars {
 struct momentum_sgd {
   double lr = 0.01, momentum = 0.9;
   bool nesterov = false;
+  void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
@@ -142,6 +165,7 @@ struct momentum_sgd {
 /// axis is scaled down to a length of max_norm, or to a length of constant_norm, if that is above 0.
 struct regulariser {
   double l1 = 0, l2 = 0, max_norm = 0, constant_norm = 0;
+  void check() const;
   value gradient(const value& w, const value& g) const;
   value projected(const value& w) const;
 };
@@ -150,7 +174,8 @@ struct regulariser {
 /// Errors: value_error unless the limit is above 0.
 std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin& = {});
 
-/// A learning rate as a function of progress: f(base, step, steps) for step in 0..steps - 1.
+/// A learning rate as a function of progress: f(base, step, steps) for step in 0..steps - 1. `fit` refuses a result that is no
+/// finite number >= 0; the schedules of the library raise a value_error for such numbers of their own.
 using schedule = std::function<double(double base, std::int64_t step, std::int64_t steps)>;
 
 /// The base rate throughout.
@@ -174,7 +199,8 @@ struct cosine {
 };
 
 // Rates that follow the number n of a step alone: base factor(n). They are schedules for `fit`, where n counts from 0, and
-// policies for `learning_rate`, where it is the number of a net's run. What they divide by is above 0, else it is a value_error.
+// policies for `learning_rate`, where it is the number of a net's run. Errors: value_error for a number that is not finite or
+// below 0, and for one to divide by that is 0.
 // Source: Caffe2's LearningRate.
 
 /// gamma ^ floor(n / size).
@@ -261,7 +287,8 @@ export struct rate_options {
   dtype element = dtype::float32;
 };
 /// A learning rate that follows the number of a run: base factor(n).   Shapes: iteration [] int64 -> [].
-/// Numerics: computed in float64, then rounded to `element`.   Errors: value_error where base or policy is missing.
+/// Numerics: computed in float64, then rounded to `element`. `base` may be negative, where updates are added.
+/// Errors: value_error where base or policy is missing, or base is not finite in `element`.
 export value learning_rate(const value& iteration, const rate_options& o, const origin& = {});
 
 }  // namespace lamina

@@ -26,26 +26,67 @@ value update_scope::in_type_of(const value& v, const value& like) {
   return v.type().element == like.type().element ? v : value(apply<op::cast>(cast_attributes{like.type().element}, v));
 }
 
+namespace {
+double largest_of(dtype element) { return element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max(); }
+}  // namespace
+
+text detail::number_fault(std::string_view name, double number, dtype element) {
+  text t;
+  if (number >= 0 && number <= largest_of(element)) return t;
+  t << name << " is " << number << "; expected a finite number >= 0";
+  if (std::isfinite(number) && number > 0) t << " in " << name_of(element);
+  return t;
+}
+void detail::check_rate(std::string_view where, std::string_view name, double rate, dtype element) {
+  const text fault = number_fault(name, rate, element);
+  if (fault.empty()) return;
+  text t;
+  raise(error_kind::value, t << where << ": " << fault);
+}
+
 namespace optim {
 
 namespace {
-// What a hyper-parameter may be: finite, from 0 up to `below`, which it does not reach.
-struct hyper { std::string_view name; double number, below = std::numeric_limits<double>::infinity(); };
-void check(std::string_view optimiser, std::initializer_list<hyper> numbers) {
+// What a number of an optimizer or schedule may be: finite, from 0 up or above 0, and below `below` or up to it.
+struct hyper {
+  std::string_view name;
+  double number;
+  double below = std::numeric_limits<double>::infinity();
+  bool above_0 = false, reaches = false;
+};
+void check(std::string_view owner, std::initializer_list<hyper> numbers) {
   for (const auto& h : numbers) {
+    const bool inside = std::isfinite(h.number) && (h.above_0 ? h.number > 0 : h.number >= 0) && (h.reaches ? h.number <= h.below : h.number < h.below);
+    if (inside) continue;
     text t;
-    t << optimiser << ": " << h.name << " is to be ";
-    if (!std::isfinite(h.number)) t << "finite";
-    else if (h.number < 0) t << "0 or above";
-    else if (h.number >= h.below) t << "below " << h.below;
-    else continue;
-    detail::raise(error_kind::value, origin::words() + t.string() + ", and this is " + (text() << h.number).string());
+    t << origin::words() << owner << ": `" << h.name << "` is " << h.number << "; expected a finite number " << (h.above_0 ? "> 0" : ">= 0");
+    if (std::isfinite(h.below)) t << " and " << (h.reaches ? "<= " : "< ") << h.below;
+    detail::raise(error_kind::value, t);
   }
 }
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+hyper positive(std::string_view name, double number) { return {name, number, no_limit, true}; }
+hyper up_to_1(std::string_view name, double number) { return {name, number, 1, false, true}; }
 }  // namespace
 
+void sgd::check() const { optim::check("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}}); }
+void adam::check() const { optim::check("adam", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}}); }
+void adamw::check() const { optim::check("adamw", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}}); }
+void adagrad::check() const { optim::check("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}}); }
+void rmsprop::check() const {
+  optim::check("rmsprop", {up_to_1("decay", decay), {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+}
+void ftrl::check() const { optim::check("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}}); }
+void lars::check() const {
+  optim::check("lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
+}
+void momentum_sgd::check() const { optim::check("momentum_sgd", {{"momentum", momentum}}); }
+void regulariser::check() const {
+  optim::check("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
+}
+
 value sgd::step(update_scope& s, const value& w, const value& g) const {
-  check("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}});
+  check();
   value d = weight_decay != 0 ? g + w * weight_decay : g;
   if (momentum != 0) {
     value m = s.slot("momentum", w.type());
@@ -70,13 +111,13 @@ value adam_direction(update_scope& s, const value& w, const value& g, double bet
 }  // namespace
 
 value adam::step(update_scope& s, const value& w, const value& g) const {
-  check("adam", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  check();
   value d = weight_decay != 0 ? g + w * weight_decay : g;
   return w - s.rate(w) * adam_direction(s, w, d, beta1, beta2, epsilon);
 }
 
 value adamw::step(update_scope& s, const value& w, const value& g) const {
-  check("adamw", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  check();
   value rate = s.rate(w);
   return w * (1 - rate * weight_decay) - rate * adam_direction(s, w, g, beta1, beta2, epsilon);
 }
@@ -93,7 +134,7 @@ reduce_attributes all_but_first(const value& v) {
 }  // namespace
 
 value adagrad::step(update_scope& s, const value& w, const value& g) const {
-  check("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
+  check();
   const value d = decayed(w, g, weight_decay);
   const bool by_row = row_wise && w.shape().rank > 1;
   tensor_type kept = w.type();
@@ -105,7 +146,7 @@ value adagrad::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value rmsprop::step(update_scope& s, const value& w, const value& g) const {
-  check("rmsprop", {{"decay", decay}, {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  check();
   const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()), next = v * decay + square(d) * (1 - decay);
   s.assign(v, next);
   value move = d / sqrt(next + epsilon);
@@ -118,7 +159,7 @@ value rmsprop::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value ftrl::step(update_scope& s, const value& w, const value& g) const {
-  check("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}});
+  check();
   const value n = s.slot("square", w.type()), z = s.slot("linear", w.type()), alpha = s.rate(w);
   // At a rate of 0, which divides, nothing moves: parameter and slots stay as they are.
   const value moves = alpha > 0, by = where(moves, alpha, 1);
@@ -131,7 +172,7 @@ value ftrl::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value lars::step(update_scope& s, const value& w, const value& g) const {
-  check("lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
+  check();
   const value size = length(w), slope = length(g), m = s.slot("momentum", w.type());
   const value local = where(size * slope > 0, trust * size / (slope + weight_decay * size + epsilon), w.owner().number(1.0, w.type().element));
   const value next = m * momentum + s.rate(w) * local * decayed(w, g, weight_decay);
@@ -140,18 +181,19 @@ value lars::step(update_scope& s, const value& w, const value& g) const {
 }
 
 value momentum_sgd::step(update_scope& s, const value& w, const value& g) const {
-  check("momentum_sgd", {{"momentum", momentum}});
+  check();
   const value m = s.slot("momentum", w.type()), next = m * momentum + s.rate(w) * g;
   s.assign(m, next);
   return w - (nesterov ? next * (1 + momentum) - m * momentum : next);
 }
 
 value regulariser::gradient(const value& w, const value& g) const {
-  check("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
+  check();
   const value d = l1 != 0 ? g + sign(w) * l1 : g;
   return decayed(w, d, l2);
 }
 value regulariser::projected(const value& w) const {
+  check();
   if (max_norm <= 0 && constant_norm <= 0) return w;
   if (max_norm > 0 && constant_norm > 0) detail::raise(error_kind::value, "regulariser: `max_norm` and `constant_norm` are both given");
   const value size = w.shape().rank < 2 ? length(w) : value(sqrt(reduce_sum(square(w), all_but_first(w))));
@@ -160,11 +202,7 @@ value regulariser::projected(const value& w) const {
 }
 
 std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin&) {
-  if (!(limit > 0) || !std::isfinite(limit)) {
-    text t;
-    t << origin::words() << "clip_by_global_norm: the limit is to be above 0, and this is " << limit;
-    detail::raise(error_kind::value, t);
-  }
+  check("clip_by_global_norm", {positive("limit", limit)});
   if (gradients.empty()) return {};
   value sum = reduce_sum(square(gradients[0]));
   for (std::size_t i = 1; i < gradients.size(); ++i) sum = sum + reduce_sum(square(gradients[i]));
@@ -179,6 +217,7 @@ double between(double from, double to, double part) { return to + (from - to) * 
 }
 
 double one_cycle::operator()(double base, std::int64_t step, std::int64_t steps) const {
+  check("one_cycle", {up_to_1("warm_up", warm_up), positive("start", start), positive("end", end)});
   double first = base / start, last = first / end;
   double peak = warm_up * static_cast<double>(steps) - 1, final = static_cast<double>(steps - 1), at = static_cast<double>(step);
   if (at <= peak && peak > 0) return between(first, base, at / peak);
@@ -186,6 +225,7 @@ double one_cycle::operator()(double base, std::int64_t step, std::int64_t steps)
 }
 
 double cosine::operator()(double base, std::int64_t step, std::int64_t steps) const {
+  check("cosine", {{"warm_up", static_cast<double>(warm_up)}, {"floor", floor}});
   if (step < warm_up) return base * static_cast<double>(step + 1) / static_cast<double>(warm_up);
   double span = static_cast<double>(std::max<std::int64_t>(steps - warm_up, 1));
   return between(base, base * floor, static_cast<double>(step - warm_up) / span);
@@ -202,46 +242,53 @@ double where(bool condition, double a, double b) { return condition ? a : b; }
 double like(double, double v) { return v; }
 value like(const value& n, double v) { return n.owner().number(v, n.type().element); }
 
-// What a policy divides by.
-void check_length(std::string_view policy, std::string_view name, double length) {
-  text t;
-  if (!(length > 0)) detail::raise(error_kind::value, t << origin::words() << policy << ": " << name << " is " << length << " and must be above 0");
-}
 template <class N>
 N factor_of(const constant&, const N& n) { return like(n, 1); }
 template <class N>
 N factor_of(const step& p, const N& n) {
-  check_length("step", "size", p.size);
+  check("step", {positive("size", p.size), {"gamma", p.gamma}});
   return pow(like(n, p.gamma), floor(n / p.size));
 }
 template <class N>
-N factor_of(const exponential& p, const N& n) { return pow(like(n, p.gamma), n); }
+N factor_of(const exponential& p, const N& n) {
+  check("exponential", {{"gamma", p.gamma}});
+  return pow(like(n, p.gamma), n);
+}
 template <class N>
-N factor_of(const inverse& p, const N& n) { return pow(n * p.gamma + 1.0, like(n, -p.power)); }
+N factor_of(const inverse& p, const N& n) {
+  check("inverse", {{"gamma", p.gamma}, {"power", p.power}});
+  return pow(n * p.gamma + 1.0, like(n, -p.power));
+}
 template <class N>
 N factor_of(const polynomial& p, const N& n) {
-  check_length("polynomial", "steps", p.steps);
+  check("polynomial", {positive("steps", p.steps), {"power", p.power}});
   return pow(max(1.0 - n / p.steps, like(n, 0)), like(n, p.power));
 }
 template <class N>
+N line_to_1(double start, double steps, const N& n) { return min(n * ((1 - start) / steps) + start, like(n, 1)); }
+template <class N>
 N factor_of(const linear_warm_up& p, const N& n) {
-  check_length("linear_warm_up", "steps", p.steps);
-  return min(n * ((1 - p.start) / p.steps) + p.start, like(n, 1));
+  check("linear_warm_up", {{"start", p.start}, positive("steps", p.steps)});
+  return line_to_1(p.start, p.steps, n);
 }
 template <class N>
-N factor_of(const constant_warm_up& p, const N& n) { return where(n < p.steps, like(n, p.multiplier), like(n, 1)); }
+N factor_of(const constant_warm_up& p, const N& n) {
+  check("constant_warm_up", {{"multiplier", p.multiplier}, {"steps", p.steps}});
+  return where(n < p.steps, like(n, p.multiplier), like(n, 1));
+}
 template <class N>
 N factor_of(const alternate& p, const N& n) {
   const double period = p.on + p.off;
-  check_length("alternate", "on + off", period);
+  check("alternate", {{"on", p.on}, {"off", p.off}, positive("on + off", period)});
   const N at = n - floor(n / period) * period;
   return where(at < (p.on_first ? p.on : p.off), like(n, p.on_first ? 1 : 0), like(n, p.on_first ? 0 : 1));
 }
 template <class N>
 N factor_of(const hill& p, const N& n) {
+  check("hill", {{"warm_up", p.warm_up}, {"start", p.start}, {"gamma", p.gamma}, {"power", p.power}, {"floor", p.floor}});
   // before the top the second formula is of no step, but has to be a number
   const N falling = factor_of(inverse{p.gamma, p.power}, N(max(n - p.warm_up, like(n, 0))));
-  return where(n < p.warm_up, factor_of(linear_warm_up{p.start, p.warm_up > 0 ? p.warm_up : 1}, n), N(max(falling, like(n, p.floor))));
+  return where(n < p.warm_up, line_to_1(p.start, p.warm_up > 0 ? p.warm_up : 1, n), N(max(falling, like(n, p.floor))));
 }
 }  // namespace
 
@@ -267,7 +314,11 @@ value hill::factor(const value& n) const { return factor_of(*this, n); }
 
 value learning_rate(const value& iteration, const rate_options& o, const origin&) {
   const std::string here = iteration.owner().place(), before = here.empty() ? here : here + ": ";
-  if (!std::isfinite(o.base)) detail::raise(error_kind::value, before + "learning_rate: `base` is to be given, a finite number");
+  if (std::isnan(o.base)) detail::raise(error_kind::value, before + "learning_rate: `base` is to be given, a finite number");
+  if (std::abs(o.base) > largest_of(o.element)) {
+    text t;
+    detail::raise(error_kind::value, t << before << "learning_rate: `base` is " << o.base << "; expected a finite number in " << name_of(o.element));
+  }
   if (!o.policy) detail::raise(error_kind::value, before + "learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}");
   const value rate = o.policy.factor(cast<double>(iteration)) * o.base;
   return apply<op::cast>(cast_attributes{o.element}, rate);

@@ -37,6 +37,23 @@ struct optimiser_check {
   }
 };
 
+template <class M>
+inline constexpr bool is_model = false;
+template <const auto& Topology, class... Rest>
+inline constexpr bool is_model<model<Topology, Rest...>> = true;
+/// That something can be trained.
+template <class M>
+struct trained_check {
+  static consteval text message() {
+    using net = std::remove_cvref_t<M>;
+    text t;
+    if constexpr (requires { net::sharing_name; }) t = detail::shares_weights<net::sharing_name, "be trained">::message();
+    else if constexpr (!is_model<net>) t << "what is to be trained is `" << type_name<net>() << "`; it must be a model";
+    else if constexpr (std::is_const_v<std::remove_reference_t<M>>) t << "the model is const, and training changes it";
+    return t;
+  }
+};
+
 /// Where training stands; what observers are told after every batch and at the end of every epoch.
 export struct training_progress {
   std::int64_t epoch = 0, epochs = 0;           // epoch counts from 1
@@ -76,7 +93,7 @@ export struct fit_options {
   std::int64_t seed = 0;          // of the order of examples
   int threads = 0;                // 0: those of the model
   std::string checkpoint{};       // written at the end of every epoch, and when an observer ends training
-  bool resume = false;            // continue from the checkpoint if it exists
+  bool resume = false;            // continue from the checkpoint if it exists; `checkpoint` must be given
 };
 
 /// Loss and accuracy over a data set.
@@ -112,80 +129,96 @@ trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const 
 /// Trains a model that classifies images. The order of examples depends on seed and epoch alone; the last, smaller batch
 /// counts too; results have the same bits for any number of threads.
 /// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
-/// Errors: shape_error where data and model do not fit; value_error for a label outside the model's classes, for a rate, a
-/// loss or a parameter that is not finite, and for a checkpoint of another seed, another batch size, another number of images
-/// or more epochs; file_error.
-export template <const auto& Topology, class... Rest, class L, class O>
-  requires accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
-training_report fit(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, const O& optimiser, const fit_options& options = {}) {
+/// Errors: shape_error where data and model do not fit; value_error for a label outside the model's classes, for a rate that is
+/// no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
+/// finite, for `resume` without `checkpoint`, and for a checkpoint of another seed, another batch size, another number of
+/// images or more epochs; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
+/// checkpoint that of the last whole epoch.
+// The model is any type, so that one candidate says what is wrong with it.
+export template <class M, class L, class O>
+  requires accepted<worded<trained_check<M>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
+training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimiser, const fit_options& options = {}) {
+  detail::check_optimizer(optimiser);
   return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
 }
-
-// Options in braces bind to no pack: what shares its weights is refused here as well.
-export template <Sharing R, class L, class O>
-  requires accepted<worded<detail::shares_weights<R::sharing_name, "be trained", L, O>>()>
-void fit(const R&, const image_dataset&, const L&, const O&, const fit_options& = {}) {}
 
 /// Training step by step, the part that is no template.
 export class training_core {
  public:
-  training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate) : net_(net), loss_(std::move(loss)), step_(std::move(step)), rate_(rate) {}
-  /// One step on a batch: the model's inputs, then the targets. Gives the loss before the step.
+  training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate) : net_(net), loss_(std::move(loss)), step_(std::move(step)) { this->rate(rate); }
+  /// One step on a batch: the model's inputs, then the targets. Gives the loss before the step. On one thread it allocates
+  /// nothing for extents that it met before.
   double run(view<const shape> extents, view<const void* const> data, dtype targets);
   double rate() const { return rate_; }
-  void rate(double r) { rate_ = r; }
+  /// Errors: value_error unless it is a finite number >= 0.
+  void rate(double r);
 
  private:
+  void here() const;
   model_core& net_;
   trainer::loss_rule loss_;
   trainer::step_rule step_;
-  double rate_;
+  double rate_ = 0;
+  std::vector<shape> extents_;            // of the last step, with the rate's
   std::optional<tensor_type> targets_;
+  std::uint64_t parameters_ = 0;          // identity of those that `plans_` was traced with
   plan_runner plans_;
 };
 
 /// Trains a model step by step, for loops of one's own: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
-/// double l = step(x, labels);`. The model is changed in place and must outlive it.
-export template <const auto& Topology, class... Rest>
+/// double l = step(x, labels);`. The model is changed in place and must outlive it. Another model may be assigned to it between
+/// steps: the next one goes on from there, with the slots of the optimizer that came along, or with new ones where none did.
+/// docs/training.md has a whole program.
+/// Errors: value_error for a number of the optimizer that is not finite or out of range.
+export template <class Model>
 class training {
  public:
-  using model_type = model<Topology, Rest...>;
+  using model_type = Model;
   using traits = typename model_type::traits;
+  /// What is wrong with the operands of a step, in words.
+  template <class... X>
+  struct step_check {
+    static consteval text message() {
+      if constexpr (!(detail::InMemory<X> && ...)) return detail::memory_fault<X...>("training: operand ", "step");
+      else {
+        const dtype given[] = {dtype_of<typename X::element_type>..., dtype::float32};
+        text t;
+        if (sizeof...(X) != traits::inputs + 1)
+          t << "training: a step takes " << traits::inputs << (traits::inputs == 1 ? " input" : " inputs") << " and the targets, and is given "
+            << sizeof...(X) << (sizeof...(X) == 1 ? " operand" : " operands");
+        else
+          for (std::size_t i = 0; i < traits::inputs && t.empty(); ++i)
+            if (given[i] != traits::elements[i]) t << "training: input " << i << " of the model is " << traits::elements[i] << " and is given " << given[i];
+        return t;
+      }
+    }
+  };
   static_assert(traits::outputs.size() == 1, "training: the model must have one output");
 
   template <class L, class O>
-    requires accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
-  training(model_type& net, const L& loss, const O& optimiser) : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr) {}
-  /// One step: the model's inputs in order, then the targets. The loss of this batch, before the step.
-  /// Errors: shape_error where extents do not fit; value_error where a label is outside the classes: nothing is changed then.
-  template <detail::InMemory... X>
-    requires(sizeof...(X) == traits::inputs + 1)
+    requires accepted<worded<trained_check<Model>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
+  training(Model& net, const L& loss, const O& optimiser) : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr) {
+    detail::check_optimizer(optimiser);
+  }
+  /// One step: the model's inputs in order, then the targets. The loss of this batch, before the step. On one thread a step
+  /// allocates nothing, once its extents were met.
+  /// Errors: shape_error where extents do not fit, also targets that a loss would have to broadcast; value_error where a label is
+  /// outside the classes, naming it and its sample; stopped_error by a `stop_scope`: nothing is changed then.
+  template <class... X>
+    requires accepted<worded<step_check<X...>>()>
   double operator()(const X&... x) {
     constexpr dtype given[] = {dtype_of<typename X::element_type>...};
-    static_assert(same_elements(given), "training: an input has another element type than that of the model");
     const shape extents[] = {x.shape()...};
     const void* const data[] = {x.data().data()...};
     return core_.run({extents, sizeof...(X)}, {data, sizeof...(X)}, given[traits::inputs]);
   }
   double rate() const { return core_.rate(); }
-  /// The learning rate from the next step on.
+  /// The learning rate from the next step on. Errors: value_error unless it is a finite number >= 0.
   void rate(double r) { core_.rate(r); }
 
  private:
-  template <std::size_t N>
-  static consteval bool same_elements(const dtype (&given)[N]) {
-    for (std::size_t i = 0; i < traits::inputs; ++i)
-      if (given[i] != traits::elements[i]) return false;
-    return true;
-  }
   training_core core_;
 };
-template <const auto& Topology, class... Rest, class L, class O>
-training(model<Topology, Rest...>&, const L&, const O&) -> training<Topology, Rest...>;
-inline constexpr int no_topology = 0;
-template <Sharing R, class L, class O>
-  requires accepted<worded<detail::shares_weights<R::sharing_name, "be trained", L, O>>()>
-training(const R&, const L&, const O&) -> training<no_topology>;
 
 /// Mean loss and accuracy of a model over a data set.
 export template <const auto& Topology, class... Rest, class L>

@@ -68,6 +68,7 @@ struct trainer::implementation {
   std::vector<std::byte> images;            // the current batch in the model's element type
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;
+  std::uint64_t parameters = 0;             // identity of those that the programs were traced with
 
   // Inputs: images, labels, and for training the learning rate. Outputs: mean loss, number of hits.
   std::shared_ptr<program> traced(bool training) {
@@ -91,6 +92,15 @@ struct trainer::implementation {
     return p;
   }
 
+  // Makes the programs where there are none, or where another model was assigned to this one. Whether it did.
+  bool trace_for_parameters() {
+    if (net.parameters().identity() == parameters) return false;
+    if (step) train_program = traced(true);
+    check_program = traced(false);
+    parameters = net.parameters().identity();
+    return true;
+  }
+
   shape batch_shape(std::int64_t n, const image_dataset& data) const {
     shape s{dim(n)}, image = data.image_shape();
     for (int i = 0; i < image.rank; ++i) s.push_back(image[i]);
@@ -104,21 +114,23 @@ struct trainer::implementation {
   }
 
   void check_labels(const image_dataset& data, std::string_view who, std::string_view name) const {
-    std::int64_t largest = -1;
-    for (auto l : data.labels()) largest = std::max(largest, l);
-    if (classes == 0 || largest < classes) return;
+    if (classes == 0) return;
+    const auto given = data.labels();
+    const auto wrong = std::find_if(given.begin(), given.end(), [this](std::int64_t l) { return l < 0 || l >= classes; });
+    if (wrong == given.end()) return;
     text t;
-    t << who << ": the largest label of the " << name << " is " << largest << ", and the model tells " << classes << " classes apart, 0.." << classes - 1;
+    t << who << ": label " << *wrong << " of image " << wrong - given.begin() << " of the " << name << " is outside 0.." << classes - 1 << "; the model has " << classes
+      << (classes == 1 ? " class" : " classes");
     detail::raise(error_kind::value, t);
   }
 
-  void check_rate(double rate) const {
-    const auto element = net.definition().element;
-    const double most = element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-    if (std::abs(rate) <= most) return;
-    text t;
-    t << "fit: the learning rate is to be finite in " << name_of(element) << ", and this is " << rate;
-    detail::raise(error_kind::value, t);
+  // The rate that a schedule gives for batch `at` of `all`.
+  double scheduled_rate(const optim::schedule& schedule, std::int64_t at, std::int64_t all) const {
+    const double rate = schedule(base_rate, at, all);
+    // A name is made for a rate that may be wrong alone: this is called for each batch.
+    if (!(rate >= 0) || rate > static_cast<double>(std::numeric_limits<float>::max()))
+      detail::check_rate("fit", "the schedule's rate for step " + std::to_string(at), rate, net.definition().element);
+    return rate;
   }
 
   // The last update of an epoch shows in no loss any more.
@@ -203,9 +215,8 @@ struct trainer::implementation {
 };
 
 trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate) : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where(), 0, {}, {}, {}}) {
-  impl_->check_rate(rate);
-  if (impl_->step) impl_->train_program = impl_->traced(true);
-  impl_->check_program = impl_->traced(false);
+  detail::check_rate("fit", "`lr`", rate, net.definition().element);
+  impl_->trace_for_parameters();
 }
 trainer::~trainer() = default;
 
@@ -223,6 +234,7 @@ evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int 
   auto& at = *impl_;
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
+  at.trace_for_parameters();
   at.check_labels(data, "evaluate", "data set");
   plan_runner plans(at.check_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
   return at.measured(plans, data, batch);
@@ -260,7 +272,9 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
 training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   auto& at = *impl_;
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
+  if (o.resume && o.checkpoint.empty()) detail::raise(error_kind::value, "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
+  at.trace_for_parameters();
   at.batch_shape(1, data);
   at.check_labels(data, "fit", "training data");
   if (o.validation) {
@@ -268,12 +282,20 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     at.check_labels(*o.validation, "fit", "validation data");
   }
   if (o.threads > 0 && o.threads != at.where->threads()) at.where = std::make_shared<context>(o.threads, at.where->isa());
-  plan_runner plans(at.train_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
-  plan_runner checks(at.check_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
+  plan_runner plans, checks;
+  const auto plan = [&] {
+    plans = plan_runner(at.train_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
+    checks = plan_runner(at.check_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
+  };
+  plan();
+  // An observer may assign another model to the one that is trained.
+  const auto follow = [&] {
+    if (at.trace_for_parameters()) plan();
+  };
 
   const std::int64_t batches = (data.size() + o.batch - 1) / o.batch, steps = batches * o.epochs;
   checkpoint_position position{0, 0, 0, o.seed};
-  if (o.resume && !o.checkpoint.empty() && std::filesystem::exists(o.checkpoint)) {
+  if (o.resume && std::filesystem::exists(o.checkpoint)) {
     auto found = read_checkpoint(at.net.parameters(), o.checkpoint);
     check_position(found.at, o, data.size());
     position = found.at;
@@ -302,9 +324,16 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     bool stop = false;
     for (std::int64_t b = first_batch; b < batches && !stop; ++b) {
       std::int64_t first = b * o.batch, n = std::min(o.batch, data.size() - first);
-      now.learning_rate = o.schedule(at.base_rate, epoch * batches + b, steps);
-      at.check_rate(now.learning_rate);
-      auto r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, now.learning_rate, true);
+      now.learning_rate = at.scheduled_rate(o.schedule, epoch * batches + b, steps);
+      follow();
+      implementation::batch_result r;
+      try {
+        r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, now.learning_rate, true);
+      } catch (const stopped_error& why) {
+        text t;
+        t << "fit: stopped in epoch " << epoch + 1 << ", batch " << b + 1 << " of " << batches << ", whose update is not done: " << why.what();
+        detail::raise(error_kind::stopped, t);
+      }
       loss += r.loss * static_cast<double>(n);
       hits += r.hits;
       seen += n;
@@ -334,6 +363,7 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     e.learning_rate = now.learning_rate;
     e.images_per_second = static_cast<double>(seen) / std::max(e.seconds, 1e-9);
     if (o.validation && !report.stopped) {
+      follow();
       auto r = at.measured(checks, *o.validation, 256);
       e.validation_loss = r.loss;
       e.validation_accuracy = r.accuracy;
@@ -366,12 +396,23 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
 
 // ---- step by step ---------------------------------------------------------------------------------------------------
 
+void training_core::here() const {
+  if (!loss_) [[unlikely]] detail::raise(error_kind::state, "training: it was moved to another one, which has its steps");
+}
+void training_core::rate(double r) {
+  here();
+  detail::check_rate("training", "`lr`", r, net_.definition().element);
+  rate_ = r;
+}
+
 double training_core::run(view<const shape> extents, view<const void* const> data, dtype targets) {
+  here();
   const auto& d = net_.definition();
   const shape& given = extents[extents.size() - 1];
   tensor_type wanted{targets, given};
   for (int i = 0; i < wanted.dims.rank; ++i) wanted.dims[i] = dyn;
-  if (targets_ != wanted) {
+  const auto parameters = net_.parameters().identity();
+  if (targets_ != wanted || parameters_ != parameters) {
     auto p = std::make_shared<program>();
     std::vector<value> in;
     for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
@@ -384,10 +425,11 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     add_updates(*p, net_.parameters(), d.element, l, step_);
     plans_ = plan_runner(p, {&net_.parameters(), nullptr}, net_.where(), net_.options().passes);
     targets_ = wanted;
+    parameters_ = parameters;
   }
-  std::vector<shape> all(extents.begin(), extents.end());
-  all.push_back({});
-  executor& run = plans_.at(view<const shape>(all));
+  extents_.assign(extents.begin(), extents.end());
+  extents_.emplace_back();
+  executor& run = plans_.at(view<const shape>(extents_));
   for (std::size_t i = 0; i < data.size(); ++i) run.bind_input(i, data[i]);
   const float single = static_cast<float>(rate_);
   if (d.element == dtype::float64) run.bind_input(data.size(), &rate_);

@@ -225,6 +225,18 @@ check_installed() {
   grep -q 'taken for' stdout || fail "no confused pairs"
 }
 
+# Numbers with a decimal comma elsewhere in the process change nothing (tests/support/foreign_locale.cpp).
+check_locale() {
+  local name options=(--data data --epochs 2 --batch 16 --seed 7 --threads 1 --lr 0.0021)
+  run 0 "${options[@]}" --out here
+  LD_PRELOAD=$LAMINA_LOCALE_PRELOAD run 0 "${options[@]}" --out there
+  complete there 0
+  for name in learning_curve.svg mistakes.svg lenet.safetensors; do same "here/$name" "there/$name"; done
+  grep -qE '[0-9],[0-9]{1,2}([^0-9]|$)|[0-9]\.[0-9]{3}\.' stdout && { fail "a number with a comma"; cat stdout; }
+  grep -q '^  whole run  *[0-9.]* s$' stdout || { fail "no time of the run"; cat stdout; }
+  LD_PRELOAD=$LAMINA_LOCALE_PRELOAD refused '0,5' --data data --lr 0,5 --out never
+}
+
 "check_$part"
 [[ $failures -eq 0 ]] || exit 1
 echo "$part: good"

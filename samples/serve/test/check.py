@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -42,9 +43,13 @@ def wait_for(what, seconds=30):
 
 
 class Server:
-    def __init__(self, weights, *options, port=0):
+    def __init__(self, weights, *options, port=0, env=None, files=None):
+        """`files`: the most descriptors that it may have."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         self.log = open(WORK / "log", "w+")
-        self.process = subprocess.Popen([PROGRAM, str(weights), "--port", str(port), *options], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen([PROGRAM, str(weights), "--port", str(port), *options], stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True, env=env, preexec_fn=limit if files else None)
         line = self.process.stdout.readline()
         assert line.startswith("listening on http://127.0.0.1:"), f"{line!r}, {self.said()}"
         self.port = int(line.rsplit(":", 1)[1])
@@ -448,8 +453,23 @@ def kill():
     assert found == {1, 2}, found
 
 
+def locale():
+    """Where numbers have a decimal comma, answers and figures are as elsewhere."""
+    untrained(WORK / "net", 1)
+
+    def said(env):
+        with Server(WORK / "net", env=env) as server:
+            _, _, answer = server.ask("POST", "/predict", image(1), RAW)
+            _, _, content = server.ask("GET", "/metrics")
+            server.metrics()    # which reads each of them as a number
+            server.stop()
+            assert b'_bucket{le="0.0005"}' in content and b"_sum 0.0" in content, content
+            return answer, [line.split(b" ")[0] for line in content.splitlines()]
+    assert said(None) == said({**os.environ, "LD_PRELOAD": os.environ["LAMINA_LOCALE_PRELOAD"]})
+
+
 if __name__ == "__main__":
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    {"routes": routes, "malformed": malformed, "unread": unread, "reload": reload, "stop": stop, "kill": kill}[sys.argv[1]]()
+    {"routes": routes, "malformed": malformed, "unread": unread, "reload": reload, "stop": stop, "kill": kill, "locale": locale}[sys.argv[1]]()
     print(f"{sys.argv[1]}: good")

@@ -1,8 +1,9 @@
 // A snippet whose error says something else.
 // expect: no key `result` in this dict; its keys are: `input`
 import lamina;
+using namespace lamina::literals;
 
-constexpr lamina::dict out(lamina::key<"output"> = 1);
+constexpr lamina::dict out("output"_key = 1);
 #ifdef BAD
-int value = out[lamina::key<"result">];
+int value = out["result"_key];
 #endif

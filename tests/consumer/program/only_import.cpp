@@ -3,7 +3,7 @@ import lamina;
 
 using namespace lamina;
 
-inline constexpr auto net = sequential(nn::linear{.in = 4, .out = 8}, nn::relu{}, nn::linear{.in = 8, .out = 2});
+inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 2});
 
 int main() {
   matrix<float> a{{1, 2}, {3, 4}};
@@ -19,8 +19,8 @@ int main() {
   auto [loss, gradient_of_a] = evaluate(reduce_sum(square(var<"a">(a))), gradient<"a">(reduce_sum(square(var<"a">(a)))));
   if (item(loss) != 30 || gradient_of_a(1, 1) != 8) return 3;
 
-  auto sides = dict(key<"lhs"> = 2, key<"rhs"> = 0.5);
-  if (sides[key<"lhs">] != 2 || sides[key<"rhs">] != 0.5) return 4;
+  auto sides = dict("lhs"_key = 2, "rhs"_key = 0.5);
+  if (sides["lhs"_key] != 2 || sides["rhs"_key] != 0.5) return 4;
 
   model<net, input<"N", 4>> trained({.seed = 1});
   auto factory = reference_factory<net, input<"N", 4>>(trained);

@@ -1,5 +1,4 @@
 # Writes the files beside it with NumPy. Element n of an array of extents [2, 3, 4] is 3 n - 20, or for bool whether that is odd.
-import io, zipfile
 import numpy as np
 
 base = 3 * np.arange(24).reshape(2, 3, 4) - 20

@@ -18,6 +18,7 @@ import lamina;
 #include "graph.h"
 
 using namespace lamina;
+using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
@@ -40,8 +41,8 @@ void equal(std::string_view name, const std::vector<std::string_view>& operands,
 }
 
 constexpr std::int64_t features = 16, tokens = 11, length = 40;
-inline constexpr auto layer = sequential(nn::residual{sequential(nn::rms_norm{{features}}, nn::grouped_query_attention{.features = features, .heads = 4, .key_heads = 2})},
-                                         nn::residual{sequential(nn::rms_norm{{features}}, nn::swiglu{.features = features, .hidden = 24})});
+inline constexpr auto layer = sequential(nn::residual{sequential(nn::rms_norm{{features}}, nn::grouped_query_attention{.embed_dim = features, .num_heads = 4, .num_kv_heads = 2})},
+                                         nn::residual{sequential(nn::rms_norm{{features}}, nn::swiglu{.in_features = features, .hidden_features = 24})});
 inline constexpr auto decoder = sequential(nn::embedding{tokens, features}, layer, layer, nn::rms_norm{{features}}, nn::linear{features, tokens});
 using ids = port_input<"input", std::int64_t, 1, "T">;
 tensor<std::int64_t, extents<1, length>> tokens_of(std::string_view name) {

@@ -34,6 +34,17 @@ safetensors() {
   printf '%s%s' "$2" "$3" >>"$1"
 }
 
+# holds EXPRESSION: stdout is one line of JSON, `j`, of which this is true in Python.
+holds() {
+  if command -v python3 >/dev/null; then
+    python3 -c 'import json, sys
+text = open("stdout").read()
+assert text.count("\n") == 1, "not one line"
+j = json.loads(text)
+assert eval(sys.argv[1]), j' "$1" || fail "JSON without $1"
+  fi
+}
+
 # Usage.
 refused 'subcommand'
 refused 'colour' show --colour file
@@ -56,6 +67,8 @@ ends 0 doctor
 says '^cores: '
 says '^self-test:( [a-z0-9]+ ok \([0-9.e-]+\))+$'
 says '^  .*conv2d'
+ends 0 doctor --json
+holds 'j["cores"] >= 1 and j["isa"] in j["instruction_sets"] and all(t["ok"] for t in j["self_test"]) and any("conv2d" in k for k in j["kernels"])'
 
 # Files.
 safetensors good.safetensors '{"__metadata__":{"by":"hand"},"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}' abcd
@@ -63,6 +76,8 @@ ends 0 show good.safetensors
 [[ $(tr -s ' ' <stdout) == $'w uint8[4]\nby: hand\n1 tensors, 4 bytes' ]] || { fail "what a file holds"; cat stdout; }
 ends 0 show --values good.safetensors
 grep -q '97.*100' stdout || { fail "no elements"; cat stdout; }
+ends 0 show --values --json good.safetensors
+holds 'j == {"tensors": [{"name": "w", "dtype": "uint8", "shape": [4], "bytes": 4, "values": [97, 98, 99, 100]}], "metadata": {"by": "hand"}}'
 refused 'nowhere.safetensors: cannot be read' show nowhere.safetensors
 refused 'the path is empty' show ''
 head -c 60 good.safetensors >cut.safetensors
@@ -75,6 +90,10 @@ safetensors evil.safetensors \
 ends 0 show evil.safetensors
 plain stdout
 [[ $(wc -l <stdout) -eq 4 && $(wc -c <stdout) -lt 3000 ]] || { fail "a hostile name breaks or floods the list"; cat -v stdout; }
+ends 0 show --json evil.safetensors
+plain stdout
+holds 'j["tensors"][0]["name"] == "a\n\x1b[31mb\x7f"'
+ends 0 show evil.safetensors
 grep -qF 'a\n\x1b[31mb\x7f' stdout || { fail "a name is not escaped"; cat -v stdout; }
 safetensors worse.safetensors '{"a\n\u001b[31m'"$long"'":{"dtype":"U8\n\u0007'"$long"'","shape":[0],"data_offsets":[0,0]}}' ''
 refused 'tensor `a\\n\\x1b\[31m0+\.\.\. \(5007 bytes\)`: dtype' show worse.safetensors
@@ -88,6 +107,11 @@ says '^input input: float32\[Nx1x6x6\]$'
 says '^sublayer `conv` \(conv2d\) +\[1x4x4x4\] +40 '
 says '^235 parameters, .*, 940 bytes of states, '
 says '^made: for a test$'
+ends 0 show net --json
+holds 'j["inputs"] == [{"name": "input", "type": {"dtype": "float32", "shape": ["N", 1, 6, 6]}}] and j["shapes"] == [[1, 1, 6, 6]]'
+holds '[j["parameters"], j["bytes_states"], j["metadata"]["made"]] == [235, 940, "for a test"]'
+holds 'sum(l["parameters"] for l in j["layers"]) == 235 and sum(l["flops"] for l in j["layers"]) == j["flops"] > 0'
+holds 'j["layers"][0]["layer"] == "sublayer `conv` (conv2d)" and j["layers"][0]["parameters"] == 40'
 ends 0 show net.json --shape 8x1x6x6
 says '\[8x4x4x4\]'
 refused '^lamina: net: input `input` is \[Nx1x6x6\] and is to be \[8x1x7x6\]$' show net --shape 8x1x7x6
@@ -102,7 +126,7 @@ relu (HERE) [5x4x2x2] 0
 sublayer `dropout` (dropout) [5x4x2x2] 0
 flatten (HERE) [5x16] 0
 sublayer `fc` (linear) [5x3] 51' ]] || { fail "layers of a model in training"; cat stdout; }
-says '^log_softmax, pick, reduce_mean, \.\.\. \(nets.cpp:[0-9]+\) +\[\] +0 '
+says '^log_softmax, pick_label, reduce_mean, \.\.\. \(nets.cpp:[0-9]+\) +\[\] +0 '
 says '^\(gradients and updates\) +0 +[1-9]'
 says '^99 parameters, .* for \[5x1x6x6\] \[5\]$'
 # One name is one number, in all inputs.
@@ -111,6 +135,14 @@ ends 0 show sum --shape right=3x2
 says ' for \[3x2\] \[3x2\]$'
 refused '^lamina: net: input `input`: `8xx` is no shape' show net --shape 8xx
 refused '^lamina: net: the net has no input `image`; its inputs are `input`$' plan net --shape image=1x1x6x6
+refused '^lamina: net: input `input` has two shapes; expected one, and the second is `2x1x6x6`$' show net --shape 1x1x6x6 --shape input=2x1x6x6
+refused '^lamina: sum: input `left` has two shapes' plan sum --shape left=3x2 --shape right=3x2 --shape left=3x2
+refused '^lamina: net: input `input` has two shapes' bundle net --name twice --out twice --input 1x1x6x6 --input 2x1x6x6
+[[ ! -e twice ]] || fail "a bundle of an input with two shapes"
+for file in pair.npy pair.npz good.safetensors; do
+  refused "^lamina: $file: \`--shape\` is for a net" show $file --shape 1
+done
+refused '^lamina: net: `--values` is for a file of tensors' show net --values
 refused '^lamina: sum: `1x2` is to be NAME=VALUE, as the net has 2 inputs$' plan sum --shape 1x2
 refused '^lamina: nowhere.json: cannot be read' plan nowhere
 fails 3 '^lamina: some.onnx: ONNX is not read yet' show some.onnx
@@ -126,6 +158,8 @@ refused '^lamina: cut.json: no JSON: error at byte' show cut.json
 ends 0 show pair.npy --values
 says '^float32\[2x2\]$'
 says '3\. 4\.'
+ends 0 show pair.npy --values --json
+holds 'j["tensors"][0]["shape"] == [2, 2] and j["tensors"][0]["values"][2:] == [3, 4]'
 ends 0 show pair.npz
 [[ $(tr -s ' ' <stdout) == $'a float32[2x2]\nb int64[1]\n2 tensors, 24 bytes' ]] || { fail "what an archive holds"; cat stdout; }
 
@@ -134,6 +168,22 @@ ends 0 run net --input input=x.npy --out results/deep
 cmp results/deep/output.npy expected.npy || fail "results are not those of the model"
 ends 0 run net --input x.npy
 says '^output: float32\[2x3\]$'
+ends 0 run sum --input left=pair.npy --input right=pair.npy --json
+holds 'j == {"outputs": [{"name": "output", "dtype": "float32", "shape": [2, 2], "values": [2, 4, 6, 8]}]}'
+ends 0 run net --input x.npy --out results/told --json
+holds 'j["outputs"] == [{"name": "output", "dtype": "float32", "shape": [2, 3], "file": "results/told/output.npy"}]'
+cmp results/told/output.npy expected.npy || fail "results told as JSON are not those of the model"
+# A trace: events one after the other, each with what it computed.
+ends 0 run net --input x.npy --trace trace.json
+says '^output: float32\[2x3\]$'
+cp trace.json stdout && echo >>stdout
+holds 'all(e["ph"] == "X" and e["dur"] >= 0 for e in j["traceEvents"]) and any("conv2d" in e["name"] for e in j["traceEvents"])'
+holds 'all(abs(a["ts"] + a["dur"] - b["ts"]) < 1e-6 for a, b in zip(j["traceEvents"], j["traceEvents"][1:]))'
+holds 'j["traceEvents"][0]["args"]["bytes"] > 0 and j["otherData"]["shapes"] == [[2, 1, 6, 6]]'
+ends 0 run rows --input signs.npy --trace trace_of_rows.json
+cp trace_of_rows.json stdout && echo >>stdout
+holds '{e["cat"] for e in j["traceEvents"]} == {"segment 1", "segment 2"}'
+refused '^lamina: nowhere/trace.json: cannot be written: ' run net --input x.npy --trace nowhere/trace.json
 ends 0 run sum --input left=pair.npy --input right=pair.npy --out results
 ends 0 show --values results/output.npy
 says '6\. 8\.'
@@ -155,22 +205,30 @@ done
 
 # Measuring, planning, drawing.
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --threads 2 --json
-grep -qE '^\{"isa": "[a-z0-9]+", "threads": 2, "repeat": 5, "min_ns": [1-9][0-9]*, "median_ns": [1-9][0-9]*, "bytes_arena": [0-9]+, "bytes_weights": 940\}$' stdout || { fail "the JSON of bench"; cat stdout; }
+grep -qE '^\{"isa":"[a-z0-9]+","threads":2,"repeat":5,"min_ns":[1-9][0-9]*,"median_ns":[1-9][0-9]*,"bytes_arena":[0-9]+,"bytes_weights":940\}$' stdout || { fail "the JSON of bench"; cat stdout; }
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --json --per-operation
-grep -qE '"bytes_weights": 940, "operations": \[\{"operation": "[^"]+", "where": "[^"]*", "result": "float32\[[^"]*\]", "ns": [0-9]+, "flops": [0-9]+, "bytes": [1-9][0-9]*\}.*\], "rest_ns": [0-9]+\}$' stdout || { fail "the JSON of operations"; cat stdout; }
+holds 'j["bytes_weights"] == 940 and j["rest_ns"] >= 0'
+holds 'all(o["ns"] >= 0 and o["flops"] >= 0 and o["bytes"] > 0 and o["result"].startswith("float32[") for o in j["operations"])'
+holds 'set(j["operations"][0]) == {"operation", "where", "result", "flops", "bytes", "ns"}'
 ends 0 bench net --repeat 3 --per-operation
 grep -qE '^operation +where +result +ns +% +flops +bytes$' stdout || { fail "the table of operations"; cat stdout; }
 ends 0 bench net --repeat 3
 says '^median_ns +[1-9]'
-refused 'threads' bench net --threads 0
+refused '^lamina: --threads: 0; expected a whole number from 1 to 1024 \(' bench net --threads 0
+refused '^lamina: --threads: 1\.5; expected a whole number from 1 to 1024 \(' bench net --threads 1.5
+refused '^lamina: --repeat: many; expected a whole number from 1 to 100000000 \(' bench net --repeat many
 ends 0 plan net
 says 'conv2d'
+ends 0 plan net --shape 3x1x6x6 --json
+holds 'j["shapes"] == [[3, 1, 6, 6]] and len(j["segments"]) == 1 and any("conv2d" in o["operation"] for o in j["segments"][0]["operations"])'
 # Rows that are counted when the net runs: in segments.
 ends 0 run rows --input signs.npy
 says '^output: float32\[2x3\]$'
 ends 0 plan rows --shape 5x2
 says '^segment 2 of 2, for as many rows as there can be$'
 says '^then counts: .*non_zero$'
+ends 0 plan rows --shape 5x2 --json
+holds 'len(j["segments"]) == 2'
 ends 0 show rows --shape 5x2
 ends 0 bench rows --shape 5x2 --repeat 3
 ends 0 bench rows --shape 5x2 --repeat 3 --per-operation
@@ -179,15 +237,22 @@ says '^non_zero'
 fails 3 'rows: .*non_zero: the extent of its result is known only when it has run' bundle rows --name rows --input 5x2
 
 ends 0 draw net
-says '^digraph program'
+says '^digraph layers'
+says 'label="sublayer `conv` \(conv2d\)\\n\[1x4x4x4\]"'
+says '^  i[0-9]+ -> l0;$'
+says '^  l[0-9]+ -> o0;$'
+grep -qE 'constant|state' stdout && fail "a drawing of layers has constants or states"
 ends 0 draw net --out net.dot
-grep -q '^digraph program' net.dot || fail "no drawing"
+grep -q '^digraph layers' net.dot || fail "no drawing"
+ends 0 draw net --operations
+says '^digraph program'
+says 'label="state '
 # Programs of a scan and of a cond in it are drawn too, each in a frame of its own.
-ends 0 draw branches
+ends 0 draw branches --operations
 for words in 'tanh' 'sqrt' 'label="each turn"' 'label="if true"' 'label="if false"' 'subgraph cluster_3 ' 'label="scan: each turn";' 'label="cond: if true";'; do says "$words"; done
-ends 0 draw branches --out branches.dot
+ends 0 draw branches --operations --out branches.dot
 if command -v dot >/dev/null; then
-  ends 0 draw branches --out branches.svg
+  ends 0 draw branches --operations --out branches.svg
   [[ $(grep -c 'class="cluster"' branches.svg) -eq 3 ]] || fail "not three frames"
 fi
 refused '^lamina: net.png: drawings are written as .svg or .dot, not as .png$' draw net --out net.png
@@ -223,6 +288,28 @@ mkdir -p folder.json
 refused '^lamina: folder.json: cannot be written: Is a directory$' train net --images pictures.npy --labels classes.npy --epochs 1000000 --out folder
 refused '^lamina: nowhere/check: cannot be written: ' train net --images pictures.npy --labels classes.npy --epochs 1000000 --out trained --checkpoint nowhere/check
 [[ -z $(find . -name '.lamina-*') ]] || fail "a file of a trial is left behind"
+refused 'resume requires --checkpoint' train net --images pictures.npy --labels classes.npy --out resumed --resume
+[[ ! -e resumed.json ]] || fail "trained from the start where a checkpoint was to be continued"
+# Interrupted: a message, the status of the signal, no file by halves.
+interrupted() {
+  local signal=$1 expected=$2 pattern=$3 status
+  shift 3
+  timeout --preserve-status -k 60 -s "$signal" 2 "$program" "$@" >stdout 2>stderr
+  status=$?
+  [[ $status -eq $expected ]] || { fail "status $status, not $expected, at $signal: $*"; cat stderr; }
+  [[ $(wc -l <stderr) -eq 1 ]] && grep -qE -- "$pattern" stderr || { fail "no \`$pattern\` on stderr: $*"; cat stderr; }
+}
+long=(train net --images pictures.npy --labels classes.npy --epochs 1000000 --batch 10 --out stopped --checkpoint stopped.at)
+interrupted INT 130 '^lamina: interrupted: net: fit: stopped in epoch [0-9]+, batch [0-9]+ of .*; --resume goes on from stopped.at$' "${long[@]}"
+interrupted TERM 143 '^lamina: interrupted: net: fit: stopped in epoch ' "${long[@]}" --resume
+[[ ! -e stopped.json && ! -e stopped.safetensors ]] || fail "a net was written by a training that was interrupted"
+compgen -G '.lamina-*' >/dev/null && fail "temporary files were left"
+interrupted INT 130 '^lamina: interrupted: net: not all of it is done$' bench net --repeat 100000000
+# Numbers out of their range are told with what is expected.
+for given in '--rate -1' '--rate 0' '--rate nan' '--rate inf' '--deviation 0'; do
+  refused "^lamina: ${given/ /: }; expected a finite number above 0 \\(" train net --images pictures.npy --labels classes.npy --out trained ${given/ /=}
+done
+refused '^lamina: --mean: nan; expected a finite number \(' train net --images pictures.npy --labels classes.npy --out trained --mean nan
 refused 'optimiser' train net --images pictures.npy --labels classes.npy --out trained --optimiser magic
 
 # Completion.

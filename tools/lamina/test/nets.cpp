@@ -8,18 +8,19 @@
 import lamina;
 
 using namespace lamina;
+using namespace lamina::ir;
 
 namespace {
 
-constexpr auto images = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel = 3}),
-                                   nn::relu{}, nn::flatten{}, sublayer<"head">(nn::linear{.in = 64, .out = 3}));
-constexpr auto sum = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">,
+constexpr auto images = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
+                                   nn::relu{}, nn::flatten{}, sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
+constexpr auto added = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">,
                               connect<"add.output", "output">);
 // Rows whose sum is above 0.
 struct positive_rows {
   constexpr auto forward(auto&, const auto& x) const { return compress(x, reduce_sum<1>(x) > 0); }
 };
-constexpr auto rows = sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in = 2, .out = 3}));
+constexpr auto rows = sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in_features = 2, .out_features = 3}));
 
 // A model by name in training, its predictor, and a net that runs programs.
 void save_by_name(const std::string& folder) {
@@ -59,7 +60,7 @@ int main(int, char** arguments) {
   const std::string folder = std::string(arguments[1]) + "/";
   model<images, input<"N", 1, 6, 6>> net({.seed = 1});
   save_net(folder + "net", net, {{"made", "for a test"}});
-  save_net(folder + "sum", model<sum, port_input<"left", float, "N", 2>, port_input<"right", float, "N", 2>>());
+  save_net(folder + "sum", model<added, port_input<"left", float, "N", 2>, port_input<"right", float, "N", 2>>());
 
   graph::net scoped("scoped");
   const value pixels = scoped.external("x", {dtype::float32, {"N", 1, 6, 6}});
@@ -77,7 +78,7 @@ int main(int, char** arguments) {
   vector<std::int64_t> classes(60);
   auto bytes = pictures.writable();
   for (std::int64_t i = 0; i < 60; ++i) {
-    classes(i) = i % 3;
+    classes.writable(i) = i % 3;
     for (std::int64_t y = 0; y < 6; ++y)
       for (std::int64_t x = 0; x < 6; ++x)
         bytes[static_cast<std::size_t>((i * 6 + y) * 6 + x)] =

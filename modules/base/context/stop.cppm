@@ -1,0 +1,93 @@
+// Stopping from outside: scopes in which the runs of a thread ask a stop token.
+export module lamina:stop;
+import :core;
+import lamina.std;
+
+namespace lamina {
+
+/// What a `stop_scope` asks: std::stop_token, std::stop_source, or a type of the user's, as one that reads the flag of a
+/// signal handler. It may be asked by several threads at once.
+export template <class T>
+concept StopToken = std::constructible_from<T, const T&> && requires(const T& t) {
+  { t.stop_requested() } noexcept -> std::same_as<bool>;
+};
+
+template <class T>
+struct stop_token_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!StopToken<T>)
+      t << type_name<T>() << " is no stop token: it needs `bool stop_requested() const noexcept`, as std::stop_token has it";
+    return t;
+  }
+};
+
+export namespace detail {
+
+/// A scope of a thread, and those around it.
+class stop_link {
+ public:
+  stop_link(const stop_link&) = delete;
+  stop_link& operator=(const stop_link&) = delete;
+  /// Whether this scope or one around it was asked to stop. From then on always: what was cut short must not pass for whole.
+  bool requested() const noexcept {
+    if (seen_.load(std::memory_order_relaxed)) return true;
+    if (!ask_(this) && !(outer_ && outer_->requested())) return false;
+    seen_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+
+ protected:
+  explicit stop_link(bool (*ask)(const stop_link*) noexcept) noexcept;
+  ~stop_link();
+
+ private:
+  bool (*ask_)(const stop_link*) noexcept;
+  const stop_link* outer_;
+  mutable std::atomic<bool> seen_{false};
+};
+
+/// The innermost scope of this thread; null: nothing can stop its runs.
+extern constinit thread_local const stop_link* innermost_stop;
+
+/// While it lives, this thread's runs ask `link` and the scopes around it instead; null: none of them stops.
+class stopped_by {
+ public:
+  explicit stopped_by(const stop_link* link) noexcept : kept_(std::exchange(innermost_stop, link)) {}
+  stopped_by(const stopped_by&) = delete;
+  stopped_by& operator=(const stopped_by&) = delete;
+  ~stopped_by() { innermost_stop = kept_; }
+
+ private:
+  const stop_link* kept_;
+};
+
+}  // namespace detail
+
+/// While it lives, every run that this thread begins asks a token before each of its operations, also in the turns of a
+/// `scan` or `loop`: calls of models and reference models, `evaluate`, steps of a `training`, `fit`, streams, nets of a
+/// workspace. Another thread ends them by `source.request_stop()`:
+/// `std::stop_source source; lamina::stop_scope scope(source.get_token()); net(x);`. Scopes nest: each is asked.
+///
+/// A run that is stopped raises stopped_error, which names the operation that it did not begin. States are as they were
+/// before it, and whatever ran can run again. Memory given for results holds anything. A run that has begun to assign its
+/// states comes to its end.
+///
+/// It belongs to the thread that made it, and ends before scopes around it do. Threads that work for that one, of a pool or
+/// `parallel_workers`, ask it too; threads that are on their own, those of a `batching_queue` or begun by
+/// `workspace::start`, do not.
+export template <class Token>
+class [[nodiscard]] stop_scope : detail::stop_link {
+ public:
+  explicit stop_scope(Token token)
+    requires accepted<worded<stop_token_check<Token>>()>
+      : stop_link([](const stop_link* link) noexcept { return static_cast<const stop_scope*>(link)->token_.stop_requested(); }), token_(std::move(token)) {}
+
+ private:
+  Token token_;
+};
+
+/// Whether a `stop_scope` of this thread was asked to stop: for loops between runs.
+export inline bool stop_requested() noexcept { return detail::innermost_stop && detail::innermost_stop->requested(); }
+
+}  // namespace lamina

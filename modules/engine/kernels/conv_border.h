@@ -1,0 +1,177 @@
+// Results whose window reaches over the border, where an element of the filter is infinite or NaN.
+//
+// Padding is no element of the image: it contributes nothing to a sum, whatever the filter holds there.  Kernels that
+// sum over written-out zeros turn such an element into NaN, and do no harm else.  So a call that may have met one looks
+// for results that are NaN and whose window leaves the map, and sums those again over what lies inside.
+#pragma once
+#include "conv_blocked.h"
+#include "storage.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace border {
+
+/// Whether all of `count` numbers are finite.
+template <class T> LAMINA_APART bool all_finite(const T* p, long count) {
+  vec<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + 4 * width<T> <= count; i += 4 * width<T>)
+    LAMINA_UNROLL for (int k = 0; k < 4; ++k) sum[k] = fma<T>(load(p + i + k * width<T>), zero<T>(), sum[k]);
+  LAMINA_NO_UNROLL for (; i < count; i += width<T>)
+    sum[0] = fma<T>(load(p + i, first<T>(static_cast<int>(blocked::smaller(count - i, width<T>)))), zero<T>(), sum[0]);
+  return reduce_add<T>((sum[0] + sum[1]) + (sum[2] + sum[3])) == T(0);
+}
+/// The same of a filter and what was made with it, by reading the smaller of both: a filter that is not finite gives
+/// NaN over padding.
+template <class T>
+LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* result, long result_count) {
+  return filter_count <= result_count ? all_finite(filter, filter_count) : all_finite(result, result_count);
+}
+
+/// Taps [first, last) of a window that lie inside of a map: `origin` is the position of tap 0.
+struct inside {
+  long first, last;
+  constexpr inside(long origin, long taps, long dilation, long size)
+      : first(origin >= 0 ? 0 : blocked::smaller(taps, blocked::divide_up(-origin, dilation))),
+        last(blocked::larger(first, blocked::smaller(taps, blocked::divide_up(size - origin, dilation)))) {}
+};
+
+/// The windows of one axis: result r has taps at r * stride - pad + i * dilation of a map of `size`.
+struct axis {
+  long results, taps, stride, pad, dilation, size;
+  constexpr inside at(long r) const { return {r * stride - pad, taps, dilation, size}; }
+};
+constexpr axis rows_of(const window& w) {
+  return {w.out_height, w.kernel_h, w.stride_h, w.pad_h, w.dilation_h, w.height};
+}
+constexpr axis columns_of(const window& w) {
+  return {w.out_width, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w, w.width};
+}
+
+/// Sums result (y, x) again where it is NaN and reaches over the border: `result(y, x)` is its place,
+/// `product(c, i, j, row, column)` a term, and `finish(sum, y, x)` makes the result of the sum.
+template <class Result, class Product, class Finish>
+LAMINA_INLINE void mend(axis rows, axis columns, long channels, Result result, Product product, Finish finish) {
+  for (long y = 0; y < rows.results; ++y) {
+    const inside h = rows.at(y);
+    for (long x = 0; x < columns.results; ++x) {
+      auto& to = result(y, x);
+      if (to == to) continue;
+      const inside v = columns.at(x);
+      if (h.last - h.first == rows.taps && v.last - v.first == columns.taps) continue;
+      double sum = 0;
+      for (long c = 0; c < channels && sum == sum; ++c)
+        for (long i = h.first; i < h.last; ++i)
+          for (long j = v.first; j < v.last; ++j)
+            sum += static_cast<double>(product(c, i, j, y * rows.stride - rows.pad + i * rows.dilation,
+                                               x * columns.stride - columns.pad + j * columns.dilation));
+      to = finish(sum, y, x);
+    }
+  }
+}
+
+template <class T> LAMINA_INLINE T held(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
+
+/// The results of a forward convolution in the plain layout.
+template <class T> LAMINA_APART void mend_forward(const conv_plain_args& a) {
+  const window& w = a.w;
+  const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
+  const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
+  const T* bias = static_cast<const T*>(a.bias);
+  for (long m = a.first * w.out_channels; m < (a.first + a.count) * w.out_channels; ++m) {
+    const long n = m / w.out_channels, o = m % w.out_channels;
+    const T* in = static_cast<const T*>(a.in) + (n * w.channels + o / outs * ins) * in_plane;
+    const T* weight = static_cast<const T*>(a.weight) + o * ins * area;
+    T* out = static_cast<T*>(a.out) + m * out_plane;
+    mend(
+        rows_of(w), columns_of(w), ins, [&](long y, long x) -> T& { return out[y * w.out_width + x]; },
+        [&](long c, long i, long j, long row, long column) {
+          return in[c * in_plane + row * w.width + column] * weight[c * area + i * w.kernel_w + j];
+        },
+        [&](double sum, long, long) {
+          const T y = static_cast<T>(bias ? sum + static_cast<double>(bias[o]) : sum);
+          return a.clamp ? held(y, static_cast<T>(a.low), static_cast<T>(a.high)) : y;
+        });
+  }
+}
+
+/// The gradient of the input by a sweep of stride 1 over the gradient of the result, with the kernel turned round.
+template <class T> LAMINA_APART void mend_input_grad(const conv_plain_args& a) {
+  const window& w = a.w;
+  const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
+  const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
+  const axis rows{w.height, w.kernel_h, 1, w.dilation_h * (w.kernel_h - 1) - w.pad_h, w.dilation_h, w.out_height};
+  const axis columns{w.width, w.kernel_w, 1, w.dilation_w * (w.kernel_w - 1) - w.pad_w, w.dilation_w, w.out_width};
+  for (long m = a.first * w.channels; m < (a.first + a.count) * w.channels; ++m) {
+    const long n = m / w.channels, c = m % w.channels, group = c / ins;
+    const T* gradient = static_cast<const T*>(a.in) + (n * w.out_channels + group * outs) * out_plane;
+    const T* weight = static_cast<const T*>(a.weight) + (group * outs * ins + c % ins) * area;
+    T* out = static_cast<T*>(a.out) + m * in_plane;
+    mend(
+        rows, columns, outs, [&](long y, long x) -> T& { return out[y * w.width + x]; },
+        [&](long o, long i, long j, long row, long column) {
+          return gradient[o * out_plane + row * w.out_width + column] *
+                 weight[o * ins * area + area - 1 - (i * w.kernel_w + j)];
+        },
+        [](double sum, long, long) { return static_cast<T>(sum); });
+  }
+}
+
+/// The gradient of the weights: an element's window are the results, its channels the images.
+template <class T> LAMINA_APART void mend_weight_grad(const conv_plain_args& a) {
+  const window& w = a.w;
+  const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
+  const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
+  const axis rows{w.kernel_h, w.out_height, w.dilation_h, w.pad_h, w.stride_h, w.height};
+  const axis columns{w.kernel_w, w.out_width, w.dilation_w, w.pad_w, w.stride_w, w.width};
+  for (long m = 0; m < w.out_channels * ins; ++m) {
+    const long o = m / ins, c = o / outs * ins + m % ins;
+    const T* in = static_cast<const T*>(a.in) + (a.first * w.channels + c) * in_plane;
+    const T* gradient = static_cast<const T*>(a.weight) + (a.first * w.out_channels + o) * out_plane;
+    T* out = static_cast<T*>(a.out) + m * area;
+    mend(
+        rows, columns, a.count, [&](long i, long j) -> T& { return out[i * w.kernel_w + j]; },
+        [&](long n, long y, long x, long row, long column) {
+          return in[n * w.channels * in_plane + row * w.width + column] *
+                 gradient[n * w.out_channels * out_plane + y * w.out_width + x];
+        },
+        [](double sum, long, long) { return static_cast<T>(sum); });
+  }
+}
+
+/// The results of a convolution in the blocked layout, depthwise or not.
+LAMINA_APART void mend_blocked(const conv_blocked_args& a) {
+  using namespace blocked;
+  const window& w = a.w;
+  const bool depthwise = w.groups > 1;
+  const long step = a.planar_in && !depthwise ? 1 : block, ins = depthwise ? 1 : w.channels;
+  const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
+  const long in_image = divide_up(w.channels, step) * step * in_plane;
+  const long out_blocks = divide_up(w.out_channels, block);
+  const long kernel_row = w.kernel_w * (depthwise ? 1 : step) * block, weight_block = w.kernel_h * kernel_row;
+  const long weight_column = (depthwise ? 1 : divide_up(w.channels, step)) * weight_block;
+  for (long m = a.first * w.out_channels; m < (a.first + a.count) * w.out_channels; ++m) {
+    const long n = m / w.out_channels, o = m % w.out_channels, lane = o % block;
+    const long place = (n * out_blocks + o / block) * out_plane * block + lane;
+    const float* in = a.in + n * in_image + (depthwise ? o / block * in_plane * block + lane : 0);
+    const float* weight = a.weight + o / block * weight_column + lane;
+    mend(
+        rows_of(w), columns_of(w), ins,
+        [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
+        [&](long c, long i, long j, long row, long column) {
+          const long tap = depthwise ? j : j * step + c % step;
+          return in[(c / step * in_plane + row * w.width + column) * step + c % step] *
+                 weight[c / step * weight_block + i * kernel_row + tap * block];
+        },
+        [&](double sum, long y, long x) {
+          if (a.bias) sum += static_cast<double>(a.bias[o]);
+          if (a.residual) sum += static_cast<double>(a.residual[place + (y * w.out_width + x) * block]);
+          const float result = static_cast<float>(sum);
+          return a.clamp ? held(result, a.low, a.high) : result;
+        });
+  }
+}
+
+}  // namespace border
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels

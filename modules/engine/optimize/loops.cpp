@@ -1,0 +1,98 @@
+// Scans: those that run as one, and those of one iteration.
+module lamina:optimize.loops;
+import :core;
+import :op;
+import :op.control;
+import :op.shape;
+import :optimize;
+import :program;
+import :shape;
+import lamina.std;
+
+namespace lamina {
+
+// Scans of the same operands that become one, and what each gives of its results.
+struct joined_loop {
+  std::shared_ptr<const program> turn;
+  std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>> members;    // node, and the place of each result or -1
+};
+
+// Scans over the same operands whose carries agree, as a scan and the one that its gradient reads from, run as one; results
+// that nobody reads are dropped. By the node that comes first.
+std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::vector<char>& needed) {
+  std::map<std::int32_t, joined_loop> found;
+  std::set<value_id> read;
+  std::vector<std::int32_t> scans;
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
+    if (!needed[i]) continue;
+    const node& n = p.nodes()[i];
+    for (auto v : n.inputs) read.insert(v);
+    if (is_call_of<op::scan>(n)) scans.push_back(static_cast<std::int32_t>(i));
+  }
+  for (const auto& o : p.outputs()) read.insert(o.value);
+  for (const auto& a : p.assignments()) read.insert(a.value);
+
+  std::vector<char> taken(scans.size());
+  for (std::size_t first = 0; first < scans.size(); ++first) {
+    if (taken[first]) continue;
+    const node& leader = p.at(scans[first]);
+    const auto carries = static_cast<std::size_t>(leader.attributes_as<scan_attributes>().carries);
+    auto turn = std::make_shared<program>();
+    std::vector<value> inputs;
+    for (auto i : leader.subprograms[0]->inputs()) inputs.push_back(turn->input(leader.subprograms[0]->at(i).name, leader.subprograms[0]->at(i).results[0]));
+    std::vector<value> common = turn->inlined(*leader.subprograms[0], inputs);
+    common.resize(carries);
+    std::vector<value> outputs = common;
+    joined_loop joint;
+    for (std::size_t k = first; k < scans.size(); ++k) {
+      const node& n = p.at(scans[k]);
+      if (taken[k] || n.inputs != leader.inputs || !n.op->equal(n.attributes.get(), leader.attributes.get())) continue;
+      auto mine = turn->inlined(*n.subprograms[0], inputs);
+      bool agree = true;
+      for (std::size_t c = 0; c < carries; ++c) agree = agree && mine[c].same(common[c]);
+      if (!agree) continue;
+      taken[k] = 1;
+      std::vector<std::int32_t> places;
+      for (std::size_t r = 0; r < mine.size(); ++r) {
+        std::int32_t place = -1;
+        if (r < carries) place = static_cast<std::int32_t>(r);
+        else if (read.contains({scans[k], static_cast<std::int32_t>(r)})) {
+          auto at = std::find_if(outputs.begin() + static_cast<std::ptrdiff_t>(carries), outputs.end(), [&](const value& v) { return v.same(mine[r]); });
+          if (at == outputs.end()) at = outputs.insert(at, mine[r]);
+          place = static_cast<std::int32_t>(at - outputs.begin());
+        }
+        places.push_back(place);
+      }
+      joint.members.emplace_back(scans[k], std::move(places));
+    }
+    turn->path.clear();
+    for (const auto& v : outputs) turn->output("result", v);
+    joint.turn = std::move(turn);
+    found[scans[first]] = std::move(joint);
+  }
+  return found;
+}
+
+// A scan of one turn: the turn takes its place.
+std::vector<value> only_turn(program& into, const node& scan, view<const value> in, const std::vector<tensor_type>& inside, const program& turn,
+                             pass_counters& counters) {
+  std::vector<tensor_type> operands, results;
+  for (const auto& v : in) operands.push_back(v.type());
+  for (const auto& o : turn.outputs()) results.push_back(turn.type(o.value));
+  text why;
+  scan.op->outside(scan.attributes.get(), operands, results, why);
+  if (!why.empty()) {
+    text w;
+    if (!into.path.empty()) w << into.path << ": ";
+    detail::raise(error_kind::shape, w << "scan: " << why);
+  }
+  ++counters.inlined_calls;
+  auto under = [](const value& v, const shape& dims) { return v.shape() == dims ? v : value(reshape(v, dims)); };
+  std::vector<value> given;
+  for (std::size_t i = 0; i < in.size(); ++i) given.push_back(under(in[i], inside[i].dims));
+  auto made = into.inlined(turn, given);
+  for (std::size_t i = 0; i < made.size(); ++i) made[i] = under(made[i], results[i].dims);
+  return made;
+}
+
+}  // namespace lamina

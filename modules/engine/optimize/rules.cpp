@@ -1,0 +1,172 @@
+// The rewriting rules of `pass_options::simplify`: each gives the value that an operation becomes, or an empty one.
+module lamina:optimize.rules;
+import :core;
+import :dtype;
+import :op;
+import :op.control;
+import :op.elementwise;
+import :op.linear;
+import :op.reduce;
+import :op.shape;
+import :optimize;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::rewriting {
+
+const node& node_of(const value& v) { return v.owner().at(v.id()); }
+value operand(const node& n, std::size_t i, program& p) { return {&p, n.inputs[i]}; }
+
+/// Whether a node gives the elements of operand 0 under another shape, however it was spelled.
+bool reshapes(const node& n) { return n.op && n.op->alias == 0 && n.op->identity == identity_rule::if_types_agree; }
+
+std::optional<double> constant_number(const value& v) { return v.owner().number_of(v.id()); }
+
+using rule = value (*)(const node& n, view<const value> in, program& p);
+
+value identity_number(const node& n, view<const value> in, program&) {
+  const neutral_number& neutral = n.op->neutral;
+  if (in.size() != 2 || n.results.size() != 1) return {};
+  auto changes_nothing = [&](std::size_t at) { return in[1 - at].type() == n.results[0] && constant_number(in[at]) == neutral.number; };
+  if (neutral.right && changes_nothing(1)) return in[0];
+  return neutral.left && changes_nothing(0) ? in[1] : value();
+}
+
+value same_type(const node& n, view<const value> in, program&) {
+  return n.op->identity == identity_rule::if_types_agree && in[0].type() == n.results[0] ? in[0] : value();
+}
+
+value operand_itself(const node& n, view<const value> in, program&) {
+  return n.op->identity == identity_rule::always ? in[0] : value();
+}
+
+value double_inverse(const node& n, view<const value> in, program& p) {
+  const node& inner = node_of(in[0]);
+  return n.op->involution && inner.op == n.op ? operand(inner, 0, p) : value();
+}
+
+value log_of(const node& n, view<const value> in, program& p) {
+  if (!is_call_of<op::log>(n)) return {};
+  const node& inner = node_of(in[0]);
+  if (is_call_of<op::exp>(inner)) return operand(inner, 0, p);
+  if (is_call_of<op::softmax>(inner)) return log_softmax(operand(inner, 0, p), inner.attributes_as<softmax_attributes>());
+  return {};
+}
+
+value composed_permutation(const node& n, view<const value> in, program& p) {
+  if (!is_call_of<op::permute>(n)) return {};
+  const auto& outer = n.attributes_as<permute_attributes>().order;
+  axes order = outer;
+  bool identity = true;
+  const node& inner = node_of(in[0]);
+  bool composed = is_call_of<op::permute>(inner);
+  for (int i = 0; i < outer.count; ++i) {
+    int axis = detail::normal_axis(outer[i], outer.count);
+    if (composed) axis = detail::normal_axis(inner.attributes_as<permute_attributes>().order[axis], outer.count);
+    order.values[i] = axis;
+    identity = identity && axis == i;
+  }
+  value from = composed ? operand(inner, 0, p) : in[0];
+  if (identity) return from;
+  return composed ? permute(from, order) : value();
+}
+
+value composed_reshape(const node& n, view<const value> in, program& p) {
+  const shape& becomes = n.results[0].dims;
+  if (!reshapes(n) || std::count(becomes.dims, becomes.dims + becomes.rank, dim(dyn)) > 1) return {};   // which `in` may not imply
+  const node& inner = node_of(in[0]);
+  if (reshapes(inner)) {
+    value from = operand(inner, 0, p);
+    return from.type() == n.results[0] ? from : reshape(from, n.results[0].dims);
+  }
+  // One spelling for all: a reshape to known extents.
+  return is_call_of<op::reshape>(n) && n.attributes_as<reshape_attributes>().to == n.results[0].dims ? value() : reshape(in[0], n.results[0].dims);
+}
+
+value transposed_operand(const node& n, view<const value> in, program& p) {
+  if (!is_call_of<op::matmul>(n)) return {};
+  auto swaps_last = [&](const value& v) {
+    const node& t = node_of(v);
+    if (!is_call_of<op::permute>(t)) return false;
+    const auto& order = t.attributes_as<permute_attributes>().order;
+    int rank = order.count;
+    for (int i = 0; i < rank; ++i) {
+      int wanted = i == rank - 2 ? rank - 1 : i == rank - 1 ? rank - 2 : i;
+      if (detail::normal_axis(order[i], rank) != wanted) return false;
+    }
+    return true;
+  };
+  auto at = n.attributes_as<matmul_attributes>();
+  bool a = swaps_last(in[0]), b = swaps_last(in[1]);
+  if (!a && !b) return {};
+  return matmul(a ? operand(node_of(in[0]), 0, p) : in[0], b ? operand(node_of(in[1]), 0, p) : in[1], {at.transpose_a != a, at.transpose_b != b});
+}
+
+/// A product with a number: the other operand and the number.
+struct scaled {
+  value x;
+  double by = 0;
+  explicit operator bool() const { return !x.empty(); }
+};
+scaled scaled_by_number(const node& n, view<const value> in) {
+  if (!is_call_of<op::multiply>(n) || !is_real(n.results[0].element)) return {};
+  for (std::size_t side : {1u, 0u})
+    if (auto by = constant_number(in[side]); by && in[1 - side].type() == n.results[0]) return {in[1 - side], *by};
+  return {};
+}
+scaled scaled_by_number(const value& v) {
+  const node& n = node_of(v);
+  if (!is_call_of<op::multiply>(n)) return {};
+  const value in[] = {operand(n, 0, v.owner()), operand(n, 1, v.owner())};
+  return scaled_by_number(n, in);
+}
+
+value joined_scale(const node& n, view<const value> in, program& p) {
+  dtype element = n.results[0].element;
+  if (is_call_of<op::negate>(n)) {
+    scaled inner = scaled_by_number(in[0]);
+    return inner ? value(inner.x * p.number(-inner.by, element)) : value();
+  }
+  scaled outer = scaled_by_number(n, in);
+  if (!outer) return {};
+  const node& of = node_of(outer.x);
+  if (is_call_of<op::negate>(of)) return operand(of, 0, p) * p.number(-outer.by, element);
+  scaled inner = scaled_by_number(outer.x);
+  if (!inner) return {};
+  // Where both shrink or both grow, x * a leaves the range of numbers only if x * a * b does.
+  double a = std::abs(inner.by), b = std::abs(outer.by), both = a * b;
+  bool alike = (a <= 1 && b <= 1) || (a >= 1 && b >= 1);
+  double least = element == dtype::float32 ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
+  double most = element == dtype::float32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  if (!alike || !(both >= least && both <= most)) return {};
+  return inner.x * p.number(inner.by * outer.by, element);
+}
+
+// (u / y) * y is what the gradient of log y makes, for y a softmax or an exp.
+value gradient_of_log(const node& n, view<const value> in, program& p) {
+  if (!is_call_of<op::multiply>(n)) return {};
+  auto bare = [&](const value& v) { return reshapes(node_of(v)) ? operand(node_of(v), 0, p) : v; };
+  for (std::size_t side : {0u, 1u}) {
+    value y = bare(in[side]), quotient = bare(in[1 - side]);
+    const node& q = node_of(quotient);
+    if (!(is_call_of<op::softmax>(node_of(y)) || is_call_of<op::exp>(node_of(y))) || !is_call_of<op::divide>(q) || !bare(operand(q, 1, p)).same(y)) continue;
+    value u = operand(q, 0, p);
+    if (u.type() != q.results[0] || in[0].shape() != in[1].shape()) continue;
+    return u.type() == n.results[0] ? u : value(reshape(u, n.results[0].dims));
+  }
+  return {};
+}
+
+/// A rule by the name that counters and messages have for it.
+struct named_rule { std::string_view name; rule apply; };
+/// In the order of `rewrite`.
+inline constexpr named_rule rules[] = {
+    {"neutral_number", identity_number}, {"same_type", same_type},           {"stopped_gradient", operand_itself},
+    {"double_inverse", double_inverse},  {"logarithm", log_of},              {"composed_permutation", composed_permutation},
+    {"composed_reshape", composed_reshape}, {"transposed_operand", transposed_operand}, {"scale", joined_scale},
+    {"softmax_loss", gradient_of_log}};
+static_assert(std::size(rules) == rewrite_count);
+
+}  // namespace lamina::rewriting

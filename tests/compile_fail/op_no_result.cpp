@@ -1,0 +1,16 @@
+// expect: again: its `infer` gives 0 results and no reason, and 1 result is expected: [?]
+#include <string_view>
+import lamina;
+using namespace lamina;
+
+struct again_op {
+  static constexpr std::string_view name = "again";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+#ifdef BAD
+  static constexpr void infer(const no_attributes&, view<const tensor_type>, inference&) {}
+#else
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+#endif
+};
+void use(const vector<float>& x) { auto y = apply<again_op>({}, x); }

@@ -1,0 +1,17 @@
+// expect: twice: its `infer` gives 2 results and no reason, and 1 result is expected: [?]
+#include <string_view>
+import lamina;
+using namespace lamina;
+
+struct twice_op {
+  static constexpr std::string_view name = "twice";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+#ifdef BAD
+    out.result(in[0].element, in[0].dims);
+#endif
+  }
+};
+void use(const vector<float>& x) { auto y = apply<twice_op>({}, x); }

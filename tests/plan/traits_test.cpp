@@ -1,0 +1,210 @@
+// What an operation of a user's program says of itself: the passes treat it as they treat one of the library.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "graph.h"
+
+using namespace lamina;
+using namespace lamina::ir;
+using namespace engine_test;
+
+namespace {
+
+struct map_arguments { const float *a, *b; float* out; std::int64_t count; };
+
+// An operation of float32 with a kernel of its own, element by element.
+template <class Op, int Operands>
+struct elementwise_of_user {
+  static constexpr int operands = Operands;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void run(const void* arguments, void*) noexcept {
+    const auto& m = *static_cast<const map_arguments*>(arguments);
+    for (std::int64_t i = 0; i < m.count; ++i) m.out[i] = Op::of(m.a[i], m.b ? m.b[i] : 0);
+  }
+  static void gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
+  static void emit(emission& e) {
+    map_arguments m{nullptr, nullptr, nullptr, e.in_type(0).dims.size()};
+    std::vector<address> where{{&m.a, e.in(0)}, {&m.out, e.out(0)}};
+    if (Operands > 1) where.push_back({&m.b, e.in(1)});
+    e.step(&run, m, where);
+  }
+};
+
+struct mirror : elementwise_of_user<mirror, 1> {
+  static constexpr std::string_view name = "mirror";
+  static constexpr bool involution = true;
+  static float of(float x, float) { return -x; }
+};
+struct watched : elementwise_of_user<watched, 1> {
+  static constexpr std::string_view name = "watched";
+  static constexpr auto identity = identity_rule::always;
+  static float of(float x, float) { return x; }
+};
+struct same_as_given : elementwise_of_user<same_as_given, 2> {
+  static constexpr std::string_view name = "same_as_given";
+  static constexpr auto identity = identity_rule::if_types_agree;
+  static constexpr unsigned shape_only = 2;
+  static float of(float x, float) { return x; }
+};
+struct joined : elementwise_of_user<joined, 2> {
+  static constexpr std::string_view name = "joined";
+  static constexpr neutral_number neutral{0, true, true};
+  static constexpr bool adds = true;
+  static float of(float x, float y) { return x + y; }
+};
+struct limited : elementwise_of_user<limited, 1> {
+  static constexpr std::string_view name = "limited";
+  static std::optional<value_bounds> bounds(lamina::view<const std::optional<double>>) { return value_bounds{-0.5, 0.5}; }
+  static float of(float x, float) { return x < -0.5f ? -0.5f : x > 0.5f ? 0.5f : x; }
+};
+struct barrier : elementwise_of_user<barrier, 1> {
+  static constexpr std::string_view name = "barrier";
+  static constexpr bool stops_gradient = true;
+  static float of(float x, float) { return x; }
+};
+// The same without a word about itself.
+struct silent_mirror : elementwise_of_user<silent_mirror, 1> {
+  static constexpr std::string_view name = "silent_mirror";
+  static float of(float x, float) { return -x; }
+};
+
+// The second half of the first axis.
+struct second_half {
+  static constexpr std::string_view name = "second_half";
+  static constexpr int operands = 1;
+  static constexpr bool keeps_elements = true;
+  using attributes = no_attributes;
+  static constexpr axis_view part_of(const attributes&, const shape& whole) { return {0, whole.at(0) - whole.at(0) / 2, whole.at(0) / 2}; }
+  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) {
+    shape s = in[0].dims;
+    s[0] = s[0].is_number() ? dim(s.at(0) / 2) : dim(dyn);
+    out.result(in[0].element, s);
+  }
+  static void run(const void* arguments, void*) noexcept {
+    const auto& m = *static_cast<const map_arguments*>(arguments);
+    for (std::int64_t i = 0; i < m.count; ++i) m.out[i] = m.a[i + m.count];
+  }
+  static void emit(emission& e) {
+    map_arguments m{nullptr, nullptr, nullptr, e.out_type(0).dims.size()};
+    e.step(&run, m, {{&m.a, e.in(0)}, {&m.out, e.out(0)}});
+  }
+};
+
+// A state with one element raised, which may be written over the state.
+struct raised {
+  static constexpr std::string_view name = "raised";
+  static constexpr int operands = 1, updates = 0;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static void run(const void* arguments, void*) noexcept {
+    const auto& m = *static_cast<const map_arguments*>(arguments);
+    for (std::int64_t i = 0; i < m.count; ++i) m.out[i] = m.a[i] + (i == 0);
+  }
+  static void emit(emission& e) {
+    map_arguments m{nullptr, nullptr, nullptr, e.out_type(0).dims.size()};
+    e.step(&run, m, {{&m.a, e.in(0)}, {&m.out, e.out(0)}});
+  }
+};
+struct silent_raised : raised {
+  static constexpr std::string_view name = "silent_raised";
+  static constexpr int updates = -1;
+};
+
+template <class Op, class... V>
+value call(const V&... v) { return apply<Op>({}, v...); }
+
+std::size_t lines_with(const plan& p, std::string_view word) {
+  std::size_t n = 0;
+  for (const auto& l : p.lines()) n += l.what.find(word) != std::string::npos;
+  return n;
+}
+
+// The plan, after its results were found to be those without any pass.
+std::shared_ptr<const plan> planned(const std::vector<array>& in, const std::function<value(const std::vector<value>&)>& build, double tolerance = 0) {
+  small_graph g;
+  std::vector<value> x;
+  for (const auto& a : in) x.push_back(g.input(a));
+  g.output(build(x));
+  const auto with = g.run()[0], without = g.run(no_passes)[0];
+  BOOST_CHECK_LE(distance(with, without), tolerance);
+  g.run();
+  return g.plan;
+}
+array real(const shape& s, int seed) { return random_array(dtype::float32, s, seed); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(traits)
+
+BOOST_AUTO_TEST_CASE(an_involution_undoes_itself) {
+  auto twice = [](const auto& x) { return call<mirror>(call<mirror>(x[0])) * 2; };
+  BOOST_TEST(lines_with(*planned({real({50}, 1)}, twice), "mirror") == 0u);
+  BOOST_TEST(planned({real({50}, 1)}, twice)->counters().of(rewrite::double_inverse) == 1);
+  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [](const auto& x) { return call<silent_mirror>(call<silent_mirror>(x[0])) * 2; }), "silent_mirror") == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(an_identity_goes) {
+  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [](const auto& x) { return call<watched>(x[0]) * 2; }), "watched") == 0u);
+  BOOST_TEST(lines_with(*planned({real({50}, 1), real({50}, 2)}, [](const auto& x) { return call<same_as_given>(x[0], x[1]) * 2; }), "same_as_given") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_neutral_number_goes) {
+  auto constant = [](const value& x, float v) {
+    any_tensor t(tensor_type{dtype::float32, {50}});
+    for (int i = 0; i < 50; ++i) reinterpret_cast<float*>(t.mutable_data())[i] = v;
+    return x.owner().constant(t);
+  };
+  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(x[0], constant(x[0], 0)) * 2; }), "joined") == 0u);
+  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(constant(x[0], 0), x[0]) * 2; }), "joined") == 0u);
+  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(x[0], constant(x[0], 1)) * 2; }), "joined") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_product_ends_with_it) {
+  auto layer = [](const auto& x) { return call<limited>(call<joined>(matmul(x[0], x[1]), x[2])); };
+  const auto p = planned({real({8, 16}, 1), real({16, 24}, 2), real({8, 24}, 3)}, layer, 1e-6);
+  BOOST_TEST(p->counters().fused_epilogues == 2);
+  BOOST_TEST(p->lines().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_is_a_view) {
+  auto tail = [](const auto& x) { return tanh(call<second_half>(x[0])); };
+  const auto p = planned({real({10, 7}, 1)}, tail);
+  BOOST_TEST(lines_with(*p, "second_half") == 0u);
+  BOOST_TEST(p->cost().arena == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(no_gradient_flows_through_it) {
+  small_graph g;
+  const auto x = g.input(real({5}, 1));
+  const auto gradient = gradients(g.p, std::vector{reduce_sum(call<barrier>(x) + x * 3)}, {}, std::vector{x});
+  g.output(gradient[0]);
+  const auto results = g.run();
+  for (double v : results[0].values) BOOST_TEST(v == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_is_updated_in_place) {
+  auto arena_of = [](auto op) {
+    small_graph g;
+    const auto s = g.state("s", real({1000}, 1));
+    const auto next = call<typename decltype(op)::type>(s);
+    g.p.assign(s, next);
+    const double before = g.now("s").values[0];
+    g.run();
+    g.run();
+    BOOST_TEST(g.now("s").values[0] == static_cast<double>(static_cast<float>(before) + 1 + 1));
+    return g.plan->cost().arena;
+  };
+  BOOST_TEST(arena_of(std::type_identity<raised>()) == 0u);
+  BOOST_TEST(arena_of(std::type_identity<silent_raised>()) >= 4000u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

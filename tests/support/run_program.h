@@ -1,0 +1,175 @@
+// Runs any program that is small enough, on made-up inputs and states, as a file with one asks: each of its values in memory of
+// its own, of its exact size, so that a sanitizer sees who goes past it. Include it after `import lamina;` and <algorithm>,
+// <cstdint>, <cstring>, <limits>, <memory>, <string>, <string_view>, <type_traits>, <utility>, <vector>.
+#pragma once
+
+namespace engine_test {
+
+/// What elements are: small enough to be positions of small axes; or whatever their bits can be.
+enum class made_up { small, wild };
+
+/// Numbers that depend on a seed alone.
+class number_source {
+ public:
+  explicit number_source(std::uint64_t seed) : state_(seed * 2 + 1) {}
+  std::uint64_t operator()() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return state_ >> 29;
+  }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>((*this)() % n); }
+  template <class T>
+  T element(made_up how) {
+    constexpr std::int64_t odd[] = {1'000'000'000, -1'000'000'000, 1'000'000'000'000, std::numeric_limits<std::int64_t>::max(),
+                                    std::numeric_limits<std::int64_t>::min(), -1, 7, 127, -128};
+    if constexpr (std::is_same_v<T, bool>) return below(2) == 1;
+    else if constexpr (std::is_integral_v<T>) {
+      if (how == made_up::wild && below(2)) return static_cast<T>(odd[below(std::size(odd))]);
+      return static_cast<T>(below(2));
+    } else {
+      constexpr double strange[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                                    -std::numeric_limits<double>::infinity(), 1e30, -0.0};
+      if (how == made_up::wild && below(4) == 0) return static_cast<T>(static_cast<float>(strange[below(std::size(strange))]));
+      return static_cast<T>(static_cast<float>(below(9)) / 4 - 1);
+    }
+  }
+  void fill(std::byte* to, const lamina::tensor_type& t, made_up how) {
+    with_type(t.element, [&]<class T>() {
+      for (std::int64_t i = 0; i < t.dims.size(); ++i, to += sizeof(T)) {
+        const T x = element<T>(how);
+        std::memcpy(to, &x, sizeof x);
+      }
+    });
+  }
+
+ private:
+  template <class F>
+  static void with_type(lamina::dtype t, F f) {
+    using enum lamina::dtype;
+    switch (t) {
+      case float32: return f.template operator()<float>();
+      case float64: return f.template operator()<double>();
+      case float16: return f.template operator()<lamina::float16>();
+      case bfloat16: return f.template operator()<lamina::bfloat16>();
+      case int8: return f.template operator()<std::int8_t>();
+      case int16: return f.template operator()<std::int16_t>();
+      case int32: return f.template operator()<std::int32_t>();
+      case int64: return f.template operator()<std::int64_t>();
+      case uint8: return f.template operator()<std::uint8_t>();
+      case boolean: return f.template operator()<bool>();
+    }
+  }
+  std::uint64_t state_;
+};
+
+/// Extents for an input: numbers stay, a name is the same everywhere.
+inline lamina::shape bound(lamina::shape s) {
+  for (int i = 0; i < s.rank; ++i)
+    if (!s[i].is_number()) s[i] = s[i].is_name() ? 1 + (s[i].code & 0x7fffffff) % 3 : 2 + i % 2;
+  return s;
+}
+
+/// Keeps what is run to what a test has time and memory for: numbers of nodes, of elements, of operations, of attributes.
+class small_enough {
+ public:
+  /// Whether a program is, for these operands. Raises what its operations say of their extents.
+  bool operator()(const lamina::ir::program& p, const std::vector<lamina::tensor_type>& in) {
+    lamina::ir::program q;
+    std::vector<lamina::ir::value> given;
+    for (const auto& t : in) given.push_back(q.input("x", t));
+    if (!count(static_cast<std::int64_t>(p.nodes().size()))) return false;
+    q.inlined(p, given);
+    for (const auto& n : q.nodes())
+      if (!fits(q, n)) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::int64_t most_nodes = 300, most_elements = 1 << 14, most_attribute = 4096;
+  static constexpr double most_flops = 1e6;
+
+  bool count(std::int64_t nodes) { return (nodes_ += nodes) <= most_nodes; }
+  static bool fits(std::int64_t number) {
+    using limits = std::numeric_limits<std::int64_t>;
+    return number == limits::max() || number == limits::min() || (number <= most_attribute && number >= -most_attribute);
+  }
+  // An extent that is counted when it runs is small here, too: the operands are.
+  static bool fits(const lamina::shape& s) {
+    std::int64_t n = 1;
+    for (int i = 0; i < s.rank; ++i) {
+      const std::int64_t extent = s[i].is_number() ? std::max<std::int64_t>(s.at(i), 1) : 16;
+      if (extent > most_elements || (n *= extent) > most_elements) return false;
+    }
+    return true;
+  }
+  bool fits(const lamina::ir::program& p, const lamina::node& n) {
+    for (const auto& t : n.results)
+      if (!fits(t.dims)) return false;
+    if (n.kind != lamina::node_kind::operation) return true;
+    bool good = true;
+    n.op->visit(n.attributes.get(), [&](std::string_view, lamina::attribute_value& a) {
+      if (a.is == lamina::attribute_value::form::integer) good = good && fits(a.integer);
+      if (a.is == lamina::attribute_value::form::dims) good = good && fits(a.dims);
+    });
+    std::vector<lamina::tensor_type> in;
+    bool known = true;
+    for (auto v : n.inputs) in.push_back(p.type(v)), known = known && in.back().dims.is_static();
+    for (const auto& t : n.results) known = known && t.dims.is_static();
+    if (!good || (known && n.op->flops(n.attributes.get(), in, n.results) > most_flops)) return false;
+    if (n.op->inside && !n.subprograms.empty()) {
+      lamina::message_text why;
+      n.op->inside(n.attributes.get(), in, why);
+      if (!why.empty()) return true;      // planning says so
+    }
+    for (const auto& sub : n.subprograms)
+      if (sub->inputs().size() == in.size() && !(*this)(*sub, in)) return false;
+    return true;
+  }
+  std::int64_t nodes_ = 0;
+};
+
+/// The same program with every value of it as an output.
+inline std::shared_ptr<const lamina::ir::program> all_shown(const lamina::ir::program& p) {
+  auto q = std::make_shared<lamina::ir::program>();
+  std::vector<lamina::ir::value> given;
+  for (auto i : p.inputs()) given.push_back(q->input(p.at(i).name, p.at(i).results[0], p.at(i).uniform));
+  q->inlined(p, given);
+  for (std::size_t i = 0; i < q->nodes().size(); ++i)
+    for (std::size_t r = 0; r < q->nodes()[i].results.size(); ++r)
+      q->output("y", lamina::ir::value(q.get(), {static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}));
+  return q;
+}
+
+/// Plans a program and runs it once, on inputs of these types. Raises what planning and running raise.
+inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::vector<lamina::tensor_type>& in, number_source numbers, made_up how,
+                     const std::shared_ptr<lamina::context>& where) {
+  lamina::parameter_store states;
+  for (auto s : p->states()) {
+    lamina::any_tensor t(lamina::tensor_type{p->at(s).results[0].element, bound(p->at(s).results[0].dims)});
+    numbers.fill(t.mutable_data(), t.type(), how);
+    states.add(p->at(s).name, std::move(t), lamina::state_role::parameter);
+  }
+  std::vector<lamina::shape> extents;
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::vector<const void*> inputs;
+  const auto room = [&](const lamina::tensor_type& t) { return memory.emplace_back(new std::byte[t.bytes()]).get(); };
+  for (const auto& t : in) {
+    extents.push_back(t.dims);
+    inputs.push_back(room(t));
+    numbers.fill(memory.back().get(), t, how);
+  }
+  lamina::plan_runner run(std::move(p), {&states, nullptr}, where, {});
+  run.run(extents, inputs, [&](std::size_t, const lamina::tensor_type& t) -> void* { return room(t); });
+}
+
+/// Runs a program that is small: as it is, or with every value shown. Whether it was small, and ran to its end.
+inline bool run_small(const std::shared_ptr<const lamina::ir::program>& p, std::uint64_t seed, made_up how, bool show, const std::shared_ptr<lamina::context>& where) {
+  std::vector<lamina::tensor_type> in;
+  for (auto i : p->inputs()) in.push_back({p->at(i).results[0].element, bound(p->at(i).results[0].dims)});
+  for (auto s : p->states())
+    if (!p->at(s).results[0].dims.is_static()) return false;
+  if (small_enough small; !small(*p, in)) return false;
+  run_once(show ? all_shown(*p) : p, in, number_source(seed), how, where);
+  return true;
+}
+
+}  // namespace engine_test

@@ -1,0 +1,46 @@
+// JSON that commands print with --json: one line on the standard output. Include it after <nlohmann/json.hpp>, <string>,
+// <vector> and `import lamina;`.
+#pragma once
+
+namespace tool {
+
+using json = nlohmann::ordered_json;
+
+// One line of ASCII; bytes that are no UTF-8 are replaced. What JSON has no number for, as NaN, is null.
+inline std::string line_of(const json& j) { return j.dump(-1, ' ', true, json::error_handler_t::replace); }
+inline void print_line(const json& j) { std::printf("%s\n", line_of(j).c_str()); }
+
+// Numbers, and names of what is open.
+inline json json_of(const lamina::shape& s) {
+  json all = json::array();
+  for (int k = 0; k < s.rank; ++k)
+    if (s[k].is_number()) all.push_back(s[k].code);
+    else all.push_back(words(s[k]));
+  return all;
+}
+inline json json_of(const std::vector<lamina::shape>& shapes) {
+  json all = json::array();
+  for (const auto& s : shapes) all.push_back(json_of(s));
+  return all;
+}
+inline json json_of(const lamina::tensor_type& t) { return {{"dtype", words(t.element)}, {"shape", json_of(t.dims)}}; }
+
+// An operation of a plan.
+inline json json_of(const lamina::plan_line& l) {
+  return {{"operation", l.what}, {"where", l.where}, {"result", words(l.result)}, {"flops", l.flops}, {"bytes", l.bytes}};
+}
+
+// The elements of a tensor, row by row.
+inline json values_of(const lamina::any_tensor& t) {
+  json all = json::array();
+  lamina::with_type(t.element(), [&]<class T>() {
+    for (const T v : t.elements<T>()) {
+      if constexpr (std::is_integral_v<T>) all.push_back(v);
+      else if constexpr (std::is_same_v<T, double>) all.push_back(v);
+      else all.push_back(static_cast<double>(static_cast<float>(v)));
+    }
+  });
+  return all;
+}
+
+}  // namespace tool

@@ -1,0 +1,124 @@
+// Which operations of a net make a layer, and what each layer costs.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+import lamina;
+
+#include "layers.h"
+#include "tool.h"
+
+namespace tool {
+
+using namespace lamina;
+using namespace lamina::ir;
+
+namespace {
+
+// Where in a path its layer begins.
+std::size_t layer_in(std::string_view path) {
+  const auto at = path.find("layer `");
+  return at != path.npos && path.substr(0, at).ends_with("sub") ? at - 3 : at;
+}
+
+// The nodes that the outputs need: of what is one thing in training and another at inference, the former.
+std::vector<char> needed_for(const program& p) {
+  std::vector<char> needed(p.nodes().size());
+  for (const auto& o : p.outputs()) needed[static_cast<std::size_t>(o.value.node)] = 1;
+  for (auto i = needed.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    const node& n = p.nodes()[i];
+    const bool either = n.kind == node_kind::operation && n.op->name == "in_training";
+    for (std::size_t k = 0; k < (either ? 1 : n.inputs.size()); ++k)
+      needed[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+  }
+  return needed;
+}
+
+// The layer of a node that the outputs need: one of its path, which may have been met before if it is a layer's, else that of
+// the node before.
+std::size_t place_of(const node& n, std::vector<layer>& layers, std::size_t last) {
+  const bool anywhere = layer_in(n.path) != n.path.npos || layers.empty();
+  auto found = anywhere ? layers.begin() : layers.begin() + static_cast<std::ptrdiff_t>(last);
+  const auto end = anywhere ? layers.end() : found + 1;
+  found = std::find_if(found, end, [&](const layer& l) { return l.path == n.path; });
+  if (found == end) {
+    for (auto& l : layers) l.left = true;
+    found = layers.insert(layers.end(), layer{n.path, {}, "", 0, 0, false});
+  }
+  if (!found->left) found->output = words(n.results[0].dims);
+  if (std::find(found->operations.begin(), found->operations.end(), n.op->name) == found->operations.end())
+    found->operations.push_back(n.op->name);
+  return static_cast<std::size_t>(found - layers.begin());
+}
+
+// Operations of a node; 0 where extents are counted when the net runs, or a program inside does the work.
+double flops_of(const program& p, const node& n) {
+  std::vector<tensor_type> in;
+  for (auto v : n.inputs) in.push_back(p.type(v));
+  const auto open = [](const tensor_type& t) { return !t.dims.is_static(); };
+  if (!n.subprograms.empty() || std::any_of(in.begin(), in.end(), open) ||
+      std::any_of(n.results.begin(), n.results.end(), open))
+    return 0;
+  return n.op->flops(n.attributes.get(), in, n.results);
+}
+
+}  // namespace
+
+std::string name_of(const layer& l) {
+  if (const auto at = layer_in(l.path); at != l.path.npos) return printable(l.path.substr(at), max_name);
+  std::string s;
+  for (std::size_t i = 0; i < l.operations.size(); ++i) {
+    s += i ? ", " : "";
+    if (i == 3) {
+      s += "...";
+      break;
+    }
+    s += l.operations[i];
+  }
+  if (l.path.empty()) return s;
+  return s + " (" + printable(std::filesystem::path(l.path).filename().string(), max_name) + ")";
+}
+
+layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
+  const program& saved = *net.program;
+  layered_net made;
+  program& p = made.program;
+  std::vector<value> inputs;
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    inputs.push_back(
+        p.input(saved.at(saved.inputs()[i]).name, {saved.at(saved.inputs()[i]).results[0].element, extents[i]}));
+  p.joins = false;
+  const auto outputs = p.inlined(saved, inputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) p.output(saved.outputs()[i].name, outputs[i]);
+
+  const auto needed = needed_for(p);
+  std::size_t last = 0;      // the layer of the node before
+  std::map<std::string, std::int64_t> parameters;      // those that no layer has met yet
+  for (std::size_t i = 0; i < net.states.size(); ++i)
+    if (const auto& state = net.states[i]; state.role() == state_role::parameter)
+      parameters[state.name()] = state.shape().size();
+  for (const auto& known : parameters) made.parameters += known.second;
+  made.layer_of.assign(p.nodes().size(), -1);
+  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
+    const node& n = p.nodes()[i];
+    if (n.kind != node_kind::operation || n.op->name == "in_training") continue;
+    if (needed[i]) made.layer_of[i] = static_cast<std::int32_t>(last = place_of(n, made.layers, last));
+    layer& at = needed[i] ? made.layers[last] : made.updates;
+    for (auto v : n.inputs) {
+      if (p.at(v).kind != node_kind::state || !needed[i]) continue;
+      if (const auto met = parameters.find(p.at(v).name); met != parameters.end()) {
+        at.parameters += met->second;
+        parameters.erase(met);
+      }
+    }
+    at.flops += flops_of(p, n);
+  }
+  for (const auto& left : parameters) made.updates.parameters += left.second;
+  return made;
+}
+
+}  // namespace tool
