@@ -80,7 +80,7 @@ def markdown(machine, date, rows):
     return "\n".join(lines) + "\n"
 
 
-COLOURS = ("#1b6ca8", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#8f8f8f")
+COLORS = ("#1b6ca8", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#8f8f8f")
 
 
 def chart(problem, rows):
@@ -112,7 +112,7 @@ def chart(problem, rows):
            f'<text x="10" y="20" font-size="15">{html.escape(problem)}: speed, best peer = 1 (longer is faster)</text>']
     for i, name in enumerate(names):
         x = 10 + i * 118
-        out.append(f'<rect x="{x}" y="32" width="10" height="10" fill="{COLOURS[i % len(COLOURS)]}"/>'
+        out.append(f'<rect x="{x}" y="32" width="10" height="10" fill="{COLORS[i % len(COLORS)]}"/>'
                    f'<text x="{x + 14}" y="41">{html.escape(name)}</text>')
     y = top
     for shape, values in groups:
@@ -121,7 +121,7 @@ def chart(problem, rows):
         for i, value in enumerate(values):
             if value:
                 out.append(f'<rect x="{left}" y="{y + i * bar}" width="{value * scale:.1f}" height="{bar - 2}" '
-                           f'fill="{COLOURS[i % len(COLOURS)]}"/><text x="{left + value * scale + 4:.1f}" '
+                           f'fill="{COLORS[i % len(COLORS)]}"/><text x="{left + value * scale + 4:.1f}" '
                            f'y="{y + i * bar + 8}" font-size="9">{value:.2f}</text>')
             else:
                 out.append(f'<text x="{left + 4}" y="{y + i * bar + 8}" font-size="9" fill="#888">absent</text>')

@@ -6,7 +6,7 @@
 #   machine has, as name.sse2, name.avx2, name.avx512; the environment variable LAMINA_ISA tells the test.
 # - static, compile_fail, consumer and sample tests are skipped where LAMINA_RELEASE_TESTS is off.
 # - CORES is how many cores a test that measures time keeps busy; CTest runs no more beside it than the rest can take.
-# - The target thread_tests builds those labelled thread.
+# - The target thread_tests builds those labeled thread.
 
 # The instruction sets of this machine, by the names that LAMINA_ISA takes.
 function(lamina_machine_sets result)

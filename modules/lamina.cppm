@@ -17,7 +17,7 @@ export import :random.sample;   // drawing by scores
 export import :io;           // safetensors, npy, npz, idx, files replaced as a whole or not at all
 export import :program;      // the graph of operations that every door leads to
 export import :emission;     // how an operation becomes kernel calls
-export import :initialiser;  // how parameters begin
+export import :initializer;  // how parameters begin
 export import :parameter;    // named states that outlive a run
 export import :parameter.naming;   // how they are named, shared, saved and loaded
 export import :op;           // how operations are defined and called
@@ -31,7 +31,7 @@ export import :op.tile;
 export import :op.index;
 export import :op.linear;
 export import :op.nn;
-export import :op.normalise;
+export import :op.normalize;
 export import :op.attention;
 export import :op.sized;    // results of which an extent is counted when they run
 export import :op.loss;
@@ -61,7 +61,7 @@ export import :layer.pool;
 export import :layer.regular;
 export import :layer.rearrange;
 export import :layer.index;
-export import :layer.normalise;
+export import :layer.normalize;
 export import :layer.attention;
 export import :layer.combine;
 export import :layer.loss;
@@ -83,7 +83,7 @@ export import :protocol;     // train_layer, infer_layer: dicts of operands forw
 export import :protocol.propagation;   // who is trained, who hands gradients on
 export import :serve;        // single samples from many threads, computed in batches
 export import :data;         // data sets of images
-export import :train.optim;   // losses, optimisers, schedules
+export import :train.optim;   // losses, optimizers, schedules
 export import :train;        // fit, observers, checkpoints
 export import :gradcheck;    // gradients against central differences
 export import :graph.scope;   // names and devices of what is added to nets

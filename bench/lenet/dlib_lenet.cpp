@@ -30,7 +30,7 @@ using lenet = dlib::loss_multiclass_log<dlib::fc<10, dlib::relu<dlib::fc<84, dli
 int main(int argc, char** argv) {
   if (argc != 6) return 2;
   const std::size_t batch = std::stoul(argv[3]), steps = std::stoul(argv[4]), warm_up = 20;
-  const bench::labelled_images data = bench::read_images(argv[2], "train");
+  const bench::labeled_images data = bench::read_images(argv[2], "train");
   const std::size_t size = static_cast<std::size_t>(data.rows * data.columns);
 
   std::vector<std::vector<image>> images(64);

@@ -9,7 +9,7 @@
 
 namespace bench {
 
-struct labelled_images {
+struct labeled_images {
   long count = 0, rows = 0, columns = 0;
   std::vector<unsigned char> pixels, labels;
 };
@@ -37,8 +37,8 @@ inline std::vector<unsigned char> read_idx(const std::string& path, int words, l
 }
 
 /// `part` is "train" or "t10k".
-inline labelled_images read_images(const std::string& directory, const std::string& part) {
-  labelled_images set;
+inline labeled_images read_images(const std::string& directory, const std::string& part) {
+  labeled_images set;
   long header[4];
   set.pixels = read_idx(directory + "/" + part + "-images-idx3-ubyte", 4, header);
   set.count = header[1];

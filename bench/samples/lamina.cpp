@@ -120,7 +120,7 @@ struct layered {
   infer_layer<constant_layer<Layers>> layer{"net"};
   Data all;
   std::vector<Data> each;
-  layered(Data batch, std::vector<Data> samples) : all(std::move(batch)), each(std::move(samples)) { init(layer, initialisers(1)); }
+  layered(Data batch, std::vector<Data> samples) : all(std::move(batch)), each(std::move(samples)) { init(layer, initializers(1)); }
   auto of(const Data& x) const { return layer.forward(dict("input"_key = x))["output"_key]; }
 };
 const auto& perceptron_layer() {

@@ -27,7 +27,7 @@ struct served {
     static const factory_type f(typename factory_type::model_type({.seed = 1}), {.optimize = true});
     return f;
   }
-  static image grey() {
+  static image gray() {
     image x;
     for (float& v : x.writable()) v = 0.5f;
     return x;
@@ -36,7 +36,7 @@ struct served {
   class reference final : public bench::serving::reference {
    public:
     void classify() override {
-      static const image x = grey();
+      static const image x = gray();
       auto y = net_(x);
       __asm__ volatile("" ::"r"(y.data().data()) : "memory");
     }
@@ -70,7 +70,7 @@ queue_result serve(const queue_load& load) {
   std::vector<std::thread> clients;
   for (int c = 0; c < load.clients; ++c)
     clients.emplace_back([&] {
-      const auto x = small::grey();
+      const auto x = small::gray();
       std::vector<decltype(queue)::answer_type> open;
       while (!over) {
         open.clear();

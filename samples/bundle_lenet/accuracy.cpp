@@ -1,6 +1,6 @@
-// How many of the test images of Fashion-MNIST a net and its quantised form tell right, and how long they take for one image:
-//   bundle_lenet_accuracy MODEL QUANTISED
-// Ends with 1 where the quantised one is worse by more than half a point.
+// How many of the test images of Fashion-MNIST a net and its quantized form tell right, and how long they take for one image:
+//   bundle_lenet_accuracy MODEL QUANTIZED
+// Ends with 1 where the quantized one is worse by more than half a point.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -44,11 +44,11 @@ result measure(const la::saved_net& net, const la::image_dataset& test) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 3) return std::fputs("usage: bundle_lenet_accuracy MODEL QUANTISED\n", stderr), 2;
+  if (argc != 3) return std::fputs("usage: bundle_lenet_accuracy MODEL QUANTIZED\n", stderr), 2;
   const auto test = la::datasets::fashion_mnist(la::data_split::test);
-  const auto whole = measure(la::load_net(argv[1]), test), quantised = measure(la::load_net(argv[2]), test);
-  std::printf("float: %.2f %%, %.1f us; int8: %.2f %%, %.1f us\n", whole.accuracy, whole.microseconds, quantised.accuracy, quantised.microseconds);
-  return whole.accuracy - quantised.accuracy > 0.5;
+  const auto whole = measure(la::load_net(argv[1]), test), quantized = measure(la::load_net(argv[2]), test);
+  std::printf("float: %.2f %%, %.1f us; int8: %.2f %%, %.1f us\n", whole.accuracy, whole.microseconds, quantized.accuracy, quantized.microseconds);
+  return whole.accuracy - quantized.accuracy > 0.5;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "bundle_lenet_accuracy: %s\n", e.what());
   return 2;

@@ -30,7 +30,7 @@ execute_process(COMMAND ${PROGRAM} ${CMAKE_CURRENT_LIST_FILE} RESULT_VARIABLE st
 if(status EQUAL 0 OR NOT why MATCHES "is no PGM of 28 x 28")
   message(FATAL_ERROR "a file that is no picture gave ${status}: ${why}")
 endif()
-# Quantised weights are less than a third of the float ones, beside what the self-test needs.
+# Quantized weights are less than a third of the float ones, beside what the self-test needs.
 if(WEIGHTS)
   file(SIZE ${WEIGHTS} small)
   file(SIZE ${WHOLE} large)

@@ -1,6 +1,6 @@
 /* Classifies pictures of clothing in plain C: no library, no heap, one object file and its weights.
  *
- *   bundle_lenet PICTURE.pgm...      pictures of 28 x 28 grey pixels, as PGM (P5)
+ *   bundle_lenet PICTURE.pgm...      pictures of 28 x 28 gray pixels, as PGM (P5)
  *
  * Eight pictures at a time go through the entry lenet_of_8, what is left through the entry lenet; both share the weights. */
 #include "lenet.h"
@@ -38,7 +38,7 @@ static int read_picture(const char *path, float *to) {
   int whole = file && fscanf(file, "P5 %d %d %d", &width, &height, &white) == 3 && width == 28 && height == 28 && white == 255;
   whole = whole && fgetc(file) != EOF && fread(bytes, 1, pixels, file) == pixels;
   if (file) fclose(file);
-  if (!whole) return fail(path, "is no PGM of 28 x 28 grey pixels of a byte each");
+  if (!whole) return fail(path, "is no PGM of 28 x 28 gray pixels of a byte each");
   for (i = 0; i < pixels; ++i) to[i] = (float)bytes[i] / 255;
   return 0;
 }

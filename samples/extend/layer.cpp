@@ -12,7 +12,7 @@ struct gate {
       why << "gate expects " << features << " features but is given " << x[0].dims;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto scaled = x * s.parameter("weight", shape{features}, initialiser::constant(2));
+    auto scaled = x * s.parameter("weight", shape{features}, initializer::constant(2));
     return scaled * sigmoid(scaled);
   }
 };

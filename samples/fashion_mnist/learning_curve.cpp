@@ -25,7 +25,7 @@ scale round_scale(double low, double high) {
 }
 
 struct curve {
-  std::string_view name, colour;
+  std::string_view name, color;
   std::vector<double> values;
 };
 
@@ -76,14 +76,14 @@ std::string draw(const panel& p, const std::vector<std::int64_t>& epochs, const 
       path += (i ? "L" : "M") + x + " " + v;
       if (epochs.size() <= 40) dots += "<circle cx=\"" + x + "\" cy=\"" + v + "\" r=\"3.5\"/>";
     }
-    s += "<path d=\"" + path + "\" fill=\"none\" stroke=\"" + std::string(c.colour) +
-         "\" stroke-width=\"2\" stroke-linejoin=\"round\"/>\n<g fill=\"" + std::string(c.colour) + "\">" + dots +
+    s += "<path d=\"" + path + "\" fill=\"none\" stroke=\"" + std::string(c.color) +
+         "\" stroke-width=\"2\" stroke-linejoin=\"round\"/>\n<g fill=\"" + std::string(c.color) + "\">" + dots +
          "</g>\n";
     const double x = at_x(last) + 12;
-    s += svg::text(x, labels[k] - 2, c.name, {.fill = c.colour});
+    s += svg::text(x, labels[k] - 2, c.name, {.fill = c.color});
     s += svg::text(x, labels[k] + 12,
                    svg::fixed(c.values.back(), p.label_digits) + std::string(p.unit),
-                   {.fill = c.colour, .bold = true});
+                   {.fill = c.color, .bold = true});
   }
   return s;
 }

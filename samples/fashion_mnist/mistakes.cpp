@@ -32,10 +32,10 @@ std::string picture(std::span<const std::uint8_t> pixels, std::int64_t side) {
   std::string s;
   for (int level = 1; level < shades; ++level) {
     if (paths[level].empty()) continue;
-    const int grey = 255 - level * 235 / (shades - 1);
-    char colour[8];
-    std::snprintf(colour, sizeof colour, "#%02x%02x%02x", grey, grey, grey);
-    s += "<path stroke=\"" + std::string(colour) + "\" d=\"" + paths[level] + "\"/>\n";
+    const int gray = 255 - level * 235 / (shades - 1);
+    char color[8];
+    std::snprintf(color, sizeof color, "#%02x%02x%02x", gray, gray, gray);
+    s += "<path stroke=\"" + std::string(color) + "\" d=\"" + paths[level] + "\"/>\n";
   }
   return s;
 }

@@ -1,4 +1,4 @@
-// A labelled sheet of the images that were taken for another class with the most confidence.
+// A labeled sheet of the images that were taken for another class with the most confidence.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -32,7 +32,7 @@ inline constexpr nn::linear line{.in_features = 2, .out_features = 1};
 int main() {
   const auto samples = some_samples();
   train_layer<constant_layer<line>, inputs<port<"input", matrix<float>>>, policies<trainable(true)>> net("line");
-  init(net, initialisers(42));
+  init(net, initializers(42));
 
   for (int round = 0; round <= 60; ++round) {
     eval_plan plan;

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
 }
 
 // Sums of integers are exact: every set gives the same bits. Filters in the lanes, pixels in the lanes, strides.
-BOOST_AUTO_TEST_CASE(quantised_nets_give_the_bits_of_this_process) {
+BOOST_AUTO_TEST_CASE(quantized_nets_give_the_bits_of_this_process) {
   static constexpr auto strided = sequential(
       nn::conv2d{.in_channels = 1, .out_channels = 18, .kernel_size = 3, .stride = 2, .padding = 1}, nn::relu{},
       nn::conv2d{.in_channels = 18, .out_channels = 18, .kernel_size = 3, .padding = 1, .groups = 18}, nn::relu{},
@@ -113,8 +113,8 @@ BOOST_AUTO_TEST_CASE(quantised_nets_give_the_bits_of_this_process) {
     BOOST_TEST(run(at, c11 + "-DENTRY=lenet -DCAPITALS=LENET '-DHEADER=\"lenet.h\"' " SOURCES
                              "/self_test.c -o main.o && " + linked + "main.o lenet.o -lm -o main && " QEMU " ./main lenet.weights") == "");
   };
-  check("quantised", model<lenet, input<"N", 1, 28, 28>>({.seed = 42}));
-  check("quantised_strided", model<strided, input<"N", 1, 28, 28>>({.seed = 7}));
+  check("quantized", model<lenet, input<"N", 1, 28, 28>>({.seed = 42}));
+  check("quantized_strided", model<strided, input<"N", 1, 28, 28>>({.seed = 7}));
 }
 
 BOOST_AUTO_TEST_CASE(nets_of_all_kinds_pass_their_self_tests) {

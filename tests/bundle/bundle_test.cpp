@@ -80,12 +80,12 @@ BOOST_AUTO_TEST_CASE(lenet_in_c_gives_the_same_bits) {
   BOOST_TEST(run(at, NM " lenet.o | grep ' [bBdDcC] ' || true") == "");      // no writable data
 }
 
-BOOST_AUTO_TEST_CASE(a_quantised_net_gives_the_same_bits) {
+BOOST_AUTO_TEST_CASE(a_quantized_net_gives_the_same_bits) {
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 42});
   const auto x = random_tensor<images>({1, 1, 28, 28}, 1);
   const std::vector<std::vector<any_tensor>> samples{{random_tensor<images>({9, 1, 28, 28}, 2)}};
   const auto q = quantize(net, profile(net, samples));
-  const auto at = folder("quantised"), whole = folder("whole");
+  const auto at = folder("quantized"), whole = folder("whole");
   const auto made = bundle::write(*q.program, q.states, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at});
   BOOST_TEST(made.constant_bytes * 2 < bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = whole}).constant_bytes);
   write_bytes(at + "/in", x.data().data(), 784 * 4);

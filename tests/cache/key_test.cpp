@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(places_count) {
   differ(keys);
 }
 
-BOOST_AUTO_TEST_CASE(hashes_of_neighbours_differ) {
+BOOST_AUTO_TEST_CASE(hashes_of_neighbors_differ) {
   std::vector<std::pair<int, int>> keys;
   for (int i = 0; i < 100; ++i)
     for (int j = 0; j < 100; ++j) keys.emplace_back(i, j);

@@ -1,4 +1,4 @@
-// Run-time behaviour of :core: error types and limits of names.
+// Run-time behavior of :core: error types and limits of names.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Data sets of images: shapes, normalisation, batches, shards, and the files of Fashion-MNIST.
+// Data sets of images: shapes, normalization, batches, shards, and the files of Fashion-MNIST.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ int count_of(const image_dataset& data);
 namespace {
 
 // Three images of [1 x 2 x 2] with the bytes 0, 1, 2, ... times 20.
-image_dataset small(normalisation n = {}) {
+image_dataset small(normalization n = {}) {
   image_dataset::images_type images(3, 1, 2, 2);
   auto out = images.writable();
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint8_t>(20 * i);
@@ -44,7 +44,7 @@ void write_part(const test_files::folder& dir, const std::string& prefix, unsign
 
 BOOST_AUTO_TEST_SUITE(data_sets)
 
-BOOST_AUTO_TEST_CASE(images_come_normalised_and_with_their_label) {
+BOOST_AUTO_TEST_CASE(images_come_normalized_and_with_their_label) {
   auto plain = small();
   BOOST_CHECK_EQUAL(plain.size(), 3);
   BOOST_CHECK(plain.image_shape() == (shape{1, 2, 2}));

@@ -686,7 +686,7 @@ BOOST_AUTO_TEST_CASE(borrowed_const_memory) {
   BOOST_TEST(message_of([&] { evaluate_into(x, x + 1.f); }) == "tensor [2x3]: its memory is const, so it cannot be written; call detach() first");
   any_tensor any = borrow(std::span(table), shape{6});
   BOOST_TEST(message_of([&] { any.mutable_data(); }) == "tensor [6]: its memory is const, so it cannot be written; call detach() first");
-  BOOST_TEST(message_of([&] { fill(any, initialiser::constant(9), 1, "w"); }) == "tensor [6]: its memory is const, so it cannot be written; call detach() first");
+  BOOST_TEST(message_of([&] { fill(any, initializer::constant(9), 1, "w"); }) == "tensor [6]: its memory is const, so it cannot be written; call detach() first");
   x.detach().writable(0, 0) = 7;
   BOOST_TEST(table[0] == 1);
   BOOST_TEST(x(0, 0) == 7);

@@ -92,7 +92,7 @@ std::int64_t merged_ragged(const std::vector<shape>& shapes, F f) {
     eval_plan plan(where);
     std::vector<tensor_of_rank<float, Rank>> x;
     for (const auto& s : shapes) {
-      x.push_back(tensor_of_rank<float, Rank>::uninitialised(s));
+      x.push_back(tensor_of_rank<float, Rank>::uninitialized(s));
       const auto numbers = filled_with(1, s.size(), static_cast<int>(x.size()) + 10 * round);
       std::memcpy(x.back().writable().data(), numbers.data().data(), numbers.data().size() * sizeof(float));
     }
@@ -328,7 +328,7 @@ template <auto& Layer, class Before>
 std::int64_t merged_sequences(std::int64_t turns, std::int64_t rows, std::int64_t features, Before before) {
   context where(1, target_isa());
   infer_layer<constant_layer<Layer>> layer("recurrent");
-  init(layer, initialisers(7));
+  init(layer, initializers(7));
   using sequences = tensor_of_rank<float, 3>;
   const auto of = [&](const sequences& x) { return layer.forward(dict("input"_key = before(x)))["output"_key]; };
   std::int64_t merged = -1;
@@ -357,7 +357,7 @@ constexpr auto two_layers = sequential(nn::gru{.input_size = 5, .hidden_size = 9
 struct flat_weight_step {
   static constexpr view<const label> inputs() { return port_names<"input", "previous_output">; }
   constexpr auto forward(auto& s, const auto& x, const auto& h) const {
-    return tanh(matmul(h, reshape(s.parameter("w", shape{16}, initialiser::uniform(-1, 1)), shape{4, 4})) + x);
+    return tanh(matmul(h, reshape(s.parameter("w", shape{16}, initializer::uniform(-1, 1)), shape{4, 4})) + x);
   }
 };
 constexpr nn::recurrent<flat_weight_step> flat_weight{};
@@ -365,7 +365,7 @@ constexpr nn::recurrent<flat_weight_step> flat_weight{};
 BOOST_AUTO_TEST_CASE(a_turn_that_reshapes_its_weight) {
   context where(1, target_isa());
   infer_layer<constant_layer<flat_weight>> layer("flat");
-  init(layer, initialisers(1));
+  init(layer, initializers(1));
   const auto of = [&](int i) {
     tensor_of_rank<float, 3> x(3, 1, 4);
     for (auto& v : x.writable()) v = static_cast<float>(i) + 0.5f;
@@ -395,7 +395,7 @@ template <auto& Layer>
 void sequences_with_lengths(std::int64_t merged) {
   context where(1, target_isa());
   infer_layer<constant_layer<Layer>> layer("recurrent");
-  init(layer, initialisers(3));
+  init(layer, initializers(3));
   std::vector<tensor_of_rank<float, 3>> x;
   std::vector<vector<std::int64_t>> lengths;
   for (int i = 0; i < 5; ++i) {

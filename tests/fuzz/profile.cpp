@@ -1,4 +1,4 @@
-// The profile that a net is quantised by: what is read is written and read again as the same profile.
+// The profile that a net is quantized by: what is read is written and read again as the same profile.
 #include <cstdlib>
 #include <string_view>
 

@@ -38,7 +38,7 @@ struct test_scope {
   const std::map<std::string, value>* given;
   std::string path;
 
-  value parameter(std::string_view name, const shape& dims, const initialiser&) const {
+  value parameter(std::string_view name, const shape& dims, const initializer&) const {
     const std::string whole = path + std::string(name);
     if (given) return given->at(whole);
     asked->emplace_back(whole, dims);
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_layers) {
   for (const auto& s : {shape{1, 3, 4}, shape{2, 1, 4}, shape{1, 1, 4}, shape{2, 2, 4}, shape{0, 2, 4}})
     checked("decoder layer", numbered(nn::transformer_decoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 3, .activation = nn::feedforward_activation::gelu}, {s, {s[0], 2, 4}}));
   checked("group_norm", numbered(nn::group_norm{2, 4}, {{2, 4, 3}}));
-  checked("batch_norm1d's neighbour, instance_norm", numbered(nn::instance_norm{.num_features = 2, .affine = true}, {{2, 2, 3}}));
+  checked("batch_norm1d's neighbor, instance_norm", numbered(nn::instance_norm{.num_features = 2, .affine = true}, {{2, 2, 3}}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,4 @@
-// Gradients of normalisation, attention and rotary positions, first and second order.
+// Gradients of normalization, attention and rotary positions, first and second order.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using namespace engine_test;
 
 BOOST_AUTO_TEST_SUITE(gradient_of_transformers)
 
-BOOST_AUTO_TEST_CASE(normalised_rows) {
+BOOST_AUTO_TEST_CASE(normalized_rows) {
   for (const auto& s : {shape{2, 5}, shape{7}, shape{2, 3, 4}, shape{0, 3}, shape{3, 2}, shape{1, 20}}) {
     const shape row{s.back()};
     const std::vector<array> in{real(s, 1), real(row, 2), real(row, 3)};

@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(functions_of_models) {
   BOOST_TEST(told(message_of([&] { graph::fc(n.external("r", f23), 3); }), ": a layer function needs a model"));
 }
 
-BOOST_AUTO_TEST_CASE(optimisers) {
+BOOST_AUTO_TEST_CASE(optimizers) {
   const auto refused = [](const auto& o, const graph::update_options& u, const std::string& words) {
     graph::model m("m");
     const value w = m.parameter("w", {2}, op::constant{1});
@@ -263,14 +263,14 @@ BOOST_AUTO_TEST_CASE(optimisers) {
     refused(optim::sgd{}, {.max_gradient_norm = wrong}, "add_updates: `max_gradient_norm` is " + is + "; expected a finite number >= 0");
     refused(optim::rmsprop{.decay = wrong}, {}, "rmsprop: `decay` is " + is + "; expected a finite number >= 0 and <= 1");
     refused(optim::lars{.trust = wrong}, {}, "lars: `trust` is " + is + "; expected a finite number >= 0");
-    refused(optim::sgd{}, {.regulariser = {.constant_norm = wrong}}, "regulariser: `constant_norm` is " + is + "; expected a finite number >= 0");
+    refused(optim::sgd{}, {.regularizer = {.constant_norm = wrong}}, "regularizer: `constant_norm` is " + is + "; expected a finite number >= 0");
   }
   refused(optim::sgd{.lr = 1e39}, {}, "add_updates: `lr` is 1e39; expected a finite number >= 0 in float32");
   refused(optim::sgd{}, {.max_gradient_norm = -1}, "add_updates: `max_gradient_norm` is -1; expected a finite number >= 0");
   refused(optim::sgd{.momentum = -0.5}, {}, "sgd: `momentum` is -0.5; expected a finite number >= 0");
   refused(optim::adam{.beta1 = 2}, {}, "adam: `beta1` is 2; expected a finite number >= 0 and < 1");
   refused(optim::adamw{.beta2 = 1}, {}, "adamw: `beta2` is 1; expected a finite number >= 0 and < 1");
-  refused(optim::sgd{}, {.regulariser = {.max_norm = -3}}, "regulariser: `max_norm` is -3; expected a finite number >= 0");
+  refused(optim::sgd{}, {.regularizer = {.max_norm = -3}}, "regularizer: `max_norm` is -3; expected a finite number >= 0");
   const value count = n.iterations();
   for (const auto& [words, policy] : std::map<std::string, optim::rate_policy>{{"step: `size` is 0; expected a finite number > 0", optim::step{.size = 0}},
                                                                                {"polynomial: `steps` is -1; expected a finite number > 0", optim::polynomial{.steps = -1}},

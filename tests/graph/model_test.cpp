@@ -429,7 +429,7 @@ struct trained {
 // y = x w + b; loss = sum y^2; by hand in double.
 BOOST_AUTO_TEST_CASE(by_tag) {
   trained t;
-  t.m.add_updates(optim::adagrad{.lr = 0.1}, {.tag = parameter_tag::weight, .regulariser = {.l2 = 0.2}});
+  t.m.add_updates(optim::adagrad{.lr = 0.1}, {.tag = parameter_tag::weight, .regularizer = {.l2 = 0.2}});
   t.m.add_updates(optim::sgd{.lr = 0.01, .momentum = 0.5});
   t.run(3);
   double w[2] = {0.5, 0.5}, h[2] = {0, 0}, b = 0, mb = 0;
@@ -526,7 +526,7 @@ struct row_updates {
   }
   template <class O>
   void follows(const O& o, const std::function<void(std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b, int t)>& row_step,
-               const optim::regulariser& regulariser = {}) {
+               const optim::regularizer& regularizer = {}) {
     graph::model m("m", {.element = dtype::float64});
     graph::model::scope here(m);
     const value w = m.parameter("table", {rows, width}, op::constant{0});
@@ -534,7 +534,7 @@ struct row_updates {
     matrix<double> factor{{scale[0]}, {scale[1]}, {scale[2]}};
     const value loss = reduce_sum(square(embedding(w, ids)) * m.main().constant(factor)) + reduce_sum(square(embedding(w, more))) * 3;
     m.add_gradient_operators({loss});
-    m.add_updates(o, {.regulariser = regulariser, .by_rows = true});
+    m.add_updates(o, {.regularizer = regularizer, .by_rows = true});
     for (auto how : {graph::execution::simple, graph::execution::dag}) {
       row_updates now;
       std::vector<std::vector<double>> a(rows, std::vector<double>(width)), b = a;
@@ -561,7 +561,7 @@ struct row_updates {
       BOOST_TEST(says(ws.explain("m"), "put_rows"));
     }
   }
-  // The same for optimisers that go element by element.
+  // The same for optimizers that go element by element.
   static auto each(const step_type& f) {
     return [f](std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b, int t) {
       for (std::size_t c = 0; c < w.size(); ++c) f(w[c], g[c], a[c], b[c], t);
@@ -619,9 +619,9 @@ BOOST_AUTO_TEST_CASE(updates_by_rows_are_refused_where_they_would_be_wrong) {
   graph::model::scope here(m);
   const value e = graph::embedding(m.input("ids", {dtype::int64, {3}}), 5, 2, {.name = "t"});
   m.add_gradient_operators({reduce_sum(e)});
-  BOOST_TEST(says(message_of([&] { m.add_updates(optim::lars{}, {.by_rows = true}); }), "add_updates: `by_rows` takes an optimiser whose rows do not depend on each other"));
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::lars{}, {.by_rows = true}); }), "add_updates: `by_rows` takes an optimizer whose rows do not depend on each other"));
   BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.max_gradient_norm = 1, .by_rows = true}); }), "do not go together"));
-  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.regulariser = {.max_norm = 1, .constant_norm = 1}, .by_rows = true}); }), "are both given"));
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.regularizer = {.max_norm = 1, .constant_norm = 1}, .by_rows = true}); }), "are both given"));
 }
 
 BOOST_AUTO_TEST_CASE(order_and_twice) {

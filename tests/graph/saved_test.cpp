@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {
       const std::string& name = states[i].name();
       const bool statistic = name == "spatial_bn_rm" || name == "spatial_bn_riv", generator = name.ends_with("/generator");
       const bool learned = !statistic && (name.ends_with("_w") || name.ends_with("_b") || name.ends_with("_s"));
-      const auto role = learned ? state_role::parameter : statistic ? state_role::statistic : generator ? state_role::generator : state_role::optimiser;
+      const auto role = learned ? state_role::parameter : statistic ? state_role::statistic : generator ? state_role::generator : state_role::optimizer;
       BOOST_CHECK_MESSAGE((states[i].role() == role && states[i].trainable() == learned), name);
     }
   };
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {
   for (auto blob : {"w", "total", "v"}) ws.feed(blob, vector<float>{1, 2});
   const auto part = graph::snapshot(n, ws, {"v"}, {"y"});
   BOOST_TEST((part.states.find("w")->role() == state_role::parameter && !part.states.find("w")->trainable()));
-  BOOST_TEST((graph::snapshot(n, ws).states.find("total")->role() == state_role::optimiser));
+  BOOST_TEST((graph::snapshot(n, ws).states.find("total")->role() == state_role::optimizer));
 }
 
 BOOST_AUTO_TEST_CASE(a_snapshot_is_a_program_with_what_blobs_hold) {

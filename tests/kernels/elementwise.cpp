@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(square_roots_are_rounded_correctly) {
     return true;
   };
   bool right = true;
-  // all significands of two neighbouring exponents: the others only scale them
+  // all significands of two neighboring exponents: the others only scale them
   for (std::uint32_t b = 0x3f800000; b < 0x40800000; b += block) right = right && check(b, 1);
   BOOST_TEST(right);
   // all exponents and signs, zeros, denormal numbers, infinities, NaN; then both sides of where the fast way begins and

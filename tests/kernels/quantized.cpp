@@ -1,4 +1,4 @@
-// Kernels of quantised tensors against scalar loops, bit by bit, in every form that the machine has.
+// Kernels of quantized tensors against scalar loops, bit by bit, in every form that the machine has.
 #include "conv_reference.h"
 #include "quantized.h"
 

@@ -96,11 +96,11 @@ BOOST_AUTO_TEST_CASE(normal_moments) {
   std::vector<float> z(n);
   random_args args{state, z.data(), 0, n, 1, 1, 2};
   functions().normal[0](&args, nullptr);
-  double m1 = 0, m2 = 0, m3 = 0, m4 = 0, beyond = 0, neighbours = 0;
+  double m1 = 0, m2 = 0, m3 = 0, m4 = 0, beyond = 0, neighbors = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const double x = (static_cast<double>(z[i]) - 1) / 2;
     m1 += x, m2 += x * x, m3 += x * x * x, m4 += x * x * x * x, beyond += std::fabs(x) > 1.959964 ? 1 : 0;
-    if (i % 2 == 0) neighbours += x * (static_cast<double>(z[i + 1]) - 1) / 2;
+    if (i % 2 == 0) neighbors += x * (static_cast<double>(z[i + 1]) - 1) / 2;
   }
   const double s = 5 / std::sqrt(static_cast<double>(n));  // five standard errors of a unit variance
   BOOST_TEST(std::fabs(m1 / n) < s);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(normal_moments) {
   BOOST_TEST(std::fabs(m3 / n) < s * std::sqrt(15.));
   BOOST_TEST(std::fabs(m4 / n - 3) < s * std::sqrt(96.));
   BOOST_TEST(std::fabs(beyond / n - 0.05) < s * std::sqrt(0.0475));
-  BOOST_TEST(std::fabs(2 * neighbours / n) < s * std::sqrt(2.));
+  BOOST_TEST(std::fabs(2 * neighbors / n) < s * std::sqrt(2.));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

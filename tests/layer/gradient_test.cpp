@@ -49,7 +49,7 @@ class leaf_scope : public trace_scope {
   }
   template <Layer L, class... V>
   auto operator()(std::string_view name, const L& layer, const V&... in) const { return call(nested(label(name)), layer, in...); }
-  value parameter(std::string_view name, const shape& dims, const initialiser&) const { return leaf(name, {walk_->element, dims}); }
+  value parameter(std::string_view name, const shape& dims, const initializer&) const { return leaf(name, {walk_->element, dims}); }
   value state(std::string_view name, const shape& dims, double) const { return leaf(name, {walk_->element, dims}); }
   void assign(const value&, const value&) const {}
   value random_state() const { return leaf("generator", {dtype::int64, {2}}); }
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(maps_and_sequences) {
   for (const auto& layer : {of(nn::avg_pool2d{.kernel_size = 3, .stride = 1, .padding = 1}), of(nn::global_avg_pool2d{})}) over(layer, maps);
 }
 
-BOOST_AUTO_TEST_CASE(normalised) {
+BOOST_AUTO_TEST_CASE(normalized) {
   for (const auto& layer : {of(nn::layer_norm{{3}}), of(nn::layer_norm{.normalized_shape = {3}, .bias = false}), of(nn::rms_norm{{3}}), of(nn::rms_norm{.normalized_shape = {3}, .affine = false})}) over(layer, features);
   const cases channels{{{2, 4, 3}}, {{1, 4, 1}}, {{0, 4, 2}}, {{2, 4, 2, 2}}, {{3, 4, 5}}};
   for (const auto& layer : {of(nn::group_norm{.num_groups = 2, .num_channels = 4, .epsilon = 0.1}), of(nn::instance_norm{.num_features = 4, .epsilon = 0.1, .affine = true}), of(nn::instance_norm{.num_features = 4, .epsilon = 0.1})})

@@ -145,7 +145,7 @@ static_assert(says(nn::residual{nn::linear{5, 4}}, {2, 5}, "add: the shapes do n
 // ---- what a layer asks of its scope
 struct notes {
   std::vector<std::string> asked;
-  std::vector<initialiser> starts;
+  std::vector<initializer> starts;
   message_text why;
   std::int64_t sites = 0;
 };
@@ -157,7 +157,7 @@ struct note_scope {
     book->asked.push_back(what);
     return {{dtype::float32, dims}, &book->why};
   }
-  traced parameter(std::string_view name, const shape& dims, const initialiser& start) const {
+  traced parameter(std::string_view name, const shape& dims, const initializer& start) const {
     book->starts.push_back(start);
     return made("parameter " + path + std::string(name) + dims.string(), dims);
   }
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_start_within_one_over_the_root_of_fan_in
     return book.starts;
   };
   for (auto& start : starts(nn::linear{25, 3}, {2, 25})) {
-    BOOST_TEST((start.how == initialiser::kind::uniform));
+    BOOST_TEST((start.how == initializer::kind::uniform));
     BOOST_TEST(std::abs(start.a + 0.2) < 1e-9);
     BOOST_TEST(std::abs(start.b - 0.2) < 1e-9);
   }
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_start_within_one_over_the_root_of_fan_in
                             {2, 8, 8, 8}))  // fan_in 4 * 5 * 5
     BOOST_TEST(std::abs(start.b - 0.1) < 1e-9);
   BOOST_TEST(
-      (starts(nn::batch_norm2d{3}, {2, 3, 4, 4}) == std::vector{initialiser::constant(1), initialiser::constant(0)}));
+      (starts(nn::batch_norm2d{3}, {2, 3, 4, 4}) == std::vector{initializer::constant(1), initializer::constant(0)}));
 }
 
 BOOST_AUTO_TEST_CASE(dropout_draws_only_while_training) {

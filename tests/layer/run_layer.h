@@ -11,7 +11,7 @@ struct given_scope : lamina::trace_scope {
   static inline std::map<std::string, lamina::ir::value> all;
   explicit given_scope(const lamina::trace_scope& s) : trace_scope(s) {}
   given_scope nested(const lamina::label& name) const { return given_scope(trace_scope::nested(name)); }
-  lamina::ir::value parameter(std::string_view name, const lamina::shape& dims, const lamina::initialiser&) const {
+  lamina::ir::value parameter(std::string_view name, const lamina::shape& dims, const lamina::initializer&) const {
     auto found = all.find(std::string(name));
     if (found == all.end()) throw std::runtime_error("no parameter " + std::string(name));
     BOOST_TEST(fits(found->second.shape(), dims));

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(inference_equals_a_program_written_by_hand) {
   p->output("output", line(v, "11.weight", "11.bias"));
   const shape extents[] = {x.shape()};
   executor run(make_plan(*p, {extents, 1}, target_isa()), &s);
-  auto z = decltype(y)::uninitialised(y.shape());
+  auto z = decltype(y)::uninitialized(y.shape());
   run.bind_input(0, x.data().data());
   run.bind_output(0, z.writable().data());
   run.run();
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(extents_without_a_name) {
   // Of a rank alone: a layer that is run by itself.
   static constexpr nn::self_attention looks{.embed_dim = 4, .num_heads = 2};
   train_layer<constant_layer<looks>, inputs<port<"input", tensor_of_rank<float, 3>>>> layer("looks");
-  init(layer, initialisers(1));
+  init(layer, initializers(1));
   const auto y = evaluate(layer.forward(dict("input"_key = tensor_of_rank<float, 3>(sequences.memory(), shape{2, 3, 4})))["output"_key]);
   BOOST_TEST((y.shape() == shape{2, 3, 4}));
 }

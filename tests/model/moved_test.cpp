@@ -228,13 +228,13 @@ BOOST_AUTO_TEST_CASE(layers_by_hand) {
   using inputs_of_fc = inputs<port<"input", matrix<double>>>;
   const matrix<double> x{{1, 2, 3}}, g{{1, -1}};
   train_layer<constant_layer<fc_rule>, inputs_of_fc, policies<feedback(true), element<double>>> layer("fc");
-  layer.init(initialisers(7));
+  layer.init(initializers(7));
   auto other = std::move(layer);
   other.forward(dict("input"_key = x));
   load_buffer buffer;
   BOOST_TEST(refused([&] { layer.forward(dict("input"_key = x)); }));
   BOOST_TEST(refused([&] { layer.backward(dict("output"_key = g)); }));
-  BOOST_TEST(refused([&] { layer.init(initialisers(7)); }));
+  BOOST_TEST(refused([&] { layer.init(initializers(7)); }));
   BOOST_TEST(refused([&] { layer.load_weights(buffer); }));
   BOOST_TEST(refused([&] { layer.save_weights(buffer); }));
   BOOST_TEST(refused([&] { layer.parameter("weight"); }));
@@ -249,11 +249,11 @@ BOOST_AUTO_TEST_CASE(layers_by_hand) {
   BOOST_TEST(refused([&] { plain.forward(dict("input"_key = x)); }));
 
   infer_layer<constant_layer<fc_rule>, policies<element<double>>> served("fc");
-  served.init(initialisers(7));
+  served.init(initializers(7));
   auto behind = std::move(served);
   behind.forward(dict("input"_key = x));
   BOOST_TEST(refused([&] { served.forward(dict("input"_key = x)); }));
-  BOOST_TEST(refused([&] { served.init(initialisers(7)); }));
+  BOOST_TEST(refused([&] { served.init(initializers(7)); }));
 }
 
 BOOST_AUTO_TEST_CASE(data_sets_and_saved_nets) {

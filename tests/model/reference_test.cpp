@@ -151,7 +151,7 @@ constexpr auto read_twice = sequential(beside_itself{});
 struct gained_linear {
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = s("linear", nn::linear{.in_features = 72, .out_features = 3}, lamina::flatten(x));
-    return y * s.parameter("gain", shape{3}, initialiser::constant(1)) - s.parameter("term", shape{1, 3}, initialiser::constant(0));
+    return y * s.parameter("gain", shape{3}, initializer::constant(1)) - s.parameter("term", shape{1, 3}, initializer::constant(0));
   }
 };
 constexpr auto after_linear = sequential(gained_linear{});

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(families_of_layers) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_trained_net_is_saved_with_the_slots_of_its_optimiser) {
+BOOST_AUTO_TEST_CASE(a_trained_net_is_saved_with_the_slots_of_its_optimizer) {
   test_files::folder dir;
   small_net net({.seed = 1});
   fit(net, squares(40, 1), loss::cross_entropy{}, optim::adam{}, {.batch = 8});
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_trained_net_is_saved_with_the_slots_of_its_optimiser) {
   BOOST_TEST(again.metadata.size() == 1u);
   BOOST_TEST(again.metadata.at("by") == "a test");
   std::size_t slots = 0;
-  for (std::size_t i = 0; i < again.states.size(); ++i) slots += again.states[i].role() == state_role::optimiser;
+  for (std::size_t i = 0; i < again.states.size(); ++i) slots += again.states[i].role() == state_role::optimizer;
   BOOST_TEST(slots >= 12u);
   // The typed model's own results, too.
   auto x = random_tensor<tensor<float, extents<dyn, 1, 6, 6>>>({5, 1, 6, 6}, 1);

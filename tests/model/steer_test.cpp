@@ -1,4 +1,4 @@
-// Policies steer a model: bias, activation, initialisers, a policy of the user's own; sources and perceptrons.
+// Policies steer a model: bias, activation, initializers, a policy of the user's own; sources and perceptrons.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -90,10 +90,10 @@ BOOST_AUTO_TEST_CASE(activation_bias_and_gain_are_policies) {
              boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(initialisers_are_chosen_by_name_or_for_all_and_overridden_inwards) {
-  constexpr auto two = initialiser::constant(2), three = initialiser::constant(3), four = initialiser::constant(4);
+BOOST_AUTO_TEST_CASE(initializers_are_chosen_by_name_or_for_all_and_overridden_inwards) {
+  constexpr auto two = initializer::constant(2), three = initializer::constant(3), four = initializer::constant(4);
   model<perceptron, input<"N", 4>,
-        policies<act, initialise<"weight">(two), initialise<>(three), sub<"head">(initialise<"weight">(four))>>
+        policies<act, initialize<"weight">(two), initialize<>(three), sub<"head">(initialize<"weight">(four))>>
       net;
   auto all = [&](std::string_view name, float v) {
     auto e = of(net, name);

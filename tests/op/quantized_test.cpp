@@ -1,4 +1,4 @@
-// Quantised tensors and their products against plain loops in double and in integers.
+// Quantized tensors and their products against plain loops in double and in integers.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Normalisation, attention and rotary positions against plain loops in double.
+// Normalization, attention and rotary positions against plain loops in double.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -25,11 +25,11 @@ array like(const array& a) { return {a.type, std::vector<double>(a.values.size()
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Rows of `length` to mean 0 and variance 1, or to a mean square of 1.
-array normalised(const array& x, std::int64_t length, double epsilon, bool centred) {
+array normalized(const array& x, std::int64_t length, double epsilon, bool centered) {
   array y = like(x);
   for (std::size_t r = 0; r < x.values.size(); r += at(length)) {
     double mean = 0, variance = 0;
-    for (std::size_t i = 0; centred && i < at(length); ++i) mean += x.values[r + i] / static_cast<double>(length);
+    for (std::size_t i = 0; centered && i < at(length); ++i) mean += x.values[r + i] / static_cast<double>(length);
     for (std::size_t i = 0; i < at(length); ++i) variance += (x.values[r + i] - mean) * (x.values[r + i] - mean) / static_cast<double>(length);
     for (std::size_t i = 0; i < at(length); ++i) y.values[r + i] = (x.values[r + i] - mean) / std::sqrt(variance + epsilon);
   }
@@ -99,7 +99,7 @@ array attended(const array& q, const array& k, const array& v, const array* mask
 
 BOOST_AUTO_TEST_SUITE(transformers)
 
-BOOST_AUTO_TEST_CASE(rows_are_normalised) {
+BOOST_AUTO_TEST_CASE(rows_are_normalized) {
   for (auto element : {dtype::float32, dtype::float64})
     for (const auto& s : {shape{3, 5}, shape{1}, shape{2, 3, 16}, shape{4, 64}, shape{3, 100}, shape{2, 1000}, shape{1, 9000}, shape{0, 4}, shape{7, 1}}) {
       const std::int64_t n = s.back().code;
@@ -109,27 +109,27 @@ BOOST_AUTO_TEST_CASE(rows_are_normalised) {
                                   rms_norm(v[0], v[1], {.epsilon = 0.1})};
       });
       const array one{{element, {n}}, std::vector<double>(at(n), 1.0)};
-      near("layer_norm", r[0], normalised(x, n, 1e-5, true));
-      near("layer_norm, weight", r[1], scaled(normalised(x, n, 1e-5, true), w, none));
-      near("layer_norm, weight and bias", r[2], scaled(normalised(x, n, 0.1, true), w, b));
-      near("rms_norm", r[3], normalised(x, n, 1e-5, false));
-      near("rms_norm, weight", r[4], scaled(normalised(x, n, 0.1, false), w, none));
+      near("layer_norm", r[0], normalized(x, n, 1e-5, true));
+      near("layer_norm, weight", r[1], scaled(normalized(x, n, 1e-5, true), w, none));
+      near("layer_norm, weight and bias", r[2], scaled(normalized(x, n, 0.1, true), w, b));
+      near("rms_norm", r[3], normalized(x, n, 1e-5, false));
+      near("rms_norm, weight", r[4], scaled(normalized(x, n, 0.1, false), w, none));
     }
 }
 
 BOOST_AUTO_TEST_CASE(rows_of_several_axes) {
   const array x = random_array(dtype::float64, {2, 3, 4, 5}, 1), w = random_array(dtype::float64, {4, 5}, 2), b = random_array(dtype::float64, {4, 5}, 3);
   auto r = results_of({x, w, b}, [](const auto& v) { return std::vector<value>{layer_norm(v[0], v[1], v[2]), layer_norm(v[0], {.axes = 3}), rms_norm(v[0], v[1])}; });
-  near("two axes", r[0], scaled(normalised(x, 20, 1e-5, true), w, b));
-  near("three axes", r[1], normalised(x, 60, 1e-5, true));
-  near("root mean square of two axes", r[2], scaled(normalised(x, 20, 1e-5, false), w, array{}));
+  near("two axes", r[0], scaled(normalized(x, 20, 1e-5, true), w, b));
+  near("three axes", r[1], normalized(x, 60, 1e-5, true));
+  near("root mean square of two axes", r[2], scaled(normalized(x, 20, 1e-5, false), w, array{}));
 }
 
 // The variance is that of the deviations: a large mean takes none of its digits.
 BOOST_AUTO_TEST_CASE(a_large_mean) {
   array x = random_array(dtype::float32, {2, 700}, 1, -1, 1);
   for (double& v : x.values) v = static_cast<double>(static_cast<float>(v + 4096));
-  const array got = result_of({x}, [](const auto& v) { return value(layer_norm(v[0])); }), want = normalised(x, 700, 1e-5, true);
+  const array got = result_of({x}, [](const auto& v) { return value(layer_norm(v[0])); }), want = normalized(x, 700, 1e-5, true);
   BOOST_TEST(distance(got, want) < 2e-3);      // half a unit of 4096 against a deviation of 0.6
 }
 
@@ -141,10 +141,10 @@ BOOST_AUTO_TEST_CASE(groups_and_channels) {
       return std::vector<value>{group_norm(v[0], v[1], v[2], {.num_groups = 3}), group_norm(v[0], {.num_groups = 2, .epsilon = 0.1}), instance_norm(v[0], v[1], v[2]),
                                 instance_norm(v[0]), group_norm<3>(v[0], v[1], v[2])};
     });
-    near("group_norm", r[0], scaled(normalised(x, 2 * inner, 1e-5, true), w, b, inner));
-    near("group_norm, no weight", r[1], normalised(x, 3 * inner, 0.1, true));
-    near("instance_norm", r[2], scaled(normalised(x, inner, 1e-5, true), w, b, inner));
-    near("instance_norm, no weight", r[3], normalised(x, inner, 1e-5, true));
+    near("group_norm", r[0], scaled(normalized(x, 2 * inner, 1e-5, true), w, b, inner));
+    near("group_norm, no weight", r[1], normalized(x, 3 * inner, 0.1, true));
+    near("instance_norm", r[2], scaled(normalized(x, inner, 1e-5, true), w, b, inner));
+    near("instance_norm, no weight", r[3], normalized(x, inner, 1e-5, true));
     BOOST_TEST(same_bits(r[4], r[0]));
   }
 }

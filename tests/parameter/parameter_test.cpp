@@ -29,11 +29,11 @@ moments moments_of(const array& a) {
   for (double v : a.values) m.variance += (v - m.mean) * (v - m.mean) / static_cast<double>(a.values.size());
   return m;
 }
-array made(const initialiser& how, std::int64_t seed = 1, dtype element = dtype::float32, const char* name = "w", const shape& s = {1000, 100}) {
+array made(const initializer& how, std::int64_t seed = 1, dtype element = dtype::float32, const char* name = "w", const shape& s = {1000, 100}) {
   parameter_store store;
   return from_tensor(store.make(name, {element, s}, how, seed, state_role::parameter).value());
 }
-void uniform(const initialiser& how, double limit) {
+void uniform(const initializer& how, double limit) {
   for (auto element : {dtype::float32, dtype::float64}) {
     auto m = moments_of(made(how, 3, element));
     BOOST_TEST(std::abs(m.mean) < 0.01 * limit);
@@ -43,7 +43,7 @@ void uniform(const initialiser& how, double limit) {
     BOOST_TEST(m.high > 0.999 * limit);
   }
 }
-void normal(const initialiser& how, double deviation) {
+void normal(const initializer& how, double deviation) {
   for (auto element : {dtype::float32, dtype::float64}) {
     array a = made(how, 3, element);
     auto m = moments_of(a);
@@ -59,30 +59,30 @@ void normal(const initialiser& how, double deviation) {
 
 BOOST_AUTO_TEST_SUITE(parameters)
 
-BOOST_AUTO_TEST_CASE(moments_of_initialisers) {
-  uniform(initialiser::uniform(-0.5, 0.5), 0.5);
-  uniform(initialiser::kaiming_uniform(64), 1 / std::sqrt(64.0));
-  uniform(initialiser::kaiming_uniform(64, std::sqrt(2.0)), std::sqrt(6.0 / 64));
-  uniform(initialiser::xavier_uniform(30, 70), std::sqrt(6.0 / 100));
-  normal(initialiser::normal(0, 2), 2);
-  normal(initialiser::kaiming_normal(50), std::sqrt(2.0 / 50));
-  normal(initialiser::xavier_normal(30, 70), std::sqrt(2.0 / 100));
-  auto shifted = moments_of(made(initialiser::uniform(1, 3)));
+BOOST_AUTO_TEST_CASE(moments_of_initializers) {
+  uniform(initializer::uniform(-0.5, 0.5), 0.5);
+  uniform(initializer::kaiming_uniform(64), 1 / std::sqrt(64.0));
+  uniform(initializer::kaiming_uniform(64, std::sqrt(2.0)), std::sqrt(6.0 / 64));
+  uniform(initializer::xavier_uniform(30, 70), std::sqrt(6.0 / 100));
+  normal(initializer::normal(0, 2), 2);
+  normal(initializer::kaiming_normal(50), std::sqrt(2.0 / 50));
+  normal(initializer::xavier_normal(30, 70), std::sqrt(2.0 / 100));
+  auto shifted = moments_of(made(initializer::uniform(1, 3)));
   BOOST_TEST(shifted.mean == 2, boost::test_tools::tolerance(0.01));
-  for (double v : made(initialiser::constant(0.25)).values) BOOST_REQUIRE_EQUAL(v, 0.25);
+  for (double v : made(initializer::constant(0.25)).values) BOOST_REQUIRE_EQUAL(v, 0.25);
 }
 
 BOOST_AUTO_TEST_CASE(every_shape_and_type) {
   for (const auto& s : {shape{}, shape{1}, shape{0}, shape{2, 3, 4, 5, 2}})
     for (auto element : {dtype::float32, dtype::float64, dtype::float16, dtype::bfloat16, dtype::int64}) {
-      array a = made(initialiser::constant(3), 1, element, "w", s);
+      array a = made(initializer::constant(3), 1, element, "w", s);
       BOOST_TEST((a.type == tensor_type{element, s}));
       for (double v : a.values) BOOST_TEST(v == 3);
     }
 }
 
 BOOST_AUTO_TEST_CASE(bits_depend_on_seed_and_name_alone) {
-  auto how = initialiser::normal(0, 1);
+  auto how = initializer::normal(0, 1);
   BOOST_TEST(same_bits(made(how, 5), made(how, 5)));
   BOOST_TEST(!same_bits(made(how, 5), made(how, 6)));
   BOOST_TEST(!same_bits(made(how, 5), made(how, 5, dtype::float32, "v")));
@@ -110,12 +110,12 @@ BOOST_AUTO_TEST_CASE(misuse_is_worded) {
 
 BOOST_AUTO_TEST_CASE(copies_are_deep) {
   parameter_store store;
-  store.add("w", to_tensor(array_of(dtype::float32, {2}, {1, 2})), state_role::optimiser, false);
+  store.add("w", to_tensor(array_of(dtype::float32, {2}, {1, 2})), state_role::optimizer, false);
   parameter_store copy = store;
   copy[0].assign(to_tensor(array_of(dtype::float32, {2}, {8, 9})));
   BOOST_TEST(from_tensor(store[0].value()).values[0] == 1);
   BOOST_TEST(from_tensor(copy[0].value()).values[0] == 8);
-  BOOST_TEST((copy[0].role() == state_role::optimiser));
+  BOOST_TEST((copy[0].role() == state_role::optimizer));
   BOOST_TEST(!copy[0].trainable());
   BOOST_TEST(copy.bytes() == 8u);
   BOOST_TEST(copy[0].version() > store[0].version());

@@ -95,11 +95,11 @@ static_assert(policies<>::get<random_engine_kind>().name == "philox" && policies
 using walked = policies<sequence<"input", 0>, sequence<"mask", 1>>;
 static_assert(walked::get<sequence_kind<"mask">>().axis == 1 && !walked::get<sequence_kind<"state">>().given);
 static_assert(is<walked, policies<sequence<"mask", 1>, sequence<"input", 0>>>);
-using acting = policies<activation(nn::tanh{}), initialise<"weight">(initialiser::xavier_uniform())>;
+using acting = policies<activation(nn::tanh{}), initialize<"weight">(initializer::xavier_uniform())>;
 static_assert(acting::has<activation_kind> &&
               std::is_same_v<decltype(acting::get<activation_kind>().value), nn::tanh>);
-static_assert(acting::get<initialiser_kind<"weight">>().value == initialiser::xavier_uniform());
-static_assert(!acting::get<initialiser_kind<"bias">>().given);
+static_assert(acting::get<initializer_kind<"weight">>().value == initializer::xavier_uniform());
+static_assert(!acting::get<initializer_kind<"bias">>().given);
 static_assert(!is<policies<activation(nn::tanh{})>, policies<activation(nn::relu{})>>);
 
 // ---- policies that differ in type, by a path known as a value

@@ -81,10 +81,10 @@ BOOST_AUTO_TEST_CASE(dot) {
   p.output("y", exp(x));
   BOOST_TEST(p.to_dot() ==
              "digraph program {\n  node [shape=box, fontname=\"monospace\"];\n"
-             "  n0 [label=\"input a \\\"b\\\"\\\\\\nfloat32[2]\", style=filled, fillcolor=lightgrey];\n"
+             "  n0 [label=\"input a \\\"b\\\"\\\\\\nfloat32[2]\", style=filled, fillcolor=lightgray];\n"
              "  n1 [label=\"exp\\nfloat32[2]\"];\n"
              "  n0 -> n1;\n"
-             "  \"output y\" [style=filled, fillcolor=lightgrey];\n"
+             "  \"output y\" [style=filled, fillcolor=lightgray];\n"
              "  n1 -> \"output y\";\n}\n");
 }
 

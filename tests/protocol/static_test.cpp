@@ -20,7 +20,7 @@ static_assert(infer_layer<constant_layer<weights_inside>>::has_states);
 
 // ---- members are there where they mean something
 template <class L>
-concept Initialisable = requires(L l) { l.init(); };
+concept Initializable = requires(L l) { l.init(); };
 template <class L>
 concept Collectable = requires(L l, gradient_collector c) { l.collect_gradients(c); };
 template <class L>
@@ -28,9 +28,9 @@ concept Backward = requires(L l, matrix<float> g) { l.backward(dict("output"_key
 using add_layer = train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>>;
 using fc_layer = train_layer<constant_layer<fc>, matrix_port>;
 using frozen = train_layer<constant_layer<fc>, matrix_port, policies<trainable(false)>>;
-static_assert(!Initialisable<add_layer> && !Collectable<add_layer> && Backward<add_layer>);
-static_assert(Initialisable<fc_layer> && Collectable<fc_layer> && Initialisable<frozen> && !Collectable<frozen>);
-static_assert(!Initialisable<infer_layer<nn::add>> && Initialisable<infer_layer<constant_layer<fc>>>);
+static_assert(!Initializable<add_layer> && !Collectable<add_layer> && Backward<add_layer>);
+static_assert(Initializable<fc_layer> && Collectable<fc_layer> && Initializable<frozen> && !Collectable<frozen>);
+static_assert(!Initializable<infer_layer<nn::add>> && Initializable<infer_layer<constant_layer<fc>>>);
 static_assert(!Backward<infer_layer<nn::tanh>> && !Collectable<infer_layer<constant_layer<fc>>>);
 static_assert(fc_layer::is_update && !fc_layer::is_feedback && !frozen::is_update);
 static_assert(!train_layer<constant_layer<weights_inside>, matrix_port, policies<sub<"1">(trainable(false))>>::is_update);

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_layer_has_no_values_before_init) {
   BOOST_TEST(message_of([&] { layer.forward(dict("input"_key = x)); }) ==
              "layer `fc`: parameter `weight` has no value yet; call `init` or `load_weights` first");
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
-  init(layer, initialisers(7));
+  init(layer, initializers(7));
   BOOST_TEST(layer.parameter("weight").name() == "fc.weight");
   BOOST_TEST(message_of([&] { layer.parameter("bia"); }) ==
              "layer `fc`: no parameter `bia`; there are `weight`, `bias`");
@@ -67,10 +67,10 @@ BOOST_AUTO_TEST_CASE(a_layer_has_no_values_before_init) {
 BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_layer) {
   load_buffer buffer;
   buffer.set("a.weight", any_tensor(matrix<double>{{1, 2, 3}, {4, 5, 6}}));
-  initialisers how(3);
-  how.set("a.bias", any_tensor(vector<double>{8, 9})).fill("b.weight", initialiser::constant(0.5));
+  initializers how(3);
+  how.set("a.bias", any_tensor(vector<double>{8, 9})).fill("b.weight", initializer::constant(0.5));
   fc_layer a("a");
-  train_layer<constant_layer<fc_rule>, fc_inputs, policies<element<double>, initialise<>(initialiser::constant(-1))>> b("b");
+  train_layer<constant_layer<fc_rule>, fc_inputs, policies<element<double>, initialize<>(initializer::constant(-1))>> b("b");
   a.init(how, &buffer);
   b.init(how, &buffer);
   close(numbers(a.parameter("weight")), {1, 2, 3, 4, 5, 6});
@@ -81,13 +81,13 @@ BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_la
   load_buffer wrong;
   wrong.set("c.weight", any_tensor(matrix<double>(2, 2)));
   fc_layer c("c");
-  BOOST_TEST(message_of([&] { c.init(initialisers(), &wrong); }) ==
+  BOOST_TEST(message_of([&] { c.init(initializers(), &wrong); }) ==
              "parameter `c.weight` is float64[2x3] and the load buffer has float64[2x2]");
   BOOST_CHECK_THROW(c.parameter("weight"), state_error);
   BOOST_TEST(message_of([&] { wrong.set("c.weight", any_tensor(matrix<double>(1, 1))); }) ==
              "load buffer: parameter `c.weight` is there already");
-  BOOST_TEST(message_of([&] { how.fill("a.bias", initialiser::constant(1)); }) ==
-             "initialisers: how parameter `a.bias` begins is said twice");
+  BOOST_TEST(message_of([&] { how.fill("a.bias", initializer::constant(1)); }) ==
+             "initializers: how parameter `a.bias` begins is said twice");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
 
 BOOST_AUTO_TEST_CASE(gradients_of_a_topology_equal_finite_differences) {
   train_layer<constant_layer<deep>, fc_inputs, acting> layer("deep");
-  init(layer, initialisers(5));
+  init(layer, initializers(5));
   auto loss = [&] {
     auto y = numbers(layer.forward(dict("input"_key = x))["output"_key]);
     layer.backward(dict("output"_key = no_gradient));
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(frozen_sublayers_have_no_gradients) {
 
 BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
   load_buffer buffer;
-  initialisers how(2);
+  initializers how(2);
   how.tie("decoder", "encoder");
   fc_layer encoder("encoder"), decoder("decoder"), other("decoder2");
   init(encoder, how, &buffer);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
 BOOST_AUTO_TEST_CASE(two_sublayers_share_a_parameter_too) {
   static constexpr auto twice = sequential(sublayer<"a">(nn::weight{3, 3}), sublayer<"b">(nn::weight{3, 3}));
   train_layer<constant_layer<twice>, fc_inputs, policies<element<double>>> layer("net");
-  init(layer, initialisers(4).tie("net.b", "net.a"));
+  init(layer, initializers(4).tie("net.b", "net.a"));
   BOOST_TEST(&layer.parameter("a.weight") == &layer.parameter("b.weight"));
   auto w = layer.parameter("a.weight").value().as<double, extents<dyn, dyn>>();
   matrix<double> up{{1, -1, 2}, {0.5, 2, 1}};
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_failed_init_changes_nothing) {
   fc_layer layer("fc");
   load_buffer buffer;
   buffer.set("fc.bias", any_tensor(vector<double>(3)));
-  BOOST_CHECK_THROW(init(layer, initialisers(1), &buffer), shape_error);
+  BOOST_CHECK_THROW(init(layer, initializers(1), &buffer), shape_error);
   BOOST_TEST(buffer.size() == 1u);
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
 }
@@ -257,22 +257,22 @@ BOOST_AUTO_TEST_CASE(a_model_ties_parameters_too) {
 BOOST_AUTO_TEST_CASE(what_is_said_of_no_parameter_is_an_error) {
   fc_layer layer("fc");
   load_buffer buffer;
-  initialisers how(1);
-  how.fill("fc.wieght", initialiser::constant(1)).fill("other.weight", initialiser::constant(1));
+  initializers how(1);
+  how.fill("fc.wieght", initializer::constant(1)).fill("other.weight", initializer::constant(1));
   BOOST_TEST(message_of([&] { init(layer, how, &buffer); }) ==
-             "initialisers: layer `fc` has no parameter `fc.wieght`; there are `fc.weight`, `fc.bias`; did you mean `fc.weight`?");
+             "initializers: layer `fc` has no parameter `fc.wieght`; there are `fc.weight`, `fc.bias`; did you mean `fc.weight`?");
   BOOST_TEST(buffer.size() == 0u);
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
-  BOOST_TEST(message_of([&] { init(layer, initialisers(1).set("fc.x", any_tensor(vector<double>(2)))); }) ==
-             "initialisers: layer `fc` has no parameter `fc.x`; there are `fc.weight`, `fc.bias`");
-  BOOST_TEST(message_of([&] { init(layer, initialisers(1).tie("fc.bais", "fc.bias")); }) ==
+  BOOST_TEST(message_of([&] { init(layer, initializers(1).set("fc.x", any_tensor(vector<double>(2)))); }) ==
+             "initializers: layer `fc` has no parameter `fc.x`; there are `fc.weight`, `fc.bias`");
+  BOOST_TEST(message_of([&] { init(layer, initializers(1).tie("fc.bais", "fc.bias")); }) ==
              "name map: `fc.bais` begins no name of a parameter; there are `fc.weight`, `fc.bias`; did you mean `fc.bias`?");
   // What is tied is called by the name that it stands for.
-  initialisers tied(1);
-  tied.tie("fc", "shared").fill("fc.bias", initialiser::constant(1));
+  initializers tied(1);
+  tied.tie("fc", "shared").fill("fc.bias", initializer::constant(1));
   BOOST_TEST(message_of([&] { init(layer, tied); }) ==
-             "initialisers: layer `fc` has no parameter `fc.bias`; there are `shared.weight`, `shared.bias`");
-  init(layer, initialisers(1).fill("fc.bias", initialiser::constant(1)).fill("fc2.bias", initialiser::constant(1)).tie("gc", "fc"));
+             "initializers: layer `fc` has no parameter `fc.bias`; there are `shared.weight`, `shared.bias`");
+  init(layer, initializers(1).fill("fc.bias", initializer::constant(1)).fill("fc2.bias", initializer::constant(1)).tie("gc", "fc"));
   close(numbers(layer.parameter("bias")), {1, 1});
 }
 
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_model_ties_no_names_that_are_not_there) {
 
 BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
   train_layer<constant_layer<deep>, fc_inputs, acting> layer("deep"), again("deep");
-  init(layer, initialisers(5));
+  init(layer, initializers(5));
   load_buffer saved;
   save_weights(layer, saved);
   BOOST_TEST(saved.size() == 4u);
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
   close(numbers(*saved.find("deep.first.bias")), {0, 0, 0, 0});
 }
 
-BOOST_AUTO_TEST_CASE(constants_are_never_initialised_saved_or_trained) {
+BOOST_AUTO_TEST_CASE(constants_are_never_initialized_saved_or_trained) {
   static constexpr auto shift =
       topology(sublayer<"by">(nn::constant{{2}, 3}), sublayer<"sum">(nn::add{}), connect<"input", "sum.lhs">,
                connect<"by.output", "sum.rhs">, connect<"sum.output", "output">);
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   infer_layer<constant_layer<walk>, said> served("gru");
   static_assert(served.has_states);
   load_buffer saved;
-  init(layer, initialisers(8));
+  init(layer, initializers(8));
   save_weights(layer, saved);
   BOOST_TEST(saved.size() == 6u);
   load_weights(apart, saved);
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
 template <const auto& L, class Inputs, class Policies>
 std::size_t parameters_of() {
   train_layer<constant_layer<L>, Inputs, Policies> layer("one");
-  init(layer, initialisers(1));
+  init(layer, initializers(1));
   load_buffer saved;
   save_weights(layer, saved);
   return saved.size();
@@ -435,7 +435,7 @@ BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
 
   train_layer<constant_layer<g>, rows, policies<element<double>, feedback(true)>> through("gru");
   train_layer<constant_layer<g>, rows, policies<element<double>, feedback(true), bptt(false)>> cut("gru");
-  init(through, initialisers(8));
+  init(through, initializers(8));
   load_buffer saved;
   save_weights(through, saved);
   load_weights(cut, saved);
@@ -452,7 +452,7 @@ BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
 BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {
   static constexpr nn::recurrent<nn::gru_step> walk{.step = {2, 3}};
   using walk_inputs = inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
-  using said = policies<element<double>, initialise<"Uz">(initialiser::constant(0.25)), initialise<>(initialiser::constant(-1))>;
+  using said = policies<element<double>, initialize<"Uz">(initializer::constant(0.25)), initialize<>(initializer::constant(-1))>;
   train_layer<constant_layer<walk>, walk_inputs, said> layer("gru");
   init(layer);
   close(numbers(layer.parameter("Uz")), std::vector<double>(9, 0.25));
@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(free_functions_do_nothing_for_a_layer_without_weights) {
   load_buffer buffer;
   gradient_collector collector;
   auto all = [&](auto& l) {
-    init(l, initialisers(1), &buffer);
+    init(l, initializers(1), &buffer);
     save_weights(l, buffer);
     load_weights(l, buffer);
     collect_gradients(l, collector);
@@ -500,7 +500,7 @@ BOOST_AUTO_TEST_CASE(running_statistics_follow_on_demand) {
 
 BOOST_AUTO_TEST_CASE(steps_through_the_collector_train) {
   train_layer<constant_layer<weight_layer>, fc_inputs, policies<element<double>>> layer("fit");
-  init(layer, initialisers(1));
+  init(layer, initializers(1));
   matrix<double> w{{1, -2}, {0.5, 0}, {-1, 3}}, in(16, 3);
   philox stream(9);
   auto to = in.writable();

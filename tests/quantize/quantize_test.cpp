@@ -1,4 +1,4 @@
-// Quantised programs: scales of every schema worked out in double, what a profile records, what the pass makes of nets, and
+// Quantized programs: scales of every schema worked out in double, what a profile records, what the pass makes of nets, and
 // what it refuses.
 #include <boost/test/unit_test.hpp>
 
@@ -99,10 +99,10 @@ BOOST_AUTO_TEST_CASE(numbers_of_each_schema) {
     BOOST_TEST((quantization_schema_of(name_of(s)) == s));
   }
   constexpr double inf = std::numeric_limits<double>::infinity();
-  BOOST_TEST(holds(error_of([] { numbers_for(0, inf, schema::symmetric); }), "value_error: the range [0, inf] cannot be quantised"));
-  BOOST_TEST(holds(error_of([] { numbers_for(std::nan(""), 1, schema::symmetric); }), "cannot be quantised"));
-  BOOST_TEST(holds(error_of([] { numbers_for(2, 1, schema::asymmetric); }), "the range [2, 1] cannot be quantised"));
-  BOOST_TEST(holds(error_of([] { quantization_schema_of("symetric"); }), "`symetric` is no schema of quantisation; there are `asymmetric`"));
+  BOOST_TEST(holds(error_of([] { numbers_for(0, inf, schema::symmetric); }), "value_error: the range [0, inf] cannot be quantized"));
+  BOOST_TEST(holds(error_of([] { numbers_for(std::nan(""), 1, schema::symmetric); }), "cannot be quantized"));
+  BOOST_TEST(holds(error_of([] { numbers_for(2, 1, schema::asymmetric); }), "the range [2, 1] cannot be quantized"));
+  BOOST_TEST(holds(error_of([] { quantization_schema_of("symetric"); }), "`symetric` is no schema of quantization; there are `asymmetric`"));
 }
 
 BOOST_AUTO_TEST_CASE(a_range_keeps_its_numbers_within_half_a_step) {
@@ -207,11 +207,11 @@ BOOST_AUTO_TEST_CASE(products_that_are_kept_stay_float) {
   BOOST_TEST(holds(error_of([&] { quantize(net, ranges, {.keep_float = {"3.wieght"}}); }), "value_error: quantize: keep_float: no product is named `3.wieght`; there are `0.weight`"));
 }
 
-inline constexpr auto normalised = sequential(nn::conv2d{.in_channels = 1, .out_channels = 5, .kernel_size = 3, .bias = false}, nn::batch_norm2d{.num_features = 5}, nn::relu{},
+inline constexpr auto normalized = sequential(nn::conv2d{.in_channels = 1, .out_channels = 5, .kernel_size = 3, .bias = false}, nn::batch_norm2d{.num_features = 5}, nn::relu{},
                                               nn::conv2d{.in_channels = 5, .out_channels = 5, .kernel_size = 3, .padding = 1}, nn::sigmoid{}, nn::flatten{}, nn::linear{.in_features = 3380, .out_features = 4});
 
 BOOST_AUTO_TEST_CASE(batch_norms_are_folded_and_other_operations_stay_float) {
-  model<normalised, lamina::input<"N", 1, 28, 28>> net({.seed = 3});
+  model<normalized, lamina::input<"N", 1, 28, 28>> net({.seed = 3});
   for (std::size_t i = 0; i < net.parameters().size(); ++i)
     if (auto& p = net.parameters()[i]; p.name() == "1.running_mean" || p.name() == "1.running_var" || p.name() == "1.weight")
       for (std::int64_t k = 0; k < 5; ++k) reinterpret_cast<float*>(p.mutable_data())[k] = 0.5f + 0.25f * static_cast<float>(k);
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(sums_of_branches_and_averages_are_in_int8) {
   BOOST_TEST(relative(expected, run(products, x)[0]) < 0.06);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_quantised_says_why) {
+BOOST_AUTO_TEST_CASE(what_cannot_be_quantized_says_why) {
   program p;
   parameter_store states;
   value a = p.input("a", {dtype::float32, {4, 4}}), b = p.input("b", {dtype::float64, {4, 4}});
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_quantised_says_why) {
   const std::vector<std::vector<any_tensor>> samples{x};
   const auto q = quantize(p, states, profile(p, states, samples));
   const auto said = q.report.text();
-  for (std::string_view words : {"its second operand is not made of parameters alone", "its first operand is made of parameters", "it is of float64; products of float32 are quantised",
+  for (std::string_view words : {"its second operand is not made of parameters alone", "its first operand is made of parameters", "it is of float64; products of float32 are quantized",
                                  "its first operand is transposed", "matmul w#2: int8", "2 of 6 products are in int8"})
     BOOST_TEST(holds(said, words));
   const auto expected = run(p, states, x), got = run(q, x);
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_quantised_says_why) {
   BOOST_TEST(relative(expected[4], got[4]) < 0.03);
 }
 
-BOOST_AUTO_TEST_CASE(saved_nets_are_quantised_and_quantised_nets_are_saved) {
+BOOST_AUTO_TEST_CASE(saved_nets_are_quantized_and_quantized_nets_are_saved) {
   const test_files::folder folder;
   const lenet_model net({.seed = 42});
   save_net(folder / "float", net);
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(wrong_use_is_told) {
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, less); }), "quantize: the profile has no range of `a.weight:out`; profile this net again"));
   auto wrong = ranges;
   wrong.values[1].high = std::numeric_limits<double>::quiet_NaN();
-  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, wrong); }), "cannot be quantised"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, wrong); }), "cannot be quantized"));
   auto empty = ranges;
   empty.samples = 0;
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, empty); }), "quantize: the profile is empty"));

@@ -68,20 +68,20 @@ template <class T>
 static void check_normal() {
   philox stream(42);
   const int n = 100'000;
-  double sum = 0, squares = 0, fourth = 0, neighbours = 0, last = 0;
+  double sum = 0, squares = 0, fourth = 0, neighbors = 0, last = 0;
   for (int e = 0; e < n; ++e) {
     double z = static_cast<double>(stream.normal<T>(static_cast<std::uint64_t>(e)));
     BOOST_REQUIRE(std::isfinite(z));
     sum += z;
     squares += z * z;
     fourth += z * z * z * z;
-    neighbours += z * last;
+    neighbors += z * last;
     last = z;
   }
   BOOST_CHECK_SMALL(sum / n, 4 / std::sqrt(n));
   BOOST_CHECK_SMALL(squares / n - 1, 4 * std::sqrt(2.0 / n));
   BOOST_CHECK_SMALL(fourth / n - 3, 4 * std::sqrt(96.0 / n));
-  BOOST_CHECK_SMALL(neighbours / n, 4 / std::sqrt(n));
+  BOOST_CHECK_SMALL(neighbors / n, 4 / std::sqrt(n));
 }
 
 BOOST_AUTO_TEST_CASE(normal_numbers_have_their_moments_and_do_not_follow_each_other) {

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-ROOMS = ("linear", "activation", "normalise", "regular", "pool", "attention", "recurrent", "rearrange", "arithmetic", "combine",
+ROOMS = ("linear", "activation", "normalize", "regular", "pool", "attention", "recurrent", "rearrange", "arithmetic", "combine",
          "index", "loss", "source")
 BEGIN, END = "<!-- made by tests/readme/layers.py -->\n", "<!-- end -->\n"
 DECLARATION = re.compile(r"^export (?:template <(?P<parameters>.*)>\s+)?struct (?P<name>\w+)(?: : (?P<base>\w+))? \{\n(?P<body>.*?)^\};",

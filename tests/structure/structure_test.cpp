@@ -106,7 +106,7 @@ const operation* const own[] = {&record<wide_op>};
 
 BOOST_AUTO_TEST_SUITE(structure)
 
-BOOST_AUTO_TEST_CASE(the_catalogue_has_every_operation_of_the_sources) {
+BOOST_AUTO_TEST_CASE(the_registry_has_every_operation_of_the_sources) {
   std::set<std::string, std::less<>> listed;
   for (const operation* o : operations()) {
     listed.insert(std::string(o->name));
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(the_catalogue_has_every_operation_of_the_sources) {
   const auto defined = engine_test::defined_operations();
   BOOST_TEST(defined.size() > 120u);
   for (const auto& name : defined)
-    BOOST_CHECK_MESSAGE(listed.contains(name), "operation " << name << " is not in the catalogue");
+    BOOST_CHECK_MESSAGE(listed.contains(name), "operation " << name << " is not in the registry");
   for (const auto& name : listed)
     BOOST_CHECK_MESSAGE(defined.contains(name), "operation " << name << " is in no source");
   BOOST_TEST(!find_operation("no such operation"));
@@ -255,8 +255,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_known) {
           "`float32`");
   refuses(changed(good, "\"kind\": \"input\"", "\"kind\": \"output\""),
           "unsupported_error: net.json: node 0 (x) of program 0: the kind `output` is not known");
-  refuses(changed(good, "\"sites\"", "\"colour\": 1, \"sites\""),
-          "unsupported_error: net.json: a program has a member `colour` that is not known; there are `nodes`");
+  refuses(changed(good, "\"sites\"", "\"color\": 1, \"sites\""),
+          "unsupported_error: net.json: a program has a member `color` that is not known; there are `nodes`");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_damaged) {

@@ -16,7 +16,7 @@ using images = lamina::tensor<float, lamina::extents<lamina::dyn, 1, 28, 28>>;
 /// Numbers in [-1, 1) that depend on the seed and the position alone.
 template <class Tensor>
 Tensor random_tensor(const lamina::shape& dims, int seed) {
-  auto t = Tensor::uninitialised(dims);
+  auto t = Tensor::uninitialized(dims);
   lamina::philox stream(seed, 5);
   auto out = t.writable();
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -28,7 +28,7 @@ template <class A, class B>
 bool same_bits(const A& a, const B& b) {
   return a.shape() == b.shape() && std::memcmp(a.data().data(), b.data().data(), a.data().size() * sizeof(a.data()[0])) == 0;
 }
-/// Equal parameters, running statistics, optimiser slots and generators, bit by bit.
+/// Equal parameters, running statistics, optimizer slots and generators, bit by bit.
 inline bool same_bits(const lamina::parameter_store& a, const lamina::parameter_store& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -24,7 +24,7 @@ double value_of(std::uint32_t pattern, int mantissa_bits, int exponent_bits) {
   return sign * (exponent ? std::ldexp(1 + fraction, static_cast<int>(exponent) - bias) : std::ldexp(fraction, 1 - bias));
 }
 
-// The nearest pattern, ties to the even one, found by the neighbours' exact distances.
+// The nearest pattern, ties to the even one, found by the neighbors' exact distances.
 std::uint16_t nearest(float v, int mantissa_bits, int exponent_bits) {
   std::uint32_t infinity = ((1u << exponent_bits) - 1) << mantissa_bits;
   double size = std::abs(static_cast<double>(v));
@@ -66,7 +66,7 @@ void check_type(int mantissa_bits, int exponent_bits) {
     if (static_cast<double>(wide) != wanted || std::signbit(wide) != std::signbit(wanted)) BOOST_ERROR("pattern " << p << " is read as " << wide);
     if (T(wide).bits != p) BOOST_ERROR("pattern " << p << " comes back as " << T(wide).bits);
     if (!std::isfinite(wanted)) continue;
-    // The point halfway to the next number, and its neighbours.
+    // The point halfway to the next number, and its neighbors.
     float half = static_cast<float>((wanted + value_of(p + 1, mantissa_bits, exponent_bits)) / 2);
     if (!std::isfinite(half)) continue;
     for (float v : {half, std::nextafter(half, 0.f), std::nextafter(half, 2 * half)}) check_narrowing<T>(v, mantissa_bits, exponent_bits);

@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(extents_that_do_not_fit_are_told) {
   BOOST_CHECK_EXCEPTION(matrix<float>(2, -3), shape_error, says{"tensor: extent 1 is -3; expected 0 or more"});
   BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, 784>>(-1)), shape_error, says{"tensor: extent 0 is -1; expected 0 or more"});
   BOOST_CHECK_EXCEPTION(matrix<float>(shape{2, dyn}), shape_error, says{"tensor: extent 1 of [2x?] is not a number"});
-  BOOST_CHECK_EXCEPTION((matrix<float>::uninitialised(shape{2, 3, 4})), shape_error, says{"shape [2x3x4] does not fit the extents [?x?]"});
+  BOOST_CHECK_EXCEPTION((matrix<float>::uninitialized(shape{2, 3, 4})), shape_error, says{"shape [2x3x4] does not fit the extents [?x?]"});
   matrix<float> m(2, 3);
   BOOST_CHECK_EXCEPTION((matrix<float, dyn, 4>(m)), shape_error, says{"tensor: shape [2x3] does not fit the extents [?x4]"});
 }

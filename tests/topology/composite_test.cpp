@@ -40,7 +40,7 @@ class given_scope : public trace_scope {
   auto operator()(std::string_view name, const L& layer, const V&... in) const {
     return call(nested(label(name)), layer, in...);
   }
-  value parameter(std::string_view name, const shape& dims, const initialiser&) const {
+  value parameter(std::string_view name, const shape& dims, const initializer&) const {
     std::string path;
     with_path([&](view<const label> at) {
       for (const auto& l : at) path += l.string() + ".";

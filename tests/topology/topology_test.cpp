@@ -110,7 +110,7 @@ struct note_scope {
   message_text* why;
   std::string path;
   note_scope nested(const label& name) const { return {book, why, path + name.string() + "."}; }
-  traced parameter(std::string_view name, const shape& dims, const initialiser&) const {
+  traced parameter(std::string_view name, const shape& dims, const initializer&) const {
     book->parameters.push_back(path + std::string(name) + " " + dims.string());
     return {{dtype::float32, dims}, why};
   }

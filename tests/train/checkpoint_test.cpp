@@ -275,9 +275,9 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   refuses("more", "state `surplus` is in the file, but not in the model");
   tensors = good.tensors;
   for (auto& t : tensors)
-    if (t.name == "optimiser.conv.bias.first") t.value = any_tensor(tensor_type{dtype::float32, shape{5}});
+    if (t.name == "optimizer.conv.bias.first") t.value = any_tensor(tensor_type{dtype::float32, shape{5}});
   write_safetensors(dir / "shaped", {tensors.data(), tensors.size()}, good.metadata);
-  refuses("shaped", "state `optimiser.conv.bias.first` is ");
+  refuses("shaped", "state `optimizer.conv.bias.first` is ");
 
   for (bool there : {true, false}) {
     tensors = good.tensors;

@@ -55,10 +55,10 @@ BOOST_AUTO_TEST_CASE(learns_in_float_and_in_double) {
   check(model<regular_net, input<"N", 1, 6, 6>, policies<element<double>>>({.seed = 1}));
 }
 
-BOOST_AUTO_TEST_CASE(every_optimiser_learns) {
-  auto check = [](const auto& optimiser, const optim::schedule& schedule) {
+BOOST_AUTO_TEST_CASE(every_optimizer_learns) {
+  auto check = [](const auto& optimizer, const optim::schedule& schedule) {
     plain_model net({.seed = 1});
-    auto report = fit(net, squares(150, 1), by_entropy, optimiser, {.epochs = 8, .batch = 16, .schedule = schedule});
+    auto report = fit(net, squares(150, 1), by_entropy, optimizer, {.epochs = 8, .batch = 16, .schedule = schedule});
     BOOST_TEST(report.epochs.back().accuracy > 0.9);
   };
   check(optim::sgd{.lr = 0.1}, optim::constant{});
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(an_observer_ends_training_after_its_batch) {
   BOOST_TEST(calls == 6);
   BOOST_TEST(report.stopped);
   BOOST_TEST(report.epochs.size() == 2u);
-  BOOST_TEST(net.parameters().find("optimiser.step")->value().elements<float>()[0] == 5.0f);
+  BOOST_TEST(net.parameters().find("optimizer.step")->value().elements<float>()[0] == 5.0f);
   fit(same, squares(40, 1), by_entropy, optim::sgd{}, {.epochs = 5, .batch = 10, .observer = [&, n = 0](const training_progress& p) mutable { return p.epoch_ended || ++n < 5; }});
   BOOST_TEST(same_bits(net.parameters(), same.parameters()));
 }
@@ -223,8 +223,8 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_refused) {
   plain_model net({.seed = 1});
   const auto before = net;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
-  auto refused = [&](const auto& optimiser, const fit_options& o, const std::string& words) {
-    BOOST_TEST(error_of([&] { fit(net, squares(20, 1), by_entropy, optimiser, o); }) == "value_error: " + words);
+  auto refused = [&](const auto& optimizer, const fit_options& o, const std::string& words) {
+    BOOST_TEST(error_of([&] { fit(net, squares(20, 1), by_entropy, optimizer, o); }) == "value_error: " + words);
   };
   auto rates = [](double r, std::int64_t from) { return fit_options{.batch = 10, .schedule = [=](double base, std::int64_t step, std::int64_t) { return step < from ? base : r; }}; };
   refused(optim::sgd{.lr = nan}, {}, "fit: `lr` is nan; expected a finite number >= 0");

@@ -29,7 +29,7 @@ matrix<double> some(std::int64_t rows, std::int64_t columns, double first) {
 // Layers whose weight has no gradient although results depend on it, and whose input has half of it.
 struct forgets_weight {
   constexpr auto forward(auto& s, const auto& x) const {
-    return x * stop_gradient(s.parameter("weight", shape{3}, initialiser::constant(0.5)));
+    return x * stop_gradient(s.parameter("weight", shape{3}, initializer::constant(0.5)));
   }
 };
 struct halves_input {

@@ -57,8 +57,8 @@ std::string quoted(const std::string& s) {
 std::string drawing_of(const layered_net& net) {
   const program& p = net.program;
   std::string s = "digraph layers {\n  node [shape=box, fontname=\"monospace\"];\n";
-  const auto box = [&](const std::string& name, const std::string& label, bool grey) {
-    s += "  " + name + " [label=" + quoted(label) + (grey ? ", style=filled, fillcolor=lightgrey];\n" : "];\n");
+  const auto box = [&](const std::string& name, const std::string& label, bool gray) {
+    s += "  " + name + " [label=" + quoted(label) + (gray ? ", style=filled, fillcolor=lightgray];\n" : "];\n");
   };
   const auto name_in_drawing = [&](std::int32_t n) -> std::string {
     if (p.at(n).kind == node_kind::input) return "i" + std::to_string(n);

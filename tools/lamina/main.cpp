@@ -134,7 +134,7 @@ void add_train(CLI::App& app) {
     train->add_option(name, to, text)->check(CLI::IsMember(std::move(words)))->capture_default_str();
   };
   one_of("--loss", t->loss, "the loss", {"cross_entropy", "nll"});
-  one_of("--optimiser", t->optimiser, "the optimiser", {"sgd", "adam", "adamw"});
+  one_of("--optimizer", t->optimizer, "the optimizer", {"sgd", "adam", "adamw"});
   one_of("--schedule", t->schedule, "how the learning rate goes", {"constant", "one_cycle", "cosine"});
   command_line::add_number(*train, "--rate", t->rate, "the learning rate", command_line::range::positive);
   train->add_option("--epochs", t->epochs, "how often every image is seen")

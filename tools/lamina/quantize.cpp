@@ -18,7 +18,7 @@ void quantize(const quantize_arguments& a) {
   const auto made = lamina::quantize(net, load_profile(a.profile),
                                      {.schema = quantization_schema_of(a.schema), .keep_float = a.keep_float});
   auto said = net.metadata;
-  said["quantised"] = a.schema;
+  said["quantized"] = a.schema;
   signals::check();
   save_net(a.out, *made.program, made.states, said);
   const auto files = files_of_net(a.out);

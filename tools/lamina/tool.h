@@ -19,7 +19,7 @@ struct draw_arguments { std::string model, out; bool operations = false; };
 struct doctor_arguments { bool json = false; };
 struct train_arguments {
   std::string model, out, images, labels, validation_images, validation_labels,
-      loss = "cross_entropy", optimiser = "adam", schedule = "constant", checkpoint;
+      loss = "cross_entropy", optimizer = "adam", schedule = "constant", checkpoint;
   std::int64_t epochs = 1, batch = 64, seed = 0;
   double rate = 1e-3, mean = 0, deviation = 1;
   int threads = 1;

@@ -77,7 +77,7 @@ void train(const train_arguments& o) {
   const signals noted;
   try {
     const stop_scope until(noted_signal{});
-    trainer(net, losses.at(o.loss), rules.at(o.optimiser), o.rate).fit(data, fit);
+    trainer(net, losses.at(o.loss), rules.at(o.optimizer), o.rate).fit(data, fit);
   } catch (const stopped_error& e) {
     if (o.checkpoint.empty() || !std::filesystem::exists(o.checkpoint)) throw;
     throw stopped_error(words(e.what(), "; --resume goes on from ", printable(o.checkpoint, 1024)));

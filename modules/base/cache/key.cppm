@@ -44,23 +44,23 @@ consteval bool takes(std::index_sequence<B...>, std::index_sequence<I...>, std::
   return requires { T{any_member<T, B>()..., {any_member<T, I>()...}, any_member<T, A>()...}; };
 }
 
-inline constexpr std::size_t most_members = 16, most_initialisers = 48;
+inline constexpr std::size_t most_members = 16, most_initializers = 48;
 
-/// How many initialisers the braces of a T take, elements of arrays counted one by one; a type with a reference takes
+/// How many initializers the braces of a T take, elements of arrays counted one by one; a type with a reference takes
 /// none of the small numbers.
 template <class T, std::size_t N = 0, bool Taken = false>
 consteval std::size_t brace_count() {
   constexpr bool now = takes<T>(std::make_index_sequence<N>());
-  if constexpr ((Taken && !now) || N > most_initialisers)
+  if constexpr ((Taken && !now) || N > most_initializers)
     return Taken ? N - 1 : 0;
   else
     return brace_count<T, N + 1, now>();
 }
 
-/// How many initialisers the member at place `At` of `All` takes: more than one if it is an array. In braces of its own
+/// How many initializers the member at place `At` of `All` takes: more than one if it is an array. In braces of its own
 /// it is an array of n exactly if the others then take All - At - n, and not one more.
 template <class T, std::size_t All, std::size_t At, std::size_t N>
-consteval std::size_t initialisers_of_member() {
+consteval std::size_t initializers_of_member() {
   if constexpr (N < 2)
     return 1;
   else if constexpr (takes<T>(std::make_index_sequence<At>(), std::make_index_sequence<N>(),
@@ -69,14 +69,14 @@ consteval std::size_t initialisers_of_member() {
                                std::make_index_sequence<All - At - N + 1>()))
     return N;
   else
-    return initialisers_of_member<T, All, At, N - 1>();
+    return initializers_of_member<T, All, At, N - 1>();
 }
 template <class T, std::size_t All, std::size_t At = 0>
 consteval std::size_t members_from() {
   if constexpr (At >= All)
     return 0;
   else
-    return 1 + members_from<T, All, At + initialisers_of_member<T, All, At, All - At>()>();
+    return 1 + members_from<T, All, At + initializers_of_member<T, All, At, All - At>()>();
 }
 template <class T>
 inline constexpr std::size_t member_count = members_from<T, brace_count<T>()>();

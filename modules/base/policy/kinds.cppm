@@ -126,7 +126,7 @@ struct random_engine_policy {
   using kind = random_engine_kind;
   static constexpr std::string_view name = Name.view();
 };
-/// The generator behind initialisers and random layers: `random_engine<"philox">`.
+/// The generator behind initializers and random layers: `random_engine<"philox">`.
 export template <fixed_string Name>
   requires no_error<engine_check<Name>>
 inline constexpr random_engine_policy<Name> random_engine{};

@@ -336,7 +336,7 @@ export struct axes {
   [[noreturn]] static void not_in_list(int i, int count);   // not constexpr: ends constant evaluation with its name
 };
 
-/// Offsets between neighbours of each axis of a row-major tensor, in elements.
+/// Offsets between neighbors of each axis of a row-major tensor, in elements.
 export constexpr void row_major_strides(const shape& s, std::int64_t* strides) {
   std::int64_t step = 1;
   for (int i = s.rank - 1; i >= 0; --i) { strides[i] = step; step *= s.at(i); }

@@ -19,7 +19,7 @@ constexpr std::size_t line_width = 75;
 
 // ---- one number -----------------------------------------------------------------------------------------------------
 
-/// A finite number in the fewest digits that tell it from its neighbours: 0.d1d2d3... * 10^point.
+/// A finite number in the fewest digits that tell it from its neighbors: 0.d1d2d3... * 10^point.
 struct decimal {
   bool negative = false;
   std::string digits;

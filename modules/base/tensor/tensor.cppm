@@ -42,7 +42,7 @@ export struct lazy;
 export class storage {
  public:
   storage() = default;
-  /// Uninitialised owned memory.
+  /// Uninitialized owned memory.
   explicit storage(std::size_t bytes);
   /// Memory of the caller, kept alive by `keeper` if given.
   static storage borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper = nullptr);
@@ -199,7 +199,7 @@ class tensor {
   ~tensor() = default;
 
   /// Memory for results: not cleared.
-  static tensor uninitialised(const lamina::shape& s) {
+  static tensor uninitialized(const lamina::shape& s) {
     detail::check_extents(pattern, s);
     return tensor(not_cleared{}, s);
   }
@@ -238,7 +238,7 @@ class tensor {
     return *this;
   }
   tensor copy() const {
-    tensor t = uninitialised(shape_);
+    tensor t = uninitialized(shape_);
     if (size()) std::memcpy(static_cast<void*>(t.mutable_data_), held(), static_cast<std::size_t>(size()) * sizeof(T));
     return t;
   }

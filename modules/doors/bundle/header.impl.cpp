@@ -100,7 +100,7 @@ constexpr const char* own_comparison = R"(each bit of
 constexpr const char* foreign_comparison = R"(the outputs
  * with those that a machine of another kind computed in the same order: the mathematical functions of its C library may
  * differ in the last bit. float may be off by 1e-5 of the output's largest number, double by 1e-10; half-width numbers may
- * be neighbours; all else is the same)";
+ * be neighbors; all else is the same)";
 constexpr std::string_view reset = R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
 int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
 )";

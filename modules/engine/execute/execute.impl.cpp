@@ -18,7 +18,7 @@ namespace {
 // Runs a program without inputs once: how constants are folded.
 any_tensor compute_constant(const program& p) {
   pass_counters unused;
-  auto shapes = specialised(p, {}, {.fold_constants = false, .simplify = false}, unused, nullptr);
+  auto shapes = specialized(p, {}, {.fold_constants = false, .simplify = false}, unused, nullptr);
   auto made = std::make_shared<const plan>(shapes, target_isa(), pass_options{.fold_constants = false}, unused);
   any_tensor result(made->output_types()[0]);
   executor run(made, nullptr);
@@ -34,7 +34,7 @@ constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64
 
 std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options) {
   pass_counters counters;
-  auto concrete = specialised(p, inputs, options, counters, &compute_constant);
+  auto concrete = specialized(p, inputs, options, counters, &compute_constant);
   if (options.merge) concrete = merged(concrete, counters);
   return std::make_shared<const plan>(concrete, set, options, counters);
 }

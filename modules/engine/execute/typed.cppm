@@ -113,7 +113,7 @@ using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
 export template <Symbolic E>
   requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>   // Evaluable, a step earlier
 auto evaluate(const E& e, context& where = default_context()) {
-  auto r = evaluated<E>::uninitialised(e.shape());
+  auto r = evaluated<E>::uninitialized(e.shape());
   void* const out[] = {r.writable().data()};
   detail::run_expressions(where, out, false, detail::as_operand(e));
   return r;
@@ -134,7 +134,7 @@ auto evaluate(const E1& e1, const E2& e2, const E&... e) {
   void* out[2 + sizeof...(E)];
   std::size_t n = 0;
   auto place = [&]<class X>(const X& e) {
-    auto t = evaluated<X>::uninitialised(e.shape());
+    auto t = evaluated<X>::uninitialized(e.shape());
     out[n++] = t.writable().data();
     return t;
   };
@@ -369,7 +369,7 @@ class traces {
     std::optional<R> result;
     const auto place = [](void* to, const shape& extents) -> void* {
       auto& r = *static_cast<std::optional<R>*>(to);
-      r.emplace(R::uninitialised(extents));
+      r.emplace(R::uninitialized(extents));
       return r->writable().data();
     };
     if (site_.run_known(e, where, place, &result) || trace(f, where, e, [&](const shape& made) { return place(&result, made); }, x...)) return result;
@@ -534,7 +534,7 @@ export class eval_plan {
                },
                [](void* p) -> void* {
                  auto& at = *static_cast<held*>(p);
-                 at.result.emplace(evaluated<E>::uninitialised(at.of->shape()));
+                 at.result.emplace(evaluated<E>::uninitialized(at.of->shape()));
                  return at.result->writable().data();
                },
                [](void* p) { static_cast<held*>(p)->result.reset(); }, [](void* p) { static_cast<held*>(p)->of.reset(); }};

@@ -9,8 +9,8 @@ import lamina.std;
 
 namespace lamina {
 
-/// How the elements of a user's data type are read, in row-major order. Specialise it for a type that has no member
-/// `void read(view<element_type> out) const`. A specialisation with `static const T* data(const X&)` instead tells where
+/// How the elements of a user's data type are read, in row-major order. Specialize it for a type that has no member
+/// `void read(view<element_type> out) const`. A specialization with `static const T* data(const X&)` instead tells where
 /// the elements stand already: then nothing is copied.
 export template <class X>
 struct data_traits {

@@ -251,7 +251,7 @@ struct expression {
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 };
 
-/// A special case that the types of the operands decide: a partial specialisation for the type of an expression, with
+/// A special case that the types of the operands decide: a partial specialization for the type of an expression, with
 /// `static auto rewrite(const E&)`, is asked when such an expression is made, and what it gives stands for it.
 export template <class E>
 struct typed_case {};

@@ -16,7 +16,7 @@ struct box {
   int count;
 };
 
-/// Without axes of one element, neighbours merged that both sides walk in one go.  False if there is nothing to copy.
+/// Without axes of one element, neighbors merged that both sides walk in one go.  False if there is nothing to copy.
 LAMINA_INLINE bool simplify(const copy_args& a, box& b) {
   b.count = 0;
   for (int k = 0; k < a.axes; ++k) {

@@ -39,7 +39,7 @@ LAMINA_INLINE bfloat to_bfloat(float x) {
   return {static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
 }
 
-/// To float, towards zero, with the lowest bit set if inexact: rounding this again to a shorter format rounds once.
+/// To float, toward zero, with the lowest bit set if inexact: rounding this again to a shorter format rounds once.
 LAMINA_INLINE float to_odd(double x) {
   const float y = static_cast<float>(x);
   const auto bits = __builtin_bit_cast(std::uint32_t, y);
@@ -67,7 +67,7 @@ LAMINA_INLINE float odd_float(From x) {
     return static_cast<float>(x);
 }
 
-/// Towards zero, saturating; NaN gives 0.
+/// Toward zero, saturating; NaN gives 0.
 template <class To, class From>
 LAMINA_INLINE To to_integer(From x) {
   constexpr int bits = 8 * static_cast<int>(sizeof(To)), digits = same<From, float> ? 24 : 53;

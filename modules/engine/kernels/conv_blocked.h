@@ -36,7 +36,7 @@ struct tile_args {
   long blocks, in_block, weight_block;     // input blocks and their strides
   long rows, in_row, weight_row;           // kernel rows and their strides
   long steps;                              // contiguous steps of one kernel row
-  long pixel;                              // floats between neighbouring pixels of the tile
+  long pixel;                              // floats between neighboring pixels of the tile
   long weight_column, out_column;          // strides of output blocks
   float low, high;
   bool accumulate, last, clamp;            // add to `out`; finish with bias, residual, clamp

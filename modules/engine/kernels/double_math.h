@@ -1,4 +1,4 @@
-// Single-precision functions computed in double, as plain scalar code for the compiler to vectorise: one rounding at
+// Single-precision functions computed in double, as plain scalar code for the compiler to vectorize: one rounding at
 // the end, and the same bits on every instruction set, because nothing is fused.
 //
 // The polynomials are good to about 1e-10, which is far below half a unit of a float.

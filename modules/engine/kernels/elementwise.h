@@ -69,14 +69,14 @@ inline constexpr int map_op_count = static_cast<int>(map_op::clamp) + 1;
 /// The function of a micro-operation for an element type (that of its non-bool operands), or null where it has no
 /// meaning.
 using map_table = map_function[map_op_count][element_count];
-/// Conversions [from][to]; float to integer truncates towards zero and saturates, NaN gives 0; to bool: != 0.
+/// Conversions [from][to]; float to integer truncates toward zero and saturates, NaN gives 0; to bool: != 0.
 using cast_table = map_function[element_count][element_count];
 
 inline constexpr long chain_tile = 512;  // elements per tile
 inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chain_temporaries = 8;
 inline constexpr int strand_steps = 64;
 
-/// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbours on the three outer axes,
+/// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbors on the three outer axes,
 /// and whether the innermost axis advances (1) or repeats one element (0).
 struct chain_operand {
   void* data;

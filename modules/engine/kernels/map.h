@@ -1,5 +1,5 @@
 // Micro-operations over arrays: one loop per pattern of advancing operands.  An element's bits do not depend on its
-// place: loops are either scalar code that the compiler vectorises, or registers with a masked tail.
+// place: loops are either scalar code that the compiler vectorizes, or registers with a masked tail.
 #pragma once
 #include "casts.h"
 #include "micro.h"

@@ -72,7 +72,7 @@ struct square {
     return multiply::run(x, x);
   }
 };
-/// Integers: towards zero; 0 if y is 0; the smallest integer divided by -1 wraps.
+/// Integers: toward zero; 0 if y is 0; the smallest integer divided by -1 wraps.
 struct divide {
   template <class T>
   LAMINA_INLINE static T run(T x, T y) {
@@ -172,7 +172,7 @@ struct logical_xor {
   LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x ^ y) != 0; }
 };
 
-// --- floats that the compiler vectorises --------------------------------------------------------------------------
+// --- floats that the compiler vectorizes --------------------------------------------------------------------------
 struct reciprocal {
   template <class T>
   LAMINA_INLINE static T run(T x) {
@@ -253,7 +253,7 @@ struct artanh_f32 {
   LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atanh(static_cast<double>(x))); }
 };
 
-// --- floats that the compiler vectorises, with a slow form outside of a plain range --------------------------------
+// --- floats that the compiler vectorizes, with a slow form outside of a plain range --------------------------------
 struct sine_f32 {
   LAMINA_INLINE static bool plain(float x) { return __builtin_fabsf(x) <= wide::sine_limit; }
   LAMINA_INLINE static float fast(float x) { return static_cast<float>(wide::sine(static_cast<double>(x))); }

@@ -45,7 +45,7 @@ template <int... I> LAMINA_INLINE ints twice_counting(fold::indices<I...>) {
   return from_raw<std::int32_t>(raw<std::int32_t, lane_count>{(2 * I)...});
 }
 
-/// The 2 x 2 pixels above `count` neighbouring results: [row][column parity].
+/// The 2 x 2 pixels above `count` neighboring results: [row][column parity].
 struct quads { floats at[2][2]; };
 LAMINA_INLINE quads load_quads(const float* top, long row, long count) {
   quads q;

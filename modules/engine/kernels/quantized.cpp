@@ -1,4 +1,4 @@
-// Kernels of quantised tensors for one instruction set.
+// Kernels of quantized tensors for one instruction set.
 #include "quantized.h"
 
 #include "quantized_conv.h"

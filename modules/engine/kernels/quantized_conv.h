@@ -1,7 +1,7 @@
 // Convolutions of bytes: a band of rows of the image is cut into words, with its padding; then filters stand in the
 // lanes, or pixels do where that takes fewer products.
 //
-// A word holds neighbouring channels, or neighbouring taps of a row of the kernel where that leaves less of it empty.
+// A word holds neighboring channels, or neighboring taps of a row of the kernel where that leaves less of it empty.
 // Rows and columns lie by their remainders of the strides, so that a pixel of the result reads its words at
 // y * pitch + x of each tap: pixels of all rows are one line, with what padding adds between them.
 #pragma once

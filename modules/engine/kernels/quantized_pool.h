@@ -26,7 +26,7 @@ LAMINA_INLINE void pool_map(const window& w, const std::int8_t* in, std::int8_t*
   }
 }
 
-/// Of strides 1 and 2, and rows that fit: the rows of a window joined in a line with its padding, then neighbours.
+/// Of strides 1 and 2, and rows that fit: the rows of a window joined in a line with its padding, then neighbors.
 inline constexpr long most_line = 512;
 template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std::int8_t* in, std::int8_t* out) {
   alignas(64) std::int8_t line[most_line + 64];
@@ -57,7 +57,7 @@ template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std:
   }
 }
 
-/// Windows of 2 x 2 side by side in a map of a row or more: rows joined, then neighbours, 16 results at a time.  What
+/// Windows of 2 x 2 side by side in a map of a row or more: rows joined, then neighbors, 16 results at a time.  What
 /// is read behind a row, and written behind its results, ends with the maps.
 LAMINA_INLINE void pool_pairs(const window& w, const std::int8_t* in, std::int8_t* out, const std::int8_t* in_end,
                               const std::int8_t* out_end) {

@@ -1,6 +1,6 @@
 // Products of bytes, in integers: how operands are cut into words, and tiles of sums.
 //
-// A word has 32 bits and holds numbers that are neighbours in K: two of 16 bits, or four bytes.  A tile multiplies the
+// A word has 32 bits and holds numbers that are neighbors in K: two of 16 bits, or four bytes.  A tile multiplies the
 // words of a few rows, each for all lanes, with registers of words; so a sum of K needs no sum across lanes.  Filters
 // stand in the lanes, 16 in a panel, [K words][16], or pixels of a row of the result do.
 #pragma once
@@ -122,7 +122,7 @@ struct by_pairs {
   using vector = int16x8_t;
   struct sums {
     int32x4_t first, last;
-  };  // neighbours are added at the end
+  };  // neighbors are added at the end
   LAMINA_INLINE static sums none() { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
   LAMINA_INLINE static vector everywhere(const void* p) {
     return vreinterpretq_s16_s32(vdupq_n_s32(read<std::int32_t>(p)));

@@ -1,4 +1,4 @@
-// The table of one instruction set: addresses only, constant-initialised.
+// The table of one instruction set: addresses only, constant-initialized.
 #include "table.h"
 
 #include "simd.h"

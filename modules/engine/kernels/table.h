@@ -11,7 +11,7 @@
 
 namespace lamina::kernels {
 
-/// Points to constant data, so that a table needs no initialisation at run time.
+/// Points to constant data, so that a table needs no initialization at run time.
 struct table {
   isa set;
   const gemm_functions* gemm[2];             // [f32, f64]

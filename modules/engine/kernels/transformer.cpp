@@ -1,4 +1,4 @@
-// The family of one instruction set for transformers: rows normalised, attention, rotary positions.
+// The family of one instruction set for transformers: rows normalized, attention, rotary positions.
 #include "transformer.h"
 
 #include "simd.h"
@@ -8,17 +8,17 @@
 
 #include "attention.h"
 #include "attention_cache.h"
-#include "normalise.h"
+#include "normalize.h"
 
 namespace lamina::kernels {
 
 extern "C" {
 
-void LAMINA_KERNEL(normalise_f32)(const void* args, void*) noexcept {
-  rows::normalise<float>(*static_cast<const normalise_args*>(args));
+void LAMINA_KERNEL(normalize_f32)(const void* args, void*) noexcept {
+  rows::normalize<float>(*static_cast<const normalize_args*>(args));
 }
-void LAMINA_KERNEL(normalise_f64)(const void* args, void*) noexcept {
-  rows::normalise<double>(*static_cast<const normalise_args*>(args));
+void LAMINA_KERNEL(normalize_f64)(const void* args, void*) noexcept {
+  rows::normalize<double>(*static_cast<const normalize_args*>(args));
 }
 void LAMINA_KERNEL(attention_f32)(const void* args, void* scratch) noexcept {
   attend::run<float>(*static_cast<const attention_args*>(args), static_cast<char*>(scratch));
@@ -60,7 +60,7 @@ std::size_t LAMINA_KERNEL(rotate_scratch_bytes)(const rotate_args* a) noexcept {
 }
 
 extern constinit const transformer_functions LAMINA_KERNEL(transformer) = {
-    {LAMINA_KERNEL(normalise_f32), LAMINA_KERNEL(normalise_f64)},
+    {LAMINA_KERNEL(normalize_f32), LAMINA_KERNEL(normalize_f64)},
     {LAMINA_KERNEL(attention_f32), LAMINA_KERNEL(attention_f64)},
     {LAMINA_KERNEL(cached_attention_f32), LAMINA_KERNEL(cached_attention_f64)},
     {LAMINA_KERNEL(rotate_f32), LAMINA_KERNEL(rotate_f64)},

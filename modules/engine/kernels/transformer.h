@@ -1,14 +1,14 @@
-// What transformers need beside products: rows normalised, attention, rotary positions.
+// What transformers need beside products: rows normalized, attention, rotary positions.
 #pragma once
 #include "gemm.h"
 #include "kernels.h"
 
 namespace lamina::kernels {
 
-/// Normalises each row: out = (in - mean) / sqrt(variance + epsilon) * weight + bias, contiguous [rows, length]; without
-/// `centred` the mean is 0 (root mean square).  weight, bias, mean and scale (1 / sqrt) may be null.
+/// Normalizes each row: out = (in - mean) / sqrt(variance + epsilon) * weight + bias, contiguous [rows, length]; without
+/// `centered` the mean is 0 (root mean square).  weight, bias, mean and scale (1 / sqrt) may be null.
 /// Order of addition: that of sums along rows; the variance adds blocks of 4096 in double.
-struct normalise_args {
+struct normalize_args {
   const void* in;
   const void* weight;
   const void* bias;
@@ -17,7 +17,7 @@ struct normalise_args {
   void* scale;
   long rows, length;
   double epsilon;
-  std::int32_t centred, pad;
+  std::int32_t centered, pad;
 };
 
 /// softmax(scale Q K^T + mask) V of one head: queries first .. first + count - 1 of Q [queries, depth], K [keys, depth],
@@ -88,7 +88,7 @@ struct positions_args {
 };
 
 struct transformer_functions {
-  kernel normalise[2], attention[2], cached_attention[2], rotate[2];  // [f32, f64]
+  kernel normalize[2], attention[2], cached_attention[2], rotate[2];  // [f32, f64]
   kernel causal, positions;
   std::size_t (*attention_scratch_bytes)(const attention_args*, element) noexcept;
   std::size_t (*cached_attention_scratch_bytes)(const cached_attention_args*, element) noexcept;

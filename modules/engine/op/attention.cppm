@@ -28,7 +28,7 @@ export struct cached_attention_attributes {
   static constexpr void members(auto& a, auto&& f) { f("scale", a.scale); }
   bool operator==(const cached_attention_attributes&) const = default;
 };
-/// `interleaved`: pairs are neighbours (2 i, 2 i + 1); else (i, i + depth / 2), as Llama's checkpoints have them.
+/// `interleaved`: pairs are neighbors (2 i, 2 i + 1); else (i, i + depth / 2), as Llama's checkpoints have them.
 export struct rope_attributes {
   double base = 10000;
   bool interleaved = false, inverse = false;

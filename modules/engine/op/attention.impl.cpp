@@ -26,7 +26,7 @@ const kernels::transformer_functions& functions(const emission& e) { return *ker
 
 double scale_of(const attention_attributes& a, std::int64_t depth) { return a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(depth)); }
 
-// The bytes between masks of neighbouring positions of an axis: 0 where the mask is repeated along it.
+// The bytes between masks of neighboring positions of an axis: 0 where the mask is repeated along it.
 struct mask_strides {
   std::int64_t axis[max_rank]{};
   mask_strides(const shape& mask, int rank) {

@@ -279,7 +279,7 @@ constexpr auto clamp(X&& x, L&& low, H&& high, origin_of<X, L, H> = {}) { return
 /// a where l is 1, b where it is 0, between them in proportion: a l + b (1 - l); all three broadcast.
 export template <Operand A, Operand B, Operand L> requires accepted<worded<applying<rule::interpolate, A, B, L>>()>
 constexpr auto interpolate(const A& a, const B& b, const L& l, origin_of<A, B, L> = {}) { return a * l + b * (1 - l); }
-/// The same numbers in another element type. Float to integer truncates towards zero and saturates; NaN gives 0.
+/// The same numbers in another element type. Float to integer truncates toward zero and saturates; NaN gives 0.
 export template <Element T, Symbolic X>
 constexpr auto cast(X&& x, origin_of<X> = {}) { return apply_fixed<op::cast, cast_attributes{dtype_of<T>}>(std::forward<X>(x)); }
 /// The operand, through which no gradient flows.

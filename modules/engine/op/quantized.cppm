@@ -1,4 +1,4 @@
-// Quantised tensors: int8 that stands for real numbers, value = (q - offset) * scale, with scale and offset as operands
+// Quantized tensors: int8 that stands for real numbers, value = (q - offset) * scale, with scale and offset as operands
 // (as ONNX's QuantizeLinear and QLinearConv have them), and products of them in integers. For values of a program.
 export module lamina:op.quantized;
 import :core;

@@ -63,7 +63,7 @@ constexpr shape reduced_shape(const shape& s, unsigned bits, bool keepdim) {
   }
   return r;
 }
-/// A run of neighbouring elements of an operand: positions that stay, or that one result is reduced from.
+/// A run of neighboring elements of an operand: positions that stay, or that one result is reduced from.
 struct axis_group { std::int64_t size; bool reduced; };
 /// One reduction over the groups that an operand consists of, outermost first.
 void emit_groups(emission&, int kind, std::vector<axis_group> groups);

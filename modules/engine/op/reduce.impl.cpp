@@ -36,7 +36,7 @@ void emit_axis(emission& e, kernels::reduce_op kind, buffer_ref in, buffer_ref o
   }, 100e3);
 }
 
-// Runs of neighbouring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
+// Runs of neighboring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
 using detail::axis_group;
 std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
   std::vector<axis_group> g;

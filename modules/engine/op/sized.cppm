@@ -290,7 +290,7 @@ constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, o
 
 /// The boxes that are left when each one, in descending order of scores, takes away those that overlap it by more than a
 /// threshold (the intersection over the union of their areas). Boxes are two opposite corners in any order, or with
-/// {.centers = true} a centre, width and height.
+/// {.centers = true} a center, width and height.
 /// Shapes:  boxes [N, 4], scores [N] -> positions of boxes [n]. For a batch with classes boxes [B, N, 4], scores [B, C, N] ->
 ///          [n, 3], rows {image, class, box} (ONNX NonMaxSuppression).   Types: float32 or float64 -> int64.
 /// Numerics: overlaps are computed in double; equal scores in the order of the boxes. A score counts if it is above

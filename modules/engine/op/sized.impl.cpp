@@ -29,7 +29,7 @@ bool is_zero(T x) {
   if constexpr (std::is_class_v<T>) return static_cast<float>(x) == 0;
   else return x == T(0);
 }
-// One block of neighbouring elements. Blocks are counted first, so that each knows where its rows begin.
+// One block of neighboring elements. Blocks are counted first, so that each knows where its rows begin.
 struct non_zero_args {
   const void* in;
   std::int64_t *counts, *out, *total;      // of all blocks; from the first row on; null but for the last block

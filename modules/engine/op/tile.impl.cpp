@@ -40,7 +40,7 @@ std::vector<axis_group> repeats_of(const shape& one, const shape& all, std::int6
   return {{one.size(0, axis + 1), false}, {size ? all.at(axis) / size : 1, true}, {one.size(axis + 1, one.rank), false}};
 }
 
-// Without axes of size 1; neighbours of one kind joined.
+// Without axes of size 1; neighbors of one kind joined.
 std::vector<axis_group> joined(const std::vector<axis_group>& all) {
   std::vector<axis_group> g;
   for (const auto& a : all) {

@@ -117,10 +117,10 @@ export using constant_evaluator = std::function<any_tensor(const program&)>;
 
 /// The program with every shape a number, calls replaced by their subprograms, and the rules applied.
 /// `inputs` holds the extents of each input. Errors: shape_error naming operation and shapes where they do not fit.
-export program specialised(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
+export program specialized(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
                            const constant_evaluator& evaluate);
 
-/// The specialised program with like operations of one level merged: samples that are evaluated side by side become the rows
+/// The specialized program with like operations of one level merged: samples that are evaluated side by side become the rows
 /// of one operation, with the same bits. `counters.merged` counts the operations that went away.
 export program merged(const program& p, pass_counters& counters);
 

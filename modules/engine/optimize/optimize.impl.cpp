@@ -269,7 +269,7 @@ std::vector<special_case> detail::context_cases::all() {
 }
 void add_case(context& where, const special_case& added) { where.slot<detail::context_cases>().add(added); }
 
-program specialised(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
+program specialized(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
                     const constant_evaluator& evaluate) {
   return specializer(p, inputs, options, counters, evaluate).run();
 }

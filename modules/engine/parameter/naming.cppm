@@ -2,7 +2,7 @@
 // named weights, and what is said of initial values at run time.
 export module lamina:parameter.naming;
 import :core;
-import :initialiser;
+import :initializer;
 import :parameter;
 import :tensor;
 import lamina.std;
@@ -30,7 +30,7 @@ export class name_map {
 
 // ---- named weights --------------------------------------------------------------------------------------------------
 
-/// Parameters by name, to load from, to save to, and to share: layers that are initialised with one buffer share the
+/// Parameters by name, to load from, to save to, and to share: layers that are initialized with one buffer share the
 /// parameters of equal names, and gradients of both are summed under that name.
 export class load_buffer {
  public:
@@ -58,18 +58,18 @@ export class load_buffer {
 
 // ---- what is said at run time ---------------------------------------------------------------------------------------
 
-/// The seed of initial values, and exceptions from what policies and layers say, by full name: other initialisers,
+/// The seed of initial values, and exceptions from what policies and layers say, by full name: other initializers,
 /// given values, and names that stand for others.
-export class initialisers {
+export class initializers {
  public:
-  explicit initialisers(std::int64_t seed = 0) : seed_(seed) {}
+  explicit initializers(std::int64_t seed = 0) : seed_(seed) {}
   std::int64_t seed() const { return seed_; }
   /// How the parameter of a name begins. Errors: value_error if that is said already.
-  initialisers& fill(std::string name, const initialiser& how);
+  initializers& fill(std::string name, const initializer& how);
   /// With which values the parameter of a name begins; they are copied. Errors: value_error if that is said already.
-  initialisers& set(std::string name, const any_tensor& v);
+  initializers& set(std::string name, const any_tensor& v);
   /// Lets names that begin with one beginning stand for those of another; see `name_map`.
-  initialisers& tie(std::string_view beginning, std::string_view to) {
+  initializers& tie(std::string_view beginning, std::string_view to) {
     names_.add(beginning, to);
     return *this;
   }
@@ -81,13 +81,13 @@ export class initialisers {
   /// The parameter of a full name: from the buffer if it is there, else with given values, else filled; then it is in
   /// the buffer too. `name` is mapped first. Errors: shape_error, type_error naming the parameter where a value does
   /// not fit.
-  std::shared_ptr<parameter> make(std::string_view name, const tensor_type& type, const initialiser& how,
+  std::shared_ptr<parameter> make(std::string_view name, const tensor_type& type, const initializer& how,
                                   state_role role, bool trainable, load_buffer* buffer) const;
 
  private:
   struct exception {
     std::string name;
-    initialiser how;
+    initializer how;
     any_tensor given;
   };
   exception& added(std::string name);

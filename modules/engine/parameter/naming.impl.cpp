@@ -1,6 +1,6 @@
 module lamina:parameter.naming.impl;
 import :core;
-import :initialiser;
+import :initializer;
 import :io;
 import :parameter;
 import :parameter.naming;
@@ -85,30 +85,30 @@ std::shared_ptr<parameter> load_buffer::find(std::string_view name) const {
 
 // ---- what is said at run time ---------------------------------------------------------------------------------------
 
-const initialisers::exception* initialisers::find(std::string_view name) const {
+const initializers::exception* initializers::find(std::string_view name) const {
   for (const auto& e : exceptions_)
     if (e.name == name) return &e;
   return nullptr;
 }
-initialisers::exception& initialisers::added(std::string name) {
+initializers::exception& initializers::added(std::string name) {
   if (find(name)) {
     text t;
-    t << "initialisers: how parameter `" << name << "` begins is said twice";
+    t << "initializers: how parameter `" << name << "` begins is said twice";
     detail::raise(error_kind::value, t);
   }
   exceptions_.push_back({std::move(name), {}, {}});
   return exceptions_.back();
 }
-initialisers& initialisers::fill(std::string name, const initialiser& how) {
+initializers& initializers::fill(std::string name, const initializer& how) {
   added(std::move(name)).how = how;
   return *this;
 }
-initialisers& initialisers::set(std::string name, const any_tensor& v) {
+initializers& initializers::set(std::string name, const any_tensor& v) {
   added(std::move(name)).given = v.copy();
   return *this;
 }
 
-void initialisers::check(std::string_view layer, view<const std::string> names) const {
+void initializers::check(std::string_view layer, view<const std::string> names) const {
   if (layer.empty()) return;   // its parameters cannot be told from those of others
   names_.check(layer, names);
   std::vector<std::string> mapped;
@@ -116,11 +116,11 @@ void initialisers::check(std::string_view layer, view<const std::string> names) 
   for (const auto& e : exceptions_) {
     if (!begins(e.name, layer) || std::find(mapped.begin(), mapped.end(), e.name) != mapped.end()) continue;
     text t;
-    refuse(t << "initialisers: layer `" << layer << "` has no parameter `" << e.name << "`", e.name, mapped);
+    refuse(t << "initializers: layer `" << layer << "` has no parameter `" << e.name << "`", e.name, mapped);
   }
 }
 
-std::shared_ptr<parameter> initialisers::make(std::string_view name, const tensor_type& type, const initialiser& how,
+std::shared_ptr<parameter> initializers::make(std::string_view name, const tensor_type& type, const initializer& how,
                                               state_role role, bool trainable, load_buffer* buffer) const {
   const std::string mapped = names_(name);
   auto fits = [&](const any_tensor& v, std::string_view from) {
@@ -142,7 +142,7 @@ std::shared_ptr<parameter> initialisers::make(std::string_view name, const tenso
   any_tensor value;
   const auto* said = find(mapped);
   if (said && said->given) {
-    fits(said->given, "the initialisers'");
+    fits(said->given, "the initializers'");
     value = said->given.copy();
   } else {
     value = any_tensor(type);

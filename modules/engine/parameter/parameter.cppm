@@ -1,9 +1,9 @@
-// Named states that outlive a run: parameters, optimiser slots, running statistics, generators; with versions, so that
+// Named states that outlive a run: parameters, optimizer slots, running statistics, generators; with versions, so that
 // packed forms know when they are stale.
 export module lamina:parameter;
 import :core;
 import :dtype;
-export import :initialiser;
+export import :initializer;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -11,7 +11,7 @@ import lamina.std;
 namespace lamina {
 
 /// What a state is for.
-export enum class state_role : std::uint8_t { parameter, statistic, optimiser, generator };
+export enum class state_role : std::uint8_t { parameter, statistic, optimizer, generator };
 
 /// A named state.
 export class parameter {
@@ -76,8 +76,8 @@ export class parameter_store {
   parameter* find(std::string_view name);
   const parameter* find(std::string_view name) const;
   parameter& add(std::string name, any_tensor value, state_role role, bool trainable = true);
-  /// Makes and initialises a parameter; bits depend on seed and name alone.
-  parameter& make(std::string name, const tensor_type& type, const initialiser& how, std::int64_t seed, state_role role, bool trainable = true);
+  /// Makes and initializes a parameter; bits depend on seed and name alone.
+  parameter& make(std::string name, const tensor_type& type, const initializer& how, std::int64_t seed, state_role role, bool trainable = true);
   std::size_t size() const { return all_.size(); }
   parameter& operator[](std::size_t i) { return *all_[i]; }
   const parameter& operator[](std::size_t i) const { return *all_[i]; }

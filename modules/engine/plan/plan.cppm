@@ -86,7 +86,7 @@ export struct plan_cost {
 
 export class plan {
  public:
-  /// Makes the plan of a program whose shapes are all numbers (see `specialised`).
+  /// Makes the plan of a program whose shapes are all numbers (see `specialized`).
   plan(const program& p, isa set, const pass_options& options, pass_counters counters);
 
   const std::vector<plan_buffer>& buffers() const { return buffers_; }

@@ -661,7 +661,7 @@ class drawing {
       words << "\n" << n.results[0];
       all_ << indent << node_name(i) << " [label=";
       quoted(all_, words.view());
-      all_ << (n.kind == node_kind::operation ? "" : ", style=filled, fillcolor=lightgrey") << "];\n";
+      all_ << (n.kind == node_kind::operation ? "" : ", style=filled, fillcolor=lightgray") << "];\n";
       for (auto v : n.inputs) all_ << indent << node_name(v.node) << " -> " << node_name(i) << ";\n";
       for (std::size_t s = 0; s < n.subprograms.size(); ++s) run(node_name(i), n, s);
     }
@@ -672,7 +672,7 @@ class drawing {
       else name << label.view();
       all_ << indent << name.view() << " [";
       if (k > 0) all_ << "label=" << label.view() << ", ";
-      all_ << "style=filled, fillcolor=lightgrey];\n"
+      all_ << "style=filled, fillcolor=lightgray];\n"
            << indent << node_name(p.outputs()[o].value.node) << " -> " << name.view() << ";\n";
     }
     if (k > 0) all_ << "  }\n";

@@ -1,4 +1,4 @@
-// What quantising finds in a program: products with parameters, and what follows them in the same pass.
+// What quantizing finds in a program: products with parameters, and what follows them in the same pass.
 module lamina:quantize.products;
 import :context;
 import :core;
@@ -36,7 +36,7 @@ inline std::optional<pool2d_attributes> window_of_average(const program& p, cons
 
 /// A product with parameters. `result` is what its pass gives, behind bias and clamp.
 struct product_site {
-  std::string name, why;               // why: it cannot be quantised
+  std::string name, why;               // why: it cannot be quantized
   std::int32_t node = -1;
   value_id x, weight, bias, result;
   std::vector<std::int32_t> inside;    // the nodes of the pass but the last
@@ -57,7 +57,7 @@ struct mean_site {
   std::string out() const { return name + ":out"; }
 };
 
-/// A program made ready to be quantised: calls in place, batch norms folded, products found.
+/// A program made ready to be quantized: calls in place, batch norms folded, products found.
 class product_finder {
  public:
   product_finder(const program& p, const parameter_store& all) {
@@ -195,7 +195,7 @@ class product_finder {
     return limits && limits->low == 0 && limits->high == std::numeric_limits<double>::infinity();
   }
 
-  // What comes of quantised products alone can be int8: through maxima, averages and what moves numbers.
+  // What comes of quantized products alone can be int8: through maxima, averages and what moves numbers.
   void find_means(std::map<std::string, int>& named) {
     const program& p = *program_;
     std::set<value_id> can;
@@ -249,7 +249,7 @@ class product_finder {
     const tensor_type& w = p.type(s.weight);
     const bool conv = is_call_of<op::conv2d>(n);
     text why;
-    if (w.element != dtype::float32) why << "it is of " << w.element << "; products of float32 are quantised";
+    if (w.element != dtype::float32) why << "it is of " << w.element << "; products of float32 are quantized";
     else if (settled_at(s.x)) why << "its first operand is made of parameters";
     else if (!settled_at(s.weight)) why << "its second operand is not made of parameters alone";
     else if (!w.dims.is_static() || w.dims.size() == 0) why << "the extents of its weights are not known";

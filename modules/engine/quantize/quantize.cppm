@@ -1,4 +1,4 @@
-// Quantised programs: the ranges that values take on samples, and the program that computes products in int8.
+// Quantized programs: the ranges that values take on samples, and the program that computes products in int8.
 export module lamina:quantize;
 import :core;
 import :parameter;
@@ -50,7 +50,7 @@ export quantization_profile read_profile(std::string_view json, std::string_view
 export void save_profile(const std::string& path, const quantization_profile& p);
 export quantization_profile load_profile(const std::string& path);
 
-/// Runs a program on samples, each a tensor for every input, and records the range of every value that quantising it needs:
+/// Runs a program on samples, each a tensor for every input, and records the range of every value that quantizing it needs:
 /// operands and results of its products with parameters, sums and averages of what comes of them. Extents may differ between samples; a batch counts as one.
 /// Errors: value_error without samples, for a value that is not finite, naming it and the sample; those of a run.
 export quantization_profile profile(const program& p, const parameter_store& states, view<const std::vector<any_tensor>> samples);

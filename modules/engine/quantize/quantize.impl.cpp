@@ -24,7 +24,7 @@ namespace {
 using detail::mean_site;
 using detail::product_site;
 
-// A quantised value and what it stands for.
+// A quantized value and what it stands for.
 struct quantized_value { value q; quantization_numbers numbers; };
 
 class rewriting {
@@ -64,7 +64,7 @@ class rewriting {
   }
 
  private:
-  // Which products are quantised, and why the others are not.
+  // Which products are quantized, and why the others are not.
   void choose() {
     std::vector<std::string_view> names;
     for (const auto& s : found_.sites()) names.push_back(s.name);

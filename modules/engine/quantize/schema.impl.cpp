@@ -23,7 +23,7 @@ quantization_schema quantization_schema_of(std::string_view name) {
   const auto at = std::find(std::begin(names), std::end(names), name);
   if (at == std::end(names)) {
     text t;
-    t << "`" << name << "` is no schema of quantisation";
+    t << "`" << name << "` is no schema of quantization";
     list_for(t, name, names);
     detail::raise(error_kind::value, t);
   }
@@ -33,7 +33,7 @@ quantization_schema quantization_schema_of(std::string_view name) {
 quantization_numbers numbers_for(double low, double high, quantization_schema s) {
   if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
     text t;
-    detail::raise(error_kind::value, t << "the range [" << low << ", " << high << "] cannot be quantised: its ends are to be finite, the smaller one first");
+    detail::raise(error_kind::value, t << "the range [" << low << ", " << high << "] cannot be quantized: its ends are to be finite, the smaller one first");
   }
   low = std::min(low, 0.0);
   high = std::max(high, 0.0);

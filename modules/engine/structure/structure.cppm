@@ -1,4 +1,4 @@
-// Programs from files: the catalogue of operations by name, and the reader of what `program::to_json` writes.
+// Programs from files: the registry of operations by name, and the reader of what `program::to_json` writes.
 export module lamina:structure;
 import :core;
 import :program;

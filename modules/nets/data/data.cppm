@@ -11,7 +11,7 @@ namespace lamina {
 export enum class data_split { train, test };
 
 /// How bytes become numbers: (x / 255 - mean) / deviation.
-export struct normalisation {
+export struct normalization {
   double mean = 0, deviation = 1;
 };
 
@@ -43,7 +43,7 @@ export class image_dataset {
 
   /// Errors: shape_error if the numbers of images and labels differ; value_error for a label without a class name, or
   /// for a deviation that is not positive.
-  image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names, normalisation n = {});
+  image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names, normalization n = {});
 
   std::int64_t size() const { return images_.extent(0); }
   /// Shape of one image: [channels x height x width].
@@ -54,11 +54,11 @@ export class image_dataset {
   const images_type& bytes() const { return images_; }
   view<const std::int64_t> labels() const { return labels_.data(); }
 
-  /// The i-th image, normalised. Errors: value_error for an index outside 0..size() - 1.
+  /// The i-th image, normalized. Errors: value_error for an index outside 0..size() - 1.
   tensor<float, extents<dyn, dyn, dyn>> image(std::int64_t i) const;
   std::int64_t label(std::int64_t i) const;
   example operator[](std::int64_t i) const { return {image(i), label(i)}; }
-  /// Writes the normalised images of `indices` to `images` [count x channels x height x width] and their classes to `labels`.
+  /// Writes the normalized images of `indices` to `images` [count x channels x height x width] and their classes to `labels`.
   /// Errors: value_error for an index outside 0..size() - 1, before anything is written.
   void batch(view<const std::int64_t> indices, float* images, std::int64_t* labels) const;
 
@@ -105,13 +105,13 @@ inline constexpr std::string_view fashion_mnist_directory = "/usr/share/datasets
 
 /// Images and labels of two idx files: bytes [n x height x width] or [n x channels x height x width], and bytes [n].
 /// Errors: file_error naming file, expectation and finding.
-image_dataset from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names, normalisation n = {});
+image_dataset from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names, normalization n = {});
 
 /// Fashion-MNIST: 60000 images for training and 10000 for testing, [1 x 28 x 28], ten classes of clothing.
 /// `directory` holds {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with .gz.
 /// Errors: file_error, for missing data with the way to get it, and for files without an image.
 /// Source: Xiao, Rasul, Vollgraf, "Fashion-MNIST" (2017), arXiv:1708.07747.
-image_dataset fashion_mnist(data_split s, const std::string& directory = std::string(fashion_mnist_directory), normalisation n = {});
+image_dataset fashion_mnist(data_split s, const std::string& directory = std::string(fashion_mnist_directory), normalization n = {});
 
 }
 

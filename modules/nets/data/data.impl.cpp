@@ -16,7 +16,7 @@ const std::vector<std::string>& image_dataset::class_names() const {
   return *class_names_;
 }
 
-image_dataset::image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names, normalisation n)
+image_dataset::image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names, normalization n)
     : images_(std::move(images)), labels_(std::move(labels)), class_names_(std::make_shared<const std::vector<std::string>>(std::move(class_names))) {
   if (labels_.size() != images_.extent(0)) {
     text t;
@@ -50,7 +50,7 @@ std::int64_t image_dataset::label(std::int64_t i) const {
 }
 
 tensor<float, extents<dyn, dyn, dyn>> image_dataset::image(std::int64_t i) const {
-  auto out = tensor<float, extents<dyn, dyn, dyn>>::uninitialised(image_shape());
+  auto out = tensor<float, extents<dyn, dyn, dyn>>::uninitialized(image_shape());
   std::int64_t ignored = 0;
   batch({&i, 1}, out.writable().data(), &ignored);
   return out;
@@ -99,7 +99,7 @@ std::string present(const std::string& directory, std::string_view name) {
 
 }  // namespace
 
-image_dataset datasets::from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names, normalisation n) {
+image_dataset datasets::from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names, normalization n) {
   auto pixels = read_idx(images), classes = read_idx(labels);
   shape s = pixels.shape();
   if (pixels.element() != dtype::uint8 || (s.rank != 3 && s.rank != 4)) wrong_shape(images, "uint8 images of rank 3 or 4 are", pixels);
@@ -110,7 +110,7 @@ image_dataset datasets::from_idx(const std::string& images, const std::string& l
     detail::raise(error_kind::file, t);
   }
   auto found = classes.elements<std::uint8_t>();
-  auto wide = vector<std::int64_t>::uninitialised(classes.shape());
+  auto wide = vector<std::int64_t>::uninitialized(classes.shape());
   auto out = wide.writable();
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] >= class_names.size()) {
@@ -124,7 +124,7 @@ image_dataset datasets::from_idx(const std::string& images, const std::string& l
   return {image_dataset::images_type(pixels.memory(), s), std::move(wide), std::move(class_names), n};
 }
 
-image_dataset datasets::fashion_mnist(data_split s, const std::string& directory, normalisation n) {
+image_dataset datasets::fashion_mnist(data_split s, const std::string& directory, normalization n) {
   std::string prefix = s == data_split::train ? "train" : "t10k";
   auto images = present(directory, prefix + "-images-idx3-ubyte"), labels = present(directory, prefix + "-labels-idx1-ubyte");
   auto result = from_idx(images, labels,

@@ -39,7 +39,7 @@ class net_book {
   };
 
   // What a file says of a state: that of a parameter, where it is one of a model.
-  struct kind { state_role role = state_role::optimiser; bool trainable = false; };
+  struct kind { state_role role = state_role::optimizer; bool trainable = false; };
 
   net_book(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
     body.title = "net `" + name + "`";

@@ -7,7 +7,7 @@ import :layer;
 import :layer.activation;
 import :layer.index;
 import :layer.linear;
-import :layer.normalise;
+import :layer.normalize;
 import :layer.pool;
 import :layer.recurrent;
 import :layer.regular;

@@ -6,7 +6,7 @@ import :dtype;
 import :gradient;
 import :graph;
 import :graph.scope;
-import :initialiser;
+import :initializer;
 import :layer;
 import :model;
 import :op.nn;
@@ -20,7 +20,7 @@ import lamina.std;
 
 namespace lamina::graph {
 
-/// What a parameter is: a weight, which decays, a bias, or something computed, which no optimiser changes.
+/// What a parameter is: a weight, which decays, a bias, or something computed, which no optimizer changes.
 export enum class parameter_tag : std::uint8_t { weight, bias, computed };
 
 export struct parameter_info {
@@ -130,13 +130,13 @@ export struct model_options {
 /// How parameters are updated.
 export struct update_options {
   std::optional<parameter_tag> tag{};             // those of a tag alone
-  optim::regulariser regulariser{};
+  optim::regularizer regularizer{};
   double max_gradient_norm = 0;                   // above 0: gradients of these parameters are clipped together
-  value rate{};                                   // else the optimiser's `lr` throughout
+  value rate{};                                   // else the optimizer's `lr` throughout
   // The rate times the number in the blob `lr_injection`, which is 1 until a workspace is fed another one.
   bool allow_lr_injection = false;
   // Gradients that are sums of looked-up rows update those rows alone, and theirs of the slots, in place; rows that were
-  // looked up more than once have their gradients summed first. Weight decay and the regulariser see these rows alone.
+  // looked up more than once have their gradients summed first. Weight decay and the regularizer see these rows alone.
   bool by_rows = false;
 };
 
@@ -201,12 +201,12 @@ export class model {
   }
   /// Updates parameters that have a gradient and were not updated yet, in each run. Slots are blobs of the name
   /// `<parameter>_<slot>`. Errors: state_error before there are gradients, and where nothing is left to be updated;
-  /// value_error for `by_rows` with an optimiser that is no RowOptimiser, or with clipping, and for numbers of the optimizer,
-  /// the regulariser or the options that are not finite or below 0.
-  template <Optimiser O>
-  void add_updates(const O& optimiser, const update_options& o = {}, const origin& = {}) {
-    lamina::detail::check_optimizer(optimiser);
-    add_updates([optimiser](update_scope& s, const value& w, const value& g) { return value(optimiser.step(s, w, g)); }, optimiser.lr, RowOptimiser<O>, o);
+  /// value_error for `by_rows` with an optimizer that is no RowOptimizer, or with clipping, and for numbers of the optimizer,
+  /// the regularizer or the options that are not finite or below 0.
+  template <Optimizer O>
+  void add_updates(const O& optimizer, const update_options& o = {}, const origin& = {}) {
+    lamina::detail::check_optimizer(optimizer);
+    add_updates([optimizer](update_scope& s, const value& w, const value& g) { return value(optimizer.step(s, w, g)); }, optimizer.lr, RowOptimizer<O>, o);
   }
   /// What computes blobs from others at inference, with the parameters on the way as external blobs: layers that were
   /// added for training do what they do after it, so dropout passes its input on and batch norm takes running statistics.

@@ -327,7 +327,7 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
   auto& book = m.main.book();
   if (!m.gradients) book.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
   if (o.by_rows && !by_rows)
-    book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimiser whose rows do not depend on each other: sgd, adagrad, ftrl or adam"));
+    book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimizer whose rows do not depend on each other: sgd, adagrad, ftrl or adam"));
   if (o.by_rows && o.max_gradient_norm > 0)
     book.fail(error_kind::value, text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
   const auto from_0 = [&](std::string_view name, double x) {
@@ -343,8 +343,8 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     if (o.by_rows && p.at.shape().rank > 1 && m.gradients->is_sparse(p.at)) {
       const auto slices = m.gradients->slices(p.at);
       const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at), rows = gather(p.at, slices.indices);
-      all.push_back({i, rows, o.regulariser.gradient(rows, sums), slices.indices});
-    } else all.push_back({i, p.at, o.regulariser.gradient(p.at, p.gradient), {}});
+      all.push_back({i, rows, o.regularizer.gradient(rows, sums), slices.indices});
+    } else all.push_back({i, p.at, o.regularizer.gradient(p.at, p.gradient), {}});
   }
   if (all.empty()) book.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
   if (o.max_gradient_norm > 0) {
@@ -375,7 +375,7 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
       book.assign(full, book.blobs.find(full)->second, !u.rows.empty() ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
     };
     update_scope s(slot, write, speed, number);
-    const value next = o.regulariser.projected(step(s, u.weight, u.slope));
+    const value next = o.regularizer.projected(step(s, u.weight, u.slope));
     book.assign(p.name, book.blobs.find(p.name)->second, !u.rows.empty() ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
     p.updated = true;
   }

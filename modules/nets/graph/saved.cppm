@@ -28,7 +28,7 @@ export void feed(workspace& ws, const parameter_store& states);
 
 /// A net as it stands: its program, and of the workspace the blobs that it assigns or that are parameters of its model.
 /// Other external blobs are inputs. A store tells parameters of a model from statistics; other blobs are parameters that are
-/// not trained where the net reads them alone, and as an optimiser's where it assigns them.
+/// not trained where the net reads them alone, and as an optimizer's where it assigns them.
 /// Errors: value_error where a blob is not there, with its name and the net's.
 export saved_net snapshot(const net& n, const workspace& ws, const origin& = {});
 /// What computes some blobs of a net from others, which are the inputs in this order: every other external blob on the

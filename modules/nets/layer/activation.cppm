@@ -44,7 +44,7 @@ export struct mish {
 export struct softplus {
   constexpr auto forward(auto&, const auto& x) const { return lamina::softplus(x); }
 };
-/// Self-normalising ELU.
+/// Self-normalizing ELU.
 export struct selu {
   constexpr auto forward(auto&, const auto& x) const { return lamina::selu(x); }
 };
@@ -83,7 +83,7 @@ export struct prelu {
       why << "prelu expects [N, " << num_parameters << ", ...] but is given " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto slope = s.parameter("weight", shape{num_parameters}, initialiser::constant(start));
+    auto slope = s.parameter("weight", shape{num_parameters}, initializer::constant(start));
     shape to{num_parameters};
     for (int i = 2; i < x.shape().rank; ++i) to.push_back(1);
     return lamina::prelu(x, num_parameters == 1 ? slope : lamina::reshape(slope, to));

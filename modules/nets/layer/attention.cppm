@@ -4,7 +4,7 @@ import :core;
 import :layer;
 import :layer.activation;
 import :layer.linear;
-import :layer.normalise;
+import :layer.normalize;
 import :layer.regular;
 import :op;
 import :op.activation;
@@ -38,9 +38,9 @@ struct heads_of {
       }
   }
   constexpr auto weight(auto& s) const {
-    return s.parameter("in_proj_weight", shape{3 * embed_dim, embed_dim}, initialiser::xavier_uniform(embed_dim, 3 * embed_dim));
+    return s.parameter("in_proj_weight", shape{3 * embed_dim, embed_dim}, initializer::xavier_uniform(embed_dim, 3 * embed_dim));
   }
-  constexpr auto shift(auto& s) const { return s.parameter("in_proj_bias", shape{3 * embed_dim}, initialiser::constant(0)); }
+  constexpr auto shift(auto& s) const { return s.parameter("in_proj_bias", shape{3 * embed_dim}, initializer::constant(0)); }
   /// [N, T, embed_dim] -> [N, num_heads, T, depth]
   constexpr auto split(const auto& x) const {
     return lamina::permute(lamina::reshape(x, shape{x.shape()[0], x.shape()[1], num_heads, depth()}), axes(0, 2, 1, 3));
@@ -172,7 +172,7 @@ constexpr auto feed_forward(auto& s, const auto& x, std::int64_t features, std::
 }  // namespace detail
 
 /// One layer of a transformer's encoder: attention of the sequence to itself, then two linear layers, each with the way
-/// around it. Normalised after each sum, or before each part (`norm_first`).
+/// around it. Normalized after each sum, or before each part (`norm_first`).
 /// Shapes:  x [N, T, d_model] -> the same; self_attn.*, linear1.* [dim_feedforward, d_model], linear2.*, norm1.*, norm2.*
 ///          as torch.nn.TransformerEncoderLayer has them.
 /// `mask`: a port of bool or numbers for [N, nhead, T, T], as of `self_attention`.

@@ -33,10 +33,10 @@ export struct linear {
       why << "linear expects " << in_features << " input features but is given " << s.back() << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = lamina::matmul(x, s.parameter("weight", shape{out_features, in_features}, initialiser::kaiming_uniform(in_features)),
+    auto y = lamina::matmul(x, s.parameter("weight", shape{out_features, in_features}, initializer::kaiming_uniform(in_features)),
                             {.transpose_b = true});
     if (!biased(*this, s)) return y;
-    return y + s.parameter("bias", shape{out_features}, initialiser::kaiming_uniform(in_features));
+    return y + s.parameter("bias", shape{out_features}, initializer::kaiming_uniform(in_features));
   }
 };
 
@@ -70,10 +70,10 @@ export struct conv2d {
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t channels = in_channels / groups, fan_in = channels * kernel_size.h * kernel_size.w;
     auto weight =
-        s.parameter("weight", shape{out_channels, channels, kernel_size.h, kernel_size.w}, initialiser::kaiming_uniform(fan_in));
+        s.parameter("weight", shape{out_channels, channels, kernel_size.h, kernel_size.w}, initializer::kaiming_uniform(fan_in));
     auto y = lamina::conv2d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
     if (!biased(*this, s)) return y;
-    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)),
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)),
                                shape{out_channels, 1, 1});
   }
 };
@@ -100,11 +100,11 @@ export struct conv_transpose2d {
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t channels = out_channels / groups, fan_in = channels * kernel_size.h * kernel_size.w;
-    auto weight = s.parameter("weight", shape{in_channels, channels, kernel_size.h, kernel_size.w}, initialiser::kaiming_uniform(fan_in));
+    auto weight = s.parameter("weight", shape{in_channels, channels, kernel_size.h, kernel_size.w}, initializer::kaiming_uniform(fan_in));
     auto y = lamina::conv_transpose2d(x, weight, {.stride = stride, .padding = padding, .output_padding = output_padding,
                                                   .dilation = dilation, .groups = groups});
     if (!biased(*this, s)) return y;
-    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1, 1});
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)), shape{out_channels, 1, 1});
   }
 };
 
@@ -127,10 +127,10 @@ export struct conv1d {
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t channels = in_channels / groups, fan_in = channels * kernel_size;
-    auto weight = s.parameter("weight", shape{out_channels, channels, kernel_size}, initialiser::kaiming_uniform(fan_in));
+    auto weight = s.parameter("weight", shape{out_channels, channels, kernel_size}, initializer::kaiming_uniform(fan_in));
     auto y = lamina::conv1d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .causal = causal});
     if (!biased(*this, s)) return y;
-    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initialiser::kaiming_uniform(fan_in)), shape{out_channels, 1});
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)), shape{out_channels, 1});
   }
 };
 
@@ -146,7 +146,7 @@ export struct embedding {
       why << "embedding expects int64 ids but is given " << x[0];
   }
   constexpr auto forward(auto& s, const auto& ids) const {
-    return lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initialiser::normal(0, 1)), ids);
+    return lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)), ids);
   }
 };
 

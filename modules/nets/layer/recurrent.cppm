@@ -60,7 +60,7 @@ export struct rnn_cell {
     detail::check_step("rnn_cell", input_size, hidden_size, x, why);
   }
   constexpr auto forward(auto& s, const auto& x, const auto& h) const {
-    const auto start = initialiser::kaiming_uniform(hidden_size);
+    const auto start = initializer::kaiming_uniform(hidden_size);
     auto y = lamina::matmul(x, s.parameter("weight_ih", shape{hidden_size, input_size}, start), {.transpose_b = true}) +
              lamina::matmul(h, s.parameter("weight_hh", shape{hidden_size, hidden_size}, start), {.transpose_b = true});
     if (biased(*this, s))
@@ -86,7 +86,7 @@ export struct lstm_cell {
     detail::check_step("lstm_cell", input_size, hidden_size, x, why);
   }
   constexpr auto forward(auto& s, const auto& x, const auto& h, const auto& c) const {
-    const auto start = initialiser::kaiming_uniform(hidden_size);
+    const auto start = initializer::kaiming_uniform(hidden_size);
     auto gates =
         lamina::matmul(x, s.parameter("weight_ih", shape{4 * hidden_size, input_size}, start), {.transpose_b = true}) +
         lamina::matmul(h, s.parameter("weight_hh", shape{4 * hidden_size, hidden_size}, start), {.transpose_b = true});
@@ -99,7 +99,7 @@ export struct lstm_cell {
   static constexpr auto behind(auto& s, const auto& gates, const auto& c, std::int64_t width, bool peephole,
                                std::string_view weight = "weight_p") {
     if (!peephole) return lamina::lstm_gates(gates, c);
-    auto p = s.parameter(weight, shape{3 * width}, initialiser::kaiming_uniform(width));
+    auto p = s.parameter(weight, shape{3 * width}, initializer::kaiming_uniform(width));
     auto through = [&](std::int64_t part) {
       return lamina::slice(p, {.start = part * width, .stop = (part + 1) * width});
     };
@@ -131,7 +131,7 @@ export struct gru_cell {
     detail::check_step("gru_cell", input_size, hidden_size, x, why);
   }
   constexpr auto forward(auto& s, const auto& x, const auto& h) const {
-    const auto start = initialiser::kaiming_uniform(hidden_size);
+    const auto start = initializer::kaiming_uniform(hidden_size);
     auto gates =
         lamina::matmul(x, s.parameter("weight_ih", shape{3 * hidden_size, input_size}, start), {.transpose_b = true});
     auto u = s.parameter("weight_hh", shape{3 * hidden_size, hidden_size}, start);
@@ -180,7 +180,7 @@ export struct gru_step {
   constexpr auto forward(auto& s, const auto& x, const auto& h) const {
     auto by = [&](const auto& v, std::string_view name, std::int64_t rows) {
       return lamina::matmul(
-          v, s.parameter(name, shape{rows, hidden_size}, initialiser::xavier_uniform(rows, hidden_size)));
+          v, s.parameter(name, shape{rows, hidden_size}, initializer::xavier_uniform(rows, hidden_size)));
     };
     auto z = lamina::sigmoid(by(x, "Wz", input_size) + by(h, "Uz", hidden_size));
     auto r = lamina::sigmoid(by(x, "Wr", input_size) + by(h, "Ur", hidden_size));
@@ -383,7 +383,7 @@ template <std::size_t States, class L, class S, class V, class F>
 constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_t gates, bool state_bias, F step) {
   V x = l.batch_first ? V(lamina::permute(in[0], axes(1, 0, 2))) : in[0];
   V last[States];
-  const auto start = initialiser::kaiming_uniform(l.hidden_size);
+  const auto start = initializer::kaiming_uniform(l.hidden_size);
   for (std::int64_t layer = 0; layer < l.num_layers; ++layer) {
     if (layer > 0 && l.dropout > 0 && s.training())
       x = lamina::dropout(x, s.random_state(), {.probability = l.dropout, .site = s.next_site()});
@@ -448,7 +448,7 @@ template <class L, class S, class V>
 constexpr V with_state(const L& l, S& s, const V& h, std::int64_t gates, std::string_view suffix) {
   return lamina::matmul(h,
                         s.parameter((text("weight_hh") << suffix).view(), shape{gates * l.hidden_size, l.hidden_size},
-                                    initialiser::kaiming_uniform(l.hidden_size)),
+                                    initializer::kaiming_uniform(l.hidden_size)),
                         {.transpose_b = true});
 }
 }  // namespace detail
@@ -515,7 +515,7 @@ export struct gru {
   constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     detail::walk<1>(*this, s, in, out, 3, false,
                     [&](auto& inner, const V& x, view<const V> h, view<V> made, std::string_view suffix) {
-                      const auto start = initialiser::kaiming_uniform(hidden_size);
+                      const auto start = initializer::kaiming_uniform(hidden_size);
                       V u = inner.parameter((text("weight_hh") << suffix).view(), shape{3 * hidden_size, hidden_size},
                                             start);
                       if (!biased(*this, s))

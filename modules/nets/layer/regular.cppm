@@ -1,4 +1,4 @@
-// Layers that behave differently while training: dropout and batch normalisation.
+// Layers that behave differently while training: dropout and batch normalization.
 export module lamina:layer.regular;
 import :core;
 import :dtype;
@@ -43,9 +43,9 @@ export struct dropout {
   }
 };
 
-/// Normalises each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch
+/// Normalizes each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch
 /// while training, by running ones after. Shapes:   x [N, num_features, H, W] -> the same; weight, bias, running_mean,
-/// running_var [num_features]. Numerics: the batch is normalised by its biased variance; `running_var` takes the unbiased
+/// running_var [num_features]. Numerics: the batch is normalized by its biased variance; `running_var` takes the unbiased
 /// one, as PyTorch has it. Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
 export struct batch_norm2d {
   std::int64_t num_features = 0;
@@ -68,8 +68,8 @@ export struct batch_norm2d {
 
  private:
   constexpr auto per_channel(const auto& v) const { return lamina::reshape(v, shape{num_features, 1, 1}); }
-  constexpr auto weight(auto& s) const { return s.parameter("weight", shape{num_features}, initialiser::constant(1)); }
-  constexpr auto bias(auto& s) const { return s.parameter("bias", shape{num_features}, initialiser::constant(0)); }
+  constexpr auto weight(auto& s) const { return s.parameter("weight", shape{num_features}, initializer::constant(1)); }
+  constexpr auto bias(auto& s) const { return s.parameter("bias", shape{num_features}, initializer::constant(0)); }
 
   // One factor and one term per channel, which a pass can fold into the layer before.
   constexpr auto by_running(auto& s, const auto& x) const {
@@ -81,12 +81,12 @@ export struct batch_norm2d {
   }
   constexpr auto by_batch(auto& s, const auto& x) const {
     auto mean = lamina::reduce_mean(x, {.axes = {0, 2, 3}, .keepdim = true});
-    auto centred = x - mean;
-    auto variance = lamina::reduce_mean(lamina::square(centred), {.axes = {0, 2, 3}, .keepdim = true});
+    auto centered = x - mean;
+    auto variance = lamina::reduce_mean(lamina::square(centered), {.axes = {0, 2, 3}, .keepdim = true});
     auto count = detail::elements_per_channel(x);
     keep(s, "running_mean", 0, lamina::reshape(mean, shape{num_features}));
     keep(s, "running_var", 1, lamina::reshape(variance, shape{num_features}) * (count / lamina::max(count - 1, 1)));
-    auto y = centred / lamina::sqrt(variance + epsilon);
+    auto y = centered / lamina::sqrt(variance + epsilon);
     if (!affine) return y;
     return y * per_channel(weight(s)) + per_channel(bias(s));
   }

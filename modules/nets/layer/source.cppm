@@ -16,7 +16,7 @@ namespace lamina::nn {
 /// A parameter as a layer without inputs, named `weight`.
 export struct param_source {
   lamina::shape shape{};
-  initialiser start = initialiser::normal(0, 0.02);
+  initializer start = initializer::normal(0, 0.02);
   static constexpr view<const label> inputs() { return {}; }
   constexpr auto forward(auto& s) const { return s.parameter("weight", shape, start); }
 };
@@ -26,7 +26,7 @@ export struct value_source {
   static constexpr view<const label> inputs() { return {}; }
   constexpr auto forward(auto& s) const { return s.constant(lamina::shape{}, value); }
 };
-/// A tensor of one number as a layer without inputs: never initialised, saved or updated.
+/// A tensor of one number as a layer without inputs: never initialized, saved or updated.
 export struct constant {
   lamina::shape shape{};
   double value = 0;
@@ -48,7 +48,7 @@ export struct weight {
       why << "weight expects " << in_features << " input features but is given " << s.back() << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    return lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initialiser::kaiming_uniform(in_features)));
+    return lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
   }
 };
 /// x + bias.   Shapes: x [..., shape] -> the same; bias [shape].
@@ -61,7 +61,7 @@ export struct bias {
       why << "bias of shape " << shape << " does not fit " << x[0].dims;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    return x + s.parameter("bias", shape, initialiser::constant(0));
+    return x + s.parameter("bias", shape, initializer::constant(0));
   }
 };
 
@@ -72,8 +72,8 @@ export struct single_layer_perceptron {
 
   constexpr void check(view<const tensor_type> x, text& why) const { nn::weight{in_features, out_features}.check(x, why); }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initialiser::kaiming_uniform(in_features)));
-    if (policy_of<use_bias>(s).value) y = y + s.parameter("bias", shape{out_features}, initialiser::constant(0));
+    auto y = lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
+    if (policy_of<use_bias>(s).value) y = y + s.parameter("bias", shape{out_features}, initializer::constant(0));
     return with_policy<activation_kind>(s, [&](const auto& said) {
       if constexpr (requires { said.value; })
         return s("activation", said.value, y);

@@ -32,7 +32,7 @@ namespace lamina {
 export struct traced_leaf {
   std::string path;
   tensor_type type;
-  initialiser how;
+  initializer how;
   state_role role = state_role::parameter;
   bool trainable = true;
   value at;
@@ -76,9 +76,9 @@ export class trace_scope {
   explicit trace_scope(trace_walk& walk) : walk_(&walk) {}
   trace_scope nested(const label& name) const;
 
-  value parameter(std::string_view name, const shape& dims, const initialiser& how) const;
+  value parameter(std::string_view name, const shape& dims, const initializer& how) const;
   value state(std::string_view name, const shape& dims, double initial) const;
-  /// Numbers that are no parameter: never initialised, saved or updated.
+  /// Numbers that are no parameter: never initialized, saved or updated.
   value constant(const shape& dims, double v) const;
   void assign(const value& state, const value& v) const;
   bool training() const { return walk_->training; }
@@ -141,7 +141,7 @@ export class trace_scope {
   };
   void enter(const entered_layer& l, view<const value> in) const;
   std::string full(std::string_view name) const;
-  value leaf(const std::string& path, const tensor_type& type, const initialiser& how, state_role role, bool trainable) const;
+  value leaf(const std::string& path, const tensor_type& type, const initializer& how, state_role role, bool trainable) const;
   bool is_trainable(std::string_view name) const;
   std::string renamed(const std::string& path) const;
   std::string where(std::string_view kind) const;

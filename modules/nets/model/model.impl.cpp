@@ -51,11 +51,11 @@ std::string trace_scope::where(std::string_view kind) const {
 void trace_scope::refuse(std::string_view why) const { detail::raise(error_kind::shape, walk_->into.place() + ": " + std::string(why)); }
 value trace_scope::constant(const shape& dims, double v) const {
   any_tensor numbers(tensor_type{walk_->element, dims});
-  fill(numbers, initialiser::constant(v), 0, {});
+  fill(numbers, initializer::constant(v), 0, {});
   return walk_->into.constant(numbers);
 }
 
-value trace_scope::leaf(const std::string& path, const tensor_type& type, const initialiser& how, state_role role, bool trainable) const {
+value trace_scope::leaf(const std::string& path, const tensor_type& type, const initializer& how, state_role role, bool trainable) const {
   for (const auto& l : walk_->leaves->all)
     if (l.path == path) return l.at;
   walk_->leaves->all.push_back({path, type, how, role, trainable, walk_->into.input(path, type)});
@@ -108,7 +108,7 @@ value trace_scope::outside(const value& v) const {
   return walk_->captured.emplace_back(near, walk_->into.input("invariant", near.type())).second;
 }
 
-value trace_scope::parameter(std::string_view name, const shape& dims, const initialiser& how) const {
+value trace_scope::parameter(std::string_view name, const shape& dims, const initializer& how) const {
   if (walk_->outer) return outside(around().parameter(name, dims, how));
   auto path = full(name);
   tensor_type type{walk_->element, dims};
@@ -121,9 +121,9 @@ value trace_scope::state(std::string_view name, const shape& dims, double initia
   if (walk_->outer) return outside(around().state(name, dims, initial));
   auto path = full(name);
   tensor_type type{walk_->element, dims};
-  if (walk_->leaves) return leaf(path, type, initialiser::constant(initial), state_role::statistic, false);
+  if (walk_->leaves) return leaf(path, type, initializer::constant(initial), state_role::statistic, false);
   if (walk_->names) path = renamed(path);
-  if (!walk_->store.find(path)) walk_->store.make(path, type, initialiser::constant(initial), walk_->seed, state_role::statistic, false);
+  if (!walk_->store.find(path)) walk_->store.make(path, type, initializer::constant(initial), walk_->seed, state_role::statistic, false);
   return walk_->into.state(path, type);
 }
 void trace_scope::assign(const value& state, const value& v) const {

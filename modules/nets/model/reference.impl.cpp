@@ -156,7 +156,7 @@ reference_report reference_core::report() const {
   }
 }
 
-// What the program of inference reads and does not assign, and no slots of optimisers or the like.
+// What the program of inference reads and does not assign, and no slots of optimizers or the like.
 std::shared_ptr<shared_weights> reference_core::prepared(parameter_store& all) const {
   auto made = std::make_shared<shared_weights>();
   if (beforehand_) add_results(*beforehand_, all, where_->isa(), made->store);

@@ -10,7 +10,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// A net as it is saved: a program, and the states that it reads with what else belongs to them, as slots of an optimiser.
+/// A net as it is saved: a program, and the states that it reads with what else belongs to them, as slots of an optimizer.
 export struct saved_net {
   std::shared_ptr<const lamina::program> program;
   parameter_store states;

@@ -23,7 +23,7 @@ using detail::json_value;
 
 constexpr std::string_view net_format = "lamina net", program_key = "lamina.program";
 constexpr std::int64_t net_version = 1;
-constexpr std::string_view roles[] = {"parameter", "statistic", "optimiser", "generator"};
+constexpr std::string_view roles[] = {"parameter", "statistic", "optimizer", "generator"};
 
 // What ties the two files together.
 std::string spelled(const program_id& id) { return detail::digits_of(id.words); }

@@ -8,7 +8,7 @@ import :op.elementwise;
 import :op.index;
 import :op.linear;
 import :op.nn;
-import :op.normalise;
+import :op.normalize;
 import :op.recurrent;
 import :op.reduce;
 import :op.shape;

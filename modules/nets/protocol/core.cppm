@@ -32,7 +32,7 @@ struct layer_definition {
 struct layer_state {
   std::string path;
   tensor_type type;
-  initialiser how;
+  initializer how;
   state_role role = state_role::parameter;
   bool trainable = false;
   std::shared_ptr<parameter> is;  // empty before init, and always for the generator
@@ -45,7 +45,7 @@ class layer_states {
   void declare(layer_state s) { all_.push_back(std::move(s)); }
   const std::vector<layer_state>& all() const { return all_; }
   const layer_state* find(std::string_view path) const;
-  void init(const initialisers& how, load_buffer* buffer);
+  void init(const initializers& how, load_buffer* buffer);
   void load(const load_buffer& from);
   void save(load_buffer& to) const;
   /// The parameter of a path inside the layer. Errors: value_error, state_error.

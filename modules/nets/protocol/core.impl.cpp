@@ -6,7 +6,7 @@ import :expression;
 import :expression.data;
 import :expression.dynamic;
 import :gradient;
-import :initialiser;
+import :initializer;
 import :model;
 import :parameter;
 import :parameter.naming;
@@ -38,7 +38,7 @@ void moved_layer() { raise(error_kind::state, "this layer was moved to another o
 void layer_states::check_here() const {
   if (all_.empty()) moved_layer();
 }
-void layer_states::init(const initialisers& how, load_buffer* buffer) {
+void layer_states::init(const initializers& how, load_buffer* buffer) {
   check_here();
   std::vector<std::string> names;
   for (const auto& s : all_)

@@ -23,7 +23,7 @@ struct trained_paths final : state_listener {
     std::size_t size = 0;
   };
   std::vector<path> all;
-  constexpr void met(view<const label> at, std::string_view name, const tensor_type&, const initialiser&,
+  constexpr void met(view<const label> at, std::string_view name, const tensor_type&, const initializer&,
                      state_role role) override {
     path p;
     for (auto& n : at)

@@ -147,7 +147,7 @@ struct typed_run {
 template <class P>
 struct state_count final : state_listener {
   int all = 0, trained = 0;
-  constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initialiser&,
+  constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initializer&,
                      state_role role) override {
     ++all;
     if (role != state_role::parameter) return;
@@ -503,8 +503,8 @@ class train_layer {
   std::size_t waiting() const { return core_.waiting(); }
 
   /// Gives every parameter its first value: from the buffer where its name is there, else as `how` or the policies say;
-  /// then it is in the buffer. Errors: those of `initialisers::make`; nothing has changed then.
-  void init(const initialisers& how = initialisers(), load_buffer* buffer = nullptr)
+  /// then it is in the buffer. Errors: those of `initializers::make`; nothing has changed then.
+  void init(const initializers& how = initializers(), load_buffer* buffer = nullptr)
     requires has_states
   {
     core_.states().init(how, buffer);
@@ -634,7 +634,7 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
     if constexpr (has_states) {
       struct declared final : state_listener {
         detail::layer_states* to = nullptr;
-        void met(view<const label> path, std::string_view state, const tensor_type& type, const initialiser& how,
+        void met(view<const label> path, std::string_view state, const tensor_type& type, const initializer& how,
                  state_role role) override {
           std::string full;
           for (const auto& p : path) full += p.string() + ".";
@@ -668,7 +668,7 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
   }
 
   /// As those of `train_layer`.
-  void init(const initialisers& how = initialisers(), load_buffer* buffer = nullptr)
+  void init(const initializers& how = initializers(), load_buffer* buffer = nullptr)
     requires has_states
   {
     this->states_.init(how, buffer);
@@ -719,7 +719,7 @@ struct protocol_check {
 
 export template <class L>
   requires accepted<worded<detail::protocol_check<L, "init", "be changed">>()>
-void init(L& layer, const initialisers& how = initialisers(), load_buffer* buffer = nullptr) {
+void init(L& layer, const initializers& how = initializers(), load_buffer* buffer = nullptr) {
   if constexpr (requires { layer.init(how, buffer); }) layer.init(how, buffer);
 }
 export template <class L>

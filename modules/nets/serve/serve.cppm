@@ -224,7 +224,7 @@ struct taken;
 template <class T, class E>
 struct taken<tensor<T, E>> {
   static tensor<T, E> from(const kept* k) {
-    auto t = tensor<T, E>::uninitialised(k->dims);
+    auto t = tensor<T, E>::uninitialized(k->dims);
     if (t.size()) std::memcpy(static_cast<void*>(t.writable().data()), k->bytes.get(), static_cast<std::size_t>(t.size()) * sizeof(T));
     return t;
   }

@@ -378,7 +378,7 @@ struct topology_analysis {
 };
 
 /// Finds order, wiring and ports of a topology, or writes what is wrong with it.
-constexpr bool analyse(view<const node_view> nodes, view<const connection> edges, bool chain, wiring_view& out,
+constexpr bool analyze(view<const node_view> nodes, view<const connection> edges, bool chain, wiring_view& out,
                        text& why) {
   topology_analysis a(nodes, edges, out, why);
   return chain ? a.chain() : a.graph();

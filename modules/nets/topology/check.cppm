@@ -24,7 +24,7 @@ namespace lamina {
 export struct state_listener {
   constexpr virtual void entered(view<const label> /*path*/) {}
   constexpr virtual void met(view<const label> path, std::string_view name, const tensor_type& type,
-                             const initialiser& how, state_role role) = 0;
+                             const initializer& how, state_role role) = 0;
 
  protected:
   constexpr ~state_listener() = default;
@@ -50,11 +50,11 @@ export class type_scope {
     return s;
   }
 
-  constexpr traced parameter(std::string_view name, const shape& dims, const initialiser& how) const {
+  constexpr traced parameter(std::string_view name, const shape& dims, const initializer& how) const {
     return met(name, {element_, dims}, how, state_role::parameter);
   }
   constexpr traced state(std::string_view name, const shape& dims, double initial) const {
-    return met(name, {element_, dims}, initialiser::constant(initial), state_role::statistic);
+    return met(name, {element_, dims}, initializer::constant(initial), state_role::statistic);
   }
   constexpr traced constant(const shape& dims, double) const { return made(element_, dims); }
   constexpr void assign(const traced&, const traced&) const {}
@@ -181,7 +181,7 @@ export class type_scope {
   constexpr traced made(dtype element, const shape& dims) const { return {{element, dims}, walk_->why}; }
 
  private:
-  constexpr traced met(std::string_view name, const tensor_type& type, const initialiser& how, state_role role) const {
+  constexpr traced met(std::string_view name, const tensor_type& type, const initializer& how, state_role role) const {
     if (walk_->listener)
       with_path([&](view<const label> path) { walk_->listener->met(path, name, type, how, role); });
     return made(type.element, type.dims);
@@ -385,7 +385,7 @@ struct walk_record final : state_listener {
     return t;
   }
   constexpr void entered(view<const label> path) override { layers.push_back(spelled(path)); }
-  constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initialiser&,
+  constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initializer&,
                      state_role role) override {
     if (role == state_role::parameter) parameters.push_back({spelled(path), text(name)});
   }
@@ -395,17 +395,17 @@ consteval bool names_something() {
   bool any = false;
   P::each_sub([&](std::string_view, auto) { any = true; });
   P::each_at(view<const label>(), [&](const auto& p) {
-    if constexpr (requires { p.is_initialiser; }) any = any || !p.parameter.empty();
+    if constexpr (requires { p.is_initializer; }) any = any || !p.parameter.empty();
   });
   return any;
 }
-constexpr void check_initialised(const walk_record& met, std::string_view path, std::string_view name, text& why) {
+constexpr void check_initialized(const walk_record& met, std::string_view path, std::string_view name, text& why) {
   std::vector<std::string_view> there;
   for (const auto& p : met.parameters)
     if (p.path.view().starts_with(path)) there.push_back(p.name.view());
   if (path.empty() && there.empty()) return;
   if (std::find(there.begin(), there.end(), name) != there.end()) return;
-  why << "policy `initialise` speaks of parameter `" << name << "`, which no layer";
+  why << "policy `initialize` speaks of parameter `" << name << "`, which no layer";
   if (!path.empty()) why << " of `" << path.substr(0, path.size() - 1) << "`";
   list_for(why << " has", name, there);
 }
@@ -427,8 +427,8 @@ constexpr void check_entered(const walk_record& met, std::string_view path, std:
 template <class Set>
 constexpr void check_met(const walk_record& met, Set, std::string_view path, text& why) {
   Set::each_at(view<const label>(), [&](const auto& p) {
-    if constexpr (requires { p.is_initialiser; })
-      if (why.empty() && !p.parameter.empty()) check_initialised(met, path, p.parameter, why);
+    if constexpr (requires { p.is_initializer; })
+      if (why.empty() && !p.parameter.empty()) check_initialized(met, path, p.parameter, why);
   });
   Set::each_sub([&](std::string_view name, auto inner) {
     if (why.empty()) check_entered(met, path, name, why);

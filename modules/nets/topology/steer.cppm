@@ -2,7 +2,7 @@
 // holds for them.
 export module lamina:topology.steer;
 import :core;
-import :initialiser;
+import :initializer;
 import :layer;
 import :policy;
 import :shape;
@@ -36,7 +36,7 @@ class steered : public Base {
   }
 
   /// A parameter, which begins as the policies have it, else as the layer does.
-  constexpr auto parameter(std::string_view name, const shape& dims, const initialiser& how) const {
+  constexpr auto parameter(std::string_view name, const shape& dims, const initializer& how) const {
     return Base::parameter(name, dims, beginning(name, how));
   }
   template <Layer L, class... V>
@@ -45,12 +45,12 @@ class steered : public Base {
   }
 
  private:
-  constexpr initialiser beginning(std::string_view name, const initialiser& how) const {
+  constexpr initializer beginning(std::string_view name, const initializer& how) const {
     return Base::with_path([&](view<const label> path) {
-      initialiser all = how, own = how;
+      initializer all = how, own = how;
       bool named = false;
       P::each_at(path, [&](const auto& p) {
-        if constexpr (requires { p.is_initialiser; }) {
+        if constexpr (requires { p.is_initializer; }) {
           if (p.parameter.empty()) all = p.value;
           if (p.parameter == name && !name.empty()) {
             own = p.value;

@@ -87,11 +87,11 @@ struct topology_value {
       if constexpr (requires { l.wires; })
         if (t.empty() && !l.wires.ok) t << "sublayer `" << names[i] << "`: " << l.error();
     });
-    if (t.empty()) analysed(t);
+    if (t.empty()) analyzed(t);
     return t;
   }
   /// The wiring; its `ok` says whether it can be used.
-  constexpr topology_wiring<size, edge_limit> analysed(text& why) const {
+  constexpr topology_wiring<size, edge_limit> analyzed(text& why) const {
     topology_wiring<size, edge_limit> w;
     std::array<node_view, size> nodes{};
     bool nested_ok = true;
@@ -108,7 +108,7 @@ struct topology_value {
                   .result = w.result,
                   .inputs = w.inputs,
                   .outputs = w.outputs};
-    w.ok = analyse(nodes, edges, chain, v, why);
+    w.ok = analyze(nodes, edges, chain, v, why);
     w.input_count = v.input_count;
     w.output_count = v.output_count;
     return w;
@@ -290,7 +290,7 @@ constexpr auto topology(A... parts) {
                                             .names = {all.template get<sorted::where[I]>().name...},
                                             .edges = edges};
     text ignored;
-    t.wires = t.analysed(ignored);
+    t.wires = t.analyzed(ignored);
     return t;
   }(std::make_index_sequence<sorted::layers>{});
 }
@@ -317,7 +317,7 @@ constexpr auto sequential(A... parts) {
   topology_value<pack<typename layer_of<A>::type...>, 0> t{
       .layers = {{value(parts)}...}, .names = {name(parts)...}, .edges = {}, .chain = true};
   text ignored;
-  t.wires = t.analysed(ignored);
+  t.wires = t.analyzed(ignored);
   return t;
 }
 

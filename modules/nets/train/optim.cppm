@@ -1,4 +1,4 @@
-// Losses, optimisers and schedules: written with the library's own operations, so that one plan holds forward pass,
+// Losses, optimizers and schedules: written with the library's own operations, so that one plan holds forward pass,
 // gradients and update.
 export module lamina:train.optim;
 import :core;
@@ -37,9 +37,9 @@ struct l1 {
 };
 }  // namespace loss
 
-// ---- optimisers -----------------------------------------------------------------------------------------------------
+// ---- optimizers -----------------------------------------------------------------------------------------------------
 
-/// What an optimiser sees of the program that updates one parameter.
+/// What an optimizer sees of the program that updates one parameter.
 export class update_scope {
  public:
   /// Makes a state that begins with zeros, of a name and the type of a value.
@@ -47,7 +47,7 @@ export class update_scope {
   using slot_writer = std::function<void(const value& slot, const value& next)>;
   update_scope(slot_maker make, slot_writer write, const value& rate, const value& step)
       : make_(std::move(make)), write_(std::move(write)), rate_(rate), step_(step) {}
-  /// Slots are states of the program, kept in the store as `optimiser.<parameter>.<name>`.
+  /// Slots are states of the program, kept in the store as `optimizer.<parameter>.<name>`.
   update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step);
   /// A state of the parameter's shape that begins with zeros.
   value slot(std::string_view name, const tensor_type& like) { return make_(name, like); }
@@ -68,15 +68,15 @@ export class update_scope {
 /// have a member `check()`, which raises where its other numbers are wrong; `training`, `fit` and `add_updates` call it first.
 /// Those of the library raise a value_error for numbers that are not finite or below 0, and for a beta of 1 or more.
 export template <class O>
-concept Optimiser = std::copyable<O> && requires(const O& o, update_scope& s, const value& v) {
+concept Optimizer = std::copyable<O> && requires(const O& o, update_scope& s, const value& v) {
   { o.lr } -> std::convertible_to<double>;
   { o.step(s, v, v) } -> std::convertible_to<value>;
 };
 
-/// An optimiser each of whose rows depends on the same row of parameter, gradient and slots alone: it can update the rows of a
+/// An optimizer each of whose rows depends on the same row of parameter, gradient and slots alone: it can update the rows of a
 /// table that were looked up, and leave the others and their slots as they are.
 export template <class O>
-concept RowOptimiser = Optimiser<O> && requires { requires O::by_rows; };
+concept RowOptimizer = Optimizer<O> && requires { requires O::by_rows; };
 
 namespace detail {
 /// What is wrong with a number that must be finite and >= 0, also when rounded to `element`:
@@ -85,7 +85,7 @@ text number_fault(std::string_view name, double number, dtype element);
 /// Refuses such a number. Errors: value_error, whose message begins with `where`.
 void check_rate(std::string_view where, std::string_view name, double rate, dtype element);
 /// Refuses the numbers of an optimizer beside its rate, before anything is built of it.
-template <Optimiser O>
+template <Optimizer O>
 void check_optimizer(const O& o) {
   if constexpr (requires { o.check(); }) o.check();
 }
@@ -163,7 +163,7 @@ struct momentum_sgd {
 
 /// What keeps parameters small: l1 sign(w) + l2 w is added to the gradient, and after the update each row of the first
 /// axis is scaled down to a length of max_norm, or to a length of constant_norm, if that is above 0.
-struct regulariser {
+struct regularizer {
   double l1 = 0, l2 = 0, max_norm = 0, constant_norm = 0;
   void check() const;
   value gradient(const value& w, const value& g) const;

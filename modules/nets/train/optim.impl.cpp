@@ -16,8 +16,8 @@ namespace lamina {
 
 update_scope::update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step)
     : make_([&p, &store, parameter = std::move(parameter)](std::string_view name, const tensor_type& like) {
-        const std::string full = "optimiser." + parameter + "." + std::string(name);
-        if (!store.find(full)) store.make(full, like, initialiser::constant(0), 0, state_role::optimiser, false);
+        const std::string full = "optimizer." + parameter + "." + std::string(name);
+        if (!store.find(full)) store.make(full, like, initializer::constant(0), 0, state_role::optimizer, false);
         return p.state(full, like);
       }),
       write_([&p](const value& slot, const value& next) { p.assign(slot, next); }), rate_(rate), step_(step) {}
@@ -81,8 +81,8 @@ void lars::check() const {
   optim::check("lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
 }
 void momentum_sgd::check() const { optim::check("momentum_sgd", {{"momentum", momentum}}); }
-void regulariser::check() const {
-  optim::check("regulariser", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
+void regularizer::check() const {
+  optim::check("regularizer", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
 }
 
 value sgd::step(update_scope& s, const value& w, const value& g) const {
@@ -187,15 +187,15 @@ value momentum_sgd::step(update_scope& s, const value& w, const value& g) const 
   return w - (nesterov ? next * (1 + momentum) - m * momentum : next);
 }
 
-value regulariser::gradient(const value& w, const value& g) const {
+value regularizer::gradient(const value& w, const value& g) const {
   check();
   const value d = l1 != 0 ? g + sign(w) * l1 : g;
   return decayed(w, d, l2);
 }
-value regulariser::projected(const value& w) const {
+value regularizer::projected(const value& w) const {
   check();
   if (max_norm <= 0 && constant_norm <= 0) return w;
-  if (max_norm > 0 && constant_norm > 0) detail::raise(error_kind::value, "regulariser: `max_norm` and `constant_norm` are both given");
+  if (max_norm > 0 && constant_norm > 0) detail::raise(error_kind::value, "regularizer: `max_norm` and `constant_norm` are both given");
   const value size = w.shape().rank < 2 ? length(w) : value(sqrt(reduce_sum(square(w), all_but_first(w))));
   if (constant_norm > 0) return w * (constant_norm / max(size, 1e-12));     // a row of zeros has no direction, and stays
   return w * (max_norm / max(size, max_norm));

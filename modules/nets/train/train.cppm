@@ -29,10 +29,10 @@ struct loss_check {
   }
 };
 template <class O>
-struct optimiser_check {
+struct optimizer_check {
   static consteval text message() {
     text t;
-    if constexpr (!Optimiser<O>) t << "the optimiser is `" << type_name<O>() << "`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does";
+    if constexpr (!Optimizer<O>) t << "the optimizer is `" << type_name<O>() << "`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does";
     return t;
   }
 };
@@ -122,7 +122,7 @@ export class trainer {
 namespace detail {
 template <Loss L>
 trainer::loss_rule loss_rule_of(const L& loss) { return [loss](const value& output, const value& labels) { return value(loss(output, labels)); }; }
-template <Optimiser O>
+template <Optimizer O>
 trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); }; }
 }  // namespace detail
 
@@ -136,10 +136,10 @@ trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const 
 /// checkpoint that of the last whole epoch.
 // The model is any type, so that one candidate says what is wrong with it.
 export template <class M, class L, class O>
-  requires accepted<worded<trained_check<M>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
-training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimiser, const fit_options& options = {}) {
-  detail::check_optimizer(optimiser);
-  return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr).fit(data, options);
+  requires accepted<worded<trained_check<M>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimizer_check<O>>()>
+training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimizer, const fit_options& options = {}) {
+  detail::check_optimizer(optimizer);
+  return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr).fit(data, options);
 }
 
 /// Training step by step, the part that is no template.
@@ -196,9 +196,9 @@ class training {
   static_assert(traits::outputs.size() == 1, "training: the model must have one output");
 
   template <class L, class O>
-    requires accepted<worded<trained_check<Model>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimiser_check<O>>()>
-  training(Model& net, const L& loss, const O& optimiser) : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimiser), optimiser.lr) {
-    detail::check_optimizer(optimiser);
+    requires accepted<worded<trained_check<Model>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimizer_check<O>>()>
+  training(Model& net, const L& loss, const O& optimizer) : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr) {
+    detail::check_optimizer(optimizer);
   }
   /// One step: the model's inputs in order, then the targets. The loss of this batch, before the step. On one thread a step
   /// allocates nothing, once its extents were met.
@@ -227,7 +227,7 @@ evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, co
   return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
 }
 
-/// Everything that training needs to go on: parameters, statistics, optimiser slots, generator, position.
+/// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.
 export struct checkpoint_position {
   std::int64_t epoch = 0, batch = 0, step = 0, seed = 0;   // whole epochs, batches of the next one, batches in all
   std::int64_t batch_size = 0, images = 0;                 // of training; 0 where it is not known

@@ -27,7 +27,7 @@ namespace lamina {
 
 namespace {
 
-constexpr std::string_view step_name = "optimiser.step";
+constexpr std::string_view step_name = "optimizer.step";
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -36,7 +36,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 namespace {
-// Gradients of the loss, and an assignment of each trainable parameter by the optimiser's rule; the learning rate is an input.
+// Gradients of the loss, and an assignment of each trainable parameter by the optimizer's rule; the learning rate is an input.
 void add_updates(program& p, parameter_store& store, dtype element, const value& loss, const trainer::step_rule& step) {
   std::vector<value> weights;
   for (auto s : p.states()) {
@@ -46,7 +46,7 @@ void add_updates(program& p, parameter_store& store, dtype element, const value&
   if (weights.empty()) detail::raise(error_kind::state, "fit: no parameter of the model is trainable");
   auto g = gradients(loss, view<const value>(weights));
   value rate = p.input("learning rate", {element, {}});
-  if (!store.find(step_name)) store.make(std::string(step_name), {dtype::float32, {}}, initialiser::constant(0), 0, state_role::optimiser, false);
+  if (!store.find(step_name)) store.make(std::string(step_name), {dtype::float32, {}}, initializer::constant(0), 0, state_role::optimizer, false);
   value count = p.state(step_name, {dtype::float32, {}});
   value next = count + 1;
   p.assign(count, next);

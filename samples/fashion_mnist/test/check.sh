@@ -99,7 +99,7 @@ check_errors() {
   refused 'seed' --data data --seed -1
   for seed in 99999999999999999999 9223372036854775808 1.5 0x10 ''; do refused 'seed' --data data --seed "$seed"; done
   refused 'threads' --data data --threads 100000
-  refused 'not expected' --data data --colour
+  refused 'not expected' --data data --color
   refused 'out' --data data --out ''
   absent results
 

@@ -22,7 +22,7 @@ RAW, PNG = "application/octet-stream", "image/png"
 
 
 def png(width, height, pixel, kind=0, compressed=None):
-    """A picture; `pixel(x, y)` gives the bytes of a pixel; kind 0 is grey, 2 RGB, 6 RGB with alpha."""
+    """A picture; `pixel(x, y)` gives the bytes of a pixel; kind 0 is gray, 2 RGB, 6 RGB with alpha."""
     def chunk(name, content):
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
     rows = b"".join(b"\0" + b"".join(pixel(x, y) for x in range(width)) for y in range(height)) if compressed is None else b""

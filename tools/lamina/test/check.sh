@@ -47,7 +47,7 @@ assert eval(sys.argv[1]), j' "$1" || fail "JSON without $1"
 
 # Usage.
 refused 'subcommand'
-refused 'colour' show --colour file
+refused 'color' show --color file
 refused 'required' show
 refused '^lamina: `melt` is no command ' melt
 refused '^lamina: `brench` is no command; did you mean `bench`\?' brench net
@@ -310,7 +310,7 @@ for given in '--rate -1' '--rate 0' '--rate nan' '--rate inf' '--deviation 0'; d
   refused "^lamina: ${given/ /: }; expected a finite number above 0 \\(" train net --images pictures.npy --labels classes.npy --out trained ${given/ /=}
 done
 refused '^lamina: --mean: nan; expected a finite number \(' train net --images pictures.npy --labels classes.npy --out trained --mean nan
-refused 'optimiser' train net --images pictures.npy --labels classes.npy --out trained --optimiser magic
+refused 'optimizer' train net --images pictures.npy --labels classes.npy --out trained --optimizer magic
 
 # Completion.
 completes() {
@@ -323,7 +323,7 @@ completes() {
 completes 'draw ' lamina dr
 completes 'bench bundle doctor draw plan profile quantize run show train ' lamina ''
 completes '--repeat ' lamina bench --r
-completes 'adam adamw ' lamina train --optimiser a
+completes 'adam adamw ' lamina train --optimizer a
 completes 'pair.npy pair.npz ' lamina show pair
 completes 'left=pair.npy left=pair.npz ' lamina run sum --input left=pair
 

@@ -9,7 +9,7 @@ for schema in asymmetric symmetric symmetric_with_uint8 symmetric_with_power2_sc
 done
 ends 0 'conv2d conv.weight: float, because it is kept' quantize net --profile p.json --keep-float conv --out some
 ends 0 'quantized_linear' plan asymmetric --shape 2x1x6x6
-ends 0 '^quantised: asymmetric$' show asymmetric
+ends 0 '^quantized: asymmetric$' show asymmetric
 ends 0 'y.npy|output' run asymmetric --input x.npy --out results
 ends 0 '^constant weights' bundle asymmetric --name small --input 2x1x6x6 --out bundle
 

@@ -1,4 +1,4 @@
-// Initialisers: moments, fans, orthogonality, integers, the same bits for one seed, and words for misuse.
+// Initializers: moments, fans, orthogonality, integers, the same bits for one seed, and words for misuse.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ static_assert(fans_of({784, 10}, fan_layout::in_out) == fans{784, 10});
 static_assert(fans_of({2, 3, 4, 5}, fan_layout::in_out) == fans{24, 30} &&
               fans_of({7}, fan_layout::in_out) == fans{1, 1});
 
-array made(const initialiser& how, const shape& s, std::int64_t seed = 1, dtype element = dtype::float32,
+array made(const initializer& how, const shape& s, std::int64_t seed = 1, dtype element = dtype::float32,
            const char* name = "w") {
   any_tensor t(tensor_type{element, s});
   fill(t, how, seed, name);
@@ -43,7 +43,7 @@ moments moments_of(const array& a) {
   m.high = *high;
   return m;
 }
-void expect(const initialiser& how, const shape& s, double variance, double limit) {
+void expect(const initializer& how, const shape& s, double variance, double limit) {
   for (auto element : {dtype::float32, dtype::float64}) {
     auto m = moments_of(made(how, s, 3, element));
     BOOST_TEST(std::abs(m.mean) < 0.015 * std::sqrt(variance));
@@ -73,30 +73,30 @@ double distance_from_orthogonal(const array& a, double gain) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(initialisers)
+BOOST_AUTO_TEST_SUITE(initializers)
 
 BOOST_AUTO_TEST_CASE(variances_follow_the_fans_of_the_shape) {
   const shape conv{40, 20, 5, 25}, dense{400, 250};  // 1e5 elements each
-  expect(initialiser::xavier_uniform(), dense, 2.0 / 650, std::sqrt(6.0 / 650));
-  expect(initialiser::xavier_normal(), conv, 2.0 / (60 * 125), any);
-  expect(initialiser::kaiming_uniform(), conv, 2.0 / 2500, std::sqrt(6.0 / 2500));
-  expect(initialiser::kaiming_normal(), dense, 2.0 / 250, any);
-  expect(initialiser::kaiming_normal(fan_layout::in_out), dense, 2.0 / 400, any);
-  expect(initialiser::variance_scaling({.scale = 3, .mode = fan_mode::out}), dense, 3.0 / 400, any);
+  expect(initializer::xavier_uniform(), dense, 2.0 / 650, std::sqrt(6.0 / 650));
+  expect(initializer::xavier_normal(), conv, 2.0 / (60 * 125), any);
+  expect(initializer::kaiming_uniform(), conv, 2.0 / 2500, std::sqrt(6.0 / 2500));
+  expect(initializer::kaiming_normal(), dense, 2.0 / 250, any);
+  expect(initializer::kaiming_normal(fan_layout::in_out), dense, 2.0 / 400, any);
+  expect(initializer::variance_scaling({.scale = 3, .mode = fan_mode::out}), dense, 3.0 / 400, any);
   const double deviation = std::sqrt(1.0 / 250);
-  expect(initialiser::variance_scaling({.distribution = fan_distribution::truncated}), dense, 1.0 / 250,
+  expect(initializer::variance_scaling({.distribution = fan_distribution::truncated}), dense, 1.0 / 250,
          2 * deviation / 0.87962566103423978);
-  expect(initialiser::xavier_uniform(), {100000}, 1.0 / 100000, std::sqrt(3.0 / 100000));
+  expect(initializer::xavier_uniform(), {100000}, 1.0 / 100000, std::sqrt(3.0 / 100000));
 }
 
 BOOST_AUTO_TEST_CASE(a_truncated_normal_distribution_has_the_moments_of_one) {
-  auto m = moments_of(made(initialiser::truncated_normal(1, 2), {100000}));
+  auto m = moments_of(made(initializer::truncated_normal(1, 2), {100000}));
   BOOST_TEST(m.mean == 1, boost::test_tools::tolerance(0.02));
   BOOST_TEST(m.variance == 4 * 0.7737412925, boost::test_tools::tolerance(0.02));
   BOOST_TEST(m.low >= -3);
   BOOST_TEST(m.high <= 5);
   // The upper tail alone: mean phi(3) / (1 - Phi(3)) = 3.2830986.
-  auto tail = moments_of(made(initialiser::truncated_normal(0, 1, 3, 40), {100000}));
+  auto tail = moments_of(made(initializer::truncated_normal(0, 1, 3, 40), {100000}));
   BOOST_TEST(tail.mean == 3.2830986, boost::test_tools::tolerance(0.002));
   BOOST_TEST(tail.low >= 3);
 }
@@ -104,21 +104,21 @@ BOOST_AUTO_TEST_CASE(a_truncated_normal_distribution_has_the_moments_of_one) {
 BOOST_AUTO_TEST_CASE(orthogonal_ones_are_orthogonal_at_every_rank) {
   for (const auto& s : {shape{16, 16}, shape{8, 40}, shape{40, 8}, shape{6, 3, 5, 2}, shape{1, 5}, shape{5, 1}})
     for (double gain : {1.0, 1.5}) {
-      auto a = made(initialiser::orthogonal(gain), s, 4, dtype::float64);
+      auto a = made(initializer::orthogonal(gain), s, 4, dtype::float64);
       BOOST_TEST(distance_from_orthogonal(a, gain) < 1e-13);
-      BOOST_TEST(distance_from_orthogonal(made(initialiser::orthogonal(gain), s, 4), gain) < 2e-6);
+      BOOST_TEST(distance_from_orthogonal(made(initializer::orthogonal(gain), s, 4), gain) < 2e-6);
     }
-  BOOST_TEST(made(initialiser::orthogonal(), {0, 4}).values.empty());
+  BOOST_TEST(made(initializer::orthogonal(), {0, 4}).values.empty());
   // No direction is preferred: signs of the first element over many seeds.
   int positive = 0;
-  for (int seed = 0; seed < 200; ++seed) positive += made(initialiser::orthogonal(), {3, 3}, seed).values[0] > 0;
+  for (int seed = 0; seed < 200; ++seed) positive += made(initializer::orthogonal(), {3, 3}, seed).values[0] > 0;
   BOOST_TEST(positive > 60);
   BOOST_TEST(positive < 140);
 }
 
 BOOST_AUTO_TEST_CASE(integers_are_uniform) {
   std::vector<int> count(7);
-  for (double v : made(initialiser::uniform(-3, 4), {70000}, 1, dtype::int32).values) {
+  for (double v : made(initializer::uniform(-3, 4), {70000}, 1, dtype::int32).values) {
     BOOST_REQUIRE(v == std::floor(v));
     BOOST_REQUIRE(v >= -3);
     BOOST_REQUIRE(v <= 3);
@@ -129,13 +129,13 @@ BOOST_AUTO_TEST_CASE(integers_are_uniform) {
 
 BOOST_AUTO_TEST_CASE(one_seed_and_name_give_the_same_bits) {
   for (const auto& how :
-       {initialiser::xavier_uniform(), initialiser::orthogonal(), initialiser::truncated_normal(0, 1)}) {
+       {initializer::xavier_uniform(), initializer::orthogonal(), initializer::truncated_normal(0, 1)}) {
     BOOST_TEST(same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 5)));
     BOOST_TEST(!same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 6)));
     BOOST_TEST(!same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 5, dtype::float32, "v")));
   }
   // An element depends on its position, not on how many there are.
-  auto few = made(initialiser::normal(0, 1), {10}), many = made(initialiser::normal(0, 1), {1000});
+  auto few = made(initializer::normal(0, 1), {10}), many = made(initializer::normal(0, 1), {1000});
   many.values.resize(10);
   BOOST_TEST(few.values == many.values, boost::test_tools::per_element());
 }
@@ -143,33 +143,33 @@ BOOST_AUTO_TEST_CASE(one_seed_and_name_give_the_same_bits) {
 BOOST_AUTO_TEST_CASE(shared_memory_is_not_filled) {
   matrix<float> m{{1, 2}, {3, 4}};
   any_tensor a = m;
-  BOOST_CHECK_THROW(fill(a, initialiser::constant(9), 1, "w"), state_error);
+  BOOST_CHECK_THROW(fill(a, initializer::constant(9), 1, "w"), state_error);
   BOOST_TEST(m(0, 0) == 1);
-  fill(a.detach(), initialiser::constant(9), 1, "w");
+  fill(a.detach(), initializer::constant(9), 1, "w");
   BOOST_TEST(m(0, 0) == 1);
   BOOST_TEST(a.elements<float>()[0] == 9);
 }
 
 BOOST_AUTO_TEST_CASE(misuse_is_worded) {
-  auto says = [](const initialiser& how, const shape& s = {2, 2}, dtype element = dtype::float32) {
+  auto says = [](const initializer& how, const shape& s = {2, 2}, dtype element = dtype::float32) {
     return message_of([&] { made(how, s, 1, element); });
   };
-  BOOST_TEST(says(initialiser::uniform(3, 1)) == "parameter `w`: uniform needs low below high but has 3 and 1");
-  BOOST_TEST(says(initialiser::uniform(1, 1)) == "parameter `w`: uniform needs low below high but has 1 and 1");
-  BOOST_TEST(says(initialiser::normal(0, 0)) == "parameter `w`: normal needs a positive deviation but has 0");
-  BOOST_TEST(says(initialiser::truncated_normal(0, -1)) ==
+  BOOST_TEST(says(initializer::uniform(3, 1)) == "parameter `w`: uniform needs low below high but has 3 and 1");
+  BOOST_TEST(says(initializer::uniform(1, 1)) == "parameter `w`: uniform needs low below high but has 1 and 1");
+  BOOST_TEST(says(initializer::normal(0, 0)) == "parameter `w`: normal needs a positive deviation but has 0");
+  BOOST_TEST(says(initializer::truncated_normal(0, -1)) ==
              "parameter `w`: truncated_normal needs a positive deviation but has -1");
-  BOOST_TEST(says(initialiser::truncated_normal(0, 1, 2, -2)) ==
+  BOOST_TEST(says(initializer::truncated_normal(0, 1, 2, -2)) ==
              "parameter `w`: truncated_normal needs low below high but has 2 and -2");
-  BOOST_TEST(says(initialiser::variance_scaling({.scale = 0})) ==
+  BOOST_TEST(says(initializer::variance_scaling({.scale = 0})) ==
              "parameter `w`: variance_scaling needs a positive scale but has 0");
-  BOOST_TEST(says(initialiser::orthogonal(), {5}) ==
+  BOOST_TEST(says(initializer::orthogonal(), {5}) ==
              "parameter `w`: orthogonal needs a rank of at least 2 but has the shape [5]");
-  BOOST_TEST(says(initialiser::constant(2.5), {2}, dtype::int64) == "parameter `w`: the number 2.5 is no int64");
-  BOOST_TEST(says(initialiser::constant(300), {2}, dtype::int8) == "parameter `w`: the number 300 is no int8");
-  BOOST_TEST(says(initialiser::uniform(0, 1), {2}, dtype::boolean) ==
+  BOOST_TEST(says(initializer::constant(2.5), {2}, dtype::int64) == "parameter `w`: the number 2.5 is no int64");
+  BOOST_TEST(says(initializer::constant(300), {2}, dtype::int8) == "parameter `w`: the number 300 is no int8");
+  BOOST_TEST(says(initializer::uniform(0, 1), {2}, dtype::boolean) ==
              "parameter `w` of bool begins with constant or uniform numbers only");
-  BOOST_TEST(says(initialiser::normal(0, 1), {2}, dtype::int32) ==
+  BOOST_TEST(says(initializer::normal(0, 1), {2}, dtype::int32) ==
              "parameter `w` of int32 begins with constant or uniform numbers only");
 }
 

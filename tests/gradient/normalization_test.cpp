@@ -1,4 +1,4 @@
-// Gradients of batch normalisation, by the statistics of the batch and by running ones.
+// Gradients of batch normalization, by the statistics of the batch and by running ones.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct given_scope {
   std::map<std::string, value, std::less<>> values;
   bool trains = false;
   int assigned = 0;
-  value parameter(std::string_view name, const shape&, const initialiser&) const { return values.find(name)->second; }
+  value parameter(std::string_view name, const shape&, const initializer&) const { return values.find(name)->second; }
   value state(std::string_view name, const shape&, double) const { return values.find(name)->second; }
   void assign(const value&, const value&) { ++assigned; }
   bool training() const { return trains; }
@@ -38,7 +38,7 @@ const std::vector<shape> images{{2, 3, 2, 2}, {4, 1, 3, 3}, {1, 2, 3, 4}, {3, 2,
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(gradient_of_normalisation)
+BOOST_AUTO_TEST_SUITE(gradient_of_normalization)
 
 BOOST_AUTO_TEST_CASE(batch_norm2d_by_the_batch) {
   for (const auto& s : images) {

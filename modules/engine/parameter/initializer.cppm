@@ -1,6 +1,6 @@
 // How parameters begin: distributions over tensors of any rank, from a counter-based generator, so that the bits depend
 // on seed, name and position alone and never on threads.
-export module lamina:initialiser;
+export module lamina:initializer;
 import :core;
 import :dtype;
 import :shape;
@@ -48,10 +48,10 @@ export struct variance_options {
   fan_layout layout = fan_layout::out_in;
 };
 
-// ---- initialisers ---------------------------------------------------------------------------------------------------
+// ---- initializers ---------------------------------------------------------------------------------------------------
 
 /// How a parameter begins. Integers begin with `constant` or `uniform` only.
-export struct initialiser {
+export struct initializer {
   enum class kind : std::int32_t { constant, uniform, normal, truncated_normal, variance_scaling, orthogonal };
   kind how = kind::constant;
   // constant: value; uniform: low, high; normal: mean, deviation; truncated_normal: the same, cut at low and high;
@@ -61,61 +61,61 @@ export struct initialiser {
   fan_distribution distribution = fan_distribution::normal;
   fan_layout layout = fan_layout::out_in;
 
-  static constexpr initialiser constant(double v) { return {kind::constant, v, 0}; }
+  static constexpr initializer constant(double v) { return {kind::constant, v, 0}; }
   /// Numbers in [low, high); whole ones for integer types, as torch.randint has them.
-  static constexpr initialiser uniform(double low, double high) { return {kind::uniform, low, high}; }
-  static constexpr initialiser normal(double mean, double deviation) { return {kind::normal, mean, deviation}; }
+  static constexpr initializer uniform(double low, double high) { return {kind::uniform, low, high}; }
+  static constexpr initializer normal(double mean, double deviation) { return {kind::normal, mean, deviation}; }
   /// A normal distribution without what lies outside of [low, high].
-  static constexpr initialiser truncated_normal(double mean, double deviation, double low, double high) {
+  static constexpr initializer truncated_normal(double mean, double deviation, double low, double high) {
     return {kind::truncated_normal, mean, deviation, low, high};
   }
   /// The same, cut at two deviations.
-  static constexpr initialiser truncated_normal(double mean, double deviation) {
+  static constexpr initializer truncated_normal(double mean, double deviation) {
     return truncated_normal(mean, deviation, mean - 2 * deviation, mean + 2 * deviation);
   }
   /// A variance of `scale` / fan, with the fans of the parameter's shape.
-  static constexpr initialiser variance_scaling(const variance_options& o) {
+  static constexpr initializer variance_scaling(const variance_options& o) {
     return {kind::variance_scaling, o.scale, 0, 0, 0, o.mode, o.distribution, o.layout};
   }
   /// Rows (or columns, where there are fewer of them) that are orthogonal and of length `gain`: a parameter of any rank
   /// above 1 seen as [first extent, all others].
   /// Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
   /// networks" (2013), arXiv:1312.6120.
-  static constexpr initialiser orthogonal(double gain = 1) { return {kind::orthogonal, gain, 0}; }
+  static constexpr initializer orthogonal(double gain = 1) { return {kind::orthogonal, gain, 0}; }
 
   /// Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010): variance
   /// 2 / (fan_in + fan_out), with the fans of the parameter's shape.
-  static constexpr initialiser xavier_uniform(fan_layout layout = fan_layout::out_in) {
+  static constexpr initializer xavier_uniform(fan_layout layout = fan_layout::out_in) {
     return variance_scaling({1, fan_mode::average, fan_distribution::uniform, layout});
   }
-  static constexpr initialiser xavier_normal(fan_layout layout = fan_layout::out_in) {
+  static constexpr initializer xavier_normal(fan_layout layout = fan_layout::out_in) {
     return variance_scaling({1, fan_mode::average, fan_distribution::normal, layout});
   }
   /// He et al., "Delving Deep into Rectifiers" (2015): variance 2 / fan_in, with the fans of the parameter's shape.
-  static constexpr initialiser kaiming_uniform(fan_layout layout = fan_layout::out_in) {
+  static constexpr initializer kaiming_uniform(fan_layout layout = fan_layout::out_in) {
     return variance_scaling({2, fan_mode::in, fan_distribution::uniform, layout});
   }
-  static constexpr initialiser kaiming_normal(fan_layout layout = fan_layout::out_in) {
+  static constexpr initializer kaiming_normal(fan_layout layout = fan_layout::out_in) {
     return variance_scaling({2, fan_mode::in, fan_distribution::normal, layout});
   }
 
   /// U(-g sqrt(3 / fan_in), g sqrt(3 / fan_in)) for a fan that the layer knows. PyTorch's default for linear and
   /// convolution layers has gain sqrt(1 / 3): U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
-  static constexpr initialiser kaiming_uniform(std::int64_t fan_in, double gain = 0.57735026918962576) {
+  static constexpr initializer kaiming_uniform(std::int64_t fan_in, double gain = 0.57735026918962576) {
     double limit = gain * root(3.0 / static_cast<double>(fan_in));
     return uniform(-limit, limit);
   }
-  static constexpr initialiser kaiming_normal(std::int64_t fan_in, double gain = 1.4142135623730951) {
+  static constexpr initializer kaiming_normal(std::int64_t fan_in, double gain = 1.4142135623730951) {
     return normal(0, gain * root(1.0 / static_cast<double>(fan_in)));
   }
-  static constexpr initialiser xavier_uniform(std::int64_t fan_in, std::int64_t fan_out) {
+  static constexpr initializer xavier_uniform(std::int64_t fan_in, std::int64_t fan_out) {
     double limit = root(6.0 / static_cast<double>(fan_in + fan_out));
     return uniform(-limit, limit);
   }
-  static constexpr initialiser xavier_normal(std::int64_t fan_in, std::int64_t fan_out) {
+  static constexpr initializer xavier_normal(std::int64_t fan_in, std::int64_t fan_out) {
     return normal(0, root(2.0 / static_cast<double>(fan_in + fan_out)));
   }
-  constexpr bool operator==(const initialiser&) const = default;
+  constexpr bool operator==(const initializer&) const = default;
 
  private:
   static constexpr double root(double v) {
@@ -130,29 +130,29 @@ export struct initialiser {
 /// Errors: value_error where low is not below high, a deviation, scale or gain is not positive, a tensor of rank below 2 is to
 /// be orthogonal, or the element type does not have a constant; type_error where integers or truths are to be drawn from what
 /// gives other numbers; state_error where the memory is const or shared.
-export void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::string_view name);
+export void fill(any_tensor& out, const initializer& how, std::int64_t seed, std::string_view name);
 
 // ---- the policy -----------------------------------------------------------------------------------------------------
 
-/// The kind of `initialise<Name>(how)`; the layer's own choice where nothing is said.
+/// The kind of `initialize<Name>(how)`; the layer's own choice where nothing is said.
 export template <fixed_string Name>
-struct initialiser_kind {
+struct initializer_kind {
   static constexpr bool given = false;
 };
 template <fixed_string Name>
-struct initialiser_policy {
-  using kind = initialiser_kind<Name>;
-  static constexpr bool is_initialiser = true;
+struct initializer_policy {
+  using kind = initializer_kind<Name>;
+  static constexpr bool is_initializer = true;
   static constexpr std::string_view parameter = Name.view();
-  initialiser value;
+  initializer value;
 };
 template <fixed_string Name>
-struct initialiser_maker {
-  consteval initialiser_policy<Name> operator()(const initialiser& how) const { return {how}; }
+struct initializer_maker {
+  consteval initializer_policy<Name> operator()(const initializer& how) const { return {how}; }
 };
-/// How the parameters of a name begin, as in `initialise<"weight">(initialiser::xavier_uniform())`, or all of them:
-/// `initialise<>(...)`. What is said for a name goes before what is said for all, at whatever level.
+/// How the parameters of a name begin, as in `initialize<"weight">(initializer::xavier_uniform())`, or all of them:
+/// `initialize<>(...)`. What is said for a name goes before what is said for all, at whatever level.
 export template <fixed_string Name = "">
-inline constexpr initialiser_maker<Name> initialise{};
+inline constexpr initializer_maker<Name> initialize{};
 
 }  // namespace lamina

@@ -1,4 +1,4 @@
-// Rows normalised to mean 0 and variance 1, or to a root mean square of 1: sums in a first and second pass over a row
+// Rows normalized to mean 0 and variance 1, or to a root mean square of 1: sums in a first and second pass over a row
 // that stays in L1, then one that writes.
 #pragma once
 #include "fold_axis.h"
@@ -53,15 +53,15 @@ struct factors {
   T mean, scale;
 };
 template <class T>
-LAMINA_INLINE factors<T> factors_of(const normalise_args& a, const T* in) {
+LAMINA_INLINE factors<T> factors_of(const normalize_args& a, const T* in) {
   const long n = a.length;
   if (n <= 0) return {T(0), static_cast<T>(1 / __builtin_sqrt(a.epsilon))};  // sums of nothing, not means of them
-  const T mean = a.centred != 0 ? folds::row<folds::sum, T>(in, n) / static_cast<T>(n) : T(0);
+  const T mean = a.centered != 0 ? folds::row<folds::sum, T>(in, n) / static_cast<T>(n) : T(0);
   const double variance = squares(in, n, mean) / static_cast<double>(n);
   return {mean, static_cast<T>(1 / __builtin_sqrt(variance + a.epsilon))};
 }
 template <bool Weight, bool Bias, class T>
-LAMINA_INLINE void write_row(const normalise_args& a, const T* in, T* out, factors<T> f) {
+LAMINA_INLINE void write_row(const normalize_args& a, const T* in, T* out, factors<T> f) {
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
   LAMINA_INDEPENDENT for (long i = 0; i < a.length; ++i) {
     T y = (in[i] - f.mean) * f.scale;
@@ -77,7 +77,7 @@ LAMINA_INLINE void write_row(const normalise_args& a, const T* in, T* out, facto
 
 /// Some rows at a time: the statistics of one do not wait for those of another.
 template <class T>
-LAMINA_APART void normalise(const normalise_args& a) {
+LAMINA_APART void normalize(const normalize_args& a) {
   constexpr long group = 8, room = 8192 / static_cast<long>(sizeof(T));
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);

@@ -1,7 +1,7 @@
-module lamina:initialiser.impl;
+module lamina:initializer.impl;
 import :core;
 import :dtype;
-import :initialiser;
+import :initializer;
 import :random;
 import :shape;
 import :tensor;
@@ -81,15 +81,15 @@ std::vector<double> orthogonal_columns(std::size_t rows, std::size_t columns, co
 
 /// What element i is, for every kind but orthogonal.
 struct drawn {
-  initialiser how;
+  initializer how;
   philox stream;
   double operator()(std::uint64_t i) const {
     switch (how.how) {
-      case initialiser::kind::uniform:
+      case initializer::kind::uniform:
         return how.a + (how.b - how.a) * stream.uniform<double>(i);
-      case initialiser::kind::normal:
+      case initializer::kind::normal:
         return how.a + how.b * stream.normal<double>(i);
-      case initialiser::kind::truncated_normal:
+      case initializer::kind::truncated_normal:
         return how.a +
                how.b * between((how.low - how.a) / how.b, (how.high - how.a) / how.b, stream.uniform<double>(i));
       default:
@@ -99,23 +99,23 @@ struct drawn {
 };
 
 /// A scaled variance as the distribution that it is for this shape.
-initialiser scaled(std::string_view name, const initialiser& how, const shape& s) {
+initializer scaled(std::string_view name, const initializer& how, const shape& s) {
   check_positive(name, "variance_scaling", "scale", how.a);
   const fans f = fans_of(s, how.layout);
   const double fan = how.mode == fan_mode::in ? f.in : how.mode == fan_mode::out ? f.out : 0.5 * (f.in + f.out);
   const double variance = how.a / std::max(fan, 1.0), deviation = std::sqrt(variance), limit = std::sqrt(3 * variance);
   switch (how.distribution) {
     case fan_distribution::uniform:
-      return initialiser::uniform(-limit, limit);
+      return initializer::uniform(-limit, limit);
     case fan_distribution::truncated:
-      return initialiser::truncated_normal(0, deviation / cut_deviation);
+      return initializer::truncated_normal(0, deviation / cut_deviation);
     default:
-      return initialiser::normal(0, deviation);
+      return initializer::normal(0, deviation);
   }
 }
 
-void check(std::string_view name, const initialiser& how, const tensor_type& type) {
-  using kind = initialiser::kind;
+void check(std::string_view name, const initializer& how, const tensor_type& type) {
+  using kind = initializer::kind;
   if (how.how == kind::uniform) check_range(name, "uniform", how.a, how.b);
   if (how.how == kind::normal) check_positive(name, "normal", "deviation", how.b);
   if (how.how == kind::truncated_normal) {
@@ -149,7 +149,7 @@ T as(double v) {
 
 }  // namespace
 
-void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::string_view name) {
+void fill(any_tensor& out, const initializer& how, std::int64_t seed, std::string_view name) {
   const shape& s = out.shape();
   check(name, how, out.type());
   if (!out.memory().unique()) detail::write_refused(s, out.memory());
@@ -163,7 +163,7 @@ void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::strin
     } else {
       auto* to = reinterpret_cast<T*>(out.mutable_data());
       const auto n = static_cast<std::size_t>(s.size());
-      if (how.how == initialiser::kind::orthogonal) {
+      if (how.how == initializer::kind::orthogonal) {
         if (n == 0) return;
         const auto rows = static_cast<std::size_t>(s.at(0)), columns = n / rows;
         const bool wide = rows < columns;
@@ -173,7 +173,7 @@ void fill(any_tensor& out, const initialiser& how, std::int64_t seed, std::strin
             to[r * columns + c] = as<T>(how.a * (wide ? q[c * rows + r] : q[r * columns + c]));
         return;
       }
-      const drawn from{how.how == initialiser::kind::variance_scaling ? scaled(name, how, s) : how, stream};
+      const drawn from{how.how == initializer::kind::variance_scaling ? scaled(name, how, s) : how, stream};
       for (std::size_t i = 0; i < n; ++i) to[i] = as<T>(from(i));
     }
   });

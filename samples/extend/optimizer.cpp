@@ -1,4 +1,4 @@
-// A new optimiser: the new value of a parameter from the old one and its gradient, written with operations.
+// A new optimizer: the new value of a parameter from the old one and its gradient, written with operations.
 #include <iostream>
 import lamina;
 using namespace lamina;

@@ -1,4 +1,4 @@
-// expect: the optimiser is `int`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does
+// expect: the optimizer is `int`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does
 import lamina;
 using namespace lamina;
 

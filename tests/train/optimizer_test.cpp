@@ -1,4 +1,4 @@
-// Optimisers against their formulas in double, step by step, and the tables of the schedules.
+// Optimizers against their formulas in double, step by step, and the tables of the schedules.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -95,7 +95,7 @@ formula_type adam_formula(double beta1, double beta2, double epsilon, double l2,
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(optimisers)
+BOOST_AUTO_TEST_SUITE(optimizers)
 
 BOOST_AUTO_TEST_CASE(sgd) {
   follows(optim::sgd{.lr = 0.1}, sgd_formula(0, 0, false));
@@ -219,10 +219,10 @@ BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
   BOOST_CHECK_THROW(optim::clip_by_global_norm(view<const value>(both), 0), value_error);
 }
 
-BOOST_AUTO_TEST_CASE(regularisers) {
+BOOST_AUTO_TEST_CASE(regularizers) {
   graph::net n("n");
   auto w = n.external("w", {dtype::float64, {2, 2}}), g = n.external("g", {dtype::float64, {2, 2}});
-  const optim::regulariser r{.l1 = 0.5, .l2 = 0.25, .max_norm = 2};
+  const optim::regularizer r{.l1 = 0.5, .l2 = 0.25, .max_norm = 2};
   n.output("gradient", r.gradient(w, g));
   n.output("projected", r.projected(w));
   graph::workspace ws;
@@ -240,15 +240,15 @@ BOOST_AUTO_TEST_CASE(slots_have_names_and_roles) {
   auto names = [](const parameter_store& s) {
     std::string all;
     for (std::size_t i = 1; i < s.size(); ++i) {
-      BOOST_TEST((s[i].role() == state_role::optimiser));
+      BOOST_TEST((s[i].role() == state_role::optimizer));
       all += s[i].name() + " ";
     }
     return all;
   };
   BOOST_TEST(names(stepper<float>(optim::sgd{}, {1}).store).empty());
-  BOOST_TEST(names(stepper<float>(optim::sgd{.momentum = 0.9}, {1}).store) == "optimiser.w.momentum ");
-  BOOST_TEST(names(stepper<float>(optim::adam{}, {1}).store) == "optimiser.w.first optimiser.w.second ");
-  BOOST_TEST(names(stepper<float>(optim::ftrl{}, {1}).store) == "optimiser.w.square optimiser.w.linear ");
+  BOOST_TEST(names(stepper<float>(optim::sgd{.momentum = 0.9}, {1}).store) == "optimizer.w.momentum ");
+  BOOST_TEST(names(stepper<float>(optim::adam{}, {1}).store) == "optimizer.w.first optimizer.w.second ");
+  BOOST_TEST(names(stepper<float>(optim::ftrl{}, {1}).store) == "optimizer.w.square optimizer.w.linear ");
 }
 
 BOOST_AUTO_TEST_CASE(schedules) {

@@ -1,5 +1,5 @@
-// Normalisation of rows, of groups of channels, and of single channels.
-export module lamina:op.normalise;
+// Normalization of rows, of groups of channels, and of single channels.
+export module lamina:op.normalize;
 import :core;
 import :dtype;
 import :emission;
@@ -15,11 +15,11 @@ import lamina.std;
 namespace lamina {
 
 /// `axes`: how many trailing axes are one row; 0 takes the rank of the weight or bias, or 1 where there is none.
-export struct normalise_attributes {
+export struct normalize_attributes {
   std::int64_t axes = 0;
   double epsilon = 1e-5;
   static constexpr void members(auto& a, auto&& f) { f("axes", a.axes), f("epsilon", a.epsilon); }
-  bool operator==(const normalise_attributes&) const = default;
+  bool operator==(const normalize_attributes&) const = default;
 };
 /// Options of `group_norm` and `instance_norm`.
 export struct group_norm_options {
@@ -29,14 +29,14 @@ export struct group_norm_options {
 export struct instance_norm_options { double epsilon = 1e-5; };
 
 namespace detail {
-/// How many trailing axes are normalised.
-constexpr int normalised_axes(const normalise_attributes& a, view<const tensor_type> in) {
+/// How many trailing axes are normalized.
+constexpr int normalized_axes(const normalize_attributes& a, view<const tensor_type> in) {
   return a.axes ? static_cast<int>(a.axes) : in.size() > 1 ? in[1].dims.rank : 1;
 }
-constexpr void infer_normalise(const normalise_attributes& a, view<const tensor_type> in, inference& out, bool centred) {
+constexpr void infer_normalize(const normalize_attributes& a, view<const tensor_type> in, inference& out, bool centered) {
   const shape& x = in[0].dims;
   if (!same_elements(in, out) || !takes(domain::real, in[0].element, out)) return;
-  const int axes = normalised_axes(a, in);
+  const int axes = normalized_axes(a, in);
   if (axes < 1 || axes > x.rank) {
     if (in.size() > 1 && !a.axes) out.why << "the weight must have the shape of the last axes";
     else out.why << "rows of " << axes << " axes are not in the rank";
@@ -52,26 +52,26 @@ constexpr void infer_normalise(const normalise_attributes& a, view<const tensor_
   for (int k = x.rank - axes; k < x.rank; ++k) rows[k] = 1;
   out.result(in[0].element, x);
   out.result(in[0].element, rows);
-  if (centred) out.result(in[0].element, rows);
+  if (centered) out.result(in[0].element, rows);
 }
-void map_normalised_axis(const normalise_attributes&, axis_map&);
+void map_normalized_axis(const normalize_attributes&, axis_map&);
 }  // namespace detail
 
-template <fixed_string Name, bool Centred>
-struct normalise_definition {
+template <fixed_string Name, bool Centered>
+struct normalize_definition {
   static constexpr std::string_view name = Name.view();
-  static constexpr int operands = -1, results = Centred ? 3 : 2;
-  using attributes = normalise_attributes;
-  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_normalise(a, in, out, Centred); }
+  static constexpr int operands = -1, results = Centered ? 3 : 2;
+  using attributes = normalize_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_normalize(a, in, out, Centered); }
   static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
-  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return (Centred ? 8.0 : 5.0) * static_cast<double>(in[0].dims.size()); }
-  static void map_axis(const attributes& a, axis_map& m) { detail::map_normalised_axis(a, m); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return (Centered ? 8.0 : 5.0) * static_cast<double>(in[0].dims.size()); }
+  static void map_axis(const attributes& a, axis_map& m) { detail::map_normalized_axis(a, m); }
 };
 namespace op {
 /// Operands: x, weight, bias, or the first of them.  Result 0: the rows; 1: what they were multiplied by; 2: their means.
-export struct layer_norm : normalise_definition<"layer_norm", true> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct layer_norm : normalize_definition<"layer_norm", true> { static void gradient(gradient_call&); static void emit(emission&); };
 /// Operands: x, weight, or x alone.  Result 0: the rows; 1: what they were multiplied by.
-export struct rms_norm : normalise_definition<"rms_norm", false> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct rms_norm : normalize_definition<"rms_norm", false> { static void gradient(gradient_call&); static void emit(emission&); };
 }  // namespace op
 
 namespace detail {
@@ -150,35 +150,35 @@ struct instance_norm {
 };
 }  // namespace rule
 
-/// Normalises each row of x to mean 0 and variance 1, then multiplies by the weight and adds the bias, where given. A row
+/// Normalizes each row of x to mean 0 and variance 1, then multiplies by the weight and adds the bias, where given. A row
 /// is the last axes, as many as the weight has, or `axes` of them.
 /// Shapes:  x [..., features], weight [features], bias [features] -> [..., features].
 /// Numerics: two passes; the variance is the biased one, summed in double over blocks of 4096; `epsilon` >= 0.
 /// Errors:  shape_error where weight or bias have another shape than the last axes.
 /// Source:  Ba, Kiros, Hinton, "Layer Normalization" (2016), arXiv:1607.06450.
-export template <Symbolic X, Symbolic W, Symbolic B, std::same_as<normalise_attributes> A = normalise_attributes>
+export template <Symbolic X, Symbolic W, Symbolic B, std::same_as<normalize_attributes> A = normalize_attributes>
   requires accepted<worded<applying<op::layer_norm, X, W, B>>()>
 constexpr auto layer_norm(const X& x, const W& weight, const B& bias, A a = {}, origin_of<X, W, B> = {}) {
   return detail::first_result<op::layer_norm>(a, x, weight, bias);
 }
-export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
+export template <Symbolic X, Symbolic W, std::same_as<normalize_attributes> A = normalize_attributes>
   requires accepted<worded<applying<op::layer_norm, X, W>>()>
 constexpr auto layer_norm(const X& x, const W& weight, A a = {}, origin_of<X, W> = {}) { return detail::first_result<op::layer_norm>(a, x, weight); }
-export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
+export template <Symbolic X, std::same_as<normalize_attributes> A = normalize_attributes>
   requires accepted<worded<applying<op::layer_norm, X>>()>
 constexpr auto layer_norm(const X& x, A a = {}, origin_of<X> = {}) { return detail::first_result<op::layer_norm>(a, x); }
 
 /// Divides each row of x by its root mean square, then multiplies by the weight, where given.
 /// Shapes:  x [..., features], weight [features] -> [..., features].   Numerics: x / sqrt(mean(x^2) + epsilon).
 /// Source:  Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv:1910.07467.
-export template <Symbolic X, Symbolic W, std::same_as<normalise_attributes> A = normalise_attributes>
+export template <Symbolic X, Symbolic W, std::same_as<normalize_attributes> A = normalize_attributes>
   requires accepted<worded<applying<op::rms_norm, X, W>>()>
 constexpr auto rms_norm(const X& x, const W& weight, A a = {}, origin_of<X, W> = {}) { return detail::first_result<op::rms_norm>(a, x, weight); }
-export template <Symbolic X, std::same_as<normalise_attributes> A = normalise_attributes>
+export template <Symbolic X, std::same_as<normalize_attributes> A = normalize_attributes>
   requires accepted<worded<applying<op::rms_norm, X>>()>
 constexpr auto rms_norm(const X& x, A a = {}, origin_of<X> = {}) { return detail::first_result<op::rms_norm>(a, x); }
 
-/// Normalises groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
+/// Normalizes groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
 /// type (`group_norm<2>(x, weight, bias)`) or is an option (`group_norm(x, weight, bias, {.num_groups = 2})`).
 /// Shapes:  x [N, C, ...], weight [C], bias [C] -> that of x.   Errors: shape_error where C does not divide into groups.
 /// Source:  Wu, He, "Group Normalization" (2018), arXiv:1803.08494.
@@ -212,7 +212,7 @@ constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm
   return detail::scaled_channels(group_norm(x, a), weight, bias);
 }
 
-/// Normalises each channel of each sample, then scales and shifts it.
+/// Normalizes each channel of each sample, then scales and shifts it.
 /// Shapes:  x [N, C, ...] of rank 3 or more, weight [C], bias [C] -> that of x.
 /// Source:  Ulyanov, Vedaldi, Lempitsky, "Instance Normalization" (2016), arXiv:1607.08022.
 export template <Symbolic X>

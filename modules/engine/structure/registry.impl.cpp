@@ -1,5 +1,5 @@
 // The one list of operations by name: a plain table, so that no linker can lose an entry.
-module lamina:structure.catalogue.impl;
+module lamina:structure.registry.impl;
 import :core;
 import :op;
 import :op.activation;
@@ -10,7 +10,7 @@ import :op.index;
 import :op.linear;
 import :op.loss;
 import :op.nn;
-import :op.normalise;
+import :op.normalize;
 import :op.quantized;
 import :op.random;
 import :op.recurrent;

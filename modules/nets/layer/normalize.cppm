@@ -1,11 +1,11 @@
-// Layers that normalise without running statistics, and batch normalisation of rows. Parameters as PyTorch has them.
-export module lamina:layer.normalise;
+// Layers that normalize without running statistics, and batch normalization of rows. Parameters as PyTorch has them.
+export module lamina:layer.normalize;
 import :core;
 import :layer;
 import :layer.regular;
 import :op;
 import :op.elementwise;
-import :op.normalise;
+import :op.normalize;
 import :op.shape;
 import :parameter;
 import :shape;
@@ -15,8 +15,8 @@ import lamina.std;
 namespace lamina::nn {
 
 namespace detail {
-constexpr auto ones(auto& s, const shape& dims) { return s.parameter("weight", dims, initialiser::constant(1)); }
-constexpr auto zeros(auto& s, const shape& dims) { return s.parameter("bias", dims, initialiser::constant(0)); }
+constexpr auto ones(auto& s, const shape& dims) { return s.parameter("weight", dims, initializer::constant(1)); }
+constexpr auto zeros(auto& s, const shape& dims) { return s.parameter("bias", dims, initializer::constant(0)); }
 /// Whether x ends in `features`; if not, the reason says so.
 constexpr void check_rows(std::string_view name, const shape& features, const shape& x, text& why) {
   if (features.rank < 1) {
@@ -45,7 +45,7 @@ export struct layer_norm {
 
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_rows("layer_norm", normalized_shape, x[0].dims, why); }
   constexpr auto forward(auto& s, const auto& x) const {
-    const normalise_attributes a{.axes = normalized_shape.rank, .epsilon = epsilon};
+    const normalize_attributes a{.axes = normalized_shape.rank, .epsilon = epsilon};
     if (!affine) return lamina::layer_norm(x, a);
     auto weight = detail::ones(s, normalized_shape);
     if (!biased(*this, s)) return lamina::layer_norm(x, weight, a);
@@ -60,7 +60,7 @@ export struct rms_norm {
 
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_rows("rms_norm", normalized_shape, x[0].dims, why); }
   constexpr auto forward(auto& s, const auto& x) const {
-    const normalise_attributes a{.axes = normalized_shape.rank, .epsilon = epsilon};
+    const normalize_attributes a{.axes = normalized_shape.rank, .epsilon = epsilon};
     if (!affine) return lamina::rms_norm(x, a);
     return lamina::rms_norm(x, detail::ones(s, normalized_shape), a);
   }
