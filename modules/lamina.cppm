@@ -1,26 +1,26 @@
 // The module `lamina`: every room, in the order of the floors.
 export module lamina;
-export import :core;         // text, worded errors, named values, error types
-export import :cache.key;    // what a cache may be asked by
-export import :cache.lru;    // caches for one thread
-export import :cache;        // caches for many, which build a value once
-export import :shape;        // dimensions, shapes, extents and their arithmetic
-export import :policy;       // compile-time choices as values, inherited by sublayers
-export import :policy.kinds;   // those that layers read
-export import :context;      // instruction set, memory, threads
-export import :stop;         // ending runs from outside
-export import :dtype;        // element types
-export import :tensor;       // tensors and data without storage
+export import :core;          // text, worded errors, named values, error types
+export import :cache.key;     // what a cache may be asked by
+export import :cache.lru;     // caches for one thread
+export import :cache;         // caches for many, which build a value once
+export import :shape;         // dimensions, shapes, extents and their arithmetic
+export import :policy;        // compile-time choices as values, inherited by sublayers
+export import :policy.kinds;  // those that layers read
+export import :context;       // instruction set, memory, threads
+export import :stop;          // ending runs from outside
+export import :dtype;         // element types
+export import :tensor;        // tensors and data without storage
 export import :tensor.growable;
-export import :random;       // random numbers that depend on their position alone
-export import :random.sample;   // drawing by scores
-export import :io;           // safetensors, npy, npz, idx, files replaced as a whole or not at all
-export import :program;      // the graph of operations that every door leads to
-export import :emission;     // how an operation becomes kernel calls
-export import :initializer;  // how parameters begin
-export import :parameter;    // named states that outlive a run
-export import :parameter.naming;   // how they are named, shared, saved and loaded
-export import :op;           // how operations are defined and called
+export import :random;            // random numbers that depend on their position alone
+export import :random.sample;     // drawing by scores
+export import :io;                // safetensors, npy, npz, idx, files replaced as a whole or not at all
+export import :program;           // the graph of operations that every door leads to
+export import :emission;          // how an operation becomes kernel calls
+export import :initializer;       // how parameters begin
+export import :parameter;         // named states that outlive a run
+export import :parameter.naming;  // how they are named, shared, saved and loaded
+export import :op;                // how operations are defined and called
 export import :op.elementwise;
 export import :op.activation;
 export import :op.shape;
@@ -33,27 +33,27 @@ export import :op.linear;
 export import :op.nn;
 export import :op.normalize;
 export import :op.attention;
-export import :op.sized;    // results of which an extent is counted when they run
+export import :op.sized;  // results of which an extent is counted when they run
 export import :op.loss;
 export import :op.quantized;
 export import :op.random;
 export import :op.control;
 export import :expression.data;
 export import :op.recurrent;
-export import :structure;    // operations by name, programs from files
-export import :expression;   // typed lazy expressions
+export import :structure;   // operations by name, programs from files
+export import :expression;  // typed lazy expressions
 export import :expression.same;
 export import :expression.dynamic;
-export import :gradient;     // the reverse walk
+export import :gradient;  // the reverse walk
 export import :gradient.typed;
-export import :optimize;     // passes over a program
-export import :plan;         // a program made ready for concrete shapes
-export import :execute;      // running plans
-export import :plan_cache;    // plans by what they depend on
-export import :runner;        // executors by shape
-export import :execute.typed;   // evaluating expressions
-export import :quantize;      // products in int8
-export import :layer;        // what a layer is
+export import :optimize;       // passes over a program
+export import :plan;           // a program made ready for concrete shapes
+export import :execute;        // running plans
+export import :plan_cache;     // plans by what they depend on
+export import :runner;         // executors by shape
+export import :execute.typed;  // evaluating expressions
+export import :quantize;       // products in int8
+export import :layer;          // what a layer is
 export import :layer.activation;
 export import :layer.arithmetic;
 export import :layer.linear;
@@ -68,43 +68,55 @@ export import :layer.loss;
 export import :layer.source;
 export import :layer.recurrent;
 export import :topology.analysis;
-export import :topology;     // sequential, topology, connect
-export import :topology.steer;   // scopes that know policies
-export import :topology.check;   // worded compile errors for models
-export import :model;        // a topology with its parameters
-export import :reference;    // one set of weights, many threads
-export import :stream;         // sequences served position by position
-export import :show;         // tables and drawings of nets
-export import :saved;        // nets in files: structure and states
-export import :protocol.call;   // what layers hand out: operands by port
-export import :protocol.collector;   // gradients of parameters, summed by name
+export import :topology;            // sequential, topology, connect
+export import :topology.steer;      // scopes that know policies
+export import :topology.check;      // worded compile errors for models
+export import :model;               // a topology with its parameters
+export import :reference;           // one set of weights, many threads
+export import :stream;              // sequences served position by position
+export import :show;                // tables and drawings of nets
+export import :saved;               // nets in files: structure and states
+export import :protocol.call;       // what layers hand out: operands by port
+export import :protocol.collector;  // gradients of parameters, summed by name
 export import :protocol.core;
-export import :protocol;     // train_layer, infer_layer: dicts of operands forward, of gradients backward
-export import :protocol.propagation;   // who is trained, who hands gradients on
-export import :serve;        // single samples from many threads, computed in batches
-export import :data;         // data sets of images
-export import :train.optim;   // losses, optimizers, schedules
-export import :train;        // fit, observers, checkpoints
-export import :gradcheck;    // gradients against central differences
-export import :graph.scope;   // names and devices of what is added to nets
-export import :graph.fill;    // how blobs begin
-export import :graph;         // nets put together by name while a program runs
-export import :graph.workspace;   // where they run
-export import :graph.model;   // nets with parameters, and layer functions
-export import :graph.saved;   // nets of models, and nets in files
+export import :protocol;              // train_layer, infer_layer: dicts of operands forward, of gradients backward
+export import :protocol.propagation;  // who is trained, who hands gradients on
+export import :serve;                 // single samples from many threads, computed in batches
+export import :data;                  // data sets of images
+export import :train.optim;           // losses, optimizers, schedules
+export import :train;                 // fit, observers, checkpoints
+export import :gradcheck;             // gradients against central differences
+export import :graph.scope;           // names and devices of what is added to nets
+export import :graph.fill;            // how blobs begin
+export import :graph;                 // nets put together by name while a program runs
+export import :graph.workspace;       // where they run
+export import :graph.model;           // nets with parameters, and layer functions
+export import :graph.saved;           // nets of models, and nets in files
 import lamina.std;
 
 // What programs that include no header, or that include one after the import, need of the standard library.
-#if __has_include(<bits/c++config.h>)   // libstdc++
+#if __has_include(<bits/c++config.h>)  // libstdc++
 // Its <ext/numeric_traits.h> has members of this name, which Clang takes for an identifier from the first of them on. After an
 // import it skips that one, since the module has it, and refuses the next; unless the module says here what the name is.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wkeyword-compat"
-namespace lamina::detail { struct identifier_of_libstdcxx { static const bool __is_signed = false; }; }
+namespace lamina::detail {
+struct identifier_of_libstdcxx {
+  static const bool __is_signed = false;
+};
+}  // namespace lamina::detail
 #pragma clang diagnostic pop
 
 // Iteration over a std::vector or std::span that a function returns.
-export namespace __gnu_cxx { using __gnu_cxx::operator==; using __gnu_cxx::operator<=>; using __gnu_cxx::operator-; }
+export namespace __gnu_cxx {
+using __gnu_cxx::operator==;
+using __gnu_cxx::operator<=>;
+using __gnu_cxx::operator-;
+}  // namespace __gnu_cxx
 #endif
 // Comparison of names, and with libc++ of iterators.
-export namespace std { using std::operator==; using std::operator!=; using std::operator<=>; }
+export namespace std {
+using std::operator==;
+using std::operator!=;
+using std::operator<=>;
+}  // namespace std

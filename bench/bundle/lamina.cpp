@@ -11,10 +11,11 @@ namespace {
 
 using namespace lamina;
 
-inline constexpr auto lenet =
-    sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
-               nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{}, nn::max_pool2d{.kernel_size = 2}, nn::flatten{},
-               nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
+inline constexpr auto lenet = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{},
+    nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
 
 struct network {
   model<lenet, input<"N", 1, 28, 28>> net{{.seed = 1}};
@@ -39,7 +40,9 @@ network& one() {
 
 namespace bench::bundle {
 
-void write(const std::string& folder) { lamina::bundle::write(one().net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = folder}); }
+void write(const std::string& folder) {
+  lamina::bundle::write(one().net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = folder});
+}
 void run() { one().bound->run(); }
 const std::vector<float>& image() { return one().in; }
 const std::vector<float>& scores() { return one().out; }

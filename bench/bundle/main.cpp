@@ -54,7 +54,9 @@ std::string text_of(const std::string& path) {
 }
 
 /// Memory at a multiple of 64 bytes.
-std::uint8_t* aligned(std::size_t bytes) { return static_cast<std::uint8_t*>(::operator new(bytes, std::align_val_t(64))); }
+std::uint8_t* aligned(std::size_t bytes) {
+  return static_cast<std::uint8_t*>(::operator new(bytes, std::align_val_t(64)));
+}
 
 row text_row(const std::string& folder) {
   row r = bundle_row("text of the object file", "KB", "ours <= 64", "ours <= 24");
@@ -64,7 +66,8 @@ row text_row(const std::string& folder) {
 
 row cold_row(const std::string& folder) {
   row r = bundle_row("a process from its start to its end", "ms", "ours <= 5", "ours <= 2");
-  said("cd '" + folder + "' && " LAMINA_BENCH_CC " -O2 -I. -x c " LAMINA_BENCH_COLD " -x none lenet.o -static -lm -o cold");
+  said("cd '" + folder +
+       "' && " LAMINA_BENCH_CC " -O2 -I. -x c " LAMINA_BENCH_COLD " -x none lenet.o -static -lm -o cold");
   std::string program = folder + "/cold", weights = folder + "/lenet.weights";
   char* words[] = {program.data(), weights.data(), nullptr};
   std::vector<double> times;
@@ -72,7 +75,9 @@ row cold_row(const std::string& folder) {
     const auto begin = std::chrono::steady_clock::now();
     pid_t child = 0;
     int status = 1;
-    if (posix_spawn(&child, words[0], nullptr, nullptr, words, environ) != 0 || waitpid(child, &status, 0) != child || status != 0) std::exit(1);
+    if (posix_spawn(&child, words[0], nullptr, nullptr, words, environ) != 0 || waitpid(child, &status, 0) != child ||
+        status != 0)
+      std::exit(1);
     times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
   }
   const timing t = summary(times);
@@ -91,13 +96,16 @@ row speed_row(const std::string& folder) {
   std::uint8_t *weights = aligned(constants.size()), *variables = aligned(number_in(header, "LENET_MUTABLE_MEM_SIZE"));
   std::uint8_t* activations = aligned(number_in(header, "LENET_ACTIVATIONS_MEM_SIZE"));
   std::memcpy(weights, constants.data(), constants.size());
-  std::memcpy(variables + number_in(header, "LENET_INPUT_OFFSET"), bundle::image().data(), bundle::image().size() * sizeof(float));
+  std::memcpy(variables + number_in(header, "LENET_INPUT_OFFSET"), bundle::image().data(),
+              bundle::image().size() * sizeof(float));
   if (run(weights, variables, activations) != 0 ||
-      std::memcmp(variables + number_in(header, "LENET_OUTPUT_OFFSET"), bundle::scores().data(), bundle::scores().size() * sizeof(float)) != 0) {
+      std::memcmp(variables + number_in(header, "LENET_OUTPUT_OFFSET"), bundle::scores().data(),
+                  bundle::scores().size() * sizeof(float)) != 0) {
     std::fprintf(stderr, "the bundle computes something else than the process\n");
     std::exit(1);
   }
-  measure(r, [=] { run(weights, variables, activations); }, {{"the plan of the process", "", "", [] { bundle::run(); }}}, 1e-6, {.pairs = 61});
+  measure(r, [=] { run(weights, variables, activations); },
+          {{"the plan of the process", "", "", [] { bundle::run(); }}}, 1e-6, {.pairs = 61});
   return r;
 }
 

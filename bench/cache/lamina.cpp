@@ -39,8 +39,7 @@ struct filled_cache {
       find(requests.back(), [](const shared_plan&) {});
     }
   }
-  template <class Use>
-  void find(const request& r, Use use) {
+  template <class Use> void find(const request& r, Use use) {
     plans.visit(r, [&] { return build(r); }, use);
   }
   shared_plan build(const request& r) const {

@@ -29,8 +29,7 @@ double rate_of_two(work run, long count, const std::array<int, 2>& cores) {
     pin(cores[side]);
     run(count / 16 + 1);
     ++ready;
-    while (ready < 2) {
-    }
+    while (ready < 2) {}
     begin[side] = clock_type::now();
     run(count);
     end[side] = clock_type::now();
@@ -65,7 +64,7 @@ std::array<double, N> scaling(const std::array<work, N>& runs, const std::array<
   for (std::size_t i = 0; i < N; ++i) {
     runs[i](1);
     const double rate = std::max(rate_of_one(runs[i], 10), rate_of_one(runs[i], 10));
-    counts[i] = std::max(1L, static_cast<long>(rate * 1e-3));   // about a millisecond
+    counts[i] = std::max(1L, static_cast<long>(rate * 1e-3));  // about a millisecond
   }
   for (int again = 0; again < repetitions(300); ++again)
     for (std::size_t i = 0; i < N; ++i) {
@@ -109,7 +108,7 @@ row share(const std::string& shape, double of_perfect, double probe_share, const
 
 /// What a run for another shape takes beyond one that stays with its shape, in microseconds.
 struct change {
-  double met = 0, unmet = 0;   // a shape that was met before; one that was not
+  double met = 0, unmet = 0;  // a shape that was met before; one that was not
 };
 /// Of each shape the least of many counts: what else the machine does comes seldom to the same one twice.
 change change_of_shape() {
@@ -141,7 +140,7 @@ change change_of_shape() {
 
 row changed(const std::string& shape, double microseconds) {
   row r = plan_cache_row("two convolutions, 400 shapes: " + shape, "us");
-  r.problem = "16 changing shapes";    // a table of its own, with a peer
+  r.problem = "16 changing shapes";  // a table of its own, with a peer
   r.ours = microseconds;
   r.peers = {measured_later("OpenVINO")};
   r.goal = "ratio >= 1.0";

@@ -14,14 +14,10 @@ library eigen() {
     const array a(o.a, o.n), b(o.b, o.n), c(o.c, o.n);
     Eigen::Map<Eigen::ArrayXf, Eigen::Aligned64> out(o.out, o.n);
     switch (operations) {
-      case 3:
-        return [=]() mutable { out = (a * b + c).max(0.f); };
-      case 4:
-        return [=]() mutable { out = (a + b) * (a - b) + c; };
-      case 5:
-        return [=]() mutable { out = (a.square() + b.square()).sqrt() * c; };
-      default:
-        return [=]() mutable { out = (a - b) * (-c.square()).exp() + a; };
+      case 3: return [=]() mutable { out = (a * b + c).max(0.f); };
+      case 4: return [=]() mutable { out = (a + b) * (a - b) + c; };
+      case 5: return [=]() mutable { out = (a.square() + b.square()).sqrt() * c; };
+      default: return [=]() mutable { out = (a - b) * (-c.square()).exp() + a; };
     }
   };
   const std::string version = std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION) + "." +

@@ -12,7 +12,8 @@ using namespace lamina;
 struct residual {
   std::int64_t channels = 64;
   constexpr auto forward(auto& s, const auto& x) const {
-    const nn::conv2d conv{.in_channels = channels, .out_channels = channels, .kernel_size = 3, .padding = 1, .bias = false};
+    const nn::conv2d conv{
+        .in_channels = channels, .out_channels = channels, .kernel_size = 3, .padding = 1, .bias = false};
     auto y = relu(s("bn1", nn::batch_norm2d{channels}, s("conv1", conv, x)));
     return relu(s("bn2", nn::batch_norm2d{channels}, s("conv2", conv, y)) + x);
   }
@@ -20,15 +21,18 @@ struct residual {
 constexpr auto residual_block = sequential(residual{});
 constexpr std::int64_t wide = 144;
 constexpr auto bottleneck = sequential(
-    nn::conv2d{.in_channels = 24, .out_channels = wide, .kernel_size = 1, .bias = false}, nn::batch_norm2d{wide}, nn::relu6{},
-    nn::conv2d{.in_channels = wide, .out_channels = wide, .kernel_size = 3, .padding = 1, .groups = wide, .bias = false}, nn::batch_norm2d{wide}, nn::relu6{},
+    nn::conv2d{.in_channels = 24, .out_channels = wide, .kernel_size = 1, .bias = false}, nn::batch_norm2d{wide},
+    nn::relu6{},
+    nn::conv2d{
+        .in_channels = wide, .out_channels = wide, .kernel_size = 3, .padding = 1, .groups = wide, .bias = false},
+    nn::batch_norm2d{wide}, nn::relu6{},
     nn::conv2d{.in_channels = wide, .out_channels = 24, .kernel_size = 1, .bias = false}, nn::batch_norm2d{24});
 
-template <const auto& Net, std::int64_t Channels>
-struct served {
+template <const auto& Net, std::int64_t Channels> struct served {
   using input_type = tensor<float, extents<1, Channels, 56, 56>>;
   using factory = reference_factory<Net, input<1, Channels, 56, 56>>;
-  explicit served(bool folded) : with(model<Net, input<1, Channels, 56, 56>>({.seed = 1}), {.optimize = folded}), one(with.create()) {
+  explicit served(bool folded)
+      : with(model<Net, input<1, Channels, 56, 56>>({.seed = 1}), {.optimize = folded}), one(with.create()) {
     auto d = x.writable();
     for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i * 2654435761u % 1000u) / 500.f - 1.f;
   }
@@ -40,8 +44,7 @@ struct served {
   reference_model<typename factory::traits> one;
   input_type x;
 };
-template <const auto& Net, std::int64_t Channels, bool Folded>
-void run() {
+template <const auto& Net, std::int64_t Channels, bool Folded> void run() {
   static served<Net, Channels> s(Folded);
   s.run();
 }

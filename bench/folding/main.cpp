@@ -7,9 +7,12 @@ int main(int count, char** values) {
   using namespace bench;
   const arguments a = parse(count, values);
   report all;
-  const struct { const char* shape; void (*folded)(); void (*plain)(); } problems[] = {
-      {"residual block, 64 x 56 x 56", &folding::residual_folded, &folding::residual_plain},
-      {"bottleneck, 24 x 56 x 56, expansion 6", &folding::bottleneck_folded, &folding::bottleneck_plain}};
+  const struct {
+    const char* shape;
+    void (*folded)();
+    void (*plain)();
+  } problems[] = {{"residual block, 64 x 56 x 56", &folding::residual_folded, &folding::residual_plain},
+                  {"bottleneck, 24 x 56 x 56, expansion 6", &folding::bottleneck_folded, &folding::bottleneck_plain}};
   for (const auto& p : problems) {
     row r;
     r.problem = "30 folded batch norms";

@@ -25,16 +25,11 @@ inline arguments parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
     const bool takes_value = i + 1 < argc;
-    if (name == "--exhaustive")
-      a.exhaustive = true;
-    else if (name == "--quick")
-      quick = true;
-    else if (name == "--out" && takes_value)
-      a.out = argv[++i];
-    else if (name == "--shapes" && takes_value)
-      a.shapes = argv[++i];
-    else if (name == "--core" && takes_value)
-      a.core = std::atoi(argv[++i]);
+    if (name == "--exhaustive") a.exhaustive = true;
+    else if (name == "--quick") quick = true;
+    else if (name == "--out" && takes_value) a.out = argv[++i];
+    else if (name == "--shapes" && takes_value) a.shapes = argv[++i];
+    else if (name == "--core" && takes_value) a.core = std::atoi(argv[++i]);
     else {
       std::fprintf(stderr, "usage: %s --out FILE [--shapes FILE] [--core N] [--exhaustive] [--quick]\n", argv[0]);
       std::exit(2);

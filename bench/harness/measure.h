@@ -59,7 +59,8 @@ inline timing summary(std::vector<double> samples) {
 }
 
 inline comparison compare(const call& ours, const std::vector<call>& peers, const sampling& asked = {}) {
-  const sampling how = quick ? sampling{.pairs = 1, .sample_seconds = 0, .budget_seconds = 0, .probe_tolerance = 1e9} : asked;
+  const sampling how =
+      quick ? sampling{.pairs = 1, .sample_seconds = 0, .budget_seconds = 0, .probe_tolerance = 1e9} : asked;
   comparison result;
   result.probe = std::numeric_limits<double>::infinity();
   const long our_calls = calls_per_sample(ours, how.sample_seconds);
@@ -166,10 +167,8 @@ inline row geomean(const std::vector<row>& rows, const std::string& shape) {
 inline void show(const row& r) {
   std::printf("%-22s %-34s ours %10.3f", r.problem.c_str(), r.shape.c_str(), r.ours.value_or(0));
   for (const result& p : r.peers) {
-    if (p.value)
-      std::printf("  %s %.3f", p.name.c_str(), *p.value);
-    else if (!p.later)
-      std::printf("  %s absent", p.name.c_str());
+    if (p.value) std::printf("  %s %.3f", p.name.c_str(), *p.value);
+    else if (!p.later) std::printf("  %s absent", p.name.c_str());
   }
   std::printf(" %s", r.unit.c_str());
   if (r.ratio) std::printf("  ratio %.3f", *r.ratio);

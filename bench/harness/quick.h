@@ -7,9 +7,6 @@ namespace bench {
 inline bool quick = false;
 
 /// How often something is done: `count` times, or `less` in a quick run.
-template <class Count>
-Count repetitions(Count count, Count less = 1) {
-  return quick ? less : count;
-}
+template <class Count> Count repetitions(Count count, Count less = 1) { return quick ? less : count; }
 
 }  // namespace bench

@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   const bench::arguments a = bench::parse(argc, argv);
   bench::report all;
   for (const int threads : {2, 4}) all.add(idle_after(threads));
-  for (const bench::row& r : all.rows()) std::printf("%s, %d threads: %.6f CPU s\n", r.problem.c_str(), r.threads, *r.ours);
+  for (const bench::row& r : all.rows())
+    std::printf("%s, %d threads: %.6f CPU s\n", r.problem.c_str(), r.threads, *r.ours);
   all.write(a.out);
 }

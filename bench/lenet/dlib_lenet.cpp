@@ -16,10 +16,9 @@
 namespace {
 
 using image = dlib::matrix<unsigned char>;
-template <long Filters, long Padding, class Subnet>
-using convolution = dlib::add_layer<dlib::con_<Filters, 5, 5, 1, 1, Padding, Padding>, Subnet>;
-template <class Subnet>
-using pool = dlib::max_pool<2, 2, 2, 2, Subnet>;
+template <long Filters, long Padding, class Subnet> using convolution =
+    dlib::add_layer<dlib::con_<Filters, 5, 5, 1, 1, Padding, Padding>, Subnet>;
+template <class Subnet> using pool = dlib::max_pool<2, 2, 2, 2, Subnet>;
 
 using features = pool<dlib::relu<convolution<16, 0, pool<dlib::relu<convolution<6, 2, dlib::input<image>>>>>>>;
 using lenet = dlib::loss_multiclass_log<dlib::fc<10, dlib::relu<dlib::fc<84, dlib::relu<dlib::fc<120, features>>>>>>;

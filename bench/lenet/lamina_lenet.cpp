@@ -12,8 +12,7 @@ namespace {
 using clock_type = std::chrono::steady_clock;
 
 /// Images per second of inference on `count` images at a time: the best of several turns.
-template <class Net>
-double inference_rate(Net& net, long count) {
+template <class Net> double inference_rate(Net& net, long count) {
   lamina::tensor<float, lamina::extents<lamina::dyn, 1, 28, 28>> images(count);
   lamina::matrix<float> scores(count, 10);
   float number = 0;

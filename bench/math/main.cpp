@@ -60,7 +60,9 @@ int main(int argc, char** argv) {
         float_error::sweep(name == "exp" ? float_error::exp : float_error::tanh, functions, each);
     row error;
     error.problem = problem + ", largest error";
-    error.shape = a.exhaustive ? "all 2^32 floats" : quick ? "65 thousand floats of all sizes" : "8 million floats of all sizes";
+    error.shape = a.exhaustive ? "all 2^32 floats"
+                  : quick      ? "65 thousand floats of all sizes"
+                               : "8 million floats of all sizes";
     error.isa = program_isa_name;
     error.unit = "ULP";
     error.ours = errors[0].error;
@@ -68,8 +70,10 @@ int main(int argc, char** argv) {
       error.peers.push_back({contenders[p].name, contenders[p].version, contenders[p].isa, {}, {}});
       if (!contenders[p].run) continue;
       error.peers.back().value = errors[p + 1].error;
-      error.ratio = std::min(error.ratio.value_or(errors[p + 1].error / errors[0].error), errors[p + 1].error / errors[0].error);
-      if (contenders[p].name == "xsimd") error.floor = "ours <= " + std::to_string(errors[p + 1].error);  // what it replaces
+      error.ratio =
+          std::min(error.ratio.value_or(errors[p + 1].error / errors[0].error), errors[p + 1].error / errors[0].error);
+      if (contenders[p].name == "xsimd")
+        error.floor = "ours <= " + std::to_string(errors[p + 1].error);  // what it replaces
       if (time.ratio && *time.peers[p].value <= *time.ratio * *time.ours * 1.0001)
         time.note = "the fastest peer, " + contenders[p].name + ", errs by up to " + digits(errors[p + 1].error) +
                     " ULP, lamina by " + digits(errors[0].error);

@@ -25,8 +25,7 @@ inline void store(float* p, vector x) { _mm256_storeu_ps(p, x); }
 constexpr auto exp_1 = Sleef_expf8_u10avx2, tanh_1 = Sleef_tanhf8_u10avx2, tanh_35 = Sleef_tanhf8_u35avx2;
 #endif
 
-template <auto F>
-void over(const float* in, float* out, long n) {
+template <auto F> void over(const float* in, float* out, long n) {
   for (long i = 0; i < n; i += lanes) store(out + i, F(load(in + i)));
 }
 

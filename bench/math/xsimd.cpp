@@ -8,8 +8,7 @@ namespace {
 
 using batch = ::xsimd::batch<float>;
 
-template <class Function>
-function over(Function f) {
+template <class Function> function over(Function f) {
   return [f](const float* in, float* out, long n) {
 #pragma clang loop unroll_count(2)
     for (long i = 0; i < n; i += static_cast<long>(batch::size))

@@ -12,7 +12,8 @@ using namespace lamina;
 matrix<float> numbers(std::int64_t rows, std::int64_t columns, int seed) {
   matrix<float> m(rows, columns);
   auto d = m.writable();
-  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i + static_cast<std::size_t>(seed)) % 97u) / 97.f - 0.5f;
+  for (std::size_t i = 0; i < d.size(); ++i)
+    d[i] = static_cast<float>((i + static_cast<std::size_t>(seed)) % 97u) / 97.f - 0.5f;
   return m;
 }
 void use(const auto& m) { __asm__ volatile("" ::"r"(m.data().data()) : "memory"); }

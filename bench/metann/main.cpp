@@ -8,7 +8,14 @@ int main(int count, char** values) {
   using namespace bench;
   const arguments a = parse(count, values);
   report all;
-  const struct { const char* shape; void (*run)(); double unit; const char* name; double theirs; const char* floor; } problems[] = {
+  const struct {
+    const char* shape;
+    void (*run)();
+    double unit;
+    const char* name;
+    double theirs;
+    const char* floor;
+  } problems[] = {
       {"dot 512 x 512 x 512", &metann::dot_512, 1e-6, "us", 2 * 512. * 512 * 512 / 1.6e9 * 1e6, "ratio >= 50"},
       {"add of a million floats", &metann::add_million, 1e-6, "us", 5500, "ratio >= 10"},
       {"transpose of a million floats", &metann::transpose_million, 1e-6, "us", 6600, "ratio >= 10"},

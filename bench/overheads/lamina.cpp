@@ -14,8 +14,7 @@ namespace {
 using namespace lamina;
 using namespace lamina::ir;
 
-template <int Layers>
-consteval auto repeated() {
+template <int Layers> consteval auto repeated() {
   return []<auto... I>(std::index_sequence<I...>) {
     return sequential(((void)I, nn::linear{.in_features = 4, .out_features = 4})...);
   }(std::make_index_sequence<Layers>());
@@ -80,11 +79,13 @@ struct toy_regression {
     graph::net init("init"), train("train");
     const value W = train.external(init.fill<op::uniform>("W", {1, 2}, {.low = -1, .high = 1}));
     const value B = train.external(init.fill<op::constant>("B", {1}));
-    const value W_gt = train.external(init.given("W_gt", {1, 2}, {2, 1.5})), B_gt = train.external(init.given("B_gt", {1}, {0.5}));
+    const value W_gt = train.external(init.given("W_gt", {1, 2}, {2, 1.5})),
+                B_gt = train.external(init.given("B_gt", {1}, {0.5}));
     const value X = train.fill<op::gaussian>("X", {64, 2});
     const value y = stop_gradient(linear(X, W_gt, B_gt) + train.fill<op::gaussian>("noise", {64, 1}));
     auto gradients = train.add_gradient_operators({averaged_loss(squared_l2_distance(y, linear(X, W, B)))});
-    const value rate = learning_rate(train.iterations(), {.base = -0.1, .policy = optim::step{.size = 20, .gamma = 0.9}});
+    const value rate =
+        learning_rate(train.iterations(), {.base = -0.1, .policy = optim::step{.size = 20, .gamma = 0.9}});
     train.assign(W, W + rate * gradients[W]);
     train.assign(B, B + rate * gradients[B]);
     ws.run_once(init);
@@ -107,8 +108,7 @@ struct hand_bound {
     for (const plan_step& s : p.steps()) steps.push_back(s);
     while (steps.size() < small_layers) steps.push_back(steps.back());
   }
-  template <std::size_t... I>
-  void call(std::index_sequence<I...>) {
+  template <std::size_t... I> void call(std::index_sequence<I...>) {
     (steps[I].run(static_cast<std::byte*>(arguments.data()) + steps[I].arguments, scratch.data()), ...);
   }
   storage arguments, scratch;

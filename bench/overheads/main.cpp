@@ -78,20 +78,24 @@ int main(int argc, char** argv) {
   net.note = "the difference to the same kernels called by hand";
   all.add(std::move(whole));
   all.add(std::move(net));
-  row made = measured("a net made at run time, per operation, with its kernel", overheads::run_small_net, {}, "ours <= 30",
-                      "ours <= 10");
-  for (auto* value : {&made.ours, &made.median}) *value = **value / static_cast<double>(overheads::small_net_operations());
+  row made = measured("a net made at run time, per operation, with its kernel", overheads::run_small_net, {},
+                      "ours <= 30", "ours <= 10");
+  for (auto* value : {&made.ours, &made.median})
+    *value = **value / static_cast<double>(overheads::small_net_operations());
   made.probe.reset();
   made.note = "21 operations on 1x4 and 4x4 in one program: matmul, add and relu in turns";
   all.add(std::move(made));
-  row named = measured("the same as a net by name in a workspace, per operation, with its kernel", overheads::run_named_net, {},
-                       "ours <= 30", "ours <= 10");
-  for (auto* value : {&named.ours, &named.median}) *value = **value / static_cast<double>(overheads::small_net_operations());
+  row named = measured("the same as a net by name in a workspace, per operation, with its kernel",
+                       overheads::run_named_net, {}, "ours <= 30", "ours <= 10");
+  for (auto* value : {&named.ours, &named.median})
+    *value = **value / static_cast<double>(overheads::small_net_operations());
   named.probe.reset();
   named.note = "a run looks up the net, its blobs' types and their memory";
   all.add(std::move(named));
-  all.add(slow("a net of 1,000 operations: built, planned, run once", overheads::build_named_net, "ours <= 20", "ours <= 10"));
-  all.add(slow("Caffe2's toy regression: 1,000 runs of batch 64", overheads::run_toy_regression, "ours <= 20", "ours <= 5"));
+  all.add(slow("a net of 1,000 operations: built, planned, run once", overheads::build_named_net, "ours <= 20",
+               "ours <= 10"));
+  all.add(slow("Caffe2's toy regression: 1,000 runs of batch 64", overheads::run_toy_regression, "ours <= 20",
+               "ours <= 5"));
   for (const row& r : all.rows()) show(r);
   all.write(a.out);
 }

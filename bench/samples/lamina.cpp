@@ -16,11 +16,13 @@ constexpr std::int64_t count = 64, in = 784, middle = 256, out = 10, features = 
 matrix<float> numbers(std::int64_t rows, std::int64_t columns, int seed) {
   matrix<float> m(rows, columns);
   auto d = m.writable();
-  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 5000.f - 0.1f;
+  for (std::size_t i = 0; i < d.size(); ++i)
+    d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 5000.f - 0.1f;
   return m;
 }
 struct network {
-  matrix<float> w1 = numbers(in, middle, 1), w2 = numbers(middle, out, 2), b1 = numbers(1, middle, 3), b2 = numbers(1, out, 4);
+  matrix<float> w1 = numbers(in, middle, 1), w2 = numbers(middle, out, 2), b1 = numbers(1, middle, 3),
+                b2 = numbers(1, out, 4);
   matrix<float> all = numbers(count, in, 5);
   std::vector<matrix<float>> each;
   network() {
@@ -58,8 +60,7 @@ struct attention_by_hand {
     for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i * 2654435761u % 1000u) / 5000.f - 0.1f;
     for (std::int64_t i = 0; i < count; ++i) each.push_back(evaluate(select(all, 0, i)));
   }
-  template <class X>
-  auto of(const X& x) const {
+  template <class X> auto of(const X& x) const {
     return matmul(softmax(matmul<false, true>(matmul(x, q), matmul(x, k))), matmul(x, v));
   }
 };
@@ -70,14 +71,15 @@ const attention_by_hand& attention_samples() {
 
 struct recurrent {
   matrix<float> w = numbers(features, 3 * hidden, 1), u = numbers(hidden, 3 * hidden, 2);
-  std::vector<matrix<float>> all;                  // of each turn
-  std::vector<std::vector<matrix<float>>> each;    // of each turn and sample
+  std::vector<matrix<float>> all;                // of each turn
+  std::vector<std::vector<matrix<float>>> each;  // of each turn and sample
   matrix<float> start = numbers(count, hidden, 50), start_of_one = numbers(1, hidden, 50);
   recurrent() {
     for (int t = 0; t < turns; ++t) {
       all.push_back(numbers(count, features, 10 + t));
       each.emplace_back();
-      for (std::int64_t i = 0; i < count; ++i) each.back().push_back(evaluate(slice(all.back(), {.start = i, .stop = i + 1})));
+      for (std::int64_t i = 0; i < count; ++i)
+        each.back().push_back(evaluate(slice(all.back(), {.start = i, .stop = i + 1})));
     }
   }
   auto step(const matrix<float>& x, const matrix<float>& h) const { return gru_gates(matmul(x, w), matmul(h, u), h); }
@@ -91,7 +93,8 @@ using pictures = tensor_of_rank<float, 4>;
 pictures picture(const shape& s, int seed) {
   pictures t(s.at(0), s.at(1), s.at(2), s.at(3));
   auto d = t.writable();
-  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 5000.f - 0.1f;
+  for (std::size_t i = 0; i < d.size(); ++i)
+    d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 5000.f - 0.1f;
   return t;
 }
 struct convolutional {
@@ -111,16 +114,18 @@ const convolutional& lenet() {
   return n;
 }
 
-constexpr auto perceptron_layers = sequential(nn::linear{in, middle}, nn::tanh{}, nn::linear{middle, out}, nn::softmax{});
+constexpr auto perceptron_layers =
+    sequential(nn::linear{in, middle}, nn::tanh{}, nn::linear{middle, out}, nn::softmax{});
 constexpr auto gru_layers = sequential(nn::gru{.input_size = features, .hidden_size = hidden});
-using sequences = tensor_of_rank<float, 3>;      // turns, samples, features
+using sequences = tensor_of_rank<float, 3>;  // turns, samples, features
 
-template <auto& Layers, class Data>
-struct layered {
+template <auto& Layers, class Data> struct layered {
   infer_layer<constant_layer<Layers>> layer{"net"};
   Data all;
   std::vector<Data> each;
-  layered(Data batch, std::vector<Data> samples) : all(std::move(batch)), each(std::move(samples)) { init(layer, initializers(1)); }
+  layered(Data batch, std::vector<Data> samples) : all(std::move(batch)), each(std::move(samples)) {
+    init(layer, initializers(1));
+  }
   auto of(const Data& x) const { return layer.forward(dict("input"_key = x))["output"_key]; }
 };
 const auto& perceptron_layer() {
@@ -133,14 +138,14 @@ const auto& gru_layer() {
     auto d = all.writable();
     for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i * 2654435761u % 1000u) / 5000.f - 0.1f;
     std::vector<sequences> each;
-    for (std::int64_t i = 0; i < count; ++i) each.push_back(evaluate(slice(all, {.start = i, .stop = i + 1, .axis = 1})));
+    for (std::int64_t i = 0; i < count; ++i)
+      each.push_back(evaluate(slice(all, {.start = i, .stop = i + 1, .axis = 1})));
     return layered<gru_layers, sequences>(std::move(all), std::move(each));
   }();
   return n;
 }
 
-template <class T>
-void use(const T& m) { __asm__ volatile("" ::"r"(m.data().data()) : "memory"); }
+template <class T> void use(const T& m) { __asm__ volatile("" ::"r"(m.data().data()) : "memory"); }
 
 }  // namespace
 
@@ -199,8 +204,7 @@ void lenet_alone() {
 }
 void lenet_batch() { use(evaluate(lenet().of(lenet().all))); }
 
-template <class Net>
-void each_alone(const Net& net) {
+template <class Net> void each_alone(const Net& net) {
   eval_plan plan;
   std::vector<decltype(plan.add(net.of(net.each[0])))> results;
   for (const auto& x : net.each) results.push_back(plan.add(net.of(x)));

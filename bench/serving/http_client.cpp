@@ -83,7 +83,10 @@ int main(int argc, char** argv) {
   }
   const int port = std::atoi(argv[1]), connections = std::atoi(argv[2]);
   const double seconds = std::atof(argv[3]);
-  const std::string request = "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nContent-Length: 784\r\n\r\n" + std::string(784, '\x40');
+  const std::string request =
+      "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nContent-Length: "
+      "784\r\n\r\n" +
+      std::string(784, '\x40');
   std::atomic<bool> measuring{false}, over{false};
   std::atomic<long> failed{0};
   std::vector<std::vector<double>> times(static_cast<std::size_t>(connections));
@@ -116,7 +119,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%ld requests failed, %zu were answered\n", failed.load(), all.size());
     return 1;
   }
-  bench::write_json(argv[4], {{"images_per_second", static_cast<double>(all.size()) / passed}, {"p50_us", all[all.size() / 2]},
+  bench::write_json(argv[4], {{"images_per_second", static_cast<double>(all.size()) / passed},
+                              {"p50_us", all[all.size() / 2]},
                               {"p99_us", all[all.size() - all.size() / 100 - 1]}});
   return 0;
 }

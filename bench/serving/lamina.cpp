@@ -18,8 +18,7 @@ namespace {
 
 using namespace lamina;
 // A net that is served, and an image for it.
-template <const auto& Topology, std::int64_t... Extents>
-struct served {
+template <const auto& Topology, std::int64_t... Extents> struct served {
   using factory_type = reference_factory<Topology, input<"N", Extents...>>;
   using image = tensor<float, extents<Extents...>>;
 
@@ -64,7 +63,9 @@ std::int64_t handed_out() { return memory::counters().current; }
 
 queue_result serve(const queue_load& load) {
   using clock = std::chrono::steady_clock;
-  batching_queue queue(small::factory(), {.workers = load.workers, .batch = load.batch, .delay = std::chrono::microseconds(100), .capacity = 4096});
+  batching_queue queue(
+      small::factory(),
+      {.workers = load.workers, .batch = load.batch, .delay = std::chrono::microseconds(100), .capacity = 4096});
   std::atomic<bool> over{false};
   std::atomic<std::int64_t> answers{0};
   std::vector<std::thread> clients;
@@ -79,7 +80,7 @@ queue_result serve(const queue_load& load) {
         answers += load.window;
       }
     });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));    // plans are made
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // plans are made
   const auto before = queue.statistics();
   const auto begin = clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(load.seconds));
@@ -87,7 +88,8 @@ queue_result serve(const queue_load& load) {
   const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
   over = true;
   for (auto& c : clients) c.join();
-  const auto images = static_cast<double>(after.answered - before.answered), batches = static_cast<double>(after.batches - before.batches);
+  const auto images = static_cast<double>(after.answered - before.answered),
+             batches = static_cast<double>(after.batches - before.batches);
   return {images / seconds, images / batches};
 }
 

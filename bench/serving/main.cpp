@@ -26,7 +26,9 @@ struct served_net {
   double seconds;
   int turns, warm_up;
 };
-served_net lenet() { return {"LeNet", serving::network::lenet, repetitions(0.15, 0.01), repetitions(9), repetitions(20)}; }
+served_net lenet() {
+  return {"LeNet", serving::network::lenet, repetitions(0.15, 0.01), repetitions(9), repetitions(20)};
+}
 served_net resnet50() { return {"ResNet-50", serving::network::resnet50, repetitions(2.5, 0.01), repetitions(3), 1}; }
 
 void pin(const std::vector<int>& cores) {
@@ -37,8 +39,8 @@ void pin(const std::vector<int>& cores) {
 }
 
 struct load {
-  double per_second = 0;           // calls of all threads together
-  std::vector<float> microseconds; // of each call, where asked for
+  double per_second = 0;            // calls of all threads together
+  std::vector<float> microseconds;  // of each call, where asked for
 };
 
 // Threads that each make a worker of their own and call it until the time of a turn is over.
@@ -63,7 +65,8 @@ load run(int threads, const std::vector<int>& cores, const served_net& net, bool
         ++count;
         if (!each) continue;
         const auto then = clock_type::now();
-        if (part.microseconds.size() < part.microseconds.capacity()) part.microseconds.push_back(std::chrono::duration<float, std::micro>(then - now).count());
+        if (part.microseconds.size() < part.microseconds.capacity())
+          part.microseconds.push_back(std::chrono::duration<float, std::micro>(then - now).count());
         now = then;
       } while (!over);
       part.per_second = static_cast<double>(count) / std::chrono::duration<double>(clock_type::now() - begin).count();
@@ -111,8 +114,7 @@ struct rates {
 };
 
 // In turns, so that whatever else the machine does disturbs all of them alike; the best turn counts.
-template <class Also>
-rates measured(const served_net& net, const std::vector<int>& cores, Also also) {
+template <class Also> rates measured(const served_net& net, const std::vector<int>& cores, Also also) {
   rates best;
   for (int turn = 0; turn < net.turns; ++turn) {
     for (int n : {1, 2}) best.probe[n] = std::max(best.probe[n], run(n, cores, net, false, probe).per_second);
@@ -126,12 +128,14 @@ void add_rows(report& all, const served_net& net, const rates& of) {
   const std::string name = net.name;
   for (auto [threads, per_second] : of.ours) {
     const char* models = threads == 1 ? " reference model" : " reference models";
-    auto r = served(name + ", batch 1, " + std::to_string(threads) + models + " on 2 cores", threads, "images/s", per_second);
+    auto r = served(name + ", batch 1, " + std::to_string(threads) + models + " on 2 cores", threads, "images/s",
+                    per_second);
     r.peers = {measured_later("ONNX Runtime")};
     r.goal = "ratio >= 1.0";
     all.add(r);
   }
-  auto two = served(name + ": what a second worker gains, by what it gains an FMA probe", 2, "1", of.scaling() / of.probe_scaling());
+  auto two = served(name + ": what a second worker gains, by what it gains an FMA probe", 2, "1",
+                    of.scaling() / of.probe_scaling());
   two.floor = "ours >= 0.95";
   two.note = name + " " + digits(of.scaling()) + ", the probe " + digits(of.probe_scaling());
   all.add(two);
@@ -151,7 +155,7 @@ int main(int argc, char** argv) {
   }
   cores.resize(2);
   pin(cores);
-  std::vector<double> ours, theirs;    // p99 / p50 of each turn
+  std::vector<double> ours, theirs;  // p99 / p50 of each turn
   double probe_us = 0;
   {
     const auto r = serving::make_reference(lenet().which);
@@ -165,7 +169,8 @@ int main(int argc, char** argv) {
   };
   links = std::lround(1000 * probe_us * 1e-6 / seconds_of(chain, 20000));
   const rates small = measured(lenet(), cores, [&] {
-    auto of_lenet = run(2, cores, lenet(), true, worker(lenet())), of_chain = run(2, cores, lenet(), true, [&] { return chain; });
+    auto of_lenet = run(2, cores, lenet(), true, worker(lenet())),
+         of_chain = run(2, cores, lenet(), true, [&] { return chain; });
     ours.push_back(spread(of_lenet.microseconds));
     theirs.push_back(spread(of_chain.microseconds));
   });
@@ -173,23 +178,29 @@ int main(int argc, char** argv) {
 
   report all;
   const double probe_scaling = std::min(small.probe_scaling(), large.probe_scaling());
-  const bool quiet = probe_scaling > 1.7;    // else somebody else is on these cores
+  const bool quiet = probe_scaling > 1.7;  // else somebody else is on these cores
   add_rows(all, lenet(), small);
   add_rows(all, resnet50(), large);
-  const double best = *std::min_element(ours.begin(), ours.end()), probe_best = *std::min_element(theirs.begin(), theirs.end());
+  const double best = *std::min_element(ours.begin(), ours.end()),
+               probe_best = *std::min_element(theirs.begin(), theirs.end());
   auto tail = served("LeNet: 99th percentile / median, 2 reference models on 2 cores", 2, "1", best);
   tail.median = summary(ours).median;
   tail.floor = "ours <= " + digits(std::max(2.0, 1.2 * probe_best));
-  tail.note = "that of a chain of dependent operations that takes as long: " + digits(probe_best) + ", in the middle " + digits(summary(theirs).median);
+  tail.note = "that of a chain of dependent operations that takes as long: " + digits(probe_best) + ", in the middle " +
+              digits(summary(theirs).median);
   all.add(tail);
-  const struct { int batch, clients, window; } loads[] = {{1, 8, 16}, {8, 8, 16}, {32, 8, 32}};
+  const struct {
+    int batch, clients, window;
+  } loads[] = {{1, 8, 16}, {8, 8, 16}, {32, 8, 32}};
   for (auto [batch, clients, window] : loads) {
     serving::queue_result q;
     for (int turn = 0; turn < repetitions(3); ++turn) {
-      const auto next = serving::serve({.workers = 2, .batch = batch, .clients = clients, .window = window, .seconds = repetitions(0.3, 0.01)});
+      const auto next = serving::serve(
+          {.workers = 2, .batch = batch, .clients = clients, .window = window, .seconds = repetitions(0.3, 0.01)});
       if (next.images_per_s > q.images_per_s) q = next;
     }
-    auto r = served("a queue, 2 workers, 8 clients, batches of up to " + std::to_string(batch), 2, "images/s", q.images_per_s);
+    auto r = served("a queue, 2 workers, 8 clients, batches of up to " + std::to_string(batch), 2, "images/s",
+                    q.images_per_s);
     r.peers = {{"2 reference models without a queue", "batch 1", "", small.ours.at(2), {}}};
     r.ratio = q.images_per_s / small.ours.at(2);
     r.note = digits(q.images_per_batch) + " images a batch; clients run on the same cores";
@@ -197,7 +208,9 @@ int main(int argc, char** argv) {
   }
   report said;
   for (row r : all.rows()) {
-    if (!quiet) r.note += (r.note.empty() ? "noisy: a second core gives the probe " : "; noisy: a second core gives the probe ") + digits(probe_scaling);
+    if (!quiet)
+      r.note += (r.note.empty() ? "noisy: a second core gives the probe " : "; noisy: a second core gives the probe ") +
+                digits(probe_scaling);
     show(r);
     said.add(std::move(r));
   }

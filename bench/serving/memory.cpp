@@ -28,9 +28,11 @@ void large(const auto& add) {
   }
   const auto bytes = static_cast<double>(serving::handed_out() - before) / count;
   const double pages = static_cast<double>(proportional_bytes() - resident) / count;
-  const std::string weights = "weights " + std::to_string(serving::shared_bytes(serving::network::resnet50)) + " bytes, once; its own count " + std::to_string(first->own_bytes());
+  const std::string weights = "weights " + std::to_string(serving::shared_bytes(serving::network::resnet50)) +
+                              " bytes, once; its own count " + std::to_string(first->own_bytes());
   add("ResNet-50: a further reference that has run, bytes handed out by the library", "bytes", bytes, floor, weights);
-  add("ResNet-50: a further reference that has run, PSS", "bytes", pages, floor, "smaps_rollup over " + std::to_string(count) + " references");
+  add("ResNet-50: a further reference that has run, PSS", "bytes", pages, floor,
+      "smaps_rollup over " + std::to_string(count) + " references");
 }
 
 }  // namespace
@@ -39,7 +41,8 @@ int main(int argc, char** argv) {
   using namespace bench;
   const arguments a = parse(argc, argv);
   report all;
-  const auto add = [&all](const std::string& shape, const char* unit, double ours, const char* floor, const std::string& note = "") {
+  const auto add = [&all](const std::string& shape, const char* unit, double ours, const char* floor,
+                          const std::string& note = "") {
     row r;
     r.problem = "14 memory per further reference model";
     r.shape = shape;
@@ -84,9 +87,12 @@ int main(int argc, char** argv) {
   double run = first_runs();
   const auto bytes = static_cast<double>(serving::handed_out() - before) / count;
   const double pages = static_cast<double>(proportional_bytes() - resident) / count;
-  const std::string weights = "weights " + std::to_string(serving::shared_bytes(serving::network::lenet)) + " bytes, once; its own count " + std::to_string(references[warm]->own_bytes());
-  add("LeNet: a further reference that has run, bytes handed out by the library", "bytes", bytes, "ours <= 131072", weights);
-  add("LeNet: a further reference that has run, PSS", "bytes", pages, "ours <= 131072", "smaps_rollup over " + std::to_string(count) + " references");
+  const std::string weights = "weights " + std::to_string(serving::shared_bytes(serving::network::lenet)) +
+                              " bytes, once; its own count " + std::to_string(references[warm]->own_bytes());
+  add("LeNet: a further reference that has run, bytes handed out by the library", "bytes", bytes, "ours <= 131072",
+      weights);
+  add("LeNet: a further reference that has run, PSS", "bytes", pages, "ours <= 131072",
+      "smaps_rollup over " + std::to_string(count) + " references");
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < count; ++i) {
       auto& r = references[warm + static_cast<std::size_t>(i)];

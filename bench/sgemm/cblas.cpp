@@ -10,8 +10,7 @@ using cblas_sgemm = void (*)(int, int, int, int, int, int, float, const float*, 
                              int);
 constexpr int row_major = 101, as_stored = 111;
 
-template <class Function>
-Function* symbol(void* handle, const char* name) {
+template <class Function> Function* symbol(void* handle, const char* name) {
   return handle ? reinterpret_cast<Function*>(dlsym(handle, name)) : nullptr;
 }
 

@@ -26,36 +26,43 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-constexpr auto net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::batch_norm2d{8}, nn::relu{},
-                                nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::global_avg_pool2d{},
-                                nn::flatten{}, nn::linear{.in_features = 8, .out_features = 512}, nn::relu{}, nn::linear{.in_features = 512, .out_features = 512}, nn::relu{},
-                                nn::linear{.in_features = 512, .out_features = 4});
+constexpr auto net = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::batch_norm2d{8}, nn::relu{},
+    nn::conv2d{.in_channels = 8, .out_channels = 8, .kernel_size = 3, .padding = 1}, nn::global_avg_pool2d{},
+    nn::flatten{}, nn::linear{.in_features = 8, .out_features = 512}, nn::relu{},
+    nn::linear{.in_features = 512, .out_features = 512}, nn::relu{}, nn::linear{.in_features = 512, .out_features = 4});
 using images = input<"N", 1, "H", "W">;
 using net_type = model<net, images>;
 using factory_type = reference_factory<net, images>;
 using image = tensor<float, extents<1, dyn, dyn>>;
 using logits = vector<float, 4>;
 
-constexpr int clients = 4, workers = 2, shapes = 24;    // more shapes than a reference model keeps plans
+constexpr int clients = 4, workers = 2, shapes = 24;  // more shapes than a reference model keeps plans
 
 image picture(int i) {
   image x(8 + i % 6, 8 + i / 6);
   auto to = x.writable();
-  for (std::size_t k = 0; k < to.size(); ++k) to[k] = static_cast<float>((k * 37 + static_cast<std::size_t>(i)) % 11) / 11;
+  for (std::size_t k = 0; k < to.size(); ++k)
+    to[k] = static_cast<float>((k * 37 + static_cast<std::size_t>(i)) % 11) / 11;
   return x;
 }
-bool same(const logits& a, const logits& b) { return std::memcmp(a.data().data(), b.data().data(), 4 * sizeof(float)) == 0; }
+bool same(const logits& a, const logits& b) {
+  return std::memcmp(a.data().data(), b.data().data(), 4 * sizeof(float)) == 0;
+}
 
 struct soak {
   std::vector<net_type> nets;
   factory_type factory;
   std::vector<image> pictures;
-  std::vector<std::vector<logits>> expected{2};    // by each set of weights
+  std::vector<std::vector<logits>> expected{2};  // by each set of weights
   batching_queue<factory_type::traits> queue;
   std::atomic<bool> over{false}, leaking{false};
   std::atomic<std::int64_t> answers{0}, wrong{0}, exchanges{0};
 
-  soak() : nets(two_nets()), factory(nets[0], {.optimize = true}), queue(factory, {.workers = workers, .batch = 8, .delay = std::chrono::microseconds(200), .capacity = 64}) {
+  soak()
+      : nets(two_nets()),
+        factory(nets[0], {.optimize = true}),
+        queue(factory, {.workers = workers, .batch = 8, .delay = std::chrono::microseconds(200), .capacity = 64}) {
     for (int i = 0; i < shapes; ++i) pictures.push_back(picture(i));
     for (std::size_t n = 0; n < 2; ++n) {
       factory.update(nets[n]);
@@ -95,7 +102,7 @@ struct soak {
       memory::trim();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (!leaking) continue;
-      void* volatile lost = std::malloc(30000);    // volatile: else the compiler sees that nobody reads it
+      void* volatile lost = std::malloc(30000);  // volatile: else the compiler sees that nobody reads it
       std::memset(lost, 1, 30000);
     }
   }
@@ -154,11 +161,13 @@ int main(int argc, char** argv) {
     return 1;
   }
   const double drift = after / before - 1;
-  std::printf("%.0f s: %lld answers in %lld batches, %lld exchanges of weights, %lld wrong\n", seconds, static_cast<long long>(s.answers),
-              static_cast<long long>(figures.batches), static_cast<long long>(s.exchanges), static_cast<long long>(s.wrong));
+  std::printf("%.0f s: %lld answers in %lld batches, %lld exchanges of weights, %lld wrong\n", seconds,
+              static_cast<long long>(s.answers), static_cast<long long>(figures.batches),
+              static_cast<long long>(s.exchanges), static_cast<long long>(s.wrong));
   std::printf("PSS %.2f MB after warming up, %.2f MB at the end: %+.2f %%\n", before / 1e6, after / 1e6, 100 * drift);
   std::printf("handed out by lamina at the end: %.0f kB\n", static_cast<double>(memory::counters().current) / 1e3);
-  bool good = s.wrong == 0 && s.answers > 0 && figures.answered == s.answers && figures.failed + figures.expired + figures.stopped == 0;
+  bool good = s.wrong == 0 && s.answers > 0 && figures.answered == s.answers &&
+              figures.failed + figures.expired + figures.stopped == 0;
   if (!good) std::printf("answers are wrong or missing\n");
   if (drift > 0.01) {
     std::printf("memory grows by more than 1 %%\n");

@@ -33,8 +33,7 @@ void note_allocation() {
   if (counting) ++shared->allocations;
 }
 
-template <class Function>
-Function* next(const char* name) {
+template <class Function> Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 

@@ -59,8 +59,7 @@ void add_counts(report& all, const std::string& what, const steady::counts& c, l
 struct spread {
   double median, high, worst;  // ticks of the clock; the two others as multiples of the median
 };
-template <class Run>
-spread spread_of(long runs, Run run) {
+template <class Run> spread spread_of(long runs, Run run) {
   std::vector<unsigned> ticks(static_cast<std::size_t>(runs));
   for (unsigned& t : ticks) {
     const unsigned long long begin = __rdtsc();

@@ -13,7 +13,9 @@ namespace la = lamina;
 
 namespace {
 
-struct result { double accuracy, microseconds; };
+struct result {
+  double accuracy, microseconds;
+};
 
 result measure(const la::saved_net& net, const la::image_dataset& test) {
   auto model = net.factory().create();
@@ -23,7 +25,8 @@ result measure(const la::saved_net& net, const la::image_dataset& test) {
   for (std::int64_t first = 0; first < count; first += batch) {
     la::tensor<float, la::extents<la::dyn, 1, 28, 28>> x(batch);
     auto to = x.writable();
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(pixels[static_cast<std::size_t>(first) * 784 + i]) / 255;
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = static_cast<float>(pixels[static_cast<std::size_t>(first) * 784 + i]) / 255;
     const auto scores = model(std::vector<la::any_tensor>{x})[0];
     const auto all = scores.elements<float>();
     for (std::int64_t i = 0; i < batch; ++i) {
@@ -47,7 +50,8 @@ int main(int argc, char** argv) try {
   if (argc != 3) return std::fputs("usage: bundle_lenet_accuracy MODEL QUANTIZED\n", stderr), 2;
   const auto test = la::datasets::fashion_mnist(la::data_split::test);
   const auto whole = measure(la::load_net(argv[1]), test), quantized = measure(la::load_net(argv[2]), test);
-  std::printf("float: %.2f %%, %.1f us; int8: %.2f %%, %.1f us\n", whole.accuracy, whole.microseconds, quantized.accuracy, quantized.microseconds);
+  std::printf("float: %.2f %%, %.1f us; int8: %.2f %%, %.1f us\n", whole.accuracy, whole.microseconds,
+              quantized.accuracy, quantized.microseconds);
   return whole.accuracy - quantized.accuracy > 0.5;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "bundle_lenet_accuracy: %s\n", e.what());

@@ -11,15 +11,18 @@ namespace la = lamina;
 namespace nn = lamina::nn;
 
 inline constexpr auto lenet = la::sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
-    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{}, nn::max_pool2d{.kernel_size = 2}, nn::flatten{},
-    nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{},
+    nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
 
 int main(int argc, char** argv) try {
   if (argc != 3) return std::fputs("usage: bundle_lenet_train MODEL PICTURES\n", stderr), 2;
-  const auto train = la::datasets::fashion_mnist(la::data_split::train), test = la::datasets::fashion_mnist(la::data_split::test);
+  const auto train = la::datasets::fashion_mnist(la::data_split::train),
+             test = la::datasets::fashion_mnist(la::data_split::test);
   la::model<lenet, la::input<"N", 1, 28, 28>> net({.seed = 42});
-  const auto report = la::fit(net, train, la::loss::cross_entropy{}, la::optim::adam{.lr = 3e-3}, {.epochs = 1, .schedule = la::optim::one_cycle{}, .validation = test});
+  const auto report = la::fit(net, train, la::loss::cross_entropy{}, la::optim::adam{.lr = 3e-3},
+                              {.epochs = 1, .schedule = la::optim::one_cycle{}, .validation = test});
   la::save_net(argv[1], net);
   std::printf("accuracy %.4f\n", *report.epochs.back().validation_accuracy);
 

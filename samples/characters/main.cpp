@@ -25,7 +25,8 @@ constexpr std::int64_t letters = 96, hidden = 128, turns = 48, samples = 32;
 std::int64_t code_of(char c) { return c == '\n' ? 0 : c > ' ' && c < 127 ? c - 31 : 1; }
 char letter_of(std::int64_t code) { return code == 0 ? '\n' : static_cast<char>(code + 31); }
 
-inline constexpr auto writer = la::sequential(nn::gru{.input_size = letters, .hidden_size = hidden}, nn::linear{.in_features = hidden, .out_features = letters});
+inline constexpr auto writer = la::sequential(nn::gru{.input_size = letters, .hidden_size = hidden},
+                                              nn::linear{.in_features = hidden, .out_features = letters});
 using writer_model = la::model<writer, la::input<"T", "N", letters>>;
 
 std::string sample_of(const writer_model& net, std::string_view begin, std::size_t length) {
@@ -37,7 +38,7 @@ std::string sample_of(const writer_model& net, std::string_view begin, std::size
     std::fill(letter.begin(), letter.end(), 0.f);
     letter[static_cast<std::size_t>(code_of(text[i]))] = 1;
     pen.step(std::span<const float>(letter), scores);
-    if (i + 1 < text.size()) continue;       // still reading the beginning
+    if (i + 1 < text.size()) continue;  // still reading the beginning
     double total = 0;
     for (auto& s : scores) total += s = std::exp(s / 0.7f);
     double at = uniform(random) * total;
@@ -80,7 +81,8 @@ int main(int count, char** arguments) {
     for (std::int64_t n = 0; n < samples; ++n) {
       auto from = static_cast<std::size_t>(uniform(random) * static_cast<double>(text.size() - turns - 1));
       for (std::int64_t t = 0; t < turns; ++t) {
-        in[static_cast<std::size_t>((t * samples + n) * letters + code_of(text[from + static_cast<std::size_t>(t)]))] = 1;
+        in[static_cast<std::size_t>((t * samples + n) * letters + code_of(text[from + static_cast<std::size_t>(t)]))] =
+            1;
         out[static_cast<std::size_t>(t * samples + n)] = code_of(text[from + static_cast<std::size_t>(t) + 1]);
       }
     }

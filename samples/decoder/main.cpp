@@ -25,8 +25,9 @@ std::int64_t code_of(char c) { return c == '\n' ? 0 : c > ' ' && c < 127 ? c - 3
 char letter_of(std::int64_t code) { return code == 0 ? '\n' : static_cast<char>(code + 31); }
 
 constexpr auto around(auto layer) { return nn::residual{la::sequential(nn::rms_norm{{features}}, layer)}; }
-inline constexpr auto block = la::sequential(around(nn::grouped_query_attention{.embed_dim = features, .num_heads = 4, .num_kv_heads = 2}),
-                                             around(nn::swiglu{.in_features = features, .hidden_features = 160}));
+inline constexpr auto block =
+    la::sequential(around(nn::grouped_query_attention{.embed_dim = features, .num_heads = 4, .num_kv_heads = 2}),
+                   around(nn::swiglu{.in_features = features, .hidden_features = 160}));
 inline constexpr auto decoder = la::sequential(nn::embedding{letters, features}, block, block, nn::rms_norm{{features}},
                                                nn::linear{.in_features = features, .out_features = letters});
 using characters = la::port_input<"input", std::int64_t, "N", "T">;
@@ -37,7 +38,7 @@ std::string sample_of(const writer& net, std::string text, std::size_t length) {
   la::sampler draw({.temperature = 0.7, .top_k = 20, .top_p = 0.95}, {.seed = 7});
   std::vector<float> scores(letters);
   for (std::size_t read = 0; text.size() < length;) {
-    if (pen.remaining() == 0) {        // it has no room for more: it begins anew, with the half that it wrote last
+    if (pen.remaining() == 0) {  // it has no room for more: it begins anew, with the half that it wrote last
       pen.reset();
       read -= positions / 2;
     }
@@ -74,7 +75,8 @@ int main(int count, char** arguments) {
   for (long k = 1; k <= steps && mean >= below; ++k) {
     const la::philox random(1, 0, k);
     for (std::int64_t n = 0; n < samples; ++n) {
-      const auto from = static_cast<std::size_t>(random.uniform<double>(static_cast<std::uint64_t>(n)) * static_cast<double>(text.size() - positions - 1));
+      const auto from = static_cast<std::size_t>(random.uniform<double>(static_cast<std::uint64_t>(n)) *
+                                                 static_cast<double>(text.size() - positions - 1));
       for (std::int64_t t = 0; t < positions; ++t) {
         now.writable(n, t) = code_of(text[from + static_cast<std::size_t>(t)]);
         next.writable(n, t) = code_of(text[from + static_cast<std::size_t>(t) + 1]);
@@ -86,6 +88,7 @@ int main(int count, char** arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string written = sample_of(net, "The ", 600);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-  std::printf("\nloss %.3f; a sample, %.0f us a character:\n%s\n", mean, took.count() / static_cast<double>(written.size()), written.c_str());
+  std::printf("\nloss %.3f; a sample, %.0f us a character:\n%s\n", mean,
+              took.count() / static_cast<double>(written.size()), written.c_str());
   return mean < below ? 0 : 1;
 }

@@ -21,12 +21,13 @@ struct diagonal : lamina::operand_base {
 int main() {
   diagonal d{.n = 2, .number = 3};
   lamina::matrix<float> m{{1, 2}, {3, 4}};
-  auto y = matmul(d, lamina::var<"m">(m)) + d;         // typed expressions
+  auto y = matmul(d, lamina::var<"m">(m)) + d;  // typed expressions
   std::cout << evaluate(y) << " " << evaluate(lamina::gradient<"m">(reduce_sum(y))) << "\n";
   lamina::dynamic<float, 2> any = d;
-  std::cout << lamina::same(any, lamina::make_dynamic(diagonal{.n = 2, .number = 3})) << " " << evaluate(any - m) << "\n";
+  std::cout << lamina::same(any, lamina::make_dynamic(diagonal{.n = 2, .number = 3})) << " " << evaluate(any - m)
+            << "\n";
 
-  lamina::ir::program p;                               // values of a program
+  lamina::ir::program p;  // values of a program
   lamina::ir::value x = p.input("x", {lamina::dtype::float32, {2, 2}});
   p.output("y", x * p.constant(evaluate(d)));
   std::cout << p.dump();

@@ -20,7 +20,7 @@ struct gate {
 
 inline constexpr auto net = sequential(sublayer<"gate">(gate{3}), sublayer<"twice">(gate{3}));
 static_assert(no_error<shape_check<net, input<"N", 3>>>);
-static_assert(!no_error<shape_check<net, input<"N", 4>>>);        // "gate expects 3 features but is given [Nx4]"
+static_assert(!no_error<shape_check<net, input<"N", 4>>>);  // "gate expects 3 features but is given [Nx4]"
 
 int main() {
   model<net, input<"N", 3>> m;

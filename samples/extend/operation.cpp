@@ -5,7 +5,11 @@ import lamina;
 using namespace lamina;
 
 // ---- the extension
-struct softsign_arguments { const float* in; float* out; std::int64_t count; };
+struct softsign_arguments {
+  const float* in;
+  float* out;
+  std::int64_t count;
+};
 void run_softsign(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const softsign_arguments*>(arguments);
   for (std::int64_t i = 0; i < a.count; ++i) a.out[i] = a.in[i] / (1 + (a.in[i] < 0 ? -a.in[i] : a.in[i]));
@@ -18,25 +22,27 @@ struct softsign_op {
     if (in[0].element != dtype::float32) out.refuse(in[0].element, "float32", "float");
     else out.result(in[0].element, in[0].dims);
   }
-  static void gradient(gradient_call& c) { c(0, [&] { return c.gradient() * square(1 - abs(c.result())); }); }
+  static void gradient(gradient_call& c) {
+    c(0, [&] { return c.gradient() * square(1 - abs(c.result())); });
+  }
   static void emit(emission& e) {
     softsign_arguments a{nullptr, nullptr, e.in_type(0).dims.size()};
     e.step(&run_softsign, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
   }
 };
 /// x / (1 + |x|).   Shapes: any.   Types: float32.
-template <Symbolic X> requires Applicable<softsign_op, X>
-constexpr auto softsign(const X& x) { return apply<softsign_op>({}, x); }
+template <Symbolic X> requires Applicable<softsign_op, X> constexpr auto softsign(const X& x) {
+  return apply<softsign_op>({}, x);
+}
 // ---- its use
 
-
 int main() {
-  vector<float> x{-3, 0, 1};                           // typed expressions
+  vector<float> x{-3, 0, 1};  // typed expressions
   auto y = softsign(var<"x">(x));
   auto [value_of_y, slope] = evaluate(y * 2, gradient<"x">(y));
   std::cout << value_of_y << " " << slope << "\n";
 
-  ir::program p;                                       // values of a program
+  ir::program p;  // values of a program
   ir::value in = p.input("x", {dtype::float32, {"N"}}), out = softsign(in);
   p.output("y", out);
   p.output("slope", gradients(out, {&in, 1})[0]);

@@ -4,7 +4,9 @@ import lamina;
 using namespace lamina;
 
 // ---- the extension
-struct gain { double value = 1; };
+struct gain {
+  double value = 1;
+};
 struct amplifier {
   constexpr auto forward(auto& s, const auto& x) const { return x * policy_of<gain>(s).value; }
 };

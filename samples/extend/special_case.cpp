@@ -10,24 +10,23 @@ ir::value root_of_square(const special_call& c) {
   return x.empty() ? ir::value() : ir::value(abs(x));
 }
 // The same for typed expressions, at compile time.
-template <class A, class B, class X>
-struct lamina::typed_case<expression<op::sqrt, A, expression<op::square, B, X>>> {
+template <class A, class B, class X> struct lamina::typed_case<expression<op::sqrt, A, expression<op::square, B, X>>> {
   static auto rewrite(const auto& e) { return abs(e.operands.template get<0>().operands.template get<0>()); }
 };
 // ---- its use
 
 int main() {
   vector<float> x{-3e30f, 4};
-  auto y = sqrt(square(x));                            // typed expressions: abs(x) by now
+  auto y = sqrt(square(x));  // typed expressions: abs(x) by now
   std::cout << evaluate(y) << "\n";
 
-  dynamic<float, 1> behind = square(x);                // the types do not tell, so the plan is asked
+  dynamic<float, 1> behind = square(x);  // the types do not tell, so the plan is asked
   context where(1, target_isa());
   std::cout << evaluate(sqrt(behind), where);
   add_case(where, {"sqrt", &root_of_square});
   std::cout << " " << evaluate(sqrt(behind), where) << "\n";
 
-  ir::program p;                                       // values of a program, with options of their own
+  ir::program p;  // values of a program, with options of their own
   p.output("y", ir::value(sqrt(square(p.input("x", {dtype::float32, {2}})))));
   const shape extents[] = {{2}};
   std::cout << make_plan(p, extents, target_isa())->lines()[0].what << ", "

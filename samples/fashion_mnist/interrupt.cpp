@@ -9,7 +9,7 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler must not
 
 interrupt_guard::interrupt_guard() {
   noted = false;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = [](int) { noted = true; };
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   sigemptyset(&action.sa_mask);

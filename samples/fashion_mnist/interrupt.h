@@ -12,5 +12,5 @@ class interrupt_guard {
   bool raised() const;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction before_{};
 };

@@ -81,8 +81,7 @@ std::string draw(const panel& p, const std::vector<std::int64_t>& epochs, const 
          "</g>\n";
     const double x = at_x(last) + 12;
     s += svg::text(x, labels[k] - 2, c.name, {.fill = c.color});
-    s += svg::text(x, labels[k] + 12,
-                   svg::fixed(c.values.back(), p.label_digits) + std::string(p.unit),
+    s += svg::text(x, labels[k] + 12, svg::fixed(c.values.back(), p.label_digits) + std::string(p.unit),
                    {.fill = c.color, .bold = true});
   }
   return s;
@@ -94,8 +93,9 @@ std::string learning_curve(const std::vector<epoch_point>& epochs, const options
   constexpr std::string_view blue = "#2563eb", orange = "#d9480f";
   std::string s = svg::begin(1000, 430, "Learning curve");
   s += svg::text(40, 38, "LeNet on Fashion-MNIST", {.size = 20, .bold = true});
-  s += svg::text(40, 60, "Adam, one cycle with a peak of " + svg::number(o.lr, 6) + ", batches of " +
-                             std::to_string(o.batch) + ", seed " + std::to_string(o.seed),
+  s += svg::text(40, 60,
+                 "Adam, one cycle with a peak of " + svg::number(o.lr, 6) + ", batches of " + std::to_string(o.batch) +
+                     ", seed " + std::to_string(o.seed),
                  {.fill = svg::faint, .size = 13});
   if (!epochs.empty()) {
     std::vector<std::int64_t> at;

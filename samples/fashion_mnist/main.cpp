@@ -22,10 +22,10 @@ import lamina;
 using namespace lamina;
 
 inline constexpr auto lenet = sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
-    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5},              nn::relu{}, nn::max_pool2d{.kernel_size = 2},
-    nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{},
-    nn::linear{.in_features = 84, .out_features = 10});
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{},
+    nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
 using image_input = input<"N", 1, 28, 28>;
 using lenet_model = model<lenet, image_input>;
 using lenet_factory = reference_factory<lenet, image_input>;
@@ -41,8 +41,13 @@ training_report learn(lenet_model& net, const image_dataset& train, const image_
   interrupt_guard interrupt;
   auto go_on = [&](const training_progress&) { return !interrupt.raised(); };
   return fit(net, train, loss::cross_entropy{}, optim::adam{.lr = o.lr},
-             {.epochs = o.epochs, .batch = o.batch, .schedule = optim::one_cycle{}, .validation = test,
-              .observer = observers({progress_bar(), go_on}), .seed = o.seed, .checkpoint = checkpoint,
+             {.epochs = o.epochs,
+              .batch = o.batch,
+              .schedule = optim::one_cycle{},
+              .validation = test,
+              .observer = observers({progress_bar(), go_on}),
+              .seed = o.seed,
+              .checkpoint = checkpoint,
               .resume = o.resume});
 }
 
@@ -94,7 +99,10 @@ std::vector<mistake> mistakes_of(const lenet_factory& factory, const image_datas
     const auto predicted = result.classes[at];
     if (predicted == data.label(i)) continue;
     const auto probabilities = evaluate(softmax(ref(data.image(i))));
-    all.push_back({.index = i, .truth = data.label(i), .predicted = predicted, .probability = probabilities(predicted),
+    all.push_back({.index = i,
+                   .truth = data.label(i),
+                   .predicted = predicted,
+                   .probability = probabilities(predicted),
                    .pixels = {data.bytes().data().data() + at * pixels, pixels}});
   }
   return all;
@@ -111,18 +119,23 @@ int run(const options& o) {
                     report = o.out + "/report.json";
   prepare_output(o.out, {weights, checkpoint, curve, sheet, report});
 
-  auto train = datasets::fashion_mnist(data_split::train, o.data), test = datasets::fashion_mnist(data_split::test, o.data);
+  auto train = datasets::fashion_mnist(data_split::train, o.data),
+       test = datasets::fashion_mnist(data_split::test, o.data);
   lenet_model net({.seed = o.seed, .threads = o.threads});
   auto training = learn(net, train, test, o, checkpoint);
-  remove_results({curve, sheet, report});     // of an earlier run, whose weights go now
+  remove_results({curve, sheet, report});  // of an earlier run, whose weights go now
   save(net, weights);
   if (training.stopped) {
     std::cout << "\ninterrupted; the weights so far are in " << weights << ", and --resume goes on from here\n";
     return 130;
   }
   auto factory = lenet_factory::from_file(weights, {.optimize = true});
-  run_figures figures{.train_images_per_s = training.images_per_second, .shared_bytes = factory.shared_bytes(),
-                      .seed = o.seed, .epochs = o.epochs, .images = test.size(), .threads = o.threads};
+  run_figures figures{.train_images_per_s = training.images_per_second,
+                      .shared_bytes = factory.shared_bytes(),
+                      .seed = o.seed,
+                      .epochs = o.epochs,
+                      .images = test.size(),
+                      .threads = o.threads};
   auto result = measure(factory, test, figures);
 
   auto mistakes = mistakes_of(factory, test, result);
@@ -136,7 +149,7 @@ int run(const options& o) {
   write_text(sheet, mistake_sheet(worst(mistakes, 40), mistakes.size(), 28, test.class_names()));
   figures.seconds = watch.seconds();
   write_text(report, json(figures));
-  std::filesystem::remove(checkpoint);        // until now --resume could finish the run
+  std::filesystem::remove(checkpoint);  // until now --resume could finish the run
   std::cout << table(figures, test.class_names()) << "\nwritten to " << o.out
             << ": lenet.safetensors learning_curve.svg mistakes.svg report.json\n";
   return 0;
@@ -147,9 +160,7 @@ int main(int argc, char** argv) {
     const int status = run(parse_options(argc, argv));
     if (!std::cout.flush() || std::ferror(stdout)) throw std::runtime_error("the standard output cannot be written");
     return status;
-  } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory\n", stderr);
-  } catch (const std::exception& e) {
+  } catch (const std::bad_alloc&) { std::fputs("error: out of memory\n", stderr); } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
   }
   return 2;

@@ -26,8 +26,7 @@ std::string picture(std::span<const std::uint8_t> pixels, std::int64_t side) {
     for (std::int64_t x = 0, end = 0; x < side; x = end) {
       const int level = shade(y, x);
       for (end = x + 1; end < side && shade(y, end) == level; ++end) {}
-      if (level)
-        paths[level] += "M" + std::to_string(x) + " " + std::to_string(y) + ".5h" + std::to_string(end - x);
+      if (level) paths[level] += "M" + std::to_string(x) + " " + std::to_string(y) + ".5h" + std::to_string(end - x);
     }
   std::string s;
   for (int level = 1; level < shades; ++level) {
@@ -52,7 +51,8 @@ std::string mistake_sheet(const std::vector<mistake>& shown, std::size_t all, st
 
   std::string s = svg::begin(2 * margin + columns * cell_width, head + rows * cell_height + 16, "Worst mistakes");
   s += svg::text(margin, 38, "The worst mistakes on Fashion-MNIST", {.size = 20, .bold = true});
-  s += svg::text(margin, 60, std::to_string(shown.size()) + " of " + std::to_string(all) +
+  s += svg::text(margin, 60,
+                 std::to_string(shown.size()) + " of " + std::to_string(all) +
                      " mistakes on the test images, the most confident first. Red: what LeNet took the image for, and "
                      "with what probability.",
                  {.fill = svg::faint, .size = 13});
@@ -61,8 +61,8 @@ std::string mistake_sheet(const std::vector<mistake>& shown, std::size_t all, st
     const int x = margin + static_cast<int>(i % columns) * cell_width;
     const int y = head + static_cast<int>(i / columns) * cell_height;
     s += "<g transform=\"translate(" + std::to_string(x) + " " + std::to_string(y) + ")\">\n";
-    s += "<rect x=\"-0.5\" y=\"-0.5\" width=\"97\" height=\"97\" fill=\"#ffffff\" stroke=\"" +
-         std::string(svg::rule) + "\"/>\n";
+    s += "<rect x=\"-0.5\" y=\"-0.5\" width=\"97\" height=\"97\" fill=\"#ffffff\" stroke=\"" + std::string(svg::rule) +
+         "\"/>\n";
     s += "<g transform=\"scale(" + svg::number(picture_size / static_cast<double>(side), 6) +
          ")\" fill=\"none\" shape-rendering=\"crispEdges\">\n" + picture(m.pixels, side) + "</g>\n";
     s += svg::text(0, 113, name(m.predicted) + " " + svg::fixed(100 * m.probability, 1) + " %",

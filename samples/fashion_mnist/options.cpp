@@ -18,7 +18,8 @@ options parse_options(int argc, char** argv) {
   };
   app.add_option("--epochs", o.epochs, "How often training sees every image")->check(CLI::Range(1, 100000));
   app.add_option("--batch", o.batch, "Images of one training step")->check(CLI::Range(1, 60000));
-  command_line::add_number(app, "--lr", o.lr, "Highest learning rate of the one-cycle schedule", command_line::range::positive);
+  command_line::add_number(app, "--lr", o.lr, "Highest learning rate of the one-cycle schedule",
+                           command_line::range::positive);
   app.add_option("--seed", o.seed, "Of the first weights and the order of images")->check(whole);
   app.add_option("--threads", o.threads, "Threads that train; 0 takes all cores")->check(CLI::Range(0, 1024));
   app.add_option("--data", o.data, "Directory of the four idx files, plain or .gz");

@@ -47,24 +47,28 @@ void line(std::string& out, std::string name, const std::string& value) {
 std::string table(const run_figures& f, const std::vector<std::string>& class_names) {
   auto name = [&](std::int64_t c) { return class_names[static_cast<std::size_t>(c)]; };
   const double served = ratio(f.serve_images_per_s), possible = ratio(f.fma_rate);
-  std::string out = "\nLeNet on Fashion-MNIST: " + std::to_string(f.epochs) + (f.epochs == 1 ? " epoch, " : " epochs, ") +
-                    std::to_string(f.threads) + (f.threads == 1 ? " thread, " : " threads, ") + "seed " + std::to_string(f.seed) + "\n\n";
-  line(out, "test accuracy", fixed(100 * f.test_accuracy, 2) + " % of " + grouped(static_cast<double>(f.images)) +
-                                 " images, after the last epoch");
+  std::string out = "\nLeNet on Fashion-MNIST: " + std::to_string(f.epochs) +
+                    (f.epochs == 1 ? " epoch, " : " epochs, ") + std::to_string(f.threads) +
+                    (f.threads == 1 ? " thread, " : " threads, ") + "seed " + std::to_string(f.seed) + "\n\n";
+  line(out, "test accuracy",
+       fixed(100 * f.test_accuracy, 2) + " % of " + grouped(static_cast<double>(f.images)) +
+           " images, after the last epoch");
   std::string head = "most confused";
   for (const auto& c : f.confused) {
-    line(out, std::exchange(head, ""), name(c.truth) + " taken for " + name(c.taken_for) + ": " +
-                                           std::to_string(c.count) + " of " + std::to_string(c.of));
+    line(out, std::exchange(head, ""),
+         name(c.truth) + " taken for " + name(c.taken_for) + ": " + std::to_string(c.count) + " of " +
+             std::to_string(c.of));
   }
   line(out, "training", grouped(f.train_images_per_s) + " images/s");
   line(out, "serving, 1 worker", grouped(f.serve_images_per_s[0]) + " images/s");
   line(out, "serving, 2 workers",
        grouped(f.serve_images_per_s[1]) + " images/s, " + fixed(served, 2) + " times as many");
-  line(out, "FMA probe, 1 and 2", fixed(f.fma_rate[0], 1) + " and " + fixed(f.fma_rate[1], 1) + " G/s, " +
-                                      fixed(possible, 2) + " times as many; serving reaches " +
-                                      fixed(possible > 0 ? served / possible : 0, 2) + " of that");
-  line(out, "memory", grouped(static_cast<double>(f.bytes_per_reference)) + " bytes for each reference model, " +
-                          grouped(static_cast<double>(f.shared_bytes)) + " bytes of weights shared by all");
+  line(out, "FMA probe, 1 and 2",
+       fixed(f.fma_rate[0], 1) + " and " + fixed(f.fma_rate[1], 1) + " G/s, " + fixed(possible, 2) +
+           " times as many; serving reaches " + fixed(possible > 0 ? served / possible : 0, 2) + " of that");
+  line(out, "memory",
+       grouped(static_cast<double>(f.bytes_per_reference)) + " bytes for each reference model, " +
+           grouped(static_cast<double>(f.shared_bytes)) + " bytes of weights shared by all");
   line(out, "whole run", fixed(f.seconds, 1) + " s");
   return out;
 }

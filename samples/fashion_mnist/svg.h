@@ -38,9 +38,8 @@ inline std::string escaped(std::string_view text) {
 inline std::string begin(int width, int height, std::string_view title) {
   const std::string size = "\"" + std::to_string(width) + "\" height=\"" + std::to_string(height) + "\"";
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=" + size + " viewBox=\"0 0 " + std::to_string(width) + " " +
-         std::to_string(height) +
-         "\" font-family=\"'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif\">\n<title>" + escaped(title) +
-         "</title>\n<rect width=" + size + " fill=\"#ffffff\"/>\n";
+         std::to_string(height) + "\" font-family=\"'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif\">\n<title>" +
+         escaped(title) + "</title>\n<rect width=" + size + " fill=\"#ffffff\"/>\n";
 }
 
 struct text_style {

@@ -8,58 +8,54 @@ using namespace lamina;
 
 void tensors() {
   std::cout << "-- tensors\n";
-  matrix<float> a(4, 5);                         // both extents known at run time; zeros
-  tensor<float, extents<dyn, 784>> x(32);        // one known at compile time
-  tensor<float, extents<"N", 784>> named = x;    // the same memory, with a name for the other
-  matrix<float> m{{1, 2}, {3, 4}};               // from nested lists
+  matrix<float> a(4, 5);                       // both extents known at run time; zeros
+  tensor<float, extents<dyn, 784>> x(32);      // one known at compile time
+  tensor<float, extents<"N", 784>> named = x;  // the same memory, with a name for the other
+  matrix<float> m{{1, 2}, {3, 4}};             // from nested lists
   std::cout << a.shape().string() << " " << x.shape().string() << " " << named.shape().string() << "\n" << m << "\n";
 
-  auto copy = m;                                 // shares memory, and so neither can be written
+  auto copy = m;  // shares memory, and so neither can be written
   try {
     copy.writable(0, 0) = 9;
-  } catch (const state_error& e) {
-    std::cout << e.what() << "\n";
-  }
+  } catch (const state_error& e) { std::cout << e.what() << "\n"; }
   copy.detach().writable(0, 0) = 9;
   std::cout << copy << " " << m[1] << "\n";
 
-  std::vector<float> mine{1, 2, 3, 4, 5, 6};     // the caller's memory, looked at
+  std::vector<float> mine{1, 2, 3, 4, 5, 6};  // the caller's memory, looked at
   std::cout << borrow(std::span(mine), {2, 3}) << "\n";
 }
 
 void expressions() {
   std::cout << "-- expressions\n";
   matrix<float> a{{1, 2}, {3, 4}}, b{{0, 0.5f}, {-0.25f, 0}};
-  auto y = tanh(a * b) + 2.f * a;                // nothing is computed: y is an expression
-  auto r = evaluate(y);                          // matrix<float>
+  auto y = tanh(a * b) + 2.f * a;  // nothing is computed: y is an expression
+  auto r = evaluate(y);            // matrix<float>
   std::cout << r << "\n";
 
-  auto z = zeros<float>(2, 2);                   // no storage until it is needed
+  auto z = zeros<float>(2, 2);  // no storage until it is needed
   auto c = filled(3.f, 2, 2);
   std::cout << evaluate(a + z * c) << " " << evaluate(one_hot(5, 3, 0.5f)) << "\n";
 
   tensor<float, extents<dyn, 784>> x(32);
   auto w = matmul(x, zeros<float, extents<784, 10>>());
-  static_assert(decltype(w)::pattern == shape{dyn, 10});   // its type says [?x10]
+  static_assert(decltype(w)::pattern == shape{dyn, 10});  // its type says [?x10]
   std::cout << w.shape().string() << "\n";
 
   std::cout << evaluate(reduce_sum(a)) << " " << evaluate(reduce_mean<axes(0)>(a)) << " " << evaluate(argmax(a)) << " "
             << evaluate(where(a > 2, a, -a)) << "\n";
   std::cout << evaluate(concat(a, b)) << "\n" << evaluate(transpose(slice(a, {1, 2}))) << "\n";
 
-  try {                                          // extents known at run time are checked at run time
+  try {  // extents known at run time are checked at run time
     auto misfit = matmul(x, matrix<float>(100, 10));
-  } catch (const shape_error& e) {
-    std::cout << e.what() << "\n";
-  }
+  } catch (const shape_error& e) { std::cout << e.what() << "\n"; }
 }
 
 void functions() {
   std::cout << "-- functions\n";
-  auto f = formula([](auto x, auto w) { return relu(matmul(x, w)); });   // traced once per types
+  auto f = formula([](auto x, auto w) { return relu(matmul(x, w)); });  // traced once per types
   matrix<float> x{{1, -2}, {3, 4}}, w{{1, 0}, {2, 1}}, out(2, 2);
   std::cout << f(x, w) << "\n";
-  f(x, w, out);                                  // into a tensor that is there
+  f(x, w, out);  // into a tensor that is there
   std::cout << out << "\n";
 }
 
@@ -67,7 +63,7 @@ void gradients_of_a_loss() {
   std::cout << "-- gradients\n";
   matrix<float> x{{1, 2, 3}, {4, 5, 6}}, w{{1, 0}, {0, 1}, {1, 1}}, t{{1, 1}, {2, 2}};
   auto loss = reduce_sum(square(matmul(x, var<"w">(w)) - t));
-  auto [value, gradient_of_w] = evaluate(loss, gradient<"w">(loss));     // one program, one plan
+  auto [value, gradient_of_w] = evaluate(loss, gradient<"w">(loss));  // one program, one plan
   std::cout << value << "\n" << gradient_of_w << "\n";
 }
 
@@ -75,12 +71,10 @@ void many_results() {
   std::cout << "-- many results\n";
   matrix<float> a{{1, 2}, {3, 4}}, b{{5, 6}, {7, 8}};
   eval_plan plan;
-  auto sum = plan.add(a + b), scaled = plan.add((a + b) * 0.5f);         // a + b is computed once
+  auto sum = plan.add(a + b), scaled = plan.add((a + b) * 0.5f);  // a + b is computed once
   try {
     sum.value();
-  } catch (const state_error& e) {
-    std::cout << e.what() << "\n";
-  }
+  } catch (const state_error& e) { std::cout << e.what() << "\n"; }
   plan.run();
   std::cout << sum.value() << "\n" << scaled.value() << "\n";
 }
@@ -88,7 +82,7 @@ void many_results() {
 void any_operand() {
   std::cout << "-- any operand\n";
   matrix<float> a{{1, 2}, {3, 4}};
-  std::vector<dynamic<float, 2>> operands{a, a * 2.f, zeros<float>(2, 2), transpose(a)};   // one type for all of them
+  std::vector<dynamic<float, 2>> operands{a, a * 2.f, zeros<float>(2, 2), transpose(a)};  // one type for all of them
   dynamic<float, 2> sum = operands[0];
   for (std::size_t i = 1; i < operands.size(); ++i) sum = sum + operands[i];
   std::cout << evaluate(sum) << "\n";

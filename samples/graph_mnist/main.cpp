@@ -58,7 +58,8 @@ int main(int count, char** arguments) {
     feed(ws, train, step * batch, batch);
     ws.run("mnist");
     if (step % 100 == 99)
-      std::printf("step %4ld: loss %.3f, accuracy %.3f\n", static_cast<long>(step + 1), ws.fetch_numbers<float>("loss")[0], ws.fetch_numbers<float>("accuracy")[0]);
+      std::printf("step %4ld: loss %.3f, accuracy %.3f\n", static_cast<long>(step + 1),
+                  ws.fetch_numbers<float>("loss")[0], ws.fetch_numbers<float>("accuracy")[0]);
   }
 
   const auto predictor = m.predictor("predictor", {"data"}, {"softmax"});
@@ -72,6 +73,7 @@ int main(int count, char** arguments) {
     right += std::max_element(row, row + 10) - row == labels[i];
   }
   const double accuracy = static_cast<double>(right) / static_cast<double>(labels.size());
-  std::printf("%zu operations in the predictor; %.1f %% of %ld images right\n", predictor.operations().size(), 100 * accuracy, static_cast<long>(test_images));
+  std::printf("%zu operations in the predictor; %.1f %% of %ld images right\n", predictor.operations().size(),
+              100 * accuracy, static_cast<long>(test_images));
   return accuracy > 0.75 ? 0 : 1;
 }

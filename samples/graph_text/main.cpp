@@ -55,7 +55,8 @@ int main() {
   std::string written = "nets are ";
   while (written.size() < sentence.size()) {
     matrix<std::int64_t> so_far(static_cast<std::int64_t>(written.size()), 1);
-    for (std::size_t i = 0; i < written.size(); ++i) so_far.writable(static_cast<std::int64_t>(i), 0) = number_of(written[i]);
+    for (std::size_t i = 0; i < written.size(); ++i)
+      so_far.writable(static_cast<std::int64_t>(i), 0) = number_of(written[i]);
     ws.feed("now", so_far);
     ws.run("writer");
     const auto all = ws.fetch_numbers<float>("scores");

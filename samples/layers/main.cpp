@@ -13,34 +13,30 @@ using my_policies = policies<trainable(true), feedback(true), element<float>, su
 void sums() {
   std::cout << "-- a sum\n";
   train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>, my_policies> layer("add");
-  init(layer);                                                           // does nothing: an addition has no parameters
+  init(layer);  // does nothing: an addition has no parameters
   matrix<float> a{{1, 2}, {3, 4}}, b{{10, 20}, {30, 40}}, g{{1, 0}, {0.5f, -1}};
 
-  auto out = layer.forward(dict("lhs"_key = a, "rhs"_key = b));        // lazy
+  auto out = layer.forward(dict("lhs"_key = a, "rhs"_key = b));  // lazy
   std::cout << layer.waiting() << " forward result waits for its backward pass\n";
   auto grad = layer.backward(dict("output"_key = g));
-  layer.assert_neutral();                                                // none is left
+  layer.assert_neutral();  // none is left
   std::cout << evaluate(out["output"_key]) << "\n" << evaluate(grad["lhs"_key] + grad["rhs"_key]) << "\n";
 
   try {
     layer.forward(dict("lhs"_key = a, "rhs"_key = matrix<float>(3, 2)));
-  } catch (const shape_error& e) {
-    std::cout << e.what() << "\n";
-  }
+  } catch (const shape_error& e) { std::cout << e.what() << "\n"; }
   layer.forward(dict("lhs"_key = a, "rhs"_key = b));
   try {
     layer.assert_neutral();
-  } catch (const state_error& e) {
-    std::cout << e.what() << "\n";
-  }
+  } catch (const state_error& e) { std::cout << e.what() << "\n"; }
 }
 
 // ---- a topology with parameters, one of them frozen ------------------------------------------------------------------
 
 inline constexpr auto scores = topology(
     sublayer<"dot">(nn::linear{.in_features = 2, .out_features = 2, .bias = false}), sublayer<"act">(nn::tanh{}),
-    sublayer<"head">(nn::linear{.in_features = 2, .out_features = 1}), connect<"x", "dot.input">, connect<"dot.output", "act.input">,
-    connect<"act.output", "head.input">, connect<"head.output", "score">);
+    sublayer<"head">(nn::linear{.in_features = 2, .out_features = 1}), connect<"x", "dot.input">,
+    connect<"dot.output", "act.input">, connect<"act.output", "head.input">, connect<"head.output", "score">);
 
 void parameters() {
   std::cout << "-- a topology, its sublayer `dot` frozen\n";
@@ -64,9 +60,10 @@ void parameters() {
 
   load_buffer saved;
   save_weights(net, saved);
-  for (std::size_t i = 0; i < saved.size(); ++i) std::cout << "saved " << saved[i].name() << " " << saved[i].shape().string() << "\n";
+  for (std::size_t i = 0; i < saved.size(); ++i)
+    std::cout << "saved " << saved[i].name() << " " << saved[i].shape().string() << "\n";
 
-  infer_layer<constant_layer<scores>> served("net");                     // stores nothing but the parameters
+  infer_layer<constant_layer<scores>> served("net");  // stores nothing but the parameters
   served.load_weights(saved);
   std::cout << evaluate(served.forward(dict("x"_key = x))["score"_key] - out["score"_key]) << "\n";
 }

@@ -18,10 +18,11 @@ namespace {
 
 // The net of samples/fashion_mnist, and probabilities behind it: a layer without parameters changes no name in the file.
 constexpr auto lenet = sequential(
-    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
-    nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5},              nn::relu{}, nn::max_pool2d{.kernel_size = 2},
-    nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{},
-    nn::linear{.in_features = 84, .out_features = 10}, nn::softmax{});
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::flatten{}, nn::linear{.in_features = 400, .out_features = 120}, nn::relu{},
+    nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10},
+    nn::softmax{});
 using image_input = input<"N", 1, image_side, image_side>;
 using factory_type = reference_factory<lenet, image_input>;
 using net_type = factory_type::model_type;
@@ -52,7 +53,7 @@ net_type read_weights(const std::string& path) {
 }  // namespace
 
 const std::array<const char*, class_count> class_names{"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-                                                       "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+                                                       "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
 
 struct classifier::implementation {
   const classifier_options options;
@@ -62,7 +63,8 @@ struct classifier::implementation {
   std::atomic<std::int64_t> reloads{0}, failed_reloads{0};
 
   explicit implementation(const classifier_options& o)
-      : options(o), factory(read_weights(o.weights), {.optimize = true}),
+      : options(o),
+        factory(read_weights(o.weights), {.optimize = true}),
         queue(factory, {.workers = o.workers, .batch = o.batch, .delay = o.delay, .capacity = o.capacity}) {}
 };
 
@@ -75,17 +77,11 @@ namespace {
 prediction failure_of_now() {
   try {
     throw;
-  } catch (const deadline_error&) {
-    return {.what = verdict::late};
-  } catch (const stopped_error&) {
+  } catch (const deadline_error&) { return {.what = verdict::late}; } catch (const stopped_error&) {
     return {.what = verdict::stopping};
-  } catch (const out_of_memory&) {
+  } catch (const out_of_memory&) { return {.what = verdict::no_memory}; } catch (const std::bad_alloc&) {
     return {.what = verdict::no_memory};
-  } catch (const std::bad_alloc&) {
-    return {.what = verdict::no_memory};
-  } catch (const std::exception& e) {
-    return {.what = verdict::failed, .reason = e.what()};
-  }
+  } catch (const std::exception& e) { return {.what = verdict::failed, .reason = e.what()}; }
 }
 
 struct queued_image final : classification {
@@ -100,15 +96,14 @@ struct queued_image final : classification {
       const auto best = std::max_element(p.probabilities.begin(), p.probabilities.end());
       p.label = static_cast<std::size_t>(best - p.probabilities.begin());
       return p;
-    } catch (...) {
-      return failure_of_now();
-    }
+    } catch (...) { return failure_of_now(); }
   }
 };
 
 }  // namespace
 
-std::unique_ptr<classification> classifier::begin(const image_bytes& image, std::function<void()> done, prediction& why) {
+std::unique_ptr<classification> classifier::begin(const image_bytes& image, std::function<void()> done,
+                                                  prediction& why) {
   try {
     auto accepted = std::make_unique<queued_image>();
     auto answer = impl_->queue.try_submit_within(impl_->options.patience, brightness(image));
@@ -145,8 +140,11 @@ std::string classifier::metrics() const {
   const auto s = impl_->queue.statistics();
   metrics_text m;
   m.counter("lamina_requests_total", "Images by what became of them.",
-            {{"outcome=\"answered\"", s.answered}, {"outcome=\"failed\"", s.failed}, {"outcome=\"expired\"", s.expired},
-             {"outcome=\"stopped\"", s.stopped}, {"outcome=\"refused\"", s.refused}});
+            {{"outcome=\"answered\"", s.answered},
+             {"outcome=\"failed\"", s.failed},
+             {"outcome=\"expired\"", s.expired},
+             {"outcome=\"stopped\"", s.stopped},
+             {"outcome=\"refused\"", s.refused}});
   m.gauge("lamina_requests_waiting", "Images that wait for a batch.", s.waiting);
   m.gauge("lamina_requests_running", "Images in a batch that is computed.", s.running);
   const auto& bounds = latency_histogram::bounds;
@@ -170,11 +168,15 @@ std::string classifier::metrics() const {
             {{"result=\"good\"", impl_->reloads}, {"result=\"refused\"", impl_->failed_reloads}});
   const auto plans = impl_->factory.plans().statistics();
   m.counter("lamina_plans_total", "Plans that workers asked for, by whether another one had it made.",
-            {{"result=\"hit\"", static_cast<std::int64_t>(plans.hits)}, {"result=\"made\"", static_cast<std::int64_t>(plans.builds)}});
-  m.gauge("lamina_weights_bytes", "Weights that all workers share.", static_cast<std::int64_t>(impl_->factory.shared_bytes()));
+            {{"result=\"hit\"", static_cast<std::int64_t>(plans.hits)},
+             {"result=\"made\"", static_cast<std::int64_t>(plans.builds)}});
+  m.gauge("lamina_weights_bytes", "Weights that all workers share.",
+          static_cast<std::int64_t>(impl_->factory.shared_bytes()));
   m.gauge("lamina_memory_bytes", "Memory that lamina has handed out.", memory::counters().current);
   m.gauge("lamina_memory_cached_bytes", "Memory that lamina keeps for later.", memory::counters().cached);
   return m.text();
 }
 
-void write_untrained(const std::string& path, std::int64_t seed) { save(model<lenet, image_input>({.seed = seed}), path); }
+void write_untrained(const std::string& path, std::int64_t seed) {
+  save(model<lenet, image_input>({.seed = seed}), path);
+}

@@ -18,7 +18,7 @@ struct classifier_options {
   int batch = 32;
   std::chrono::microseconds delay{200};
   int capacity = 1024;
-  std::chrono::milliseconds patience{1000};    // after which an answer is of no use
+  std::chrono::milliseconds patience{1000};  // after which an answer is of no use
 };
 
 /// What became of an image.
@@ -27,7 +27,7 @@ struct prediction {
   verdict what = verdict::failed;
   std::size_t label = 0;
   std::array<float, class_count> probabilities{};
-  std::string reason{};    // where it failed
+  std::string reason{};  // where it failed
 };
 
 /// An image that was accepted.

@@ -100,12 +100,9 @@ bool connection::unreadable(const error& e) {
   if (stage_ == stage::closed) return true;
   const bool begun = buffer_.size() != 0 || parser_->got_some();
   const bool http_error = e.category() == http::make_error_code(http::error::end_of_stream).category();
-  if (late_ && begun)
-    respond(refusal(408, "the request took too long to arrive"), true);
-  else if (late_ || !http_error || e == http::error::end_of_stream)
-    close();
-  else
-    respond(answer_to_unreadable(e), true);
+  if (late_ && begun) respond(refusal(408, "the request took too long to arrive"), true);
+  else if (late_ || !http_error || e == http::error::end_of_stream) close();
+  else respond(answer_to_unreadable(e), true);
   return true;
 }
 
@@ -134,10 +131,8 @@ void connection::on_request() {
   const request r = parser_->release();
   parser_.reset();
   auto answer = answer_to(r, state_.pages);
-  if (const auto* image = std::get_if<image_bytes>(&answer))
-    classify(*image);
-  else
-    respond(std::get<reply>(answer), last_);
+  if (const auto* image = std::get_if<image_bytes>(&answer)) classify(*image);
+  else respond(std::get<reply>(answer), last_);
 }
 
 void connection::classify(const image_bytes& image) {
@@ -181,10 +176,8 @@ void connection::respond(const reply& r, bool last) {
     if (e) return self->close();
     ++self->state_.answered;
     ++self->state_.by_status[static_cast<std::size_t>(self->status_)];
-    if (self->last_)
-      self->shut();
-    else
-      self->await_request();
+    if (self->last_) self->shut();
+    else self->await_request();
   });
 }
 
@@ -198,9 +191,7 @@ void connection::shut() {
 }
 void connection::drain() {
   socket_.async_read_some(asio::buffer(state_.discarded), [self = shared_from_this()](const error& e, std::size_t) {
-    if (e)
-      self->close();
-    else
-      self->drain();
+    if (e) self->close();
+    else self->drain();
   });
 }

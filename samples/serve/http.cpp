@@ -165,8 +165,7 @@ struct http_server::implementation {
     for (auto* c : state.all) c->hurry(clock_type::now() + state.options.last_requests);
     try {
       accept_all();
-    } catch (const std::bad_alloc&) {
-    }
+    } catch (const std::bad_alloc&) {}
     error_code ignored;
     acceptor.close(ignored);
   }

@@ -100,13 +100,9 @@ class reloader {
     try {
       std::string said;
       const bool good = net_.reload(said);
-      if (good)
-        std::fprintf(stderr, "serve: the weights are those of %s from now on\n", said.c_str());
-      else
-        std::fprintf(stderr, "serve: the weights stay as they are: %s\n", said.c_str());
-    } catch (const std::bad_alloc&) {
-      std::fputs("serve: the weights stay as they are: out of memory\n", stderr);
-    }
+      if (good) std::fprintf(stderr, "serve: the weights are those of %s from now on\n", said.c_str());
+      else std::fprintf(stderr, "serve: the weights stay as they are: %s\n", said.c_str());
+    } catch (const std::bad_alloc&) { std::fputs("serve: the weights stay as they are: out of memory\n", stderr); }
   }
 
   classifier& net_;
@@ -145,9 +141,7 @@ int run(const arguments& a) {
 int main(int argc, char** argv) {
   try {
     return run(parse(argc, argv));
-  } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory\n", stderr);
-  } catch (const std::exception& e) {
+  } catch (const std::bad_alloc&) { std::fputs("error: out of memory\n", stderr); } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
   }
   return 2;

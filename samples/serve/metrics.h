@@ -8,7 +8,8 @@
 class metrics_text {
  public:
   /// One line for each label and its count.
-  void counter(const std::string& name, const std::string& help, const std::vector<std::pair<std::string, std::int64_t>>& values);
+  void counter(const std::string& name, const std::string& help,
+               const std::vector<std::pair<std::string, std::int64_t>>& values);
   void gauge(const std::string& name, const std::string& help, std::int64_t value);
   /// Counts between the bounds, and of those beyond the last; they are added up as Prometheus wants it.
   void histogram(const std::string& name, const std::string& help, const std::vector<double>& bounds,

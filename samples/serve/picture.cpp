@@ -14,7 +14,8 @@ bool read_png(const std::string& bytes, image_bytes& image, std::string& why) {
   }
   // Before a pixel is read, so that a small file cannot ask for much memory.
   if (png.width != image_side || png.height != image_side) {
-    why = "the picture is " + std::to_string(png.width) + " x " + std::to_string(png.height) + " pixels, and 28 x 28 are expected";
+    why = "the picture is " + std::to_string(png.width) + " x " + std::to_string(png.height) +
+          " pixels, and 28 x 28 are expected";
     png_image_free(&png);
     return false;
   }

@@ -84,10 +84,8 @@ bool refused_unread(const request_head& head, bool chunked, reply& with) {
     with = refusal(415, "the body is to be sent as it is, not packed");
   else if (std::distance(lengths.first, lengths.second) > 1 || length.find_first_not_of("0123456789") != length.npos)
     with = refusal(400, "the Content-Length is no length");
-  else if (kind_of(head).starts_with("multipart/"))
-    with = refusal(415, kinds);
-  else
-    return false;
+  else if (kind_of(head).starts_with("multipart/")) with = refusal(415, kinds);
+  else return false;
   return true;
 }
 
@@ -117,18 +115,12 @@ static std::string as_json(const prediction& p) {
 
 reply answer_of(const prediction& p) {
   switch (p.what) {
-    case verdict::classified:
-      return {.body = as_json(p)};
-    case verdict::full:
-      return refusal(503, "too many requests wait already", "Retry-After: 1\r\n");
-    case verdict::late:
-      return refusal(504, "the answer took too long");
-    case verdict::stopping:
-      return refusal(503, "the server is being stopped");
-    case verdict::no_memory:
-      return refusal(503, "out of memory", "Retry-After: 1\r\n");
-    case verdict::failed:
-      break;
+    case verdict::classified: return {.body = as_json(p)};
+    case verdict::full: return refusal(503, "too many requests wait already", "Retry-After: 1\r\n");
+    case verdict::late: return refusal(504, "the answer took too long");
+    case verdict::stopping: return refusal(503, "the server is being stopped");
+    case verdict::no_memory: return refusal(503, "out of memory", "Retry-After: 1\r\n");
+    case verdict::failed: break;
   }
   return refusal(500, p.reason);
 }

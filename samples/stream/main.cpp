@@ -33,12 +33,15 @@ struct player {
     for (const auto& s : sines) x += 0.4 * std::sin(s.pitch * static_cast<double>(t) + s.phase);
     return static_cast<float>(x);
   }
-  struct sine { double pitch, phase; };
+  struct sine {
+    double pitch, phase;
+  };
   sine sines[3];
 };
 
 constexpr std::int64_t turns = 64, samples = 16;
-inline constexpr auto model_of_it = la::sequential(nn::lstm{.input_size = 1, .hidden_size = 16}, nn::linear{.in_features = 16, .out_features = 1});
+inline constexpr auto model_of_it =
+    la::sequential(nn::lstm{.input_size = 1, .hidden_size = 16}, nn::linear{.in_features = 16, .out_features = 1});
 
 int main(int count, char** arguments) {
   long steps = 1500;
@@ -73,7 +76,8 @@ int main(int count, char** arguments) {
   player tune(1u << 31);
   for (long t = 0; t < length; ++t) music[static_cast<std::size_t>(t)] = tune(t);
   auto begin = std::chrono::steady_clock::now();
-  for (std::size_t t = 0; t < length; ++t) box.step(std::span<const float>(&music[t], 1), std::span<float>(&served[t], 1));
+  for (std::size_t t = 0; t < length; ++t)
+    box.step(std::span<const float>(&music[t], 1), std::span<float>(&served[t], 1));
   std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
   amplifier real;
   double worst = 0, square = 0;
@@ -83,6 +87,7 @@ int main(int count, char** arguments) {
     square += off * off;
   }
   double error = std::sqrt(square / length);
-  std::printf("served %ld samples: %.0f ns each, %zu bytes of memory; error %.4f, at most %.4f\n", length, took.count() / length, box.memory_bytes(), error, worst);
+  std::printf("served %ld samples: %.0f ns each, %zu bytes of memory; error %.4f, at most %.4f\n", length,
+              took.count() / length, box.memory_bytes(), error, worst);
   return error < largest ? 0 : 1;
 }

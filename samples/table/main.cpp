@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::int64_t features = 4;
 inline constexpr auto net = la::sequential(nn::linear{.in_features = features, .out_features = 32}, nn::relu{},
-                                           nn::linear{.in_features = 32, .out_features = 32}, nn::relu{}, nn::linear{.in_features = 32, .out_features = 1});
+                                           nn::linear{.in_features = 32, .out_features = 32}, nn::relu{},
+                                           nn::linear{.in_features = 32, .out_features = 1});
 using model = la::model<net, la::input<"N", features>>;
 
 using row = std::vector<double>;  // the features, then what is to be learned
@@ -98,10 +99,8 @@ table tensors_of(const std::vector<row>& rows, const std::vector<scale>& scales)
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t k = 0; k <= features; ++k) {
       const auto v = static_cast<float>((rows[i][k] - scales[k].mean) / scales[k].deviation);
-      if (k < features)
-        x[i * features + k] = v;
-      else
-        y[i] = v;
+      if (k < features) x[i * features + k] = v;
+      else y[i] = v;
     }
   return t;
 }
@@ -177,10 +176,8 @@ int main(int count, char** arguments) {
   double largest = 0.01;
   for (int i = 1; i < count; ++i) {
     const std::string_view word = arguments[i];
-    if (word == "--error" && i + 1 < count)
-      largest = std::atof(arguments[++i]);
-    else
-      file = arguments[i];
+    if (word == "--error" && i + 1 < count) largest = std::atof(arguments[++i]);
+    else file = arguments[i];
   }
   try {
     return run(file, largest);

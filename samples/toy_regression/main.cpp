@@ -13,7 +13,9 @@ using namespace lamina;
 
 namespace {
 
-struct line { float w0, w1, b; };
+struct line {
+  float w0, w1, b;
+};
 
 line fitted(bool noise, std::int64_t steps, std::int64_t seed) {
   graph::net init("init", {.seed = seed}), train("train", {.seed = seed});
@@ -40,7 +42,9 @@ line fitted(bool noise, std::int64_t steps, std::int64_t seed) {
   return {w[0], w[1], b[0]};
 }
 
-double away(const line& l) { return std::fmax(std::fabs(l.w0 - 2), std::fmax(std::fabs(l.w1 - 1.5), std::fabs(l.b - 0.5))); }
+double away(const line& l) {
+  return std::fmax(std::fabs(l.w0 - 2), std::fmax(std::fabs(l.w1 - 1.5), std::fabs(l.b - 0.5)));
+}
 
 }  // namespace
 

@@ -1,20 +1,20 @@
 // Bundles: written here, linked into plain C programs, run there, and compared bit by bit with runs in this process.
 #include <boost/test/unit_test.hpp>
 
+#include <sys/wait.h>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
 #include <vector>
 
 import lamina;
 import lamina.bundle;
 
-#include "nets.h"
 #include "bundle_run.h"
+#include "nets.h"
 
 using namespace lamina;
 using namespace lamina::ir;
@@ -26,22 +26,25 @@ namespace {
 // In a build with sanitizers the kernels are instrumented: programs then have to be linked with them, too.
 #ifdef SANITIZE
 constexpr bool instrumented = true;
-const std::string linked = CXX " " SANITIZE " ", c99 = CC " " SANITIZE " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
+const std::string linked = CXX " " SANITIZE " ",
+                  c99 = CC " " SANITIZE " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
 #else
 constexpr bool instrumented = false;
-const std::string linked = CXX " -nostdlib++ -static ", c99 = CC " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
+const std::string linked = CXX " -nostdlib++ -static ",
+                  c99 = CC " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
 #endif
 
 // Has the self-test of a bundle run in a C program.
 std::string run_self_test(const std::string& name, const std::string& at) {
   std::string capitals = name;
   for (char& c : capitals) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
-  auto said = run(at, c99 + "-DENTRY=" + name + " -DCAPITALS=" + capitals + " '-DHEADER=\"" + name + ".h\"' " SOURCES "/self_test.c -o main.o && " + linked + "main.o " + name + ".o -lm -o main");
+  auto said = run(at, c99 + "-DENTRY=" + name + " -DCAPITALS=" + capitals + " '-DHEADER=\"" + name +
+                          ".h\"' " SOURCES "/self_test.c -o main.o && " + linked + "main.o " + name + ".o -lm -o main");
   return said + run(at, "./main " + name + ".weights");
 }
 // Bundles a model for one shape of each input.
-template <class Model>
-std::string self_test(const std::string& name, const Model& net, std::initializer_list<shape> inputs, pass_options passes = {}) {
+template <class Model> std::string self_test(const std::string& name, const Model& net,
+                                             std::initializer_list<shape> inputs, pass_options passes = {}) {
   const auto at = folder(name);
   bundle::write(net, {.name = name, .inputs = inputs, .directory = at, .passes = passes});
   return run_self_test(name, at);
@@ -62,22 +65,27 @@ BOOST_AUTO_TEST_CASE(lenet_in_c_gives_the_same_bits) {
   for (const auto& f : made.files) BOOST_TEST(std::filesystem::exists(f), f);
   BOOST_TEST(std::filesystem::file_size(at + "/lenet.weights") == made.constant_bytes);
 
-  BOOST_TEST(run(at, c99 + SOURCES "/lenet.c -o main.o && " + linked + "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out") == "");
+  BOOST_TEST(run(at, c99 + SOURCES "/lenet.c -o main.o && " + linked +
+                         "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out") == "");
   BOOST_TEST(same_as_file(expected.data(), at + "/out"));
 
   // A sanitizer sees the caller's memory and, of the source, the bundle's own code.
   const std::string sanitized = " -g -fsanitize=address,undefined -fno-sanitize-recover=all ";
-  BOOST_TEST(run(at, c99 + sanitized + SOURCES "/lenet.c -o main.o && " CXX " " + sanitized + "main.o lenet.o -lm -o sanitized && ./sanitized lenet.weights in out") == "");
+  BOOST_TEST(run(at, c99 + sanitized + SOURCES "/lenet.c -o main.o && " CXX " " + sanitized +
+                         "main.o lenet.o -lm -o sanitized && ./sanitized lenet.weights in out") == "");
   BOOST_TEST(same_as_file(expected.data(), at + "/out"));
   if (instrumented) return;
-  BOOST_TEST(run(at, c99 + sanitized + "lenet.c -o lenet_source.o && " CXX " " + sanitized + "main.o lenet_source.o " KERNELS "/liblamina_kernels_" +
-                         std::string(name_of(target_isa())) + ".a -lm -o sanitized && ./sanitized lenet.weights in out") == "");
+  BOOST_TEST(run(at, c99 + sanitized + "lenet.c -o lenet_source.o && " CXX " " + sanitized +
+                         "main.o lenet_source.o " KERNELS "/liblamina_kernels_" + std::string(name_of(target_isa())) +
+                         ".a -lm -o sanitized && ./sanitized lenet.weights in out") == "");
   BOOST_TEST(same_as_file(expected.data(), at + "/out"));
 
   // No allocation, thread or stdio: nothing outside but what moves memory; and nothing is seen but the functions of the header.
-  BOOST_TEST(run(at, NM " -u lenet.o | sed 's/^ *U //' | grep -v '^memcpy$\\|^memset$\\|^memmove$\\|^_GLOBAL_OFFSET_TABLE_$' || true") == "");
-  BOOST_TEST(run(at, NM " -g --defined-only lenet.o | sed 's/.* //'") == "lenet\nlenet_check_weights\nlenet_self_test\n");
-  BOOST_TEST(run(at, NM " lenet.o | grep ' [bBdDcC] ' || true") == "");      // no writable data
+  BOOST_TEST(run(at, NM " -u lenet.o | sed 's/^ *U //' | grep -v "
+                        "'^memcpy$\\|^memset$\\|^memmove$\\|^_GLOBAL_OFFSET_TABLE_$' || true") == "");
+  BOOST_TEST(run(at, NM " -g --defined-only lenet.o | sed 's/.* //'") ==
+             "lenet\nlenet_check_weights\nlenet_self_test\n");
+  BOOST_TEST(run(at, NM " lenet.o | grep ' [bBdDcC] ' || true") == "");  // no writable data
 }
 
 BOOST_AUTO_TEST_CASE(a_quantized_net_gives_the_same_bits) {
@@ -87,10 +95,12 @@ BOOST_AUTO_TEST_CASE(a_quantized_net_gives_the_same_bits) {
   const auto q = quantize(net, profile(net, samples));
   const auto at = folder("quantized"), whole = folder("whole");
   const auto made = bundle::write(*q.program, q.states, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at});
-  BOOST_TEST(made.constant_bytes * 2 < bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = whole}).constant_bytes);
+  BOOST_TEST(made.constant_bytes * 2 <
+             bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = whole}).constant_bytes);
   write_bytes(at + "/in", x.data().data(), 784 * 4);
   const auto expected = program_factory(q.program, q.states).create()(std::vector<any_tensor>{x});
-  BOOST_TEST(run(at, c99 + SOURCES "/lenet.c -o main.o && " + linked + "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out") == "");
+  BOOST_TEST(run(at, c99 + SOURCES "/lenet.c -o main.o && " + linked +
+                         "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out") == "");
   BOOST_TEST(same_as_file(expected[0].elements<float>(), at + "/out"));
   BOOST_TEST(run_self_test("lenet", at) == "");
 }
@@ -99,10 +109,12 @@ BOOST_AUTO_TEST_CASE(the_header_is_plain_c_and_cpp) {
   const auto at = folder("header");
   model<lenet, input<"N", 1, 28, 28>> net;
   bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .source = true});
-  std::ofstream(at + "/use.c") << "#include \"lenet.h\"\n#include \"lenet.h\"\nfloat *f(uint8_t *m) { return lenet_input(m) + LENET_INPUT_ELEMENTS; }\n";
+  std::ofstream(at + "/use.c") << "#include \"lenet.h\"\n#include \"lenet.h\"\nfloat *f(uint8_t *m) { return "
+                                  "lenet_input(m) + LENET_INPUT_ELEMENTS; }\n";
   const std::string strict = " -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. -c use.c -o use.o";
   BOOST_TEST(run(at, CC " -std=c99" + strict) == "");
-  for (auto level : {"11", "17", "20", "23"}) BOOST_TEST(run(at, CXX " -x c++ -std=c++" + std::string(level) + strict) == "");
+  for (auto level : {"11", "17", "20", "23"})
+    BOOST_TEST(run(at, CXX " -x c++ -std=c++" + std::string(level) + strict) == "");
   BOOST_TEST(run(at, CC " -std=c99 -Wall -Wextra -Wpedantic -Werror -I. -c lenet.c -o lenet_source.o") == "");
 }
 
@@ -114,38 +126,46 @@ BOOST_AUTO_TEST_CASE(the_header_says_how_memory_is_used) {
   const auto planned = net.core().plan_for({&x, 1});
   const auto header = text_of(at + "/lenet.h");
   message_text t;
-  t << "lenet: constant weights " << made.constant_bytes << " bytes, mutable weights 3200 bytes, activations " << made.activation_bytes << " bytes\n * (of results "
-    << planned->cost().arena << " bytes, of which " << planned->cost().live_peak << " live at once";
+  t << "lenet: constant weights " << made.constant_bytes << " bytes, mutable weights 3200 bytes, activations "
+    << made.activation_bytes << " bytes\n * (of results " << planned->cost().arena << " bytes, of which "
+    << planned->cost().live_peak << " live at once";
   BOOST_TEST(holds(header, t.view()));
-  BOOST_TEST(holds(header, "input    input               float32[1x1x28x28]      784 elements        3136 bytes        at 0\n"));
-  BOOST_TEST(holds(header, "output   output              float32[1x10]           10 elements         40 bytes          at 3136\n"));
+  BOOST_TEST(holds(
+      header, "input    input               float32[1x1x28x28]      784 elements        3136 bytes        at 0\n"));
+  BOOST_TEST(holds(
+      header, "output   output              float32[1x10]           10 elements         40 bytes          at 3136\n"));
 }
 
 BOOST_AUTO_TEST_CASE(wrong_arguments_get_codes) {
   const auto at = folder("misuse");
   model<lenet, input<"N", 1, 28, 28>> net;
   bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at});
-  BOOST_TEST(run(at, c99 + "-g -fsanitize=address,undefined " SOURCES "/misuse.c -o main.o && " CXX " -fsanitize=address,undefined main.o lenet.o -lm -o main && ./main lenet.weights") ==
-             "0 null 1 1 1 1 misaligned 2 2 2 2 magic 3 3 version 4 4 size 5 5 checksum 6 6 short 5 3 3 unseen 0 damaged 6 whole 0\n");
+  BOOST_TEST(run(at, c99 + "-g -fsanitize=address,undefined " SOURCES "/misuse.c -o main.o && " CXX
+                           " -fsanitize=address,undefined main.o lenet.o -lm -o main && ./main lenet.weights") ==
+             "0 null 1 1 1 1 misaligned 2 2 2 2 magic 3 3 version 4 4 size 5 5 checksum 6 6 short 5 3 3 unseen 0 "
+             "damaged 6 whole 0\n");
 }
 
 BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
   BOOST_TEST(self_test("perceptron", model<perceptron, input<"N", 4>>(), {{5, 4}}) == "");
   BOOST_TEST(self_test("wide", model<perceptron, input<"N", 4>, policies<element<double>>>(), {{5, 4}}) == "");
-  BOOST_TEST(self_test("plain", model<lenet, input<"N", 1, 28, 28>>(), {{3, 1, 28, 28}}, {.fuse_elementwise = false, .blocked_layout = false, .reuse_memory = false}) == "");
+  BOOST_TEST(self_test("plain", model<lenet, input<"N", 1, 28, 28>>(), {{3, 1, 28, 28}},
+                       {.fuse_elementwise = false, .blocked_layout = false, .reuse_memory = false}) == "");
   BOOST_TEST(self_test("regular", model<regular, input<"N", 1, 6, 6>>(), {{2, 1, 6, 6}}) == "");
   BOOST_TEST(self_test("voice", model<voice, input<"T", "N", 3>>(), {{7, 2, 3}}) == "");
   BOOST_TEST(self_test("both_ways", model<both_ways, input<"T", "N", 3>>(), {{4, 3, 3}}) == "");
   BOOST_TEST(self_test("decoder", model<decoder, port_input<"input", std::int64_t, "N", "T">>(), {{2, 9}}) == "");
   BOOST_TEST(self_test("encoder", model<encoder, input<"N", "T", 16>>(), {{2, 70, 16}}) == "");
   BOOST_TEST(self_test("depthwise", model<depthwise, input<"N", 3, 20, 20>>(), {{2, 3, 20, 20}}) == "");
-  BOOST_TEST(self_test("two_inputs", model<two_inputs, input<"M", "K">, input<"K", "N">>(), {{70, 300}, {300, 50}}) == "");
+  BOOST_TEST(self_test("two_inputs", model<two_inputs, input<"M", "K">, input<"K", "N">>(), {{70, 300}, {300, 50}}) ==
+             "");
 }
 
 BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
   // Each turn of a scan: the sum so far is doubled where x > 0, and else halved until it is below 1.
   const tensor_type numbers{dtype::float32, {4}};
-  auto doubled = std::make_shared<program>(), halved = std::make_shared<program>(), smaller = std::make_shared<program>(), turn = std::make_shared<program>();
+  auto doubled = std::make_shared<program>(), halved = std::make_shared<program>(),
+       smaller = std::make_shared<program>(), turn = std::make_shared<program>();
   {
     value s = doubled->input("s", numbers), x = doubled->input("x", numbers);
     doubled->output("s", s + 2 * x);
@@ -166,7 +186,8 @@ BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
     turn->output("y", s * 1);
   }
   program p;
-  const value zero = p.input("first", numbers), x = p.input("x", {dtype::float32, {9, 4}}), truths = p.input("truths", {dtype::boolean, {}});
+  const value zero = p.input("first", numbers), x = p.input("x", {dtype::float32, {9, 4}}),
+              truths = p.input("truths", {dtype::boolean, {}});
   const auto made = scan(turn, {&zero, 1}, {&x, 1}, {});
   p.output("y", made[1]);
   const value last[] = {made[0], zero};
@@ -174,7 +195,8 @@ BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
   const auto at = folder("truths");
   const parameter_store none;
   const std::vector<bundle::program_entry> parts{{"truths", p, none, {{4}, {9, 4}, {}}}};
-  bundle::write(view<const bundle::program_entry>(parts), {.name = "truths", .inputs = {}, .directory = at, .source = true});
+  bundle::write(view<const bundle::program_entry>(parts),
+                {.name = "truths", .inputs = {}, .directory = at, .source = true});
   BOOST_TEST(holds(text_of(at + "/truths.c"), "if (*(const uint8_t*)"));
   BOOST_TEST(run_self_test("truths", at) == "");
 }
@@ -184,7 +206,8 @@ BOOST_AUTO_TEST_CASE(two_bundles_in_one_program) {
   model<lenet, input<"N", 1, 28, 28>> a({.seed = 1}), b({.seed = 2});
   bundle::write(a, {.name = "first", .inputs = {{1, 1, 28, 28}}, .directory = at, .text = true});
   bundle::write(b, {.name = "second", .inputs = {{2, 1, 28, 28}}, .directory = at, .text = true});
-  BOOST_TEST(run(at, c99 + SOURCES "/two.c -o two.o && " + linked + "two.o first.o second.o -lm -o two && ./two") == "");
+  BOOST_TEST(run(at, c99 + SOURCES "/two.c -o two.o && " + linked + "two.o first.o second.o -lm -o two && ./two") ==
+             "");
 }
 
 BOOST_AUTO_TEST_CASE(entries_share_constants_and_a_table_names_them) {
@@ -199,11 +222,16 @@ BOOST_AUTO_TEST_CASE(entries_share_constants_and_a_table_names_them) {
     p.output("y", rule(x, p.state("three", {dtype::float32, {16}})));
     return p;
   };
-  const auto sums = program_of([](auto x, auto three) { return x * x - three + x / x; }), products = program_of([](auto x, auto three) { return x * three; });
-  const std::vector<bundle::program_entry> parts{{"sums", sums, states, {{16}}}, {"products", products, states, {{16}}}};
-  const auto made = bundle::write(view<const bundle::program_entry>(parts), {.name = "sums", .inputs = {}, .directory = at, .api = bundle::api::dynamic, .graph = true});
-  BOOST_TEST(run(at, c99 + SOURCES "/dynamic.c -o main.o && " + linked + "main.o sums.o -lm -o main && ./main sums.weights") ==
-             "16 float32 16 of 3: 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2\n16 float32 16 of 3: 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6\n");
+  const auto sums = program_of([](auto x, auto three) { return x * x - three + x / x; }),
+             products = program_of([](auto x, auto three) { return x * three; });
+  const std::vector<bundle::program_entry> parts{{"sums", sums, states, {{16}}},
+                                                 {"products", products, states, {{16}}}};
+  const auto made =
+      bundle::write(view<const bundle::program_entry>(parts),
+                    {.name = "sums", .inputs = {}, .directory = at, .api = bundle::api::dynamic, .graph = true});
+  BOOST_TEST(
+      run(at, c99 + SOURCES "/dynamic.c -o main.o && " + linked + "main.o sums.o -lm -o main && ./main sums.weights") ==
+      "16 float32 16 of 3: 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2\n16 float32 16 of 3: 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6\n");
   // The head, what both share, one input for both self-tests, and a result each.
   BOOST_TEST(made.constant_bytes == 5u * 64);
   BOOST_TEST(text_of(at + "/sums.graph.dot").starts_with("digraph"));
@@ -214,9 +242,15 @@ BOOST_AUTO_TEST_CASE(one_net_for_two_shapes) {
   const auto at = folder("shapes");
   model<lenet, input<"N", 1, 28, 28>> net;
   const auto one = bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at});
-  const auto two = bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .entries = {{"lenet_of_8", {{8, 1, 28, 28}}}}});
-  BOOST_TEST(two.constant_bytes < one.constant_bytes + 8 * (784 + 10) * 4 + 128);      // the self-test of eight images, and no weights again
-  BOOST_TEST(run(at, c99 + "-DENTRY=lenet_of_8 -DCAPITALS=LENET_OF_8 '-DHEADER=\"lenet.h\"' " SOURCES "/self_test.c -o main.o && " + linked + "main.o lenet.o -lm -o main && ./main lenet.weights") == "");
+  const auto two = bundle::write(
+      net,
+      {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .entries = {{"lenet_of_8", {{8, 1, 28, 28}}}}});
+  BOOST_TEST(two.constant_bytes <
+             one.constant_bytes + 8 * (784 + 10) * 4 + 128);  // the self-test of eight images, and no weights again
+  BOOST_TEST(run(at, c99 +
+                         "-DENTRY=lenet_of_8 -DCAPITALS=LENET_OF_8 '-DHEADER=\"lenet.h\"' " SOURCES
+                         "/self_test.c -o main.o && " +
+                         linked + "main.o lenet.o -lm -o main && ./main lenet.weights") == "");
 }
 
 BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_a_code) {
@@ -250,7 +284,10 @@ BOOST_AUTO_TEST_CASE(damaged_weights_do_no_harm) {
   const auto at = folder("fuzz_" + executions);
   model<decoder, port_input<"input", std::int64_t, "N", "T">> net;
   bundle::write(net, {.name = "letters", .inputs = {{1, 4}}, .directory = at});
-  BOOST_TEST(run(at, c99 + "-O2 -DENTRY=letters -DBUNDLE=letters -DCAPITALS=LETTERS '-DHEADER=\"letters.h\"' " SOURCES "/fuzz.c -o main.o && " + linked + "main.o letters.o -lm -o main") == "");
+  BOOST_TEST(run(at, c99 +
+                         "-O2 -DENTRY=letters -DBUNDLE=letters -DCAPITALS=LETTERS '-DHEADER=\"letters.h\"' " SOURCES
+                         "/fuzz.c -o main.o && " +
+                         linked + "main.o letters.o -lm -o main") == "");
   const auto said = run(at, "./main letters.weights " + executions + " 1");
   BOOST_TEST(said.starts_with(executions + " executions: "), said);
   BOOST_TEST(said.ends_with("refused a value\n"), said);
@@ -259,15 +296,18 @@ BOOST_AUTO_TEST_CASE(damaged_weights_do_no_harm) {
 BOOST_AUTO_TEST_CASE(an_instrumented_bundle_tells_of_each_operation) {
   const auto at = folder("instrumented");
   model<lenet, input<"N", 1, 28, 28>> net;
-  bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .instrument = true, .dump_tensors = true});
-  const auto said = run(at, c99 + SOURCES "/instrumented.c -o main.o && " + linked + "main.o lenet.o -lm -o main && ./main lenet.weights");
+  bundle::write(
+      net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .instrument = true, .dump_tensors = true});
+  const auto said = run(at, c99 + SOURCES "/instrumented.c -o main.o && " + linked +
+                                "main.o lenet.o -lm -o main && ./main lenet.weights");
   const shape x{1, 1, 28, 28};
   const auto planned = net.core().plan_for({&x, 1});
   std::string expected;
   for (const auto& l : planned->lines()) {
     message_text t;
     t << l.what << "\n";
-    for (const auto& r : l.results) t << "  " << r.type << " " << planned->buffers()[static_cast<std::size_t>(r.buffer)].bytes << "\n";
+    for (const auto& r : l.results)
+      t << "  " << r.type << " " << planned->buffers()[static_cast<std::size_t>(r.buffer)].bytes << "\n";
     expected += t.string();
   }
   message_text last;
@@ -296,7 +336,8 @@ BOOST_AUTO_TEST_CASE(each_result_in_memory_is_told) {
     smaller->output("h", half);
   }
   program p;
-  const value image = p.input("image", {dtype::float32, {1, 1, 4, 4}}), h = p.input("h", four), xs = p.input("xs", {dtype::float32, {5, 4}});
+  const value image = p.input("image", {dtype::float32, {1, 1, 4, 4}}), h = p.input("h", four),
+              xs = p.input("xs", {dtype::float32, {5, 4}});
   const auto pooled = apply<op::max_pool2d>({.kernel_size = 2}, image);
   p.output("max", pooled[0]);
   p.output("place", pooled[1]);
@@ -308,7 +349,7 @@ BOOST_AUTO_TEST_CASE(each_result_in_memory_is_told) {
   p.output("twice", branch[0]);
   p.output("root", branch[1]);
   p.output("small", loop(6, value(reduce_sum(h) > 0), smaller, {&h, 1})[0]);
-  const value root = exp(h);      // one chain with two results
+  const value root = exp(h);  // one chain with two results
   p.output("chain", root);
   p.output("chain_end", root * h + 1);
   std::ofstream(at + "/told.c") << R"(#include "told.h"
@@ -356,7 +397,12 @@ int main(void) {
   for (bool side_by_side : {false, true}) {
     pass_options passes;
     passes.side_by_side = side_by_side;
-    bundle::write(p, {}, {.name = "told", .inputs = {{1, 1, 4, 4}, {4}, {5, 4}}, .directory = at, .dump_tensors = true, .passes = passes});
+    bundle::write(p, {},
+                  {.name = "told",
+                   .inputs = {{1, 1, 4, 4}, {4}, {5, 4}},
+                   .directory = at,
+                   .dump_tensors = true,
+                   .passes = passes});
     BOOST_TEST(run(at, c99 + "told.c -o main.o && " + linked + "main.o told.o -lm -o main && ./main") == "");
   }
 }
@@ -365,9 +411,11 @@ BOOST_AUTO_TEST_CASE(a_bundle_is_a_module_too) {
   const auto at = folder("module");
   model<lenet, input<"N", 1, 28, 28>> net;
   bundle::write(net, {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .module_interface = true});
-  BOOST_TEST(run(at, CXX " -std=c++20 -Wall -Wextra -Wpedantic -Werror --precompile lenet.cppm -o lenet.pcm && " CXX " -std=c++20 -Wall -Wextra -Werror -fmodule-file=lenet=lenet.pcm -c " SOURCES
+  BOOST_TEST(run(at, CXX " -std=c++20 -Wall -Wextra -Wpedantic -Werror --precompile lenet.cppm -o lenet.pcm && " CXX
+                         " -std=c++20 -Wall -Wextra -Werror -fmodule-file=lenet=lenet.pcm -c " SOURCES
                          "/module.cpp -o main.o && " CXX " -std=c++20 -c lenet.pcm -o interface.o && " +
-                         (instrumented ? linked : std::string(CXX " ")) + "main.o interface.o lenet.o -lm -o module && ./module lenet.weights") == "1\n");
+                         (instrumented ? linked : std::string(CXX " ")) +
+                         "main.o interface.o lenet.o -lm -o module && ./module lenet.weights") == "1\n");
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
@@ -380,20 +428,28 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
     return error_of([&] { bundle::write(net, o); });
   };
   for (auto name : {"", "2net", "le net", "_net", "a-b"})
-    BOOST_TEST(holds(with([&](auto& o) { o.name = name; }), "value_error: bundle `" + std::string(name) + "`: the name has to be a C identifier"));
-  BOOST_TEST(holds(with([](auto& o) { o.entries = {{"lenet", {{2, 1, 28, 28}}}}; }), "the entry `lenet` needs a C identifier that no other entry has"));
+    BOOST_TEST(holds(with([&](auto& o) { o.name = name; }),
+                     "value_error: bundle `" + std::string(name) + "`: the name has to be a C identifier"));
+  BOOST_TEST(holds(with([](auto& o) { o.entries = {{"lenet", {{2, 1, 28, 28}}}}; }),
+                   "the entry `lenet` needs a C identifier that no other entry has"));
   BOOST_TEST(holds(with([](auto& o) { o.inputs = {{1, 3, 28, 28}}; }), "shape_error: "));
-  BOOST_TEST(holds(with([](auto& o) { o.samples = {tensor<float, extents<1, 28>>()}; }), "value_error: bundle `lenet`: sample 0 is float32[1x28], and input `input` float32[1x1x28x28]"));
-  BOOST_TEST(holds(with([](auto& o) { o.samples = {any_tensor(), any_tensor()}; }), "there are 2 samples for 1 inputs"));
-  BOOST_TEST(holds(with([](auto& o) { o.tools.compiler = "/no/compiler"; }), "`/no/compiler`: it cannot be started: No such file or directory"));
+  BOOST_TEST(holds(with([](auto& o) { o.samples = {tensor<float, extents<1, 28>>()}; }),
+                   "value_error: bundle `lenet`: sample 0 is float32[1x28], and input `input` float32[1x1x28x28]"));
+  BOOST_TEST(
+      holds(with([](auto& o) { o.samples = {any_tensor(), any_tensor()}; }), "there are 2 samples for 1 inputs"));
+  BOOST_TEST(holds(with([](auto& o) { o.tools.compiler = "/no/compiler"; }),
+                   "`/no/compiler`: it cannot be started: No such file or directory"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.linker = "false"; }), "`false` failed"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.kernels = "/no/kernels"; }), "file_error: bundle `lenet`: the kernels"));
   BOOST_TEST(holds(with([](auto& o) { o.directory = "/proc/here"; }), "/proc/here"));
-  for (std::string target : {"riscv64-linux-gnu", "aarch64-apple-darwin", "x86-64", "x86_64-apple-darwin", "x86_64-unknown-freebsd",
-                             "x86_64-w64-mingw32", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "aarch64", "aarch64_be-linux-gnu",
-                             "x86_64-pc", "x86_64linux-gnu", "x86_64-a-b-linux", "x86_64-linux-gnu-elf", "-", "linux"}) {
+  for (std::string target :
+       {"riscv64-linux-gnu", "aarch64-apple-darwin", "x86-64", "x86_64-apple-darwin", "x86_64-unknown-freebsd",
+        "x86_64-w64-mingw32", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "aarch64", "aarch64_be-linux-gnu",
+        "x86_64-pc", "x86_64linux-gnu", "x86_64-a-b-linux", "x86_64-linux-gnu-elf", "-", "linux"}) {
     const auto said = with([&](auto& o) { o.target = target; });
-    BOOST_TEST(holds(said, "error: bundle `lenet`: the target `" + target + "` is not supported: bundles are object files for Linux on x86_64 or aarch64"), said);
+    BOOST_TEST(holds(said, "error: bundle `lenet`: the target `" + target +
+                               "` is not supported: bundles are object files for Linux on x86_64 or aarch64"),
+               said);
     auto o = good;
     o.target = target;
     BOOST_CHECK_THROW(bundle::write(net, o), unsupported_error);
@@ -407,7 +463,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(said, "error: bundle `rows`: "), said);
   BOOST_CHECK_THROW(bundle::write(rows, {}, {.name = "rows", .inputs = {{5, 2}}, .directory = at}), unsupported_error);
   BOOST_TEST(holds(said, "the extent of its result is known only when it has run"), said);
-  BOOST_TEST(std::filesystem::is_empty(at));                                // nothing is left behind
+  BOOST_TEST(std::filesystem::is_empty(at));  // nothing is left behind
 }
 
 BOOST_AUTO_TEST_CASE(names_of_others_are_refused) {
@@ -462,8 +518,8 @@ BOOST_AUTO_TEST_CASE(blobs_may_have_any_name) {
                                     "names_memory::alignment_(m) : names_memory::class_(m); }\n";
   BOOST_TEST(run(at, CXX " -std=c++20" + strict + "-fmodule-file=names=names.pcm -c use.cpp -o use.o") == "");
   const auto header = text_of(at + "/names.h");
-  for (auto function :
-       {"names_before_2(", "names_tensor_2(", "names_memory_2(", "names_codes_2(", "names_int(", "names_class(", "names_regions("})
+  for (auto function : {"names_before_2(", "names_tensor_2(", "names_memory_2(", "names_codes_2(", "names_int(",
+                        "names_class(", "names_regions("})
     BOOST_TEST(holds(header, function));
 }
 
@@ -484,7 +540,9 @@ BOOST_AUTO_TEST_CASE(nets_of_blobs_are_bundled) {
   // What computes one blob from another: the workspace has the rest.
   const auto part = [&] { bundle::write(n, ws, {"x"}, {"y"}, {.name = "part", .inputs = {{1, 3}}, .directory = at}); };
   BOOST_TEST(holds(error_of(part), "there is no blob `w`"));
-  const auto misspelt = [&] { bundle::write(n, ws, {"x"}, {"nix"}, {.name = "part", .inputs = {{1, 3}}, .directory = at}); };
+  const auto misspelt = [&] {
+    bundle::write(n, ws, {"x"}, {"nix"}, {.name = "part", .inputs = {{1, 3}}, .directory = at});
+  };
   BOOST_TEST(holds(error_of(misspelt), "bundle_test.cpp:"));
   BOOST_TEST(!holds(error_of(misspelt), "write.impl.cpp"));
   ws.feed("w", vector<float>{1, 2, 3});

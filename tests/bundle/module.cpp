@@ -5,7 +5,8 @@ import lenet;
 
 int main(int count, char** words) {
   auto take = [](auto size) { return static_cast<unsigned char*>(std::aligned_alloc(lenet_memory::alignment, size)); };
-  auto *w = take(lenet_memory::constant_bytes), *m = take(lenet_memory::mutable_bytes), *a = take(lenet_memory::activation_bytes);
+  auto *w = take(lenet_memory::constant_bytes), *m = take(lenet_memory::mutable_bytes),
+       *a = take(lenet_memory::activation_bytes);
   auto* file = count == 2 ? std::fopen(words[1], "rb") : nullptr;
   if (!file || std::fread(w, 1, lenet_memory::constant_bytes, file) != lenet_memory::constant_bytes) return 20;
   if (auto wrong = lenet_self_test(w, m, a)) return wrong;
@@ -13,7 +14,9 @@ int main(int count, char** words) {
   static_assert(lenet_memory::output_elements == 10);
   std::printf("%d\n", scores[0] == scores[0]);
   const int status = lenet(w, m, a);
-  if (status != lenet_codes::ok || lenet(nullptr, m, a) != lenet_codes::null || lenet(w, m + 1, a) != lenet_codes::misaligned) return 21;
+  if (status != lenet_codes::ok || lenet(nullptr, m, a) != lenet_codes::null ||
+      lenet(w, m + 1, a) != lenet_codes::misaligned)
+    return 21;
   if (lenet_check_weights(w, 8) != lenet_codes::no_weights) return 22;
   if (lenet_check_weights(w, lenet_memory::constant_bytes - 8) != lenet_codes::weights_size) return 23;
   w[8] ^= 1;

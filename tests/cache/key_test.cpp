@@ -78,15 +78,42 @@ static_assert(CacheKey<program_id>);
 static_assert(CacheKey<std::vector<std::vector<int>>> && CacheKey<std::tuple<int, std::string>>);
 
 // Refused; the sentences are read in tests/compile_fail.
-struct points { const float* at; bool operator==(const points&) const = default; };
-struct refers { const int& to; bool operator==(const refers& o) const { return &to == &o.to; } };
-struct looks { std::string_view name; bool operator==(const looks&) const = default; };
-struct inside { int n; points deep; bool operator==(const inside&) const = default; };
-struct array_of_pointers { int n; const int* at[2]; bool operator==(const array_of_pointers&) const = default; };
-struct not_compared { int n; };
-struct derived : id { int n; bool operator==(const derived&) const = default; };
-struct derived_from_nothing : nothing { int n; bool operator==(const derived_from_nothing&) const = default; };
-struct seventeen : sixteen { bool operator==(const seventeen&) const = default; };
+struct points {
+  const float* at;
+  bool operator==(const points&) const = default;
+};
+struct refers {
+  const int& to;
+  bool operator==(const refers& o) const { return &to == &o.to; }
+};
+struct looks {
+  std::string_view name;
+  bool operator==(const looks&) const = default;
+};
+struct inside {
+  int n;
+  points deep;
+  bool operator==(const inside&) const = default;
+};
+struct array_of_pointers {
+  int n;
+  const int* at[2];
+  bool operator==(const array_of_pointers&) const = default;
+};
+struct not_compared {
+  int n;
+};
+struct derived : id {
+  int n;
+  bool operator==(const derived&) const = default;
+};
+struct derived_from_nothing : nothing {
+  int n;
+  bool operator==(const derived_from_nothing&) const = default;
+};
+struct seventeen : sixteen {
+  bool operator==(const seventeen&) const = default;
+};
 struct too_many {
   int a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q;
   bool operator==(const too_many&) const = default;
@@ -100,9 +127,19 @@ class silent {
  private:
   int value_ = 0;
 };
-struct promises { using plain_key = void; bool operator==(const promises&) const = default; };
-struct owns { std::unique_ptr<int> p; bool operator==(const owns&) const = default; };
-union either { int i; float f; bool operator==(const either&) const { return true; } };
+struct promises {
+  using plain_key = void;
+  bool operator==(const promises&) const = default;
+};
+struct owns {
+  std::unique_ptr<int> p;
+  bool operator==(const owns&) const = default;
+};
+union either {
+  int i;
+  float f;
+  bool operator==(const either&) const { return true; }
+};
 
 static_assert(!CacheKey<const float*> && !CacheKey<points> && !CacheKey<std::vector<int*>>);
 static_assert(!CacheKey<std::shared_ptr<int>> && !CacheKey<std::nullptr_t> && !CacheKey<int inside::*>);
@@ -114,8 +151,7 @@ static_assert(!CacheKey<not_compared> && !CacheKey<derived> && !CacheKey<derived
 static_assert(!CacheKey<too_many> && !CacheKey<silent> && !CacheKey<promises> && !CacheKey<either>);
 static_assert(!CacheKey<std::pair<int, const char*>> && !CacheKey<char[5]>);
 
-template <class Key>
-void differ(const std::vector<Key>& keys) {
+template <class Key> void differ(const std::vector<Key>& keys) {
   std::set<std::size_t> hashes;
   for (const Key& k : keys) {
     BOOST_CHECK_EQUAL(key_hash(k), key_hash(Key(k)));
@@ -160,9 +196,9 @@ BOOST_AUTO_TEST_CASE(places_count) {
   differ<shape>({{}, {1}, {1, 1}, {2, 3}, {3, 2}});
   differ<bits>({{1, 0}, {0, 1}, {1, 1}});
   std::vector<sixteen> keys(17);
-  for (int* at : {&keys[1].a, &keys[2].b, &keys[3].c, &keys[4].d, &keys[5].e, &keys[6].f, &keys[7].g, &keys[8].h,
-                  &keys[9].i, &keys[10].j, &keys[11].k, &keys[12].l, &keys[13].m, &keys[14].n, &keys[15].o,
-                  &keys[16].p})
+  for (int* at :
+       {&keys[1].a, &keys[2].b, &keys[3].c, &keys[4].d, &keys[5].e, &keys[6].f, &keys[7].g, &keys[8].h, &keys[9].i,
+        &keys[10].j, &keys[11].k, &keys[12].l, &keys[13].m, &keys[14].n, &keys[15].o, &keys[16].p})
     *at = 1;
   differ(keys);
 }
@@ -205,7 +241,7 @@ BOOST_AUTO_TEST_CASE(durations_times_and_variants_are_keys) {
 BOOST_AUTO_TEST_CASE(a_hash_of_ones_own) {
   BOOST_CHECK_EQUAL(key_hash(closed(7)), 7u);
   BOOST_CHECK_EQUAL(key_hash(with_own_hash{1, 2}), 5u);
-  lru_cache<with_own_hash, int> c(2);   // one hash, two keys
+  lru_cache<with_own_hash, int> c(2);  // one hash, two keys
   c.put({1, 2}, 1);
   c.put({2, 1}, 2);
   BOOST_CHECK(c.get({1, 2}) == 1);

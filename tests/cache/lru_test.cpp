@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(evict) {
   for (int i = 2; i < 5; ++i) BOOST_CHECK(c.get({i, i}) == i);
   BOOST_CHECK_EQUAL(c.evict(0), 0u);
   BOOST_CHECK_EQUAL(c.size(), 3u);
-  BOOST_CHECK_EQUAL(c.evict(10), 3u);   // more than there are
+  BOOST_CHECK_EQUAL(c.evict(10), 3u);  // more than there are
   BOOST_CHECK_EQUAL(c.evict(10), 0u);
   for (int i = 0; i < 5; ++i) BOOST_CHECK(!c.get({i, i}));
   BOOST_CHECK_EQUAL(c.statistics().evictions, 5u);
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(put) {
   BOOST_CHECK(c.get({1, 1}) == "another one");
   BOOST_CHECK_EQUAL(c.size(), 1u);
   c.put({2, 2}, "two");
-  c.put({1, 1}, "one");        // the newest now
+  c.put({1, 1}, "one");  // the newest now
   c.put({3, 3}, "three");
   BOOST_CHECK(!c.get({2, 2}));
   BOOST_CHECK(c.get({1, 1}) == "one");
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(lru_policy) {
   lru_cache<point, int> c(3);
   for (int i = 0; i < 3; ++i) c.put({i, 0}, i);
   c.get({0, 0});
-  c.get({1, 0});               // oldest first: 2, 0, 1
+  c.get({1, 0});  // oldest first: 2, 0, 1
   for (int i = 3; i < 5; ++i) c.put({i, 0}, i);
   BOOST_CHECK(!c.get({2, 0}) && !c.get({0, 0}));
   BOOST_CHECK(c.get({1, 0}) == 1 && c.get({3, 0}) == 3 && c.get({4, 0}) == 4);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(clear_keeps_the_counts) {
 // Every step beside a list that is searched from one end to the other.
 BOOST_AUTO_TEST_CASE(a_thousand_steps_beside_a_plain_list) {
   lru_cache<int, int> c(8);
-  std::vector<std::pair<int, int>> plain;   // newest last
+  std::vector<std::pair<int, int>> plain;  // newest last
   unsigned state = 1;
   for (int step = 0; step < 1000; ++step) {
     state = state * 1664525u + 1013904223u;
@@ -147,7 +147,8 @@ BOOST_AUTO_TEST_CASE(the_capacity_of_a_setting) {
   BOOST_CHECK_EQUAL(cache_capacity("-99999999999999999999999"), 0u);
   for (const char* large : {"18446744073709551616", "99999999999999999999999"})
     BOOST_CHECK_EXCEPTION(cache_capacity(large), value_error, [&](const error& e) {
-      return e.what() == "the capacity of a cache is at most 18446744073709551615, and `" + std::string(large) + "` is more";
+      return e.what() ==
+             "the capacity of a cache is at most 18446744073709551615, and `" + std::string(large) + "` is more";
     });
   for (const char* wrong : {"", "-", "many", "1.5", "12 ", "+3"})
     BOOST_CHECK_EXCEPTION(cache_capacity(wrong), value_error, [&](const error& e) {

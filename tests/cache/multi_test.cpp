@@ -13,14 +13,12 @@ using namespace lamina;
 
 namespace {
 
-template <int N>
-struct numbered {
+template <int N> struct numbered {
   int value = N;
   bool operator==(const numbered&) const = default;
 };
 
-template <int... N>
-bool each_type_has_its_own(multi_cache& c, std::integer_sequence<int, N...>) {
+template <int... N> bool each_type_has_its_own(multi_cache& c, std::integer_sequence<int, N...>) {
   const auto one = [&]<int I>(std::integral_constant<int, I>) {
     const auto first = c.get_or_create(numbered<I>{}, [] { return I + 1; });
     const auto again = c.get_or_create(numbered<I>{}, [] { return -1; });
@@ -40,10 +38,16 @@ BOOST_AUTO_TEST_CASE(get_or_create) {
   int builds = 0;
   const auto ask = [&](int from, cache_lookup expected) {
     for (int i = from; i < from + 10; ++i) {
-      const auto number = c.get_or_create(i, [&] { ++builds; return i * i + 1; });
+      const auto number = c.get_or_create(i, [&] {
+        ++builds;
+        return i * i + 1;
+      });
       BOOST_CHECK_EQUAL(number.value, i * i + 1);
       BOOST_CHECK(number.lookup == expected);
-      const auto word = c.get_or_create(i, [&] { ++builds; return std::to_string(i); });
+      const auto word = c.get_or_create(i, [&] {
+        ++builds;
+        return std::to_string(i);
+      });
       BOOST_CHECK_EQUAL(word.value, std::to_string(i));
       BOOST_CHECK(word.lookup == expected);
     }
@@ -52,11 +56,11 @@ BOOST_AUTO_TEST_CASE(get_or_create) {
   ask(0, cache_lookup::hit);
   ask(10, cache_lookup::miss);
   ask(0, cache_lookup::miss);
-  BOOST_CHECK_EQUAL(builds, 60);   // 30 of each type
+  BOOST_CHECK_EQUAL(builds, 60);  // 30 of each type
   BOOST_CHECK_EQUAL((c.of<int, int>().statistics().builds), 30u);
   BOOST_CHECK_EQUAL((c.of<int, std::string>().statistics().evictions), 20u);
   BOOST_CHECK_EQUAL(c.statistics().hits, 20u);
-  BOOST_CHECK_EQUAL(c.statistics().entries, 20u);   // ten of each type: the limit is of a type
+  BOOST_CHECK_EQUAL(c.statistics().entries, 20u);  // ten of each type: the limit is of a type
 }
 
 BOOST_AUTO_TEST_CASE(empty) {
@@ -94,7 +98,7 @@ BOOST_AUTO_TEST_CASE(copies_share_entries) {
   BOOST_CHECK_EQUAL(a.get_or_create(1, [] { return 10; }).value, 10);
   const auto found = b.get_or_create(1, [] { return 20; });
   BOOST_CHECK(found.value == 10 && found.lookup == cache_lookup::hit);
-  a = multi_cache();   // the entries are b's now
+  a = multi_cache();  // the entries are b's now
   BOOST_CHECK_EQUAL(b.get_or_create(1, [] { return 20; }).value, 10);
   BOOST_CHECK_EQUAL(a.get_or_create(1, [] { return 30; }).value, 30);
   b.clear();
@@ -116,14 +120,20 @@ BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_across_types_are_told) {
     auto& words = apart ? other : c.of<std::string, int>();
     parallel_workers(2, [&](int w) {
       try {
-        if (w == 0) numbers.get_or_create(1, [&] { meet(inside); return words.get_or_create("one", [] { return 5; }).value + 1; });
-        else words.get_or_create("one", [&] { meet(inside); return numbers.get_or_create(1, [] { return 5; }).value + 1; });
+        if (w == 0)
+          numbers.get_or_create(1, [&] {
+            meet(inside);
+            return words.get_or_create("one", [] { return 5; }).value + 1;
+          });
+        else
+          words.get_or_create("one", [&] {
+            meet(inside);
+            return numbers.get_or_create(1, [] { return 5; }).value + 1;
+          });
         ++built;
-      } catch (const state_error&) {
-        ++told;
-      }
+      } catch (const state_error&) { ++told; }
     });
-    BOOST_CHECK_EQUAL(told.load(), 1);      // the other one builds what it waited for
+    BOOST_CHECK_EQUAL(told.load(), 1);  // the other one builds what it waited for
     BOOST_CHECK_EQUAL(built.load(), 1);
   }
 }

@@ -52,7 +52,9 @@ struct counted {
 using shared = std::shared_ptr<const counted>;
 
 /// What builders throw here.
-struct failure { int of; };
+struct failure {
+  int of;
+};
 
 }  // namespace
 
@@ -63,14 +65,17 @@ BOOST_AUTO_TEST_CASE(get_or_create) {
   int builds = 0;
   const auto ask = [&](int from, cache_lookup expected) {
     for (int i = from; i < from + 10; ++i) {
-      const auto got = c.get_or_create(i, [&] { ++builds; return 100 + i; });
+      const auto got = c.get_or_create(i, [&] {
+        ++builds;
+        return 100 + i;
+      });
       BOOST_CHECK_EQUAL(got.value, 100 + i);
       BOOST_CHECK(got.lookup == expected);
     }
   };
   ask(0, cache_lookup::miss);
   ask(0, cache_lookup::hit);
-  ask(10, cache_lookup::miss);   // in the place of the others
+  ask(10, cache_lookup::miss);  // in the place of the others
   ask(0, cache_lookup::miss);
   BOOST_CHECK_EQUAL(builds, 30);
   const cache_statistics expected{
@@ -93,7 +98,10 @@ BOOST_AUTO_TEST_CASE(an_empty_value_is_not_kept) {
   shared_cache<int, std::shared_ptr<int>> c;
   int builds = 0;
   for (int i = 0; i < 3; ++i) {
-    const auto got = c.get_or_create(1, [&] { ++builds; return std::shared_ptr<int>(); });
+    const auto got = c.get_or_create(1, [&] {
+      ++builds;
+      return std::shared_ptr<int>();
+    });
     BOOST_CHECK(!got.value && got.lookup == cache_lookup::miss);
   }
   BOOST_CHECK_EQUAL(builds, 3);
@@ -135,10 +143,8 @@ BOOST_AUTO_TEST_CASE(one_thread_sees_the_exact_order) {
     const auto got = c.get_or_create(key, [&] { return step + 1; });
     const auto expected = plain.get(key);
     BOOST_REQUIRE_EQUAL(got.lookup == cache_lookup::hit, expected.has_value());
-    if (expected)
-      BOOST_REQUIRE_EQUAL(got.value, *expected);
-    else
-      plain.put(key, got.value);
+    if (expected) BOOST_REQUIRE_EQUAL(got.value, *expected);
+    else plain.put(key, got.value);
     if (step % 100 == 99) BOOST_REQUIRE_EQUAL(c.evict(3), plain.evict(3));
   }
 }
@@ -165,12 +171,12 @@ BOOST_AUTO_TEST_CASE(bytes_stay_below_their_limit) {
   add(3, 300);
   BOOST_CHECK_EQUAL(c.statistics().bytes, 1000u);
   c.get(1);
-  add(4, 301);                    // in the place of 2 and 3
+  add(4, 301);  // in the place of 2 and 3
   BOOST_CHECK(c.get(1) && !c.get(2) && !c.get(3) && c.get(4));
   BOOST_CHECK_EQUAL(c.statistics().bytes, 701u);
-  add(5, 1001);                   // more than all: handed out, and nothing goes for it
+  add(5, 1001);  // more than all: handed out, and nothing goes for it
   BOOST_CHECK(!c.get(5) && c.get(1) && c.get(4));
-  c.get_or_create(6, [] { return built{std::string("short"), 1000}; });   // its builder says what it costs
+  c.get_or_create(6, [] { return built{std::string("short"), 1000}; });  // its builder says what it costs
   BOOST_CHECK(c.get(6) && !c.get(1) && !c.get(4));
   BOOST_CHECK((c.statistics().bytes == 1000 && c.statistics().entries == 1));
   c.get_or_create(7, [] { return built{std::string("free"), 0}; });
@@ -181,16 +187,17 @@ BOOST_AUTO_TEST_CASE(bytes_stay_below_their_limit) {
 
 BOOST_AUTO_TEST_CASE(a_visit_copies_nothing) {
   shared_cache<int, shared> c;
-  const auto build = [] { return std::make_shared<counted>(7); };   // becomes a shared_ptr<const counted>
+  const auto build = [] { return std::make_shared<counted>(7); };  // becomes a shared_ptr<const counted>
   long uses = 0;
   BOOST_CHECK(!c.visit(1, [&](const shared&) { uses = -1; }));
   BOOST_CHECK_EQUAL(uses, 0);
   BOOST_CHECK(c.visit(1, build, [&](const shared& p) { uses = p->number; }) == cache_lookup::miss);
   BOOST_CHECK_EQUAL(uses, 7);
   BOOST_CHECK(c.visit(1, build, [&](const shared& p) { uses = p.use_count(); }) == cache_lookup::hit);
-  BOOST_CHECK_EQUAL(uses, 1);   // the cache's own
-  BOOST_CHECK((c.statistics() == cache_statistics{.hits = 1, .misses = 2, .builds = 1, .entries = 1,
-                                                  .bytes = sizeof(int) + sizeof(shared)}));
+  BOOST_CHECK_EQUAL(uses, 1);  // the cache's own
+  BOOST_CHECK(
+      (c.statistics() ==
+       cache_statistics{.hits = 1, .misses = 2, .builds = 1, .entries = 1, .bytes = sizeof(int) + sizeof(shared)}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_visited_outlives_its_eviction) {
@@ -201,13 +208,13 @@ BOOST_AUTO_TEST_CASE(what_is_visited_outlives_its_eviction) {
     };
     put(1);
     c.visit(1, [&](const shared& first) {
-      for (int key = 2; key < 10; ++key) put(key);        // the cache is used meanwhile
+      for (int key = 2; key < 10; ++key) put(key);  // the cache is used meanwhile
       BOOST_CHECK(!c.get(1));
       BOOST_CHECK_EQUAL(counted::alive, 3);
       BOOST_CHECK_EQUAL(first->number, 1);
       c.visit(9, [&](const shared&) {
         c.clear();
-        put(1);                                           // the same key anew
+        put(1);  // the same key anew
         BOOST_CHECK_EQUAL(counted::alive, 3);
       });
       BOOST_CHECK_EQUAL(counted::alive, 2);
@@ -259,8 +266,8 @@ BOOST_AUTO_TEST_CASE(no_build_blocks_another_key) {
     });
   });
   started.wait();
-  BOOST_CHECK(c.get_or_create(1, [] { return 11; }).value == 10);                  // a hit
-  BOOST_CHECK(c.get_or_create(3, [] { return 30; }).value == 30);                  // a build
+  BOOST_CHECK(c.get_or_create(1, [] { return 11; }).value == 10);  // a hit
+  BOOST_CHECK(c.get_or_create(3, [] { return 30; }).value == 30);  // a build
   BOOST_CHECK(c.visit(1, [](const int&) {}));
   BOOST_CHECK(!c.get(2));
   BOOST_CHECK_EQUAL(c.evict(1), 1u);
@@ -280,7 +287,7 @@ BOOST_AUTO_TEST_CASE(of_those_who_wait_for_a_failed_build_one_builds_next) {
           const int n = ++builds;
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
           --inside;
-          if (n <= 3) throw failure{w};      // each gets what its own builder threw
+          if (n <= 3) throw failure{w};  // each gets what its own builder threw
           return 42;
         });
         if (got.value != 42) ++overlaps;
@@ -332,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_build_from_before_clear_is_not_kept) {
     std::thread builder([&] { old_value = c.get_or_create(1, old_build).value; });
     started.wait();
     c.clear();
-    if (asked_meanwhile) BOOST_CHECK(c.get_or_create(1, [] { return 20; }).value == 20);   // waits for nobody
+    if (asked_meanwhile) BOOST_CHECK(c.get_or_create(1, [] { return 20; }).value == 20);  // waits for nobody
     finish.open();
     builder.join();
     BOOST_CHECK_EQUAL(old_value, 10);
@@ -352,8 +359,9 @@ BOOST_AUTO_TEST_CASE(a_builder_may_ask_for_other_keys) {
 BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_are_told) {
   numbers c;
   const auto in_words = [](const state_error& e) {
-    return std::string(e.what()) == "a builder asks the cache for the key that it is building, or waits for one that "
-                                    "waits for it";
+    return std::string(e.what()) ==
+           "a builder asks the cache for the key that it is building, or waits for one that "
+           "waits for it";
   };
   const auto ask_itself = [&] { return c.get_or_create(1, [] { return 2; }).value; };
   BOOST_CHECK_EXCEPTION(c.get_or_create(1, ask_itself), state_error, in_words);
@@ -366,11 +374,9 @@ BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_are_told) {
         while (inside < 2) std::this_thread::yield();
         return c.get_or_create(11 - w, [] { return 5; }).value + 1;
       });
-    } catch (const state_error&) {
-      ++told;
-    }
+    } catch (const state_error&) { ++told; }
   });
-  BOOST_CHECK_EQUAL(told.load(), 1);   // the other one builds what it waited for
+  BOOST_CHECK_EQUAL(told.load(), 1);  // the other one builds what it waited for
   BOOST_CHECK((c.get(10) == 6 || c.get(11) == 6));
 }
 
@@ -433,7 +439,7 @@ BOOST_AUTO_TEST_CASE(a_key_with_a_nan_is_built_each_time) {
   const auto s = cache.statistics();
   BOOST_CHECK_EQUAL(s.entries, 0u);
   BOOST_CHECK_EQUAL(s.builds, 100u);
-  BOOST_CHECK_EQUAL(value.use_count(), 1);      // nothing keeps it, a build under way neither
+  BOOST_CHECK_EQUAL(value.use_count(), 1);  // nothing keeps it, a build under way neither
 }
 
 BOOST_AUTO_TEST_SUITE_END()

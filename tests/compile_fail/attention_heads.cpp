@@ -4,8 +4,10 @@ using namespace lamina;
 
 void use() {
 #ifdef BAD
-  auto y = attention(tensor<float, extents<4, 3, 8>>(), tensor<float, extents<3, 5, 8>>(), tensor<float, extents<3, 5, 8>>());
+  auto y = attention(tensor<float, extents<4, 3, 8>>(), tensor<float, extents<3, 5, 8>>(),
+                     tensor<float, extents<3, 5, 8>>());
 #else
-  auto y = attention(tensor<float, extents<4, 3, 8>>(), tensor<float, extents<2, 5, 8>>(), tensor<float, extents<2, 5, 8>>());
+  auto y = attention(tensor<float, extents<4, 3, 8>>(), tensor<float, extents<2, 5, 8>>(),
+                     tensor<float, extents<2, 5, 8>>());
 #endif
 }

@@ -6,6 +6,7 @@ void use() {
 #ifdef BAD
   auto y = attention(tensor<float, extents<2, 3, 4>>(), matrix<float, 5, 4>(), matrix<float, 5, 6>());
 #else
-  auto y = attention(tensor<float, extents<2, 3, 4>>(), tensor<float, extents<2, 5, 4>>(), tensor<float, extents<2, 5, 6>>());
+  auto y = attention(tensor<float, extents<2, 3, 4>>(), tensor<float, extents<2, 5, 4>>(),
+                     tensor<float, extents<2, 5, 6>>());
 #endif
 }

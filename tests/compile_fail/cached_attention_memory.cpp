@@ -7,8 +7,10 @@ using count = vector<std::int64_t, 1>;
 
 void use() {
 #ifdef BAD
-  auto y = cached_attention(block(), block(), block(), tensor<float, extents<2, 64, 8>>(), tensor<float, extents<2, 60, 8>>(), count());
+  auto y = cached_attention(block(), block(), block(), tensor<float, extents<2, 64, 8>>(),
+                            tensor<float, extents<2, 60, 8>>(), count());
 #else
-  auto y = cached_attention(block(), block(), block(), tensor<float, extents<2, 64, 8>>(), tensor<float, extents<2, 64, 8>>(), count());
+  auto y = cached_attention(block(), block(), block(), tensor<float, extents<2, 64, 8>>(),
+                            tensor<float, extents<2, 64, 8>>(), count());
 #endif
 }

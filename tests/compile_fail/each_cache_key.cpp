@@ -16,8 +16,7 @@ struct not_copied : not_compared {
 };
 struct greedy {
   greedy() = default;
-  template <class T>
-  greedy(T&&) {}
+  template <class T> greedy(T&&) {}
   bool operator==(const greedy&) const { return true; }
 };
 struct begins_greedily {

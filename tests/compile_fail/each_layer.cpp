@@ -4,8 +4,7 @@
 import lamina;
 using namespace lamina;
 
-template <auto L>
-constexpr auto layer = L;
+template <auto L> constexpr auto layer = L;
 template <auto L, class... In>
 concept Fits = accepted<worded<shape_check<layer<L>, In...>>()>;
 using images = input<"N", 3, 8, 8>;
@@ -20,14 +19,14 @@ template <class States, class Lengths>
 concept Walks = accepted<worded<shape_check<recurrent_net, port_input<"x", float, "T", "N", 4>, States, Lengths>>()>;
 
 // Sums along a sequence; what it carries from turn to turn has `Extents`.
-template <dim... Extents>
-struct summing {
+template <dim... Extents> struct summing {
   constexpr auto forward(auto& s, const auto& x) const {
     using V = std::remove_cvref_t<decltype(x + x)>;
     const V sequences[] = {x}, carries[] = {s.constant({Extents...}, 0)};
     V results[1];
-    s.scan(s, view<const V>(carries), view<const V>(sequences), view<V>(results),
-           [](auto&, auto carried, auto slices, auto made) { made[0] = carried[0] + slices[0]; }, false);
+    s.scan(
+        s, view<const V>(carries), view<const V>(sequences), view<V>(results),
+        [](auto&, auto carried, auto slices, auto made) { made[0] = carried[0] + slices[0]; }, false);
     return results[0];
   }
 };
@@ -37,8 +36,9 @@ struct two_sequences {
     using V = std::remove_cvref_t<decltype(a + b)>;
     const V sequences[] = {a, b}, carries[] = {s.constant({}, 0)};
     V results[1];
-    s.scan(s, view<const V>(carries), view<const V>(sequences), view<V>(results),
-           [](auto&, auto carried, auto, auto made) { made[0] = carried[0]; }, false);
+    s.scan(
+        s, view<const V>(carries), view<const V>(sequences), view<V>(results),
+        [](auto&, auto carried, auto, auto made) { made[0] = carried[0]; }, false);
     return results[0];
   }
 };

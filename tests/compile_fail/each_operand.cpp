@@ -5,33 +5,33 @@ using namespace lamina;
 
 void use(const matrix<float>& a, eval_plan& plan) {
 #ifdef BAD
-// expect below: `int` is no operand; tensors, expressions and values of a program are, and a number beside one of them
-plan.add(3);
+  // expect below: `int` is no operand; tensors, expressions and values of a program are, and a number beside one of them
+  plan.add(3);
 #else
-plan.add(a + 3);
+  plan.add(a + 3);
 #endif
 #ifdef BAD
-// expect below: `int` is no operand
-auto equal = same(a, 3);
+  // expect below: `int` is no operand
+  auto equal = same(a, 3);
 #else
-auto equal = same(a, a);
+  auto equal = same(a, a);
 #endif
 #ifdef BAD
-// expect below: `double` is no operand; tensors, expressions and values of a program are, and a number beside one of them; alone it is `filled(number)`
-auto any = make_dynamic(3.0);
+  // expect below: `double` is no operand; tensors, expressions and values of a program are, and a number beside one of them; alone it is `filled(number)`
+  auto any = make_dynamic(3.0);
 #else
-auto any = make_dynamic(filled(3.0));
+  auto any = make_dynamic(filled(3.0));
 #endif
 #ifdef BAD
-// expect below: `char[2]` is no operand
-auto power = pow(a, "2");
+  // expect below: `char[2]` is no operand
+  auto power = pow(a, "2");
 #else
-auto power = pow(a, 2);
+  auto power = pow(a, 2);
 #endif
 #ifdef BAD
-// expect below: `int` is no operand
-auto number = evaluate(3);
+  // expect below: `int` is no operand
+  auto number = evaluate(3);
 #else
-auto number = evaluate(filled(3));
+  auto number = evaluate(filled(3));
 #endif
 }

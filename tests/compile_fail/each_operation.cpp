@@ -3,10 +3,8 @@
 import lamina;
 using namespace lamina;
 
-template <std::int64_t... N>
-using box = tensor<float, extents<N...>>;
-template <std::int64_t... N>
-using whole = tensor<std::int64_t, extents<N...>>;
+template <std::int64_t... N> using box = tensor<float, extents<N...>>;
+template <std::int64_t... N> using whole = tensor<std::int64_t, extents<N...>>;
 using eight_axes = extents<1, 1, 1, 1, 1, 1, 1, 1>;
 
 #ifdef BAD
@@ -82,7 +80,7 @@ auto v8 = gather(tensor<float, eight_axes>(), whole<1, 1>());
 auto v8 = gather(tensor<float, eight_axes>(), whole<1>());
 #endif
 #ifdef BAD
-// expect below: index_add: the rows to add must be [2x4]: 
+// expect below: index_add: the rows to add must be [2x4]:
 auto v9 = index_add<0>(box<3, 4>(), whole<2>(), box<2, 5>());
 #else
 auto v9 = index_add<0>(box<3, 4>(), whole<2>(), box<2, 4>());

@@ -3,15 +3,12 @@
 import lamina;
 using namespace lamina;
 
-template <auto Calls>
-struct layer_of_calls {
+template <auto Calls> struct layer_of_calls {
   constexpr auto forward(auto& s, const auto& x) const { return Calls(s, x); }
 };
-template <auto Calls>
-constexpr layer_of_calls<Calls> layer{};
+template <auto Calls> constexpr layer_of_calls<Calls> layer{};
 // A type and no concept: of a generic lambda as the argument of a concept that does not hold, Clang 22 ends with an internal error.
-template <auto Calls, dim... Extents>
-using runs = shape_check<layer<Calls>, input<Extents...>>;
+template <auto Calls, dim... Extents> using runs = shape_check<layer<Calls>, input<Extents...>>;
 
 #ifdef BAD
 // expect below: rope: the base must be positive: float32[2x4] int64[2]
@@ -51,15 +48,19 @@ static_assert(no_error<runs<[](auto&, const auto& x) { return max_pool2d(x, {.ke
 #endif
 #ifdef BAD
 // expect below: avg_pool2d: padding is more than half of the window: [Nx3x8x8]
-static_assert(no_error<runs<[](auto&, const auto& x) { return avg_pool2d(x, {.kernel_size = 2, .padding = 2}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto&, const auto& x) { return avg_pool2d(x, {.kernel_size = 2, .padding = 2}); }, "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto&, const auto& x) { return avg_pool2d(x, {.kernel_size = 2, .padding = 1}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto&, const auto& x) { return avg_pool2d(x, {.kernel_size = 2, .padding = 1}); }, "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: max_pool2d: 1099511627776 is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [Nx3x8x8]
-static_assert(no_error<runs<[](auto&, const auto& x) { return max_pool2d(x, {.kernel_size = 2, .stride = 1L << 40}); }, "N", 3, 8, 8>>);
+static_assert(no_error<runs<[](auto&, const auto& x) { return max_pool2d(x, {.kernel_size = 2, .stride = 1L << 40}); },
+                            "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto&, const auto& x) { return max_pool2d(x, {.kernel_size = 2, .stride = 1}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto&, const auto& x) { return max_pool2d(x, {.kernel_size = 2, .stride = 1}); }, "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: max_pool2d: the window 9x9 is larger than the map: [Nx3x8x8]
@@ -69,61 +70,106 @@ static_assert(no_error<runs<[](auto&, const auto& x) { return max_pool2d(x, {.ke
 #endif
 #ifdef BAD
 // expect below: conv2d: stride, dilation and groups must be positive, padding not negative: [Nx3x8x8] [4x3x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.stride = 0}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.stride = 0}); },
+                  "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.stride = 2}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.stride = 2}); },
+                  "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: conv2d: the kernel has no extent: [Nx3x8x8] [4x3x0x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 0, 3}, {})); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 0, 3}, {})); }, "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {})); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {})); }, "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: conv2d: 4 output channels do not divide into 3 groups: [Nx3x8x8] [4x1x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 1, 3, 3}, {}), {.groups = 3}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 1, 3, 3}, {}), {.groups = 3}); },
+                  "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {6, 1, 3, 3}, {}), {.groups = 3}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {6, 1, 3, 3}, {}), {.groups = 3}); },
+                  "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: conv2d: the weights expect 2 input channels in each group: [Nx3x8x8] [6x2x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {6, 2, 3, 3}, {}), {.groups = 3}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {6, 2, 3, 3}, {}), {.groups = 3}); },
+                  "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {6, 1, 3, 3}, {}), {.groups = 3}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {6, 1, 3, 3}, {}), {.groups = 3}); },
+                  "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: conv2d: the kernel is larger than the padded map: [Nx3x8x8] [4x3x9x9]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 9, 9}, {})); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 9, 9}, {})); }, "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 9, 9}, {}), {.padding = 1}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 9, 9}, {}), {.padding = 1}); },
+                  "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [Nx3x8x8] [4x3x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1L << 31}); }, "N", 3, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1L << 31});
+},
+                            "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1}); },
+                  "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: conv2d: the result [Nx4x2147483654x2147483654] is too large: [Nx3x8x8] [4x3x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1L << 30}); }, "N", 3, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1L << 30});
+},
+                            "N", 3, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1}); }, "N", 3, 8, 8>>);
+static_assert(
+    no_error<runs<[](auto& s, const auto& x) { return conv2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1}); },
+                  "N", 3, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: conv_transpose2d: 4 input channels do not divide into 3 groups: [Nx4x8x8] [4x3x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.groups = 3}); }, "N", 4, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.groups = 3});
+},
+                            "N", 4, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.groups = 2}); }, "N", 4, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.groups = 2});
+},
+                            "N", 4, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: conv_transpose2d: nothing is left inside the padding: [Nx4x8x8] [4x3x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 9}); }, "N", 4, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 9});
+},
+                            "N", 4, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1}); }, "N", 4, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1});
+},
+                            "N", 4, 8, 8>>);
 #endif
 #ifdef BAD
 // expect below: is too large for a window, stride, padding, dilation or groups; the limit is 2147483647: [Nx4x8x8] [4x3x3x3]
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1L << 31}); }, "N", 4, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1L << 31});
+},
+                            "N", 4, 8, 8>>);
 #else
-static_assert(no_error<runs<[](auto& s, const auto& x) { return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1}); }, "N", 4, 8, 8>>);
+static_assert(no_error<runs<[](auto& s, const auto& x) {
+  return conv_transpose2d(x, s.parameter("w", {4, 3, 3, 3}, {}), {.padding = 1});
+},
+                            "N", 4, 8, 8>>);
 #endif

@@ -2,7 +2,8 @@
 import lamina;
 
 using namespace lamina;
-constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.lhs">, connect<"b", "dot.rhs">, connect<"dot.output", "output">);
+constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.lhs">, connect<"b", "dot.rhs">,
+                              connect<"dot.output", "output">);
 #ifdef BAD
 static_assert(no_error<shape_check<net, port_input<"c", float, 2, 3>, input<3, 4>>>);
 #else

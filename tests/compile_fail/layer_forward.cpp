@@ -10,5 +10,6 @@ struct scaled {
   constexpr auto forward(auto&, const auto& x, const auto& by) const { return x * by; }
 #endif
 };
-inline constexpr auto net = topology(sublayer<"scale">(scaled{}), connect<"a", "scale.x">, connect<"b", "scale.by">, connect<"scale.output", "c">);
+inline constexpr auto net = topology(sublayer<"scale">(scaled{}), connect<"a", "scale.x">, connect<"b", "scale.by">,
+                                     connect<"scale.output", "c">);
 model<net, port_input<"a", float, 2>, port_input<"b", float, 2>> m;

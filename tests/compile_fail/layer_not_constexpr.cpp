@@ -9,6 +9,7 @@ struct twice {
   constexpr auto forward(auto&, const auto& x) const { return x + x; }
 #endif
 };
-inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2}, nn::relu{}, sublayer<"double">(twice{}));
+inline constexpr auto net =
+    sequential(nn::linear{.in_features = 4, .out_features = 2}, nn::relu{}, sublayer<"double">(twice{}));
 
 model<net, input<"N", 4>> m;

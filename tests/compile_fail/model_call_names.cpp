@@ -2,7 +2,8 @@
 import lamina;
 using namespace lamina;
 
-inline constexpr auto net = topology(sublayer<"sum">(nn::add{}), connect<"a", "sum.lhs">, connect<"b", "sum.rhs">, connect<"sum.output", "output">);
+inline constexpr auto net = topology(sublayer<"sum">(nn::add{}), connect<"a", "sum.lhs">, connect<"b", "sum.rhs">,
+                                     connect<"sum.output", "output">);
 
 void use(model<net, input<"T", 4>, input<"T", 4>>& m) {
 #ifdef BAD

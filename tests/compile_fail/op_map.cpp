@@ -7,7 +7,9 @@ struct arc_op {
   static constexpr std::string_view name = "arc";
   static constexpr int operands = 1;
   using attributes = no_attributes;
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 #ifdef BAD
   static int map() { return 13; }
 #else

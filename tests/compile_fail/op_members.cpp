@@ -8,10 +8,14 @@ struct again {
   static constexpr std::string_view name = "same_again";
   static constexpr int operands = 1;
   using attributes = no_attributes;
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 };
 struct whole_op : again {
-  static void gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
+  static void gradient(gradient_call& c) {
+    c(0, [&] { return c.gradient(); });
+  }
   static void emit(emission&) {}
   static void map_axis(const no_attributes&, axis_map& m) { m.elementwise(); }
 };
@@ -27,21 +31,21 @@ struct mapped_op : again {
 
 void use(const vector<float>& x) {
 #ifdef BAD
-// expect below: the operation emitted_op lacks `static void emit(emission&)`: its `emit` is declared otherwise
-auto e = apply<emitted_op>({}, x);
+  // expect below: the operation emitted_op lacks `static void emit(emission&)`: its `emit` is declared otherwise
+  auto e = apply<emitted_op>({}, x);
 #else
-auto e = apply<whole_op>({}, x);
+  auto e = apply<whole_op>({}, x);
 #endif
 #ifdef BAD
-// expect below: the operation differentiated_op lacks `static void gradient(gradient_call&)`: its `gradient` is declared otherwise
-auto d = apply<differentiated_op>({}, x);
+  // expect below: the operation differentiated_op lacks `static void gradient(gradient_call&)`: its `gradient` is declared otherwise
+  auto d = apply<differentiated_op>({}, x);
 #else
-auto d = apply<whole_op>({}, x);
+  auto d = apply<whole_op>({}, x);
 #endif
 #ifdef BAD
-// expect below: the operation mapped_op lacks `static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise
-auto m = apply<mapped_op>({}, x);
+  // expect below: the operation mapped_op lacks `static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise
+  auto m = apply<mapped_op>({}, x);
 #else
-auto m = apply<whole_op>({}, x);
+  auto m = apply<whole_op>({}, x);
 #endif
 }

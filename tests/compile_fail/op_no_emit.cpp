@@ -13,7 +13,9 @@ struct again_op {
   static constexpr int operands = 1;
   using attributes = no_attributes;
   using cases = special_cases<narrow>;
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 #ifndef BAD
   static void emit(emission&) {}
 #endif

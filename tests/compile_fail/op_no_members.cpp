@@ -14,6 +14,8 @@ struct again_op {
   static constexpr std::string_view name = "again";
   static constexpr int operands = 1;
   using attributes = times;
-  static constexpr void infer(const times&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const times&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 };
 void use(const vector<float>& x) { auto y = apply_fixed<again_op, times{2}>(x); }

@@ -9,6 +9,8 @@ struct again_op {
   static constexpr int operands = 1;
 #endif
   using attributes = no_attributes;
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 };
 void use(const vector<float>& x) { auto y = apply<again_op>({}, x); }

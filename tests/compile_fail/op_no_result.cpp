@@ -10,7 +10,9 @@ struct again_op {
 #ifdef BAD
   static constexpr void infer(const no_attributes&, view<const tensor_type>, inference&) {}
 #else
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 #endif
 };
 void use(const vector<float>& x) { auto y = apply<again_op>({}, x); }

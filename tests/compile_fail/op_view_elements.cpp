@@ -8,9 +8,13 @@ struct seen_op {
   static constexpr int operands = 1, alias = 0;
   using attributes = no_attributes;
 #ifdef BAD
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, {5}); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, {5});
+  }
 #else
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, {2, 2}); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, {2, 2});
+  }
 #endif
 };
 void use(const tensor<float, extents<4>>& x) { auto y = apply<seen_op>({}, x); }

@@ -11,6 +11,8 @@ struct seen_op {
   static constexpr int operands = 1, alias = 0;
 #endif
   using attributes = no_attributes;
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 };
 void use(const tensor<float, extents<4>>& x) { auto y = apply<seen_op>({}, x); }

@@ -7,6 +7,7 @@ constexpr auto net = sequential(sublayer<"norm">(nn::layer_norm{.normalized_shap
 #ifdef BAD
 using said = policies<sub<"body">(sub<"fc">(initialize<"gain">(initializer::constant(1))))>;
 #else
-using said = policies<initialize<"weight">(initializer::constant(0)), sub<"body">(initialize<"bias">(initializer::constant(1)))>;
+using said =
+    policies<initialize<"weight">(initializer::constant(0)), sub<"body">(initialize<"bias">(initializer::constant(1)))>;
 #endif
 train_layer<constant_layer<net>, inputs<port<"input", matrix<float>>>, said> layer("net");

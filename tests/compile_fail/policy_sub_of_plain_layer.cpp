@@ -10,4 +10,6 @@ using said = policies<sub<"fc">(trainable(false))>;
 #endif
 train_layer<constant_layer<net>, inputs<port<"input", matrix<float>>>, said> layer("net");
 // One set may serve several layers, also those without sublayers or parameters.
-train_layer<nn::tanh, inputs<port<"input", matrix<float>>>, policies<sub<"fc">(trainable(false)), initialize<"weight">(initializer::constant(1))>> act("act");
+train_layer<nn::tanh, inputs<port<"input", matrix<float>>>,
+            policies<sub<"fc">(trainable(false)), initialize<"weight">(initializer::constant(1))>>
+    act("act");

@@ -14,99 +14,99 @@ void use(net_type& m, const image_dataset& data, load_buffer& b, gradient_collec
   auto p = programs.create();
   (void)data, (void)b, (void)g, (void)layer, (void)r, (void)o, (void)p;
 #ifdef BAD
-// expect below: a reference model cannot be changed: it shares its weights with the others of its factory
-init(r);
+  // expect below: a reference model cannot be changed: it shares its weights with the others of its factory
+  init(r);
 #else
-init(layer);
+  init(layer);
 #endif
 #ifdef BAD
-// expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
-load_weights(r, b);
+  // expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
+  load_weights(r, b);
 #else
-load_weights(layer, b);
+  load_weights(layer, b);
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be saved: it shares its weights with the others of its factory
-save_weights(r, b);
+  // expect below: a reference model cannot be saved: it shares its weights with the others of its factory
+  save_weights(r, b);
 #else
-save_weights(layer, b);
+  save_weights(layer, b);
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be trained: it shares its weights with the others of its factory
-collect_gradients(r, g);
+  // expect below: a reference model cannot be trained: it shares its weights with the others of its factory
+  collect_gradients(r, g);
 #else
-collect_gradients(layer, g);
+  collect_gradients(layer, g);
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot be saved: it shares its weights with the others of its factory
-save_weights(o, b);
+  // expect below: the origin of a factory cannot be saved: it shares its weights with the others of its factory
+  save_weights(o, b);
 #else
-save_weights(layer, b);
+  save_weights(layer, b);
 #endif
 #ifdef BAD
-// expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
-load_weights(p, b);
+  // expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
+  load_weights(p, b);
 #else
-load_weights(layer, b);
+  load_weights(layer, b);
 #endif
 #ifdef BAD
-// expect below: save_weights is for layers, and this is a model: take save(model, path), load(model, path) and model.parameters()
-save_weights(m, b);
+  // expect below: save_weights is for layers, and this is a model: take save(model, path), load(model, path) and model.parameters()
+  save_weights(m, b);
 #else
-save(m, "net.safetensors");
+  save(m, "net.safetensors");
 #endif
 #ifdef BAD
-// expect below: init is for layers, and this is a model
-init(m);
+  // expect below: init is for layers, and this is a model
+  init(m);
 #else
-m.parameters();
+  m.parameters();
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be saved: it shares its weights with the others of its factory
-save_net("net", r);
+  // expect below: a reference model cannot be saved: it shares its weights with the others of its factory
+  save_net("net", r);
 #else
-save_net("net", m);
+  save_net("net", m);
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be saved: it shares its weights with the others of its factory
-r.save("net.safetensors");
+  // expect below: a reference model cannot be saved: it shares its weights with the others of its factory
+  r.save("net.safetensors");
 #else
-save(m, "net.safetensors");
+  save(m, "net.safetensors");
 #endif
 #ifdef BAD
-// expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
-r.load("net.safetensors");
+  // expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
+  r.load("net.safetensors");
 #else
-load(m, "net.safetensors");
+  load(m, "net.safetensors");
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be trained: it shares its weights with the others of its factory
-r.train(data);
+  // expect below: a reference model cannot be trained: it shares its weights with the others of its factory
+  r.train(data);
 #else
-fit(m, data, loss::cross_entropy{}, optim::sgd{});
+  fit(m, data, loss::cross_entropy{}, optim::sgd{});
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be trained: it shares its weights with the others of its factory
-r.fit(data, loss::cross_entropy{});
+  // expect below: a reference model cannot be trained: it shares its weights with the others of its factory
+  r.fit(data, loss::cross_entropy{});
 #else
-fit(m, data, loss::cross_entropy{}, optim::sgd{});
+  fit(m, data, loss::cross_entropy{}, optim::sgd{});
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be changed: it shares its weights with the others of its factory
-r.add(nn::relu{});
+  // expect below: a reference model cannot be changed: it shares its weights with the others of its factory
+  r.add(nn::relu{});
 #else
-(void)m.core();
+  (void)m.core();
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be changed: it shares its weights with the others of its factory
-r.update(m.parameters());
+  // expect below: a reference model cannot be changed: it shares its weights with the others of its factory
+  r.update(m.parameters());
 #else
-factory.update(m.parameters());
+  factory.update(m.parameters());
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot be changed: it shares its weights with the others of its factory
-o.update(m.parameters());
+  // expect below: the origin of a factory cannot be changed: it shares its weights with the others of its factory
+  o.update(m.parameters());
 #else
-factory.update(m.parameters());
+  factory.update(m.parameters());
 #endif
 }

@@ -14,81 +14,81 @@ void use(net_type& m, const image_dataset& data) {
   auto p = programs.create();
   (void)data, (void)r, (void)o, (void)p;
 #ifdef BAD
-// expect below: a reference model cannot be trained: it shares its weights with the others of its factory
-fit(r, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
+  // expect below: a reference model cannot be trained: it shares its weights with the others of its factory
+  fit(r, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
 #else
-fit(m, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
+  fit(m, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be trained: it shares its weights with the others of its factory
-training step(r, loss::cross_entropy{}, optim::sgd{});
+  // expect below: a reference model cannot be trained: it shares its weights with the others of its factory
+  training step(r, loss::cross_entropy{}, optim::sgd{});
 #else
-training step(m, loss::cross_entropy{}, optim::sgd{});
+  training step(m, loss::cross_entropy{}, optim::sgd{});
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot be trained: it shares its weights with the others of its factory
-fit(o, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
+  // expect below: the origin of a factory cannot be trained: it shares its weights with the others of its factory
+  fit(o, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
 #else
-(void)o(matrix<float, 3, 4>());
+  (void)o(matrix<float, 3, 4>());
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot be trained: it shares its weights with the others of its factory
-training one(o, loss::cross_entropy{}, optim::sgd{});
+  // expect below: the origin of a factory cannot be trained: it shares its weights with the others of its factory
+  training one(o, loss::cross_entropy{}, optim::sgd{});
 #else
-training one(m, loss::cross_entropy{}, optim::sgd{});
+  training one(m, loss::cross_entropy{}, optim::sgd{});
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot be trained: it shares its weights with the others of its factory
-o.backward();
+  // expect below: the origin of a factory cannot be trained: it shares its weights with the others of its factory
+  o.backward();
 #else
-(void)o(matrix<float, 3, 4>());
+  (void)o(matrix<float, 3, 4>());
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot hand out its parameters: it shares its weights with the others of its factory
-o.parameters();
+  // expect below: the origin of a factory cannot hand out its parameters: it shares its weights with the others of its factory
+  o.parameters();
 #else
-m.parameters();
+  m.parameters();
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot be changed: it shares its weights with the others of its factory
-o.core();
+  // expect below: the origin of a factory cannot be changed: it shares its weights with the others of its factory
+  o.core();
 #else
-m.core();
+  m.core();
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot be saved: it shares its weights with the others of its factory
-save(o, "net.safetensors");
+  // expect below: the origin of a factory cannot be saved: it shares its weights with the others of its factory
+  save(o, "net.safetensors");
 #else
-save(m, "net.safetensors");
+  save(m, "net.safetensors");
 #endif
 #ifdef BAD
-// expect below: the origin of a factory cannot load parameters: it shares its weights with the others of its factory
-load(o, "net.safetensors");
+  // expect below: the origin of a factory cannot load parameters: it shares its weights with the others of its factory
+  load(o, "net.safetensors");
 #else
-load(m, "net.safetensors");
+  load(m, "net.safetensors");
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be trained: it shares its weights with the others of its factory
-fit(p, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
+  // expect below: a reference model cannot be trained: it shares its weights with the others of its factory
+  fit(p, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1});
 #else
-(void)p({});
+  (void)p({});
 #endif
 #ifdef BAD
-// expect below: a reference model cannot hand out its parameters: it shares its weights with the others of its factory
-p.parameters();
+  // expect below: a reference model cannot hand out its parameters: it shares its weights with the others of its factory
+  p.parameters();
 #else
-m.parameters();
+  m.parameters();
 #endif
 #ifdef BAD
-// expect below: a reference model cannot be saved: it shares its weights with the others of its factory
-save(p, "net.safetensors");
+  // expect below: a reference model cannot be saved: it shares its weights with the others of its factory
+  save(p, "net.safetensors");
 #else
-(void)p({});
+  (void)p({});
 #endif
 #ifdef BAD
-// expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
-load(p, "net.safetensors");
+  // expect below: a reference model cannot load parameters: it shares its weights with the others of its factory
+  load(p, "net.safetensors");
 #else
-(void)p({});
+  (void)p({});
 #endif
 }

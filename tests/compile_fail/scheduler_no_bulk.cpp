@@ -5,8 +5,9 @@ import lamina;
 struct my_threads {
   int concurrency() const { return 2; }
 #ifndef BAD
-  template <class F>
-  void bulk(decltype(sizeof(0)) n, const F& f) { while (n) f(--n); }
+  template <class F> void bulk(decltype(sizeof(0)) n, const F& f) {
+    while (n) f(--n);
+  }
 #endif
 };
 void use(my_threads& mine) { lamina::context where(mine); }

@@ -6,7 +6,8 @@ struct my_threads {
 #ifndef BAD
   int concurrency() const { return 2; }
 #endif
-  template <class F>
-  void bulk(decltype(sizeof(0)) n, const F& f) { while (n) f(--n); }
+  template <class F> void bulk(decltype(sizeof(0)) n, const F& f) {
+    while (n) f(--n);
+  }
 };
 void use(my_threads& mine) { lamina::context where(mine); }

@@ -5,13 +5,13 @@ import lamina;
 using namespace lamina;
 struct halves {
   static constexpr view<const label> outputs() { return port_names<"low", "high">; }
-  template <class V>
-  constexpr auto forward(auto&, const V& x) const {
+  template <class V> constexpr auto forward(auto&, const V& x) const {
     return std::array<V, 2>{slice(x, {.start = 0, .stop = 2, .axis = 1}), slice(x, {.start = 2, .axis = 1})};
   }
 };
-constexpr auto net = topology(sublayer<"cut">(halves{}), sublayer<"join">(nn::add{}), connect<"input", "cut.input">,
-                              connect<"cut.high", "join.lhs">, connect<"cut.low", "join.rhs">, connect<"join.output", "output">);
+constexpr auto net =
+    topology(sublayer<"cut">(halves{}), sublayer<"join">(nn::add{}), connect<"input", "cut.input">,
+             connect<"cut.high", "join.lhs">, connect<"cut.low", "join.rhs">, connect<"join.output", "output">);
 #ifdef BAD
 using trained = model<net, input<"N", 5>>;
 #else

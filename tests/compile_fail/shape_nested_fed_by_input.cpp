@@ -2,8 +2,9 @@
 import lamina;
 
 using namespace lamina;
-constexpr auto inner = topology(sublayer<"param">(nn::param_source{.shape = {8, 3}}), sublayer<"dot">(nn::dot{}),
-                           connect<"input", "dot.lhs">, connect<"param.output", "dot.rhs">, connect<"dot.output", "output">);
+constexpr auto inner =
+    topology(sublayer<"param">(nn::param_source{.shape = {8, 3}}), sublayer<"dot">(nn::dot{}),
+             connect<"input", "dot.lhs">, connect<"param.output", "dot.rhs">, connect<"dot.output", "output">);
 constexpr auto net = sequential(nn::relu{}, sublayer<"body">(inner));
 #ifdef BAD
 static_assert(no_error<shape_check<net, input<"N", 7>>>);

@@ -3,9 +3,10 @@
 import lamina;
 
 using namespace lamina;
-constexpr auto body = topology(sublayer<"fc">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"act">(nn::tanh{}),
-                               connect<"input", "fc.input">, connect<"fc.output", "act.input">,
-                               connect<"act.output", "output">, connect<"fc.output", "raw">);
+constexpr auto body =
+    topology(sublayer<"fc">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"act">(nn::tanh{}),
+             connect<"input", "fc.input">, connect<"fc.output", "act.input">, connect<"act.output", "output">,
+             connect<"fc.output", "raw">);
 #ifdef BAD
 constexpr auto net = topology(sublayer<"body">(body), connect<"input", "body.input">, connect<"body.output", "output">);
 #else

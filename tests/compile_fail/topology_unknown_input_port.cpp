@@ -4,10 +4,10 @@ import lamina;
 
 using namespace lamina;
 #ifdef BAD
-constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.left">,
-                         connect<"b", "dot.rhs">, connect<"dot.output", "output">);
+constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.left">, connect<"b", "dot.rhs">,
+                              connect<"dot.output", "output">);
 #else
-constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.lhs">,
-                         connect<"b", "dot.rhs">, connect<"dot.output", "output">);
+constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.lhs">, connect<"b", "dot.rhs">,
+                              connect<"dot.output", "output">);
 #endif
 using trained = model<net, input<2, 3>, input<3, 4>>;

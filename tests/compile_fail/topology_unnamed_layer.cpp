@@ -5,5 +5,6 @@ using namespace lamina;
 #ifdef BAD
 constexpr auto net = topology(sublayer<"act">(nn::relu{}), nn::relu{});
 #else
-constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.lhs">, connect<"b", "dot.rhs">, connect<"dot.output", "output">);
+constexpr auto net = topology(sublayer<"dot">(nn::dot{}), connect<"a", "dot.lhs">, connect<"b", "dot.rhs">,
+                              connect<"dot.output", "output">);
 #endif

@@ -2,7 +2,9 @@
 import lamina;
 using namespace lamina;
 #ifdef BAD
-train_layer<nn::nll_loss, inputs<port<"input", matrix<float, 2, 3>>, port<"weights", matrix<float, 2, 4>>>> layer("loss");
+train_layer<nn::nll_loss, inputs<port<"input", matrix<float, 2, 3>>, port<"weights", matrix<float, 2, 4>>>> layer(
+    "loss");
 #else
-train_layer<nn::nll_loss, inputs<port<"input", matrix<float, 2, 3>>, port<"weights", matrix<float, 2, 3>>>> layer("loss");
+train_layer<nn::nll_loss, inputs<port<"input", matrix<float, 2, 3>>, port<"weights", matrix<float, 2, 3>>>> layer(
+    "loss");
 #endif

@@ -6,7 +6,9 @@ inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_feature
 using classifier = model<net, input<"N", 4>>;
 
 #ifdef BAD
-auto use(const classifier& m, const image_dataset& images) { return fit(m, images, loss::cross_entropy{}, optim::sgd{}); }
+auto use(const classifier& m, const image_dataset& images) {
+  return fit(m, images, loss::cross_entropy{}, optim::sgd{});
+}
 #else
 auto use(classifier& m, const image_dataset& images) { return fit(m, images, loss::cross_entropy{}, optim::sgd{}); }
 #endif

@@ -3,8 +3,7 @@
 import lamina;
 using namespace lamina;
 
-template <class Attributes>
-struct lamina::typed_case<expression<op::tanh, Attributes, vector<float, 3>>> {
+template <class Attributes> struct lamina::typed_case<expression<op::tanh, Attributes, vector<float, 3>>> {
   static auto rewrite(const auto& e) {
 #ifdef BAD
     return cast<double>(e.operands.template get<0>());

@@ -18,21 +18,30 @@ namespace {
 struct counted {
   static inline std::atomic<int> made{0}, alive{0};
   int value = 0;
-  counted() { ++made; ++alive; }
+  counted() {
+    ++made;
+    ++alive;
+  }
   ~counted() { --alive; }
 };
-template <int N>
-struct numbered { int value = N; };
+template <int N> struct numbered {
+  int value = N;
+};
 
-template <int... N>
-bool all_there(context& c, std::integer_sequence<int, N...>) { return ((c.slot<numbered<N>>().value == N) && ...); }
+template <int... N> bool all_there(context& c, std::integer_sequence<int, N...>) {
+  return ((c.slot<numbered<N>>().value == N) && ...);
+}
 
 // An entry that must still be there when one made later goes.
-struct first_made { int value = 7; };
+struct first_made {
+  int value = 7;
+};
 struct second_made {
   first_made* first = nullptr;
   static inline int seen = 0;
-  ~second_made() { if (first) seen = first->value; }
+  ~second_made() {
+    if (first) seen = first->value;
+  }
 };
 
 }  // namespace
@@ -98,7 +107,8 @@ BOOST_AUTO_TEST_CASE(a_number_of_threads_beyond_all_machines_is_refused) {
   });
   int called = 0;
   BOOST_CHECK_EXCEPTION(parallel_workers(2147483647, [&](int) { ++called; }), value_error, [](const value_error& e) {
-    return std::string_view(e.what()) == "parallel_workers: 2147483647 threads are asked for, and at most 1024 are allowed";
+    return std::string_view(e.what()) ==
+           "parallel_workers: 2147483647 threads are asked for, and at most 1024 are allowed";
   });
   BOOST_CHECK_EQUAL(called, 0);
 }

@@ -36,7 +36,9 @@ struct owned_block {
 class churn {
  public:
   explicit churn(int seed) : stream_(seed, 7) {}
-  ~churn() { while (!blocks_.empty()) drop(); }
+  ~churn() {
+    while (!blocks_.empty()) drop();
+  }
   void step() {
     if (blocks_.size() > 40 || (!blocks_.empty() && stream_.bits(at_++) % 2)) return drop();
     const auto size = stream_.bits(at_++), kind = stream_.bits(at_++) % 4;
@@ -68,7 +70,8 @@ class churn {
 bool refuse_membarrier() {
   sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   sock_fprog filter{std::size(steps), steps};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
@@ -148,7 +151,9 @@ BOOST_AUTO_TEST_CASE(memory_may_be_released_by_another_thread) {
   auto before = memory::counters().current;
   std::vector<void*> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(memory::allocate(256));
-  std::thread([&] { for (void* p : blocks) memory::release(p, 256); }).join();
+  std::thread([&] {
+    for (void* p : blocks) memory::release(p, 256);
+  }).join();
   BOOST_CHECK_EQUAL(memory::counters().current, before);
 }
 
@@ -157,7 +162,8 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_told) {
   memory::limit(before.current + 1'000'000);
   BOOST_CHECK_EXCEPTION(memory::allocate(2'000'000), out_of_memory, [&](const error& e) {
     std::string what = e.what();
-    return what.find("2000000 bytes requested") != what.npos && what.find("limit " + std::to_string(before.current + 1'000'000)) != what.npos;
+    return what.find("2000000 bytes requested") != what.npos &&
+           what.find("limit " + std::to_string(before.current + 1'000'000)) != what.npos;
   });
   BOOST_CHECK_EQUAL(memory::counters().current, before.current);
   BOOST_CHECK_THROW((matrix<float>(1000, 1000)), out_of_memory);
@@ -209,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_limit_below_nothing_is_refused) {
     BOOST_CHECK_EXCEPTION(memory::limit(odd), value_error, [&](const value_error& e) {
       return e.what() == "memory::limit: the most bytes in use cannot be " + std::to_string(odd) + "; 0 is no limit";
     });
-  BOOST_CHECK_THROW(memory::allocate(6000), out_of_memory);    // the limit is what it was
+  BOOST_CHECK_THROW(memory::allocate(6000), out_of_memory);  // the limit is what it was
   memory::limit(0);
 }
 
@@ -263,7 +269,7 @@ BOOST_AUTO_TEST_CASE(memory_that_idle_threads_keep_goes_back_to_the_system) {
       for (void* p : all) memory::release(p, bytes);
       kept.count_down();
       over.wait();
-      memory::release(memory::allocate(bytes), bytes);   // its cache serves as before
+      memory::release(memory::allocate(bytes), bytes);  // its cache serves as before
     });
   kept.wait();
   const auto cached = memory::counters().cached, resident = resident_bytes();
@@ -307,13 +313,15 @@ BOOST_AUTO_TEST_CASE(memory_is_trimmed_under_threads_that_use_it) {
 }
 
 BOOST_AUTO_TEST_CASE(where_membarrier_is_refused_threads_trim_themselves) {
-  if (!std::getenv(refused_here)) {      // this test and others, in a process of their own
+  if (!std::getenv(refused_here)) {  // this test and others, in a process of their own
     const pid_t child = ::fork();
     if (child == 0) {
       ::setenv(refused_here, "1", 1);
       if (!refuse_membarrier()) ::_exit(3);
       ::execl("/proc/self/exe", "context_test",
-              "--run_test=memory_of_tensors/where_membarrier*,*counters_follow*,*a_limit_knows*,*threads_together*,*under_threads*", nullptr);
+              "--run_test=memory_of_tensors/"
+              "where_membarrier*,*counters_follow*,*a_limit_knows*,*threads_together*,*under_threads*",
+              nullptr);
       ::_exit(4);
     }
     int status = -1;
@@ -345,8 +353,9 @@ BOOST_AUTO_TEST_CASE(what_the_system_refuses_is_told_and_not_counted) {
   // One that no machine has, and those that a rounding would turn into little.
   for (std::size_t bytes : {std::size_t(1) << 62, ~std::size_t(0) - 100, ~std::size_t(0)})
     BOOST_CHECK_EXCEPTION(memory::allocate(bytes), out_of_memory, refused);
-  BOOST_CHECK_EXCEPTION(memory::allocate(std::size_t(1) << 62), out_of_memory,
-                        [](const error& e) { return e.what() == std::string("out of memory: 4611686018427387904 bytes requested"); });
+  BOOST_CHECK_EXCEPTION(memory::allocate(std::size_t(1) << 62), out_of_memory, [](const error& e) {
+    return e.what() == std::string("out of memory: 4611686018427387904 bytes requested");
+  });
   BOOST_CHECK_EQUAL(memory::counters().current, before.current);
   BOOST_CHECK_EQUAL(memory::counters().peak, before.peak);
   BOOST_CHECK_EQUAL(memory::counters().allocations, before.allocations);

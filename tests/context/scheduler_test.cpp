@@ -24,8 +24,7 @@ struct jthreads {
   int width = 3;
   std::atomic<int>* calls = nullptr;
   int concurrency() const { return width; }
-  template <class F>
-  void bulk(std::size_t n, F f) const {
+  template <class F> void bulk(std::size_t n, F f) const {
     if (calls) ++*calls;
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < n; ++i) threads.emplace_back([=] { f(i); });
@@ -35,32 +34,37 @@ struct jthreads {
 struct foreign_pool {
   std::size_t concurrency() { return 4; }
   void bulk(std::size_t n, const std::function<void(std::size_t)>& f) {
-    std::jthread([&] { for (std::size_t i = n; i-- > 0;) f(i); });
+    std::jthread([&] {
+      for (std::size_t i = n; i-- > 0;) f(i);
+    });
   }
 };
 // All on the calling thread, one after the other.
 struct one_after_the_other {
   int concurrency() const { return 5; }
-  template <class F>
-  void bulk(std::size_t n, const F& f) const { for (std::size_t i = 0; i < n; ++i) f(i); }
+  template <class F> void bulk(std::size_t n, const F& f) const {
+    for (std::size_t i = 0; i < n; ++i) f(i);
+  }
 };
 struct forgetful : one_after_the_other {
-  template <class F>
-  void bulk(std::size_t n, const F& f) const { for (std::size_t i = 1; i < n; ++i) f(i); }
+  template <class F> void bulk(std::size_t n, const F& f) const {
+    for (std::size_t i = 1; i < n; ++i) f(i);
+  }
 };
 struct busy_body : one_after_the_other {
-  template <class F>
-  void bulk(std::size_t n, const F& f) const { for (std::size_t i = 0; i < 3 * n; ++i) f(i % n); }
+  template <class F> void bulk(std::size_t n, const F& f) const {
+    for (std::size_t i = 0; i < 3 * n; ++i) f(i % n);
+  }
 };
 struct failing : one_after_the_other {
-  template <class F>
-  void bulk(std::size_t, const F&) const { throw std::runtime_error("no threads today"); }
+  template <class F> void bulk(std::size_t, const F&) const { throw std::runtime_error("no threads today"); }
 };
 struct of_width {
   int width;
   int concurrency() const { return width; }
-  template <class F>
-  void bulk(std::size_t n, const F& f) const { for (std::size_t i = 0; i < n; ++i) f(i); }
+  template <class F> void bulk(std::size_t n, const F& f) const {
+    for (std::size_t i = 0; i < n; ++i) f(i);
+  }
 };
 // Cannot be moved, and so is handed in by reference alone.
 struct pinned : one_after_the_other {
@@ -68,12 +72,18 @@ struct pinned : one_after_the_other {
   pinned(const pinned&) = delete;
   pinned& operator=(const pinned&) = delete;
 };
-struct no_width { void bulk(std::size_t, const std::function<void(std::size_t)>&) {} };
-struct no_bulk { int concurrency() { return 1; } };
+struct no_width {
+  void bulk(std::size_t, const std::function<void(std::size_t)>&) {}
+};
+struct no_bulk {
+  int concurrency() { return 1; }
+};
 
-static_assert(Scheduler<jthreads> && Scheduler<foreign_pool> && Scheduler<one_after_the_other> && Scheduler<pinned> && Scheduler<thread_pool>);
+static_assert(Scheduler<jthreads> && Scheduler<foreign_pool> && Scheduler<one_after_the_other> && Scheduler<pinned> &&
+              Scheduler<thread_pool>);
 static_assert(!Scheduler<no_width> && !Scheduler<no_bulk> && !Scheduler<int>);
-static_assert(std::constructible_from<context, pinned&> && !std::constructible_from<context, no_bulk> && !std::constructible_from<context, no_width&>);
+static_assert(std::constructible_from<context, pinned&> && !std::constructible_from<context, no_bulk> &&
+              !std::constructible_from<context, no_width&>);
 static_assert(!std::copy_constructible<context> && !std::constructible_from<context, context&>);
 
 // Every index once, workers below the width, and no two calls of a worker at once.
@@ -86,12 +96,15 @@ void runs_everything_once(context& where) {
   for (std::size_t n : {0u, 1u, 2u, 5u, 100u}) {
     ledger l;
     l.width = where.threads();
-    where.pool().run(n, [](void* s, std::size_t i, int worker) {
-      auto& at = *static_cast<ledger*>(s);
-      if (worker < 0 || worker >= at.width || at.inside[static_cast<std::size_t>(worker)]++ != 0) at.wrong = true;
-      ++at.ran[i];
-      --at.inside[static_cast<std::size_t>(worker)];
-    }, &l);
+    where.pool().run(
+        n,
+        [](void* s, std::size_t i, int worker) {
+          auto& at = *static_cast<ledger*>(s);
+          if (worker < 0 || worker >= at.width || at.inside[static_cast<std::size_t>(worker)]++ != 0) at.wrong = true;
+          ++at.ran[i];
+          --at.inside[static_cast<std::size_t>(worker)];
+        },
+        &l);
     for (std::size_t i = 0; i < 100; ++i) BOOST_CHECK_EQUAL(l.ran[i], i < n ? 1 : 0);
     BOOST_CHECK(!l.wrong);
   }
@@ -115,12 +128,13 @@ BOOST_AUTO_TEST_CASE(work_is_done_on_them) {
   pinned stays;
   foreign_pool foreign;
   thread_pool pool(2);
-  context on_threads(threads), moved(jthreads{2}), ordered(in_order), referred(stays), another(foreign), shared(pool), again(pool);
+  context on_threads(threads), moved(jthreads{2}), ordered(in_order), referred(stays), another(foreign), shared(pool),
+      again(pool);
   BOOST_CHECK_EQUAL(on_threads.threads(), 3);
   BOOST_CHECK_EQUAL(another.threads(), 4);
   BOOST_CHECK_EQUAL(ordered.pool().threads(), 5);
   for (context* c : {&on_threads, &moved, &ordered, &referred, &another, &shared, &again}) runs_everything_once(*c);
-  BOOST_CHECK_EQUAL(calls, 3);   // for 2, 5 and 100 indices
+  BOOST_CHECK_EQUAL(calls, 3);  // for 2, 5 and 100 indices
 }
 
 BOOST_AUTO_TEST_CASE(a_scheduler_is_asked_for_no_more_than_its_width) {
@@ -141,7 +155,9 @@ BOOST_AUTO_TEST_CASE(a_scheduler_is_asked_for_no_more_than_its_width) {
 
 BOOST_AUTO_TEST_CASE(results_have_the_bits_of_one_thread) {
   const auto a = numbers(300, 200, 1), b = numbers(200, 250, 2);
-  auto compute = [&](context& where) { return evaluate(tanh(matmul(a, b)) + reduce_sum<axes(0)>(matmul(a, b)), where); };
+  auto compute = [&](context& where) {
+    return evaluate(tanh(matmul(a, b)) + reduce_sum<axes(0)>(matmul(a, b)), where);
+  };
   const auto expected = compute(default_context());
   jthreads threads;
   one_after_the_other in_order;
@@ -157,9 +173,12 @@ BOOST_AUTO_TEST_CASE(results_have_the_bits_of_one_thread) {
 BOOST_AUTO_TEST_CASE(what_a_job_throws_passes_through) {
   jthreads threads;
   context where(threads);
-  auto fail = [](void*, std::size_t i, int) { if (i == 3) throw value_error("job 3"); };
+  auto fail = [](void*, std::size_t i, int) {
+    if (i == 3) throw value_error("job 3");
+  };
   for (int again = 0; again < 3; ++again)
-    BOOST_CHECK_EXCEPTION(where.pool().run(20, fail, nullptr), value_error, [](const error& e) { return std::string_view(e.what()) == "job 3"; });
+    BOOST_CHECK_EXCEPTION(where.pool().run(20, fail, nullptr), value_error,
+                          [](const error& e) { return std::string_view(e.what()) == "job 3"; });
   runs_everything_once(where);
 }
 

@@ -49,7 +49,8 @@ BOOST_AUTO_TEST_CASE(a_set_that_the_machine_lacks_is_refused_by_name) {
   for (isa set : {isa::avx2, isa::avx512}) {
     if (machine_has(set)) continue;
     std::string wanted = "this machine has no " + std::string(name_of(set));
-    BOOST_CHECK_EXCEPTION(context(1, set), value_error, [&](const error& e) { return std::string(e.what()).find(wanted) != std::string::npos; });
+    BOOST_CHECK_EXCEPTION(context(1, set), value_error,
+                          [&](const error& e) { return std::string(e.what()).find(wanted) != std::string::npos; });
   }
   BOOST_CHECK(machine_has(isa::sse2));
   BOOST_CHECK(!machine_has(isa::neon64));

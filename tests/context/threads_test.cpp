@@ -31,15 +31,16 @@ struct ledger {
 
   static void note(void* state, std::size_t i, int worker) {
     auto& l = *static_cast<ledger*>(state);
-    if (worker < 0 || static_cast<std::size_t>(worker) >= l.inside.size() || l.inside[static_cast<std::size_t>(worker)]++ != 0) l.wrong = true;
+    if (worker < 0 || static_cast<std::size_t>(worker) >= l.inside.size() ||
+        l.inside[static_cast<std::size_t>(worker)]++ != 0)
+      l.wrong = true;
     ++l.ran[i];
     --l.inside[static_cast<std::size_t>(worker)];
   }
 };
 
 // Runs a function object on a pool.
-template <class F>
-void run(thread_pool& pool, std::size_t n, const F& f) {
+template <class F> void run(thread_pool& pool, std::size_t n, const F& f) {
   pool.run(n, [](void* s, std::size_t i, int worker) { (*static_cast<const F*>(s))(i, worker); }, const_cast<F*>(&f));
 }
 
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_pool_runs_every_index_once) {
 BOOST_AUTO_TEST_CASE(a_pool_wakes_from_sleep) {
   thread_pool pool(3);
   for (int again = 0; again < 5; ++again) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));   // beyond the time that threads spin
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // beyond the time that threads spin
     runs_everything_once(pool, 50);
   }
 }
@@ -88,7 +89,10 @@ BOOST_AUTO_TEST_CASE(a_pool_that_was_never_used_ends) {
 BOOST_AUTO_TEST_CASE(a_pool_with_one_thread_works_on_the_caller) {
   thread_pool pool(1);
   std::set<std::thread::id> seen;
-  pool.run(10, [](void* s, std::size_t, int) { static_cast<std::set<std::thread::id>*>(s)->insert(std::this_thread::get_id()); }, &seen);
+  pool.run(
+      10,
+      [](void* s, std::size_t, int) { static_cast<std::set<std::thread::id>*>(s)->insert(std::this_thread::get_id()); },
+      &seen);
   BOOST_CHECK((seen == std::set<std::thread::id>{std::this_thread::get_id()}));
 }
 
@@ -114,7 +118,8 @@ BOOST_AUTO_TEST_CASE(the_exception_of_a_job_reaches_the_caller_and_the_pool_goes
         if (i == failing) throw value_error("job " + std::to_string(i));
         ++ran;
       };
-      BOOST_CHECK_EXCEPTION(run(pool, 50, job), value_error, [&](const error& e) { return e.what() == "job " + std::to_string(failing); });
+      BOOST_CHECK_EXCEPTION(run(pool, 50, job), value_error,
+                            [&](const error& e) { return e.what() == "job " + std::to_string(failing); });
       BOOST_CHECK_LE(ran, 49);
       runs_everything_once(pool, 50);
     }
@@ -142,9 +147,8 @@ BOOST_AUTO_TEST_CASE(pools_may_use_each_other_in_their_jobs) {
   thread_pool a(2), b(3);
   std::atomic<int> inner{0};
   for (int again = 0; again < 20; ++again)
-    run(a, 4, [&](std::size_t, int) {
-      run(b, 4, [&](std::size_t, int) { run(a, 4, [&](std::size_t, int) { ++inner; }); });
-    });
+    run(a, 4,
+        [&](std::size_t, int) { run(b, 4, [&](std::size_t, int) { run(a, 4, [&](std::size_t, int) { ++inner; }); }); });
   BOOST_CHECK_EQUAL(inner, 20 * 64);
 }
 
@@ -175,18 +179,24 @@ BOOST_AUTO_TEST_CASE(the_exception_of_a_worker_reaches_the_caller_after_all_have
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       ++ended;
     };
-    BOOST_CHECK_EXCEPTION(parallel_workers(3, work), value_error, [&](const error& e) { return e.what() == "worker " + std::to_string(failing); });
+    BOOST_CHECK_EXCEPTION(parallel_workers(3, work), value_error,
+                          [&](const error& e) { return e.what() == "worker " + std::to_string(failing); });
     BOOST_CHECK_EQUAL(ended, 2);
   }
 }
 
 BOOST_AUTO_TEST_CASE(when_several_workers_fail_none_is_lost) {
-  auto wait_for = [](std::atomic<int>& n, int wanted) { while (n < wanted) std::this_thread::yield(); };
+  auto wait_for = [](std::atomic<int>& n, int wanted) {
+    while (n < wanted) std::this_thread::yield();
+  };
   std::atomic<int> turn{0};
   auto fail_in_turn = [&](int w, auto fail) {
     wait_for(turn, w);
-    struct next { std::atomic<int>& turn; ~next() { ++turn; } } after{turn};
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));   // so that the one before is written down
+    struct next {
+      std::atomic<int>& turn;
+      ~next() { ++turn; }
+    } after{turn};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so that the one before is written down
     fail();
   };
   auto first_of_ours = [&](int w) {
@@ -205,18 +215,23 @@ BOOST_AUTO_TEST_CASE(when_several_workers_fail_none_is_lost) {
     return true;
   });
   turn = 0;
-  auto another_library = [&](int w) { fail_in_turn(w, [&] { throw std::logic_error("worker " + std::to_string(w)); }); };
+  auto another_library = [&](int w) {
+    fail_in_turn(w, [&] { throw std::logic_error("worker " + std::to_string(w)); });
+  };
   BOOST_CHECK_EXCEPTION(parallel_workers(3, another_library), error, [](const error& e) {
     BOOST_CHECK_EQUAL(e.what(), "worker 0 (3 of 3 workers have failed)");
     return dynamic_cast<const worker_failures&>(e).all().size() == 3;
   });
   turn = 0;
   auto no_message = [&](int w) { fail_in_turn(w, [] { throw 1; }); };
-  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_message), worker_failures, [](const worker_failures& e) { return e.all().size() == 2; });
+  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_message), worker_failures,
+                        [](const worker_failures& e) { return e.all().size() == 2; });
   auto no_memory = [](int) { memory::allocate(std::size_t(1) << 60); };
-  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_memory), out_of_memory, [](const out_of_memory& e) { return e.requested() == std::size_t(1) << 60; });
+  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_memory), out_of_memory,
+                        [](const out_of_memory& e) { return e.requested() == std::size_t(1) << 60; });
   auto no_plan = [](int) { throw out_of_memory("none", 1, 2, 3, 4); };
-  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_plan), out_of_memory, [](const out_of_memory& e) { return e.limit() == 3 && e.planned() == 4; });
+  BOOST_CHECK_EXCEPTION(parallel_workers(2, no_plan), out_of_memory,
+                        [](const out_of_memory& e) { return e.limit() == 3 && e.planned() == 4; });
 }
 
 // Sanitizers need more address space than a limit leaves.
@@ -236,10 +251,11 @@ BOOST_AUTO_TEST_CASE(a_thread_that_cannot_be_started) {
       ::setrlimit(RLIMIT_AS, &limit);
       thread_pool pool(4);
     } catch (const resource_error& e) {
-      wrong = std::string_view(e.what()) == "thread_pool: thread 2 of 4 cannot be started: Resource temporarily unavailable" ? 0 : 2;
-    } catch (...) {
-      wrong = 3;
-    }
+      wrong =
+          std::string_view(e.what()) == "thread_pool: thread 2 of 4 cannot be started: Resource temporarily unavailable"
+              ? 0
+              : 2;
+    } catch (...) { wrong = 3; }
     ::_exit(wrong);
   }
   int status = 0;

@@ -33,13 +33,14 @@ BOOST_AUTO_TEST_CASE(a_name_of_more_than_24_characters_is_refused_at_run_time) {
 
 BOOST_AUTO_TEST_CASE(numbers_have_a_point) {
   using namespace lamina;
-  BOOST_CHECK_EQUAL(decimals_of(1.005, 2), "1.00");    // 1.00499...
+  BOOST_CHECK_EQUAL(decimals_of(1.005, 2), "1.00");  // 1.00499...
   BOOST_CHECK_EQUAL(decimals_of(0.125, 2), "0.12");
   BOOST_CHECK_EQUAL(decimals_of(-1234567.5, 0), "-1234568");
   BOOST_CHECK_EQUAL(decimals_of(0, 3), "0.000");
   BOOST_CHECK_EQUAL(decimals_of(std::numeric_limits<double>::quiet_NaN(), 3), "nan");
   BOOST_CHECK_EQUAL(decimals_of(1e300, 100).size(), 301 + 101);
-  for (const auto& [spelled, x] : std::map<std::string, double>{{"0.5", 0.5}, {"-1e-3", -1e-3}, {"12", 12}, {"1e308", 1e308}, {".5", 0.5}})
+  for (const auto& [spelled, x] :
+       std::map<std::string, double>{{"0.5", 0.5}, {"-1e-3", -1e-3}, {"12", 12}, {"1e308", 1e308}, {".5", 0.5}})
     BOOST_TEST((number_in(spelled) == x), spelled);
   BOOST_TEST(number_in("inf").value() > 1e308);
   BOOST_TEST(std::isnan(number_in("nan").value()));

@@ -27,7 +27,8 @@ image_dataset small(normalization n = {}) {
 }
 
 // Writes a part of Fashion-MNIST of `n` images whose bytes are their number.
-void write_part(const test_files::folder& dir, const std::string& prefix, unsigned n, bool gzip, unsigned height = 28, char label = 0, int missing = 0) {
+void write_part(const test_files::folder& dir, const std::string& prefix, unsigned n, bool gzip, unsigned height = 28,
+                char label = 0, int missing = 0) {
   std::string pixels, labels;
   for (unsigned i = 0; i < n; ++i) {
     pixels.append(height * 28, static_cast<char>(i));
@@ -69,7 +70,8 @@ BOOST_AUTO_TEST_CASE(a_batch_is_the_images_of_its_indices) {
     auto image = data.image(k == 1 ? 0 : 2);
     for (std::size_t i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(images[4 * k + i], image.data()[i]);
   }
-  BOOST_CHECK_EXCEPTION(data.batch({0, 3}, images.data(), labels.data()), value_error, (says{{"index 3 is outside 0..2"}}));
+  BOOST_CHECK_EXCEPTION(data.batch({0, 3}, images.data(), labels.data()), value_error,
+                        (says{{"index 3 is outside 0..2"}}));
   BOOST_CHECK_THROW(data.image(-1), value_error);
   BOOST_CHECK_EQUAL(labels[0], 1);
 }
@@ -79,9 +81,11 @@ BOOST_AUTO_TEST_CASE(a_data_set_refuses_parts_that_do_not_fit) {
   using labels = vector<std::int64_t>;
   std::vector<std::string> names{"a", "b"};
   BOOST_CHECK_EXCEPTION(image_dataset(images, labels{1}, names), shape_error, (says{{"2 images and 1 labels"}}));
-  BOOST_CHECK_EXCEPTION(image_dataset(images, (labels{0, 2}), names), value_error, (says{{"label 1 is 2, and there are 2 classes"}}));
+  BOOST_CHECK_EXCEPTION(image_dataset(images, (labels{0, 2}), names), value_error,
+                        (says{{"label 1 is 2, and there are 2 classes"}}));
   BOOST_CHECK_EXCEPTION(image_dataset(images, (labels{0, -1}), names), value_error, (says{{"label 1 is -1"}}));
-  BOOST_CHECK_EXCEPTION(image_dataset(images, (labels{0, 1}), names, {.deviation = 0}), value_error, (says{{"deviation"}}));
+  BOOST_CHECK_EXCEPTION(image_dataset(images, (labels{0, 1}), names, {.deviation = 0}), value_error,
+                        (says{{"deviation"}}));
 }
 
 BOOST_AUTO_TEST_CASE(shards_see_every_example_once) {
@@ -99,7 +103,8 @@ BOOST_AUTO_TEST_CASE(shards_see_every_example_once) {
   }
   long long labels = 0;
   double all = 0;
-  for (auto [image, label] : data) for (float x : image.data()) all += static_cast<double>(x);
+  for (auto [image, label] : data)
+    for (float x : image.data()) all += static_cast<double>(x);
   double first = sum_of_shard(data, 0, 2, labels);
   BOOST_CHECK_EQUAL(labels, 21);
   BOOST_CHECK_CLOSE(first + sum_of_shard(data, 1, 2, labels), all, 1e-9);
@@ -119,7 +124,8 @@ BOOST_AUTO_TEST_CASE(fashion_mnist_is_read_plain_and_compressed) {
     test_files::folder dir;
     write_part(dir, "train", 12, gzip);
     write_part(dir, "t10k", 5, gzip);
-    auto train = datasets::fashion_mnist(data_split::train, dir.path.string()), test = datasets::fashion_mnist(data_split::test, dir.path.string());
+    auto train = datasets::fashion_mnist(data_split::train, dir.path.string()),
+         test = datasets::fashion_mnist(data_split::test, dir.path.string());
     BOOST_CHECK_EQUAL(train.size(), 12);
     BOOST_CHECK_EQUAL(test.size(), 5);
     BOOST_CHECK(train.image_shape() == (shape{1, 28, 28}));
@@ -134,9 +140,11 @@ BOOST_AUTO_TEST_CASE(fashion_mnist_is_read_plain_and_compressed) {
 BOOST_AUTO_TEST_CASE(missing_data_says_in_one_sentence_how_to_get_it) {
   test_files::folder dir;
   auto missing = [&] { datasets::fashion_mnist(data_split::test, dir.path.string()); };
-  BOOST_CHECK_EXCEPTION(missing(), file_error, (says{{"there is no t10k-images-idx3-ubyte.gz in " + dir.path.string(),
-                        "`apt-get install dataset-fashion-mnist`", "--data DIR"}}));
-  BOOST_CHECK_EXCEPTION(missing(), file_error, [](const file_error& e) { return std::string(e.what()).find('\n') == std::string::npos; });
+  BOOST_CHECK_EXCEPTION(missing(), file_error,
+                        (says{{"there is no t10k-images-idx3-ubyte.gz in " + dir.path.string(),
+                               "`apt-get install dataset-fashion-mnist`", "--data DIR"}}));
+  BOOST_CHECK_EXCEPTION(missing(), file_error,
+                        [](const file_error& e) { return std::string(e.what()).find('\n') == std::string::npos; });
 }
 
 BOOST_AUTO_TEST_CASE(files_that_do_not_fit_each_other_are_told) {
@@ -145,17 +153,21 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit_each_other_are_told) {
   write_part(dir, "train", 4, false, 28, 0, 1);
   BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-labels-idx1-ubyte: 4 labels are expected", "this holds 3"}}));
   write_part(dir, "train", 4, false, 28, 10);
-  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-labels-idx1-ubyte: label 0 is to be below 10, and this is 10"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error,
+                        (says{{"train-labels-idx1-ubyte: label 0 is to be below 10, and this is 10"}}));
   write_part(dir, "train", 4, false, 27);
-  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-images-idx3-ubyte: images of [28x28] are expected, and these are [1x27x28]"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error,
+                        (says{{"train-images-idx3-ubyte: images of [28x28] are expected, and these are [1x27x28]"}}));
   write_part(dir, "train", 4, false);
   test_files::write_raw(dir / "train-images-idx3-ubyte", idx(8, {4}, "1234"));
-  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"uint8 images of rank 3 or 4 are expected, and this holds uint8[4]"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error,
+                        (says{{"uint8 images of rank 3 or 4 are expected, and this holds uint8[4]"}}));
   write_part(dir, "train", 4, false);
   test_files::write_raw(dir / "train-labels-idx1-ubyte", idx(12, {1}, "1234"));
   BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"uint8 labels of rank 1 are expected, and this holds int32[1]"}}));
   write_part(dir, "train", 0, false);
-  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-images-idx3-ubyte: at least one image is expected, and this holds none"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error,
+                        (says{{"train-images-idx3-ubyte: at least one image is expected, and this holds none"}}));
   test_files::write_raw(dir / "train-images-idx3-ubyte", "PK\3\4 not an idx file");
   BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-images-idx3-ubyte: magic number"}}));
 }

@@ -13,12 +13,18 @@ using namespace lamina;
 
 namespace {
 
-constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::batch_norm2d{6}, nn::relu{},
-                                         nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{},
-                                         nn::flatten{}, nn::linear{.in_features = 16 * 7 * 7, .out_features = 33}, nn::tanh{}, nn::linear{.in_features = 33, .out_features = 10}, nn::softmax{});
-constexpr auto perceptron = sequential(nn::linear{.in_features = 100, .out_features = 257}, nn::relu{}, nn::layer_norm{.normalized_shape = {257}}, nn::linear{.in_features = 257, .out_features = 3}, nn::log_softmax{});
-constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .batch_first = true}, nn::linear{.in_features = 20, .out_features = 5});
-constexpr auto heads = sequential(nn::transformer_encoder_layer{.d_model = 24, .nhead = 3, .dim_feedforward = 40, .causal = true});
+constexpr auto convolutions = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::batch_norm2d{6}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 3, .padding = 1},
+    nn::relu{}, nn::flatten{}, nn::linear{.in_features = 16 * 7 * 7, .out_features = 33}, nn::tanh{},
+    nn::linear{.in_features = 33, .out_features = 10}, nn::softmax{});
+constexpr auto perceptron = sequential(nn::linear{.in_features = 100, .out_features = 257}, nn::relu{},
+                                       nn::layer_norm{.normalized_shape = {257}},
+                                       nn::linear{.in_features = 257, .out_features = 3}, nn::log_softmax{});
+constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .batch_first = true},
+                                  nn::linear{.in_features = 20, .out_features = 5});
+constexpr auto heads =
+    sequential(nn::transformer_encoder_layer{.d_model = 24, .nhead = 3, .dim_feedforward = 40, .causal = true});
 
 constexpr std::int64_t most = 7;
 
@@ -28,11 +34,14 @@ struct net {
   std::shared_ptr<model_core> core;
   shape sample;
 };
-template <class Model>
-net net_of(std::string name, shape sample, std::int64_t seed) { return {std::move(name), std::make_shared<model_core>(std::move(Model({.seed = seed}).core())), sample}; }
+template <class Model> net net_of(std::string name, shape sample, std::int64_t seed) {
+  return {std::move(name), std::make_shared<model_core>(std::move(Model({.seed = seed}).core())), sample};
+}
 std::vector<net> all_nets() {
-  return {net_of<model<convolutions, input<"N", 1, 14, 14>>>("convolutions", {1, 14, 14}, 1), net_of<model<perceptron, input<"N", 100>>>("perceptron", {100}, 2),
-          net_of<model<gates, input<"N", "T", 12>>>("gates", {9, 12}, 3), net_of<model<heads, input<"N", "T", 24>>>("heads", {11, 24}, 4)};
+  return {net_of<model<convolutions, input<"N", 1, 14, 14>>>("convolutions", {1, 14, 14}, 1),
+          net_of<model<perceptron, input<"N", 100>>>("perceptron", {100}, 2),
+          net_of<model<gates, input<"N", "T", 12>>>("gates", {9, 12}, 3),
+          net_of<model<heads, input<"N", "T", 24>>>("heads", {11, 24}, 4)};
 }
 
 shape batch_of(std::int64_t n, const shape& sample) {
@@ -52,19 +61,19 @@ any_tensor samples_of(const any_tensor& batch, std::int64_t first, std::int64_t 
   shape s = batch.shape();
   const auto row = static_cast<std::size_t>(batch.bytes()) / static_cast<std::size_t>(s.at(0));
   s[0] = n;
-  return any_tensor(batch.memory(), {batch.element(), s}, static_cast<std::size_t>(batch.data() - static_cast<const std::byte*>(batch.memory().data())) + static_cast<std::size_t>(first) * row);
+  return any_tensor(batch.memory(), {batch.element(), s},
+                    static_cast<std::size_t>(batch.data() - static_cast<const std::byte*>(batch.memory().data())) +
+                        static_cast<std::size_t>(first) * row);
 }
 // Lanes one after the other, the last one first.
 struct backwards {
   int concurrency() const { return 3; }
-  template <class F>
-  void bulk(std::size_t n, const F& f) {
+  template <class F> void bulk(std::size_t n, const F& f) {
     while (n-- > 0) f(n);
   }
 };
 
-template <class Runner>
-any_tensor run(Runner& runner, const any_tensor& x) {
+template <class Runner> any_tensor run(Runner& runner, const any_tensor& x) {
   const shape s[] = {x.shape()};
   executor& e = runner.at(s);
   any_tensor y(e.plan().output_types()[0]);
@@ -81,7 +90,8 @@ struct tally {
     const auto row = expected.bytes() / static_cast<std::size_t>(expected.shape().at(0));
     for (std::int64_t i = 0; i < y.shape().at(0); ++i) {
       ++compared;
-      different += std::memcmp(y.data() + static_cast<std::size_t>(i) * row, expected.data() + static_cast<std::size_t>(first + i) * row, row) != 0;
+      different += std::memcmp(y.data() + static_cast<std::size_t>(i) * row,
+                               expected.data() + static_cast<std::size_t>(first + i) * row, row) != 0;
     }
   }
 };
@@ -92,17 +102,22 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
   tally t;
   auto nets = all_nets();
   auto arenas = std::make_shared<arena_pool>();
-  struct served { std::unique_ptr<program_factory> factory; std::vector<program_reference> references; };
+  struct served {
+    std::unique_ptr<program_factory> factory;
+    std::vector<program_reference> references;
+  };
   std::vector<served> all;
   for (auto& n : nets) {
-    all.push_back({std::make_unique<program_factory>(n.core->inference_program(), n.core->parameters(), reference_options{.arenas = arenas}), {}});
+    all.push_back({std::make_unique<program_factory>(n.core->inference_program(), n.core->parameters(),
+                                                     reference_options{.arenas = arenas}),
+                   {}});
     for (int i = 0; i < 4; ++i) all.back().references.push_back(all.back().factory->create());
   }
   for (int round = 0; round < 9; ++round) {
     std::vector<any_tensor> x, expected;
     for (auto& n : nets) {
       x.push_back(numbers(batch_of(most, n.sample), 100 + round));
-      n.core->threads(1);                                     // new plans
+      n.core->threads(1);  // new plans
       expected.push_back(run(*n.core, x.back()));
     }
     for (std::size_t k = 0; k < nets.size(); ++k) {
@@ -117,7 +132,8 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
         }
       }
       BOOST_TEST(t.different == before, nets[k].name << ": threads");
-      plan_runner scheduled(core.inference_program(), {&core.parameters(), nullptr}, std::make_shared<context>(backwards{}), {});
+      plan_runner scheduled(core.inference_program(), {&core.parameters(), nullptr},
+                            std::make_shared<context>(backwards{}), {});
       t.compare(run(scheduled, x[k]), expected[k], 0);
       BOOST_TEST(t.different == before, nets[k].name << ": a scheduler");
     }
@@ -133,13 +149,15 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
         }
     for (std::size_t k = 0; k < nets.size(); ++k) {
       const any_tensor in[] = {x[k]};
-      t.compare(program_factory(nets[k].core->inference_program(), nets[k].core->parameters()).create()(in)[0], expected[k], 0);
+      t.compare(program_factory(nets[k].core->inference_program(), nets[k].core->parameters()).create()(in)[0],
+                expected[k], 0);
     }
   }
   // samples evaluated one by one, merged into rows
   for (int round = 0; round < 12; ++round) {
     context where(1 + round % 3, target_isa());
-    const auto w = numbers({30, 41}, 1).as<float, extents<dyn, dyn>>(), v = numbers({41, 8}, 2).as<float, extents<dyn, dyn>>();
+    const auto w = numbers({30, 41}, 1).as<float, extents<dyn, dyn>>(),
+               v = numbers({41, 8}, 2).as<float, extents<dyn, dyn>>();
     const auto f = [&](const matrix<float>& x) { return softmax(matmul(tanh(matmul(x, w)), v)); };
     eval_plan plan(where);
     std::vector<matrix<float>> x;

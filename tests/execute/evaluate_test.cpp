@@ -18,8 +18,7 @@ using namespace engine_test;
 
 namespace {
 
-template <class T>
-bool equal(const T& t, const std::vector<double>& v) {
+template <class T> bool equal(const T& t, const std::vector<double>& v) {
   std::vector<double> mine(t.data().begin(), t.data().end());
   return mine == v;
 }
@@ -35,7 +34,7 @@ BOOST_AUTO_TEST_CASE(aliases_alternate) {
     BOOST_TEST(equal(f(a, b), {11, 42, 93}));
     BOOST_TEST(equal(f(a, a), {2, 6, 12}));
     BOOST_TEST(equal(f(b, a), {20, 60, 120}));
-    vector<float> c = a;                                   // shares memory
+    vector<float> c = a;  // shares memory
     BOOST_TEST(equal(f(a, c), {2, 6, 12}));
     c.detach();
     BOOST_TEST(equal(f(a, c), {2, 6, 12}));
@@ -61,7 +60,8 @@ BOOST_AUTO_TEST_CASE(deep_expressions) {
     double v = std::tanh(a.data()[i] * b.data()[i]) + 2 * a.data()[i], state = b.data()[i];
     for (int k = 0; k < 3; ++k) {
       v = v * v + v;
-      const double s = 1 / (1 + std::exp(-a.data()[i] - state)), r = 1 / (1 + std::exp(-state)), n = std::tanh(a.data()[i] + r * state);
+      const double s = 1 / (1 + std::exp(-a.data()[i] - state)), r = 1 / (1 + std::exp(-state)),
+                   n = std::tanh(a.data()[i] + r * state);
       state = n + s * (state - n);
     }
     BOOST_TEST(squares.data()[i] == v, boost::test_tools::tolerance(1e-13));
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(extents_alternate) {
   };
   for (int round = 0; round < 3; ++round)
     for (std::int64_t n : {1, 5, 0, 700, 5}) f(n + 1, n, static_cast<float>(round + n));
-  for (std::int64_t n = 1; n < 100; ++n) f(2, n, 1);       // more plans than are kept
+  for (std::int64_t n = 1; n < 100; ++n) f(2, n, 1);  // more plans than are kept
   for (std::int64_t n = 1; n < 100; ++n) f(2, n, 2);
 }
 
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(numbers_change_without_a_new_plan) {
   BOOST_TEST(equal(step(0.5f), {0.5, 1}));
   auto before = memory::counters().allocations;
   auto y = step(0.25f);
-  auto made = memory::counters().allocations - before;     // the result alone
+  auto made = memory::counters().allocations - before;  // the result alone
   BOOST_TEST(made == 1);
   BOOST_TEST(equal(y, {0.75, 1.5}));
 }
@@ -125,7 +125,8 @@ BOOST_AUTO_TEST_CASE(data_without_storage) {
   BOOST_TEST(equal(evaluate(concat<0>(filled(1.0f, 2), x)), {1, 1, 1, 2, 3}));
   BOOST_TEST(equal(evaluate(reshape<extents<2, 2>>(filled(7.0f, 4)) + 1), {8, 8, 8, 8}));
   BOOST_TEST(equal(evaluate(x), {1, 2, 3}));
-  for (std::int64_t at = 0; at < 3; ++at) BOOST_TEST(evaluate(x * one_hot<float>(3, at))(at) == x(at));   // a changing position
+  for (std::int64_t at = 0; at < 3; ++at)
+    BOOST_TEST(evaluate(x * one_hot<float>(3, at))(at) == x(at));  // a changing position
 }
 
 BOOST_AUTO_TEST_CASE(static_and_named_extents) {
@@ -166,7 +167,8 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range_is_an_error_and_the_next_run_works) {
   tensor<float, extents<2, 2, 3>> sequences;
   matrix<std::int64_t, 2, 2> of_positions;
   of_positions.writable()[1] = -7;
-  BOOST_TEST(message_of([&] { evaluate(cross_entropy(sequences, of_positions)); }) == "cross_entropy: a label is outside 0..2 (3 classes): -7 at [0, 1] (1 of them)");
+  BOOST_TEST(message_of([&] { evaluate(cross_entropy(sequences, of_positions)); }) ==
+             "cross_entropy: a label is outside 0..2 (3 classes): -7 at [0, 1] (1 of them)");
 }
 
 // Extents that are known at run time alone: a loss compares them where a difference would broadcast.
@@ -175,7 +177,8 @@ BOOST_AUTO_TEST_CASE(losses_do_not_broadcast) {
   const std::string rule = "results and targets must have one shape; a loss does not broadcast: ";
   BOOST_TEST(message_of([&] { evaluate(mse(column, square_of_3)); }) == "mse: " + rule + "[3x1] [3x3]");
   BOOST_TEST(message_of([&] { evaluate(l1_loss(column * 2, row_of_3)); }) == "l1_loss: " + rule + "[3x1] [1x3]");
-  BOOST_TEST(message_of([&] { evaluate(squared_l2_distance(square_of_3, row_of_3)); }) == "squared_l2_distance: " + rule + "[3x3] [1x3]");
+  BOOST_TEST(message_of([&] { evaluate(squared_l2_distance(square_of_3, row_of_3)); }) ==
+             "squared_l2_distance: " + rule + "[3x3] [1x3]");
   BOOST_CHECK_THROW(evaluate(mse(column, row_of_3)), shape_error);
   BOOST_TEST(item(evaluate(mse(column + 2, column))) == 4.f);
   BOOST_TEST(item(evaluate(l1_loss(column - 3, column))) == 3.f);
@@ -225,7 +228,8 @@ BOOST_AUTO_TEST_CASE(names_in_a_reshape) {
   auto inferred = reshape<extents<"N", dyn, 4>>(x);
   BOOST_TEST((decltype(inferred)::pattern == shape{"N", 3, 4}));
   BOOST_TEST((evaluate(inferred).shape() == shape{2, 3, 4}));
-  BOOST_TEST(message_of([&] { reshape<extents<"M", 12>>(x); }) == "reshape: not all dimensions of [Mx12] are those of an operand: [2x12]");
+  BOOST_TEST(message_of([&] { reshape<extents<"M", 12>>(x); }) ==
+             "reshape: not all dimensions of [Mx12] are those of an operand: [2x12]");
 }
 
 BOOST_AUTO_TEST_CASE(an_executor_without_memory) {
@@ -246,7 +250,7 @@ BOOST_AUTO_TEST_CASE(an_executor_without_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(deep_dynamic_expressions) {
-  constexpr int depth = 300000;      // by recursion the call stack would end far below
+  constexpr int depth = 300000;  // by recursion the call stack would end far below
   dynamic<float, 1> d = vector<float>{1, 2};
   for (int i = 0; i < depth; ++i) d = d + 1.f;
   dynamic<float, 1> half = vector<float>{1, 2};
@@ -291,7 +295,7 @@ BOOST_AUTO_TEST_CASE(results_replace_what_they_were_made_of) {
   const void* memory = x.data().data();
   evaluate_into(x, x + y);
   BOOST_TEST(equal(x, {11, 22, 33}));
-  evaluate_into(x, x * x + reduce_sum(x));                   // all of it is read before any of it is written
+  evaluate_into(x, x * x + reduce_sum(x));  // all of it is read before any of it is written
   BOOST_TEST(equal(x, {187, 550, 1155}));
   matrix<float> m{{1, 2}, {3, 4}};
   evaluate_into(m, matmul(m, m));
@@ -301,14 +305,14 @@ BOOST_AUTO_TEST_CASE(results_replace_what_they_were_made_of) {
   evaluate_into(m, m);
   BOOST_TEST(equal(m, {7, 15, 10, 22}));
   auto e = x - y;
-  BOOST_CHECK_THROW(evaluate_into(x, e), state_error);       // it would give something else the next time
+  BOOST_CHECK_THROW(evaluate_into(x, e), state_error);  // it would give something else the next time
   evaluate_into(x, std::move(e));
   BOOST_TEST(equal(x, {177, 530, 1125}));
-  BOOST_CHECK_THROW(evaluate(e), state_error);               // NOLINT(bugprone-use-after-move): it was handed over
+  BOOST_CHECK_THROW(evaluate(e), state_error);  // NOLINT(bugprone-use-after-move): it was handed over
   BOOST_TEST(x.data().data() == memory);
   const auto shares = x;
   BOOST_CHECK_THROW(evaluate_into(x, x + y), state_error);
-  BOOST_CHECK_THROW(evaluate_into(x, make_dynamic(x + y)), state_error);   // others may hold what stands behind it
+  BOOST_CHECK_THROW(evaluate_into(x, make_dynamic(x + y)), state_error);  // others may hold what stands behind it
   BOOST_TEST(equal(shares, {177, 530, 1125}));
 }
 
@@ -321,16 +325,16 @@ BOOST_AUTO_TEST_CASE(steps_in_place) {
   BOOST_TEST(equal(x -= 1, {10, 21, 32}));
   BOOST_TEST(equal(x *= x, {100, 441, 1024}));
   BOOST_TEST(equal(x /= 2 * y, {5, 11.025f, 1024.f / 60}));
-  x -= 0.5f * x;                                             // what it reads of x ends with it
+  x -= 0.5f * x;  // what it reads of x ends with it
   BOOST_TEST(x(0) == 2.5f);
   const auto before = memory::counters().allocations;
   x -= 0.5f * x;
-  BOOST_TEST(memory::counters().allocations == before);      // not computed aside
+  BOOST_TEST(memory::counters().allocations == before);  // not computed aside
   x *= 2;
   BOOST_TEST(x.data().data() == memory);
   matrix<float, dyn, 2> m{{1, 2}, {3, 4}};
   m += vector<float>{10, 20};
-  m *= m[0];                                                 // a row of it
+  m *= m[0];  // a row of it
   BOOST_TEST(equal(m, {121, 484, 143, 528}));
   matrix<float> one(1, 3);
   BOOST_TEST(message_of([&] { one += matrix<float>(2, 3); }) == "+=: the result is [2x3] and the tensor [1x3]");
@@ -346,7 +350,7 @@ BOOST_AUTO_TEST_CASE(steps_in_place) {
   BOOST_CHECK_THROW(n += 0.5, value_error);
   float mine[] = {1, 2, 3};
   auto seen = borrow(mine, {3});
-  seen += borrow(mine, {3});                                 // the same memory under two handles
+  seen += borrow(mine, {3});  // the same memory under two handles
   BOOST_TEST((mine[0] == 2 && mine[2] == 6));
 }
 
@@ -357,7 +361,8 @@ BOOST_AUTO_TEST_CASE(results_that_overlap_their_operands) {
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = std::sin(static_cast<double>(i));
     for (std::int64_t shift : {-3, -1, 0, 1, 3}) {
       auto mine = memory;
-      auto from = borrow(mine.data() + (shift < 0 ? 0 : shift), {n}), to = borrow(mine.data() + (shift < 0 ? -shift : 0), {n});
+      auto from = borrow(mine.data() + (shift < 0 ? 0 : shift), {n}),
+           to = borrow(mine.data() + (shift < 0 ? -shift : 0), {n});
       const std::vector<double> x(from.data().begin(), from.data().end());
       evaluate_into(to, from * 2 + from);
       for (std::size_t i = 0; i < x.size(); ++i) BOOST_REQUIRE_EQUAL(to.data()[i], x[i] * 2 + x[i]);
@@ -380,8 +385,9 @@ BOOST_AUTO_TEST_CASE(two_threads_write_where_they_read) {
   evaluate_into(x, x * 2 + x, two);
   for (std::size_t i = 0; i < want.size(); ++i) BOOST_REQUIRE_CLOSE(x.data()[i], want[i], 1e-12);
   const auto row = x[999].copy();
-  evaluate_into(x, x - x[999], two);                         // a row that is read to the end
-  for (std::size_t i = 0; i < want.size(); ++i) BOOST_REQUIRE_SMALL(x.data()[i] - (want[i] - row.data()[i % 300]), 1e-12);
+  evaluate_into(x, x - x[999], two);  // a row that is read to the end
+  for (std::size_t i = 0; i < want.size(); ++i)
+    BOOST_REQUIRE_SMALL(x.data()[i] - (want[i] - row.data()[i % 300]), 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(rows_are_assigned) {
@@ -400,7 +406,7 @@ BOOST_AUTO_TEST_CASE(rows_are_assigned) {
   assign_row(v, 0, reduce_sum(v));
   BOOST_TEST(equal(v, {6, 5}));
   BOOST_TEST(message_of([&] { assign_row(m, 3, v); }) == "index (3) is outside the shape [3x2]");
-  assign_row(m, -1, 1);                                     // from the end
+  assign_row(m, -1, 1);  // from the end
   assign_row(m, -2, m[-1] * 2.f);
   BOOST_TEST(equal(m, {7, 8, 2, 2, 1, 1}));
   assign_row(v, -2, 3);
@@ -432,12 +438,13 @@ BOOST_AUTO_TEST_CASE(a_formula_into_memory_is_traced_once) {
       for (auto& v : w.writable()) v = static_cast<float>(n);
       f(x, w, out);
       for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * (round + 1) + n));
-      f(w, x, out);                                          // the other way round
+      f(w, x, out);  // the other way round
       for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * n + (round + 1)));
-      f(x, x, out);                                          // one memory for both
-      for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
+      f(x, x, out);  // one memory for both
+      for (float v : out.data())
+        BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
     }
-  BOOST_TEST(calls == 4);                                    // one for each of the extents
+  BOOST_TEST(calls == 4);  // one for each of the extents
   auto copy = f;
   matrix<float> x(2, 2), out(2, 2), other(2, 3);
   copy(x, x, out);
@@ -446,7 +453,7 @@ BOOST_AUTO_TEST_CASE(a_formula_into_memory_is_traced_once) {
   BOOST_TEST(message_of([&] { f(x, other, out); }) == "multiply: the shapes do not broadcast: [2x3] [2x2]");
   for (auto& v : out.writable()) v = 3;
   for (auto& v : x.writable()) v = 2;
-  f(x, out, out);                                            // the place of the result is an operand, too
+  f(x, out, out);  // the place of the result is an operand, too
   BOOST_TEST(equal(out, {27, 27, 27, 27}));
   matrix<float> held = out;
   BOOST_CHECK_THROW(f(x, x, out), state_error);
@@ -465,20 +472,21 @@ BOOST_AUTO_TEST_CASE(a_formula_that_gives_its_result_is_traced_once) {
       BOOST_REQUIRE(y.shape() == shape({n, n}));
       for (float v : y.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * (round + 1) + n));
       for (float v : kept.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * n + (round + 1)));
-      for (float v : f(x, x).data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
+      for (float v : f(x, x).data())
+        BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
     }
-  BOOST_TEST(calls == 4);                                    // one for each of the extents
+  BOOST_TEST(calls == 4);  // one for each of the extents
   matrix<float> x(2, 2), other(2, 3);
   BOOST_TEST(message_of([&] { f(x, other); }) == "multiply: the shapes do not broadcast: [2x3] [2x2]");
   calls = 0;
   matrix<float, 2, 2> a(x), b(matrix<float>{{1, 2}, {3, 4}});
   for (int i = 0; i < 3; ++i) BOOST_TEST(same_bits(from_tensor(f(a, b)), from_tensor(evaluate(matmul(a, b) * a + b))));
-  BOOST_TEST(calls == 1);                                    // other types
+  BOOST_TEST(calls == 1);  // other types
   // Large operands too; they are copied when the formula is traced.
   matrix<float> large(300, 300), weights(300, 300), out(300, 300);
   calls = 0;
   for (int i = 0; i < 3; ++i) f(large, weights), f(large, weights, out);
-  BOOST_TEST(calls == 2);                                    // with memory for the result, and without
+  BOOST_TEST(calls == 2);  // with memory for the result, and without
   auto same = formula([](const auto& v) { return v; });
   BOOST_TEST(same_bits(from_tensor(same(b)), from_tensor(b)));
   auto labels = formula([](const auto& p, const auto& at) { return pick(p, at); });
@@ -512,7 +520,7 @@ BOOST_AUTO_TEST_CASE(what_a_formula_has_from_elsewhere_is_read_each_time) {
   elsewhere() = vector<float>{3, 4};
   f(a, out);
   BOOST_TEST(equal(out, {3, 8}));
-  f(elsewhere(), out);                                       // both at once, then apart again
+  f(elsewhere(), out);  // both at once, then apart again
   BOOST_TEST(equal(out, {9, 16}));
   f(a, out);
   BOOST_TEST(equal(out, {3, 8}));
@@ -535,7 +543,8 @@ BOOST_AUTO_TEST_CASE(what_a_formula_has_from_elsewhere_is_read_each_time) {
   scaled(a, out);
   BOOST_TEST(equal(out, {3, 6}));
   BOOST_TEST(equal(scaled(a), {3, 6}));
-  auto counted = formula([](const auto& x) { return x * static_cast<float>(calls) + slice(x, {.start = calls, .stop = calls + 1}); });
+  auto counted = formula(
+      [](const auto& x) { return x * static_cast<float>(calls) + slice(x, {.start = calls, .stop = calls + 1}); });
   for (calls = 0; calls < 2; ++calls) {
     counted(a, out);
     BOOST_TEST(equal(out, {calls * 1. + a(calls), calls * 2. + a(calls)}));
@@ -580,8 +589,8 @@ BOOST_AUTO_TEST_CASE(plans_of_many_results) {
   BOOST_CHECK_THROW(later.value(), state_error);
   p.run();
   BOOST_TEST(equal(later.value(), {2, 3, 4}));
-  BOOST_TEST(c.value()() == 6);                            // an earlier run's result stays
-  p.run();                                                 // nothing to do
+  BOOST_TEST(c.value()() == 6);  // an earlier run's result stays
+  p.run();                       // nothing to do
 }
 
 BOOST_AUTO_TEST_CASE(a_plan_of_many_results_that_fails_can_be_cleared) {
@@ -590,12 +599,12 @@ BOOST_AUTO_TEST_CASE(a_plan_of_many_results_that_fails_can_be_cleared) {
   vector<float> x{1, 2};
   eval_plan p;
   auto bad = p.add(embedding(table, wrong));
-  for (int i = 0; i < 2; ++i) BOOST_CHECK_THROW(p.run(), value_error);       // it stays in place
+  for (int i = 0; i < 2; ++i) BOOST_CHECK_THROW(p.run(), value_error);  // it stays in place
   auto beside = p.add(x + 1);
   BOOST_CHECK_THROW(p.run(), value_error);
   p.clear();
-  wrong.writable(1) = 1;                                              // not held any more, though the handle is there
-  p.run();                                                   // nothing to do
+  wrong.writable(1) = 1;  // not held any more, though the handle is there
+  p.run();                // nothing to do
   BOOST_CHECK_THROW(bad.value(), state_error);
   BOOST_CHECK_THROW(beside.value(), state_error);
   auto good = p.add(embedding(table, wrong));
@@ -615,9 +624,9 @@ BOOST_AUTO_TEST_CASE(a_plan_of_many_results_says_what_it_costs) {
   eval_plan p;
   auto a = p.add(exp(x) + exp(x));
   p.run();
-  BOOST_TEST(p.counters().common == 1);                      // the second exp
+  BOOST_TEST(p.counters().common == 1);  // the second exp
   BOOST_TEST(p.counters().nodes == 3);
-  BOOST_TEST(p.cost().steps == 1u);                          // one pass
+  BOOST_TEST(p.cost().steps == 1u);  // one pass
   BOOST_TEST(p.cost().bytes == 8000u);
   BOOST_TEST(p.cost().arena == 0u);
   auto b = p.add(exp(x) * 2);
@@ -669,7 +678,8 @@ BOOST_AUTO_TEST_CASE(borrowed_memory) {
   auto out = borrow(std::span(result), {2, 3});
   evaluate_into(out, x + 1);
   BOOST_TEST(result[5] == 7);
-  BOOST_TEST(message_of([&] { borrow(std::span(result), {2, 4}); }) == "borrow: a span of 6 elements cannot hold [2x4]");
+  BOOST_TEST(message_of([&] { borrow(std::span(result), {2, 4}); }) ==
+             "borrow: a span of 6 elements cannot hold [2x4]");
   auto unaligned = borrow(mine.data() + 1, {5});
   BOOST_TEST(evaluate(reduce_sum(unaligned))() == 20);
 }
@@ -682,11 +692,15 @@ BOOST_AUTO_TEST_CASE(borrowed_const_memory) {
   BOOST_TEST(equal(evaluate(x + borrow(std::span(table), {2, 3})), {2, 4, 6, 8, 10, 12}));
   BOOST_TEST(equal(borrow<extents<3, dyn>>(std::span(table), {3, 2}), {1, 2, 3, 4, 5, 6}));
   BOOST_TEST(borrow(std::span(table), shape{6}).shape().string() == "[6]");
-  BOOST_TEST(message_of([&] { x.writable(); }) == "tensor [2x3]: its memory is const, so it cannot be written; call detach() first");
-  BOOST_TEST(message_of([&] { evaluate_into(x, x + 1.f); }) == "tensor [2x3]: its memory is const, so it cannot be written; call detach() first");
+  BOOST_TEST(message_of([&] { x.writable(); }) ==
+             "tensor [2x3]: its memory is const, so it cannot be written; call detach() first");
+  BOOST_TEST(message_of([&] { evaluate_into(x, x + 1.f); }) ==
+             "tensor [2x3]: its memory is const, so it cannot be written; call detach() first");
   any_tensor any = borrow(std::span(table), shape{6});
-  BOOST_TEST(message_of([&] { any.mutable_data(); }) == "tensor [6]: its memory is const, so it cannot be written; call detach() first");
-  BOOST_TEST(message_of([&] { fill(any, initializer::constant(9), 1, "w"); }) == "tensor [6]: its memory is const, so it cannot be written; call detach() first");
+  BOOST_TEST(message_of([&] { any.mutable_data(); }) ==
+             "tensor [6]: its memory is const, so it cannot be written; call detach() first");
+  BOOST_TEST(message_of([&] { fill(any, initializer::constant(9), 1, "w"); }) ==
+             "tensor [6]: its memory is const, so it cannot be written; call detach() first");
   x.detach().writable(0, 0) = 7;
   BOOST_TEST(table[0] == 1);
   BOOST_TEST(x(0, 0) == 7);
@@ -704,8 +718,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
 }
 
 // How often a plan was asked for while f ran: a plan that rests is not.
-template <class F>
-std::uint64_t plans_asked_for(context& where, F f) {
+template <class F> std::uint64_t plans_asked_for(context& where, F f) {
   const auto asked = [&] {
     const auto s = where.slot<plan_cache>().statistics();
     return s.hits + s.misses;
@@ -725,11 +738,13 @@ BOOST_AUTO_TEST_CASE(what_stands_behind_a_dynamic_is_planned_once) {
   vector<float> a{1, 2}, b{3, 4}, c{5, 6, 7};
   BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(a, b, 1), where), {63, 88})); }) == 1u);
   BOOST_TEST(plans_asked_for(where, [&] {
-    BOOST_TEST(equal(evaluate(chain(b, a, 1), where), {23, 48}));              // other operands
-    BOOST_TEST(equal(evaluate(chain(a, b, 2), where), {123, 168}));            // other numbers
-  }) == 0u);
-  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(a, a, 1), where), {21, 44})); }) == 1u);      // one operand twice
-  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(c, c, 1), where), {125, 156, 189})); }) == 1u);      // other extents
+               BOOST_TEST(equal(evaluate(chain(b, a, 1), where), {23, 48}));    // other operands
+               BOOST_TEST(equal(evaluate(chain(a, b, 2), where), {123, 168}));  // other numbers
+             }) == 0u);
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(a, a, 1), where), {21, 44})); }) ==
+             1u);  // one operand twice
+  BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(c, c, 1), where), {125, 156, 189})); }) ==
+             1u);  // other extents
   BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(chain(a, b, 1) + a, where), {64, 90})); }) == 1u);
 }
 
@@ -775,7 +790,7 @@ BOOST_AUTO_TEST_CASE(many_leaves_find_their_plan_too) {
   };
   BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002}));
   BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002})); }) == 0u);
-  many[500] = many[400];       // one memory twice
+  many[500] = many[400];  // one memory twice
   BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002})); }) == 1u);
 }
 

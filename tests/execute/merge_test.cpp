@@ -15,17 +15,20 @@ namespace {
 matrix<float> filled_with(std::int64_t rows, std::int64_t columns, int seed) {
   matrix<float> m(rows, columns);
   auto d = m.writable();
-  for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed) * 97u) % 1000u) / 500.f - 1.f;
+  for (std::size_t i = 0; i < d.size(); ++i)
+    d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed) * 97u) % 1000u) / 500.f - 1.f;
   return m;
 }
-template <class A, class B>
-bool same_bits(const A& a, const B& b) {
+template <class A, class B> bool same_bits(const A& a, const B& b) {
   return a.shape() == b.shape() && std::memcmp(a.data().data(), b.data().data(), a.data().size() * sizeof(float)) == 0;
 }
 struct weights {
-  matrix<float> w1 = filled_with(20, 33, 1), w2 = filled_with(33, 5, 2), b1 = filled_with(1, 33, 3), b2 = filled_with(1, 5, 4);
+  matrix<float> w1 = filled_with(20, 33, 1), w2 = filled_with(33, 5, 2), b1 = filled_with(1, 33, 3),
+                b2 = filled_with(1, 5, 4);
 };
-auto mlp(const weights& w, const matrix<float>& x) { return softmax(matmul(tanh(matmul(x, w.w1) + w.b1), w.w2) + w.b2); }
+auto mlp(const weights& w, const matrix<float>& x) {
+  return softmax(matmul(tanh(matmul(x, w.w1) + w.b1), w.w2) + w.b2);
+}
 
 }  // namespace
 
@@ -44,8 +47,9 @@ BOOST_AUTO_TEST_CASE(samples_become_rows_with_the_same_bits) {
     std::vector<handle<matrix<float>>> results;
     for (const auto& one : x) results.push_back(plan.add(mlp(w, one)));
     plan.run();
-    for (int i = 0; i < samples; ++i) BOOST_TEST(same_bits(results[static_cast<std::size_t>(i)].value(), alone[static_cast<std::size_t>(i)]));
-    BOOST_TEST(plan.counters().merged == (samples - 1) * 6);      // two products, two sums, tanh and softmax of each
+    for (int i = 0; i < samples; ++i)
+      BOOST_TEST(same_bits(results[static_cast<std::size_t>(i)].value(), alone[static_cast<std::size_t>(i)]));
+    BOOST_TEST(plan.counters().merged == (samples - 1) * 6);  // two products, two sums, tanh and softmax of each
   }
 }
 
@@ -64,7 +68,8 @@ BOOST_AUTO_TEST_CASE(a_second_run_finds_the_plan_and_other_data) {
   // the same types, but one sample twice: another pattern of memory
   eval_plan plan(where);
   auto x = filled_with(1, 20, 5), y = filled_with(1, 20, 6);
-  auto a = plan.add(mlp(w, x)), b = plan.add(mlp(w, x)), c = plan.add(mlp(w, y)), d = plan.add(mlp(w, y)), e = plan.add(mlp(w, x));
+  auto a = plan.add(mlp(w, x)), b = plan.add(mlp(w, x)), c = plan.add(mlp(w, y)), d = plan.add(mlp(w, y)),
+       e = plan.add(mlp(w, x));
   plan.run();
   for (const auto* h : {&a, &b, &e}) BOOST_TEST(same_bits(h->value(), evaluate(mlp(w, x), where)));
   for (const auto* h : {&c, &d}) BOOST_TEST(same_bits(h->value(), evaluate(mlp(w, y), where)));
@@ -80,15 +85,14 @@ BOOST_AUTO_TEST_CASE(rows_of_several_and_different_lengths) {
   for (const auto& one : x) results.push_back(plan.add(mlp(w, one)));
   plan.run();
   for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(mlp(w, x[i]), where)));
-  BOOST_TEST(plan.counters().merged == 4 * 6);       // one operation each on all ten rows
+  BOOST_TEST(plan.counters().merged == 4 * 6);  // one operation each on all ten rows
 }
 
 // Numbers of rows of their own; what `f` makes of each x, and how many operations went away.
-template <int Rank, class F>
-std::int64_t merged_ragged(const std::vector<shape>& shapes, F f) {
+template <int Rank, class F> std::int64_t merged_ragged(const std::vector<shape>& shapes, F f) {
   context where(1, target_isa());
   std::int64_t merged = -1;
-  for (int round = 0; round < 2; ++round) {          // a plan that is made, and one that is found
+  for (int round = 0; round < 2; ++round) {  // a plan that is made, and one that is found
     eval_plan plan(where);
     std::vector<tensor_of_rank<float, Rank>> x;
     for (const auto& s : shapes) {
@@ -112,7 +116,10 @@ BOOST_AUTO_TEST_CASE(ragged_rows) {
   const auto of = [&](auto f) { return merged_ragged<2>(rows, f); };
   BOOST_TEST(of([&](const auto& x) { return matmul(x, w); }) == 4);
   BOOST_TEST(of([&](const auto& x) { return tanh(matmul(x, w) * gain + bias); }) == 4 * 4);
-  BOOST_TEST(of([&](const auto& x) { auto y = matmul(x, w); return y / reduce_sum(y, {.axes = 1, .keepdim = true}); }) == 4 * 3);
+  BOOST_TEST(of([&](const auto& x) {
+               auto y = matmul(x, w);
+               return y / reduce_sum(y, {.axes = 1, .keepdim = true});
+             }) == 4 * 3);
   BOOST_TEST(of([&](const auto& x) { return log_softmax(matmul(x, w)); }) == 4 * 2);
   BOOST_TEST(of([&](const auto& x) { return layer_norm(matmul(x, w)); }) == 4 * 2);
   BOOST_TEST(of([&](const auto& x) { return slice(matmul(x, w), {.start = 1, .stop = 4, .axis = 1}); }) == 4 * 2);
@@ -120,7 +127,8 @@ BOOST_AUTO_TEST_CASE(ragged_rows) {
   BOOST_TEST(of([&](const auto& x) { return reduce_max<axes(1)>(matmul(x, w)); }) == 4 * 2);
   BOOST_TEST(of([&](const auto& x) { return tanh(permute<1, 0>(tanh(matmul(x, w)))); }) == 4 * 4);
   BOOST_TEST(of([&](const auto& x) { return tanh(reshape(tanh(matmul(x, w)), {dyn, 2, 3})); }) == 4 * 4);
-  BOOST_TEST(of([&](const auto& x) { return matmul(transpose(x), filled_with(x.extent(0), 3, 1)); }) == 0);      // rows of its own
+  BOOST_TEST(of([&](const auto& x) { return matmul(transpose(x), filled_with(x.extent(0), 3, 1)); }) ==
+             0);  // rows of its own
   // positions that see each other stay apart
   BOOST_TEST(of([&](const auto& x) { return softmax<0>(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x) { return reduce_sum<axes(0)>(matmul(x, w)); }) == 4);
@@ -128,22 +136,26 @@ BOOST_AUTO_TEST_CASE(ragged_rows) {
   BOOST_TEST(of([&](const auto& x) { return slice(matmul(x, w), {.stop = 1}); }) == 4);
   // the rows of a product with a transposed operand are its columns
   const auto u = filled_with(20, 5, 4);
-  BOOST_TEST(merged_ragged<2>({{20, 2}, {20, 1}, {20, 3}}, [&](const auto& x) { return tanh(matmul(transpose(x), u)); }) == 2 * 2);
+  BOOST_TEST(merged_ragged<2>({{20, 2}, {20, 1}, {20, 3}},
+                              [&](const auto& x) { return tanh(matmul(transpose(x), u)); }) == 2 * 2);
 }
 
 BOOST_AUTO_TEST_CASE(ragged_batches_of_pictures) {
   tensor_of_rank<float, 4> kernel(4, 2, 3, 3);
   for (float& v : kernel.writable()) v = static_cast<float>((&v - kernel.data().data()) % 7) / 5.f - 0.5f;
   const auto w = filled_with(4 * 3 * 3, 5, 3);
-  BOOST_TEST(merged_ragged<4>({{2, 2, 8, 8}, {1, 2, 8, 8}, {5, 2, 8, 8}},
-                              [&](const auto& x) { return softmax(matmul(flatten(max_pool2d(relu(conv2d(x, kernel)))), w)); }) == 2 * 6);
+  BOOST_TEST(merged_ragged<4>({{2, 2, 8, 8}, {1, 2, 8, 8}, {5, 2, 8, 8}}, [&](const auto& x) {
+               return softmax(matmul(flatten(max_pool2d(relu(conv2d(x, kernel)))), w));
+             }) == 2 * 6);
 }
 
 // The turns of scans differ, so these stay apart; the products before them merge.
 BOOST_AUTO_TEST_CASE(sequences_of_different_lengths) {
   const auto w = filled_with(5, 7, 1);
-  BOOST_TEST(merged_ragged<3>({{6, 1, 5}, {4, 1, 5}, {1, 1, 5}}, [&](const auto& x) { return tanh(matmul(x, w)); }) == 2 * 2);
-  BOOST_TEST(merged_ragged<3>({{6, 1, 5}, {6, 1, 5}, {4, 1, 5}}, [&](const auto& x) { return tanh(matmul(x, w)); }) >= 2);
+  BOOST_TEST(merged_ragged<3>({{6, 1, 5}, {4, 1, 5}, {1, 1, 5}}, [&](const auto& x) { return tanh(matmul(x, w)); }) ==
+             2 * 2);
+  BOOST_TEST(merged_ragged<3>({{6, 1, 5}, {6, 1, 5}, {4, 1, 5}}, [&](const auto& x) { return tanh(matmul(x, w)); }) >=
+             2);
 }
 
 // Biases and states of one row each: the first is one for all, the second each sample's own.
@@ -158,7 +170,8 @@ BOOST_AUTO_TEST_CASE(operands_of_one_row) {
       auto z = sigmoid(matmul(x[i], w) + bias);
       return z * h[i] + tanh(z) * h[i];
     };
-    for (int i = 0; i < 6; ++i) x.push_back(filled_with(i % 2 ? 1 : rows, 6, i)), h.push_back(filled_with(i % 2 ? 1 : rows, 4, 20 + i));
+    for (int i = 0; i < 6; ++i)
+      x.push_back(filled_with(i % 2 ? 1 : rows, 6, i)), h.push_back(filled_with(i % 2 ? 1 : rows, 4, 20 + i));
     for (std::size_t i = 0; i < x.size(); ++i) results.push_back(plan.add(f(i)));
     plan.run();
     for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(f(i), where)));
@@ -168,29 +181,34 @@ BOOST_AUTO_TEST_CASE(operands_of_one_row) {
 
 // Products whose operands lie together are one call on stacked operands.
 BOOST_AUTO_TEST_CASE(products_of_operands_that_lie_together) {
-  const auto wq = filled_with(20, 6, 1), wk = filled_with(20, 6, 2), wv = filled_with(20, 7, 3), left = filled_with(3, 4, 4);
+  const auto wq = filled_with(20, 6, 1), wk = filled_with(20, 6, 2), wv = filled_with(20, 7, 3),
+             left = filled_with(3, 4, 4);
   const auto attend = [&](const auto& x) {
     return matmul(softmax(matmul(matmul(x, wq), transpose(matmul(x, wk)))), matmul(x, wv));
   };
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), attend) == 4 * 6);
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{1, 20}), attend) == 4 * 6);
-  BOOST_TEST(merged_ragged<2>({{4, 20}, {3, 20}, {4, 20}}, attend) >= 2 * 3);          // products of other extents stay apart
-  const auto between = [&](const auto& x) { return tanh(matmul(left, matmul(x, wq))); };    // one left-hand side
+  BOOST_TEST(merged_ragged<2>({{4, 20}, {3, 20}, {4, 20}}, attend) >= 2 * 3);  // products of other extents stay apart
+  const auto between = [&](const auto& x) { return tanh(matmul(left, matmul(x, wq))); };  // one left-hand side
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), between) == 4 * 3);
   const auto column = filled_with(20, 1, 5);
-  BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), [&](const auto& x) { return tanh(matmul(left, matmul(x, column))); }) == 4 * 3);
+  BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}),
+                              [&](const auto& x) { return tanh(matmul(left, matmul(x, column))); }) == 4 * 3);
 }
 
 // Keys that all samples share cannot be stacked with queries of their own.
 BOOST_AUTO_TEST_CASE(attention_to_shared_keys) {
   const auto wq = filled_with(8, 8, 1), keys = filled_with(5, 8, 2), values = filled_with(5, 8, 3);
-  BOOST_TEST(merged_ragged<2>(std::vector<shape>(4, shape{3, 8}), [&](const auto& x) { return attention(matmul(x, wq), keys, values); }) == 3);
+  BOOST_TEST(merged_ragged<2>(std::vector<shape>(4, shape{3, 8}),
+                              [&](const auto& x) { return attention(matmul(x, wq), keys, values); }) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(attention_of_samples) {
   const auto wq = filled_with(8, 8, 1), wk = filled_with(8, 8, 2), wv = filled_with(8, 8, 3);
   const auto heads = [](const auto& y) { return permute<0, 2, 1, 3>(reshape(y, {dyn, 3, 2, 4})); };
-  const auto attend = [&](const auto& x) { return attention(heads(matmul(x, wq)), heads(matmul(x, wk)), heads(matmul(x, wv))); };
+  const auto attend = [&](const auto& x) {
+    return attention(heads(matmul(x, wq)), heads(matmul(x, wk)), heads(matmul(x, wv)));
+  };
   BOOST_TEST(merged_ragged<3>({{1, 3, 8}, {2, 3, 8}, {1, 3, 8}}, attend) == 2 * 10);
 }
 
@@ -231,8 +249,7 @@ BOOST_AUTO_TEST_CASE(a_recurrent_step_of_many_samples) {
 }
 
 // How many operations went away of three samples that f makes of x, beside a number of the sample.
-template <class F>
-std::int64_t merged_of_three(F f) {
+template <class F> std::int64_t merged_of_three(F f) {
   context where(1, target_isa());
   eval_plan plan(where);
   for (int i = 0; i < 3; ++i) plan.add(f(filled_with(6, 6, i), filled_with(6, 6, i + 7)));
@@ -246,14 +263,16 @@ BOOST_AUTO_TEST_CASE(what_is_merged) {
   const auto of = [](auto f) { return merged_of_three(f); };
   BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(x, w); }) == 2);
   BOOST_TEST(of([&](const auto& x, const auto& y) { return softmax(matmul(x, w)) + tanh(matmul(y, w)); }) > 4);
-  BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, w) * y; }) == 4);            // half of it lies together
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, w) * y; }) == 4);  // half of it lies together
   BOOST_TEST(of([&](const auto& x, const auto&) { return cast<double>(matmul(x, w)); }) == 4);
-  BOOST_TEST(of([&](const auto& x, const auto&) { return slice(matmul(x, w), {.start = 2, .stop = 4, .axis = 1}); }) == 4);
+  BOOST_TEST(of([&](const auto& x, const auto&) { return slice(matmul(x, w), {.start = 2, .stop = 4, .axis = 1}); }) ==
+             4);
   // alone
   BOOST_TEST(of([&](const auto& x, const auto& y) { return tanh(x) * y; }) == 0);
   BOOST_TEST(of([&](const auto& x, const auto&) { return softmax(x); }) == 0);
   BOOST_TEST(of([&](const auto& x, const auto&) { return slice(x, {.start = 2, .stop = 4, .axis = 1}); }) == 0);
-  BOOST_TEST(of([&](const auto& x, const auto& y) { return gru_gates(concat<1>(x, x, x), concat<1>(y, y, y), y); }) == 0);
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return gru_gates(concat<1>(x, x, x), concat<1>(y, y, y), y); }) ==
+             0);
   // other products
   BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(transpose(x), w); }) == 2);
   BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(unsqueeze<0>(x), w); }) == 2);
@@ -272,12 +291,14 @@ BOOST_AUTO_TEST_CASE(pictures_of_one_each) {
   tensor_of_rank<float, 4> k1(6, 1, 5, 5), k2(8, 6, 3, 3);
   const auto fill = [](auto& t, int seed) {
     auto d = t.writable();
-    for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 500.f - 1.f;
+    for (std::size_t i = 0; i < d.size(); ++i)
+      d[i] = static_cast<float>((i * 2654435761u + static_cast<std::size_t>(seed)) % 1000u) / 500.f - 1.f;
   };
   fill(k1, 1), fill(k2, 2);
   const auto w = filled_with(8 * 3 * 3, 10, 3);
   const auto net = [&](const tensor_of_rank<float, 4>& x) {
-    auto y = max_pool2d(relu(conv2d(max_pool2d(relu(conv2d(x, k1, {.padding = 2})), {.kernel_size = 2}), k2)), {.kernel_size = 2});
+    auto y = max_pool2d(relu(conv2d(max_pool2d(relu(conv2d(x, k1, {.padding = 2})), {.kernel_size = 2}), k2)),
+                        {.kernel_size = 2});
     return log_softmax(matmul(flatten(y), w));
   };
   eval_plan plan(where);
@@ -303,7 +324,8 @@ BOOST_AUTO_TEST_CASE(transposed_columns_keep_their_bits) {
         std::vector<handle<matrix<float>>> results;
         for (const auto& one : x) results.push_back(plan.add(matmul(transpose(one), w)));
         plan.run();
-        for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(matmul(transpose(x[i]), w), where)));
+        for (std::size_t i = 0; i < x.size(); ++i)
+          BOOST_TEST(same_bits(results[i].value(), evaluate(matmul(transpose(x[i]), w), where)));
       }
 }
 
@@ -319,7 +341,8 @@ BOOST_AUTO_TEST_CASE(products_with_weights_of_their_own_are_one_stage) {
     BOOST_TEST(plan.counters().merged == 0);
     BOOST_TEST(plan.cost().steps == 16u);
     BOOST_TEST(plan.cost().stages == (threads > 1 ? 2u : 16u));
-    for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(tanh(matmul(x[i], w[i])), where)));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      BOOST_TEST(same_bits(results[i].value(), evaluate(tanh(matmul(x[i], w[i])), where)));
   }
 }
 
@@ -351,7 +374,9 @@ std::int64_t merged_sequences(std::int64_t turns, std::int64_t rows, std::int64_
 constexpr auto gru_layer = sequential(nn::gru{.input_size = 5, .hidden_size = 9});
 constexpr auto lstm_layer = sequential(nn::lstm{.input_size = 5, .hidden_size = 9});
 constexpr auto rnn_layer = sequential(nn::rnn{.input_size = 5, .hidden_size = 9});
-constexpr auto two_layers = sequential(nn::gru{.input_size = 5, .hidden_size = 9}, nn::lstm{.input_size = 9, .hidden_size = 4}, nn::linear{4, 3}, nn::log_softmax{});
+constexpr auto two_layers =
+    sequential(nn::gru{.input_size = 5, .hidden_size = 9}, nn::lstm{.input_size = 9, .hidden_size = 4},
+               nn::linear{4, 3}, nn::log_softmax{});
 
 // A turn in which a shape changes that has nothing to do with samples.
 struct flat_weight_step {
@@ -376,23 +401,23 @@ BOOST_AUTO_TEST_CASE(a_turn_that_reshapes_its_weight) {
   for (int i = 0; i < 3; ++i) results.push_back(plan.add(of(i)));
   plan.run();
   BOOST_TEST(plan.counters().merged == 2);
-  for (int i = 0; i < 3; ++i) BOOST_TEST(same_bits(results[static_cast<std::size_t>(i)].value(), evaluate(of(i), where)));
+  for (int i = 0; i < 3; ++i)
+    BOOST_TEST(same_bits(results[static_cast<std::size_t>(i)].value(), evaluate(of(i), where)));
 }
 
 BOOST_AUTO_TEST_CASE(sequences_of_one_each) {
   const auto as_it_is = [](const auto& x) { return x; };
-  BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, as_it_is) == 6 * 3);       // product, bias, scan
+  BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, as_it_is) == 6 * 3);  // product, bias, scan
   BOOST_TEST(merged_sequences<rnn_layer>(6, 1, 5, as_it_is) == 6 * 3);
   BOOST_TEST(merged_sequences<lstm_layer>(6, 1, 5, as_it_is) == 6 * 3);
-  BOOST_TEST(merged_sequences<gru_layer>(1, 1, 5, as_it_is) > 0);            // a scan of one turn is none
+  BOOST_TEST(merged_sequences<gru_layer>(1, 1, 5, as_it_is) > 0);  // a scan of one turn is none
   BOOST_TEST(merged_sequences<two_layers>(6, 1, 5, as_it_is) == 6 * 9);
-  BOOST_TEST(merged_sequences<gru_layer>(6, 3, 5, as_it_is) == 6 * 3);       // several rows in each
+  BOOST_TEST(merged_sequences<gru_layer>(6, 3, 5, as_it_is) == 6 * 3);  // several rows in each
   BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, [](const auto& x) { return make_dynamic(tanh(x)); }) == 6 * 3);
 }
 
 // Lengths of their own, and the same for some; forwards, backwards and both ways.
-template <auto& Layer>
-void sequences_with_lengths(std::int64_t merged) {
+template <auto& Layer> void sequences_with_lengths(std::int64_t merged) {
   context where(1, target_isa());
   infer_layer<constant_layer<Layer>> layer("recurrent");
   init(layer, initializers(3));
@@ -404,7 +429,9 @@ void sequences_with_lengths(std::int64_t merged) {
     std::memcpy(x.back().writable().data(), numbers.data().data(), numbers.data().size() * sizeof(float));
     lengths.push_back({1 + i, 6});
   }
-  const auto of = [&](std::size_t i) { return layer.forward(dict("input"_key = x[i], "lengths"_key = lengths[i]))["output"_key]; };
+  const auto of = [&](std::size_t i) {
+    return layer.forward(dict("input"_key = x[i], "lengths"_key = lengths[i]))["output"_key];
+  };
   eval_plan plan(where);
   std::vector<decltype(plan.add(of(0)))> results;
   for (std::size_t i = 0; i < x.size(); ++i) results.push_back(plan.add(of(i)));
@@ -413,7 +440,8 @@ void sequences_with_lengths(std::int64_t merged) {
   BOOST_TEST(plan.counters().merged >= merged);
 }
 constexpr auto gru_with_lengths = nn::gru{.input_size = 5, .hidden_size = 4, .lengths = true};
-constexpr auto lstm_with_lengths = nn::lstm{.input_size = 5, .hidden_size = 4, .num_layers = 2, .bidirectional = true, .lengths = true};
+constexpr auto lstm_with_lengths =
+    nn::lstm{.input_size = 5, .hidden_size = 4, .num_layers = 2, .bidirectional = true, .lengths = true};
 
 BOOST_AUTO_TEST_CASE(sequences_with_lengths_of_their_own) {
   sequences_with_lengths<gru_with_lengths>(4 * 3);
@@ -424,7 +452,8 @@ BOOST_AUTO_TEST_CASE(sequences_with_lengths_of_their_own) {
 BOOST_AUTO_TEST_CASE(scans_that_mix_rows_stay_apart) {
   const auto run = [](bool mixes, bool merge) {
     auto turn = std::make_shared<program>();
-    auto h = turn->input("h", {dtype::float32, {2, 4}}), x = turn->input("x", {dtype::float32, {2, 4}}), w = turn->input("w", {dtype::float32, {4, 4}});
+    auto h = turn->input("h", {dtype::float32, {2, 4}}), x = turn->input("x", {dtype::float32, {2, 4}}),
+         w = turn->input("w", {dtype::float32, {4, 4}});
     value next = tanh(matmul(h, w) + x);
     if (mixes) next = next + reduce_sum(next, {.axes = axes(0), .keepdim = true});
     turn->output("h", next);
@@ -440,7 +469,8 @@ BOOST_AUTO_TEST_CASE(scans_that_mix_rows_stay_apart) {
     auto plan = make_plan(p, extents, target_isa(), {.merge = merge});
     executor e(plan, nullptr);
     std::vector<matrix<float>> in, out;
-    for (std::size_t i = 0; i < extents.size(); ++i) in.push_back(filled_with(extents[i].size() / 4, 4, static_cast<int>(i)));
+    for (std::size_t i = 0; i < extents.size(); ++i)
+      in.push_back(filled_with(extents[i].size() / 4, 4, static_cast<int>(i)));
     for (const auto& t : plan->output_types()) out.emplace_back(t.dims.size() / 4, 4);
     for (std::size_t i = 0; i < in.size(); ++i) e.bind_input(i, in[i].data().data());
     for (std::size_t i = 0; i < out.size(); ++i) e.bind_output(i, out[i].writable().data());

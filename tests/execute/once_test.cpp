@@ -23,23 +23,30 @@ namespace {
 
 // An operation that counts its runs.
 std::atomic<int> runs{0};
-struct counted_arguments { const float* in; float* out; std::int64_t count; };
+struct counted_arguments {
+  const float* in;
+  float* out;
+  std::int64_t count;
+};
 struct counted_op {
   static constexpr std::string_view name = "counted";
   static constexpr int operands = 1;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
   static void emit(emission& e) {
     counted_arguments a{nullptr, nullptr, e.in_type(0).dims.size()};
-    e.step([](const void* arguments, void*) noexcept {
-      const auto& c = *static_cast<const counted_arguments*>(arguments);
-      ++runs;
-      for (std::int64_t i = 0; i < c.count; ++i) c.out[i] = c.in[i];
-    }, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
+    e.step(
+        [](const void* arguments, void*) noexcept {
+          const auto& c = *static_cast<const counted_arguments*>(arguments);
+          ++runs;
+          for (std::int64_t i = 0; i < c.count; ++i) c.out[i] = c.in[i];
+        },
+        a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
   }
 };
-template <Symbolic X>
-constexpr auto counted(const X& x) { return apply<counted_op>({}, x); }
+template <Symbolic X> constexpr auto counted(const X& x) { return apply<counted_op>({}, x); }
 
 int runs_of(const auto& f) {
   runs = 0;
@@ -55,34 +62,43 @@ BOOST_AUTO_TEST_CASE(building_computes_nothing) {
   vector<float> x{1, 2};
   auto before = memory::counters().allocations;
   BOOST_TEST(runs_of([&] {
-    auto y = counted(x) * 2 + counted(x);
-    auto z = tanh(y) - y;
-    BOOST_TEST((z.shape() == shape{2}));
-  }) == 0);
+               auto y = counted(x) * 2 + counted(x);
+               auto z = tanh(y) - y;
+               BOOST_TEST((z.shape() == shape{2}));
+             }) == 0);
   BOOST_TEST(memory::counters().allocations == before);
 }
 
 BOOST_AUTO_TEST_CASE(one_object_and_equal_parts_run_once) {
   vector<float> x{1, 2}, y{3, 4};
-  BOOST_TEST(runs_of([&] { auto c = counted(x); evaluate(c + c * c); }) == 1);
-  BOOST_TEST(runs_of([&] { evaluate(counted(x) + counted(x) * 2); }) == 1);            // built apart
-  BOOST_TEST(runs_of([&] { evaluate(counted(x) + counted(y)); }) == 2);
-  BOOST_TEST(runs_of([&] { vector<float> z = x; evaluate(counted(x) + counted(z)); }) == 1);   // a copy is the same
-  BOOST_TEST(runs_of([&] { auto d = make_dynamic(counted(x)); evaluate(d + counted(x)); }) == 1);
-  BOOST_TEST(runs_of([&] { evaluate(counted(x), counted(x) * 2); }) == 1);             // several results
   BOOST_TEST(runs_of([&] {
-    eval_plan p;
-    auto a = p.add(counted(x)), b = p.add(counted(x) + y), c = p.add(counted(x));
-    p.run();
-    BOOST_TEST(numbers(a.value()) == (list{1, 2}), boost::test_tools::per_element());
-    BOOST_TEST(numbers(b.value()) == (list{4, 6}), boost::test_tools::per_element());
-    BOOST_TEST(numbers(c.value()) == (list{1, 2}), boost::test_tools::per_element());
-  }) == 1);
+               auto c = counted(x);
+               evaluate(c + c * c);
+             }) == 1);
+  BOOST_TEST(runs_of([&] { evaluate(counted(x) + counted(x) * 2); }) == 1);  // built apart
+  BOOST_TEST(runs_of([&] { evaluate(counted(x) + counted(y)); }) == 2);
+  BOOST_TEST(runs_of([&] {
+               vector<float> z = x;
+               evaluate(counted(x) + counted(z));
+             }) == 1);  // a copy is the same
+  BOOST_TEST(runs_of([&] {
+               auto d = make_dynamic(counted(x));
+               evaluate(d + counted(x));
+             }) == 1);
+  BOOST_TEST(runs_of([&] { evaluate(counted(x), counted(x) * 2); }) == 1);  // several results
+  BOOST_TEST(runs_of([&] {
+               eval_plan p;
+               auto a = p.add(counted(x)), b = p.add(counted(x) + y), c = p.add(counted(x));
+               p.run();
+               BOOST_TEST(numbers(a.value()) == (list{1, 2}), boost::test_tools::per_element());
+               BOOST_TEST(numbers(b.value()) == (list{4, 6}), boost::test_tools::per_element());
+               BOOST_TEST(numbers(c.value()) == (list{1, 2}), boost::test_tools::per_element());
+             }) == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_result_is_never_computed_again) {
   vector<float> x{1, 2};
-  auto y = evaluate(counted(x));                     // a tensor, which is an operand like any other
+  auto y = evaluate(counted(x));  // a tensor, which is an operand like any other
   BOOST_TEST(runs_of([&] { evaluate(y + 1), evaluate(y * y), evaluate(y); }) == 0);
   eval_plan p;
   auto h = p.add(counted(x));
@@ -101,23 +117,26 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once) {
   vector<float> x{1, 2};
   lamina::evaluated_once y(counted(x));
   const auto copy = y;
-  const auto sum = y + 1;                            // made before it is computed
+  const auto sum = y + 1;  // made before it is computed
   BOOST_TEST(!y.is_evaluated());
   BOOST_TEST(runs_of([&] {
-    BOOST_TEST(numbers(evaluate(sum)) == (list{2, 3}), boost::test_tools::per_element());
-    BOOST_TEST(numbers(evaluate(copy * y)) == (list{1, 4}), boost::test_tools::per_element());
-    evaluate(make_dynamic(copy) + 1), evaluate(y);
-    eval_plan p;
-    p.add(y * 2), p.add(copy * 3);
-    p.run();
-  }) == 1);
+               BOOST_TEST(numbers(evaluate(sum)) == (list{2, 3}), boost::test_tools::per_element());
+               BOOST_TEST(numbers(evaluate(copy * y)) == (list{1, 4}), boost::test_tools::per_element());
+               evaluate(make_dynamic(copy) + 1), evaluate(y);
+               eval_plan p;
+               p.add(y * 2), p.add(copy * 3);
+               p.run();
+             }) == 1);
   BOOST_TEST(copy.is_evaluated());
   BOOST_TEST(numbers(copy.value()) == (list{1, 2}), boost::test_tools::per_element());
   BOOST_TEST(same(y + 1, copy + 1));
   BOOST_TEST(!same(y + 1, lamina::evaluated_once(counted(x)) + 1));
   // nested, and behind another type
   lamina::evaluated_once twice(y * 2), thrice(make_dynamic(counted(x)) * 3);
-  BOOST_TEST(runs_of([&] { BOOST_TEST(numbers(evaluate(twice + thrice + thrice)) == (list{8, 16}), boost::test_tools::per_element()); }) == 1);
+  BOOST_TEST(runs_of([&] {
+               BOOST_TEST(numbers(evaluate(twice + thrice + thrice)) == (list{8, 16}),
+                          boost::test_tools::per_element());
+             }) == 1);
 }
 
 // No result is stale: operands are kept from being written until there is one, and may be written afterwards.
@@ -127,7 +146,7 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_and_writes) {
   BOOST_CHECK_THROW(x.writable(), state_error);
   BOOST_CHECK_THROW(x += 1.f, state_error);
   evaluate(y + 1);
-  x.writable()[0] = 5;                               // the expression is gone
+  x.writable()[0] = 5;  // the expression is gone
   BOOST_TEST(numbers(evaluate(y + 1)) == (list{2, 3}), boost::test_tools::per_element());
   lamina::evaluated_once z(counted(x));
   BOOST_TEST(numbers(z.value()) == (list{5, 2}), boost::test_tools::per_element());
@@ -139,14 +158,15 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_after_an_error) {
   lamina::evaluated_once rows(gather(x, at));
   BOOST_CHECK_THROW(evaluate(rows + 1), value_error);
   BOOST_TEST(!rows.is_evaluated());
-  BOOST_CHECK_THROW(rows.value(), value_error);      // tried again
+  BOOST_CHECK_THROW(rows.value(), value_error);  // tried again
 }
 
 // A constant for gradients, as the tensor that evaluate gives is.
 BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_and_gradients) {
   vector<float> w{1, 2};
   lamina::evaluated_once y(var<"w">(w) * 3);
-  BOOST_TEST(numbers(evaluate(gradient<"w">(reduce_sum(y * var<"w">(w))))) == (list{3, 6}), boost::test_tools::per_element());
+  BOOST_TEST(numbers(evaluate(gradient<"w">(reduce_sum(y * var<"w">(w))))) == (list{3, 6}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_by_many_threads) {
@@ -155,11 +175,11 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_by_many_threads) {
     lamina::evaluated_once y(counted(x));
     std::atomic<int> wrong{0};
     BOOST_TEST(runs_of([&] {
-      std::vector<std::thread> threads;
-      for (int t = 0; t < 4; ++t)
-        threads.emplace_back([&, mine = y] { wrong += numbers(evaluate(mine + 1)) != list{2, 3}; });
-      for (auto& t : threads) t.join();
-    }) == 1);
+                 std::vector<std::thread> threads;
+                 for (int t = 0; t < 4; ++t)
+                   threads.emplace_back([&, mine = y] { wrong += numbers(evaluate(mine + 1)) != list{2, 3}; });
+                 for (auto& t : threads) t.join();
+               }) == 1);
     BOOST_TEST(wrong == 0);
   }
 }
@@ -172,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_handle_is_read_after_the_run_alone) {
   auto copy = h;
   p.run();
   BOOST_TEST(numbers(copy.value()) == (list{2, 3}), boost::test_tools::per_element());
-  auto second = p.add(x + 2);                        // a second value in the same plan
+  auto second = p.add(x + 2);  // a second value in the same plan
   BOOST_CHECK_THROW(second.value(), state_error);
   p.run();
   BOOST_TEST(numbers(second.value()) == (list{3, 4}), boost::test_tools::per_element());
@@ -187,14 +207,14 @@ BOOST_AUTO_TEST_CASE(an_error_leaves_plan_and_operands_usable) {
   auto picked = p.add(pick(x, at));
   auto sum = p.add(reduce_sum(x));
   BOOST_CHECK_THROW(p.run(), value_error);
-  BOOST_CHECK_THROW(p.run(), value_error);           // the entries are still there
-  BOOST_CHECK_THROW(picked.value(), state_error);    // what was not computed is no value
+  BOOST_CHECK_THROW(p.run(), value_error);         // the entries are still there
+  BOOST_CHECK_THROW(picked.value(), state_error);  // what was not computed is no value
   labels[1] = 1;
   p.run();
   BOOST_TEST(numbers(picked.value()) == (list{1, 4}), boost::test_tools::per_element());
   BOOST_TEST(sum.value()() == 10);
   BOOST_TEST(numbers(evaluate(x + 1)) == (list{2, 3, 4, 5}), boost::test_tools::per_element());
-  BOOST_CHECK_THROW(p.add(x + vector<float>(3)), shape_error);          // nothing is added
+  BOOST_CHECK_THROW(p.add(x + vector<float>(3)), shape_error);  // nothing is added
   auto later = p.add(x * 2);
   p.run();
   BOOST_TEST(numbers(later.value()) == (list{2, 4, 6, 8}), boost::test_tools::per_element());

@@ -25,7 +25,9 @@ struct dense {
 struct no_scope {};
 constexpr tensor_type matrix_type{dtype::float32, {dyn, dyn}}, vector_type{dtype::float32, {dyn}};
 
-std::vector<value> inputs_of(program& p) { return {p.input("x", matrix_type), p.input("w", matrix_type), p.input("b", vector_type)}; }
+std::vector<value> inputs_of(program& p) {
+  return {p.input("x", matrix_type), p.input("w", matrix_type), p.input("b", vector_type)};
+}
 
 }  // namespace
 
@@ -62,7 +64,8 @@ BOOST_AUTO_TEST_CASE(three_doors_one_program) {
 
 BOOST_AUTO_TEST_CASE(the_layer_runs_over_types_alone) {
   message_text why;
-  traced x{{dtype::float32, {"N", 4}}, &why}, w{{dtype::float32, {4, 3}}, &why}, b{{dtype::float32, {3}}, &why}, wrong{{dtype::float32, {5, 3}}, &why};
+  traced x{{dtype::float32, {"N", 4}}, &why}, w{{dtype::float32, {4, 3}}, &why}, b{{dtype::float32, {3}}, &why},
+      wrong{{dtype::float32, {5, 3}}, &why};
   no_scope scope;
   BOOST_TEST((dense{}.forward(scope, x, w, b).shape() == shape{"N", 3}));
   BOOST_TEST(why.string().empty());

@@ -58,7 +58,9 @@ BOOST_AUTO_TEST_CASE(a_net_goes_on_with_the_rows_that_are_left) {
     const array x = real({rows, 12}, static_cast<int>(rows));
     const value w = g.state("w", real({12, 9}, 2)), b = g.state("b", real({9}, 3));
     const value left = kept_rows(g.input(x)), h = relu(matmul(left, w) + b);
-    for (const value& v : {left, h, value(reduce_sum(h)), value(reduce_mean<1>(h)), value(softmax(h)), value(matmul(permute(h, axes(1, 0)), h))}) g.output(v);
+    for (const value& v : {left, h, value(reduce_sum(h)), value(reduce_mean<1>(h)), value(softmax(h)),
+                           value(matmul(permute(h, axes(1, 0)), h))})
+      g.output(v);
     const auto y = segment_run(g)();
     const array expected = positive_rows(x);
     BOOST_TEST(same_bits(y[0], expected));
@@ -66,8 +68,11 @@ BOOST_AUTO_TEST_CASE(a_net_goes_on_with_the_rows_that_are_left) {
     small_graph after;
     after.store.add("w", g.store.find("w")->value(), state_role::parameter);
     after.store.add("b", g.store.find("b")->value(), state_role::parameter);
-    const value in = after.input(expected), k = relu(matmul(in, after.p.state("w", w.type())) + after.p.state("b", b.type()));
-    for (const value& v : {in, k, value(reduce_sum(k)), value(reduce_mean<1>(k)), value(softmax(k)), value(matmul(permute(k, axes(1, 0)), k))}) after.output(v);
+    const value in = after.input(expected),
+                k = relu(matmul(in, after.p.state("w", w.type())) + after.p.state("b", b.type()));
+    for (const value& v : {in, k, value(reduce_sum(k)), value(reduce_mean<1>(k)), value(softmax(k)),
+                           value(matmul(permute(k, axes(1, 0)), k))})
+      after.output(v);
     const auto alone = after.run();
     for (std::size_t i = 0; i < y.size(); ++i) BOOST_TEST(same_bits(y[i], alone[i]));
   }
@@ -78,9 +83,10 @@ BOOST_AUTO_TEST_CASE(counts_one_after_the_other_and_side_by_side) {
   const auto results = counted_results({x, y}, [](auto& v) {
     const value positive = masked_select(v[0], v[0] > 0);
     auto [values, indices, inverse, counts] = unique(round(positive));
-    auto [best, at] = top_k(values, select(shape_of(values), 0, 0) - 1);          // k is what was counted
+    auto [best, at] = top_k(values, select(shape_of(values), 0, 0) - 1);  // k is what was counted
     const value beside = masked_select(v[1], v[1] < 0);
-    return std::vector<value>{best, reduce_sum(counts), beside, reduce_sum(beside) + reduce_sum(best), positive, positive};
+    return std::vector<value>{best,    reduce_sum(counts), beside, reduce_sum(beside) + reduce_sum(best), positive,
+                              positive};
   });
   std::vector<double> positive, distinct, beside;
   for (double v : x.values)
@@ -104,7 +110,8 @@ BOOST_AUTO_TEST_CASE(counts_one_after_the_other_and_side_by_side) {
 
 BOOST_AUTO_TEST_CASE(inputs_states_and_constants_are_outputs_and_rows_too) {
   small_graph g;
-  const value x = g.input(real({6, 2}, 1)), n = g.input(array_of(dtype::int64, {}, {4})), s = g.state("s", real({5}, 2));
+  const value x = g.input(real({6, 2}, 1)), n = g.input(array_of(dtype::int64, {}, {4})),
+              s = g.state("s", real({5}, 2));
   const value c = g.p.constant(to_tensor(ints({7, 8, 9})));
   g.output(first_rows(x, n));
   g.output(first_rows(s, n));
@@ -130,7 +137,7 @@ BOOST_AUTO_TEST_CASE(names_of_dimensions_hold_in_every_segment) {
   g.output(reshape(kept, shape{"N", 4}) + x);
   const auto out = segment_run(g)();
   BOOST_TEST((out[0].shape() == shape{3, 4}));
-  small_graph alone;                                // the segment reads `y` alone, and `N` is of `x`
+  small_graph alone;  // the segment reads `y` alone, and `N` is of `x`
   alone.data = g.data;
   alone.p.input("x", {dtype::float32, {"N", 4}});
   const value v = alone.p.input("y", {dtype::float32, {dyn}});
@@ -153,8 +160,8 @@ BOOST_AUTO_TEST_CASE(states_are_assigned_when_nothing_can_fail_any_more) {
   const value s = g.state("s", real({4}, 1)), total = g.state("total", array_of(dtype::float32, {}, {0}));
   const value x = g.input(real({20}, 2)), at = g.input(ints({0, 3, -1}));
   const value kept = masked_select(x, x > 0);
-  g.p.assign(s, s * 2);                                   // known in the first segment
-  g.p.assign(total, total + reduce_sum(gather(kept, at)));   // may fail in the second
+  g.p.assign(s, s * 2);                                     // known in the first segment
+  g.p.assign(total, total + reduce_sum(gather(kept, at)));  // may fail in the second
   g.output(reduce_sum(s));
   segment_run runs(g);
   const array before = g.now("s");
@@ -166,7 +173,7 @@ BOOST_AUTO_TEST_CASE(states_are_assigned_when_nothing_can_fail_any_more) {
   BOOST_REQUIRE(left.size() > 3u);
   double sum = 0;
   for (double v : before.values) sum += v;
-  BOOST_TEST(first[0].values[0] == sum, boost::test_tools::tolerance(1e-6));       // as the run began
+  BOOST_TEST(first[0].values[0] == sum, boost::test_tools::tolerance(1e-6));  // as the run began
   BOOST_TEST(g.now("s").values == twice, boost::test_tools::per_element());
   BOOST_TEST(g.now("total").values[0] == left[0] + left[3] + left.back(), boost::test_tools::tolerance(1e-6));
   // Too few are left for position 3: nothing is assigned, and the runner goes on.
@@ -187,10 +194,11 @@ BOOST_AUTO_TEST_CASE(training_through_what_is_left) {
     const value y = x * w;
     auto best = top_k(y, k);
     auto different = unique(round(x));
-    return reduce_sum(square(best.values)) + reduce_sum(square(masked_select(y, x > 0))) + reduce_sum(gather(y, different.indices)) +
-           reduce_sum(square(first_rows(y, k)));
+    return reduce_sum(square(best.values)) + reduce_sum(square(masked_select(y, x > 0))) +
+           reduce_sum(gather(y, different.indices)) + reduce_sum(square(first_rows(y, k)));
   };
-  const array x = random_array(dtype::float64, {12}, 3, -4, 4), w = random_array(dtype::float64, {12}, 4, 1, 2), k = array_of(dtype::int64, {}, {2});
+  const array x = random_array(dtype::float64, {12}, 3, -4, 4), w = random_array(dtype::float64, {12}, 4, 1, 2),
+              k = array_of(dtype::int64, {}, {2});
   const auto at = [&](const array& weights) {
     small_graph g;
     const value in = g.input(x), p = g.input(weights), n = g.input(k), loss = loss_of(in, p, n);
@@ -202,7 +210,8 @@ BOOST_AUTO_TEST_CASE(training_through_what_is_left) {
   for (std::size_t i = 0; i < w.values.size(); ++i) {
     array up = w, down = w;
     up.values[i] += 1e-6, down.values[i] -= 1e-6;
-    BOOST_TEST(analytic[1].values[i] == (at(up)[0].values[0] - at(down)[0].values[0]) / 2e-6, boost::test_tools::tolerance(1e-5) );
+    BOOST_TEST(analytic[1].values[i] == (at(up)[0].values[0] - at(down)[0].values[0]) / 2e-6,
+               boost::test_tools::tolerance(1e-5));
   }
   // And a step of it: the weights follow.
   small_graph g;
@@ -212,7 +221,9 @@ BOOST_AUTO_TEST_CASE(training_through_what_is_left) {
   segment_run runs(g);
   const double first = runs()[0].values[0];
   BOOST_TEST(first == analytic[0].values[0], boost::test_tools::tolerance(1e-12));
-  for (std::size_t i = 0; i < w.values.size(); ++i) BOOST_TEST(g.now("w").values[i] == w.values[i] - 0.001 * analytic[1].values[i], boost::test_tools::tolerance(1e-12));
+  for (std::size_t i = 0; i < w.values.size(); ++i)
+    BOOST_TEST(g.now("w").values[i] == w.values[i] - 0.001 * analytic[1].values[i],
+               boost::test_tools::tolerance(1e-12));
   double last = first;
   for (int i = 0; i < 50; ++i) last = runs()[0].values[0];
   BOOST_TEST(last < first);
@@ -249,16 +260,19 @@ BOOST_AUTO_TEST_CASE(plans_of_extents_that_were_met_come_from_the_cache) {
     return a;
   };
   for (std::int64_t n : {3, 17, 0, 40}) BOOST_TEST((runs({with(n)})[1].shape() == shape{dim(n)}));
-  BOOST_TEST(cache.statistics().builds == 5u);              // one for the first segment, one for each number
-  for (std::int64_t n : {40, 3, 17, 0, 3}) BOOST_TEST(runs({with(n)})[0].values[0] == static_cast<double>(n) * std::exp(1.0), boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(cache.statistics().builds == 5u);  // one for the first segment, one for each number
+  for (std::int64_t n : {40, 3, 17, 0, 3})
+    BOOST_TEST(runs({with(n)})[0].values[0] == static_cast<double>(n) * std::exp(1.0),
+               boost::test_tools::tolerance(1e-6));
   BOOST_TEST(cache.statistics().builds == 5u);
-  BOOST_TEST(cache.statistics().hits == 0u);                // the runner has its executors
+  BOOST_TEST(cache.statistics().hits == 0u);  // the runner has its executors
   plan_runner other(read_program(g.p.to_json()), {&g.store, nullptr}, runs.where, {});
   std::vector<any_tensor> out(2);
   const any_tensor in = to_tensor(with(17));
   const shape extents[] = {in.shape()};
   const void* const data[] = {in.data()};
-  other.run(extents, data, [&](std::size_t i, const tensor_type& t) -> void* { return (out[i] = any_tensor(t)).mutable_data(); });
+  other.run(extents, data,
+            [&](std::size_t i, const tensor_type& t) -> void* { return (out[i] = any_tensor(t)).mutable_data(); });
   BOOST_TEST(cache.statistics().builds == 5u);
   BOOST_TEST(cache.statistics().hits == 2u);
 }
@@ -305,13 +319,16 @@ BOOST_AUTO_TEST_CASE(what_one_plan_cannot_hold_is_refused) {
   const value x = g.input(real({40}, 1));
   g.p.path = "layer";
   g.output(masked_select(x, x > 0));
-  const std::string why = ": the extent of its result is known only when it has run; such a program runs in segments, which one plan cannot hold";
+  const std::string why =
+      ": the extent of its result is known only when it has run; such a program runs in segments, which one plan "
+      "cannot hold";
   BOOST_TEST(message_of([&] { g.make(); }) == "layer: first_rows" + why);
   BOOST_CHECK_THROW(g.make(), unsupported_error);
   segment_run runs(g);
   const shape extents[] = {shape{40}};
   BOOST_TEST(message_of([&] { runs.plans.at(extents); }) ==
-             "layer: non_zero: the extent of its result is known only when it has run; such a program runs in segments, which one plan cannot hold");
+             "layer: non_zero: the extent of its result is known only when it has run; such a program runs in "
+             "segments, which one plan cannot hold");
   BOOST_TEST(runs.plans.in_segments());
   BOOST_TEST(message_of([&] { runs.plans.run({}, {}, {}); }) == "a program of 1 inputs is given 0, with extents for 0");
   const array wrong = real({41}, 1);
@@ -321,15 +338,20 @@ BOOST_AUTO_TEST_CASE(what_one_plan_cannot_hold_is_refused) {
 BOOST_AUTO_TEST_CASE(turns_and_branches_do_not_count) {
   small_graph g;
   const value x = g.input(real({6, 4}, 1)), t = g.input(truth(true)), c = g.input(real({4}, 2));
-  const auto counts = subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(masked_select(v[0], v[0] > 0))}; });
+  const auto counts =
+      subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(masked_select(v[0], v[0] > 0))}; });
   const auto plain = subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(v[0])}; });
-  const std::string why = ": its program has `non_zero`: the extent of that result is known only when it has run, and the program is planned as one; "
-                          "count outside of it, or give it all rows and a mask";
+  const std::string why =
+      ": its program has `non_zero`: the extent of that result is known only when it has run, and the program is "
+      "planned as one; "
+      "count outside of it, or give it all rows and a mask";
   BOOST_TEST(message_of([&] { cond(t, plain, counts, {&c, 1}); }) == "cond" + why);
   BOOST_CHECK_THROW(cond(t, counts, plain, {&c, 1}), unsupported_error);
-  const auto turn = subprogram({c, c}, [](auto& v) { return std::vector<value>{v[0], reduce_sum(masked_select(v[1], v[1] > 0))}; });
+  const auto turn =
+      subprogram({c, c}, [](auto& v) { return std::vector<value>{v[0], reduce_sum(masked_select(v[1], v[1] > 0))}; });
   BOOST_TEST(message_of([&] { scan(turn, {&c, 1}, {&x, 1}, {}); }) == "scan" + why);
-  const auto again = subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(masked_select(v[0], v[0] > 0)) > 0, v[0]}; });
+  const auto again =
+      subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(masked_select(v[0], v[0] > 0)) > 0, v[0]}; });
   BOOST_TEST(message_of([&] { loop(3, t, again, {&c, 1}); }) == "loop" + why);
 }
 
@@ -359,7 +381,8 @@ BOOST_AUTO_TEST_CASE(factories_of_programs_run_in_segments) {
   g.output(matmul(kept_rows(g.input(x)), g.state("w", real({6, 2}, 1))));
   const auto expected = segment_run(g)()[0];
   for (bool lend : {false, true}) {
-    program_factory factory(read_program(g.p.to_json()), g.store, {.arenas = lend ? std::make_shared<arena_pool>(1 << 20) : nullptr});
+    program_factory factory(read_program(g.p.to_json()), g.store,
+                            {.arenas = lend ? std::make_shared<arena_pool>(1 << 20) : nullptr});
     auto one = factory.create(), two = factory.create();
     const any_tensor in[] = {to_tensor(x)};
     for (auto* r : {&one, &two, &one}) BOOST_TEST(same_bits(from_tensor((*r)(in)[0]), expected));

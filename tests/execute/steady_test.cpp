@@ -29,7 +29,7 @@ import lamina;
 namespace {
 // Volatile: the compiler knows that malloc changes no variable of ours.
 thread_local volatile std::size_t allocations = 0, locks = 0;
-}
+}  // namespace
 
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names
@@ -40,7 +40,9 @@ void* __real_aligned_alloc(std::size_t alignment, std::size_t n);
 void* __wrap_malloc(std::size_t n) { return allocations = allocations + 1, __real_malloc(n); }
 void* __wrap_calloc(std::size_t n, std::size_t size) { return allocations = allocations + 1, __real_calloc(n, size); }
 void* __wrap_realloc(void* p, std::size_t n) { return allocations = allocations + 1, __real_realloc(p, n); }
-void* __wrap_aligned_alloc(std::size_t alignment, std::size_t n) { return allocations = allocations + 1, __real_aligned_alloc(alignment, n); }
+void* __wrap_aligned_alloc(std::size_t alignment, std::size_t n) {
+  return allocations = allocations + 1, __real_aligned_alloc(alignment, n);
+}
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 int pthread_mutex_lock(pthread_mutex_t* m) noexcept {
   using function = int (*)(pthread_mutex_t*);
@@ -52,7 +54,7 @@ int pthread_mutex_lock(pthread_mutex_t* m) noexcept {
 }
 }
 void* operator new(std::size_t n) {
-  void* p = std::malloc(n ? n : 1);      // counted by the wrapper
+  void* p = std::malloc(n ? n : 1);  // counted by the wrapper
   if (!p) std::abort();
   return p;
 }
@@ -84,7 +86,8 @@ struct bound {
     for (const auto& a : g.data) memory.push_back(to_tensor(a));
     for (const auto& t : plan->output_types()) memory.emplace_back(t);
     for (std::size_t i = 0; i < g.data.size(); ++i) run->bind_input(i, memory[i].data());
-    for (std::size_t i = g.data.size(); i < memory.size(); ++i) run->bind_output(i - g.data.size(), memory[i].mutable_data());
+    for (std::size_t i = g.data.size(); i < memory.size(); ++i)
+      run->bind_output(i - g.data.size(), memory[i].mutable_data());
     run->run();
   }
 };
@@ -97,21 +100,24 @@ void mlp(bound& b) {
 }
 void lenet(bound& b) {
   value h = b.g.input(real({2, 1, 28, 28}, 1));
-  h = max_pool2d(tanh(conv2d(h, b.g.state("w1", real({6, 1, 5, 5}, 2)), {.padding = 2}) + b.g.state("b1", real({6, 1, 1}, 3))));
+  h = max_pool2d(
+      tanh(conv2d(h, b.g.state("w1", real({6, 1, 5, 5}, 2)), {.padding = 2}) + b.g.state("b1", real({6, 1, 1}, 3))));
   h = max_pool2d(tanh(conv2d(h, b.g.state("w2", real({16, 6, 5, 5}, 4))) + b.g.state("b2", real({16, 1, 1}, 5))));
   b.g.output(matmul(flatten(h), b.g.state("w3", real({400, 10}, 6))));
   b.bind();
 }
 void training_step(bound& b) {
   value x = b.g.input(real({16, 20}, 1)), labels = b.g.input(random_array(dtype::int64, {16}, 2, 0, 10));
-  std::vector<value> w{b.g.state("w1", real({20, 30}, 2)), b.g.state("b1", real({30}, 3)), b.g.state("w2", real({30, 10}, 4))};
+  std::vector<value> w{b.g.state("w1", real({20, 30}, 2)), b.g.state("b1", real({30}, 3)),
+                       b.g.state("w2", real({30, 10}, 4))};
   value loss = cross_entropy(matmul(tanh(matmul(x, w[0]) + w[1]), w[2]), labels);
   auto d = gradients(loss, w);
   for (std::size_t i = 0; i < w.size(); ++i) b.g.p.assign(w[i], w[i] - d[i] * 0.01);
   b.g.output(loss);
   b.bind();
 }
-const std::pair<const char*, void (*)(bound&)> programs[] = {{"mlp", mlp}, {"lenet", lenet}, {"training step", training_step}};
+const std::pair<const char*, void (*)(bound&)> programs[] = {
+    {"mlp", mlp}, {"lenet", lenet}, {"training step", training_step}};
 
 // How a child ends that may only read, write and exit while it does the work.
 int forbidden_calls(const std::function<void()>& work) {
@@ -132,21 +138,20 @@ BOOST_AUTO_TEST_SUITE(steady_state)
 
 BOOST_AUTO_TEST_CASE(the_counters_count) {
   std::size_t a = allocations, l = locks;
-  void* volatile p = ::operator new(3);      // volatile: it could be left out
+  void* volatile p = ::operator new(3);  // volatile: it could be left out
   auto counted = allocations - a;
   BOOST_TEST(counted == 1u);
   ::operator delete(p);
   a = allocations;
-  any_tensor large(tensor_type{dtype::float32, {3000000}});       // beyond every cache
+  any_tensor large(tensor_type{dtype::float32, {3000000}});  // beyond every cache
   BOOST_TEST(allocations > a);
   vector<float> x{1, 2};
-  (void)evaluate(x + 1.25f);                                       // its site takes a lock the first time
+  (void)evaluate(x + 1.25f);  // its site takes a lock the first time
   BOOST_TEST(locks > l);
 }
 
 BOOST_AUTO_TEST_CASE(a_bound_run_allocates_nothing_and_locks_nothing) {
-  for (const auto& [name, make] : programs)
-    BOOST_TEST_CONTEXT(name) {
+  for (const auto& [name, make] : programs) BOOST_TEST_CONTEXT(name) {
       bound b;
       make(b);
       auto ours = memory::counters().allocations;
@@ -194,12 +199,13 @@ BOOST_AUTO_TEST_CASE(a_bound_run_makes_no_system_call) {
     BOOST_TEST_MESSAGE("this machine cannot forbid system calls: not tested");
     return;
   }
-  BOOST_TEST(control == -9);                                       // killed: the control sees a call
-  for (const auto& [name, make] : programs)
-    BOOST_TEST_CONTEXT(name) {
+  BOOST_TEST(control == -9);  // killed: the control sees a call
+  for (const auto& [name, make] : programs) BOOST_TEST_CONTEXT(name) {
       bound b;
       make(b);
-      BOOST_TEST(forbidden_calls([&] { for (int i = 0; i < 100; ++i) b.run->run(); }) == 0);
+      BOOST_TEST(forbidden_calls([&] {
+                   for (int i = 0; i < 100; ++i) b.run->run();
+                 }) == 0);
     }
 }
 
@@ -243,7 +249,8 @@ BOOST_AUTO_TEST_CASE(an_evaluation_through_dynamic_into_memory_allocates_nothing
 BOOST_AUTO_TEST_CASE(a_formula_into_memory_allocates_nothing_and_locks_nothing) {
   matrix<float> x(8, 4), w(4, 3), out(8, 3);
   vector<float> b(3);
-  const auto f = formula([](const auto& in, const auto& weights, const auto& bias) { return tanh(matmul(in, weights) + bias); });
+  const auto f =
+      formula([](const auto& in, const auto& weights, const auto& bias) { return tanh(matmul(in, weights) + bias); });
   f(x, w, b, out);
   auto ours = memory::counters().allocations;
   std::size_t a = allocations, l = locks;
@@ -257,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_formula_into_memory_allocates_nothing_and_locks_nothing) 
 
 BOOST_AUTO_TEST_CASE(rows_of_a_table_beside_the_table_are_planned_once) {
   matrix<float> x{{1, 2}, {3, 4}}, out(2, 2);
-  auto top = x.rows(0, 1);                                         // the memory of x under other extents
+  auto top = x.rows(0, 1);  // the memory of x under other extents
   evaluate_into(out, x + top);
   std::size_t a = allocations;
   evaluate_into(out, x + top);

@@ -44,7 +44,8 @@ struct planned {
     const auto p = g.make(options);
     run = std::make_unique<executor>(p, &g.store, pool);
     for (std::size_t i = 0; i < g.data.size(); ++i) run->bind_input(i, in.emplace_back(to_tensor(g.data[i])).data());
-    for (std::size_t i = 0; i < p->output_types().size(); ++i) run->bind_output(i, out.emplace_back(p->output_types()[i]).mutable_data());
+    for (std::size_t i = 0; i < p->output_types().size(); ++i)
+      run->bind_output(i, out.emplace_back(p->output_types()[i]).mutable_data());
   }
   std::vector<array> operator()() {
     run->run();
@@ -62,11 +63,13 @@ bool equal(const std::vector<array>& a, const std::vector<array>& b) {
 // h' = tanh(x w + h) over `turns` rows, with the sum of each row; inside of it another scan where `nested`.
 std::vector<value> scanned(const value& start, const value& x, const value& w, bool nested) {
   const auto body = std::make_shared<program>();
-  const value h = body->input("h", start.type()), row = body->input("x", {dtype::float32, {x.shape()[1], x.shape()[2]}}), v = body->input("w", w.type());
+  const value h = body->input("h", start.type()),
+              row = body->input("x", {dtype::float32, {x.shape()[1], x.shape()[2]}}), v = body->input("w", w.type());
   value next = tanh(matmul(row, v) + h);
   if (nested) {
     const auto inner = std::make_shared<program>();
-    const value c = inner->input("c", {dtype::float32, {x.shape()[2]}}), one = inner->input("r", {dtype::float32, {x.shape()[2]}});
+    const value c = inner->input("c", {dtype::float32, {x.shape()[2]}}),
+                one = inner->input("r", {dtype::float32, {x.shape()[2]}});
     inner->output("c", sin(c + one));
     const value zero = reduce_sum(next, {.axes = axes(0)}) * 0;
     next = next + scan(inner, {&zero, 1}, {&next, 1}, {})[0];
@@ -94,7 +97,8 @@ BOOST_AUTO_TEST_CASE(a_token_that_stays_quiet_changes_nothing) {
 
 BOOST_AUTO_TEST_CASE(a_run_ends_before_any_of_its_operations) {
   planned net;
-  const value x = net.g.input(random_array(dtype::float32, {12, 8}, 1)), w = net.g.input(random_array(dtype::float32, {8, 8}, 2), "w");
+  const value x = net.g.input(random_array(dtype::float32, {12, 8}, 1)),
+              w = net.g.input(random_array(dtype::float32, {8, 8}, 2), "w");
   net.g.p.path = "first";
   const value y = matmul(x, w);
   net.g.p.path = "second";
@@ -121,7 +125,8 @@ BOOST_AUTO_TEST_CASE(a_run_ends_before_any_of_its_operations) {
 BOOST_AUTO_TEST_CASE(no_state_is_assigned_by_halves) {
   planned net;
   const value x = net.g.input(random_array(dtype::float32, {6, 6}, 1));
-  const value a = net.g.state("a", random_array(dtype::float32, {6, 6}, 2)), b = net.g.state("b", random_array(dtype::float32, {6, 6}, 3));
+  const value a = net.g.state("a", random_array(dtype::float32, {6, 6}, 2)),
+              b = net.g.state("b", random_array(dtype::float32, {6, 6}, 3));
   const value y = matmul(x, a);
   net.g.p.assign(a, a + y * 0.5);
   net.g.p.assign(b, tanh(matmul(y, b)));
@@ -143,7 +148,8 @@ BOOST_AUTO_TEST_CASE(a_loop_ends_in_any_turn_and_walks_again) {
   for (const bool nested : {false, true})
     for (const bool reverse : {false, true}) {
       planned net;
-      const value h = net.g.input(random_array(dtype::float32, {3, 4}, 1), "h"), x = net.g.input(random_array(dtype::float32, {6, 3, 4}, 2)),
+      const value h = net.g.input(random_array(dtype::float32, {3, 4}, 1), "h"),
+                  x = net.g.input(random_array(dtype::float32, {6, 3, 4}, 2)),
                   w = net.g.input(random_array(dtype::float32, {4, 4}, 3), "w");
       const auto results = scanned(h, reverse ? slice(x, {.stop = 5}) : x, w, nested);
       net.g.p.path = "behind";
@@ -161,7 +167,8 @@ BOOST_AUTO_TEST_CASE(a_loop_ends_in_any_turn_and_walks_again) {
 
 BOOST_AUTO_TEST_CASE(branches_are_asked_too) {
   planned net;
-  const value x = net.g.input(random_array(dtype::float32, {4, 4}, 1)), yes = net.g.input(array_of(dtype::boolean, {}, {1}), "yes");
+  const value x = net.g.input(random_array(dtype::float32, {4, 4}, 1)),
+              yes = net.g.input(array_of(dtype::boolean, {}, {1}), "yes");
   const auto branch = [&](bool first) {
     auto p = std::make_shared<program>();
     const value v = p->input("v", x.type());
@@ -185,7 +192,8 @@ BOOST_AUTO_TEST_CASE(a_token_that_forgets) {
     bool stop_requested() const noexcept { return left->fetch_sub(1) == 0; }
   };
   planned net;
-  const value h = net.g.input(random_array(dtype::float32, {3, 4}, 1), "h"), x = net.g.input(random_array(dtype::float32, {6, 3, 4}, 2)),
+  const value h = net.g.input(random_array(dtype::float32, {3, 4}, 1), "h"),
+              x = net.g.input(random_array(dtype::float32, {6, 3, 4}, 2)),
               w = net.g.input(random_array(dtype::float32, {4, 4}, 3), "w");
   net.g.output(scanned(h, x, w, false)[0]);
   net.make();
@@ -264,8 +272,10 @@ BOOST_AUTO_TEST_CASE(another_thread_stops_a_run_on_several) {
   thread_pool pool(3);
   planned net;
   value y = net.g.input(random_array(dtype::float32, {160, 160}, 1, -0.1, 0.1));
-  const value w = net.g.input(random_array(dtype::float32, {160, 160}, 2, -0.1, 0.1), "w"), h = net.g.input(random_array(dtype::float32, {3, 4}, 3), "h"),
-              x = net.g.input(random_array(dtype::float32, {40, 3, 4}, 4)), v = net.g.input(random_array(dtype::float32, {4, 4}, 5), "v");
+  const value w = net.g.input(random_array(dtype::float32, {160, 160}, 2, -0.1, 0.1), "w"),
+              h = net.g.input(random_array(dtype::float32, {3, 4}, 3), "h"),
+              x = net.g.input(random_array(dtype::float32, {40, 3, 4}, 4)),
+              v = net.g.input(random_array(dtype::float32, {4, 4}, 5), "v");
   for (int i = 0; i < 12; ++i) y = tanh(matmul(y, w));
   net.g.output(y);
   net.g.output(scanned(h, x, v, true)[1]);
@@ -285,9 +295,7 @@ BOOST_AUTO_TEST_CASE(another_thread_stops_a_run_on_several) {
       begun = true;
       try {
         for (;;) net();
-      } catch (const stopped_error&) {
-        ++stopped;
-      }
+      } catch (const stopped_error&) { ++stopped; }
     }
     other.join();
     BOOST_TEST(equal(net(), wanted));
@@ -306,7 +314,7 @@ BOOST_AUTO_TEST_CASE(threads_that_work_for_one_ask_with_it) {
     std::atomic<int> told{0};
     pool.bulk(9, [&](std::size_t) { told += stop_requested(); });
     BOOST_TEST(told == 9);
-    bool same = false;                            // Boost.Test's checks are for one thread
+    bool same = false;  // Boost.Test's checks are for one thread
     std::thread alone([&] { same = same_bits(from_tensor(evaluate(tanh(x))), wanted); });
     alone.join();
     BOOST_TEST(same);

@@ -47,7 +47,9 @@ BOOST_AUTO_TEST_CASE(one_expression_type_in_the_default_context) {
   together([&](int t) {
     for (int i = 0; i < 60; ++i) {
       int v = (t + i) % 4;
-      if (!same_bits(from_tensor(evaluate(tanh(matmul(x, w)) * static_cast<float>(v))), wanted[static_cast<std::size_t>(v)])) ++wrong;
+      if (!same_bits(from_tensor(evaluate(tanh(matmul(x, w)) * static_cast<float>(v))),
+                     wanted[static_cast<std::size_t>(v)]))
+        ++wrong;
     }
   });
   BOOST_TEST(wrong == 0);
@@ -151,7 +153,7 @@ BOOST_AUTO_TEST_CASE(operands_of_every_kind_shared_by_all) {
   std::atomic<int> reads{0}, wrong{0};
   growable<float, 1> items(100);
   for (int i = 0; i < 4; ++i) items.push(vector<float>(100));
-  const auto data = counted_data{.reads = &reads} * 2.f;          // holds what is read once
+  const auto data = counted_data{.reads = &reads} * 2.f;  // holds what is read once
   const dynamic<float, 1> any = data + one_hot<float>(100, 7);
   const auto all = items + any;
   together([&](int t) {
@@ -177,9 +179,7 @@ BOOST_AUTO_TEST_CASE(errors_in_some_threads) {
       bool failed = false;
       try {
         if (evaluate(pick(x, labels))(1) != 4) ++wrong;
-      } catch (const value_error&) {
-        failed = true;
-      }
+      } catch (const value_error&) { failed = true; }
       if (failed != (t % 3 == 2)) ++wrong;
     }
   });

@@ -67,15 +67,13 @@ inline auto twice_plus(const diagonal& d, const diagonal& e) { return d * 2.f + 
 }  // namespace user
 
 namespace lamina {
-template <>
-struct data_traits<user::ramp> {
+template <> struct data_traits<user::ramp> {
   static void read(const user::ramp& r, view<double> out) {
     ++*r.reads;
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(i);
   }
 };
-template <>
-struct data_traits<user::samples> {
+template <> struct data_traits<user::samples> {
   static const float* data(const user::samples& s) { return s.kept->data(); }
 };
 }  // namespace lamina
@@ -83,8 +81,7 @@ struct data_traits<user::samples> {
 using namespace lamina;
 using namespace engine_test;
 
-namespace {
-}  // namespace
+namespace {}  // namespace
 
 BOOST_AUTO_TEST_SUITE(data_of_the_user)
 
@@ -94,9 +91,11 @@ BOOST_AUTO_TEST_CASE(an_operand_in_every_operation) {
   BOOST_TEST(numbers(evaluate(d)) == (list{2, 0, 0, 0, 2, 0, 0, 0, 2}), boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(d + m)) == (list{3, 2, 3, 4, 7, 6, 7, 8, 11}), boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(m - d)) == (list{-1, 2, 3, 4, 3, 6, 7, 8, 7}), boost::test_tools::per_element());
-  BOOST_TEST(numbers(evaluate(matmul(d, m))) == (list{2, 4, 6, 8, 10, 12, 14, 16, 18}), boost::test_tools::per_element());
+  BOOST_TEST(numbers(evaluate(matmul(d, m))) == (list{2, 4, 6, 8, 10, 12, 14, 16, 18}),
+             boost::test_tools::per_element());
   BOOST_TEST(item(reduce_sum(d * 2 + 1)) == 21);
-  BOOST_TEST(numbers(evaluate(user::twice_plus(d, d))) == (list{6, 0, 0, 0, 6, 0, 0, 0, 6}), boost::test_tools::per_element());
+  BOOST_TEST(numbers(evaluate(user::twice_plus(d, d))) == (list{6, 0, 0, 0, 6, 0, 0, 0, 6}),
+             boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(concat<0>(d, m))).size() == 18u);
   BOOST_TEST(numbers(evaluate(transpose(d))) == numbers(evaluate(d)), boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(argmax<1>(d))) == (list{0, 1, 2}), boost::test_tools::per_element());
@@ -137,7 +136,7 @@ BOOST_AUTO_TEST_CASE(read_once_and_only_when_evaluated) {
   evaluate(copy * 3);
   BOOST_TEST(reads == 1);
   reads = 0;
-  evaluate(d * d + matmul(d, d));                    // equal ones are one
+  evaluate(d * d + matmul(d, d));  // equal ones are one
   BOOST_TEST(reads == 1);
   reads = 0;
   dynamic<float, 2> e = d * d, f = e + d;
@@ -156,7 +155,7 @@ BOOST_AUTO_TEST_CASE(equal_data_is_one_operand) {
   BOOST_TEST(reads == 0);
   p.run();
   BOOST_TEST(reads == 1);
-  BOOST_TEST(p.counters().nodes == 4);               // d, exp, the number, add: exp stands once
+  BOOST_TEST(p.counters().nodes == 4);  // d, exp, the number, add: exp stands once
   BOOST_TEST(a.value()(0, 1) == 1);
   BOOST_TEST(b.value()(0, 1) == 2);
   user::diagonal other(2, 4);
@@ -177,18 +176,26 @@ BOOST_AUTO_TEST_CASE(a_traits_point_for_types_of_others) {
   s.kept = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
   evaluate(s + 1);
   auto before = memory::counters().allocations;
-  { auto z = evaluate(s + 1); BOOST_TEST(z(2) == 4); }
-  BOOST_TEST(memory::counters().allocations == before + 1);     // read where it stands
+  {
+    auto z = evaluate(s + 1);
+    BOOST_TEST(z(2) == 4);
+  }
+  BOOST_TEST(memory::counters().allocations == before + 1);  // read where it stands
 }
 
 BOOST_AUTO_TEST_CASE(a_shape_beside_its_extents_is_told) {
   BOOST_TEST(message_of([] { evaluate(user::liar() + 1); }) == "tensor: shape [5] does not fit the extents [3]");
-  BOOST_TEST(message_of([] { evaluate(user::diagonal(3, 1) + vector<float>(2)); }) == "add: the shapes do not broadcast: [3x3] [2]");
+  BOOST_TEST(message_of([] { evaluate(user::diagonal(3, 1) + vector<float>(2)); }) ==
+             "add: the shapes do not broadcast: [3x3] [2]");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_operand) {
   struct nothing {};
-  struct no_shape { using world = lazy; using element_type = float; using extents_type = extents<dyn>; };
+  struct no_shape {
+    using world = lazy;
+    using element_type = float;
+    using extents_type = extents<dyn>;
+  };
   static_assert(UserOperand<user::diagonal> && UserOperand<user::ramp> && UserOperand<user::samples>);
   static_assert(!UserData<nothing> && UserData<no_shape> && !UserOperand<no_shape>);
   static_assert(!UserData<vector<float>> && !Evaluable<no_shape> && Evaluable<user::diagonal>);

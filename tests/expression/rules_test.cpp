@@ -17,11 +17,12 @@ using namespace engine_test;
 
 namespace {
 
-
-constexpr std::int64_t odd = 9007199254740993;       // 2^53 + 1: no double
+constexpr std::int64_t odd = 9007199254740993;  // 2^53 + 1: no double
 
 // What both worlds make of an operation on one int64 element.
-std::int64_t typed(const auto& f, std::int64_t v) { return static_cast<std::int64_t>(evaluate(f(vector<std::int64_t>{v}))(0)); }
+std::int64_t typed(const auto& f, std::int64_t v) {
+  return static_cast<std::int64_t>(evaluate(f(vector<std::int64_t>{v}))(0));
+}
 std::int64_t as_values(const auto& f, std::int64_t v) {
   program p;
   p.output("y", value(f(p.input("x", {dtype::int64, {1}}))));
@@ -33,11 +34,11 @@ std::int64_t as_values(const auto& f, std::int64_t v) {
   e.run();
   return out;
 }
-#define BOTH(formula, v, wanted)                                       \
-  {                                                                    \
-    auto f = [](const auto& x) { return formula; };                    \
-    BOOST_TEST(typed(f, v) == (wanted));                               \
-    BOOST_TEST(as_values(f, v) == (wanted));                           \
+#define BOTH(formula, v, wanted)                    \
+  {                                                 \
+    auto f = [](const auto& x) { return formula; }; \
+    BOOST_TEST(typed(f, v) == (wanted));            \
+    BOOST_TEST(as_values(f, v) == (wanted));        \
   }
 
 }  // namespace
@@ -64,7 +65,7 @@ BOOST_AUTO_TEST_CASE(numbers_beside_int64_stay_exact) {
 
 BOOST_AUTO_TEST_CASE(shapes_that_broadcast) {
   matrix<float> a{{1, 2, 3}, {4, 5, 6}};
-  matrix<float> column{{10}, {20}};                  // (2,3) + (2,1)
+  matrix<float> column{{10}, {20}};  // (2,3) + (2,1)
   auto y = evaluate(a + column);
   BOOST_TEST((y.shape() == shape{2, 3}));
   BOOST_TEST(numbers(y) == (list{11, 12, 13, 24, 25, 26}), boost::test_tools::per_element());
@@ -73,7 +74,7 @@ BOOST_AUTO_TEST_CASE(shapes_that_broadcast) {
   auto z = evaluate(tensor<float, extents<2, 3>>{{1, 2, 3}, {4, 5, 6}} + fixed);
   static_assert(std::same_as<decltype(z), tensor<float, extents<2, 3>>>);
   BOOST_TEST(numbers(z) == (list{11, 12, 13, 24, 25, 26}), boost::test_tools::per_element());
-  vector<float> row{100, 200, 300};                  // a suffix
+  vector<float> row{100, 200, 300};  // a suffix
   BOOST_TEST(numbers(evaluate(a + row)) == (list{101, 202, 303, 104, 205, 306}), boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(scalar<float>(1) + a)) == (list{2, 3, 4, 5, 6, 7}), boost::test_tools::per_element());
   tensor<float, extents<dyn, dyn, dyn>> three(2, 1, 3);
@@ -124,9 +125,10 @@ BOOST_AUTO_TEST_CASE(extents_are_checked_when_an_expression_is_made) {
   BOOST_TEST(message_of([&] { (void)squeeze<0>(rows); }) == "squeeze: axis 0 has 2 positions, not one: [2x3]");
   vector<float, 3> v{1, 2, 3};
   BOOST_TEST(message_of([&] { (void)select(v, 0, 3); }) == "select: position 3 is outside of axis 0: [3]");
-  BOOST_TEST(message_of([&] { (void)take_along_axis<1>(rows, matrix<std::int64_t, 3, 2>()); }) ==
-             "take_along_axis: the positions must have the shape of the operand but along axis 1: float32[2x3] int64[3x2]");
-  BOOST_TEST(evaluate(reduce_sum(n))() == 0);      // whose rule looks at no extent
+  BOOST_TEST(
+      message_of([&] { (void)take_along_axis<1>(rows, matrix<std::int64_t, 3, 2>()); }) ==
+      "take_along_axis: the positions must have the shape of the operand but along axis 1: float32[2x3] int64[3x2]");
+  BOOST_TEST(evaluate(reduce_sum(n))() == 0);  // whose rule looks at no extent
 }
 
 BOOST_AUTO_TEST_SUITE_END()

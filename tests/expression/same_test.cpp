@@ -21,8 +21,7 @@ using namespace engine_test;
 namespace {
 
 // The same, with the same hash; and the other way round where nothing speaks for it.
-template <class A, class B>
-bool alike(const A& a, const B& b) {
+template <class A, class B> bool alike(const A& a, const B& b) {
   BOOST_TEST(same(a, b) == same(b, a));
   if (same(a, b)) BOOST_TEST(structure_hash(a) == structure_hash(b));
   return same(a, b);
@@ -47,7 +46,9 @@ struct ones : operand_base {
   using extents_type = extents<dyn>;
   std::int64_t n = 1;
   lamina::shape shape() const { return {n}; }
-  void read(view<float> out) const { for (auto& x : out) x = 1; }
+  void read(view<float> out) const {
+    for (auto& x : out) x = 1;
+  }
   bool operator==(const ones& o) const { return n == o.n; }
 };
 struct nameless : operand_base {
@@ -55,7 +56,9 @@ struct nameless : operand_base {
   using element_type = float;
   using extents_type = extents<dyn>;
   lamina::shape shape() const { return {2}; }
-  void read(view<float> out) const { for (auto& x : out) x = 1; }
+  void read(view<float> out) const {
+    for (auto& x : out) x = 1;
+  }
 };
 
 }  // namespace
@@ -104,7 +107,7 @@ BOOST_AUTO_TEST_CASE(numbers_and_data_without_storage_by_value) {
   BOOST_TEST(!alike(one_hot<float>(5, 2, 3), one_hot<float>(5, 1, 3)));
   BOOST_TEST(!alike(one_hot<float>(5, 2, 3), one_hot<float>(6, 2, 3)));
   vector<float> x{1, 2};
-  BOOST_TEST(alike(x + 1, x + 1));                   // numbers compare by value
+  BOOST_TEST(alike(x + 1, x + 1));  // numbers compare by value
   BOOST_TEST(!alike(x + 1, x + 2));
   const float nan = std::numeric_limits<float>::quiet_NaN();
   BOOST_TEST(alike(x + nan, x + nan));
@@ -112,7 +115,7 @@ BOOST_AUTO_TEST_CASE(numbers_and_data_without_storage_by_value) {
 
 BOOST_AUTO_TEST_CASE(operations_by_attributes_and_operands) {
   matrix<float> a(2, 2), b(2, 2);
-  BOOST_TEST(alike(a + b, a + b));                   // built twice
+  BOOST_TEST(alike(a + b, a + b));  // built twice
   BOOST_TEST(!alike(a + b, b + a));
   BOOST_TEST(alike(tanh(matmul(a, b)) * 2 - a, tanh(matmul(a, b)) * 2 - a));
   BOOST_TEST(!alike(tanh(matmul(a, b)) * 2 - a, tanh(matmul(b, a)) * 2 - a));
@@ -140,7 +143,7 @@ BOOST_AUTO_TEST_CASE(data_of_the_user_by_its_own_equality) {
   BOOST_TEST(!same(ones{.n = 3}, ones{.n = 4}));
   BOOST_TEST(alike(ones{.n = 3} * 2, ones{.n = 3} * 2));
   BOOST_TEST(!alike(ones{.n = 3} * 2, ones{.n = 4} * 2));
-  auto y = nameless() * 2, copy = y;                 // without `==`: copies alone
+  auto y = nameless() * 2, copy = y;  // without `==`: copies alone
   BOOST_TEST(alike(y, copy));
   BOOST_TEST(!alike(y, nameless() * 2));
 }
@@ -152,7 +155,7 @@ BOOST_AUTO_TEST_CASE(through_dynamic) {
   BOOST_TEST(alike(make_dynamic(a), make_dynamic(a)));
   BOOST_TEST(alike(make_dynamic(a + b), make_dynamic(a + b)));
   BOOST_TEST(!alike(make_dynamic(a + b), make_dynamic(a + a)));
-  static_assert(std::same_as<decltype(make_dynamic(make_dynamic(a))), dynamic<float, 1>>);   // once is enough
+  static_assert(std::same_as<decltype(make_dynamic(make_dynamic(a))), dynamic<float, 1>>);  // once is enough
   auto d = make_dynamic(a);
   BOOST_TEST((make_dynamic(d).node() == d.node()));
   auto nested = [&](const vector<float>& last) { return make_dynamic(make_dynamic(a * 2) + make_dynamic(last)) * 3; };
@@ -162,14 +165,14 @@ BOOST_AUTO_TEST_CASE(through_dynamic) {
 
 BOOST_AUTO_TEST_CASE(deep_and_shared_structures_cost_their_parts) {
   vector<float> a{1, 2};
-  auto doubled = [&](int times) {                    // 2^times leaves if each part were met as often as it stands
+  auto doubled = [&](int times) {  // 2^times leaves if each part were met as often as it stands
     dynamic<float, 1> d = a;
     for (int i = 0; i < times; ++i) d = d + d;
     return d;
   };
   BOOST_TEST(alike(doubled(1000), doubled(1000)));
   BOOST_TEST(!alike(doubled(1000), doubled(1001)));
-  auto chain = [&](float last) {                     // by recursion the call stack would end far below
+  auto chain = [&](float last) {  // by recursion the call stack would end far below
     dynamic<float, 1> d = a * last;
     for (int i = 0; i < 100000; ++i) d = d + 1.f;
     return d;

@@ -21,7 +21,10 @@ constexpr std::int64_t most_elements = 1 << 16;
 
 struct saved {
   scratch_folder folder;
-  struct part { saved_net net; std::string bytes; } main, init;
+  struct part {
+    saved_net net;
+    std::string bytes;
+  } main, init;
   saved() {
     graph::model m("m", {.seed = 3});
     {
@@ -38,8 +41,10 @@ struct saved {
     init = {load_net(folder / "m_init"), bytes_of(folder / "m_init.safetensors")};
     // With LAMINA_FUZZ_SEED a corpus begins there: what `examine` takes, the first letter naming the part.
     if (const char* to = std::getenv("LAMINA_FUZZ_SEED")) {
-      const std::string seeds[] = {"a" + main.net.program->to_json(), "b" + init.net.program->to_json(), "c" + main.bytes, "d" + init.bytes};
-      for (const auto& s : seeds) write_bytes(to + std::string("/") + s[0], reinterpret_cast<const unsigned char*>(s.data()), s.size());
+      const std::string seeds[] = {"a" + main.net.program->to_json(), "b" + init.net.program->to_json(),
+                                   "c" + main.bytes, "d" + init.bytes};
+      for (const auto& s : seeds)
+        write_bytes(to + std::string("/") + s[0], reinterpret_cast<const unsigned char*>(s.data()), s.size());
     }
   }
 };
@@ -74,6 +79,5 @@ void examine(const unsigned char* data, unsigned long size) {
     const auto m = graph::load_model(model.folder / "m", ws);
     graph::save(model.folder / "again", *m, ws);
   } catch (const file_error&) {
-  } catch (const unsupported_error&) {
-  }
+  } catch (const unsupported_error&) {}
 }

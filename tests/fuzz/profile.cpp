@@ -11,6 +11,5 @@ void examine(const unsigned char* data, unsigned long size) {
     const auto p = lamina::read_profile({reinterpret_cast<const char*>(data), size}, "fuzz");
     if (!(lamina::read_profile(p.to_json(), "again") == p)) std::abort();
   } catch (const lamina::file_error&) {
-  } catch (const lamina::unsupported_error&) {
-  }
+  } catch (const lamina::unsupported_error&) {}
 }

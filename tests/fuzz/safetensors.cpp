@@ -19,6 +19,5 @@ void examine(const unsigned char* data, unsigned long size) {
       sum += t.value.print().size();
     }
     if (sum > 255 * (size + 1) + (1UL << 32)) std::abort();
-  } catch (const lamina::file_error&) {
-  }
+  } catch (const lamina::file_error&) {}
 }

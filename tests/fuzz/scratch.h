@@ -1,19 +1,20 @@
 // Files in memory, for readers that take a path.
 #pragma once
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <unistd.h>
 
 /// A folder of this process's own, gone at its end.
 struct scratch_folder {
   std::filesystem::path path;
   scratch_folder() {
     const std::filesystem::path memory = "/dev/shm";
-    path = (std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path()) / ("lamina-fuzz-" + std::to_string(::getpid()));
+    path = (std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path()) /
+           ("lamina-fuzz-" + std::to_string(::getpid()));
     std::filesystem::create_directories(path);
   }
   scratch_folder(const scratch_folder&) = delete;

@@ -46,8 +46,7 @@ const std::shared_ptr<context>& here() {
 void run(const std::shared_ptr<const program>& p, std::uint64_t seed) {
   try {
     engine_test::run_small(p, seed, seed % 2 ? made_up::small : made_up::wild, seed / 2 % 4 != 0, here());
-  } catch (const error&) {
-  }
+  } catch (const error&) {}
 }
 
 // The same program, read from what it writes.
@@ -73,6 +72,5 @@ void examine(const unsigned char* data, unsigned long size) {
     if (check) p = checked(*p);
     run(p, size + (size ? data[size - 1] : 0u));
   } catch (const file_error&) {
-  } catch (const unsupported_error&) {
-  }
+  } catch (const unsupported_error&) {}
 }

@@ -46,6 +46,5 @@ void examine(const unsigned char* data, unsigned long size) {
     run.bind_output(0, out);
     run.run();
   } catch (const file_error&) {
-  } catch (const unsupported_error&) {
-  }
+  } catch (const unsupported_error&) {}
 }

@@ -23,13 +23,16 @@ namespace {
 using names = std::set<std::string, std::less<>>;
 
 // Nothing flows back through what gives positions, truth, shapes or random numbers.
-const names without_gradient{"argmax", "argmin", "argsort", "positions", "reduce_all", "reduce_any", "to_one_hot", "random_uniform", "random_normal", "shape_of", "stop_gradient", "argwhere", "non_zero", "non_max_suppression",
-                              "cached_attention"};      // which serves alone
+const names without_gradient{
+    "argmax",        "argmin",     "argsort",        "positions",           "reduce_all",
+    "reduce_any",    "to_one_hot", "random_uniform", "random_normal",       "shape_of",
+    "stop_gradient", "argwhere",   "non_zero",       "non_max_suppression", "cached_attention"};  // which serves alone
 // How operations are applied, not operations.
 const names ways_to_apply{"apply", "apply_all", "apply_fixed", "apply_of_rank"};
 // A second derivative is 0 wherever it is defined, or jumps.
-const names not_smooth{"abs", "l1_loss", "sign", "relu", "floor", "ceil", "round", "leaky_relu", "elu", "selu", "relu6", "hard_sigmoid", "hard_swish", "prelu",
-                       "minimum", "maximum", "min", "max", "clamp", "reduce_max", "reduce_min", "max_pool2d"};
+const names not_smooth{"abs", "l1_loss", "sign",  "relu",         "floor",      "ceil",      "round",   "leaky_relu",
+                       "elu", "selu",    "relu6", "hard_sigmoid", "hard_swish", "prelu",     "minimum", "maximum",
+                       "min", "max",     "clamp", "reduce_max",   "reduce_min", "max_pool2d"};
 // The derivative of a product by its entries is differentiated once: products have two orders.
 const names differentiated_once{"product_of_others"};
 
@@ -42,7 +45,8 @@ BOOST_AUTO_TEST_CASE(every_operation_with_a_gradient) {
   BOOST_TEST(all.size() > 90u);
   for (const auto& name : all) {
     if (without_gradient.contains(name)) continue;
-    const auto lacks = lacking(noted::operation, name, {.second_order = !not_smooth.contains(name) && !differentiated_once.contains(name)});
+    const auto lacks = lacking(noted::operation, name,
+                               {.second_order = !not_smooth.contains(name) && !differentiated_once.contains(name)});
     BOOST_CHECK_MESSAGE(lacks.empty(), "operation " << name << ": lacks " << lacks);
   }
 }
@@ -67,10 +71,14 @@ BOOST_AUTO_TEST_CASE(what_is_left_out_exists) {
 
 BOOST_AUTO_TEST_CASE(what_was_not_checked_is_found) {
   BOOST_TEST(lacking(noted::operation, "no such operation", {}) == "any check of its gradient");
-  for (int n : {1, 2, 3, 4}) note(noted::spelling, "example", {array_of(lamina::dtype::float64, {n, 2}, std::vector<double>(static_cast<std::size_t>(2 * n)))}, 1);
-  BOOST_TEST(lacking(noted::spelling, "example", {.second_order = false, .broadcast = true}) == "1 shapes more, a shape of size 0, operands that broadcast");
+  for (int n : {1, 2, 3, 4})
+    note(noted::spelling, "example",
+         {array_of(lamina::dtype::float64, {n, 2}, std::vector<double>(static_cast<std::size_t>(2 * n)))}, 1);
+  BOOST_TEST(lacking(noted::spelling, "example", {.second_order = false, .broadcast = true}) ==
+             "1 shapes more, a shape of size 0, operands that broadcast");
   BOOST_TEST(lacking(noted::spelling, "example", {}).find("in second order 5 shapes more") != std::string::npos);
-  note(noted::spelling, "example", {array_of(lamina::dtype::float64, {0}, {}), array_of(lamina::dtype::float64, {1}, {1})}, 1);
+  note(noted::spelling, "example",
+       {array_of(lamina::dtype::float64, {0}, {}), array_of(lamina::dtype::float64, {1}, {1})}, 1);
   BOOST_TEST(lacking(noted::spelling, "example", {.second_order = false, .broadcast = true}) == "");
 }
 

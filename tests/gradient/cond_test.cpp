@@ -25,8 +25,18 @@ namespace {
 // The first program reads x, w and b, the second x alone.
 values branches(const values& v) {
   const values operands{v[1], v[2], v[3]};
-  return cond(v[0], subprogram(operands, [](const values& x) { value y = matmul(x[0], x[1]) + x[2]; return values{tanh(y), value(reduce_sum(y * y))}; }),
-              subprogram(operands, [](const values& x) { value y = sigmoid(x[0]); return values{matmul(y, x[1]), value(reduce_sum(y))}; }), operands);
+  return cond(v[0],
+              subprogram(operands,
+                         [](const values& x) {
+                           value y = matmul(x[0], x[1]) + x[2];
+                           return values{tanh(y), value(reduce_sum(y * y))};
+                         }),
+              subprogram(operands,
+                         [](const values& x) {
+                           value y = sigmoid(x[0]);
+                           return values{matmul(y, x[1]), value(reduce_sum(y))};
+                         }),
+              operands);
 }
 std::vector<array> operands(bool holds, std::int64_t rows, std::int64_t in, std::int64_t out) {
   return {truth(holds), real({dim(rows), dim(in)}, 1), real({dim(in), dim(out)}, 2), real({dim(out)}, 3)};
@@ -46,9 +56,11 @@ BOOST_AUTO_TEST_SUITE(conds)
 
 BOOST_AUTO_TEST_CASE(of_the_program_that_runs) {
   for (bool holds : {true, false})
-    for (auto [rows, in, out] : {std::array<std::int64_t, 3>{1, 1, 1}, {2, 3, 4}, {5, 1, 2}, {0, 2, 3}, {3, 2, 1}, {1, 4, 2}}) {
+    for (auto [rows, in, out] :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {2, 3, 4}, {5, 1, 2}, {0, 2, 3}, {3, 2, 1}, {1, 4, 2}}) {
       check_twice("cond", operands(holds, rows, in, out), branches);
-      check("one result of a cond", operands(holds, rows, in, out), [](const values& v) { return values{branches(v)[1]}; });
+      check("one result of a cond", operands(holds, rows, in, out),
+            [](const values& v) { return values{branches(v)[1]}; });
     }
 }
 
@@ -68,7 +80,7 @@ BOOST_AUTO_TEST_CASE(only_what_the_gradient_reads_is_there) {
   auto r = g.run();
   BOOST_TEST(r.size() == 2u);
   BOOST_TEST(r[1].shape().string() == "[4]");
-  g.data[0] = truth(false);                      // which does not read b
+  g.data[0] = truth(false);  // which does not read b
   r = g.run();
   for (double d : r[1].values) BOOST_TEST(d == 0);
 }
@@ -82,7 +94,7 @@ BOOST_AUTO_TEST_CASE(through_as_many_turns_as_ran) {
     const std::vector<array> in{real({dim(rows), dim(size)}, 1), real({dim(size), dim(size)}, 2, -0.6, 0.6)};
     check_twice("loop", in, [most](const values& v) { return shrunk(v, most); });
   }
-  const std::vector<array> ended{real({2, 2}, 1, 0.01, 0.02), real({2, 2}, 2)};       // no turn at all
+  const std::vector<array> ended{real({2, 2}, 1, 0.01, 0.02), real({2, 2}, 2)};  // no turn at all
   check("loop", ended, [](const values& v) { return shrunk(v, 4); });
 }
 

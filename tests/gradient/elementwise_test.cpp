@@ -24,9 +24,20 @@ using namespace engine_test;
 namespace {
 
 const std::vector<shape> shapes{{}, {1}, {7}, {0}, {2, 3}, {3, 1, 4}, {2, 0, 3}, {1, 130}};
-const std::vector<std::pair<shape, shape>> pairs{
-    {{}, {}}, {{5}, {5}}, {{2, 3}, {3}}, {{3}, {2, 3}}, {{2, 3}, {}}, {{}, {2, 3}}, {{4, 1}, {1, 5}}, {{2, 1, 3}, {4, 1}},
-    {{1}, {3}}, {{0}, {1}}, {{1}, {0}}, {{2, 0}, {2, 1}}, {{2, 1, 2, 1, 2}, {1, 3, 1, 2, 1}}, {{1, 1}, {3}}};
+const std::vector<std::pair<shape, shape>> pairs{{{}, {}},
+                                                 {{5}, {5}},
+                                                 {{2, 3}, {3}},
+                                                 {{3}, {2, 3}},
+                                                 {{2, 3}, {}},
+                                                 {{}, {2, 3}},
+                                                 {{4, 1}, {1, 5}},
+                                                 {{2, 1, 3}, {4, 1}},
+                                                 {{1}, {3}},
+                                                 {{0}, {1}},
+                                                 {{1}, {0}},
+                                                 {{2, 0}, {2, 1}},
+                                                 {{2, 1, 2, 1, 2}, {1, 3, 1, 2, 1}},
+                                                 {{1, 1}, {3}}};
 
 struct unary {
   const char* name;
@@ -100,30 +111,37 @@ BOOST_AUTO_TEST_SUITE(gradient_of_elementwise)
 BOOST_AUTO_TEST_CASE(unary_operations) {
   for (const auto& u : smooth)
     for (const auto& s : shapes)
-      check_twice(u.name, {random_array(dtype::float64, s, 1, u.low, u.high)}, [&](const auto& x) { return std::vector{u.run(x[0])}; });
+      check_twice(u.name, {random_array(dtype::float64, s, 1, u.low, u.high)},
+                  [&](const auto& x) { return std::vector{u.run(x[0])}; });
 }
 
 BOOST_AUTO_TEST_CASE(unary_operations_with_kinks) {
   for (const auto& u : kinked)
-    for (const auto& s : shapes) check(u.name, {distinct_array(s, 2)}, [&](const auto& x) { return std::vector{u.run(x[0])}; });
+    for (const auto& s : shapes)
+      check(u.name, {distinct_array(s, 2)}, [&](const auto& x) { return std::vector{u.run(x[0])}; });
 }
 
 BOOST_AUTO_TEST_CASE(binary_operations) {
   for (const auto& b : smooth_pairs)
     for (const auto& [s, t] : pairs)
-      check_twice(b.name, {random_array(dtype::float64, s, 3, b.low_a, b.high_a), random_array(dtype::float64, t, 4, b.low_b, b.high_b)},
-            [&](const auto& x) { return std::vector{b.run(x[0], x[1])}; });
+      check_twice(b.name,
+                  {random_array(dtype::float64, s, 3, b.low_a, b.high_a),
+                   random_array(dtype::float64, t, 4, b.low_b, b.high_b)},
+                  [&](const auto& x) { return std::vector{b.run(x[0], x[1])}; });
 }
 
 BOOST_AUTO_TEST_CASE(prelu_to_both_sides) {
   for (const auto& [s, t] : pairs)
-    check("prelu", {distinct_array(s, 5), random_array(dtype::float64, t, 6)}, [](const auto& x) { return values{prelu(x[0], x[1])}; });
+    check("prelu", {distinct_array(s, 5), random_array(dtype::float64, t, 6)},
+          [](const auto& x) { return values{prelu(x[0], x[1])}; });
 }
 
 BOOST_AUTO_TEST_CASE(minimum_and_maximum) {
   for (const auto& [s, t] : pairs) {
-    check("min", {distinct_array(s, 5), distinct_array(t, 6, 0.01)}, [](const auto& x) { return std::vector<value>{min(x[0], x[1])}; });
-    check("max", {distinct_array(s, 5), distinct_array(t, 6, 0.01)}, [](const auto& x) { return std::vector<value>{max(x[0], x[1])}; });
+    check("min", {distinct_array(s, 5), distinct_array(t, 6, 0.01)},
+          [](const auto& x) { return std::vector<value>{min(x[0], x[1])}; });
+    check("max", {distinct_array(s, 5), distinct_array(t, 6, 0.01)},
+          [](const auto& x) { return std::vector<value>{max(x[0], x[1])}; });
   }
 }
 
@@ -132,8 +150,10 @@ BOOST_AUTO_TEST_CASE(equal_operands_share_the_gradient) {
     small_graph g;
     array same = random_array(dtype::float64, {3}, 1);
     value a = g.input(same), b = g.input(same);
-    for (const auto& v : gradients(reduce_sum(maximum ? value(max(a, b)) : value(min(a, b))), std::vector{a, b})) g.output(v);
-    for (const auto& r : g.run()) BOOST_TEST(r.values == (std::vector{0.5, 0.5, 0.5}), boost::test_tools::per_element());
+    for (const auto& v : gradients(reduce_sum(maximum ? value(max(a, b)) : value(min(a, b))), std::vector{a, b}))
+      g.output(v);
+    for (const auto& r : g.run())
+      BOOST_TEST(r.values == (std::vector{0.5, 0.5, 0.5}), boost::test_tools::per_element());
   }
 }
 
@@ -141,7 +161,8 @@ BOOST_AUTO_TEST_CASE(equal_operands_share_the_gradient) {
 BOOST_AUTO_TEST_CASE(powers_of_zero) {
   for (bool passes : {true, false}) {
     small_graph g;
-    value a = g.input(array_of(dtype::float64, {6}, {0, 0, 0, 2, 0, 3})), b = g.input(array_of(dtype::float64, {6}, {0, 1, 2, 0, 0.5, 1}));
+    value a = g.input(array_of(dtype::float64, {6}, {0, 0, 0, 2, 0, 3})),
+          b = g.input(array_of(dtype::float64, {6}, {0, 1, 2, 0, 0.5, 1}));
     const auto first = gradients(reduce_sum(pow(a, b)), std::vector{a, b});
     for (const auto& v : first) g.output(v);
     g.output(gradients(reduce_sum(first[0]), std::vector{a})[0]);
@@ -160,39 +181,56 @@ BOOST_AUTO_TEST_CASE(powers_of_zero) {
 
 BOOST_AUTO_TEST_CASE(an_operand_used_twice) {
   for (const auto& s : shapes)
-    check("x x + x", {random_array(dtype::float64, s, 7)}, [](const auto& x) { return std::vector<value>{x[0] * x[0] + x[0] / (square(x[0]) + 1)}; });
+    check("x x + x", {random_array(dtype::float64, s, 7)},
+          [](const auto& x) { return std::vector<value>{x[0] * x[0] + x[0] / (square(x[0]) + 1)}; });
 }
 
 BOOST_AUTO_TEST_CASE(numbers_beside_values) {
   for (const auto& s : shapes)
-    check("numbers", {random_array(dtype::float64, s, 8, 0.5, 2)},
-          [](const auto& x) { return std::vector<value>{2 * x[0] + 1, 3 / x[0], 1.5 - x[0], pow(x[0], 3), pow(2.0, x[0]), min(x[0], 100), max(-100.0, x[0])}; });
+    check("numbers", {random_array(dtype::float64, s, 8, 0.5, 2)}, [](const auto& x) {
+      return std::vector<value>{2 * x[0] + 1,   3 / x[0],       1.5 - x[0],       pow(x[0], 3),
+                                pow(2.0, x[0]), min(x[0], 100), max(-100.0, x[0])};
+    });
 }
 
 BOOST_AUTO_TEST_CASE(where_passes_to_the_chosen_side) {
   const shape conditions[] = {{2, 3}, {3}, {2, 1}, {}, {1, 1}};
   for (const auto& c : conditions)
-    for (const auto& [s, t] : {std::pair<shape, shape>{{2, 3}, {2, 3}}, {{3}, {2, 1}}, {{}, {2, 3}}, {{2, 3}, {}}, {{1, 3}, {2, 3}}})
-      check_twice("where", {random_array(dtype::boolean, c, 9), random_array(dtype::float64, s, 10), random_array(dtype::float64, t, 11)},
-            [](const auto& x) { return std::vector<value>{where(x[0], x[1], x[2])}; });
-  check_twice("where", {random_array(dtype::boolean, {0}, 9), random_array(dtype::float64, {0}, 10), random_array(dtype::float64, {1}, 11)},
-        [](const auto& x) { return std::vector<value>{where(x[0], x[1], x[2])}; });
+    for (const auto& [s, t] :
+         {std::pair<shape, shape>{{2, 3}, {2, 3}}, {{3}, {2, 1}}, {{}, {2, 3}}, {{2, 3}, {}}, {{1, 3}, {2, 3}}})
+      check_twice("where",
+                  {random_array(dtype::boolean, c, 9), random_array(dtype::float64, s, 10),
+                   random_array(dtype::float64, t, 11)},
+                  [](const auto& x) { return std::vector<value>{where(x[0], x[1], x[2])}; });
+  check_twice("where",
+              {random_array(dtype::boolean, {0}, 9), random_array(dtype::float64, {0}, 10),
+               random_array(dtype::float64, {1}, 11)},
+              [](const auto& x) { return std::vector<value>{where(x[0], x[1], x[2])}; });
 }
 
 BOOST_AUTO_TEST_CASE(clamp_passes_inside_its_bounds) {
-  for (const auto& [s, t] : {std::pair<shape, shape>{{2, 3}, {2, 3}}, {{40}, {}}, {{2, 3}, {3}}, {{3}, {2, 1}}, {{0}, {1}}, {{1}, {4}}})
-    check("clamp", {distinct_array(s, 12), random_array(dtype::float64, t, 13, -0.101, -0.091), random_array(dtype::float64, t, 14, 0.091, 0.101)},
+  for (const auto& [s, t] :
+       {std::pair<shape, shape>{{2, 3}, {2, 3}}, {{40}, {}}, {{2, 3}, {3}}, {{3}, {2, 1}}, {{0}, {1}}, {{1}, {4}}})
+    check("clamp",
+          {distinct_array(s, 12), random_array(dtype::float64, t, 13, -0.101, -0.091),
+           random_array(dtype::float64, t, 14, 0.091, 0.101)},
           [](const auto& x) { return std::vector<value>{clamp(x[0], x[1], x[2])}; });
 }
 
 // Bounds that cross give the upper one: y = high, whatever x and low are.
 BOOST_AUTO_TEST_CASE(clamp_with_crossed_bounds) {
-  for (const auto& [s, t] : {std::pair<shape, shape>{{40}, {40}}, {{40}, {}}, {{2, 3}, {3}}, {{3}, {2, 1}}, {{0}, {1}}, {{1}, {4}}})
-    check("clamp", {distinct_array(s, 12), random_array(dtype::float64, t, 13, 0.091, 0.101), random_array(dtype::float64, t, 14, -0.101, -0.091)},
+  for (const auto& [s, t] :
+       {std::pair<shape, shape>{{40}, {40}}, {{40}, {}}, {{2, 3}, {3}}, {{3}, {2, 1}}, {{0}, {1}}, {{1}, {4}}})
+    check("clamp",
+          {distinct_array(s, 12), random_array(dtype::float64, t, 13, 0.091, 0.101),
+           random_array(dtype::float64, t, 14, -0.101, -0.091)},
           [](const auto& x) { return std::vector<value>{clamp(x[0], x[1], x[2])}; });
   small_graph g;
-  const auto numbers = [&](std::vector<double> v) { return g.input(array_of(dtype::float64, {static_cast<std::int64_t>(v.size())}, v)); };
-  const value x = numbers({-3, -1, 0, 1, 3, 1, -1}), low = numbers({1, 1, 1, 1, 1, 1, -2}), high = numbers({-1, -1, -1, -1, -1, 1, 2});
+  const auto numbers = [&](std::vector<double> v) {
+    return g.input(array_of(dtype::float64, {static_cast<std::int64_t>(v.size())}, v));
+  };
+  const value x = numbers({-3, -1, 0, 1, 3, 1, -1}), low = numbers({1, 1, 1, 1, 1, 1, -2}),
+              high = numbers({-1, -1, -1, -1, -1, 1, 2});
   for (const auto& v : gradients(reduce_sum(clamp(x, low, high)), std::vector{x, low, high})) g.output(v);
   const auto r = g.run();
   BOOST_TEST(r[0].values == (std::vector<double>{0, 0, 0, 0, 0, 1, 1}), boost::test_tools::per_element());
@@ -206,15 +244,19 @@ BOOST_AUTO_TEST_CASE(nothing_of_an_infinite_gradient) {
   for (bool passes : {true, false}) {
     small_graph g;
     const value x = g.input(array_of(dtype::float64, {3}, {-1.5, 0.25, 2}));
-    const value start = g.input(array_of(dtype::float64, {3}, {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}));
-    for (auto run : {+[](const value& v) -> value { return floor(v); }, +[](const value& v) -> value { return ceil(v); },
-                     +[](const value& v) -> value { return round(v); }, +[](const value& v) -> value { return sign(v); }})
+    const value start =
+        g.input(array_of(dtype::float64, {3}, {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}));
+    for (auto run :
+         {+[](const value& v) -> value { return floor(v); }, +[](const value& v) -> value { return ceil(v); },
+          +[](const value& v) -> value { return round(v); }, +[](const value& v) -> value { return sign(v); }})
       g.output(gradients(g.p, std::vector{run(x)}, std::vector{start}, std::vector{x})[0]);
     // of an extreme, the elements that are not it
     const value one = g.input(array_of(dtype::float64, {}, {infinity}));
-    for (const value& y : {value(reduce_max(x)), value(reduce_min(x))}) g.output(gradients(g.p, std::vector{y}, std::vector{one}, std::vector{x})[0]);
+    for (const value& y : {value(reduce_max(x)), value(reduce_min(x))})
+      g.output(gradients(g.p, std::vector{y}, std::vector{one}, std::vector{x})[0]);
     const auto r = g.run(passes ? pass_options{} : no_passes);
-    for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(r[i].values == (std::vector<double>{0, 0, 0}), boost::test_tools::per_element());
+    for (std::size_t i = 0; i < 4; ++i)
+      BOOST_TEST(r[i].values == (std::vector<double>{0, 0, 0}), boost::test_tools::per_element());
     BOOST_TEST(r[4].values == (std::vector<double>{0, 0, infinity}), boost::test_tools::per_element());
     BOOST_TEST(r[5].values == (std::vector<double>{infinity, 0, 0}), boost::test_tools::per_element());
   }
@@ -224,16 +266,18 @@ BOOST_AUTO_TEST_CASE(nothing_of_an_infinite_gradient) {
 BOOST_AUTO_TEST_CASE(activations_of_infinities) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const dtype element : {dtype::float32, dtype::float64})
-    for (auto run : {+[](const value& v) -> value { return gelu(v); }, +[](const value& v) -> value { return gelu_tanh(v); },
-                     +[](const value& v) -> value { return silu(v); }, +[](const value& v) -> value { return mish(v); },
-                     +[](const value& v) -> value { return hard_swish(v); }}) {
+    for (auto run :
+         {+[](const value& v) -> value { return gelu(v); }, +[](const value& v) -> value { return gelu_tanh(v); },
+          +[](const value& v) -> value { return silu(v); }, +[](const value& v) -> value { return mish(v); },
+          +[](const value& v) -> value { return hard_swish(v); }}) {
       small_graph g;
       const value x = g.input(array_of(element, {4}, {-infinity, -1e30, 1e30, infinity})), y = run(x);
       g.output(y);
       g.output(gradients(reduce_sum(y), std::vector{x})[0]);
       const auto r = g.run();
       const array huge = from_tensor(to_tensor(array_of(element, {1}, {1e30})));
-      BOOST_TEST(r[0].values == (std::vector<double>{0, 0, huge.values[0], infinity}), boost::test_tools::per_element());
+      BOOST_TEST(r[0].values == (std::vector<double>{0, 0, huge.values[0], infinity}),
+                 boost::test_tools::per_element());
       BOOST_TEST(r[1].values[0] == 0);
       BOOST_TEST(r[1].values[1] == 0);
       BOOST_TEST(r[1].values[2] == 1);
@@ -242,12 +286,18 @@ BOOST_AUTO_TEST_CASE(activations_of_infinities) {
 }
 
 BOOST_AUTO_TEST_CASE(broadcast_and_sum) {
-  for (const auto& [from, to] : {std::pair<shape, shape>{{}, {2, 3}}, {{3}, {2, 3}}, {{2, 1}, {2, 3}}, {{1, 1}, {4, 2}}, {{1}, {0}}, {{2, 3}, {2, 3}},
-                                 {{1, 3, 1}, {2, 3, 4}}, {{3, 1}, {2, 3, 4}}}) {
+  for (const auto& [from, to] : {std::pair<shape, shape>{{}, {2, 3}},
+                                 {{3}, {2, 3}},
+                                 {{2, 1}, {2, 3}},
+                                 {{1, 1}, {4, 2}},
+                                 {{1}, {0}},
+                                 {{2, 3}, {2, 3}},
+                                 {{1, 3, 1}, {2, 3, 4}},
+                                 {{3, 1}, {2, 3, 4}}}) {
     check_twice("broadcast_like", {random_array(dtype::float64, from, 15), random_array(dtype::float64, to, 16)},
-          [](const auto& x) { return std::vector<value>{broadcast_like(x[0], x[1]) * x[1]}; });
+                [](const auto& x) { return std::vector<value>{broadcast_like(x[0], x[1]) * x[1]}; });
     check_twice("sum_like", {random_array(dtype::float64, to, 15), random_array(dtype::float64, from, 16)},
-          [](const auto& x) { return std::vector<value>{sum_like(x[0], x[1]) * x[1]}; });
+                [](const auto& x) { return std::vector<value>{sum_like(x[0], x[1]) * x[1]}; });
   }
 }
 

@@ -24,7 +24,9 @@ using namespace engine_test;
 namespace {
 
 const std::vector<shape> shapes{{1}, {6}, {2, 3}, {3, 1, 4}, {0, 3}, {2, 0}, {1, 1}};
-array positions(const shape& s, int seed, std::int64_t length) { return random_array(dtype::int64, s, seed, -static_cast<double>(length), static_cast<double>(length)); }
+array positions(const shape& s, int seed, std::int64_t length) {
+  return random_array(dtype::int64, s, seed, -static_cast<double>(length), static_cast<double>(length));
+}
 
 void both(std::string_view name, const array& x, const std::function<value(const value&)>& f) {
   check_twice(name, {x}, [&](const values& v) { return values{f(v[0])}; });
@@ -42,11 +44,21 @@ BOOST_AUTO_TEST_CASE(parts) {
         both("select", real(s, 1), [&](const value& x) { return select(x, axis, -1); });
         both("select", real(s, 1), [&](const value& x) { return select(x, axis, s.at(axis) / 2); });
       }
-      if (s.at(axis) % 2 == 0) both("split", real(s, 1), [&](const value& x) { auto p = split(x, 2, axis); return value(p[0] * p[1] * p[1]); });
-      both("stack", real(s, 1), [&](const value& x) { const value two[] = {x, sin(x)}; return stack(two, axis); });
+      if (s.at(axis) % 2 == 0)
+        both("split", real(s, 1), [&](const value& x) {
+          auto p = split(x, 2, axis);
+          return value(p[0] * p[1] * p[1]);
+        });
+      both("stack", real(s, 1), [&](const value& x) {
+        const value two[] = {x, sin(x)};
+        return stack(two, axis);
+      });
     }
   for (const auto& s : {shape{3, 2}, shape{3}, shape{3, 0}, shape{3, 1, 2}, shape{3, 3}})
-    both("split", real(s, 1), [](const value& x) { auto p = split(x, {1, 2}, 0); return value(square(p[0]) + sin(p[1])); });
+    both("split", real(s, 1), [](const value& x) {
+      auto p = split(x, {1, 2}, 0);
+      return value(square(p[0]) + sin(p[1]));
+    });
   for (const auto& s : {shape{2, 3, 4}, shape{1, 3, 2}, shape{3, 1, 1}, shape{2, 0, 3}, shape{1, 1, 1}})
     both("permute_inverse", real(s, 1), [](const value& x) { return permute_inverse(x, axes(2, 0, 1)); });
   for (const auto& s : {shape{2, 1, 4}, shape{3, 1}, shape{0, 1, 2}, shape{1, 1, 1}, shape{1, 1, 5}})
@@ -60,7 +72,9 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
     for (int axis = 0; axis < s.rank; ++axis) {
       for (std::int64_t n : {0, 1, 3}) both("repeat", real(s, 1), [&](const value& x) { return repeat(x, n, axis); });
       for (auto [before, after] : {std::tuple{0, 0}, {1, 0}, {2, 3}})
-        both("pad", real(s, 1), [&, b = before, a = after](const value& x) { return pad(x, {.axis = axis, .before = b, .after = a, .value = 0.5}); });
+        both("pad", real(s, 1), [&, b = before, a = after](const value& x) {
+          return pad(x, {.axis = axis, .before = b, .after = a, .value = 0.5});
+        });
     }
   }
   for (const auto& s : {shape{2, 3}, shape{1, 3}, shape{4, 1}, shape{2, 0}, shape{1, 1}})
@@ -71,26 +85,47 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
 // How many rows there are is counted when a run finds it: what is differentiated is of one shape again.
 BOOST_AUTO_TEST_CASE(rows_that_are_counted) {
   for (const auto& s : {shape{1}, shape{6}, shape{5, 3}, shape{2, 4, 3}, shape{4, 1}, shape{0, 3}}) {
-    const array x = distinct_array(s, 1), mask = random_array(dtype::boolean, s, 2), rows = random_array(dtype::boolean, {s[0]}, 3);
+    const array x = distinct_array(s, 1), mask = random_array(dtype::boolean, s, 2),
+                rows = random_array(dtype::boolean, {s[0]}, 3);
     const array count = array_of(dtype::int64, {}, {static_cast<double>(s.at(0) / 2)});
     // Elements weigh differently, by their places.
-    const auto weighed = [](const value& y) { const value row = reshape(y, shape{dyn}); return value(reduce_sum(sin(row) * (cumsum(row) + 1))); };
-    check_twice("masked_select", {x, mask}, [&](const values& v) { return values{weighed(masked_select(v[0], v[1]))}; });
+    const auto weighed = [](const value& y) {
+      const value row = reshape(y, shape{dyn});
+      return value(reduce_sum(sin(row) * (cumsum(row) + 1)));
+    };
+    check_twice("masked_select", {x, mask},
+                [&](const values& v) { return values{weighed(masked_select(v[0], v[1]))}; });
     check_twice("compress", {x, rows}, [&](const values& v) { return values{weighed(compress(v[0], v[1]))}; });
     check_twice("first_rows", {x, count}, [&](const values& v) { return values{weighed(first_rows(v[0], v[1]))}; });
     check_twice("unique", {x}, [&](const values& v) { return values{weighed(unique(v[0]).values)}; });
-    check_twice("computed top_k", {x, count}, [&](const values& v) { return values{weighed(top_k(v[0], v[1], {.axis = 0}).values)}; });
+    check_twice("computed top_k", {x, count},
+                [&](const values& v) { return values{weighed(top_k(v[0], v[1], {.axis = 0}).values)}; });
   }
 }
 
 BOOST_AUTO_TEST_CASE(contractions) {
-  for (auto [a, b, n] : {std::tuple{shape{3}, shape{3}, 1}, {shape{2, 3}, shape{3}, 1}, {shape{3}, shape{3, 4}, 1}, {shape{2, 3, 4}, shape{3, 4, 5}, 2},
-                         {shape{2, 3}, shape{2, 3}, 2}, {shape{2}, shape{3}, 0}, {shape{1}, shape{1}, 1}, {shape{2, 1}, shape{1, 3}, 1}, {shape{2, 0}, shape{0, 3}, 1}, {shape{2, 2, 3}, shape{3, 2, 2}, 1}}) {
-    auto f = [count = n](const values& x) -> value { return count == 0 ? dot<0>(x[0], x[1]) : count == 1 ? dot<1>(x[0], x[1]) : dot<2>(x[0], x[1]); };
+  for (auto [a, b, n] : {std::tuple{shape{3}, shape{3}, 1},
+                         {shape{2, 3}, shape{3}, 1},
+                         {shape{3}, shape{3, 4}, 1},
+                         {shape{2, 3, 4}, shape{3, 4, 5}, 2},
+                         {shape{2, 3}, shape{2, 3}, 2},
+                         {shape{2}, shape{3}, 0},
+                         {shape{1}, shape{1}, 1},
+                         {shape{2, 1}, shape{1, 3}, 1},
+                         {shape{2, 0}, shape{0, 3}, 1},
+                         {shape{2, 2, 3}, shape{3, 2, 2}, 1}}) {
+    auto f = [count = n](const values& x) -> value {
+      return count == 0 ? dot<0>(x[0], x[1]) : count == 1 ? dot<1>(x[0], x[1]) : dot<2>(x[0], x[1]);
+    };
     check_twice("dot", {real(a, 1), real(b, 2)}, [&](const values& x) { return values{f(x)}; });
   }
-  for (const auto& [a, b, by] : {std::tuple{shape{2, 3}, shape{3}, shape{2, 1}}, {shape{4}, shape{4}, shape{1}}, {shape{1, 3}, shape{2, 3}, shape{2, 3}}, {shape{0, 2}, shape{2}, shape{0, 1}}, {shape{2, 1, 2}, shape{3, 1}, shape{}}}) {
-    check_twice("interpolate", {real(a, 1), real(b, 2), real(by, 3)}, [](const values& x) { return values{interpolate(x[0], x[1], x[2])}; });
+  for (const auto& [a, b, by] : {std::tuple{shape{2, 3}, shape{3}, shape{2, 1}},
+                                 {shape{4}, shape{4}, shape{1}},
+                                 {shape{1, 3}, shape{2, 3}, shape{2, 3}},
+                                 {shape{0, 2}, shape{2}, shape{0, 1}},
+                                 {shape{2, 1, 2}, shape{3, 1}, shape{}}}) {
+    check_twice("interpolate", {real(a, 1), real(b, 2), real(by, 3)},
+                [](const values& x) { return values{interpolate(x[0], x[1], x[2])}; });
   }
 }
 
@@ -105,23 +140,38 @@ BOOST_AUTO_TEST_CASE(gathers_and_scatters) {
         shape to = s;
         to[axis] = n[0];
         auto each = positions(to, 3, s.at(axis));
-        check_twice("take_along_axis", {real(s, 1), each}, [&](const values& x) { return values{square(take_along_axis(x[0], x[1], axis))}; });
-        check_twice("scatter_add", {real(s, 1), each, real(to, 4)}, [&](const values& x) { return values{scatter_add(x[0], x[1], x[2], axis)}; });
-        check_twice("index_add", {real(s, 1), index, real(to, 4)}, [&](const values& x) { return values{square(index_add(x[0], x[1], x[2], axis))}; });
+        check_twice("take_along_axis", {real(s, 1), each},
+                    [&](const values& x) { return values{square(take_along_axis(x[0], x[1], axis))}; });
+        check_twice("scatter_add", {real(s, 1), each, real(to, 4)},
+                    [&](const values& x) { return values{scatter_add(x[0], x[1], x[2], axis)}; });
+        check_twice("index_add", {real(s, 1), index, real(to, 4)},
+                    [&](const values& x) { return values{square(index_add(x[0], x[1], x[2], axis))}; });
       }
   for (const auto& ids : {shape{3, 6}, shape{}, shape{0}, shape{1}, shape{2, 1, 2}})
-    check_twice("embedding", {real({5, 4}, 1), positions(ids, 2, 5)}, [](const values& x) { return values{square(embedding(x[0], x[1]))}; });
-  check("one hot of positions passes nothing", {distinct_array({2, 5}, 1)}, [](const values& x) { return values{to_one_hot(top_k(x[0], {.k = 2}).indices, 5, dtype::float64) * reduce_sum(x[0])}; }, false);
+    check_twice("embedding", {real({5, 4}, 1), positions(ids, 2, 5)},
+                [](const values& x) { return values{square(embedding(x[0], x[1]))}; });
+  check(
+      "one hot of positions passes nothing", {distinct_array({2, 5}, 1)},
+      [](const values& x) {
+        return values{to_one_hot(top_k(x[0], {.k = 2}).indices, 5, dtype::float64) * reduce_sum(x[0])};
+      },
+      false);
 }
 
 BOOST_AUTO_TEST_CASE(running_sums_and_order) {
   for (const auto& s : shapes)
     for (int axis = 0; axis < s.rank; ++axis) {
       for (bool exclusive : {false, true})
-        for (bool reverse : {false, true}) both("cumsum", real(s, 1), [&](const value& x) { return cumsum(x, {.axis = axis, .exclusive = exclusive, .reverse = reverse}); });
+        for (bool reverse : {false, true})
+          both("cumsum", real(s, 1),
+               [&](const value& x) { return cumsum(x, {.axis = axis, .exclusive = exclusive, .reverse = reverse}); });
       for (bool largest : {false, true}) {
-        if (s.at(axis)) both("top_k", distinct_array(s, 1), [&](const value& x) { return top_k(x, {.k = (s.at(axis) + 1) / 2, .axis = axis, .largest = largest}).values; });
-        both("sort", distinct_array(s, 1), [&](const value& x) { return sort(x, {.axis = axis, .descending = largest}); });
+        if (s.at(axis))
+          both("top_k", distinct_array(s, 1), [&](const value& x) {
+            return top_k(x, {.k = (s.at(axis) + 1) / 2, .axis = axis, .largest = largest}).values;
+          });
+        both("sort", distinct_array(s, 1),
+             [&](const value& x) { return sort(x, {.axis = axis, .descending = largest}); });
       }
     }
 }
@@ -145,8 +195,10 @@ BOOST_AUTO_TEST_CASE(products) {
     check("reduce_prod with zeros", {x}, [](const values& v) { return values{reduce_prod(v[0])}; });
   }
   small_graph g;
-  value x = g.input(real({3}, 1)), first = gradients(reduce_prod(x), {&x, 1})[0], second = gradients(reduce_sum(square(first)), {&x, 1})[0];
-  BOOST_TEST(message_of([&] { gradients(reduce_sum(square(second)), {&x, 1}); }) == "product_of_others_slope: this operation has no gradient");
+  value x = g.input(real({3}, 1)), first = gradients(reduce_prod(x), {&x, 1})[0],
+        second = gradients(reduce_sum(square(first)), {&x, 1})[0];
+  BOOST_TEST(message_of([&] { gradients(reduce_sum(square(second)), {&x, 1}); }) ==
+             "product_of_others_slope: this operation has no gradient");
 }
 
 BOOST_AUTO_TEST_CASE(loss_of_probabilities) {
@@ -155,13 +207,16 @@ BOOST_AUTO_TEST_CASE(loss_of_probabilities) {
       const shape s{rows, classes};
       array weights = real(s, 1, 0, 1), logits = real(s, 2), probabilities = real(s, 3, 0.1, 1);
       check_twice("nll_loss", {weights, probabilities}, [](const values& x) { return values{nll_loss(x[0], x[1])}; });
-      check_twice("of softmax", {weights, logits}, [](const values& x) { return values{nll_loss(x[0], softmax(x[1]))}; });
-      check("of softmax over all", {weights, logits}, [](const values& x) { return values{nll_loss(x[0], softmax_over_last<2>(x[1]))}; });
+      check_twice("of softmax", {weights, logits},
+                  [](const values& x) { return values{nll_loss(x[0], softmax(x[1]))}; });
+      check("of softmax over all", {weights, logits},
+            [](const values& x) { return values{nll_loss(x[0], softmax_over_last<2>(x[1]))}; });
     }
 }
 
 BOOST_AUTO_TEST_CASE(loss_of_no_probabilities) {
-  check_twice("nll_loss", {real({0, 3}, 1), real({0, 3}, 2)}, [](const values& x) { return values{nll_loss(x[0], x[1])}; });
+  check_twice("nll_loss", {real({0, 3}, 1), real({0, 3}, 2)},
+              [](const values& x) { return values{nll_loss(x[0], x[1])}; });
 }
 
 BOOST_AUTO_TEST_CASE(the_gradient_of_log_exp_is_finite_where_exp_is_not) {
@@ -178,7 +233,8 @@ BOOST_AUTO_TEST_CASE(loss_of_softmax_is_fused_and_the_same) {
       for (auto element : {dtype::float32, dtype::float64}) {
         const shape s{rows, 6};
         small_graph g;
-        array weights = random_array(element, s, static_cast<int>(rows), 0, 1), logits = random_array(element, s, static_cast<int>(10 + rows), -3, 3);
+        array weights = random_array(element, s, static_cast<int>(rows), 0, 1),
+              logits = random_array(element, s, static_cast<int>(10 + rows), -3, 3);
         value t = g.input(weights), x = g.input(logits);
         value y = all ? value(softmax_over_last<2>(x)) : value(softmax(x));
         g.output(gradients(nll_loss(t, y) * 3, {&x, 1})[0]);
@@ -192,7 +248,8 @@ BOOST_AUTO_TEST_CASE(loss_of_softmax_is_fused_and_the_same) {
         BOOST_TEST(distance(fused[0], plain[0]) < tolerance);
         // (softmax sum_row(t) - t) g / sum(t), the division included.
         double sum = 0, of_all = 0;
-        std::vector<double> e(weights.values.size()), row_t(static_cast<std::size_t>(rows)), row_e(static_cast<std::size_t>(rows));
+        std::vector<double> e(weights.values.size()), row_t(static_cast<std::size_t>(rows)),
+            row_e(static_cast<std::size_t>(rows));
         for (std::size_t i = 0; i < e.size(); ++i) {
           e[i] = std::exp(logits.values[i]);
           sum += weights.values[i];
@@ -201,7 +258,8 @@ BOOST_AUTO_TEST_CASE(loss_of_softmax_is_fused_and_the_same) {
           row_e[i / 6] += e[i];
         }
         for (std::size_t i = 0; i < e.size(); ++i) {
-          double want = all ? (e[i] / of_all * sum - weights.values[i]) * 3 / sum : (e[i] / row_e[i / 6] * row_t[i / 6] - weights.values[i]) * 3 / sum;
+          double want = all ? (e[i] / of_all * sum - weights.values[i]) * 3 / sum
+                            : (e[i] / row_e[i / 6] * row_t[i / 6] - weights.values[i]) * 3 / sum;
           BOOST_TEST(std::abs(fused[0].values[i] - want) < tolerance * 10);
         }
       }

@@ -32,7 +32,7 @@ void products(const shape& batch_a, const shape& batch_b, std::int64_t m, std::i
   for (bool ta : {false, true})
     for (bool tb : {false, true})
       check_twice("matmul", {real(with(batch_a, m, k, ta), 1), real(with(batch_b, k, n, tb), 2)},
-            [&](const auto& x) { return values{matmul(x[0], x[1], {ta, tb})}; });
+                  [&](const auto& x) { return values{matmul(x[0], x[1], {ta, tb})}; });
 }
 
 }  // namespace
@@ -50,8 +50,10 @@ BOOST_AUTO_TEST_CASE(plain_products) {
 
 BOOST_AUTO_TEST_CASE(rows_by_weights_and_a_bias) {
   for (auto [n, in, out] : {std::array<std::int64_t, 3>{4, 3, 2}, {1, 1, 1}, {0, 3, 2}, {5, 1, 7}, {3, 0, 2}})
-    check_twice("linear", {real({n, in}, 1), real({out, in}, 2), real({out}, 3)}, [](const auto& x) { return values{linear(x[0], x[1], x[2])}; });
-  check_twice("linear", {real({2, 3, 4}, 1), real({5, 4}, 2), real({1}, 3)}, [](const auto& x) { return values{linear(x[0], x[1], x[2])}; });   // a bias that broadcasts
+    check_twice("linear", {real({n, in}, 1), real({out, in}, 2), real({out}, 3)},
+                [](const auto& x) { return values{linear(x[0], x[1], x[2])}; });
+  check_twice("linear", {real({2, 3, 4}, 1), real({5, 4}, 2), real({1}, 3)},
+              [](const auto& x) { return values{linear(x[0], x[1], x[2])}; });  // a bias that broadcasts
 }
 
 BOOST_AUTO_TEST_CASE(empty_products) {
@@ -78,7 +80,8 @@ BOOST_AUTO_TEST_CASE(a_layer_with_bias_and_residual) {
           [](const auto& x) { return values{tanh(matmul(x[0], x[1]) + x[2])}; });
   check("x w + b + r", {real({4, 5}, 1), real({5, 3}, 2), real({3}, 3), real({4, 3}, 4)},
         [](const auto& x) { return values{matmul(x[0], x[1]) + x[2] + x[3]}; });
-  check("relu(x w + b)", {real({4, 5}, 1), real({5, 3}, 2), real({3}, 3)}, [](const auto& x) { return values{relu(matmul(x[0], x[1]) + x[2])}; });
+  check("relu(x w + b)", {real({4, 5}, 1), real({5, 3}, 2), real({3}, 3)},
+        [](const auto& x) { return values{relu(matmul(x[0], x[1]) + x[2])}; });
   check("x w + y v", {real({4, 5}, 1), real({5, 3}, 2), real({4, 2}, 3), real({2, 3}, 4)},
         [](const auto& x) { return values{matmul(x[0], x[1]) + matmul(x[2], x[3])}; });
   check("x x^T", {real({3, 4}, 1)}, [](const auto& x) { return values{matmul(x[0], transpose(x[0]))}; });

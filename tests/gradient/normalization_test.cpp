@@ -34,7 +34,8 @@ struct given_scope {
   bool training() const { return trains; }
 };
 
-const std::vector<shape> images{{2, 3, 2, 2}, {4, 1, 3, 3}, {1, 2, 3, 4}, {3, 2, 1, 1}, {2, 5, 1, 4}, {5, 4, 2, 3}, {0, 2, 3, 3}, {2, 3, 0, 2}};
+const std::vector<shape> images{{2, 3, 2, 2}, {4, 1, 3, 3}, {1, 2, 3, 4}, {3, 2, 1, 1},
+                                {2, 5, 1, 4}, {5, 4, 2, 3}, {0, 2, 3, 3}, {2, 3, 0, 2}};
 
 }  // namespace
 
@@ -46,8 +47,11 @@ BOOST_AUTO_TEST_CASE(batch_norm2d_by_the_batch) {
     const std::vector<array> in{real(s, 1), real(channels, 2), real(channels, 3)};
     int assigned = 0;
     auto forward = [&](const nn::batch_norm2d& layer, const auto& x) {
-      auto constant = [&](double v) { return value(broadcast_like(x[0].owner().number(v, x[0].type().element), x[1])); };
-      given_scope scope{{{"weight", x[1]}, {"bias", x[2]}, {"running_mean", constant(0)}, {"running_var", constant(1)}}, true};
+      auto constant = [&](double v) {
+        return value(broadcast_like(x[0].owner().number(v, x[0].type().element), x[1]));
+      };
+      given_scope scope{{{"weight", x[1]}, {"bias", x[2]}, {"running_mean", constant(0)}, {"running_var", constant(1)}},
+                        true};
       value y = layer.forward(scope, x[0]);
       assigned += scope.assigned;
       return values{y, square(y)};
@@ -64,7 +68,8 @@ BOOST_AUTO_TEST_CASE(batch_norm2d_by_the_batch) {
 BOOST_AUTO_TEST_CASE(batch_norm2d_by_running_statistics) {
   for (const auto& s : images) {
     const shape channels{s[1]};
-    const std::vector<array> in{real(s, 1), real(channels, 2), real(channels, 3), real(channels, 4), real(channels, 5, 0.5, 2)};
+    const std::vector<array> in{real(s, 1), real(channels, 2), real(channels, 3), real(channels, 4),
+                                real(channels, 5, 0.5, 2)};
     for (bool affine : {true, false})
       check(affine ? "batch_norm2d in inference" : "batch_norm2d in inference, no factor", in, [&](const auto& x) {
         given_scope scope{{{"weight", x[1]}, {"bias", x[2]}, {"running_mean", x[3]}, {"running_var", x[4]}}};

@@ -24,12 +24,11 @@ namespace {
 axes axes_of(unsigned bits, int rank) {
   axes a;
   for (int i = 0; i < rank; ++i)
-    if (bits >> i & 1u) a.values[a.count++] = i % 2 ? i - rank : i;   // every other one counted from the end
+    if (bits >> i & 1u) a.values[a.count++] = i % 2 ? i - rank : i;  // every other one counted from the end
   return a;
 }
 
-template <class F>
-void every_reduction(const shape& s, F run) {
+template <class F> void every_reduction(const shape& s, F run) {
   for (unsigned bits = 0; bits < 1u << s.rank; ++bits)
     for (bool keep : {false, true}) run(reduce_attributes{axes_of(bits, s.rank), keep});
 }
@@ -87,7 +86,8 @@ BOOST_AUTO_TEST_CASE(softmax_along_every_axis) {
   for (const auto& s : shapes)
     for (int axis = -s.rank; axis < s.rank; ++axis) {
       check_twice("softmax", {real(s, 3)}, [&](const auto& x) { return values{softmax(x[0], {.axis = axis})}; });
-      check_twice("log_softmax", {real(s, 3)}, [&](const auto& x) { return values{log_softmax(x[0], {.axis = axis})}; });
+      check_twice("log_softmax", {real(s, 3)},
+                  [&](const auto& x) { return values{log_softmax(x[0], {.axis = axis})}; });
       check("log of softmax", {real(s, 3)}, [&](const auto& x) { return values{log(softmax(x[0], {.axis = axis}))}; });
     }
 }
@@ -95,7 +95,8 @@ BOOST_AUTO_TEST_CASE(softmax_along_every_axis) {
 BOOST_AUTO_TEST_CASE(softmax_over_several_axes) {
   for (const auto& s : {shape{2, 3}, shape{1, 1}, shape{0, 2}, shape{2, 3, 2}, shape{2, 1, 4}, shape{1, 2, 2, 2}}) {
     check_twice("softmax_over_last", {real(s, 3)}, [](const auto& x) { return values{softmax_over_last<2>(x[0])}; });
-    check_twice("log_softmax_over_last", {real(s, 3)}, [](const auto& x) { return values{log_softmax_over_last<2>(x[0])}; });
+    check_twice("log_softmax_over_last", {real(s, 3)},
+                [](const auto& x) { return values{log_softmax_over_last<2>(x[0])}; });
   }
 }
 
@@ -103,24 +104,32 @@ BOOST_AUTO_TEST_CASE(losses) {
   for (std::int64_t batch : {1, 2, 3, 4, 5})
     for (std::int64_t classes : {1, 3, 17}) {
       auto labels = random_array(dtype::int64, {batch}, 4, 0, static_cast<double>(classes));
-      check_twice("cross_entropy", {real({batch, classes}, 5), labels}, [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
+      check_twice("cross_entropy", {real({batch, classes}, 5), labels},
+                  [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
       check_twice("nll", {real({batch, classes}, 5), labels}, [](const auto& x) { return values{nll(x[0], x[1])}; });
-      check_twice("pick", {real({batch, classes}, 5), labels}, [](const auto& x) { return values{pick(x[0] * x[0], x[1])}; });
+      check_twice("pick", {real({batch, classes}, 5), labels},
+                  [](const auto& x) { return values{pick(x[0] * x[0], x[1])}; });
       // Weights other than one loss: what a fused gradient must not assume.
       check_twice("scaled cross_entropy", {real({batch, classes}, 5), labels, real({batch}, 6)},
-            [](const auto& x) { return values{reduce_sum(pick(log_softmax(x[0]), x[1]) * x[2])}; });
-      check_twice("mse", {real({batch, classes}, 5), real({batch, classes}, 6)}, [](const auto& x) { return values{mse(x[0], x[1])}; });
-      check("l1_loss", {distinct_array({batch, classes}, 5), distinct_array({batch, classes}, 6, 0.01)}, [](const auto& x) { return values{l1_loss(x[0], x[1])}; });
+                  [](const auto& x) { return values{reduce_sum(pick(log_softmax(x[0]), x[1]) * x[2])}; });
+      check_twice("mse", {real({batch, classes}, 5), real({batch, classes}, 6)},
+                  [](const auto& x) { return values{mse(x[0], x[1])}; });
+      check("l1_loss", {distinct_array({batch, classes}, 5), distinct_array({batch, classes}, 6, 0.01)},
+            [](const auto& x) { return values{l1_loss(x[0], x[1])}; });
     }
-  check_twice("cross_entropy", {real({4}, 5), random_array(dtype::int64, {}, 6, 0, 4)}, [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
+  check_twice("cross_entropy", {real({4}, 5), random_array(dtype::int64, {}, 6, 0, 4)},
+              [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
   check_twice("cross_entropy", {real({2, 3, 4}, 5), random_array(dtype::int64, {2, 3}, 6, 0, 4)},
-        [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
-  check_twice("pick", {real({0, 3}, 5), random_array(dtype::int64, {0}, 6)}, [](const auto& x) { return values{pick(x[0], x[1])}; });
+              [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
+  check_twice("pick", {real({0, 3}, 5), random_array(dtype::int64, {0}, 6)},
+              [](const auto& x) { return values{pick(x[0], x[1])}; });
   const array no_labels = random_array(dtype::int64, {0}, 6);
-  check_twice("cross_entropy", {real({0, 3}, 5), no_labels}, [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
+  check_twice("cross_entropy", {real({0, 3}, 5), no_labels},
+              [](const auto& x) { return values{cross_entropy(x[0], x[1])}; });
   check_twice("nll", {real({0, 3}, 5), no_labels}, [](const auto& x) { return values{nll(x[0], x[1])}; });
   for (const shape& s : {shape{4, 3}, shape{1, 1}, shape{0, 3}, shape{2, 3, 2}, shape{5}}) {
-    check_twice("squared_l2_distance", {real(s, 5), real(s, 6)}, [](const auto& x) { return values{squared_l2_distance(x[0], x[1])}; });
+    check_twice("squared_l2_distance", {real(s, 5), real(s, 6)},
+                [](const auto& x) { return values{squared_l2_distance(x[0], x[1])}; });
     if (s.size()) check_twice("averaged_loss", {real(s, 5)}, [](const auto& x) { return values{averaged_loss(x[0])}; });
   }
   check_twice("averaged_loss", {real({0}, 5)}, [](const auto& x) { return values{averaged_loss(x[0])}; });

@@ -25,7 +25,8 @@ namespace {
 values cell(const values& v, bool reverse) {
   auto p = std::make_shared<program>();
   dtype e = v[0].type().element;
-  value h = p->input("h", v[0].type()), c = p->input("c", v[1].type()), x = p->input("x", {e, without_first(v[2].shape())});
+  value h = p->input("h", v[0].type()), c = p->input("c", v[1].type()),
+        x = p->input("x", {e, without_first(v[2].shape())});
   value w = p->input("w", v[3].type()), u = p->input("u", v[4].type()), b = p->input("b", v[5].type());
   value gate = sigmoid(matmul(x, w) + matmul(h, u) + b);
   value next = gate * c + (1 - gate) * tanh(h);
@@ -35,8 +36,12 @@ values cell(const values& v, bool reverse) {
   return scan(p, {v.data(), 2}, {&v[2], 1}, {&v[3], 3}, reverse);
 }
 std::vector<array> operands(std::int64_t turns, std::int64_t rows, std::int64_t in, std::int64_t out) {
-  return {real({dim(rows), dim(out)}, 1), real({dim(rows), dim(out)}, 2), real({dim(turns), dim(rows), dim(in)}, 3),
-          real({dim(in), dim(out)}, 4, -0.7, 0.7), real({dim(out), dim(out)}, 5, -0.7, 0.7), real({dim(out)}, 6)};
+  return {real({dim(rows), dim(out)}, 1),
+          real({dim(rows), dim(out)}, 2),
+          real({dim(turns), dim(rows), dim(in)}, 3),
+          real({dim(in), dim(out)}, 4, -0.7, 0.7),
+          real({dim(out), dim(out)}, 5, -0.7, 0.7),
+          real({dim(out)}, 6)};
 }
 
 }  // namespace
@@ -45,11 +50,18 @@ BOOST_AUTO_TEST_SUITE(scans)
 
 BOOST_AUTO_TEST_CASE(all_operands_in_both_directions) {
   for (bool reverse : {false, true})
-    for (auto [turns, rows, in, out] : {std::array<std::int64_t, 4>{1, 1, 1, 1}, {4, 2, 3, 2}, {3, 1, 2, 4}, {0, 2, 3, 2}, {5, 3, 1, 2}, {2, 0, 3, 2}}) {
+    for (auto [turns, rows, in, out] : {std::array<std::int64_t, 4>{1, 1, 1, 1},
+                                        {4, 2, 3, 2},
+                                        {3, 1, 2, 4},
+                                        {0, 2, 3, 2},
+                                        {5, 3, 1, 2},
+                                        {2, 0, 3, 2}}) {
       auto build = [&](const values& v) { return cell(v, reverse); };
       check_twice("scan", operands(turns, rows, in, out), build);
-      check_twice("last carry of a scan", operands(turns, rows, in, out), [&](const values& v) { return values{cell(v, reverse)[1]}; });
-      check("what the turns of a scan give", operands(turns, rows, in, out), [&](const values& v) { return values{cell(v, reverse)[2]}; });
+      check_twice("last carry of a scan", operands(turns, rows, in, out),
+                  [&](const values& v) { return values{cell(v, reverse)[1]}; });
+      check("what the turns of a scan give", operands(turns, rows, in, out),
+            [&](const values& v) { return values{cell(v, reverse)[2]}; });
     }
 }
 
@@ -70,7 +82,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_reads_what_the_scan_stored) {
   g.output(y);
   for (const auto& d : gradients(g.p, {&y, 1}, {}, {&v[3], 2})) g.output(d);
   auto plan = g.make();
-  BOOST_TEST(plan->loops().size() == 2u);          // forward and back, nothing twice
+  BOOST_TEST(plan->loops().size() == 2u);  // forward and back, nothing twice
   BOOST_TEST(plan->counters().joined_loops == 1);
   auto text = plan->explain();
   std::size_t sigmoids = 0;

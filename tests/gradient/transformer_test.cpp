@@ -27,31 +27,50 @@ BOOST_AUTO_TEST_CASE(normalized_rows) {
   for (const auto& s : {shape{2, 5}, shape{7}, shape{2, 3, 4}, shape{0, 3}, shape{3, 2}, shape{1, 20}}) {
     const shape row{s.back()};
     const std::vector<array> in{real(s, 1), real(row, 2), real(row, 3)};
-    check_twice("layer_norm", in, [](const auto& x) { return values{layer_norm(x[0], x[1], x[2]), layer_norm(x[0], {.epsilon = 0.1}) + sum_like(x[1] * x[2], x[1])}; });
+    check_twice("layer_norm", in, [](const auto& x) {
+      return values{layer_norm(x[0], x[1], x[2]), layer_norm(x[0], {.epsilon = 0.1}) + sum_like(x[1] * x[2], x[1])};
+    });
     check_twice("rms_norm", {in[0], in[1]}, [](const auto& x) { return values{rms_norm(x[0], x[1]), rms_norm(x[0])}; });
   }
-  check("rows of two axes", {real({2, 3, 4}, 1), real({3, 4}, 2), real({3, 4}, 3)}, [](const auto& x) { return values{layer_norm(x[0], x[1], x[2])}; });
+  check("rows of two axes", {real({2, 3, 4}, 1), real({3, 4}, 2), real({3, 4}, 3)},
+        [](const auto& x) { return values{layer_norm(x[0], x[1], x[2])}; });
   for (const auto& s : {shape{2, 6, 3}, shape{1, 3, 4}, shape{0, 6, 2}, shape{2, 6}, shape{1, 9, 2, 1}})
-    check_twice("group_norm", {real(s, 1), real({s[1]}, 2), real({s[1]}, 3)}, [](const auto& x) { return values{group_norm(x[0], x[1], x[2], {.num_groups = 3, .epsilon = 0.1})}; }, true, extents_known::when_built);
+    check_twice(
+        "group_norm", {real(s, 1), real({s[1]}, 2), real({s[1]}, 3)},
+        [](const auto& x) { return values{group_norm(x[0], x[1], x[2], {.num_groups = 3, .epsilon = 0.1})}; }, true,
+        extents_known::when_built);
   for (const auto& s : {shape{2, 3, 2, 2}, shape{1, 2, 4}, shape{0, 3, 2}, shape{2, 1, 5}, shape{1, 2, 1, 3}})
-    check_twice("instance_norm", {real(s, 1), real({s[1]}, 2), real({s[1]}, 3)}, [](const auto& x) { return values{instance_norm(x[0], x[1], x[2])}; }, true, extents_known::when_built);
+    check_twice(
+        "instance_norm", {real(s, 1), real({s[1]}, 2), real({s[1]}, 3)},
+        [](const auto& x) { return values{instance_norm(x[0], x[1], x[2])}; }, true, extents_known::when_built);
 }
 
 BOOST_AUTO_TEST_CASE(attention_to_every_operand) {
-  struct problem { shape q, k, v; };
-  for (const auto& [q, k, v] : {problem{{3, 4}, {5, 4}, {5, 2}}, {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, {{4, 3, 2}, {2, 4, 2}, {2, 4, 3}}, {{1, 4, 1, 2}, {1, 1, 1, 2}, {1, 1, 1, 2}},
-                                {{2, 0, 3}, {2, 2, 3}, {2, 2, 3}}, {{2, 4, 2, 3}, {2, 2, 3, 3}, {2, 2, 3, 2}}, {{1, 0, 2, 3}, {1, 0, 2, 3}, {1, 0, 2, 3}}})
+  struct problem {
+    shape q, k, v;
+  };
+  for (const auto& [q, k, v] : {problem{{3, 4}, {5, 4}, {5, 2}},
+                                {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}},
+                                {{4, 3, 2}, {2, 4, 2}, {2, 4, 3}},
+                                {{1, 4, 1, 2}, {1, 1, 1, 2}, {1, 1, 1, 2}},
+                                {{2, 0, 3}, {2, 2, 3}, {2, 2, 3}},
+                                {{2, 4, 2, 3}, {2, 2, 3, 3}, {2, 2, 3, 2}},
+                                {{1, 0, 2, 3}, {1, 0, 2, 3}, {1, 0, 2, 3}}})
     for (bool causal : {false, true}) {
       const attention_attributes a{.causal = causal};
       const std::vector<array> in{real(q, 1), real(k, 2), real(v, 3)};
       check_twice("attention", in, [&](const auto& x) { return values{attention(x[0], x[1], x[2], a)}; });
       for (const auto& m : {shape{q[q.rank - 2], k[k.rank - 2]}, shape{k[k.rank - 2]}, shape{q[q.rank - 2], 1}}) {
-        check_twice("attention under an added mask", {in[0], in[1], in[2], real(m, 4)}, [&](const auto& x) { return values{attention(x[0], x[1], x[2], x[3], a)}; });
-        check("attention under a mask", {in[0], in[1], in[2], random_array(dtype::boolean, m, 4)}, [&](const auto& x) { return values{attention(x[0], x[1], x[2], x[3], a)}; });
+        check_twice("attention under an added mask", {in[0], in[1], in[2], real(m, 4)},
+                    [&](const auto& x) { return values{attention(x[0], x[1], x[2], x[3], a)}; });
+        check("attention under a mask", {in[0], in[1], in[2], random_array(dtype::boolean, m, 4)},
+              [&](const auto& x) { return values{attention(x[0], x[1], x[2], x[3], a)}; });
       }
     }
-  check_twice("a mask for each head", {real({4, 3, 2}, 1), real({2, 4, 2}, 2), real({2, 4, 3}, 3), real({4, 3, 4}, 4)}, [](const auto& x) { return values{attention(x[0], x[1], x[2], x[3])}; });
-  check("one value as query, key and value", {real({2, 4, 3}, 1)}, [](const auto& x) { return values{attention(x[0], x[0], x[0], {.causal = true})}; });
+  check_twice("a mask for each head", {real({4, 3, 2}, 1), real({2, 4, 2}, 2), real({2, 4, 3}, 3), real({4, 3, 4}, 4)},
+              [](const auto& x) { return values{attention(x[0], x[1], x[2], x[3])}; });
+  check("one value as query, key and value", {real({2, 4, 3}, 1)},
+        [](const auto& x) { return values{attention(x[0], x[0], x[0], {.causal = true})}; });
 }
 
 // Whatever is known of the extents when the gradient is made, it is the gradient.
@@ -82,15 +101,23 @@ BOOST_AUTO_TEST_CASE(attention_with_shared_heads_and_unknown_extents) {
       const auto got = gradients_with(known, mask);
       BOOST_REQUIRE(got.size() == wanted.size());
       for (std::size_t i = 0; i < got.size(); ++i)
-        BOOST_CHECK_MESSAGE(distance(got[i], wanted[i]) < 1e-12, "operand " << i << " of queries " << known[0].string() << ", keys " << known[1].string());
+        BOOST_CHECK_MESSAGE(distance(got[i], wanted[i]) < 1e-12,
+                            "operand " << i << " of queries " << known[0].string() << ", keys " << known[1].string());
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(heads_in_groups) {
-  struct problem { shape x, keys; };
-  for (const auto& [x, keys] : {problem{{4, 3, 2}, {2, 5, 2}}, {{2, 6, 1, 2}, {2, 3, 2, 2}}, {{1, 3, 2}, {2, 5, 2}}, {{0, 3, 2}, {2, 5, 2}}, {{3, 1, 2}, {1, 1, 1}}})
-    check_twice("group_heads", {real(x, 1), real(keys, 2)}, [](const auto& v) { return values{value(apply<op::group_heads>({}, v[0], v[1]))}; });
+  struct problem {
+    shape x, keys;
+  };
+  for (const auto& [x, keys] : {problem{{4, 3, 2}, {2, 5, 2}},
+                                {{2, 6, 1, 2}, {2, 3, 2, 2}},
+                                {{1, 3, 2}, {2, 5, 2}},
+                                {{0, 3, 2}, {2, 5, 2}},
+                                {{3, 1, 2}, {1, 1, 1}}})
+    check_twice("group_heads", {real(x, 1), real(keys, 2)},
+                [](const auto& v) { return values{value(apply<op::group_heads>({}, v[0], v[1]))}; });
 }
 
 BOOST_AUTO_TEST_CASE(statistics_of_rows_without_elements) {
@@ -110,7 +137,8 @@ BOOST_AUTO_TEST_CASE(rotary_positions) {
   for (const auto& s : {shape{3, 4}, shape{2, 1, 2}, shape{2, 2, 3, 6}, shape{0, 2}, shape{1, 8}})
     for (bool interleaved : {false, true}) {
       const array positions = random_array(dtype::int64, {s[s.rank - 2]}, 2, 0, 9);
-      check_twice("rope", {real(s, 1), positions}, [&](const auto& x) { return values{rope(x[0], x[1], {.interleaved = interleaved})}; });
+      check_twice("rope", {real(s, 1), positions},
+                  [&](const auto& x) { return values{rope(x[0], x[1], {.interleaved = interleaved})}; });
     }
 }
 

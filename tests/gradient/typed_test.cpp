@@ -18,21 +18,21 @@ using namespace engine_test;
 
 namespace {
 
-template <class T>
-matrix<T> filled_matrix(std::int64_t rows, std::int64_t columns, int seed) {
+template <class T> matrix<T> filled_matrix(std::int64_t rows, std::int64_t columns, int seed) {
   return to_tensor(random_array(dtype_of<T>, {rows, columns}, seed)).template as<T, extents<dyn, dyn>>();
 }
-template <class T>
-vector<T> filled_vector(std::int64_t n, int seed) {
+template <class T> vector<T> filled_vector(std::int64_t n, int seed) {
   return to_tensor(random_array(dtype_of<T>, {n}, seed)).template as<T, extents<dyn>>();
 }
 
 // What the program world finds for the same function.
-std::vector<array> by_program(const std::vector<array>& in, const std::function<value(const std::vector<value>&)>& loss) {
+std::vector<array> by_program(const std::vector<array>& in,
+                              const std::function<value(const std::vector<value>&)>& loss) {
   return results_of(in, [&](const std::vector<value>& x) { return gradients(loss(x), x); });
 }
-template <class T>
-void equal(const T& typed, const array& want) { BOOST_TEST(distance(from_tensor(any_tensor(typed)), want) == 0); }
+template <class T> void equal(const T& typed, const array& want) {
+  BOOST_TEST(distance(from_tensor(any_tensor(typed)), want) == 0);
+}
 
 }  // namespace
 
@@ -43,7 +43,8 @@ BOOST_AUTO_TEST_CASE(a_layer) {
     auto x = filled_matrix<double>(m, k, 1), w = filled_matrix<double>(k, n, 2);
     auto b = filled_vector<double>(n, 3);
     auto loss = reduce_sum(square(tanh(matmul(var<"x">(x), var<"w">(w)) + var<"b">(b))));
-    auto want = by_program({from_tensor(x), from_tensor(w), from_tensor(b)}, [](const auto& v) -> value { return reduce_sum(square(tanh(matmul(v[0], v[1]) + v[2]))); });
+    auto want = by_program({from_tensor(x), from_tensor(w), from_tensor(b)},
+                           [](const auto& v) -> value { return reduce_sum(square(tanh(matmul(v[0], v[1]) + v[2]))); });
     equal(evaluate(gradient<"x">(loss)), want[0]);
     equal(evaluate(gradient<"w">(loss)), want[1]);
     equal(evaluate(gradient<"b">(loss)), want[2]);
@@ -64,22 +65,25 @@ BOOST_AUTO_TEST_CASE(what_was_repeated_along_an_axis_is_summed_whatever_is_known
   for (std::size_t i = 3; i < memory.size(); ++i) BOOST_TEST(memory[i] == -7.f);
   matrix<double> column{{1}, {2}}, wide{{1, 2, 3}, {4, 5, 6}};
   equal(evaluate(gradient<"c">(reduce_sum(wide / var<"c">(column)))), array_of(dtype::float64, {2, 1}, {-6, -3.75}));
-  equal(evaluate(gradient<"c">(reduce_sum(where(wide > 2.0, var<"c">(column), wide)))), array_of(dtype::float64, {2, 1}, {1, 3}));
+  equal(evaluate(gradient<"c">(reduce_sum(where(wide > 2.0, var<"c">(column), wide)))),
+        array_of(dtype::float64, {2, 1}, {1, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(a_classifier) {
   auto x = filled_matrix<float>(6, 4, 1), w = filled_matrix<float>(4, 3, 2);
   vector<std::int64_t> labels{0, 2, 1, 1, 0, 2};
   auto loss = cross_entropy(matmul(x, var<"w">(w)), labels);
-  auto want = by_program({from_tensor(x), from_tensor(w), from_tensor(labels)}, [](const auto& v) { return value(cross_entropy(matmul(v[0], v[1]), v[2])); });
+  auto want = by_program({from_tensor(x), from_tensor(w), from_tensor(labels)},
+                         [](const auto& v) { return value(cross_entropy(matmul(v[0], v[1]), v[2])); });
   equal(evaluate(gradient<"w">(loss)), want[1]);
 }
 
 BOOST_AUTO_TEST_CASE(elementwise_of_any_shape) {
   for (std::int64_t n : {0, 1, 2, 100, 1000}) {
     auto x = filled_vector<double>(n, 1), y = filled_vector<double>(n, 2);
-    auto loss = exp(var<"x">(x) * y) + 2 / (1 + square(var<"x">(x)));        // no scalar: its sum
-    auto want = by_program({from_tensor(x), from_tensor(y)}, [](const auto& v) -> value { return exp(v[0] * v[1]) + 2 / (1 + square(v[0])); });
+    auto loss = exp(var<"x">(x) * y) + 2 / (1 + square(var<"x">(x)));  // no scalar: its sum
+    auto want = by_program({from_tensor(x), from_tensor(y)},
+                           [](const auto& v) -> value { return exp(v[0] * v[1]) + 2 / (1 + square(v[0])); });
     equal(evaluate(gradient<"x">(loss)), want[0]);
   }
 }
@@ -88,15 +92,15 @@ BOOST_AUTO_TEST_CASE(a_variable_seen_with_and_without_its_name) {
   auto x = filled_vector<double>(4, 1);
   auto loss = reduce_sum(x * var<"x">(x));
   for (int round = 0; round < 2; ++round) {
-    auto g = evaluate(gradient<"x">(loss));                                  // without its name it is a constant
+    auto g = evaluate(gradient<"x">(loss));  // without its name it is a constant
     for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(g(i) == x(i));
     auto both = evaluate(gradient<"x">(reduce_sum(var<"x">(x) * var<"x">(x))));
     for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(both(i) == 2 * x(i));
   }
-  dynamic<double, 1> hidden = x * x;                                         // met first, and behind a `dynamic`
+  dynamic<double, 1> hidden = x * x;  // met first, and behind a `dynamic`
   auto later = evaluate(gradient<"x">(reduce_sum(hidden * var<"x">(x) + x)));
   for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(later(i) == x(i) * x(i));
-  BOOST_TEST(item(loss) == item(reduce_sum(square(x))));                     // the number is the same
+  BOOST_TEST(item(loss) == item(reduce_sum(square(x))));  // the number is the same
 }
 
 BOOST_AUTO_TEST_CASE(two_names_for_one_memory) {
@@ -118,25 +122,34 @@ BOOST_AUTO_TEST_CASE(one_name_for_two_tensors) {
   auto loss = [](const auto& x, const auto& y) { return reduce_sum(var<"w">(x) * square(var<"w">(y))); };
   for (int round = 0; round < 2; ++round) {
     auto g = evaluate(gradient<"w">(loss(a, a)));
-    for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(g(i) == a(i) * 2 * a(i) + a(i) * a(i), boost::test_tools::tolerance(1e-14));
+    for (std::int64_t i = 0; i < 4; ++i)
+      BOOST_TEST(g(i) == a(i) * 2 * a(i) + a(i) * a(i), boost::test_tools::tolerance(1e-14));
     BOOST_TEST(message_of([&] { evaluate(gradient<"w">(loss(a, b))); }) == words);
     BOOST_CHECK_THROW(evaluate(gradient<"w">(loss(a, b))), value_error);
-    BOOST_TEST(message_of([&] { eval_plan plan; plan.add(gradient<"w">(loss(a, b))); plan.run(); }) == words);
+    BOOST_TEST(message_of([&] {
+                 eval_plan plan;
+                 plan.add(gradient<"w">(loss(a, b)));
+                 plan.run();
+               }) == words);
   }
   // Hidden behind a `dynamic`, and at other extents.
   auto c = filled_vector<double>(1, 3);
   auto hidden = reduce_sum(var<"w">(a) * make_dynamic(square(var<"w">(c))));
-  BOOST_TEST(message_of([&] { evaluate(gradient<"w">(hidden)); }) == "variable `w` names two tensors, [4] and [1]; give each a name of its own");
+  BOOST_TEST(message_of([&] { evaluate(gradient<"w">(hidden)); }) ==
+             "variable `w` names two tensors, [4] and [1]; give each a name of its own");
   // Without a gradient names mean nothing.
   BOOST_TEST(evaluate(loss(a, b))() == evaluate(reduce_sum(a * square(b)))());
 }
 
 BOOST_AUTO_TEST_CASE(attributes_given_at_run_time) {
-  auto images = to_tensor(random_array(dtype::float64, {2, 1, 5, 5}, 1)), filters = to_tensor(random_array(dtype::float64, {3, 1, 3, 3}, 2));
+  auto images = to_tensor(random_array(dtype::float64, {2, 1, 5, 5}, 1)),
+       filters = to_tensor(random_array(dtype::float64, {3, 1, 3, 3}, 2));
   auto x = images.as<double, extents<dyn, dyn, dyn, dyn>>(), w = filters.as<double, extents<dyn, dyn, dyn, dyn>>();
   for (int round = 0; round < 2; ++round)
     for (std::int64_t step : {1, 2}) {
-      auto want = by_program({from_tensor(images), from_tensor(filters)}, [&](const auto& v) -> value { return reduce_sum(square(conv2d(v[0], v[1], {.stride = step}))); });
+      auto want = by_program({from_tensor(images), from_tensor(filters)}, [&](const auto& v) -> value {
+        return reduce_sum(square(conv2d(v[0], v[1], {.stride = step})));
+      });
       equal(evaluate(gradient<"w">(reduce_sum(square(conv2d(x, var<"w">(w), {.stride = step}))))), want[1]);
     }
 }
@@ -171,7 +184,8 @@ BOOST_AUTO_TEST_CASE(a_variable_behind_a_dynamic) {
   for (const auto& [m, n] : {std::pair{3, 4}, {1, 1}, {0, 2}, {2, 1}, {7, 33}}) {
     auto x = filled_matrix<double>(m, n, 1), y = filled_matrix<double>(m, n, 2);
     dynamic<double, 2> d = tanh(var<"x">(x));
-    auto want = by_program({from_tensor(x), from_tensor(y)}, [](const auto& v) -> value { return reduce_sum(square(tanh(v[0])) * v[1] + tanh(v[0])); });
+    auto want = by_program({from_tensor(x), from_tensor(y)},
+                           [](const auto& v) -> value { return reduce_sum(square(tanh(v[0])) * v[1] + tanh(v[0])); });
     auto loss = reduce_sum(square(d) * var<"y">(y) + d);
     equal(evaluate(gradient<"x">(loss)), want[0]);
     equal(evaluate(gradient<"y">(loss)), want[1]);
@@ -215,7 +229,9 @@ constexpr nn::linear behind_layer{3, 2};
 
 BOOST_AUTO_TEST_CASE(a_variable_behind_the_operand_of_a_layer) {
   auto x = filled_matrix<double>(4, 3, 1), up = filled_matrix<double>(4, 2, 2);
-  train_layer<constant_layer<behind_layer>, inputs<port<"input", matrix<double>>>, policies<feedback(true), element<double>>> layer("layer");
+  train_layer<constant_layer<behind_layer>, inputs<port<"input", matrix<double>>>,
+              policies<feedback(true), element<double>>>
+      layer("layer");
   init(layer);
   auto y = layer.forward(dict("input"_key = var<"x">(x)))["output"_key];
   auto slope = evaluate(gradient<"x">(reduce_sum(y * up)));
@@ -227,20 +243,30 @@ BOOST_AUTO_TEST_CASE(what_is_not_behind_a_dynamic) {
   auto x = filled_matrix<double>(2, 3, 1), other = filled_matrix<double>(4, 3, 2);
   dynamic<double, 2> d = tanh(var<"x">(x)), e = var<"x">(other) * 2.0;
   auto words = [](auto f) -> std::string {
-    try { f(); }
-    catch (const value_error& error) { return std::string("value: ") + error.what(); }
-    catch (const shape_error& error) { return std::string("shape: ") + error.what(); }
-    catch (const type_error& error) { return std::string("type: ") + error.what(); }
+    try {
+      f();
+    } catch (const value_error& error) {
+      return std::string("value: ") + error.what();
+    } catch (const shape_error& error) {
+      return std::string("shape: ") + error.what();
+    } catch (const type_error& error) { return std::string("type: ") + error.what(); }
     return "none";
   };
-  BOOST_TEST(words([&] { gradient<"v">(reduce_sum(d)); }) == "value: gradient: the expression has no variable named `v`");
-  BOOST_TEST(words([&] { gradient<"x">(reduce_sum(dynamic<double, 2>(x))); }) == "value: gradient: the expression has no variable named `x`");
+  BOOST_TEST(words([&] { gradient<"v">(reduce_sum(d)); }) ==
+             "value: gradient: the expression has no variable named `v`");
+  BOOST_TEST(words([&] { gradient<"x">(reduce_sum(dynamic<double, 2>(x))); }) ==
+             "value: gradient: the expression has no variable named `x`");
   BOOST_TEST(words([&] { gradient<"x">(dynamic<double, 0>(reduce_sum(d))); }) ==
-             "shape: gradient: the variable `x` is float64[2x3] and is taken for float64[]; say its type, as in gradient<\"x\", vector<float>>(loss)");
-  BOOST_TEST(words([&] { gradient<"x", matrix<float>>(reduce_sum(d)); }).starts_with("type: gradient: the variable `x` is float64[2x3]"));
+             "shape: gradient: the variable `x` is float64[2x3] and is taken for float64[]; say its type, as in "
+             "gradient<\"x\", vector<float>>(loss)");
+  BOOST_TEST(words([&] {
+               gradient<"x", matrix<float>>(reduce_sum(d));
+             }).starts_with("type: gradient: the variable `x` is float64[2x3]"));
   BOOST_TEST(words([&] { evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(e))); }) ==
              "value: variable `x` names two tensors, [2x3] and [4x3]; give each a name of its own");
-  BOOST_TEST(words([&] { evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(var<"x">(other)))); }).starts_with("value: variable `x` names two tensors"));
+  BOOST_TEST(words([&] {
+               evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(var<"x">(other))));
+             }).starts_with("value: variable `x` names two tensors"));
   // Elsewhere in one evaluation the name may be another's.
   auto loss = reduce_sum(d);
   auto [a, g] = evaluate(e, gradient<"x">(loss));

@@ -41,9 +41,11 @@ BOOST_AUTO_TEST_CASE(the_comparison_finds_a_wrong_gradient) {
   auto missing = check_gradient({real({3}, 1)}, [](const auto& x) { return values{x[0] * stop_gradient(x[0])}; });
   BOOST_CHECK_GT(missing.worst, 0.1);
   BOOST_CHECK(!missing.where.empty());
-  auto slight = check_gradient({real({3}, 1, 1, 2)}, [](const auto& x) { return values{x[0] * 1.00001 - stop_gradient(x[0]) * 0.00001}; });
+  auto slight = check_gradient({real({3}, 1, 1, 2)},
+                               [](const auto& x) { return values{x[0] * 1.00001 - stop_gradient(x[0]) * 0.00001}; });
   BOOST_CHECK_GT(slight.worst, gradient_tolerance);
-  auto right = check_gradient({real({3}, 1, 1, 2)}, [](const auto& x) { return values{x[0] * 1.00001 - x[0] * 0.00001}; });
+  auto right =
+      check_gradient({real({3}, 1, 1, 2)}, [](const auto& x) { return values{x[0] * 1.00001 - x[0] * 0.00001}; });
   BOOST_CHECK_LT(right.worst, gradient_tolerance);
   auto kink = check_gradient({array_of(dtype::float64, {1}, {0})}, [](const auto& x) { return values{relu(x[0])}; });
   BOOST_CHECK_GT(kink.worst, gradient_tolerance);
@@ -55,11 +57,16 @@ BOOST_AUTO_TEST_CASE(the_comparison_finds_a_wrong_gradient) {
 
 BOOST_AUTO_TEST_CASE(calls) {
   for (const auto& [s, t] : {std::pair<shape, shape>{{3}, {3}}, {{2, 3}, {3}}, {{}, {4}}, {{1}, {1}}, {{0}, {0}}}) {
-    auto call_of = [](const std::vector<value>& x) { return call(subprogram(x[0].shape(), x[1].shape(), x[0].type().element), x); };
+    auto call_of = [](const std::vector<value>& x) {
+      return call(subprogram(x[0].shape(), x[1].shape(), x[0].type().element), x);
+    };
     check_twice("call", {real(s, 1), real(t, 2)}, call_of);
     check("first result of a call", {real(s, 1), real(t, 2)}, [&](const auto& x) { return values{call_of(x)[0]}; });
     check("second result of a call", {real(s, 1), real(t, 2)}, [&](const auto& x) { return values{call_of(x)[1]}; });
-    check("results that meet", {real(s, 1), real(t, 2)}, [&](const auto& x) { auto r = call_of(x); return values{r[0] * r[1]}; });
+    check("results that meet", {real(s, 1), real(t, 2)}, [&](const auto& x) {
+      auto r = call_of(x);
+      return values{r[0] * r[1]};
+    });
   }
   check("a call of a call", {real({3}, 1), real({3}, 2)}, [](const auto& x) {
     auto outer = std::make_shared<program>();
@@ -76,17 +83,25 @@ BOOST_AUTO_TEST_CASE(dropout_with_a_fixed_state) {
   auto state = array_of(dtype::int64, {2}, {42, 7});
   for (const auto& s : {shape{}, shape{1}, shape{20}, shape{4, 5}, shape{0}, shape{2, 3, 4}})
     for (double p : {0.0, 0.3, 0.9})
-      check_twice("dropout", {real(s, 1), state}, [&](const auto& x) { return values{dropout(square(x[0]), x[1], {.probability = p, .site = 3})}; }, false);
-  check("noise", {real({5}, 1), state}, [&](const auto& x) { return values{x[0] * random_uniform(x[1], x[0], {.site = 1})}; }, false);
+      check_twice(
+          "dropout", {real(s, 1), state},
+          [&](const auto& x) { return values{dropout(square(x[0]), x[1], {.probability = p, .site = 3})}; }, false);
+  check(
+      "noise", {real({5}, 1), state},
+      [&](const auto& x) { return values{x[0] * random_uniform(x[1], x[0], {.site = 1})}; }, false);
 }
 
 BOOST_AUTO_TEST_CASE(higher_orders_of_several_operations) {
-  check_twice("concat and slice", {real({2, 3}, 1), real({2, 2}, 2)},
-              [](const auto& x) { return values{slice(concat<1>(x[0], x[1] * x[1]), {.start = 1, .axis = 1, .step = 2})}; });
-  check_twice("permute and reshape", {real({2, 3}, 1)}, [](const auto& x) { return values{square(reshape(transpose(x[0]), {6})) * reshape(x[0], {6})}; });
+  check_twice("concat and slice", {real({2, 3}, 1), real({2, 2}, 2)}, [](const auto& x) {
+    return values{slice(concat<1>(x[0], x[1] * x[1]), {.start = 1, .axis = 1, .step = 2})};
+  });
+  check_twice("permute and reshape", {real({2, 3}, 1)},
+              [](const auto& x) { return values{square(reshape(transpose(x[0]), {6})) * reshape(x[0], {6})}; });
   for (const auto& s : {shape{3}, shape{2, 3}, shape{1}, shape{0}, shape{}})
-    check_twice("x to the power of itself", {real(s, 5, 0.5, 2)}, [](const auto& x) { return values{pow(x[0], x[0])}; });
-  check("third order", {real({3}, 1)}, [](const auto& x) { return values{first_order(first_order(sin(x[0]), x[0]), x[0])}; });
+    check_twice("x to the power of itself", {real(s, 5, 0.5, 2)},
+                [](const auto& x) { return values{pow(x[0], x[0])}; });
+  check("third order", {real({3}, 1)},
+        [](const auto& x) { return values{first_order(first_order(sin(x[0]), x[0]), x[0])}; });
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_depend_gets_zeros) {
@@ -105,9 +120,10 @@ BOOST_AUTO_TEST_CASE(several_targets_and_starts) {
   value x = g.input(a), s = g.input(seed), y = x * x;
   const value of[] = {y, x}, start[] = {s, s};
   g.output(gradients(g.p, of, start, {&x, 1})[0]);
-  g.output(gradients(y, {&y, 1})[0]);                         // of itself: ones
+  g.output(gradients(y, {&y, 1})[0]);  // of itself: ones
   auto r = g.run();
-  for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(r[0].values[i] == seed.values[i] * (2 * a.values[i] + 1), boost::test_tools::tolerance(1e-15));
+  for (std::size_t i = 0; i < 2; ++i)
+    BOOST_TEST(r[0].values[i] == seed.values[i] * (2 * a.values[i] + 1), boost::test_tools::tolerance(1e-15));
   BOOST_TEST(r[1].values == (std::vector<double>{1, 1}), boost::test_tools::per_element());
 }
 
@@ -115,7 +131,8 @@ BOOST_AUTO_TEST_CASE(no_gradient_is_an_error_that_names_the_operation) {
   small_graph g;
   value x = g.input(real({1, 1, 2, 2}, 1));
   value once = gradients(reduce_sum(square(max_pool2d(x))), {&x, 1})[0];
-  BOOST_TEST(message_of([&] { gradients(reduce_sum(square(once)), {&x, 1}); }) == "max_pool2d_grad: this operation has no gradient");
+  BOOST_TEST(message_of([&] { gradients(reduce_sum(square(once)), {&x, 1}); }) ==
+             "max_pool2d_grad: this operation has no gradient");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_clone_does_the_same_under_other_names) {
   ws.run("n", 2);
   ws.run("c", 2);
   BOOST_TEST(ws.fetch_numbers<float>("w2") == ws.fetch_numbers<float>("w"), boost::test_tools::per_element());
-  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == -1);               // 2, 0.5, -1
+  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == -1);  // 2, 0.5, -1
   BOOST_TEST(ws.fetch_numbers<float>("y2") == (numbers{0.5f, 1, 0}), boost::test_tools::per_element());
   BOOST_TEST(ws.fetch_numbers<std::int64_t>("c/iterations")[0] == 2);
   BOOST_TEST(says(message_of([&] { n.clone("d", {{"z", "zz"}}); }), "there is no blob `z`"));
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_part_is_what_its_outputs_need) {
   ws.feed("data", vector<float>{3});
   ws.run_once(p);
   BOOST_TEST(ws.fetch_numbers<float>("y")[0] == 6);
-  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == 2);                // nothing is assigned
+  BOOST_TEST(ws.fetch_numbers<float>("w")[0] == 2);  // nothing is assigned
 }
 
 BOOST_AUTO_TEST_CASE(a_part_begins_in_the_middle) {
@@ -98,8 +98,9 @@ BOOST_AUTO_TEST_CASE(an_input_is_not_two_versions_of_a_blob) {
   n.output("before", x * b);
   n.assign(b, b + x);
   n.output("after", n["b"] * x);
-  BOOST_TEST(says(message_of([&] { n.clone_partial("p", {"x", "b"}, {"before"}); }),
-                  "clone_partial: blob `b` is an input as it is now, and the outputs need it as it was before it was assigned"));
+  BOOST_TEST(says(
+      message_of([&] { n.clone_partial("p", {"x", "b"}, {"before"}); }),
+      "clone_partial: blob `b` is an input as it is now, and the outputs need it as it was before it was assigned"));
   graph::workspace ws;
   ws.feed("x", vector<float>{1, 2});
   ws.feed("b", vector<float>{3, 4});
@@ -189,19 +190,21 @@ BOOST_AUTO_TEST_CASE(two_blobs_do_not_get_one_name) {
   refused([&] { n.clone("c", {{"x", "y"}}); }, "net `n`: clone: `x` and `y` would both be `y`");
   refused([&] { n.clone("c", {{"d", "e"}}); }, "clone: `d` and `e` would both be `e`");
   refused([&] { n.clone("c", {{"d", "x"}}); }, "clone: `d` and `x` would both be `x`");
-  refused([&] { n.clone_partial("c", {"x", "y"}, {"d"}, {{"x", "y"}}); }, "clone_partial: `x` and `y` would both be `y`");
+  refused([&] { n.clone_partial("c", {"x", "y"}, {"d"}, {{"x", "y"}}); },
+          "clone_partial: `x` and `y` would both be `y`");
   graph::net other("other");
   refused([&] { other.append(n, {{"x", "z"}, {"y", "z"}}); }, "append: `x` and `y` would both be `z`");
   BOOST_TEST(!other.has("z"));
 
-  graph::workspace ws;                     // names that change places, and one of a blob that is not in the part
+  graph::workspace ws;  // names that change places, and one of a blob that is not in the part
   ws.feed("x", vector<float>{10, 20});
   ws.feed("y", vector<float>{1, 2});
   ws.run_once(n.clone("c", {{"x", "y"}, {"y", "x"}}));
   BOOST_TEST(ws.fetch_numbers<float>("d") == (numbers{-9, -18}), boost::test_tools::per_element());
   ws.run_once(n.clone_partial("c", {"x", "y"}, {"d"}, {{"d", "e"}}));
   BOOST_TEST(ws.fetch_numbers<float>("e") == (numbers{9, 18}), boost::test_tools::per_element());
-  BOOST_TEST(n.clone_partial("c", {"x", "x", "y"}, {"d", "d"}).external_inputs() == (names{"x", "y"}), boost::test_tools::per_element());
+  BOOST_TEST(n.clone_partial("c", {"x", "x", "y"}, {"d", "d"}).external_inputs() == (names{"x", "y"}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_is_a_blob_of_a_part) {
@@ -234,14 +237,16 @@ BOOST_AUTO_TEST_SUITE(inference_before_a_run)
 
 BOOST_AUTO_TEST_CASE(types_of_all_values) {
   graph::net n("n");
-  auto x = n.external("x", {dtype::float32, {"N", 784}}), w = n.external("w", {dtype::float32, {10, 784}}), b = n.external("b", {dtype::float32, {10}});
+  auto x = n.external("x", {dtype::float32, {"N", 784}}), w = n.external("w", {dtype::float32, {10, 784}}),
+       b = n.external("b", {dtype::float32, {10}});
   n.output("class", argmax(linear(x, w, b)));
   auto free = n.infer({});
   BOOST_TEST((free.at("n/matmul") == tensor_type{dtype::float32, {"N", 10}}));
   auto known = n.infer({{"x", {64, 784}}});
   BOOST_TEST((known.at("n/matmul") == tensor_type{dtype::float32, {64, 10}}));
   BOOST_TEST((known.at("class") == tensor_type{dtype::int64, {64}}));
-  BOOST_TEST(says(message_of([&] { n.infer({{"x", {64, 783}}}); }), "infer: blob `x` is [Nx784] and is to be [64x783]"));
+  BOOST_TEST(
+      says(message_of([&] { n.infer({{"x", {64, 783}}}); }), "infer: blob `x` is [Nx784] and is to be [64x783]"));
   BOOST_TEST(says(message_of([&] { n.infer({{"y", {1}}}); }), "there is no blob `y`"));
 }
 
@@ -253,7 +258,8 @@ BOOST_AUTO_TEST_CASE(shapes_that_do_not_fit_name_operation_and_place) {
   BOOST_TEST(says(words, "add: the shapes do not broadcast: [2x3] [5x3]"));
   graph::net named("named");
   named.output("sum", named.external("x", {dtype::float32, {"N"}}) + named.external("y", {dtype::float32, {"N"}}));
-  BOOST_TEST(says(message_of([&] { named.infer({{"x", {2}}, {"y", {5}}}); }), "dimension `N` is not the same in all blobs; `y` is to be [5]"));
+  BOOST_TEST(says(message_of([&] { named.infer({{"x", {2}}, {"y", {5}}}); }),
+                  "dimension `N` is not the same in all blobs; `y` is to be [5]"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(blobs_have_the_extents_that_a_run_found) {
 BOOST_AUTO_TEST_CASE(blobs_are_assigned_and_trained) {
   graph::net n("n");
   const value x = n.external("x", {dtype::float32, {dyn, 2}}), w = n.external("w", {dtype::float32, {2}});
-  const value hard = compress(x, reduce_sum<1>(x * w) < 1);            // rows that are not right yet
+  const value hard = compress(x, reduce_sum<1>(x * w) < 1);  // rows that are not right yet
   const value loss = reduce_sum(square(1 - reduce_sum<1>(hard * w)));
   const auto grads = n.add_gradient_operators({loss});
   n.assign(w, w - 0.05f * grads[w]);
@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE(segments_are_timed_and_counted_one_after_the_other) {
   ws.create(n);
   const auto costs = ws.costs("n");
   const auto at = [](const auto& all, std::string_view operation) {
-    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.operation.find(operation) != std::string::npos; });
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const auto& c) { return c.operation.find(operation) != std::string::npos; });
     BOOST_REQUIRE(found != all.end());
     return found;
   };
@@ -98,7 +99,7 @@ BOOST_AUTO_TEST_CASE(segments_are_timed_and_counted_one_after_the_other) {
   BOOST_TEST(times.least_ns > 0);
   BOOST_TEST(at(times.operations, "non_zero")->nanoseconds > 0);
   BOOST_TEST(at(times.operations, "reduce_sum")->nanoseconds > 0);
-  BOOST_TEST(ws.fetch_numbers<std::int64_t>("run")[0] == 10);          // all of these were runs
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("run")[0] == 10);  // all of these were runs
   BOOST_TEST(ws.fetch_numbers<float>("sum")[0] == 35);
   BOOST_TEST(ws.estimate_memory("n").unshared > 0);
   BOOST_TEST(ws.estimate_memory("n").arena <= ws.estimate_memory("n", memory_sharing::none).arena);

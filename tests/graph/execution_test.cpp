@@ -28,7 +28,8 @@ any_tensor random_floats(const shape& s, int seed) {
   any_tensor t(tensor_type{dtype::float32, s});
   philox stream(seed, 3);
   auto* out = reinterpret_cast<float*>(t.mutable_data());
-  for (std::int64_t i = 0; i < s.size(); ++i) out[i] = static_cast<float>(stream.uniform<double>(static_cast<std::uint64_t>(i)) - 0.5);
+  for (std::int64_t i = 0; i < s.size(); ++i)
+    out[i] = static_cast<float>(stream.uniform<double>(static_cast<std::uint64_t>(i)) - 0.5);
   return t;
 }
 
@@ -55,7 +56,8 @@ BOOST_AUTO_TEST_CASE(results_are_equal) {
     graph::model::scope here(m);
     const value ids = m.input("ids", {dtype::int64, {6}}), labels = m.input("labels", {dtype::int64, {6}});
     const value e = graph::embedding(ids, 20, 8, {.name = "table"});
-    const value a = tanh(graph::fc(e, 16, {.name = "a"})), b = relu(graph::fc(e, 16, {.name = "b"})), c = sigmoid(graph::fc(e * 2, 16, {.name = "c"}));
+    const value a = tanh(graph::fc(e, 16, {.name = "a"})), b = relu(graph::fc(e, 16, {.name = "b"})),
+                c = sigmoid(graph::fc(e * 2, 16, {.name = "c"}));
     const value loss = cross_entropy(graph::fc(graph::concat({a, b, c}), 5, {.name = "out"}), labels);
     m.main().output("loss", loss);
     m.add_gradient_operators({loss});
@@ -76,7 +78,8 @@ BOOST_AUTO_TEST_CASE(results_are_equal) {
     for (int threads : {1, 2, 3}) {
       const auto other = outcome(how, threads);
       BOOST_REQUIRE(other.size() == simple.size());
-      for (std::size_t i = 0; i < simple.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(simple[i], other[i]), "blob " << i << " with " << threads << " threads");
+      for (std::size_t i = 0; i < simple.size(); ++i)
+        BOOST_CHECK_MESSAGE(same_bits(simple[i], other[i]), "blob " << i << " with " << threads << " threads");
     }
 }
 
@@ -90,8 +93,14 @@ struct meeting {
     static constexpr void members(auto& a, auto&& f) { f("number", a.number); }
     bool operator==(const attributes&) const = default;
   };
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
-  struct arguments { const void* in; void* out; std::int64_t count, waits; };
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
+  struct arguments {
+    const void* in;
+    void* out;
+    std::int64_t count, waits;
+  };
   static void run(const void* p, void*) noexcept {
     const auto& a = *static_cast<const arguments*>(p);
     const int now = ++arrived;
@@ -166,7 +175,8 @@ BOOST_AUTO_TEST_CASE(two_slow_branches_take_little_more_than_half_the_time) {
     const double alone = timed([&] { run_half(&single, 0, 0), run_half(&single, 1, 0); });
     const double together = timed([&] { pool.run(2, run_half, &single); });
     seen = both <= std::max(0.65, 1.2 * together / alone) * one;
-    BOOST_TEST_MESSAGE("simple " << 1e3 * one << " ms, dag " << 1e3 * both << " ms, " << both / one << "; two nets of one branch at once: " << together / alone);
+    BOOST_TEST_MESSAGE("simple " << 1e3 * one << " ms, dag " << 1e3 * both << " ms, " << both / one
+                                 << "; two nets of one branch at once: " << together / alone);
   }
   BOOST_TEST(seen);
 }
@@ -174,7 +184,8 @@ BOOST_AUTO_TEST_CASE(two_slow_branches_take_little_more_than_half_the_time) {
 BOOST_AUTO_TEST_CASE(the_first_error_is_raised_and_the_others_are_reported) {
   for (auto how : {graph::execution::simple, graph::execution::dag, graph::execution::async}) {
     graph::net n("n");
-    const value table = n.external("table", {dtype::float32, {3, 2}}), i = n.external("i", {dtype::int64, {1}}), k = n.external("k", {dtype::int64, {2}});
+    const value table = n.external("table", {dtype::float32, {3, 2}}), i = n.external("i", {dtype::int64, {1}}),
+                k = n.external("k", {dtype::int64, {2}});
     n.output("a", embedding(table, i));
     n.output("b", embedding(table, k));
     graph::workspace ws(two_threads());
@@ -189,7 +200,7 @@ BOOST_AUTO_TEST_CASE(the_first_error_is_raised_and_the_others_are_reported) {
     BOOST_TEST(says(message, "net `n`: "));
     BOOST_TEST(says(message, "gather: a position is outside -3..2: 9 at [0] (1 of them); also: "));
     BOOST_TEST(says(message, "gather: a position is outside -3..2: 7 at [0] (2 of them)"));
-    BOOST_TEST(!ws.has("a"));                                        // it has memory, and no value
+    BOOST_TEST(!ws.has("a"));  // it has memory, and no value
     ws.feed("i", vector<std::int64_t>{0});
     ws.feed("k", vector<std::int64_t>{0, 1});
     ws.run("n");
@@ -205,13 +216,14 @@ BOOST_AUTO_TEST_CASE(a_started_run_is_waited_for) {
   ws.create(n, {.execution = graph::execution::async});
   {
     auto run = ws.start("n", 3'000'000);
-    BOOST_TEST(says(message_of([&] { ws.start("n"); }), "workspace: net `n` is under way in space `default`; wait for it first"));
+    BOOST_TEST(says(message_of([&] { ws.start("n"); }),
+                    "workspace: net `n` is under way in space `default`; wait for it first"));
     BOOST_CHECK_THROW(ws.run("n"), state_error);
     BOOST_CHECK_THROW(ws.feed("x", scalar<float>(0)), state_error);
     BOOST_CHECK_THROW(ws.fetch("x"), state_error);
     BOOST_CHECK_THROW(ws.reset(), state_error);
     BOOST_TEST(!run.done());
-    ws.switch_to("other", true);                                    // another space is free
+    ws.switch_to("other", true);  // another space is free
     BOOST_TEST(!ws.has("x"));
     ws.switch_to("default");
     run.wait();
@@ -222,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_started_run_is_waited_for) {
   { auto unwaited = ws.start("n", 1000); }
   BOOST_TEST(ws.fetch_numbers<float>("x")[0] == 3'001'000);
   auto last = ws.start("n", 10);
-  ws = graph::workspace();                                          // the run ends before its blobs do
+  ws = graph::workspace();  // the run ends before its blobs do
   last.wait();
   BOOST_TEST(graph::running().done());
 }
@@ -293,14 +305,17 @@ BOOST_AUTO_TEST_CASE(concurrent_steps_share_nothing_that_is_written) {
   reader.output("twice", reader.external("a", {dtype::float32, {}}) * 2);
   ws.create(reader);
   const auto together = [&](graph::execution_step one, graph::execution_step other) {
-    return message_of([&] { ws.run(graph::execution_step{.steps = {std::move(one), std::move(other)}, .concurrent = true}); });
+    return message_of(
+        [&] { ws.run(graph::execution_step{.steps = {std::move(one), std::move(other)}, .concurrent = true}); });
   };
-  BOOST_TEST(together({.net = "first"}, {.net = "reader"}) == "workspace: concurrent steps 1 and 2 both touch `a`, and one of them writes it");
-  BOOST_TEST(together({.net = "reader"}, {.net = "first"}) == "workspace: concurrent steps 1 and 2 both touch `a`, and one of them writes it");
+  BOOST_TEST(together({.net = "first"}, {.net = "reader"}) ==
+             "workspace: concurrent steps 1 and 2 both touch `a`, and one of them writes it");
+  BOOST_TEST(together({.net = "reader"}, {.net = "first"}) ==
+             "workspace: concurrent steps 1 and 2 both touch `a`, and one of them writes it");
   BOOST_TEST(says(together({.net = "second"}, {.net = "second"}), "both touch"));
   BOOST_TEST(says(together({.net = "second"}, {.net = "reader", .stop_when = "b_enough"}), "both touch `b_enough`"));
   BOOST_TEST(together({.net = "second"}, {.net = "reader"}) == "");
-  BOOST_TEST(ws.fetch_numbers<float>("a")[0] == 0);                 // nothing ran before all was looked at
+  BOOST_TEST(ws.fetch_numbers<float>("a")[0] == 0);  // nothing ran before all was looked at
   BOOST_CHECK_THROW(ws.run(graph::execution_step{.steps = {{.net = "none"}}}), value_error);
 }
 
@@ -310,12 +325,15 @@ BOOST_AUTO_TEST_CASE(an_error_of_one_ends_all) {
   ws.create(counter("count", "a", 5));
   for (const char* name : {"bad", "worse"}) {
     graph::net n(name);
-    n.output(std::string(name) + "_row", embedding(n.external("table", {dtype::float32, {2, 2}}), n.external(std::string(name) + "_id", {dtype::int64, {1}})));
+    n.output(std::string(name) + "_row", embedding(n.external("table", {dtype::float32, {2, 2}}),
+                                                   n.external(std::string(name) + "_id", {dtype::int64, {1}})));
     ws.create(n);
     ws.feed(std::string(name) + "_id", vector<std::int64_t>{7});
   }
   ws.feed("table", matrix<float>(2, 2));
-  BOOST_CHECK_THROW(ws.run(graph::execution_step{.steps = {{.net = "count", .times = 1'000'000'000}, {.net = "bad"}}, .concurrent = true}), value_error);
+  BOOST_CHECK_THROW(ws.run(graph::execution_step{.steps = {{.net = "count", .times = 1'000'000'000}, {.net = "bad"}},
+                                                 .concurrent = true}),
+                    value_error);
   try {
     ws.run(graph::execution_step{.steps = {{.net = "bad"}, {.net = "worse"}}, .concurrent = true});
     BOOST_TEST(false);
@@ -337,13 +355,15 @@ BOOST_AUTO_TEST_CASE(a_step_runs_every_so_often) {
     report.output("seen", report.external("a", {dtype::float32, {}}) * 1);
     ws.create(report);
     // Reads what the others write, which is refused of a step that runs at the same time.
-    const graph::execution_step plan{.steps = {{.net = "count_a", .times = 20'000}, {.net = "count_b", .times = 20'000}, {.net = "report", .every_ms = 0.2}},
+    const graph::execution_step plan{.steps = {{.net = "count_a", .times = 20'000},
+                                               {.net = "count_b", .times = 20'000},
+                                               {.net = "report", .every_ms = 0.2}},
                                      .concurrent = concurrent};
     ws.run(plan);
     BOOST_TEST(ws.fetch_numbers<float>("a")[0] == 20'000);
     BOOST_TEST(ws.fetch_numbers<float>("b")[0] == 20'000);
     BOOST_TEST(ws.fetch_numbers<float>("reports")[0] > 1);
-    BOOST_TEST(ws.fetch_numbers<float>("seen")[0] == 20'000);       // the last one comes after the others
+    BOOST_TEST(ws.fetch_numbers<float>("seen")[0] == 20'000);  // the last one comes after the others
     ws.run(graph::execution_step{.steps = {{.net = "count_a"}, {.net = "report", .every_ms = 1e6}}});
     BOOST_TEST(ws.fetch_numbers<float>("seen")[0] == 20'001);
   }
@@ -383,8 +403,8 @@ BOOST_AUTO_TEST_CASE(operations_are_timed_and_counted) {
       BOOST_TEST(times.operations[k].nanoseconds > 0);
       sum += times.operations[k].nanoseconds;
     }
-    BOOST_TEST(sum > 0.5 * times.least_ns);                          // what the operations take is most of a run
-    BOOST_TEST(ws.fetch_numbers<std::int64_t>("i")[0] == 44);        // all of these were runs
+    BOOST_TEST(sum > 0.5 * times.least_ns);                    // what the operations take is most of a run
+    BOOST_TEST(ws.fetch_numbers<std::int64_t>("i")[0] == 44);  // all of these were runs
     BOOST_CHECK_THROW(ws.benchmark("n", 0), value_error);
     BOOST_CHECK_THROW(ws.benchmark("m"), value_error);
   }
@@ -399,7 +419,7 @@ BOOST_AUTO_TEST_CASE(memory_is_estimated_with_and_without_sharing) {
   ws.feed("x", random_floats({256, 256}, 1));
   ws.create(n);
   const std::size_t one = 256 * 256 * 4;
-  const auto best = ws.estimate_memory("n");                        // five results between, of which two live at once
+  const auto best = ws.estimate_memory("n");  // five results between, of which two live at once
   BOOST_TEST(best.unshared == 5 * one);
   BOOST_TEST(best.arena == 2 * one);
   BOOST_TEST(best.least == 2 * one);
@@ -412,7 +432,8 @@ BOOST_AUTO_TEST_CASE(memory_is_estimated_with_and_without_sharing) {
     return ws.fetch("y");
   };
   const auto y = bits(memory_sharing::best);
-  for (auto how : {memory_sharing::greedy, memory_sharing::dynamic, memory_sharing::none}) BOOST_TEST(same_bits(bits(how), y));
+  for (auto how : {memory_sharing::greedy, memory_sharing::dynamic, memory_sharing::none})
+    BOOST_TEST(same_bits(bits(how), y));
   BOOST_TEST(says(ws.explain("n"), "shared by none"));
 }
 

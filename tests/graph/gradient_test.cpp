@@ -41,13 +41,13 @@ BOOST_AUTO_TEST_CASE(names) {
   BOOST_TEST(n["w_grad"].same(g[w]));
   BOOST_TEST(n["h_grad"].same(g[h]));
   BOOST_TEST(g["w"].same(g[w]));
-  graph::net other("other");                        // one target needs no braces
+  graph::net other("other");  // one target needs no braces
   auto v = other.external("w", pair_of);
   BOOST_TEST(!other.add_gradient_operators(reduce_sum(square(v)))[v].empty());
   BOOST_TEST(n.has("loss_autogen_grad"));
   BOOST_TEST(n.name_of(g[w]) == "w_grad");
-  BOOST_TEST(g.size() == 4u);                       // x, w, h, loss
-  n.output("y", g[w]);                              // 2 x^2 w
+  BOOST_TEST(g.size() == 4u);  // x, w, h, loss
+  n.output("y", g[w]);         // 2 x^2 w
   BOOST_TEST(result(n) == (numbers{6, 32}), boost::test_tools::per_element());
 }
 
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(uses_of_one_blob_are_summed) {
   graph::net n("n");
   auto x = n.external("x", pair_of), w = n.external("w", pair_of);
   auto loss = reduce_sum(w * x) + reduce_sum(square(w)) + reduce_sum(w);
-  n.output("y", n.add_gradient_operators({loss})[w]);          // x + 2 w + 1
+  n.output("y", n.add_gradient_operators({loss})[w]);  // x + 2 w + 1
   BOOST_TEST(result(n) == (numbers{8, 11}), boost::test_tools::per_element());
 }
 
@@ -90,11 +90,12 @@ BOOST_AUTO_TEST_CASE(gradients_stop) {
   auto x = n.external("x", pair_of), w = n.external("w", pair_of);
   auto held = stop_gradient(w * x);
   auto g = n.add_gradient_operators({reduce_sum(held * w)});
-  n.output("y", g[w]);                                         // w x, not 2 w x
+  n.output("y", g[w]);  // w x, not 2 w x
   BOOST_TEST(result(n) == (numbers{3, 8}), boost::test_tools::per_element());
   BOOST_TEST(!g.contains(x));
   BOOST_TEST(says(message_of([&] { g[x]; }), "there is no gradient of `x`: the targets do not depend on it"));
-  BOOST_TEST(says(message_of([&] { n.add_gradient_operators({held}); }), "the target `n/stop_gradient` comes from stop_gradient, through which no gradient flows"));
+  BOOST_TEST(says(message_of([&] { n.add_gradient_operators({held}); }),
+                  "the target `n/stop_gradient` comes from stop_gradient, through which no gradient flows"));
 }
 
 // y = z w x with z = w x held: by that way x gets zeros, so that its gradient is that of the other ways alone.
@@ -103,8 +104,8 @@ BOOST_AUTO_TEST_CASE(gradients_become_zeros) {
   auto x = n.external("x", pair_of), w = n.external("w", pair_of), v = n.external("v", pair_of);
   auto held = n.output("held", graph::zero_gradient(w * x * v));
   auto g = n.add_gradient_operators({reduce_sum(held * w)});
-  n.output("y", g[w]);                                         // w x v alone, not 2 w x v
-  n.output("of_v", g[v]);                                      // there, other than behind stop_gradient
+  n.output("y", g[w]);     // w x v alone, not 2 w x v
+  n.output("of_v", g[v]);  // there, other than behind stop_gradient
   n.output("of_x", g[x]);
   graph::workspace ws;
   ws.feed("x", vector<float>{1, 2});
@@ -121,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_infinite_becomes_zero) {
   graph::net n("n");
   auto x = n.external("x", pair_of), w = n.external("w", pair_of);
   auto g = n.add_gradient_operators({reduce_sum(graph::zero_gradient(x) / (w - w)), graph::zero_gradient(w)});
-  n.output("y", g[x]);                                         // 1 / 0 passes no NaN on
+  n.output("y", g[x]);  // 1 / 0 passes no NaN on
   BOOST_TEST(result(n) == (numbers{0, 0}), boost::test_tools::per_element());
   auto ids = n.external("ids", {dtype::int64, {2}});
   const auto words = message_of([&] { graph::zero_gradient(ids); });
@@ -154,11 +155,12 @@ BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_added) {
   auto g = n.add_gradient_operators({loss}, {.with_respect_to = {w}});
   const auto all = n.operations();
   for (std::size_t i = before; i < all.size(); ++i)
-    for (const auto& in : all[i].inputs) BOOST_TEST(in != "w");                // that of x would multiply by w
+    for (const auto& in : all[i].inputs) BOOST_TEST(in != "w");  // that of x would multiply by w
   BOOST_TEST(g.contains(w));
   BOOST_TEST(!g.contains(x));
   auto other = n.external("other", pair_of);
-  BOOST_TEST(says(message_of([&] { n.add_gradient_operators({loss}, {.with_respect_to = {other}}); }), "the targets do not depend on `other`"));
+  BOOST_TEST(says(message_of([&] { n.add_gradient_operators({loss}, {.with_respect_to = {other}}); }),
+                  "the targets do not depend on `other`"));
 }
 
 BOOST_AUTO_TEST_CASE(sources_that_are_drawn_have_gradients_and_pass_none_on) {
@@ -175,11 +177,14 @@ BOOST_AUTO_TEST_CASE(sources_that_are_drawn_have_gradients_and_pass_none_on) {
 BOOST_AUTO_TEST_CASE(what_cannot_be_differentiated) {
   graph::net n("n");
   auto ids = n.external("ids", {dtype::int64, {2}}), x = n.external("x", pair_of);
-  BOOST_TEST(says(message_of([&] { n.add_gradient_operators({ids + 1}); }), "is int64[2]; gradients are of floating numbers"));
+  BOOST_TEST(
+      says(message_of([&] { n.add_gradient_operators({ids + 1}); }), "is int64[2]; gradients are of floating numbers"));
   BOOST_CHECK_THROW(n.add_gradient_operators({ids + 1}), type_error);
   BOOST_CHECK_THROW(n.add_gradient_operators({}), value_error);
-  auto cached = cached_attention(n.external("q", {dtype::float32, {1, 2, 1, 4}}), n.external("k", {dtype::float32, {1, 2, 1, 4}}), n.external("v", {dtype::float32, {1, 2, 1, 4}}),
-                                 n.external("K", {dtype::float32, {1, 2, 8, 4}}), n.external("V", {dtype::float32, {1, 2, 8, 4}}), n.external("count", {dtype::int64, {1}}));
+  auto cached =
+      cached_attention(n.external("q", {dtype::float32, {1, 2, 1, 4}}), n.external("k", {dtype::float32, {1, 2, 1, 4}}),
+                       n.external("v", {dtype::float32, {1, 2, 1, 4}}), n.external("K", {dtype::float32, {1, 2, 8, 4}}),
+                       n.external("V", {dtype::float32, {1, 2, 8, 4}}), n.external("count", {dtype::int64, {1}}));
   const auto words = message_of([&] { n.add_gradient_operators({reduce_sum(cached)}); });
   BOOST_TEST(says(words, "gradient_test.cpp:"));
   BOOST_TEST(says(words, "cached_attention: this operation has no gradient"));
@@ -188,7 +193,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_differentiated) {
 
 BOOST_AUTO_TEST_CASE(rows_of_a_table) {
   graph::net n("n");
-  auto table = n.external("table", {dtype::float32, {4, 2}}), a = n.external("a", {dtype::int64, {2}}), b = n.external("b", {dtype::int64, {1, 2}});
+  auto table = n.external("table", {dtype::float32, {4, 2}}), a = n.external("a", {dtype::int64, {2}}),
+       b = n.external("b", {dtype::int64, {1, 2}});
   auto loss = reduce_sum(embedding(table, a) * 2) + reduce_sum(embedding(table, b) * 3);
   auto g = n.add_gradient_operators({loss});
   BOOST_TEST(g.is_sparse(table));
@@ -217,7 +223,8 @@ BOOST_AUTO_TEST_CASE(rows_and_dense_gradients_do_not_mix) {
   auto table = n.external("table", {dtype::float32, {4, 2}}), ids = n.external("ids", {dtype::int64, {2}});
   auto g = n.add_gradient_operators({reduce_sum(embedding(table, ids)) + reduce_sum(table)});
   BOOST_TEST(!g.is_sparse(table));
-  BOOST_TEST(says(message_of([&] { g.slices(table); }), "the gradient of `table` is dense, or dense and sparse ones added"));
+  BOOST_TEST(
+      says(message_of([&] { g.slices(table); }), "the gradient of `table` is dense, or dense and sparse ones added"));
 }
 
 BOOST_AUTO_TEST_CASE(overwritten_blobs) {
@@ -225,7 +232,7 @@ BOOST_AUTO_TEST_CASE(overwritten_blobs) {
   auto x = n.external("x", pair_of), w = n.external("w", pair_of);
   auto loss = reduce_sum(square(w) * x);
   auto next = n.assign(w, w * 0);
-  auto g = n.add_gradient_operators({loss});        // what it needs of the old version is there
+  auto g = n.add_gradient_operators({loss});  // what it needs of the old version is there
   n.output("y", g[w]);
   BOOST_TEST(result(n) == (numbers{6, 16}), boost::test_tools::per_element());
   const auto words = message_of([&] { g["w"]; });

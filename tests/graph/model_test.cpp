@@ -1,8 +1,8 @@
 // Models: parameters, tags, sharing, default arguments, layer functions, updates, predictors.
 #include <boost/test/unit_test.hpp>
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,14 +39,21 @@ struct fixture {
     std::string all;
     for (const auto& p : m.parameters()) {
       message_text t;
-      t << p.name << p.at.shape() << (p.tag == parameter_tag::weight ? "w " : p.tag == parameter_tag::bias ? "b " : "c ");
+      t << p.name << p.at.shape()
+        << (p.tag == parameter_tag::weight ? "w "
+            : p.tag == parameter_tag::bias ? "b "
+                                           : "c ");
       all += t.string();
     }
     return all;
   }
 };
 
-std::string shape_of_(const value& v) { message_text t; t << v.shape(); return t.string(); }
+std::string shape_of_(const value& v) {
+  message_text t;
+  t << v.shape();
+  return t.string();
+}
 
 }  // namespace
 
@@ -66,7 +73,8 @@ BOOST_AUTO_TEST_CASE(layers_name_and_fill_theirs) {
 BOOST_AUTO_TEST_CASE(asked_for_twice_it_is_the_same) {
   auto a = m.parameter("w", {2, 3}, op::xavier{}), b = m.parameter("w", {2, 3}, op::xavier{});
   BOOST_TEST(a.same(b));
-  BOOST_TEST(says(message_of([&] { m.parameter("w", {3, 2}, op::xavier{}); }), "parameter `w` is float32[2x3] and is asked for as float32[3x2]"));
+  BOOST_TEST(says(message_of([&] { m.parameter("w", {3, 2}, op::xavier{}); }),
+                  "parameter `w` is float32[2x3] and is asked for as float32[3x2]"));
   BOOST_CHECK_THROW(m.parameter("rows", {1}, op::xavier{}), state_error);
   graph::fc(rows, 3, {.name = "f"});
   graph::fc(rows, 3, {.name = "f"});
@@ -87,7 +95,7 @@ BOOST_AUTO_TEST_CASE(sharing) {
     graph::fc(rows, 3);
     {
       graph::name_scope root("", true);
-      graph::parameter_sharing again({{"c", "b"}});                 // looked up again: c is b is a
+      graph::parameter_sharing again({{"c", "b"}});  // looked up again: c is b is a
       graph::name_scope c("c");
       graph::fc(rows, 3, {.name = "fc"});
     }
@@ -112,12 +120,12 @@ BOOST_AUTO_TEST_CASE(sharing_within_a_scope) {
     layer_in("b");
     {
       graph::name_scope b("b");
-      graph::parameter_sharing inside({{"shared", ""}});            // the present scope, which is a
+      graph::parameter_sharing inside({{"shared", ""}});  // the present scope, which is a
       layer_in("shared");
       layer_in("other");
     }
     graph::name_scope root("", true);
-    layer_in("b");                                                  // another one of the name
+    layer_in("b");  // another one of the name
   }
   BOOST_TEST(listed() == both + "net/a/other/fc_w[3x6]w net/a/other/fc_b[3]b b/fc_w[3x6]w b/fc_b[3]b ");
 }
@@ -144,7 +152,7 @@ BOOST_AUTO_TEST_CASE(sharing_of_a_part) {
 // A name that nothing was made by is told by the next use of the model, once.
 BOOST_AUTO_TEST_CASE(sharing_of_names_that_are_not_there) {
   {
-    graph::parameter_sharing none({{"c", "a"}});                    // nothing was made at all
+    graph::parameter_sharing none({{"c", "a"}});  // nothing was made at all
   }
   BOOST_TEST(listed().empty());
   {
@@ -154,7 +162,9 @@ BOOST_AUTO_TEST_CASE(sharing_of_names_that_are_not_there) {
   }
   const auto words = message_of([&] { m.main(); });
   BOOST_TEST(says(words, "model_test.cpp:"));
-  BOOST_TEST(says(words, "parameter_sharing: nothing with parameters was made in the scope `decodr`, which was to share those of `encoder`"));
+  BOOST_TEST(says(words,
+                  "parameter_sharing: nothing with parameters was made in the scope `decodr`, which was to share those "
+                  "of `encoder`"));
   BOOST_TEST(says(words, "did you mean `decoder`?"));
   BOOST_TEST(listed() == "decoder/fc_w[3x6]w decoder/fc_b[3]b ");
   // Where an error ends it, that one counts.
@@ -162,8 +172,7 @@ BOOST_AUTO_TEST_CASE(sharing_of_names_that_are_not_there) {
     graph::parameter_sharing same({{"decodr", "encoder"}});
     graph::fc(rows, 3);
     graph::fc(rows, -1);
-  } catch (const error&) {
-  }
+  } catch (const error&) {}
   BOOST_TEST(message_of([&] { m.main(); }).empty());
 }
 BOOST_AUTO_TEST_CASE(many_layers_without_names) {
@@ -205,7 +214,9 @@ BOOST_AUTO_TEST_CASE(sharing_of_layers_without_names) {
 }
 
 BOOST_AUTO_TEST_CASE(a_model_is_needed) {
-  std::thread([&] { BOOST_TEST(says(message_of([] { graph::model::current(); }), "a layer function needs a model")); }).join();
+  std::thread([&] {
+    BOOST_TEST(says(message_of([] { graph::model::current(); }), "a layer function needs a model"));
+  }).join();
   graph::model other("other");
   {
     graph::model::scope inner(other);
@@ -289,14 +300,18 @@ BOOST_AUTO_TEST_CASE(shapes_and_parameters) {
   BOOST_TEST(shape_of_(graph::prelu(images, {.name = "pr"})) == "[2x4x8x8]");
   BOOST_TEST(shape_of_(graph::embedding(m.input("ids", {dtype::int64, {7}}), 10, 3, {.name = "table"})) == "[7x3]");
   const value text_ = m.input("text", {dtype::float32, {5, 2, 3}});
-  for (const auto& v : {graph::rnn(text_, 4, {.name = "r"}), graph::gru(text_, 4, {.name = "g"}), graph::lstm(text_, 4, {.name = "l"})}) BOOST_TEST(shape_of_(v) == "[5x2x4]");
+  for (const auto& v :
+       {graph::rnn(text_, 4, {.name = "r"}), graph::gru(text_, 4, {.name = "g"}), graph::lstm(text_, 4, {.name = "l"})})
+    BOOST_TEST(shape_of_(v) == "[5x2x4]");
   BOOST_TEST(shape_of_(graph::concat({images, images})) == "[2x8x8x8]");
   BOOST_TEST(shape_of_(graph::sum({rows, rows, rows})) == "[Nx6]");
   BOOST_TEST(shape_of_(graph::batch_mat_mul(images, images, false, true)) == "[2x4x8x8]");
   BOOST_TEST(listed() ==
-             "fc_w[3x6]w conv_w[5x4x3x3]w conv_b[5]b group_w[6x2x3x3]w group_b[6]b up_w[4x3x2x2]w up_b[3]b bn_rm[4]c bn_riv[4]c bn_s[4]w bn_b[4]b "
+             "fc_w[3x6]w conv_w[5x4x3x3]w conv_b[5]b group_w[6x2x3x3]w group_b[6]b up_w[4x3x2x2]w up_b[3]b bn_rm[4]c "
+             "bn_riv[4]c bn_s[4]w bn_b[4]b "
              "ln_s[6]w ln_b[6]b in_s[4]w in_b[4]b pr_slope[4]w table_w[10x3]w "
-             "r.weight_ih_l0[4x3]w r.bias_ih_l0[4]b r.bias_hh_l0[4]b r.weight_hh_l0[4x4]w g.weight_ih_l0[12x3]w g.bias_ih_l0[12]b g.weight_hh_l0[12x4]w "
+             "r.weight_ih_l0[4x3]w r.bias_ih_l0[4]b r.bias_hh_l0[4]b r.weight_hh_l0[4x4]w g.weight_ih_l0[12x3]w "
+             "g.bias_ih_l0[12]b g.weight_hh_l0[12x4]w "
              "g.bias_hh_l0[12]b l.weight_ih_l0[16x3]w l.bias_ih_l0[16]b l.bias_hh_l0[16]b l.weight_hh_l0[16x4]w ");
   graph::workspace ws;
   ws.run_once(m.init());
@@ -309,8 +324,10 @@ BOOST_AUTO_TEST_CASE(shapes_and_parameters) {
 BOOST_AUTO_TEST_CASE(layers_of_parameters_and_functions) {
   const value x = m.input("x", {dtype::float32, {1, 2}}), image = m.input("image", {dtype::float32, {1, 1, 1, 2}});
   const value low = graph::fc(x, 1, {.name = "u", .bias = false, .weight_fill = op::constant{2}});
-  m.main().output("decomposed", graph::fc(low, 2, {.name = "v", .weight_fill = op::constant{3}, .bias_fill = op::constant{0.5}}));
-  const value w = m.parameter("w", {2}, op::constant{4}), b = m.parameter("b", {2}, op::constant{0.25}, parameter_tag::bias);
+  m.main().output("decomposed",
+                  graph::fc(low, 2, {.name = "v", .weight_fill = op::constant{3}, .bias_fill = op::constant{0.5}}));
+  const value w = m.parameter("w", {2}, op::constant{4}),
+              b = m.parameter("b", {2}, op::constant{0.25}, parameter_tag::bias);
   m.main().output("elementwise", x * w + b);
   m.main().output("depth", graph::concat({image, image * 2}));
   graph::workspace ws;
@@ -338,7 +355,8 @@ BOOST_AUTO_TEST_CASE(any_layer_may_be_one) {
 }
 
 BOOST_AUTO_TEST_CASE(accuracy_is_a_part_of_the_labels) {
-  m.main().output("right", graph::accuracy(m.input("scores", {dtype::float32, {4, 3}}), m.input("labels", {dtype::int64, {4}})));
+  m.main().output("right",
+                  graph::accuracy(m.input("scores", {dtype::float32, {4, 3}}), m.input("labels", {dtype::int64, {4}})));
   graph::workspace ws;
   ws.feed("scores", matrix<float>{{1, 0, 2}, {5, 4, 4}, {0, 1, 0}, {-3, -1, -2}});
   ws.feed("labels", vector<std::int64_t>{2, 0, 0, 1});
@@ -350,7 +368,8 @@ BOOST_AUTO_TEST_CASE(misfits_name_layer_and_place) {
   const auto words = message_of([&] { graph::conv(images, 5, {.name = "big", .kernel = 11}); });
   BOOST_TEST(says(words, "model_test.cpp:"));
   BOOST_TEST(says(words, "sublayer `big` (conv2d): conv2d: the kernel 11x11 is larger than the padded map"));
-  BOOST_TEST(says(message_of([&] { graph::conv(rows, 5); }), "conv: takes at least 4 axes, of which axis 1 is known, not [Nx6]"));
+  BOOST_TEST(says(message_of([&] { graph::conv(rows, 5); }),
+                  "conv: takes at least 4 axes, of which axis 1 is known, not [Nx6]"));
   BOOST_TEST(says(message_of([&] { graph::group_conv(images, 4); }), "group_conv: `groups` is to be given"));
 }
 
@@ -363,7 +382,8 @@ BOOST_AUTO_TEST_CASE(lrn_by_hand) {
   ws.run_once(one.main());
   const double squares[] = {1 + 4, 1 + 4 + 9, 4 + 9};
   for (std::size_t i = 0; i < 3; ++i)
-    BOOST_TEST(std::fabs(ws.fetch_numbers<float>("y")[i] - static_cast<double>(i + 1) / std::sqrt(1 + squares[i])) < 1e-6);
+    BOOST_TEST(std::fabs(ws.fetch_numbers<float>("y")[i] - static_cast<double>(i + 1) / std::sqrt(1 + squares[i])) <
+               1e-6);
 }
 
 BOOST_AUTO_TEST_CASE(statistics_are_kept_while_training) {
@@ -375,7 +395,8 @@ BOOST_AUTO_TEST_CASE(statistics_are_kept_while_training) {
   ws.feed("x", tensor_of_rank<float, 4>({{{{1, 2}}}, {{{3, 6}}}}));
   ws.run_once(t.main());
   BOOST_TEST(std::fabs(ws.fetch_numbers<float>("bn_rm")[0] - 0.25 * 3) < 1e-6);
-  BOOST_TEST(std::fabs(ws.fetch_numbers<float>("bn_riv")[0] - (0.75 + 0.25 * 14.0 / 3)) < 1e-6);   // the unbiased variance
+  BOOST_TEST(std::fabs(ws.fetch_numbers<float>("bn_riv")[0] - (0.75 + 0.25 * 14.0 / 3)) <
+             1e-6);  // the unbiased variance
   graph::model s("s", {.training = false, .fill_parameters = false});
   auto served = s.input("x", {dtype::float32, {2, 1, 1, 2}});
   s.main().output("z", graph::spatial_bn(served, {.name = "bn", .model = &s, .epsilon = 0}));
@@ -458,9 +479,11 @@ BOOST_AUTO_TEST_CASE(by_tag) {
 // The rate of run n is base * 0.5^n times what the workspace says at that time, with momentum; by hand in double.
 BOOST_AUTO_TEST_CASE(rates_are_multiplied_by_what_is_injected) {
   trained t;
-  const value falling = learning_rate(t.m.main().iterations(), {.base = 0.01, .policy = optim::exponential{.gamma = 0.5}});
-  t.m.add_updates(optim::momentum_sgd{.momentum = 0.5}, {.tag = parameter_tag::weight, .rate = falling, .allow_lr_injection = true});
-  t.m.add_updates(optim::sgd{.lr = 0.02}, {.allow_lr_injection = true});       // the same number
+  const value falling =
+      learning_rate(t.m.main().iterations(), {.base = 0.01, .policy = optim::exponential{.gamma = 0.5}});
+  t.m.add_updates(optim::momentum_sgd{.momentum = 0.5},
+                  {.tag = parameter_tag::weight, .rate = falling, .allow_lr_injection = true});
+  t.m.add_updates(optim::sgd{.lr = 0.02}, {.allow_lr_injection = true});  // the same number
   t.run(2);
   t.ws.feed("lr_injection", scalar<float>(0.25f));
   t.ws.run("m", 2);
@@ -503,14 +526,16 @@ namespace {
 
 struct row_updates {
   static constexpr int rows = 7, width = 3;
-  std::vector<std::vector<std::int64_t>> first{{1, 5, 1}, {0, 5, 5}, {-1, 2, 1}, {1, 1, 1}}, second{{5, 3}, {2, 2}, {6, 0}, {4, 4}};
+  std::vector<std::vector<std::int64_t>> first{{1, 5, 1}, {0, 5, 5}, {-1, 2, 1}, {1, 1, 1}},
+      second{{5, 3}, {2, 2}, {6, 0}, {4, 4}};
   double scale[3] = {0.5, -1.25, 2};
   std::vector<std::vector<double>> table = std::vector<std::vector<double>>(rows, std::vector<double>(width));
   // What one element of the table, of a row that was looked up, becomes; a and b are its slots, r that of its row.
   using step_type = std::function<void(double& w, double g, double& a, double& b, int t)>;
   row_updates() {
     for (int r = 0; r < rows; ++r)
-      for (int c = 0; c < width; ++c) table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = 0.25 * ((r * width + c) % 5) - 0.4 + 0.01 * r;
+      for (int c = 0; c < width; ++c)
+        table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = 0.25 * ((r * width + c) % 5) - 0.4 + 0.01 * r;
   }
   // Gradients of the rows of step t.
   std::map<std::int64_t, std::vector<double>> gradients(std::size_t t) const {
@@ -525,14 +550,17 @@ struct row_updates {
     return g;
   }
   template <class O>
-  void follows(const O& o, const std::function<void(std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b, int t)>& row_step,
+  void follows(const O& o,
+               const std::function<void(std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a,
+                                        std::vector<double>& b, int t)>& row_step,
                const optim::regularizer& regularizer = {}) {
     graph::model m("m", {.element = dtype::float64});
     graph::model::scope here(m);
     const value w = m.parameter("table", {rows, width}, op::constant{0});
     const value ids = m.input("ids", {dtype::int64, {3}}), more = m.input("more", {dtype::int64, {2}});
     matrix<double> factor{{scale[0]}, {scale[1]}, {scale[2]}};
-    const value loss = reduce_sum(square(embedding(w, ids)) * m.main().constant(factor)) + reduce_sum(square(embedding(w, more))) * 3;
+    const value loss =
+        reduce_sum(square(embedding(w, ids)) * m.main().constant(factor)) + reduce_sum(square(embedding(w, more))) * 3;
     m.add_gradient_operators({loss});
     m.add_updates(o, {.regularizer = regularizer, .by_rows = true});
     for (auto how : {graph::execution::simple, graph::execution::dag}) {
@@ -542,7 +570,8 @@ struct row_updates {
       ws.run_once(m.init());
       matrix<double> start(rows, width);
       for (int r = 0; r < rows; ++r)
-        for (int c = 0; c < width; ++c) start.writable(r, c) = now.table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
+        for (int c = 0; c < width; ++c)
+          start.writable(r, c) = now.table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
       ws.feed("table", start);
       ws.create(m.main(), {.execution = how});
       for (int t = 1; t <= 8; ++t) {
@@ -550,11 +579,15 @@ struct row_updates {
         ws.feed("ids", vector<std::int64_t>{first[k][0], first[k][1], first[k][2]});
         ws.feed("more", vector<std::int64_t>{second[k][0], second[k][1]});
         ws.run("m");
-        for (auto& [r, g] : now.gradients(k)) row_step(now.table[static_cast<std::size_t>(r)], g, a[static_cast<std::size_t>(r)], b[static_cast<std::size_t>(r)], t);
+        for (auto& [r, g] : now.gradients(k))
+          row_step(now.table[static_cast<std::size_t>(r)], g, a[static_cast<std::size_t>(r)],
+                   b[static_cast<std::size_t>(r)], t);
         const auto is = ws.fetch_numbers<double>("table");
         for (std::size_t i = 0; i < is.size(); ++i) {
           const double wanted = now.table[i / width][i % width];
-          BOOST_REQUIRE_MESSAGE(std::abs(is[i] - wanted) <= 1e-12 * (1 + std::abs(wanted)), "step " << t << ", element " << i << ": " << is[i] << ", and the formula gives " << wanted);
+          BOOST_REQUIRE_MESSAGE(
+              std::abs(is[i] - wanted) <= 1e-12 * (1 + std::abs(wanted)),
+              "step " << t << ", element " << i << ": " << is[i] << ", and the formula gives " << wanted);
         }
       }
       // The table is changed where it lies, by copies of rows alone.
@@ -563,7 +596,8 @@ struct row_updates {
   }
   // The same for optimizers that go element by element.
   static auto each(const step_type& f) {
-    return [f](std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b, int t) {
+    return [f](std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b,
+               int t) {
       for (std::size_t c = 0; c < w.size(); ++c) f(w[c], g[c], a[c], b[c], t);
     };
   }
@@ -572,13 +606,17 @@ struct row_updates {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rows_by_sgd) {
-  row_updates().follows(optim::sgd{.lr = 0.1}, row_updates::each([](double& w, double g, double&, double&, int) { w -= 0.1 * g; }));
-  row_updates().follows(optim::sgd{.lr = 0.1, .momentum = 0.9}, row_updates::each([](double& w, double g, double& m, double&, int) { m = 0.9 * m + g, w -= 0.1 * m; }));
+  row_updates().follows(optim::sgd{.lr = 0.1},
+                        row_updates::each([](double& w, double g, double&, double&, int) { w -= 0.1 * g; }));
+  row_updates().follows(
+      optim::sgd{.lr = 0.1, .momentum = 0.9},
+      row_updates::each([](double& w, double g, double& m, double&, int) { m = 0.9 * m + g, w -= 0.1 * m; }));
 }
 BOOST_AUTO_TEST_CASE(rows_by_adagrad) {
-  row_updates().follows(optim::adagrad{.lr = 0.2, .decay = 0.9}, row_updates::each([](double& w, double g, double& h, double&, int) {
-    h = 0.9 * h + g * g, w -= 0.2 * g / (std::sqrt(h) + 1e-4);
-  }));
+  row_updates().follows(optim::adagrad{.lr = 0.2, .decay = 0.9},
+                        row_updates::each([](double& w, double g, double& h, double&, int) {
+                          h = 0.9 * h + g * g, w -= 0.2 * g / (std::sqrt(h) + 1e-4);
+                        }));
 }
 BOOST_AUTO_TEST_CASE(rows_by_adagrad_with_one_number_a_row) {
   row_updates().follows(optim::adagrad{.lr = 0.2, .row_wise = true}, [](auto& w, const auto& g, auto& h, auto&, int) {
@@ -589,27 +627,31 @@ BOOST_AUTO_TEST_CASE(rows_by_adagrad_with_one_number_a_row) {
   });
 }
 BOOST_AUTO_TEST_CASE(rows_by_ftrl) {
-  row_updates().follows(optim::ftrl{.lr = 0.1, .beta = 0.5, .l1 = 0.02, .l2 = 0.1}, row_updates::each([](double& w, double g, double& n, double& z, int) {
-    const double next = n + g * g;
-    z += g - (std::sqrt(next) - std::sqrt(n)) / 0.1 * w;
-    n = next;
-    w = std::abs(z) <= 0.02 ? 0 : ((z > 0 ? 0.02 : -0.02) - z) / ((0.5 + std::sqrt(n)) / 0.1 + 0.1);
-  }));
+  row_updates().follows(optim::ftrl{.lr = 0.1, .beta = 0.5, .l1 = 0.02, .l2 = 0.1},
+                        row_updates::each([](double& w, double g, double& n, double& z, int) {
+                          const double next = n + g * g;
+                          z += g - (std::sqrt(next) - std::sqrt(n)) / 0.1 * w;
+                          n = next;
+                          w = std::abs(z) <= 0.02 ? 0
+                                                  : ((z > 0 ? 0.02 : -0.02) - z) / ((0.5 + std::sqrt(n)) / 0.1 + 0.1);
+                        }));
 }
 BOOST_AUTO_TEST_CASE(rows_by_adam) {
-  row_updates().follows(optim::adam{.lr = 0.05}, row_updates::each([](double& w, double g, double& m, double& v, int t) {
-    m = 0.9 * m + 0.1 * g, v = 0.999 * v + 0.001 * g * g;
-    w -= 0.05 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
-  }));
+  row_updates().follows(optim::adam{.lr = 0.05},
+                        row_updates::each([](double& w, double g, double& m, double& v, int t) {
+                          m = 0.9 * m + 0.1 * g, v = 0.999 * v + 0.001 * g * g;
+                          w -= 0.05 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+                        }));
 }
 BOOST_AUTO_TEST_CASE(rows_of_constant_norm) {
   const auto step = [](double lower) {
-    return [lower](std::vector<double>& w, const std::vector<double>& g, std::vector<double>&, std::vector<double>&, int) {
-      double length = 0;
-      for (std::size_t c = 0; c < w.size(); ++c) w[c] -= 0.1 * (g[c] + 0.02 * w[c]), length += w[c] * w[c];
-      length = std::sqrt(length);
-      for (double& x : w) x *= 0.75 / std::max(length, lower);
-    };
+    return
+        [lower](std::vector<double>& w, const std::vector<double>& g, std::vector<double>&, std::vector<double>&, int) {
+          double length = 0;
+          for (std::size_t c = 0; c < w.size(); ++c) w[c] -= 0.1 * (g[c] + 0.02 * w[c]), length += w[c] * w[c];
+          length = std::sqrt(length);
+          for (double& x : w) x *= 0.75 / std::max(length, lower);
+        };
   };
   row_updates().follows(optim::sgd{.lr = 0.1}, step(0), {.l2 = 0.02, .constant_norm = 0.75});
   row_updates().follows(optim::sgd{.lr = 0.1}, step(0.75), {.l2 = 0.02, .max_norm = 0.75});
@@ -619,23 +661,31 @@ BOOST_AUTO_TEST_CASE(updates_by_rows_are_refused_where_they_would_be_wrong) {
   graph::model::scope here(m);
   const value e = graph::embedding(m.input("ids", {dtype::int64, {3}}), 5, 2, {.name = "t"});
   m.add_gradient_operators({reduce_sum(e)});
-  BOOST_TEST(says(message_of([&] { m.add_updates(optim::lars{}, {.by_rows = true}); }), "add_updates: `by_rows` takes an optimizer whose rows do not depend on each other"));
-  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.max_gradient_norm = 1, .by_rows = true}); }), "do not go together"));
-  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.regularizer = {.max_norm = 1, .constant_norm = 1}, .by_rows = true}); }), "are both given"));
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::lars{}, {.by_rows = true}); }),
+                  "add_updates: `by_rows` takes an optimizer whose rows do not depend on each other"));
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}, {.max_gradient_norm = 1, .by_rows = true}); }),
+                  "do not go together"));
+  BOOST_TEST(says(message_of([&] {
+                    m.add_updates(optim::sgd{}, {.regularizer = {.max_norm = 1, .constant_norm = 1}, .by_rows = true});
+                  }),
+                  "are both given"));
 }
 
 BOOST_AUTO_TEST_CASE(order_and_twice) {
   trained t;
-  BOOST_TEST(says(message_of([&] { t.m.add_gradient_operators({t.m.main()["loss"]}); }), "the model has its gradients already"));
+  BOOST_TEST(says(message_of([&] { t.m.add_gradient_operators({t.m.main()["loss"]}); }),
+                  "the model has its gradients already"));
   for (const auto& p : t.m.parameters()) {
     BOOST_TEST(p.gradient.same(t.m.main()[p.name + "_grad"]));
     BOOST_TEST(!p.updated);
   }
   t.m.add_updates(optim::sgd{});
   for (const auto& p : t.m.parameters()) BOOST_TEST(p.updated);
-  BOOST_TEST(says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter has a gradient and is not updated yet"));
+  BOOST_TEST(
+      says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter has a gradient and is not updated yet"));
   graph::model m("n");
-  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}); }), "there are no gradients; add_gradient_operators comes before"));
+  BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}); }),
+                  "there are no gradients; add_gradient_operators comes before"));
 }
 
 BOOST_AUTO_TEST_CASE(the_predictor_is_what_scores_need) {

@@ -64,17 +64,19 @@ BOOST_AUTO_TEST_CASE(automatic_names_are_there) {
     BOOST_TEST(n.name_of(n[name]) == name);
     BOOST_TEST(n.free_name(name) == name + "_auto_0");
   }
-  for (const std::string name : {"relu", "n/relu_2", "n/relu:0", "n/max_pool2d", "n/max_pool2d:2", "n/relu_auto_0", "n/reduce_sum"}) {
+  for (const std::string name :
+       {"relu", "n/relu_2", "n/relu:0", "n/max_pool2d", "n/max_pool2d:2", "n/relu_auto_0", "n/reduce_sum"}) {
     BOOST_TEST(!n.has(name), name);
     BOOST_TEST(n.free_name(name) == name);
     BOOST_CHECK_THROW(n[name], value_error);
   }
-  n.output("y", r);                                  // it has a name now
+  n.output("y", r);  // it has a name now
   BOOST_TEST(!n.has("n/relu"));
   const auto words = message_of([&] { n["n/sqare"]; });
   BOOST_TEST(says(words, "net `n`: there is no blob `n/sqare`"));
   BOOST_TEST(says(words, "did you mean `n/square`?"));
-  BOOST_TEST(says(message_of([&] { n.assign("n/square", x); }), "assign: `n/square` is no blob; `output` makes one of a value"));
+  BOOST_TEST(says(message_of([&] { n.assign("n/square", x); }),
+                  "assign: `n/square` is no blob; `output` makes one of a value"));
   const auto gradients = n.add_gradient_operators({loss}, {.with_respect_to = {n["n/square"], x}});
   BOOST_TEST(gradients["n/square"].same(gradients[n["n/square"]]));
   const graph::net part = n.clone_partial("part", {"n/square"}, {"loss"}, {{"n/square", "s"}});
@@ -105,7 +107,8 @@ BOOST_AUTO_TEST_CASE(unknown_blobs_are_answered_with_the_nearest) {
   graph::net n("net");
   n.external("weight", row);
   n.external("bias", row);
-  BOOST_TEST(says(message_of([&] { n["weigth"]; }), "net `net`: there is no blob `weigth`; there are `bias`, `weight`; did you mean `weight`?"));
+  BOOST_TEST(says(message_of([&] { n["weigth"]; }),
+                  "net `net`: there is no blob `weigth`; there are `bias`, `weight`; did you mean `weight`?"));
   BOOST_CHECK_THROW(n["weigth"], value_error);
   BOOST_TEST(!n.has("weigth"));
 }
@@ -126,8 +129,8 @@ BOOST_AUTO_TEST_CASE(names_nest_and_reset) {
       graph::name_scope c("other", true);
       BOOST_TEST(n.name_of(n.external("x", row)) == "other/x");
     }
-    BOOST_TEST(n["x"].id().node == n["encoder/x"].id().node);      // what the name means in this scope
-    BOOST_TEST(n.name_of(outside) == "x");                         // a value keeps its name
+    BOOST_TEST(n["x"].id().node == n["encoder/x"].id().node);  // what the name means in this scope
+    BOOST_TEST(n.name_of(outside) == "x");                     // a value keeps its name
   }
   BOOST_TEST(graph::name_scope::current().empty());
   BOOST_TEST(n["x"].same(outside));
@@ -188,7 +191,8 @@ BOOST_AUTO_TEST_CASE(fills) {
   n.fill<op::uniform>("wide", {1000}, {}, dtype::float64);
   graph::workspace ws;
   ws.run_once(n);
-  BOOST_TEST(ws.fetch_numbers<float>("c") == (std::vector<float>{2.5f, 2.5f, 2.5f, 2.5f}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<float>("c") == (std::vector<float>{2.5f, 2.5f, 2.5f, 2.5f}),
+             boost::test_tools::per_element());
   BOOST_TEST(ws.fetch_numbers<float>("given") == (std::vector<float>{1, 2, 3}), boost::test_tools::per_element());
   BOOST_TEST(ws.fetch_numbers<double>("wide").size() == 1000u);
 
@@ -207,8 +211,8 @@ BOOST_AUTO_TEST_CASE(fills) {
   };
   check("u", 1, 16.0 / 12, 2);
   check("g", 1, 4, 1e9);
-  check("x", 0, 1.0 / 500, std::sqrt(3.0 / 500));     // fan_in = size / first extent
-  check("m", 0, 2.0 / 200, 1e9);                      // fan_out = size / second extent
+  check("x", 0, 1.0 / 500, std::sqrt(3.0 / 500));  // fan_in = size / first extent
+  check("m", 0, 2.0 / 200, 1e9);                   // fan_out = size / second extent
 }
 
 BOOST_AUTO_TEST_CASE(fills_differ_by_run_by_blob_and_by_seed) {
@@ -253,14 +257,16 @@ BOOST_AUTO_TEST_CASE(nets_are_mixed_by_external_alone) {
   graph::net a("a"), b("b");
   auto x = a.external("x", row), y = b.external("y", row);
   const auto words = message_of([&] { x + y; });
-  BOOST_TEST(says(words, "an operand belongs to net `b` and not to net `a`; `external(v)` makes it an input there, by its name"));
+  BOOST_TEST(says(
+      words, "an operand belongs to net `b` and not to net `a`; `external(v)` makes it an input there, by its name"));
   BOOST_CHECK_THROW(x + y, state_error);
   auto mine = a.external(y);
   BOOST_TEST(a.name_of(mine) == "y");
   BOOST_TEST(a.external(y).same(mine));
   BOOST_TEST(((x + mine).shape() == shape{3}));
   BOOST_CHECK_THROW(a.external(x), state_error);
-  BOOST_TEST(says(message_of([&] { a.external(relu(y)); }), "the value has no name; net `b` gives it one with `output`"));
+  BOOST_TEST(
+      says(message_of([&] { a.external(relu(y)); }), "the value has no name; net `b` gives it one with `output`"));
 }
 
 BOOST_AUTO_TEST_CASE(inputs_and_outputs_are_listed) {

@@ -21,7 +21,8 @@ unsigned line = 0;
 unsigned here(std::source_location at = std::source_location::current()) { return line = at.line(); }
 // Whether a message begins with this file and the line that `here` noted last, and goes on with these words.
 bool begins(const std::string& message, const std::string& words) {
-  const std::string file = std::source_location::current().file_name(), expected = file + ":" + std::to_string(line) + ": " + words;
+  const std::string file = std::source_location::current().file_name(),
+                    expected = file + ":" + std::to_string(line) + ": " + words;
   const bool found = message.find(expected) != std::string::npos;
   if (!found) BOOST_TEST_MESSAGE(message << "\ninstead of " << expected);
   return found;
@@ -29,7 +30,8 @@ bool begins(const std::string& message, const std::string& words) {
 
 struct fixture {
   graph::net n{"n"};
-  value a = n.external("a", {dtype::float32, {2, 3}}), b = n.external("b", {dtype::float32, {2, 3}}), row = n.external("row", {dtype::float32, {7}});
+  value a = n.external("a", {dtype::float32, {2, 3}}), b = n.external("b", {dtype::float32, {2, 3}}),
+        row = n.external("row", {dtype::float32, {7}});
   value ids = n.external("ids", {dtype::int64, {2}});
 };
 
@@ -41,7 +43,8 @@ BOOST_AUTO_TEST_CASE(of_functions) {
   BOOST_TEST(begins(message_of([&] { here(), matmul(a, b); }), "matmul: the inner sizes differ: [2x3] [2x3]"));
   BOOST_TEST(begins(message_of([&] { here(), reshape(a, shape{5}); }), "reshape: "));
   BOOST_TEST(begins(message_of([&] { here(), tanh(ids); }), "tanh: takes float32 or float64"));
-  BOOST_TEST(begins(message_of([&] { here(), split(a, 2, 1); }), "split_evenly: axis 1 does not divide into 2 equal parts"));
+  BOOST_TEST(
+      begins(message_of([&] { here(), split(a, 2, 1); }), "split_evenly: axis 1 does not divide into 2 equal parts"));
 }
 
 BOOST_AUTO_TEST_CASE(of_operators) {
@@ -58,33 +61,44 @@ BOOST_AUTO_TEST_CASE(of_operators) {
 BOOST_AUTO_TEST_CASE(of_the_outermost_call) {
   BOOST_TEST(begins(message_of([&] { here(), rsqrt(ids); }), "sqrt: "));
   BOOST_TEST(begins(message_of([&] { here(), linear(a, b, row); }), "add: the shapes do not broadcast: [2x2] [7]"));
-  BOOST_TEST(begins(message_of([&] { here(), squared_l2_distance(a, row); }), "squared_l2_distance: results and targets must have one shape"));
+  BOOST_TEST(begins(message_of([&] { here(), squared_l2_distance(a, row); }),
+                    "squared_l2_distance: results and targets must have one shape"));
 }
 
 BOOST_AUTO_TEST_CASE(of_members) {
-  BOOST_TEST(begins(message_of([&] { here(), n.external("a", {dtype::float32, {1}}); }), "net `n`: blob `a` is there already"));
+  BOOST_TEST(begins(message_of([&] { here(), n.external("a", {dtype::float32, {1}}); }),
+                    "net `n`: blob `a` is there already"));
   BOOST_TEST(begins(message_of([&] { here(), n.assign(a, row); }), "net `n`: blob `a` is "));
-  BOOST_TEST(begins(message_of([&] { here(), n.fill<op::msra>("f", {3}); }), "net `n`: blob `f`: msra: a fan of [3] is not defined"));
-  BOOST_TEST(begins(message_of([&] { here(), learning_rate(n.iterations(), {.base = 1}); }), "learning_rate: `policy` is to be given"));
+  BOOST_TEST(begins(message_of([&] { here(), n.fill<op::msra>("f", {3}); }),
+                    "net `n`: blob `f`: msra: a fan of [3] is not defined"));
+  BOOST_TEST(begins(message_of([&] { here(), learning_rate(n.iterations(), {.base = 1}); }),
+                    "learning_rate: `policy` is to be given"));
 }
 
 // What is no member of a net, and works on one.
 BOOST_AUTO_TEST_CASE(of_functions_on_nets) {
   n.output("y", a + b);
   graph::workspace ws;
-  BOOST_TEST(begins(message_of([&] { here(), graph::snapshot(n, ws, {"a"}, {"nix"}); }), "net `n`: there is no blob `nix`"));
-  BOOST_TEST(begins(message_of([&] { here(), graph::snapshot(n, ws, {"nix"}, {"y"}); }), "net `n`: there is no blob `nix`"));
+  BOOST_TEST(
+      begins(message_of([&] { here(), graph::snapshot(n, ws, {"a"}, {"nix"}); }), "net `n`: there is no blob `nix`"));
+  BOOST_TEST(
+      begins(message_of([&] { here(), graph::snapshot(n, ws, {"nix"}, {"y"}); }), "net `n`: there is no blob `nix`"));
   graph::model m("m");
   graph::model::scope scope(m);
   const value x = m.input("x", {dtype::float32, {2, 3}});
-  BOOST_TEST(begins(message_of([&] { here(), m.layer("mine", {}, nn::linear{.in_features = 4, .out_features = 2}, x); }), "sublayer `mine` (linear): linear expects 4 input features"));
-  BOOST_TEST(begins(message_of([&] { here(), m.layer("mine", {}, nn::conv2d{.in_channels = 4, .out_channels = 2}, x); }), "sublayer `mine` (conv2d): "));
+  BOOST_TEST(
+      begins(message_of([&] { here(), m.layer("mine", {}, nn::linear{.in_features = 4, .out_features = 2}, x); }),
+             "sublayer `mine` (linear): linear expects 4 input features"));
+  BOOST_TEST(
+      begins(message_of([&] { here(), m.layer("mine", {}, nn::conv2d{.in_channels = 4, .out_channels = 2}, x); }),
+             "sublayer `mine` (conv2d): "));
 }
 
 // The library's own calls are nobody's place: what has no place in the user's code has none.
 BOOST_AUTO_TEST_CASE(of_the_library) {
   const auto of_the_library = [](const std::string& words) {
-    return words.find(".cppm:") != words.npos || words.find(".impl.cpp:") != words.npos || words.find("modules/") != words.npos;
+    return words.find(".cppm:") != words.npos || words.find(".impl.cpp:") != words.npos ||
+           words.find("modules/") != words.npos;
   };
   const graph::net copy = graph::net_of("copy", n.body());
   for (const auto& [blob, place] : copy.to_run()->where) BOOST_TEST(!of_the_library(place), blob << " " << place);
@@ -93,8 +107,9 @@ BOOST_AUTO_TEST_CASE(of_the_library) {
   graph::net broken("broken");
   broken.output("y", broken.external("x", {dtype::float32, {2}}) * 2);
   ws.create(broken);
-  for (const auto& words : {message_of([&] { ws.run("broken"); }), message_of([&] { graph::net(""); }), message_of([&] { ws.fetch("q"); }),
-                            message_of([&] { graph::load("/nowhere", ws); }), message_of([&] { graph::save("/nowhere/at/all", broken, ws); })}) {
+  for (const auto& words : {message_of([&] { ws.run("broken"); }), message_of([&] { graph::net(""); }),
+                            message_of([&] { ws.fetch("q"); }), message_of([&] { graph::load("/nowhere", ws); }),
+                            message_of([&] { graph::save("/nowhere/at/all", broken, ws); })}) {
     BOOST_TEST(!words.empty());
     BOOST_TEST(!of_the_library(words), words);
   }
@@ -109,9 +124,12 @@ BOOST_AUTO_TEST_CASE(of_operations_in_a_listing) {
 // Shapes that are known only when the net runs, and indices.
 BOOST_AUTO_TEST_CASE(of_failing_runs) {
   graph::net m("m");
-  auto x = m.external("x", {dtype::float32, {"N", 3}}), y = m.external("y", {dtype::float32, {"M", 3}}), at = m.external("at", {dtype::int64, {1}});
-  const auto add_line = here(); auto sum = x + y;
-  const auto gather_line = here(); auto rows = gather(x, at, 0);
+  auto x = m.external("x", {dtype::float32, {"N", 3}}), y = m.external("y", {dtype::float32, {"M", 3}}),
+       at = m.external("at", {dtype::int64, {1}});
+  const auto add_line = here();
+  auto sum = x + y;
+  const auto gather_line = here();
+  auto rows = gather(x, at, 0);
   m.output("sum", sum);
   m.output("rows", rows);
   graph::workspace ws;
@@ -146,16 +164,19 @@ BOOST_AUTO_TEST_CASE(of_equal_nets) {
 
 // What a gradient rule adds belongs to the operation that it is of.
 BOOST_AUTO_TEST_CASE(of_gradients) {
-  here(); auto h = tanh(a);
+  here();
+  auto h = tanh(a);
   const auto tanh_line = line + 0;
   const auto before = n.operations().size();
   n.add_gradient_operators({h});
   for (std::size_t i = before; i < n.operations().size(); ++i)
-    if (n.operations()[i].name != "broadcast_like") BOOST_TEST(n.operations()[i].where.ends_with(":" + std::to_string(tanh_line)));
+    if (n.operations()[i].name != "broadcast_like")
+      BOOST_TEST(n.operations()[i].where.ends_with(":" + std::to_string(tanh_line)));
 }
 
 BOOST_AUTO_TEST_CASE(of_functions_of_many_values) {
-  BOOST_TEST(begins(message_of([&] { here(), optim::clip_by_global_norm({&a, 1}, 0); }), "clip_by_global_norm: `limit` is 0; expected a finite number > 0"));
+  BOOST_TEST(begins(message_of([&] { here(), optim::clip_by_global_norm({&a, 1}, 0); }),
+                    "clip_by_global_norm: `limit` is 0; expected a finite number > 0"));
   BOOST_TEST(begins(message_of([&] { here(), n.infer({{"a", {5, 5}}}); }), "net `n`: infer: blob `a` is "));
   BOOST_TEST(begins(message_of([&] { here(), stack(view<const value>()); }), "stack: no tensors"));
   BOOST_TEST(begins(message_of([&] { here(), concat(view<const value>()); }), "concat: no tensors"));
@@ -181,7 +202,8 @@ BOOST_AUTO_TEST_CASE(of_programs_inside) {
   ws.feed("ids", vector<std::int64_t>{0, 7});
   ws.feed("truth", evaluate(filled(true)));
   line = gather_line;
-  BOOST_TEST(begins(message_of([&] { ws.run_once(n.clone_partial("m", {"a", "ids", "truth"}, {"rows"})); }), "gather: a position is outside -2..1"));
+  BOOST_TEST(begins(message_of([&] { ws.run_once(n.clone_partial("m", {"a", "ids", "truth"}, {"rows"})); }),
+                    "gather: a position is outside -2..1"));
 }
 
 BOOST_AUTO_TEST_CASE(of_layers_in_programs_without_parameters) {
@@ -189,10 +211,12 @@ BOOST_AUTO_TEST_CASE(of_layers_in_programs_without_parameters) {
   graph::model::scope g(m);
   const auto p = graph::subprogram();
   const value x = p->input("x", {dtype::float32, {2, 4}}), images = p->input("images", {dtype::float32, {1, 1, 4, 4}});
-  BOOST_TEST(begins(message_of([&] { here(), graph::fc(x, 4); }), "net `m`: fc: an operand belongs to a program that is no net and has no parameters"));
+  BOOST_TEST(begins(message_of([&] { here(), graph::fc(x, 4); }),
+                    "net `m`: fc: an operand belongs to a program that is no net and has no parameters"));
   BOOST_CHECK_THROW(graph::fc(x, 4), state_error);
-  BOOST_TEST(begins(message_of([&] { here(), graph::fc(a, 4, {.name = "other"}); }), "net `m`: fc: an operand belongs to net `n`; `external(v)` makes it"));
-  BOOST_TEST(&graph::max_pool(images).owner() == p.get());             // layers without parameters need no net
+  BOOST_TEST(begins(message_of([&] { here(), graph::fc(a, 4, {.name = "other"}); }),
+                    "net `m`: fc: an operand belongs to net `n`; `external(v)` makes it"));
+  BOOST_TEST(&graph::max_pool(images).owner() == p.get());  // layers without parameters need no net
 }
 
 BOOST_AUTO_TEST_SUITE_END()

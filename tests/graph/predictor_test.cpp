@@ -36,7 +36,8 @@ bool has_operation(const graph::net& n, std::string_view name) {
 void dropping(graph::model& m) {
   graph::model::scope here(m);
   const value x = m.input("x", rows);
-  const value hidden = graph::dropout(graph::fc(graph::dropout(x), 8, {.activation = nn::relu{}}), {.probability = 0.75});
+  const value hidden =
+      graph::dropout(graph::fc(graph::dropout(x), 8, {.activation = nn::relu{}}), {.probability = 0.75});
   m.main().output("hidden", hidden);
   m.main().output("scores", graph::fc(hidden, 2));
 }
@@ -52,12 +53,14 @@ BOOST_AUTO_TEST_CASE(batch_norm_takes_running_statistics) {
   const auto p = m.predictor("p", {"x"}, {"y"});
   auto taken = p.external_inputs();
   std::sort(taken.begin(), taken.end());
-  BOOST_TEST(taken == (std::vector<std::string>{"spatial_bn_b", "spatial_bn_riv", "spatial_bn_rm", "spatial_bn_s", "x"}), boost::test_tools::per_element());
+  BOOST_TEST(
+      taken == (std::vector<std::string>{"spatial_bn_b", "spatial_bn_riv", "spatial_bn_rm", "spatial_bn_s", "x"}),
+      boost::test_tools::per_element());
 
   graph::workspace ws;
   ws.run_once(m.init());
   ws.feed("x", evaluate(filled(3.0f, 1, 2, 2, 2)));
-  ws.run_once(p);                                         // running mean 0, variance 1
+  ws.run_once(p);  // running mean 0, variance 1
   for (float y : ws.fetch_numbers<float>("y")) BOOST_TEST(y == 3.0f);
   BOOST_TEST(ws.fetch_numbers<float>("spatial_bn_rm") == (numbers{0, 0}), boost::test_tools::per_element());
 
@@ -69,7 +72,7 @@ BOOST_AUTO_TEST_CASE(batch_norm_takes_running_statistics) {
   ws.create(m.main());
   ws.run("m");
   const numbers trained = ws.fetch_numbers<float>("y");
-  BOOST_TEST(std::abs(trained[0] + 3 / std::sqrt(5.0f)) < 1e-5f);       // its own mean and variance
+  BOOST_TEST(std::abs(trained[0] + 3 / std::sqrt(5.0f)) < 1e-5f);  // its own mean and variance
   BOOST_TEST(ws.fetch_numbers<float>("spatial_bn_rm") == (numbers{1.5f, 3}), boost::test_tools::per_element());
   const numbers variance = ws.fetch_numbers<float>("spatial_bn_riv");
   ws.run_once(p);
@@ -98,9 +101,9 @@ BOOST_AUTO_TEST_CASE(dropout_passes_its_input_on) {
   const numbers scores = ws.fetch_numbers<float>("scores");
   ws.run_once(p);
   BOOST_TEST(ws.fetch_numbers<float>("scores") == scores, boost::test_tools::per_element());
-  ws.run_once(inference.main());                          // which has the same parameters by name
+  ws.run_once(inference.main());  // which has the same parameters by name
   BOOST_TEST(ws.fetch_numbers<float>("scores") == scores, boost::test_tools::per_element());
-  ws.run_once(m.main());                                  // training drops as before
+  ws.run_once(m.main());  // training drops as before
   BOOST_TEST(ws.fetch_numbers<float>("scores") != scores, boost::test_tools::per_element());
 }
 
@@ -133,7 +136,8 @@ BOOST_AUTO_TEST_CASE(layers_made_of_layers_and_those_of_users) {
   graph::model m("m");
   graph::model::scope here(m);
   const value x = m.input("x", {dtype::float32, {3, 2, 4}});
-  const value y = m.layer("lstm", {.name = "deep"}, nn::lstm{.input_size = 4, .hidden_size = 5, .num_layers = 2, .dropout = 0.5}, x);
+  const value y = m.layer("lstm", {.name = "deep"},
+                          nn::lstm{.input_size = 4, .hidden_size = 5, .num_layers = 2, .dropout = 0.5}, x);
   m.main().output("y", y);
   const auto p = m.predictor("p", {"x"}, {"y"});
   BOOST_TEST(!has_operation(p, "random_uniform"));
@@ -185,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_predictor_is_made_inside_of_a_name_scope) {
   ws.feed("enc/x", counted(3, 4));
   ws.run_once(p);
   BOOST_TEST((ws.fetch("enc/y").shape() == shape{3, 2}));
-  const auto part = graph::snapshot(m.main(), ws, {"x"}, {"y"});        // one input, and parameters
+  const auto part = graph::snapshot(m.main(), ws, {"x"}, {"y"});  // one input, and parameters
   BOOST_TEST(part.program->inputs().size() == 1u);
   BOOST_TEST(part.states.size() == 2u);
 }
@@ -200,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_predictor_is_saved_without_what_trains) {
   graph::workspace other;
   const auto p = graph::load(d / "predictor", other);
   BOOST_TEST(!has_operation(p, "random_uniform"));
-  BOOST_TEST(p.external_inputs().size() == 5u);           // x and the parameters: no generator
+  BOOST_TEST(p.external_inputs().size() == 5u);  // x and the parameters: no generator
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -23,7 +23,8 @@ using engine_test::says;
 
 namespace {
 
-inline constexpr auto mlp = sequential(nn::linear{.in_features = 6, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 3});
+inline constexpr auto mlp = sequential(nn::linear{.in_features = 6, .out_features = 8}, nn::relu{},
+                                       nn::linear{.in_features = 8, .out_features = 3});
 
 bool same_bits(const any_tensor& a, const any_tensor& b) {
   return a.type() == b.type() && std::equal(a.data(), a.data() + a.bytes(), b.data());
@@ -91,9 +92,10 @@ BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
   other.create(again);
   ws.run("n", 2);
   other.run("n", 2);
-  for (const char* blob : {"w", "noise", "run", "drawn"}) BOOST_CHECK_MESSAGE(same_bits(ws.fetch(blob), other.fetch(blob)), blob);
+  for (const char* blob : {"w", "noise", "run", "drawn"})
+    BOOST_CHECK_MESSAGE(same_bits(ws.fetch(blob), other.fetch(blob)), blob);
   BOOST_TEST(other.fetch_numbers<std::int64_t>("run")[0] == 5);
-  BOOST_TEST(load_net(d / "net").states.find("w") != nullptr);           // what the tool reads
+  BOOST_TEST(load_net(d / "net").states.find("w") != nullptr);  // what the tool reads
   graph::workspace empty;
   const auto said = message_of([&] { graph::save(d / "other", n, empty); });
   BOOST_TEST(says(said, d / "other.json: "), said);
@@ -119,9 +121,13 @@ BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {
     BOOST_TEST(states.size() == count);
     for (std::size_t i = 0; i < states.size(); ++i) {
       const std::string& name = states[i].name();
-      const bool statistic = name == "spatial_bn_rm" || name == "spatial_bn_riv", generator = name.ends_with("/generator");
+      const bool statistic = name == "spatial_bn_rm" || name == "spatial_bn_riv",
+                 generator = name.ends_with("/generator");
       const bool learned = !statistic && (name.ends_with("_w") || name.ends_with("_b") || name.ends_with("_s"));
-      const auto role = learned ? state_role::parameter : statistic ? state_role::statistic : generator ? state_role::generator : state_role::optimizer;
+      const auto role = learned     ? state_role::parameter
+                        : statistic ? state_role::statistic
+                        : generator ? state_role::generator
+                                    : state_role::optimizer;
       BOOST_CHECK_MESSAGE((states[i].role() == role && states[i].trainable() == learned), name);
     }
   };
@@ -185,7 +191,8 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
     graph::model::scope here(m);
     const value x = m.input("x", {dtype::float32, {5, 6}}), labels = m.input("labels", {dtype::int64, {5}});
     const value h = graph::dropout(relu(graph::fc(x, 7, {.name = "a"})), {.probability = 0.25});
-    const value scores = m.main().output("scores", graph::fc(h, 3, {.name = "b"})), loss = m.main().output("loss", cross_entropy(scores, labels));
+    const value scores = m.main().output("scores", graph::fc(h, 3, {.name = "b"})),
+                loss = m.main().output("loss", cross_entropy(scores, labels));
     m.add_gradient_operators({loss});
     m.add_updates(optim::adam{.lr = 0.02});
   }
@@ -224,7 +231,8 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
   graph::save(d / "net", m.main(), ws);
   std::filesystem::copy_file(d / "net.json", d / "net_init.json");
   std::filesystem::copy_file(d / "net.safetensors", d / "net_init.safetensors");
-  BOOST_TEST(says(message_of([&] { graph::load_model(d / "net", other); }), "these are not the weights of a saved graph::model"));
+  BOOST_TEST(says(message_of([&] { graph::load_model(d / "net", other); }),
+                  "these are not the weights of a saved graph::model"));
   BOOST_CHECK_THROW(graph::load_model(d / "net", other), file_error);
 }
 
@@ -285,7 +293,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_summed_have_names) {
   graph::net one("one");
   const value x = one.external("x", {dtype::float32, {2}});
   one.add_gradient_operators({reduce_sum(exp(x))});
-  BOOST_TEST(!one.has("_x_grad_autosplit_0"));                       // of a single one there is no sum
+  BOOST_TEST(!one.has("_x_grad_autosplit_0"));  // of a single one there is no sum
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -296,7 +304,8 @@ BOOST_AUTO_TEST_CASE(they_cover_their_range) {
   graph::net n("n", {.seed = 2});
   n.fill<op::uniform_integers>("i", {60'000}, {.low = -2, .high = 3}, dtype::int64);
   n.fill<op::uniform_integers>("f", {1000}, {.low = 5, .high = 5});
-  n.fill<op::uniform_integers>("far", {100}, {.low = 9'007'199'254'740'993, .high = 9'007'199'254'740'994}, dtype::int64);
+  n.fill<op::uniform_integers>("far", {100}, {.low = 9'007'199'254'740'993, .high = 9'007'199'254'740'994},
+                               dtype::int64);
   n.fill<op::constant>("c", {3}, {.value = 7}, dtype::int32);
   graph::workspace ws;
   ws.run_once(n);
@@ -305,12 +314,14 @@ BOOST_AUTO_TEST_CASE(they_cover_their_range) {
     BOOST_REQUIRE((v >= -2 && v <= 3));
     ++counts[static_cast<std::size_t>(v + 2)];
   }
-  for (int c : counts) BOOST_TEST((c > 9500 && c < 10'500));         // 10000 each, with a deviation of 91
+  for (int c : counts) BOOST_TEST((c > 9500 && c < 10'500));  // 10000 each, with a deviation of 91
   for (float v : ws.fetch_numbers<float>("f")) BOOST_TEST(v == 5);
   bool low = false, high = false;
-  for (auto v : ws.fetch_numbers<std::int64_t>("far")) low = low || v == 9'007'199'254'740'993, high = high || v == 9'007'199'254'740'994;
+  for (auto v : ws.fetch_numbers<std::int64_t>("far"))
+    low = low || v == 9'007'199'254'740'993, high = high || v == 9'007'199'254'740'994;
   BOOST_TEST((low && high));
-  BOOST_TEST(ws.fetch_numbers<std::int32_t>("c") == (std::vector<std::int32_t>{7, 7, 7}), boost::test_tools::per_element());
+  BOOST_TEST(ws.fetch_numbers<std::int32_t>("c") == (std::vector<std::int32_t>{7, 7, 7}),
+             boost::test_tools::per_element());
   BOOST_CHECK_THROW(n.fill<op::uniform_integers>("none", {1}, {.low = 1, .high = 0}), value_error);
 }
 

@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(blobs_are_fed_and_fetched_as_copies) {
   ws.feed("v", v);
   BOOST_TEST(first.elements<float>()[0] == 1);
   BOOST_TEST(ws.fetch_numbers<float>("v") == (numbers{5, 0}), boost::test_tools::per_element());
-  ws.feed("v", matrix<double>(2, 2));                               // another type takes its place
+  ws.feed("v", matrix<double>(2, 2));  // another type takes its place
   BOOST_TEST((ws.fetch("v").type() == tensor_type{dtype::float64, {2, 2}}));
   BOOST_TEST(ws.has("v"));
   BOOST_TEST(!ws.has("w"));
@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(blobs_are_fed_and_fetched_as_copies) {
   BOOST_TEST((typed.shape() == shape{2, 2}));
   BOOST_CHECK_THROW((void)static_cast<matrix<float>>(ws.fetch("v")), type_error);
   BOOST_CHECK_THROW((void)static_cast<vector<double>>(ws.fetch("v")), shape_error);
-  BOOST_TEST(says(message_of([&] { ws.fetch("vv"); }), "workspace: there is no blob `vv`; there are `v`; did you mean `v`?"));
+  BOOST_TEST(
+      says(message_of([&] { ws.fetch("vv"); }), "workspace: there is no blob `vv`; there are `v`; did you mean `v`?"));
   BOOST_CHECK_THROW(ws.fetch("vv"), value_error);
 }
 
@@ -74,18 +75,20 @@ BOOST_AUTO_TEST_CASE(a_net_runs_on_blobs) {
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{3, 5}), boost::test_tools::per_element());
   const auto before = ws.fetch("y");
-  ws.feed("x", vector<float>{4, 5, 6});                             // another shape, another plan
+  ws.feed("x", vector<float>{4, 5, 6});  // another shape, another plan
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{9, 11, 13}), boost::test_tools::per_element());
   BOOST_TEST(before.elements<float>()[0] == 3);
   ws.feed("x", matrix<float>(1, 1));
-  BOOST_TEST(says(message_of([&] { ws.run("n"); }), "net `n`: blob `x` is to be float32[N] and the workspace has float32[1x1]"));
+  BOOST_TEST(says(message_of([&] { ws.run("n"); }),
+                  "net `n`: blob `x` is to be float32[N] and the workspace has float32[1x1]"));
   BOOST_CHECK_THROW(ws.run("n"), shape_error);
   ws.feed("x", vector<double>(2));
   BOOST_CHECK_THROW(ws.run("n"), type_error);
   ws.reset();
   ws.create(n);
-  BOOST_TEST(says(message_of([&] { ws.run("n"); }), "net `n`: blob `x` is not in the workspace; feed it, or run the net that makes it"));
+  BOOST_TEST(says(message_of([&] { ws.run("n"); }),
+                  "net `n`: blob `x` is not in the workspace; feed it, or run the net that makes it"));
 }
 
 BOOST_AUTO_TEST_CASE(assigned_blobs_are_states) {
@@ -98,12 +101,12 @@ BOOST_AUTO_TEST_CASE(assigned_blobs_are_states) {
   ws.create(n);
   ws.run("n", 3);
   BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{13, 26}), boost::test_tools::per_element());
-  ws.feed("w", vector<float>{0, 0});                                // fed in between
+  ws.feed("w", vector<float>{0, 0});  // fed in between
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{1, 2}), boost::test_tools::per_element());
   ws.feed("w", vector<float>(3));
   BOOST_CHECK_THROW(ws.run("n"), shape_error);
-  ws.feed("w", vector<float>{5, 5});                                // other memory
+  ws.feed("w", vector<float>{5, 5});  // other memory
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{6, 7}), boost::test_tools::per_element());
 }
@@ -111,7 +114,8 @@ BOOST_AUTO_TEST_CASE(assigned_blobs_are_states) {
 // Caffe2's WeightedSum([w, one, g, rate], w).
 BOOST_AUTO_TEST_CASE(a_weighted_sum_is_written_out) {
   graph::net n("n");
-  const value w = n.external("w", {dtype::float32, {2}}), g = n.given("g", {2}, {4, -8}), rate = n.given("rate", {}, {-0.25});
+  const value w = n.external("w", {dtype::float32, {2}}), g = n.given("g", {2}, {4, -8}),
+              rate = n.given("rate", {}, {-0.25});
   n.assign(w, w + rate * g);
   graph::workspace ws;
   ws.feed("w", vector<float>{1, 2});
@@ -127,7 +131,7 @@ BOOST_AUTO_TEST_CASE(versions_follow_each_other_within_a_run) {
   n.output("between", n["w"] + 0);
   n.assign(second, second + 1);
   n.assign("w", n["w"] * 10);
-  n.output("old", w + 0);                                           // what the value says, not the newest one
+  n.output("old", w + 0);  // what the value says, not the newest one
   graph::workspace ws;
   ws.feed("w", vector<float>{3});
   ws.run_once(n);
@@ -191,9 +195,10 @@ BOOST_AUTO_TEST_CASE(a_net_of_a_name_is_replaced_on_request) {
   n.given("x", {1}, {1});
   graph::workspace ws;
   ws.create(n);
-  BOOST_TEST(says(message_of([&] { ws.create(n); }), "workspace: net `n` is there already; create(net, {.overwrite = true}) replaces it"));
+  BOOST_TEST(says(message_of([&] { ws.create(n); }),
+                  "workspace: net `n` is there already; create(net, {.overwrite = true}) replaces it"));
   BOOST_CHECK_THROW(ws.create(n), state_error);
-  n.given("y", {1}, {2});                                           // a created net is as it was
+  n.given("y", {1}, {2});  // a created net is as it was
   ws.run("n");
   BOOST_TEST(!ws.has("y"));
   ws.create(n, {.overwrite = true});
@@ -213,7 +218,7 @@ BOOST_AUTO_TEST_CASE(plans_of_steps) {
   ws.feed("x", scalar<float>(0));
   ws.create(up);
   ws.create(twice);
-  ws.run(graph::execution_step{.steps = {{.net = "up", .times = 2}, {.net = "twice"}}, .times = 2});     // 0 2 4, 6 12
+  ws.run(graph::execution_step{.steps = {{.net = "up", .times = 2}, {.net = "twice"}}, .times = 2});  // 0 2 4, 6 12
   BOOST_TEST(ws.fetch_numbers<float>("x")[0] == 12);
   ws.run(graph::execution_step{.net = "up", .times = 1000, .stop_when = "enough"});
   BOOST_TEST(ws.fetch_numbers<float>("x")[0] == 20);

@@ -1,16 +1,16 @@
 // Files are replaced as a whole or not at all.
 #include <boost/test/unit_test.hpp>
 
-#include <csignal>
 #include <fcntl.h>
-#include <filesystem>
-#include <stdexcept>
-#include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
+#include <csignal>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "files.h"
 
@@ -145,7 +145,8 @@ BOOST_AUTO_TEST_CASE(what_a_killed_writer_leaves_goes_with_the_next_write) {
   BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old");
   BOOST_CHECK_EQUAL(dir.count(), 5);
   // Another file's writing that fails is none that removes them; one that succeeds is.
-  BOOST_CHECK_THROW(write_file_atomically(dir / "b", [](writer&) { throw std::runtime_error("no more"); }), std::runtime_error);
+  BOOST_CHECK_THROW(write_file_atomically(dir / "b", [](writer&) { throw std::runtime_error("no more"); }),
+                    std::runtime_error);
   BOOST_CHECK_EQUAL(dir.count(), 5);
   write_words(dir / "b", "new");
   BOOST_CHECK_EQUAL(dir.count(), 2);
@@ -176,7 +177,8 @@ BOOST_AUTO_TEST_CASE(devices_and_pipes_are_written_in_place) {
   };
   write_words("/dev/null", "gone");
   BOOST_CHECK(is_device("/dev/null"));
-  BOOST_CHECK_EXCEPTION(write_words("/dev/full", "too much"), file_error, (says{{"/dev/full", "No space left on device"}}));
+  BOOST_CHECK_EXCEPTION(write_words("/dev/full", "too much"), file_error,
+                        (says{{"/dev/full", "No space left on device"}}));
   BOOST_CHECK(is_device("/dev/full"));
 
   test_files::folder dir;
@@ -193,10 +195,12 @@ BOOST_AUTO_TEST_CASE(devices_and_pipes_are_written_in_place) {
 BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_named_with_its_reason) {
   test_files::folder dir;
   BOOST_CHECK_EXCEPTION(write_words(dir / "", "x"), file_error, (says{{"a file name is expected"}}));
-  BOOST_CHECK_EXCEPTION(write_words("", "x"), file_error, (says{{"the path is empty: cannot be written: a file name is expected"}}));
+  BOOST_CHECK_EXCEPTION(write_words("", "x"), file_error,
+                        (says{{"the path is empty: cannot be written: a file name is expected"}}));
   BOOST_CHECK_EXCEPTION(read_idx(""), file_error, (says{{"the path is empty: cannot be read"}}));
   BOOST_CHECK_EXCEPTION(write_words(dir.path.string(), "x"), file_error, (says{{dir.path.string(), "Is a directory"}}));
-  BOOST_CHECK_EXCEPTION(write_words(dir / "none/a", "x"), file_error, (says{{dir / "none/a", "No such file or directory"}}));
+  BOOST_CHECK_EXCEPTION(write_words(dir / "none/a", "x"), file_error,
+                        (says{{dir / "none/a", "No such file or directory"}}));
   write_words(dir / "a", "old");
   BOOST_CHECK_EXCEPTION(write_words(dir / "a/b", "x"), file_error, (says{{"Not a directory"}}));
 }

@@ -1,5 +1,7 @@
 // Files for tests: a folder of its own that goes with the test, raw reading and writing, gzip.
 #pragma once
+#include <unistd.h>
+#include <zlib.h>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -7,8 +9,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <unistd.h>
-#include <zlib.h>
 
 namespace test_files {
 
@@ -16,7 +16,8 @@ struct folder {
   std::filesystem::path path;
   folder() {
     static int count = 0;
-    path = std::filesystem::temp_directory_path() / ("lamina-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    path = std::filesystem::temp_directory_path() /
+           ("lamina-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
     std::filesystem::create_directories(path);
   }
   folder(const folder&) = delete;
@@ -30,7 +31,7 @@ struct folder {
 };
 
 inline void write_raw(const std::string& path, std::string_view bytes) {
-  std::filesystem::remove(path);   // some file systems sync a file that is truncated and written again
+  std::filesystem::remove(path);  // some file systems sync a file that is truncated and written again
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 inline std::string read_raw(const std::string& path) {
@@ -67,8 +68,7 @@ inline std::string idx(int code, std::initializer_list<unsigned> extents, std::s
 /// Matches an error whose message holds every one of some parts.
 struct says {
   std::initializer_list<std::string_view> parts;
-  template <class E>
-  bool operator()(const E& e) const {
+  template <class E> bool operator()(const E& e) const {
     std::string_view what = e.what();
     for (auto p : parts)
       if (what.find(p) == what.npos) {

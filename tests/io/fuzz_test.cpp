@@ -29,8 +29,9 @@ std::string mutated(std::string s, std::mt19937& random) {
       case 4: s.erase(at, 1 + below(8)); break;
       case 5: s.insert(at, 1 + below(3), "0123456789[]{}\",:-e.\\"[below(22)]); break;
       case 6: s.insert(at, s.substr(below(s.size()), below(40))); break;
-      default:   // another digit: shapes and offsets that nearly fit
-        if (auto digit = s.find_first_of("0123456789", at); digit != s.npos) s[digit] = static_cast<char>('0' + below(10));
+      default:  // another digit: shapes and offsets that nearly fit
+        if (auto digit = s.find_first_of("0123456789", at); digit != s.npos)
+          s[digit] = static_cast<char>('0' + below(10));
     }
   }
   return s;
@@ -41,8 +42,7 @@ struct outcome {
 };
 
 // Reads mutations of `bytes`; `use` touches all that was read.
-template <class Read>
-outcome fuzz(const std::string& bytes, int count, unsigned seed, Read read) {
+template <class Read> outcome fuzz(const std::string& bytes, int count, unsigned seed, Read read) {
   test_files::folder dir;
   auto path = dir / "file";
   std::mt19937 random(seed);
@@ -72,8 +72,10 @@ BOOST_AUTO_TEST_SUITE(io_fuzz)
 
 BOOST_AUTO_TEST_CASE(safetensors) {
   test_files::folder dir;
-  std::vector<named_tensor> tensors{{"conv.weight", any_tensor({dtype::float32, {2, 3}})}, {"flag", any_tensor({dtype::boolean, {3}})},
-                                    {"step", any_tensor({dtype::int64, {}})}, {"empty", any_tensor({dtype::float16, {0, 4}})}};
+  std::vector<named_tensor> tensors{{"conv.weight", any_tensor({dtype::float32, {2, 3}})},
+                                    {"flag", any_tensor({dtype::boolean, {3}})},
+                                    {"step", any_tensor({dtype::int64, {}})},
+                                    {"empty", any_tensor({dtype::float16, {0, 4}})}};
   write_safetensors(dir / "a", tensors, {{"format", "pt"}});
   auto before = memory::counters().current;
   auto seen = fuzz(test_files::read_raw(dir / "a"), 4000, 1, [](const std::string& path) {
@@ -103,26 +105,26 @@ BOOST_AUTO_TEST_CASE(idx) {
 
 BOOST_AUTO_TEST_CASE(npy_and_npz) {
   test_files::folder dir;
-  const std::vector<named_tensor> arrays{{"a", any_tensor({dtype::float32, {2, 3}})}, {"b", any_tensor({dtype::boolean, {3}})}};
+  const std::vector<named_tensor> arrays{{"a", any_tensor({dtype::float32, {2, 3}})},
+                                         {"b", any_tensor({dtype::boolean, {3}})}};
   auto before = memory::counters().current;
   write_npy(dir / "a", arrays[0].value);
   auto known = [](auto read) {
     return [read](const std::string& path) {
       try {
         read(path);
-      } catch (const unsupported_error& e) {
-        throw file_error(e.what());
-      }
+      } catch (const unsupported_error& e) { throw file_error(e.what()); }
     };
   };
-  auto one = fuzz(test_files::read_raw(dir / "a"), 3000, 4, known([](const std::string& path) { touch(read_npy(path)); }));
+  auto one =
+      fuzz(test_files::read_raw(dir / "a"), 3000, 4, known([](const std::string& path) { touch(read_npy(path)); }));
   BOOST_CHECK_GT(one.read, 100);
   BOOST_CHECK_GT(one.refused, 500);
   for (bool compressed : {false, true}) {
     write_npz(dir / "a", arrays, compressed);
     auto all = fuzz(test_files::read_raw(dir / "a"), 3000, 5, known([](const std::string& path) {
-      for (auto& t : read_npz(path)) touch(t.value);
-    }));
+                      for (auto& t : read_npz(path)) touch(t.value);
+                    }));
     BOOST_CHECK_GT(all.read, 20);
     BOOST_CHECK_GT(all.refused, 500);
   }

@@ -59,22 +59,27 @@ BOOST_AUTO_TEST_CASE(wider_elements_are_turned_from_big_endian) {
 BOOST_AUTO_TEST_CASE(damage_is_told_by_field) {
   refused("", {"magic number: 4 bytes are expected, and the file holds 0"});
   refused("ab", {"the file holds 2"});
-  refused(std::string("\x50\x4b\3\4", 4), {"magic number: an idx file begins with two zero bytes, and this one with 80 75"});
+  refused(std::string("\x50\x4b\3\4", 4),
+          {"magic number: an idx file begins with two zero bytes, and this one with 80 75"});
   refused(idx(10, {1}, "x"), {"magic number: the element type is to be 8, 9, 11, 12, 13 or 14, and this is 10"});
   refused(std::string("\0\0\10\0", 4), {"the rank is to be 1..8, and this is 0"});
   refused(std::string("\0\0\10\11", 4), {"the rank is to be 1..8, and this is 9"});
   refused(std::string("\0\0\10\2\0\0\0\1\0", 9), {"extent 1: the file ends inside its header"});
-  refused(idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "x"), {"extents: [4294967295x4294967295x4294967295] has more elements than memory can hold"});
-  refused(idx(8, {0xffffffff, 0xffff}, "x"), {"extents: uint8[4294967295x65535] takes 281470681677825 bytes", "can hold no more than"});
+  refused(idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "x"),
+          {"extents: [4294967295x4294967295x4294967295] has more elements than memory can hold"});
+  refused(idx(8, {0xffffffff, 0xffff}, "x"),
+          {"extents: uint8[4294967295x65535] takes 281470681677825 bytes", "can hold no more than"});
   refused(idx(8, {2, 2}, "12345"), {"elements: uint8[2x2] takes 4 bytes, and the file holds more"});
 }
 
 BOOST_AUTO_TEST_CASE(too_few_elements_are_told) {
   test_files::folder dir;
   test_files::write_raw(dir / "plain", idx(8, {2, 2}, "123"));
-  BOOST_CHECK_EXCEPTION(read_idx(dir / "plain"), file_error, (says{{"takes 4 bytes, and the file's 15 bytes can hold no more than 3", "truncated"}}));
+  BOOST_CHECK_EXCEPTION(read_idx(dir / "plain"), file_error,
+                        (says{{"takes 4 bytes, and the file's 15 bytes can hold no more than 3", "truncated"}}));
   test_files::write_gzip(dir / "packed", idx(8, {2, 2}, "123"));
-  BOOST_CHECK_EXCEPTION(read_idx(dir / "packed"), file_error, (says{{"uint8[2x2] takes 4 bytes, and the file holds 3"}}));
+  BOOST_CHECK_EXCEPTION(read_idx(dir / "packed"), file_error,
+                        (says{{"uint8[2x2] takes 4 bytes, and the file holds 3"}}));
 }
 
 BOOST_AUTO_TEST_CASE(damaged_compression_is_told) {
@@ -92,12 +97,15 @@ BOOST_AUTO_TEST_CASE(damaged_compression_is_told) {
   auto flipped = bytes;
   flipped[bytes.size() - 6] ^= 1;
   test_files::write_raw(dir / "sum", flipped);
-  BOOST_CHECK_EXCEPTION(read_idx(dir / "sum"), file_error, (says{{"the compressed data is damaged", "incorrect data check"}}));
+  BOOST_CHECK_EXCEPTION(read_idx(dir / "sum"), file_error,
+                        (says{{"the compressed data is damaged", "incorrect data check"}}));
   auto twisted = bytes;
   for (std::size_t i = 20; i < 200; ++i) twisted[i] = static_cast<char>(0xff);
   for (const auto& damaged : {flipped, twisted}) {
     test_files::write_raw(dir / "damaged", damaged);
-    BOOST_CHECK_EXCEPTION(read_idx(dir / "damaged"), file_error, [](const file_error& e) { return std::string_view(e.what()).find("<fd:") == std::string_view::npos; });
+    BOOST_CHECK_EXCEPTION(read_idx(dir / "damaged"), file_error, [](const file_error& e) {
+      return std::string_view(e.what()).find("<fd:") == std::string_view::npos;
+    });
   }
 }
 
@@ -108,7 +116,8 @@ BOOST_AUTO_TEST_CASE(a_bomb_takes_no_more_memory_than_its_header_promises) {
   memory::reset_peak();
   auto before = memory::counters().current;
   BOOST_CHECK_EXCEPTION(read_idx(dir / "bomb"), file_error, (says{{"takes 1000 bytes, and the file holds more"}}));
-  BOOST_CHECK_LE(memory::counters().peak - before, 1280);   // 1000 and what stands in front of them, as the allocator rounds
+  BOOST_CHECK_LE(memory::counters().peak - before,
+                 1280);  // 1000 and what stands in front of them, as the allocator rounds
 }
 
 BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named_with_the_reason) {

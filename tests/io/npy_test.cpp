@@ -177,7 +177,10 @@ BOOST_AUTO_TEST_CASE(damaged_archives) {
   write_npz(path, arrays);
   const auto good = test_files::read_raw(path);
   const auto entry = good.find("PK\1\2"), end = good.find("PK\5\6");
-  auto with = [&](std::size_t at, std::string_view bytes) { auto s = good; return s.replace(at, bytes.size(), bytes); };
+  auto with = [&](std::size_t at, std::string_view bytes) {
+    auto s = good;
+    return s.replace(at, bytes.size(), bytes);
+  };
   for (std::size_t n = 0; n < good.size(); n += 13) refuses(good.substr(0, n), ": ");
   refuses("", "at least 22 bytes");
   refuses(std::string(100, 'x'), "no end of a zip archive is found");

@@ -23,8 +23,7 @@ std::string file_of(const std::string& header, const std::string& data = "", std
   return s + header + data;
 }
 
-template <class T>
-any_tensor counting(const shape& s) {
+template <class T> any_tensor counting(const shape& s) {
   any_tensor t(tensor_type{dtype_of<T>, s});
   for (std::size_t i = 0; i < t.bytes(); ++i)
     t.mutable_data()[i] = static_cast<std::byte>(dtype_of<T> == dtype::boolean ? i % 2 : i * 37 + 11);
@@ -70,7 +69,8 @@ BOOST_AUTO_TEST_CASE(every_element_type_and_shape_comes_back) {
     all.push_back({name("bool"), counting<bool>(s)});
     ++shapes;
   }
-  std::map<std::string, std::string> metadata{{"format", "pt"}, {"quoted \"key\"", "line\nnext \xc3\xa4"}, {"empty", ""}};
+  std::map<std::string, std::string> metadata{
+      {"format", "pt"}, {"quoted \"key\"", "line\nnext \xc3\xa4"}, {"empty", ""}};
   write_safetensors(dir / "a", all, metadata);
   auto file = read_safetensors(dir / "a");
   BOOST_CHECK(file.metadata == metadata);
@@ -93,7 +93,8 @@ BOOST_AUTO_TEST_CASE(a_file_without_tensors_is_a_file) {
 
 BOOST_AUTO_TEST_CASE(names_may_hold_any_text) {
   test_files::folder dir;
-  std::vector<named_tensor> odd{{"", counting<float>({1})}, {"a\"b\\c\n", counting<float>({2})}, {"\xe2\x82\xac", counting<float>({3})}};
+  std::vector<named_tensor> odd{
+      {"", counting<float>({1})}, {"a\"b\\c\n", counting<float>({2})}, {"\xe2\x82\xac", counting<float>({3})}};
   write_safetensors(dir / "a", odd);
   auto file = read_safetensors(dir / "a");
   for (auto& t : odd) BOOST_CHECK(file.find(t.name) && equal(*file.find(t.name), t.value));
@@ -105,7 +106,8 @@ BOOST_AUTO_TEST_CASE(names_may_hold_any_text) {
 BOOST_AUTO_TEST_CASE(names_that_a_file_cannot_hold_are_refused) {
   test_files::folder dir;
   std::vector<named_tensor> twice{{"w", counting<float>({1})}, {"w", counting<float>({1})}};
-  BOOST_CHECK_EXCEPTION(write_safetensors(dir / "a", twice), value_error, (says{{"`w`", "two tensors have this name"}}));
+  BOOST_CHECK_EXCEPTION(write_safetensors(dir / "a", twice), value_error,
+                        (says{{"`w`", "two tensors have this name"}}));
   std::vector<named_tensor> reserved{{"__metadata__", counting<float>({1})}};
   BOOST_CHECK_EXCEPTION(write_safetensors(dir / "a", reserved), value_error, (says{{"reserved"}}));
   BOOST_CHECK_EQUAL(dir.count(), 0);
@@ -113,8 +115,11 @@ BOOST_AUTO_TEST_CASE(names_that_a_file_cannot_hold_are_refused) {
 
 BOOST_AUTO_TEST_CASE(tensors_look_into_the_file_and_are_aligned_whatever_their_order) {
   test_files::folder dir;
-  std::vector<named_tensor> mixed{{"flags", counting<bool>({3})}, {"half", counting<float16>({5})}, {"wide", counting<double>({3})},
-                                  {"w", counting<float>({7})}, {"steps", counting<std::int64_t>({1})}};
+  std::vector<named_tensor> mixed{{"flags", counting<bool>({3})},
+                                  {"half", counting<float16>({5})},
+                                  {"wide", counting<double>({3})},
+                                  {"w", counting<float>({7})},
+                                  {"steps", counting<std::int64_t>({1})}};
   write_safetensors(dir / "a", mixed);
   auto allocated = memory::counters().allocations;
   auto file = read_safetensors(dir / "a");
@@ -131,7 +136,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_is_not_aligned_is_copied) {
   float values[] = {1.5f, -2};
   std::string bytes("\7");
   bytes.append(reinterpret_cast<const char*>(values), sizeof values);
-  std::string header = R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"f":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}})";
+  std::string header =
+      R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"f":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}})";
   header.append((8 - header.size() % 8) % 8, ' ');
   test_files::write_raw(dir / "a", file_of(header, bytes));
   auto file = read_safetensors(dir / "a");
@@ -175,7 +181,8 @@ BOOST_AUTO_TEST_CASE(a_file_can_be_saved_over_itself) {
 
 BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named_with_the_reason) {
   test_files::folder dir;
-  BOOST_CHECK_EXCEPTION(read_safetensors(dir / "none"), file_error, (says{{dir / "none", "No such file or directory"}}));
+  BOOST_CHECK_EXCEPTION(read_safetensors(dir / "none"), file_error,
+                        (says{{dir / "none", "No such file or directory"}}));
   BOOST_CHECK_EXCEPTION(read_safetensors(dir.path.string()), file_error, (says{{dir.path.string(), "Is a directory"}}));
   BOOST_CHECK_EXCEPTION(read_safetensors("/dev/null"), file_error, (says{{"/dev/null", "not a regular file"}}));
   test_files::unprivileged user;
@@ -201,7 +208,8 @@ BOOST_AUTO_TEST_CASE(the_header_is_checked) {
   refused(file_of("{} {}"), {"not JSON"});
   refused(file_of("{\"\xff\":1}"), {"not JSON"});
   refused(file_of(std::string(100'000, '[')), {"an array"});
-  refused(file_of(R"({"a":)" + std::string(100'000, '[')), {"tensor `a`: an object with dtype, shape and data_offsets is expected, and this is an array"});
+  refused(file_of(R"({"a":)" + std::string(100'000, '[')),
+          {"tensor `a`: an object with dtype, shape and data_offsets is expected, and this is an array"});
   refused(file_of(R"({"__metadata__":{"a":1}})"), {"__metadata__: values are to be strings, and this is a number"});
   refused(file_of(R"({"__metadata__":{"a":"1","a":"2"}})"), {"__metadata__: a key is given twice"});
   refused(file_of(R"({"__metadata__":{},"__metadata__":{}})"), {"`__metadata__`: the header names it twice"});
@@ -222,26 +230,45 @@ BOOST_AUTO_TEST_CASE(entries_are_checked) {
   refused(one(R"({"dtype":"F32","shape":[null]})"), {"and this is null"});
   refused(one(R"({"dtype":"F32","shape":[9223372036854775808]})"), {"beyond 2^63 - 1"});
   refused(one(R"({"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1]})"), {"shape has more than 8 numbers"});
-  refused(one(R"({"dtype":"F8_E5M2","shape":[8],"data_offsets":[0,8]})"), {"tensor `w`: dtype is to be one of F32 F64", "and this is F8_E5M2"});
-  refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"), {"data_offsets is to hold begin and end, and holds 1 numbers"});
+  refused(one(R"({"dtype":"F8_E5M2","shape":[8],"data_offsets":[0,8]})"),
+          {"tensor `w`: dtype is to be one of F32 F64", "and this is F8_E5M2"});
+  refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"),
+          {"data_offsets is to hold begin and end, and holds 1 numbers"});
   refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,9]})"), {"data_offsets has more than 2 numbers"});
   refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), {"8..0 end before they begin"});
-  refused(one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"), {"0..16 reach beyond the file, which holds 8 bytes of data", "truncated"});
-  refused(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"), {"float32[3] takes 12 bytes, and data_offsets 0..8 span 8"});
-  refused(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})"), {"more elements than memory can hold"});
-  refused(one(R"({"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,8]})"), {"more elements than memory can hold"});
-  refused(one(R"({"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]})"), {"more elements than memory can hold"});
+  refused(one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
+          {"0..16 reach beyond the file, which holds 8 bytes of data", "truncated"});
+  refused(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
+          {"float32[3] takes 12 bytes, and data_offsets 0..8 span 8"});
+  refused(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})"),
+          {"more elements than memory can hold"});
+  refused(one(R"({"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,8]})"),
+          {"more elements than memory can hold"});
+  refused(one(R"({"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]})"),
+          {"more elements than memory can hold"});
   refused(one(R"({"dtype":"U8","shape":[7],"data_offsets":[1,8]})"), {"to begin at 0", "begin at 1 (gap)"});
-  refused(one(R"({"dtype":"U8","shape":[7],"data_offsets":[0,7]})"), {"the tensors take 7 bytes of data, and the file holds 8"});
-  refused(file_of(R"({"w":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\1\2"), {"bytes of BOOL are to be 0 or 1, and element 1 is 2"});
+  refused(one(R"({"dtype":"U8","shape":[7],"data_offsets":[0,7]})"),
+          {"the tensors take 7 bytes of data, and the file holds 8"});
+  refused(file_of(R"({"w":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\1\2"),
+          {"bytes of BOOL are to be 0 or 1, and element 1 is 2"});
 }
 
 BOOST_AUTO_TEST_CASE(tensors_may_not_overlap_or_repeat) {
-  refused(file_of(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})", eight),
-          {"tensor `b`", "to begin at 5", "begin at 4 (overlap)"});
-  refused(file_of(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})", eight), {"(overlap)"});
-  refused(file_of(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})", eight),
-          {"tensor `a`: the header names it twice"});
+  refused(
+      file_of(
+          R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+          eight),
+      {"tensor `b`", "to begin at 5", "begin at 4 (overlap)"});
+  refused(
+      file_of(
+          R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",
+          eight),
+      {"(overlap)"});
+  refused(
+      file_of(
+          R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",
+          eight),
+      {"tensor `a`: the header names it twice"});
 }
 
 BOOST_AUTO_TEST_CASE(names_are_made_printable) {
@@ -258,16 +285,14 @@ BOOST_AUTO_TEST_CASE(names_are_made_printable) {
 
 BOOST_AUTO_TEST_CASE(an_error_is_one_short_line_whatever_a_file_calls_its_tensors) {
   test_files::folder dir;
-  const std::string evil = R"(a\n\u001b[31m\u007f)" + std::string(5000, 'x'), u8 = R"("shape":[8],"data_offsets":[0,8]})";
-  for (const std::string& header : {
-           R"({")" + evil + R"(":7})",
-           R"({")" + evil + R"(":{"dtype":"U8",)" + u8 + R"(,")" + evil + R"(":{}})",
-           R"({")" + evil + R"(":{"dtype":"U7",)" + u8 + "}",
-           R"({")" + evil + R"(":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}})",
-           R"({")" + evil + R"(":{"dtype":"BOOL",)" + u8 + "}",
-           R"({"w":{"dtype":")" + evil + "\"," + u8 + "}",
-           R"({"w":{")" + evil + R"(":"U8"}})",
-           R"({"w":{"dtype":"U8","shape":[-)" + std::string(5000, '1') + "]}}"}) {
+  const std::string evil = R"(a\n\u001b[31m\u007f)" + std::string(5000, 'x'),
+                    u8 = R"("shape":[8],"data_offsets":[0,8]})";
+  for (const std::string& header :
+       {R"({")" + evil + R"(":7})", R"({")" + evil + R"(":{"dtype":"U8",)" + u8 + R"(,")" + evil + R"(":{}})",
+        R"({")" + evil + R"(":{"dtype":"U7",)" + u8 + "}",
+        R"({")" + evil + R"(":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}})",
+        R"({")" + evil + R"(":{"dtype":"BOOL",)" + u8 + "}", R"({"w":{"dtype":")" + evil + "\"," + u8 + "}",
+        R"({"w":{")" + evil + R"(":"U8"}})", R"({"w":{"dtype":"U8","shape":[-)" + std::string(5000, '1') + "]}}"}) {
     test_files::write_raw(dir / "evil", file_of(header, std::string(8, '\2')));
     BOOST_CHECK_EXCEPTION(read_safetensors(dir / "evil"), file_error, [&](const file_error& e) {
       const std::string_view what = e.what();

@@ -29,14 +29,35 @@ struct function {
 constexpr function functions[] = {
     {"exp", map_op::exponential, float_error::exp, {{0.99, -5.85617256f}, {0.93, -87.745491f}, {0.99, -22.0294838f}}},
     {"log", map_op::logarithm, float_error::log, {{0.89, 1.49894643f}, {0.88, 1.4772718f}, {0.99, 1.12217391f}}},
-    {"tanh", map_op::hyperbolic_tangent, float_error::tanh, {{1.04, 0.882713318f}, {0.98, 1.00118434f}, {1.01, 0.031038234f}}},
-    {"sigmoid", map_op::sigmoid, float_error::sigmoid, {{1.87, -1.11377251f}, {1.87, -1.94717765f}, {1.52, -0.0295050703f}}},
-    {"erf", map_op::error_function, float_error::erf, {{1.04, 1.05664229f}, {1.05, 1.06933498f}, {2.11, 0.00172749883f}}},
-    {"expm1", map_op::exponential_minus_one, float_error::expm1, {{1.48, 0.350020915f}, {1.44, 17.0019722f}, {1.44, 17.0019722f}}},
-    {"log1p", map_op::logarithm_of_one_plus, float_error::log1p, {{1.44, -8.94069672e-08f}, {1.44, -8.94069672e-08f}, {1.49, 0.111094989f}}},
-    {"softplus", map_op::softplus, float_error::softplus, {{1.99, -2.03030992f}, {2.51, -2.01842642f}, {2.87, -2.74705982f}}},
+    {"tanh",
+     map_op::hyperbolic_tangent,
+     float_error::tanh,
+     {{1.04, 0.882713318f}, {0.98, 1.00118434f}, {1.01, 0.031038234f}}},
+    {"sigmoid",
+     map_op::sigmoid,
+     float_error::sigmoid,
+     {{1.87, -1.11377251f}, {1.87, -1.94717765f}, {1.52, -0.0295050703f}}},
+    {"erf",
+     map_op::error_function,
+     float_error::erf,
+     {{1.04, 1.05664229f}, {1.05, 1.06933498f}, {2.11, 0.00172749883f}}},
+    {"expm1",
+     map_op::exponential_minus_one,
+     float_error::expm1,
+     {{1.48, 0.350020915f}, {1.44, 17.0019722f}, {1.44, 17.0019722f}}},
+    {"log1p",
+     map_op::logarithm_of_one_plus,
+     float_error::log1p,
+     {{1.44, -8.94069672e-08f}, {1.44, -8.94069672e-08f}, {1.49, 0.111094989f}}},
+    {"softplus",
+     map_op::softplus,
+     float_error::softplus,
+     {{1.99, -2.03030992f}, {2.51, -2.01842642f}, {2.87, -2.74705982f}}},
     {"gelu", map_op::gelu, float_error::gelu, {{0.51, -2.76880908f}, {3.27, -0.33874619f}, {2.56, -11.0318747f}}},
-    {"gelu_tanh", map_op::gelu_tanh, float_error::gelu_tanh, {{0.51, -2.53490543f}, {3.68, -3.72723842f}, {3.79, -1.82451451f}}},
+    {"gelu_tanh",
+     map_op::gelu_tanh,
+     float_error::gelu_tanh,
+     {{0.51, -2.53490543f}, {3.68, -3.72723842f}, {3.79, -1.82451451f}}},
     {"silu", map_op::silu, float_error::silu, {{3.20, -7.62205172f}, {3.72, -3.24960685f}, {3.91, -7.57566404f}}},
     {"mish", map_op::mish, float_error::mish, {{4.71, -6.78301191f}, {4.95, -5.95486689f}, {4.91, -6.76985073f}}},
 };
@@ -109,11 +130,14 @@ BOOST_AUTO_TEST_CASE(bounds_hold) {
     if (only && *only != f.name) continue;
     std::vector<float_error::function> runs;
     for (const isa set : sets)
-      runs.push_back([&, set](const float* in, float* out, long n) { map_of(set, f.op)(in, nullptr, nullptr, out, n, 1); });
+      runs.push_back(
+          [&, set](const float* in, float* out, long n) { map_of(set, f.op)(in, nullptr, nullptr, out, n, 1); });
     const auto met = float_error::sweep(f.exact, runs, each);
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      std::printf("%-10s %-6s %.4f units at %.9g\n", f.name, isa_names[static_cast<int>(sets[i])], met[i].error, static_cast<double>(met[i].at));
-      BOOST_CHECK_MESSAGE(met[i].error <= units_of(f, sets[i]), f.name << ": " << met[i].error << " units at " << met[i].at << ", not "
+      std::printf("%-10s %-6s %.4f units at %.9g\n", f.name, isa_names[static_cast<int>(sets[i])], met[i].error,
+                  static_cast<double>(met[i].at));
+      BOOST_CHECK_MESSAGE(met[i].error <= units_of(f, sets[i]), f.name << ": " << met[i].error << " units at "
+                                                                       << met[i].at << ", not "
                                                                        << units_of(f, sets[i]));
     }
     std::fflush(stdout);
@@ -126,7 +150,8 @@ BOOST_AUTO_TEST_CASE(bounds_are_reached) {
   for (const function& f : functions) {
     const bound& b = f.of[static_cast<int>(kernel_test::tested())];
     const double met = float_error::error_of(result_of(f.op, b.at), f.exact(static_cast<double>(b.at)));
-    BOOST_CHECK_MESSAGE(met <= b.units && met > b.units - 0.0101, f.name << ": " << met << " units at " << b.at << ", not " << b.units);
+    BOOST_CHECK_MESSAGE(met <= b.units && met > b.units - 0.0101,
+                        f.name << ": " << met << " units at " << b.at << ", not " << b.units);
   }
 }
 

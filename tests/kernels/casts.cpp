@@ -8,9 +8,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const cast_table& casts() {
-  return *KERNELS_OF(kernel_test::tested(), lamina_elementwise).casts;
-}
+const cast_table& casts() { return *KERNELS_OF(kernel_test::tested(), lamina_elementwise).casts; }
 struct f16 {
   std::uint16_t bits;
 };
@@ -29,10 +27,8 @@ long double decode(unsigned bits, int exponent, int mantissa) {
   long double v;
   if (e == (1u << exponent) - 1)
     v = m != 0 ? std::numeric_limits<long double>::quiet_NaN() : std::numeric_limits<long double>::infinity();
-  else if (e == 0)
-    v = std::ldexp(static_cast<long double>(m), 1 - bias - mantissa);
-  else
-    v = std::ldexp(static_cast<long double>(m | 1u << mantissa), static_cast<int>(e) - bias - mantissa);
+  else if (e == 0) v = std::ldexp(static_cast<long double>(m), 1 - bias - mantissa);
+  else v = std::ldexp(static_cast<long double>(m | 1u << mantissa), static_cast<int>(e) - bias - mantissa);
   return negative ? -v : v;
 }
 /// The nearest short float, ties to even.
@@ -50,53 +46,39 @@ unsigned encode(long double x, int exponent, int mantissa) {
   return sign | (bits < top ? bits : top);
 }
 
-template <class T>
-long double number(T x) {
-  if constexpr (std::is_same_v<T, f16>)
-    return decode(x.bits, 5, 10);
-  else if constexpr (std::is_same_v<T, bf16>)
-    return decode(x.bits, 8, 7);
-  else if constexpr (std::is_same_v<T, truth>)
-    return x.bits;
-  else
-    return static_cast<long double>(x);
+template <class T> long double number(T x) {
+  if constexpr (std::is_same_v<T, f16>) return decode(x.bits, 5, 10);
+  else if constexpr (std::is_same_v<T, bf16>) return decode(x.bits, 8, 7);
+  else if constexpr (std::is_same_v<T, truth>) return x.bits;
+  else return static_cast<long double>(x);
 }
-template <class To, class From>
-bool right(From from, To to) {
+template <class To, class From> bool right(From from, To to) {
   const long double x = number(from);
-  if constexpr (std::is_same_v<To, truth>)
-    return to.bits == (x != 0 ? 1 : 0);
+  if constexpr (std::is_same_v<To, truth>) return to.bits == (x != 0 ? 1 : 0);
   else if constexpr (std::is_same_v<To, f16>)
     return std::isnan(x) ? std::isnan(number(to)) : to.bits == encode(x, 5, 10);
   else if constexpr (std::is_same_v<To, bf16>)
     return std::isnan(x) ? std::isnan(number(to)) : to.bits == encode(x, 8, 7);
-  else if constexpr (std::is_floating_point_v<To>)
-    return std::isnan(x) ? std::isnan(to) : to == static_cast<To>(x);
-  else if constexpr (std::is_integral_v<From>)
-    return to == static_cast<To>(from);
-  else if constexpr (std::is_same_v<From, truth>)
-    return to == static_cast<To>(from.bits);
+  else if constexpr (std::is_floating_point_v<To>) return std::isnan(x) ? std::isnan(to) : to == static_cast<To>(x);
+  else if constexpr (std::is_integral_v<From>) return to == static_cast<To>(from);
+  else if constexpr (std::is_same_v<From, truth>) return to == static_cast<To>(from.bits);
   else {
     if (std::isnan(x)) return to == 0;
     const long double t = std::trunc(x), low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
     return static_cast<long double>(to) == (t < low ? low : t > high ? high : t);
   }
 }
-template <class T>
-T pattern(std::uint64_t bits) {
+template <class T> T pattern(std::uint64_t bits) {
   if constexpr (std::is_same_v<T, truth>) return {static_cast<std::uint8_t>(bits & 1)};
   T x;
   std::memcpy(&x, &bits, sizeof x);
   return x;
 }
-template <class From>
-From sample(std::mt19937_64& g) {
+template <class From> From sample(std::mt19937_64& g) {
   if constexpr (std::is_floating_point_v<From>) {
     switch (g() % 4) {
-      case 0:
-        return pattern<From>(g());
-      case 1:
-        return static_cast<From>(static_cast<double>(static_cast<std::int64_t>(g() % 131072) - 65536) / 16);
+      case 0: return pattern<From>(g());
+      case 1: return static_cast<From>(static_cast<double>(static_cast<std::int64_t>(g() % 131072) - 65536) / 16);
       case 2: {  // near ties of the short formats
         const double d = static_cast<double>(
             decode(static_cast<unsigned>(g() & 0x7fff), g() & 1 ? 5 : 8, 10 - 3 * (g() & 1 ? 0 : 1)));
@@ -112,8 +94,7 @@ From sample(std::mt19937_64& g) {
                                     : bits);
 }
 
-template <class From, class To>
-void pair(element from, element to) {
+template <class From, class To> void pair(element from, element to) {
   std::mt19937_64 g(11);
   const map_function f = casts()[static_cast<int>(from)][static_cast<int>(to)];
   BOOST_REQUIRE(f != nullptr);
@@ -129,8 +110,7 @@ void pair(element from, element to) {
       if (!good) return;
     }
 }
-template <class From>
-void to_all(element from) {
+template <class From> void to_all(element from) {
   pair<From, float>(from, element::f32), pair<From, double>(from, element::f64), pair<From, f16>(from, element::f16);
   pair<From, bf16>(from, element::bf16), pair<From, std::int8_t>(from, element::i8),
       pair<From, std::int16_t>(from, element::i16);
@@ -160,8 +140,7 @@ BOOST_AUTO_TEST_CASE(all_short_floats) {
       if (std::isnan(v))
         BOOST_REQUIRE(std::isnan(wide[i]) &&
                       std::isnan(e == element::f16 ? decode(back[i], 5, 10) : decode(back[i], 8, 7)));
-      else
-        BOOST_REQUIRE(wide[i] == static_cast<float>(v) && back[i] == in[i]);
+      else BOOST_REQUIRE(wide[i] == static_cast<float>(v) && back[i] == in[i]);
     }
   }
 }

@@ -7,9 +7,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const conv_functions& functions() {
-  return KERNELS_OF(kernel_test::tested(), lamina_conv);
-}
+const conv_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_conv); }
 long lane_count() { return lanes(kernel_test::tested()); }
 long up(long a) { return (a + lane_count() - 1) / lane_count() * lane_count(); }
 
@@ -29,7 +27,8 @@ template <class T> std::vector<T> random_values(long count) {
 enum class numbers { finite, any };
 template <class T> void spoil(std::vector<T>& x, numbers kind) {
   if (kind == numbers::finite || x.empty()) return;
-  const T odd[] = {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()};
+  const T odd[] = {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(),
+                   std::numeric_limits<T>::quiet_NaN()};
   for (const T& value : odd) x[at(random_to(0, static_cast<long>(x.size()) - 1))] = value;
 }
 
@@ -141,7 +140,9 @@ std::vector<float> blocked_form(const float* from, long count, long channels, lo
   return to;
 }
 
-struct blocked_options { bool planar = false, bias = true, residual = false, clamp = false; };
+struct blocked_options {
+  bool planar = false, bias = true, residual = false, clamp = false;
+};
 
 void check_blocked(const window& w, long images, blocked_options o, numbers kind = numbers::finite) {
   const auto& f = functions().blocked;
@@ -199,10 +200,8 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
           const long l = lane_count();
           const float actual = out[at(n * out_image + (c / l * out_pixels + p) * l + c % l)];
           const std::size_t r = at((n * w.out_channels + c) * out_pixels + p);
-          if (n < a.first)
-            touched += actual != 77;
-          else if (c >= w.out_channels)
-            beyond += actual != 0;
+          if (n < a.first) touched += actual != 77;
+          else if (c >= w.out_channels) beyond += actual != 0;
           else if (!kernel_test::close(actual, expected.value[r], expected.magnitude[r], expected.terms[r] + 4))
             ++wrong;
         }
@@ -320,8 +319,9 @@ BOOST_AUTO_TEST_CASE(plain_filters_that_are_not_finite) {
     check_plain<float>(w, random_to(1, 3), random_to(0, 1) != 0, random_to(0, 1) != 0, numbers::any);
     check_plain<double>(w, random_to(1, 3), random_to(0, 1) != 0, random_to(0, 1) != 0, numbers::any);
   }
-  for (const window& w : {window{1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}, window{6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1},
-                          window{24, 9, 11, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}, window{40, 3, 3, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}})
+  for (const window& w :
+       {window{1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}, window{6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1},
+        window{24, 9, 11, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}, window{40, 3, 3, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}})
     for (int i = 0; i < 10; ++i) check_plain<float>(sized(w), 1 + i % 3, i % 2 != 0, false, numbers::any);
 }
 

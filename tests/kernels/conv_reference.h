@@ -62,15 +62,13 @@ template <class Use> void each_product(const window& w, Use use) {
               const long row = y * w.stride_h - w.pad_h + i * w.dilation_h;
               const long column = x * w.stride_w - w.pad_w + j * w.dilation_w;
               if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
-              use((o * w.out_height + y) * w.out_width + x,
-                  ((o / outs * ins + c) * w.height + row) * w.width + column,
+              use((o * w.out_height + y) * w.out_width + x, ((o / outs * ins + c) * w.height + row) * w.width + column,
                   ((o * ins + c) * w.kernel_h + i) * w.kernel_w + j);
             }
 }
 
 /// How many results are wrong.
-template <class T>
-long mismatches(const T* actual, const sums<T>& expected, long extra_terms = 4) {
+template <class T> long mismatches(const T* actual, const sums<T>& expected, long extra_terms = 4) {
   long count = 0;
   for (std::size_t i = 0; i < expected.value.size(); ++i)
     if (!kernel_test::close(actual[i], expected.value[i], expected.magnitude[i], expected.terms[i] + extra_terms))

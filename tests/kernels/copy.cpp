@@ -8,9 +8,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const reduce_functions& functions() {
-  return KERNELS_OF(kernel_test::tested(), lamina_reduce);
-}
+const reduce_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_reduce); }
 
 /// Copies a box with the given input strides (negative: count of axes repeated) into a permuted, padded output.
 template <class Word>
@@ -50,8 +48,7 @@ void check(const std::vector<long>& extent, const std::vector<int>& order, unsig
   BOOST_CHECK_MESSAGE(
       right, "copy of " << axes << " axes, first extent " << (axes ? extent[0] : 0) << ", size " << sizeof(Word));
 }
-template <class Word>
-void check_all() {
+template <class Word> void check_all() {
   check<Word>({}, {}, 0, 0);
   check<Word>({0}, {0}, 0, 0);
   check<Word>({100}, {0}, 0, 0), check<Word>({100}, {0}, 1, 0);

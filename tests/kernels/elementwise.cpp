@@ -12,17 +12,11 @@ using kernel_test::buffer;
 
 namespace {
 
-const elementwise_functions& functions() {
-  return KERNELS_OF(kernel_test::tested(), lamina_elementwise);
-}
+const elementwise_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_elementwise); }
 map_function map_of(map_op op, element e) { return (*functions().maps)[static_cast<int>(op)][static_cast<int>(e)]; }
 
-template <class T>
-constexpr bool is_float = std::is_floating_point_v<T>;
-template <class T>
-T wrapped(__int128 x) {
-  return static_cast<T>(static_cast<unsigned long long>(x));
-}
+template <class T> constexpr bool is_float = std::is_floating_point_v<T>;
+template <class T> T wrapped(__int128 x) { return static_cast<T>(static_cast<unsigned long long>(x)); }
 
 constexpr map_op unary_ops[] = {map_op::copy, map_op::negate, map_op::absolute, map_op::sign, map_op::square};
 constexpr map_op float_ops[] = {map_op::square_root, map_op::reciprocal, map_op::relu,
@@ -32,106 +26,67 @@ constexpr map_op binary_ops[] = {map_op::add,    map_op::subtract, map_op::multi
 constexpr map_op comparisons[] = {map_op::equal,      map_op::not_equal, map_op::less,
                                   map_op::less_equal, map_op::greater,   map_op::greater_equal};
 
-template <class T>
-T unary(map_op op, T x) {
+template <class T> T unary(map_op op, T x) {
   switch (op) {
-    case map_op::copy:
-      return x;
+    case map_op::copy: return x;
     case map_op::negate:
-      if constexpr (is_float<T>)
-        return -x;
-      else
-        return wrapped<T>(-static_cast<__int128>(x));
+      if constexpr (is_float<T>) return -x;
+      else return wrapped<T>(-static_cast<__int128>(x));
     case map_op::absolute:
-      if constexpr (is_float<T>)
-        return std::fabs(x);
-      else
-        return wrapped<T>(x < 0 ? -static_cast<__int128>(x) : static_cast<__int128>(x));
-    case map_op::sign:
-      return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+      if constexpr (is_float<T>) return std::fabs(x);
+      else return wrapped<T>(x < 0 ? -static_cast<__int128>(x) : static_cast<__int128>(x));
+    case map_op::sign: return x > 0 ? T(1) : x < 0 ? T(-1) : x;
     case map_op::square:
-      if constexpr (is_float<T>)
-        return x * x;
-      else
-        return wrapped<T>(static_cast<__int128>(x) * static_cast<__int128>(x));
-    default:
-      break;
+      if constexpr (is_float<T>) return x * x;
+      else return wrapped<T>(static_cast<__int128>(x) * static_cast<__int128>(x));
+    default: break;
   }
   if constexpr (is_float<T>) {
     switch (op) {
-      case map_op::square_root:
-        return std::sqrt(x);
-      case map_op::reciprocal:
-        return T(1) / x;
-      case map_op::relu:
-        return std::isnan(x) ? x : x > 0 ? x : T(0);
-      case map_op::floor:
-        return std::floor(x);
-      case map_op::ceil:
-        return std::ceil(x);
-      case map_op::round:
-        return std::nearbyint(x);
-      default:
-        break;
+      case map_op::square_root: return std::sqrt(x);
+      case map_op::reciprocal: return T(1) / x;
+      case map_op::relu: return std::isnan(x) ? x : x > 0 ? x : T(0);
+      case map_op::floor: return std::floor(x);
+      case map_op::ceil: return std::ceil(x);
+      case map_op::round: return std::nearbyint(x);
+      default: break;
     }
   }
   std::abort();
 }
-template <class T>
-T binary(map_op op, T x, T y) {
+template <class T> T binary(map_op op, T x, T y) {
   using wide = std::conditional_t<is_float<T>, T, __int128>;
   const wide a = x, b = y;
   const auto result = [](wide r) {
-    if constexpr (is_float<T>)
-      return r;
-    else
-      return wrapped<T>(r);
+    if constexpr (is_float<T>) return r;
+    else return wrapped<T>(r);
   };
   const bool nan = x != x || y != y;
   switch (op) {
-    case map_op::add:
-      return result(a + b);
-    case map_op::subtract:
-      return result(a - b);
-    case map_op::multiply:
-      return result(a * b);
-    case map_op::divide:
-      return !is_float<T> && b == 0 ? T(0) : result(a / b);
-    case map_op::minimum:
-      return nan ? x + y : std::min(x, y);
-    case map_op::maximum:
-      return nan ? x + y : std::max(x, y);
-    default:
-      std::abort();
+    case map_op::add: return result(a + b);
+    case map_op::subtract: return result(a - b);
+    case map_op::multiply: return result(a * b);
+    case map_op::divide: return !is_float<T> && b == 0 ? T(0) : result(a / b);
+    case map_op::minimum: return nan ? x + y : std::min(x, y);
+    case map_op::maximum: return nan ? x + y : std::max(x, y);
+    default: std::abort();
   }
 }
-template <class T>
-bool compare(map_op op, T x, T y) {
+template <class T> bool compare(map_op op, T x, T y) {
   switch (op) {
-    case map_op::equal:
-      return x == y;
-    case map_op::not_equal:
-      return x != y;
-    case map_op::less:
-      return x < y;
-    case map_op::less_equal:
-      return x <= y;
-    case map_op::greater:
-      return x > y;
-    case map_op::greater_equal:
-      return x >= y;
-    default:
-      std::abort();
+    case map_op::equal: return x == y;
+    case map_op::not_equal: return x != y;
+    case map_op::less: return x < y;
+    case map_op::less_equal: return x <= y;
+    case map_op::greater: return x > y;
+    case map_op::greater_equal: return x >= y;
+    default: std::abort();
   }
 }
-template <class T>
-bool agree(T x, T y) {
-  return (x != x && y != y) || x == y;
-}
+template <class T> bool agree(T x, T y) { return (x != x && y != y) || x == y; }
 
 /// Values with zeros, extremes, equal pairs and, for floats, infinities and NaN among them.
-template <class T>
-T value(std::mt19937& g) {
+template <class T> T value(std::mt19937& g) {
   const unsigned kind = g() % 8;
   if constexpr (is_float<T>) {
     constexpr T special[] = {T(0),
@@ -152,8 +107,7 @@ T value(std::mt19937& g) {
     return static_cast<T>((static_cast<std::uint64_t>(g()) << 32) | g());
   }
 }
-template <class T>
-void fill(buffer<T>& b, std::mt19937& g) {
+template <class T> void fill(buffer<T>& b, std::mt19937& g) {
   for (T& x : b) x = value<T>(g);
 }
 
@@ -192,8 +146,7 @@ void sweep(map_function f, int operands, Check check, const std::string& name) {
     }
 }
 
-template <class T>
-void numbers(element e) {
+template <class T> void numbers(element e) {
   const auto name = [e](map_op op) {
     return "op " + std::to_string(static_cast<int>(op)) + " element " + std::to_string(static_cast<int>(e));
   };
@@ -216,8 +169,7 @@ void numbers(element e) {
       },
       name(map_op::clamp));
 }
-template <class T>
-void choices(element e) {
+template <class T> void choices(element e) {
   BOOST_REQUIRE(map_of(map_op::where, e) != nullptr);
   sweep<std::uint8_t, T, T, T>(
       map_of(map_op::where, e), 3, [](std::uint8_t q, T x, T y, T r) { return agree(r, q != 0 ? x : y); }, "where");

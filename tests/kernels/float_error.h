@@ -30,7 +30,9 @@ inline double erf(double x) {
   if (std::fabs(x) > 6) return std::copysign(1.0, x);
   return std::fabs(x) < 1e-6 ? x * 1.1283791670955126 : std::erf(x);
 }
-inline double expm1(double x) { return std::fabs(x) < 1e-9 ? x : std::fabs(x) > 50 ? float_error::exp(x) - 1 : std::expm1(x); }
+inline double expm1(double x) {
+  return std::fabs(x) < 1e-9 ? x : std::fabs(x) > 50 ? float_error::exp(x) - 1 : std::expm1(x);
+}
 inline double log1p(double x) { return std::fabs(x) < 1e-9 ? x : std::log1p(x); }
 inline double softplus(double x) {
   if (std::fabs(x) > 130) return x > 0 ? x : 0;

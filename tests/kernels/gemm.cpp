@@ -11,10 +11,8 @@ using kernel_test::buffer;
 namespace {
 
 template <class T> const gemm_functions& functions(isa set = kernel_test::tested()) {
-  if constexpr (std::is_same_v<T, float>)
-    return KERNELS_OF(set, lamina_gemm_f32_functions);
-  else
-    return KERNELS_OF(set, lamina_gemm_f64_functions);
+  if constexpr (std::is_same_v<T, float>) return KERNELS_OF(set, lamina_gemm_f32_functions);
+  else return KERNELS_OF(set, lamina_gemm_f64_functions);
 }
 template <class T> using wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
@@ -56,8 +54,12 @@ template <class T> struct operand {
   buffer<T> data;
 
   operand(const std::vector<T>& from, long rows, long columns, long batch, layout how, long pad, std::size_t offset)
-      : row(how == layout::rows ? columns + pad : how == layout::columns ? 1 : 2 * (columns + pad)),
-        column(how == layout::rows ? 1 : how == layout::columns ? rows + pad : 2),
+      : row(how == layout::rows      ? columns + pad
+            : how == layout::columns ? 1
+                                     : 2 * (columns + pad)),
+        column(how == layout::rows      ? 1
+               : how == layout::columns ? rows + pad
+                                        : 2),
         step(how == layout::columns ? column * columns : row * rows),
         data(at(batch * step), offset) {
     std::fill(data.begin(), data.end(), std::numeric_limits<T>::quiet_NaN());
@@ -73,13 +75,13 @@ struct call {
   epilogue end{};
   long pad = 0;
   bool share_a = false, share_b = false;
-  bool best = false, free_order = false;     // the kernel that `prepare` gives, instead of the general one
-  int turn = 0;                              // which way a row in free order went before
+  bool best = false, free_order = false;  // the kernel that `prepare` gives, instead of the general one
+  int turn = 0;                           // which way a row in free order went before
   isa set = kernel_test::tested();
 };
 
 template <class T> struct outcome {
-  std::vector<T> c;                          // compact
+  std::vector<T> c;  // compact
   gemm_args args;
 };
 
@@ -113,8 +115,8 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
   g.b = b.data.data();
   if (how.b == layout::prepacked) {
     for (long z = 0; z < b_count; ++z) {
-      const gemm_prepack_args p{x.k, x.n, b.data.data() + z * b.step, b.row, b.column,
-                                packed.data() + z * static_cast<long>(panel_count)};
+      const gemm_prepack_args p{x.k,   x.n,      b.data.data() + z * b.step,
+                                b.row, b.column, packed.data() + z * static_cast<long>(panel_count)};
       gemm.prepack(&p, nullptr);
     }
     g.b = packed.data();
@@ -213,9 +215,8 @@ template <class T> numbers<T> part(const numbers<T>& x, long i0, long i1, long j
 }
 
 /// Whether a part computed alone has the bits it has in the whole.
-template <class T>
-bool part_agrees(const numbers<T>& x, const std::vector<T>& whole, const call& how, long i0, long i1, long j0,
-                 long j1) {
+template <class T> bool part_agrees(const numbers<T>& x, const std::vector<T>& whole, const call& how, long i0, long i1,
+                                    long j0, long j1) {
   const auto alone = run<T>(part(x, i0, i1, j0, j1), how).c;
   const long width = j1 - j0;
   for (long i = i0; i < i1; ++i)
@@ -310,8 +311,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_single_column_is_summed_along_rows, T, elements)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(packed_blocks_of_every_axis, T, elements) {
   // more rows, columns and depth than one block holds, and strides that meet in the same sets of L1
-  struct { long m, n, k, pad; } const cases[] = {
-      {70, 4250, 60, 0}, {150, 530, 800, 3}, {37, 1024, 1024, 0}, {1, 4250, 800, 2}};
+  struct {
+    long m, n, k, pad;
+  } const cases[] = {{70, 4250, 60, 0}, {150, 530, 800, 3}, {37, 1024, 1024, 0}, {1, 4250, 800, 2}};
   for (const auto& s : cases) {
     BOOST_TEST_CONTEXT(size_of(s.m, s.n, s.k)) {
       const numbers<T> x(s.m, s.n, s.k);
@@ -359,7 +361,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_part_of_prepacked_weights_starts_at_a_panel, T, 
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(batches_with_own_and_shared_operands, T, elements) {
-  struct { long m, n, k; } const cases[] = {{1, 40, 30}, {5, 17, 9}, {40, 600, 810}};
+  struct {
+    long m, n, k;
+  } const cases[] = {{1, 40, 30}, {5, 17, 9}, {40, 600, 810}};
   for (const auto& s : cases)
     for (const bool share_a : {false, true})
       for (const bool share_b : {false, true}) {

@@ -107,7 +107,8 @@ template <class T> class buffer {
 template <class Range> void fill_uniform(Range& range, std::mt19937& generator, double low = -1, double high = 1) {
   // not uniform_real_distribution: it takes a logarithm for every number
   for (auto& x : range)
-    x = static_cast<std::remove_reference_t<decltype(x)>>(low + (high - low) * (static_cast<double>(generator()) * 0x1p-32));
+    x = static_cast<std::remove_reference_t<decltype(x)>>(low +
+                                                          (high - low) * (static_cast<double>(generator()) * 0x1p-32));
 }
 
 /// Whether a sum of `terms` rounded terms is right: |actual - expected| <= 4 terms eps magnitude, where magnitude is

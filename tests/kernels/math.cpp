@@ -15,8 +15,7 @@ map_function map_of(map_op op, element e) {
 }
 
 /// Distance in units of the last place of the rounded reference; huge where one is special and the other not.
-template <class T, class Wide>
-double distance(T actual, Wide wanted) {
+template <class T, class Wide> double distance(T actual, Wide wanted) {
   if (std::isnan(wanted)) return std::isnan(actual) ? 0 : 1e30;
   const T rounded = static_cast<T>(wanted);
   if (std::isinf(rounded) || std::isinf(actual)) return actual == rounded ? 0 : 1e30;
@@ -134,24 +133,33 @@ BOOST_AUTO_TEST_CASE(double_precision) {
 
 // Deep in the negative tail too, as far as numbers are normal, and at its end.
 BOOST_AUTO_TEST_CASE(activations_in_double_precision) {
-  const auto check = [](const char* name, map_op op, double low, long double (*reference)(long double), double allowed) {
+  const auto check = [](const char* name, map_op op, double low, long double (*reference)(long double),
+                        double allowed) {
     const auto at = [&](double x) {
       double r;
       map_of(op, element::f64)(&x, nullptr, nullptr, &r, 1, 1);
       return r;
     };
     double most = 0;
-    for (double x = low; x < 40; x += -low / 3000.7) most = std::max(most, distance(at(x), reference(static_cast<long double>(x))));
+    for (double x = low; x < 40; x += -low / 3000.7)
+      most = std::max(most, distance(at(x), reference(static_cast<long double>(x))));
     BOOST_TEST_MESSAGE(name << " " << most << " units");
     BOOST_CHECK_MESSAGE(most <= allowed, name << ": " << most << " units");
-    for (const double x : {-1e308, -1e4, -static_cast<double>(INFINITY), -0.}) BOOST_CHECK_MESSAGE(at(x) == 0 && std::signbit(at(x)), name << " of " << x);
+    for (const double x : {-1e308, -1e4, -static_cast<double>(INFINITY), -0.})
+      BOOST_CHECK_MESSAGE(at(x) == 0 && std::signbit(at(x)), name << " of " << x);
     for (const double x : {1e4, 1e308, static_cast<double>(INFINITY)}) BOOST_TEST(at(x) == x);
     BOOST_TEST(std::isnan(at(std::nan(""))));
   };
-  check("gelu", map_op::gelu, -37, [](long double x) { return x * .5L * std::erfc(-x * 0.707106781186547524400844362104849039L); }, 8);
-  check("gelu_tanh", map_op::gelu_tanh, -21, [](long double x) {
-    return x / (1 + std::exp(-x * (0.0713548162726002487763875227498635L * x * x + 1.59576912160573071175978423973752747L)));
-  }, 4);
+  check(
+      "gelu", map_op::gelu, -37,
+      [](long double x) { return x * .5L * std::erfc(-x * 0.707106781186547524400844362104849039L); }, 8);
+  check(
+      "gelu_tanh", map_op::gelu_tanh, -21,
+      [](long double x) {
+        return x / (1 + std::exp(-x * (0.0713548162726002487763875227498635L * x * x +
+                                       1.59576912160573071175978423973752747L)));
+      },
+      4);
   check("silu", map_op::silu, -707, [](long double x) { return x / (1 + std::exp(-x)); }, 4);
   check("mish", map_op::mish, -707, [](long double x) { return x * std::tanh(std::log1p(std::exp(x))); }, 4);
 }
@@ -189,10 +197,8 @@ BOOST_AUTO_TEST_CASE(an_element_keeps_its_bits_anywhere) {
   std::vector<float> in(300), whole(300);
   for (auto& x : in) {
     const auto bits = static_cast<std::uint32_t>(g());
-    if (g() & 1)
-      std::memcpy(&x, &bits, 4);
-    else
-      x = static_cast<float>(static_cast<double>(bits) * 0x1p-28 - 8);
+    if (g() & 1) std::memcpy(&x, &bits, 4);
+    else x = static_cast<float>(static_cast<double>(bits) * 0x1p-28 - 8);
   }
   for (int op = static_cast<int>(map_op::square_root); op <= static_cast<int>(map_op::round); ++op) {
     const map_function run = map_of(static_cast<map_op>(op), element::f32);
@@ -212,10 +218,11 @@ BOOST_AUTO_TEST_CASE(an_element_keeps_its_bits_anywhere) {
 
 BOOST_AUTO_TEST_CASE(zeros_keep_their_sign) {
   const float x = -0.f;
-  for (const map_op op : {map_op::exponential_minus_one, map_op::logarithm_of_one_plus, map_op::hyperbolic_sine,
-                          map_op::inverse_hyperbolic_tangent, map_op::hyperbolic_tangent, map_op::error_function, map_op::sine, map_op::tangent,
-                          map_op::arcsine, map_op::arctangent, map_op::inverse_hyperbolic_sine, map_op::square_root, map_op::gelu,
-                          map_op::gelu_tanh, map_op::silu, map_op::mish}) {
+  for (const map_op op :
+       {map_op::exponential_minus_one, map_op::logarithm_of_one_plus, map_op::hyperbolic_sine,
+        map_op::inverse_hyperbolic_tangent, map_op::hyperbolic_tangent, map_op::error_function, map_op::sine,
+        map_op::tangent, map_op::arcsine, map_op::arctangent, map_op::inverse_hyperbolic_sine, map_op::square_root,
+        map_op::gelu, map_op::gelu_tanh, map_op::silu, map_op::mish}) {
     float y = 1;
     map_of(op, element::f32)(&x, nullptr, nullptr, &y, 1, 1);
     BOOST_TEST((y == 0 && std::signbit(y)));

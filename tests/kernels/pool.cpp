@@ -7,9 +7,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const conv_functions& functions() {
-  return KERNELS_OF(kernel_test::tested(), lamina_conv);
-}
+const conv_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_conv); }
 long lane_count() { return lanes(kernel_test::tested()); }
 
 std::mt19937& generator() {
@@ -18,7 +16,9 @@ std::mt19937& generator() {
 }
 long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
 
-struct pixel_range { long top, bottom, left, right, padded; };
+struct pixel_range {
+  long top, bottom, left, right, padded;
+};
 pixel_range range_of(const window& w, long y, long x) {
   const long top = y * w.stride_h - w.pad_h, left = x * w.stride_w - w.pad_w;
   const long bottom = top + w.kernel_h, right = left + w.kernel_w;
@@ -41,9 +41,18 @@ template <class T> struct maps {
   std::vector<double> best_gradient, mean, mean_gradient;
 
   maps(const window& sizes, long n, bool count_padding, bool ties)
-      : w(sizes), images(n), count(n * w.channels), plane(w.height * w.width), results(w.out_height * w.out_width),
-        in(at(count * plane)), gradient(at(count * results)), best(at(count * results)), place(at(count * results)),
-        best_gradient(at(count * plane)), mean(at(count * results)), mean_gradient(at(count * plane)) {
+      : w(sizes),
+        images(n),
+        count(n * w.channels),
+        plane(w.height * w.width),
+        results(w.out_height * w.out_width),
+        in(at(count * plane)),
+        gradient(at(count * results)),
+        best(at(count * results)),
+        place(at(count * results)),
+        best_gradient(at(count * plane)),
+        mean(at(count * results)),
+        mean_gradient(at(count * plane)) {
     kernel_test::fill_uniform(in, generator());
     if (ties)
       for (auto& x : in) x = std::round(x * 2);
@@ -155,9 +164,7 @@ window random_window() {
   }
 }
 
-window pairs(long height, long width) {
-  return sized({3, height, width, 3, 0, 0, 2, 2, 2, 2, 0, 0, 1, 1, 3});
-}
+window pairs(long height, long width) { return sized({3, height, width, 3, 0, 0, 2, 2, 2, 2, 0, 0, 1, 1, 3}); }
 
 }  // namespace
 

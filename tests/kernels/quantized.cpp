@@ -1,6 +1,6 @@
 // Kernels of quantized tensors against scalar loops, bit by bit, in every form that the machine has.
-#include "conv_reference.h"
 #include "quantized.h"
+#include "conv_reference.h"
 
 using namespace lamina::kernels;
 using conv_reference::fits;
@@ -10,9 +10,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const quantized_functions& functions() {
-  return KERNELS_OF(kernel_test::tested(), lamina_quantized);
-}
+const quantized_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_quantized); }
 /// How many forms of products this machine can run.
 int forms() { return functions().form() + 1; }
 
@@ -36,8 +34,11 @@ struct parameters {
   std::int8_t x_offset, y_offset;
   requantization to;
   parameters(long channels, long depth, bool rowwise)
-      : bias(at(channels)), w_scale(at(rowwise ? channels : 1)), y_scale(static_cast<float>(depth) * 0.002f + 0.01f),
-        x_offset(static_cast<std::int8_t>(random_to(-128, 127))), y_offset(static_cast<std::int8_t>(random_to(-128, 127))) {
+      : bias(at(channels)),
+        w_scale(at(rowwise ? channels : 1)),
+        y_scale(static_cast<float>(depth) * 0.002f + 0.01f),
+        x_offset(static_cast<std::int8_t>(random_to(-128, 127))),
+        y_offset(static_cast<std::int8_t>(random_to(-128, 127))) {
     for (auto& b : bias) b = static_cast<std::int32_t>(random_to(-100000, 100000));
     for (auto& s : w_scale) s = 0.001f * static_cast<float>(random_to(1, 30));
     to = {&x_scale, w_scale.data(), &y_scale, &x_offset, &y_offset, bias.data(), rowwise, -128, 127};
@@ -81,7 +82,8 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
 void check_conv(const window& w, long images, bool extreme) {
   const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w, pixels = w.out_height * w.out_width;
   const parameters p(w.out_channels, depth, true);
-  buffer<std::int8_t> in(at(images * w.channels * w.height * w.width), 1), weight(at(w.out_channels * depth), 1), out(at(images * w.out_channels * pixels), 1);
+  buffer<std::int8_t> in(at(images * w.channels * w.height * w.width), 1), weight(at(w.out_channels * depth), 1),
+      out(at(images * w.out_channels * pixels), 1);
   fill(in, extreme), fill(weight, extreme);
   std::vector<std::int8_t> expected;
   for (long n = 0; n < images; ++n)
@@ -93,15 +95,15 @@ void check_conv(const window& w, long images, bool extreme) {
           for (long c = 0; c < w.channels / w.groups; ++c)
             for (long i = 0; i < w.kernel_h; ++i)
               for (long j = 0; j < w.kernel_w; ++j, ++f) {
-                const long row = y * w.stride_h - w.pad_h + i * w.dilation_h, column = x * w.stride_w - w.pad_w + j * w.dilation_w;
+                const long row = y * w.stride_h - w.pad_h + i * w.dilation_h,
+                           column = x * w.stride_w - w.pad_w + j * w.dilation_w;
                 if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
                 const long channel = o / (w.out_channels / w.groups) * (w.channels / w.groups) + c;
                 sum += (in[at(((n * w.channels + channel) * w.height + row) * w.width + column)] - p.x_offset) * *f;
               }
           expected.push_back(p.result(sum, o));
         }
-  for (int form = 0; form < forms(); ++form)
-    BOOST_TEST_CONTEXT(name(w) << "images " << images << " form " << form) {
+  for (int form = 0; form < forms(); ++form) BOOST_TEST_CONTEXT(name(w) << "images " << images << " form " << form) {
       const auto& f = functions().products[form];
       for (auto& v : out) v = 77;
       buffer<std::int8_t> packed(f.conv_packed_bytes(&w));
@@ -110,7 +112,7 @@ void check_conv(const window& w, long images, bool extreme) {
       BOOST_TEST(packed.guards_intact());
       quantized_conv_args a{w, 0, images, in.data(), packed.data(), out.data(), p.to};
       buffer<std::byte> scratch(f.conv_scratch_bytes(&a));
-      if (images > 1) {      // in two calls
+      if (images > 1) {  // in two calls
         a.count = 1;
         f.conv(&a, scratch.data());
         a.first = 1, a.count = images - 1;
@@ -143,7 +145,8 @@ BOOST_AUTO_TEST_CASE(quantize_rounds_ties_to_even_and_saturates) {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const float scale = 0.5f;
   const std::int8_t offset = -3;
-  const std::vector<float> in{0, 0.25f, 0.75f, -0.25f, -0.75f, 1, 65, 65.25f, 1e30f, inf, -62.25f, -62.5f, -1e30f, -inf, nan, -0.f};
+  const std::vector<float> in{0,     0.25f, 0.75f,   -0.25f, -0.75f, 1,    65,  65.25f,
+                              1e30f, inf,   -62.25f, -62.5f, -1e30f, -inf, nan, -0.f};
   const std::vector<int> expected{-3, -3, -1, -3, -5, -1, 127, 127, 127, 127, -127, -128, -128, -128, -3, -3};
   buffer<std::int8_t> out(in.size(), 1);
   quantize_args a{1, 1, static_cast<long>(in.size()), in.data(), out.data(), &scale, &offset};
@@ -166,7 +169,8 @@ BOOST_AUTO_TEST_CASE(quantize_and_back_of_all_lengths) {
     functions().dequantize(&a, nullptr);
     for (std::size_t i = 0; i < in.size(); ++i) {
       const std::size_t c = i / at(n) % 3;
-      const double q = std::min(127., std::max(-128., static_cast<double>(std::nearbyint(in[i] / scale[c])) + offset[c]));
+      const double q =
+          std::min(127., std::max(-128., static_cast<double>(std::nearbyint(in[i] / scale[c])) + offset[c]));
       BOOST_REQUIRE(out[i] == q);
       BOOST_REQUIRE(back[i] == static_cast<float>(q - offset[c]) * scale[c]);
     }
@@ -211,7 +215,7 @@ BOOST_AUTO_TEST_CASE(convolutions_of_nets) {
 
 BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
   parameters p(16, 4, false);
-  p.y_scale = 0;                               // factors are infinite, and 0 times infinity is NaN
+  p.y_scale = 0;  // factors are infinite, and 0 times infinity is NaN
   for (auto& b : p.bias) b = 0;
   buffer<std::int8_t> x(4), y(16), w(64);
   for (auto& v : x) v = p.x_offset;
@@ -257,7 +261,8 @@ BOOST_AUTO_TEST_CASE(max_pool) {
             for (long j = 0; j < w.kernel_w; ++j) {
               const long y = r / w.out_width * w.stride_h - w.pad_h + i, x = r % w.out_width * w.stride_w - w.pad_w + j;
               if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
-              if (const int v = in[at(m * plane + y * w.width + x)]; place < 0 || v > best) best = v, place = y * w.width + x;
+              if (const int v = in[at(m * plane + y * w.width + x)]; place < 0 || v > best)
+                best = v, place = y * w.width + x;
             }
           BOOST_REQUIRE(out[at(m * results + r)] == best);
           if (with_index) BOOST_REQUIRE(index[at(m * results + r)] == place);
@@ -285,9 +290,11 @@ BOOST_AUTO_TEST_CASE(average_pool) {
     fill(in, k % 4 == 0);
     // Scales of equal values, where ties are those of the mean, and others.
     const float x_scale = 0.02f, y_scale = k % 2 ? x_scale : 0.013f;
-    const auto x_offset = static_cast<std::int8_t>(random_to(-128, 127)), y_offset = k % 2 ? x_offset : static_cast<std::int8_t>(random_to(-128, 127));
+    const auto x_offset = static_cast<std::int8_t>(random_to(-128, 127)),
+               y_offset = k % 2 ? x_offset : static_cast<std::int8_t>(random_to(-128, 127));
     const bool padding = random_to(0, 1) != 0;
-    const quantized_average_args a{{w, 1, in.data(), out.data(), nullptr, padding, 0}, &x_scale, &y_scale, &x_offset, &y_offset};
+    const quantized_average_args a{
+        {w, 1, in.data(), out.data(), nullptr, padding, 0}, &x_scale, &y_scale, &x_offset, &y_offset};
     functions().average_pool(&a, nullptr);
     BOOST_TEST(out.guards_intact());
     for (long m = 0; m < w.channels; ++m)
@@ -303,7 +310,7 @@ BOOST_AUTO_TEST_CASE(average_pool) {
         const float v = static_cast<float>(sum) * (x_scale / y_scale) / static_cast<float>(counted);
         const double expected = std::min(127., std::max(-128., static_cast<double>(std::nearbyint(v)) + y_offset));
         BOOST_REQUIRE(out[at(m * results + r)] == expected);
-        if (k % 2 && inside == counted) {         // the mean, rounded once
+        if (k % 2 && inside == counted) {  // the mean, rounded once
           const double exact = std::nearbyint(static_cast<double>(sum) / static_cast<double>(counted));
           BOOST_REQUIRE(out[at(m * results + r)] == exact + x_offset);
         }
@@ -316,13 +323,17 @@ BOOST_AUTO_TEST_CASE(sums_of_two) {
     buffer<std::int8_t> a(at(n), 1), b(at(n), 2), y(at(n), 1);
     fill(a, n % 5 == 0), fill(b, n % 5 == 0);
     const float scales[3] = {0.01f * static_cast<float>(random_to(1, 9)), 0.02f, n % 3 ? 0.025f : 0.02f};
-    const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)), static_cast<std::int8_t>(random_to(-128, 127)), static_cast<std::int8_t>(random_to(-128, 127))};
+    const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
+                                    static_cast<std::int8_t>(random_to(-128, 127)),
+                                    static_cast<std::int8_t>(random_to(-128, 127))};
     const std::int32_t low = n % 2 ? offsets[2] : -128, high = std::max<std::int32_t>(low, n % 7 ? 127 : 90);
-    const quantized_add_args args{n, a.data(), b.data(), y.data(), &scales[0], &scales[1], &scales[2], &offsets[0], &offsets[1], &offsets[2], low, high};
+    const quantized_add_args args{n,          a.data(),    b.data(),    y.data(),    &scales[0], &scales[1],
+                                  &scales[2], &offsets[0], &offsets[1], &offsets[2], low,        high};
     functions().add(&args, nullptr);
     BOOST_TEST(y.guards_intact());
     for (std::size_t i = 0; i < at(n); ++i) {
-      const float left = static_cast<float>(a[i] - offsets[0]) * (scales[0] / scales[2]), right = static_cast<float>(b[i] - offsets[1]) * (scales[1] / scales[2]);
+      const float left = static_cast<float>(a[i] - offsets[0]) * (scales[0] / scales[2]),
+                  right = static_cast<float>(b[i] - offsets[1]) * (scales[1] / scales[2]);
       const double expected = static_cast<double>(std::nearbyint(left + right)) + offsets[2];
       BOOST_REQUIRE(y[i] == std::min<double>(std::max<double>(expected, low), high));
     }

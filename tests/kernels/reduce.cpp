@@ -9,9 +9,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const reduce_functions& functions(isa set = kernel_test::tested()) {
-  return KERNELS_OF(set, lamina_reduce);
-}
+const reduce_functions& functions(isa set = kernel_test::tested()) { return KERNELS_OF(set, lamina_reduce); }
 kernel reduction(reduce_op op, element e) { return (*functions().reduce)[static_cast<int>(op)][static_cast<int>(e)]; }
 
 struct shape {
@@ -21,8 +19,7 @@ constexpr shape shapes[] = {{1, 0, 1},    {3, 0, 5},    {1, 1, 1},     {5, 10, 1
                             {2, 17, 1},   {3, 63, 1},   {2, 64, 1},    {2, 65, 1},   {2, 257, 1}, {2, 1000, 1},
                             {1, 4096, 1}, {2, 4097, 1}, {1, 30000, 1}, {2, 3, 2},    {2, 7, 3},   {3, 9, 17},
                             {2, 5, 300},  {1, 4097, 3}, {1, 13000, 5}, {2, 33, 129}, {1, 4, 1025}};
-template <class T>
-T sample(std::mt19937& g, bool special) {
+template <class T> T sample(std::mt19937& g, bool special) {
   if constexpr (std::is_floating_point_v<T>) {
     if (special && g() % 40 == 0) return std::numeric_limits<T>::quiet_NaN();
     if (special && g() % 20 == 0)
@@ -34,8 +31,7 @@ T sample(std::mt19937& g, bool special) {
 }
 
 /// Calls check(column of values in double or exact integers, output index) for each reduced column.
-template <class T, class Out, class Check>
-void sweep(reduce_op op, element e, bool special, Check check) {
+template <class T, class Out, class Check> void sweep(reduce_op op, element e, bool special, Check check) {
   const kernel run = reduction(op, e);
   BOOST_REQUIRE(run != nullptr);
   std::mt19937 g(9);
@@ -58,13 +54,9 @@ void sweep(reduce_op op, element e, bool special, Check check) {
                                << ' ' << s.length << ' ' << s.inner);
   }
 }
-template <class T>
-bool agree(T a, T b) {
-  return a == b || (a != a && b != b);
-}
+template <class T> bool agree(T a, T b) { return a == b || (a != a && b != b); }
 
-template <class T>
-T extreme(const std::vector<T>& column, bool largest) {
+template <class T> T extreme(const std::vector<T>& column, bool largest) {
   using limits = std::numeric_limits<T>;
   T best = std::is_floating_point_v<T> ? (largest ? -limits::infinity() : limits::infinity())
                                        : (largest ? limits::min() : limits::max());
@@ -74,15 +66,13 @@ T extreme(const std::vector<T>& column, bool largest) {
   }
   return best;
 }
-template <class T>
-void extremes(element e) {
+template <class T> void extremes(element e) {
   for (const bool special : {false, true})
     for (const bool largest : {false, true})
       sweep<T, T>(largest ? reduce_op::maximum : reduce_op::minimum, e, special,
                   [=](const std::vector<T>& c, T r) { return agree(r, extreme(c, largest)); });
 }
-template <class T>
-void places(element e) {
+template <class T> void places(element e) {
   for (const bool special : {false, true})
     for (const bool largest : {false, true})
       sweep<T, std::int64_t>(largest ? reduce_op::argmax : reduce_op::argmin, e, special,
@@ -93,8 +83,7 @@ void places(element e) {
                                return r == 0;
                              });
 }
-template <class T>
-void wrapping(element e) {
+template <class T> void wrapping(element e) {
   sweep<T, T>(reduce_op::sum, e, false, [](const std::vector<T>& c, T r) {
     std::uint64_t s = 0;
     for (const T x : c) s += static_cast<std::uint64_t>(x);
@@ -106,8 +95,7 @@ void wrapping(element e) {
     return r == static_cast<T>(s);
   });
 }
-template <class T>
-void sums(element e) {
+template <class T> void sums(element e) {
   for (const bool mean : {false, true})
     sweep<T, T>(mean ? reduce_op::mean : reduce_op::sum, e, false, [mean](const std::vector<T>& c, T r) {
       long double s = 0, size = 0;
@@ -124,8 +112,7 @@ void sums(element e) {
   });
 }
 
-template <class T>
-void softmaxes(int which) {
+template <class T> void softmaxes(int which) {
   std::mt19937 g(21);
   for (const bool log : {false, true})
     for (const shape& s : shapes) {
@@ -213,7 +200,7 @@ BOOST_AUTO_TEST_CASE(pick_and_spread) {
   const pick_args pick{in, index, out, invalid, 3, 3};
   functions().pick[1](&pick, nullptr);
   BOOST_TEST((out[0] == 3 && out[1] == 0 && out[2] == 8));
-  BOOST_TEST((invalid[0] == 1 && invalid[1] == -1 && invalid[2] == 1));      // how many, the first, and its row
+  BOOST_TEST((invalid[0] == 1 && invalid[1] == -1 && invalid[2] == 1));  // how many, the first, and its row
   const pick_args spread{in, index, back, invalid, 3, 3};
   functions().spread[3](&spread, nullptr);
   const double wanted[] = {0, 0, 1, 0, 0, 0, 0, 3, 0};

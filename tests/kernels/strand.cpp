@@ -11,11 +11,8 @@ using kernel_test::buffer;
 
 namespace {
 
-const elementwise_functions& functions() {
-  return KERNELS_OF(kernel_test::tested(), lamina_elementwise);
-}
-template <class T>
-constexpr element element_of = sizeof(T) == 4 ? element::f32 : element::f64;
+const elementwise_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_elementwise); }
+template <class T> constexpr element element_of = sizeof(T) == 4 ? element::f32 : element::f64;
 
 chain_step step(element type, map_op op, std::initializer_list<int> in, int out) {
   chain_step s{(*functions().maps)[static_cast<int>(op)][static_cast<int>(type)],
@@ -28,8 +25,7 @@ chain_step step(element type, map_op op, std::initializer_list<int> in, int out)
 }
 
 /// A chain over operands in memory of its own.
-template <class T>
-struct chain {
+template <class T> struct chain {
   chain_args args{};
   std::vector<buffer<T>> memory;
 
@@ -64,8 +60,7 @@ struct chain {
   }
 };
 
-template <class T>
-bool same(const buffer<T>& x, const buffer<T>& y) {
+template <class T> bool same(const buffer<T>& x, const buffer<T>& y) {
   for (std::size_t i = 0; i < x.size(); ++i)
     if (std::memcmp(&x[i], &y[i], sizeof(T)) != 0 && !(x[i] != x[i] && y[i] != y[i])) return false;
   return x.guards_intact() && y.guards_intact();
@@ -90,8 +85,7 @@ std::vector<map_op> supported(element type, int form) {
   return ops;
 }
 
-template <class T>
-void every_operation() {
+template <class T> void every_operation() {
   constexpr element type = element_of<T>;
   const std::vector<map_op> unary = supported(type, 0), binary = supported(type, 1);
   BOOST_TEST(unary.size() >= 10);
@@ -117,8 +111,7 @@ void every_operation() {
 }
 
 /// A random chain of operations that strands know: results in operands and temporaries, each read by random later ones.
-template <class T>
-void random_chain(unsigned seed) {
+template <class T> void random_chain(unsigned seed) {
   constexpr element type = element_of<T>;
   std::mt19937 g(seed);
   const auto below = [&g](long n) { return static_cast<long>(g() % static_cast<unsigned long>(n)); };
@@ -158,8 +151,7 @@ void random_chain(unsigned seed) {
     const int x = pick();
     if (kind < 2)
       c.args.step[k] = step(type, unary[static_cast<std::size_t>(below(static_cast<long>(unary.size())))], {x}, out);
-    else if (kind < 8)
-      c.args.step[k] = step(type, simple[below(3)], {x, pick()}, out);
+    else if (kind < 8) c.args.step[k] = step(type, simple[below(3)], {x, pick()}, out);
     else if (kind < 9)
       c.args.step[k] =
           step(type, binary[static_cast<std::size_t>(below(static_cast<long>(binary.size())))], {x, pick()}, out);

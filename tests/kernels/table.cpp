@@ -25,6 +25,8 @@ BOOST_AUTO_TEST_CASE(every_set_names_its_own_kernels) {
 }
 #endif
 
-BOOST_AUTO_TEST_CASE(the_set_names_itself) { BOOST_CHECK(kernels_of(kernel_test::tested()).set == kernel_test::tested()); }
+BOOST_AUTO_TEST_CASE(the_set_names_itself) {
+  BOOST_CHECK(kernels_of(kernel_test::tested()).set == kernel_test::tested());
+}
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -37,8 +37,7 @@ struct result {
   shape dims;
   message_text why;
 };
-template <class L>
-constexpr result run(const L& layer, const shape& in, bool training = false) {
+template <class L> constexpr result run(const L& layer, const shape& in, bool training = false) {
   result r;
   type_walk walk{&r.why};
   type_scope scope(walk, dtype::float32, training);
@@ -47,8 +46,7 @@ constexpr result run(const L& layer, const shape& in, bool training = false) {
   r.dims = y.type.dims;
   return r;
 }
-template <class L>
-constexpr bool gives(const L& layer, const shape& in, const shape& out) {
+template <class L> constexpr bool gives(const L& layer, const shape& in, const shape& out) {
   return run(layer, in).dims == out && run(layer, in, true).dims == out && run(layer, in).why.empty() &&
          run(layer, in, true).why.empty();
 }
@@ -57,8 +55,9 @@ static_assert(gives(nn::conv2d{3, 6, 5}, {"N", 3, 28, 30}, {"N", 6, 24, 26}));
 static_assert(
     gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel_size = 3, .stride = 2, .padding = 1, .groups = 4},
           {2, 4, 8, 8}, {2, 8, 4, 4}));
-static_assert(gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel_size = {1, 3}, .padding = {0, 1}, .dilation = 1},
-                    {2, 4, 8, 8}, {2, 8, 8, 8}));
+static_assert(
+    gives(nn::conv2d{.in_channels = 4, .out_channels = 8, .kernel_size = {1, 3}, .padding = {0, 1}, .dilation = 1},
+          {2, 4, 8, 8}, {2, 8, 8, 8}));
 static_assert(gives(nn::conv2d{3, 6, 5}, {dyn, 3, dyn, dyn}, {dyn, 6, dyn, dyn}));
 static_assert(gives(nn::max_pool2d{2}, {"N", 3, 7, 8}, {"N", 3, 3, 4}) &&
               gives(nn::max_pool2d{3, 2, 1}, {1, 3, 8, 8}, {1, 3, 4, 4}));
@@ -68,25 +67,32 @@ static_assert(gives(nn::flatten{}, {"N", 16, 5, 5}, {"N", 400}) && gives(nn::fla
 static_assert(gives(nn::relu{}, {"N", 3}, {"N", 3}) && gives(nn::sigmoid{}, {3}, {3}) &&
               gives(nn::tanh{}, {2, 3}, {2, 3}));
 static_assert(gives(nn::softmax{}, {"N", 3}, {"N", 3}) && gives(nn::log_softmax{.axis = 0}, {4, 3}, {4, 3}));
-static_assert(gives(nn::gelu{}, {"N", 3}, {"N", 3}) && gives(nn::gelu_tanh{}, {3}, {3}) && gives(nn::silu{}, {3}, {3}) &&
-              gives(nn::mish{}, {3}, {3}) && gives(nn::softplus{}, {3}, {3}) && gives(nn::selu{}, {3}, {3}) &&
-              gives(nn::relu6{}, {3}, {3}) && gives(nn::hard_swish{}, {3}, {3}) && gives(nn::hard_sigmoid{0.2}, {3}, {3}) &&
-              gives(nn::leaky_relu{0.2}, {3}, {3}) && gives(nn::elu{}, {3}, {3}));
-static_assert(gives(nn::prelu{}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) && gives(nn::prelu{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
-              gives(nn::prelu{3}, {"N", 3}, {"N", 3}));
+static_assert(gives(nn::gelu{}, {"N", 3}, {"N", 3}) && gives(nn::gelu_tanh{}, {3}, {3}) &&
+              gives(nn::silu{}, {3}, {3}) && gives(nn::mish{}, {3}, {3}) && gives(nn::softplus{}, {3}, {3}) &&
+              gives(nn::selu{}, {3}, {3}) && gives(nn::relu6{}, {3}, {3}) && gives(nn::hard_swish{}, {3}, {3}) &&
+              gives(nn::hard_sigmoid{0.2}, {3}, {3}) && gives(nn::leaky_relu{0.2}, {3}, {3}) &&
+              gives(nn::elu{}, {3}, {3}));
+static_assert(gives(nn::prelu{}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
+              gives(nn::prelu{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) && gives(nn::prelu{3}, {"N", 3}, {"N", 3}));
 static_assert(detail::layer_kind(nn::prelu{}) == "prelu" && detail::layer_kind(nn::subtract{}) == "subtract" &&
-              detail::layer_inputs(nn::divide{})[1] == label("rhs") && detail::layer_inputs(nn::interpolate{}).size() == 3);
-static_assert(gives(nn::layer_norm{{3}}, {"N", "T", 3}, {"N", "T", 3}) && gives(nn::rms_norm{{4, 3}}, {"N", 4, 3}, {"N", 4, 3}) &&
-              gives(nn::group_norm{2, 6}, {"N", 6, 5, 5}, {"N", 6, 5, 5}) && gives(nn::instance_norm{6}, {"N", 6, 5}, {"N", 6, 5}) &&
-              gives(nn::batch_norm1d{6}, {"N", 6}, {"N", 6}) && gives(nn::batch_norm1d{6}, {"N", 6, 9}, {"N", 6, 9}));
-static_assert(gives(nn::self_attention{8, 2}, {"N", "T", 8}, {"N", "T", 8}) && gives(nn::swiglu{8, 20}, {"N", "T", 8}, {"N", "T", 8}) &&
+              detail::layer_inputs(nn::divide{})[1] == label("rhs") &&
+              detail::layer_inputs(nn::interpolate{}).size() == 3);
+static_assert(gives(nn::layer_norm{{3}}, {"N", "T", 3}, {"N", "T", 3}) &&
+              gives(nn::rms_norm{{4, 3}}, {"N", 4, 3}, {"N", 4, 3}) &&
+              gives(nn::group_norm{2, 6}, {"N", 6, 5, 5}, {"N", 6, 5, 5}) &&
+              gives(nn::instance_norm{6}, {"N", 6, 5}, {"N", 6, 5}) && gives(nn::batch_norm1d{6}, {"N", 6}, {"N", 6}) &&
+              gives(nn::batch_norm1d{6}, {"N", 6, 9}, {"N", 6, 9}));
+static_assert(gives(nn::self_attention{8, 2}, {"N", "T", 8}, {"N", "T", 8}) &&
+              gives(nn::swiglu{8, 20}, {"N", "T", 8}, {"N", "T", 8}) &&
               gives(nn::transformer_encoder_layer{.d_model = 8, .nhead = 2}, {"N", "T", 8}, {"N", "T", 8}) &&
               gives(nn::transformer_encoder_layer{.d_model = 8, .nhead = 4, .norm_first = true}, {2, 5, 8}, {2, 5, 8}));
 static_assert(gives(nn::conv1d{3, 6, 5}, {"N", 3, 20}, {"N", 6, 16}) &&
-              gives(nn::conv1d{.in_channels = 3, .out_channels = 6, .dilation = 4, .causal = true}, {"N", 3, 20}, {"N", 6, 20}) &&
+              gives(nn::conv1d{.in_channels = 3, .out_channels = 6, .dilation = 4, .causal = true}, {"N", 3, 20},
+                    {"N", 6, 20}) &&
               gives(nn::conv_transpose2d{3, 6, 4, 2, 1}, {"N", 3, 7, 8}, {"N", 6, 14, 16}));
 static_assert(gives(nn::permute{{1, 0}}, {"N", 3}, {3, "N"}) && gives(nn::transpose{}, {2, "N", 3}, {2, 3, "N"}) &&
-              gives(nn::reshape{{"N", 6}}, {"N", 2, 3}, {"N", 6}) && gives(nn::slice{.stop = 2, .axis = 1}, {"N", 3}, {"N", 2}) &&
+              gives(nn::reshape{{"N", 6}}, {"N", 2, 3}, {"N", 6}) &&
+              gives(nn::slice{.stop = 2, .axis = 1}, {"N", 3}, {"N", 2}) &&
               gives(nn::reduce_sum{{1}}, {"N", 3}, {"N"}) && gives(nn::reduce_mean{.keepdim = true}, {2, 3}, {1, 1}) &&
               gives(nn::reduce_max{{-1}}, {2, 3}, {2}) && gives(nn::reduce_min{}, {2, 3}, shape{}));
 static_assert(gives(nn::pad{.axis = 1, .before = 2}, {"N", 3}, {"N", 5}) && gives(nn::tile{{2, 3}}, {2, 3}, {4, 9}));
@@ -103,28 +109,27 @@ constexpr bool embeds() {
          (embedded({dtype::float32, {2}}, real), real.view() == "embedding expects int64 ids but is given float32[2]");
 }
 static_assert(embeds());
-template <class... L>
-constexpr bool keep_shape(const L&... layers) {
+template <class... L> constexpr bool keep_shape(const L&... layers) {
   return (gives(layers, {"N", 3}, {"N", 3}) && ...);
 }
-static_assert(keep_shape(nn::abs{}, nn::negative{}, nn::sign{}, nn::square{}, nn::sqrt{}, nn::rsqrt{}, nn::reciprocal{}, nn::exp{},
-                         nn::expm1{}, nn::log{}, nn::log1p{}, nn::sin{}, nn::cos{}, nn::tan{}, nn::asin{}, nn::acos{}, nn::atan{},
-                         nn::sinh{}, nn::cosh{}, nn::asinh{}, nn::acosh{}, nn::atanh{}, nn::erf{}, nn::floor{}, nn::ceil{},
-                         nn::round{}, nn::clamp{.low = -1, .high = 1}));
+static_assert(keep_shape(nn::abs{}, nn::negative{}, nn::sign{}, nn::square{}, nn::sqrt{}, nn::rsqrt{}, nn::reciprocal{},
+                         nn::exp{}, nn::expm1{}, nn::log{}, nn::log1p{}, nn::sin{}, nn::cos{}, nn::tan{}, nn::asin{},
+                         nn::acos{}, nn::atan{}, nn::sinh{}, nn::cosh{}, nn::asinh{}, nn::acosh{}, nn::atanh{},
+                         nn::erf{}, nn::floor{}, nn::ceil{}, nn::round{}, nn::clamp{.low = -1, .high = 1}));
 static_assert(gives(nn::dropout{0.3}, {"N", 3}, {"N", 3}));
 static_assert(gives(nn::batch_norm2d{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
               gives(nn::batch_norm2d{.num_features = 3, .affine = false}, {2, 3, 4, 4}, {2, 3, 4, 4}));
 static_assert(gives(nn::residual{nn::linear{5, 5}}, {"N", 5}, {"N", 5}));
 
-template <class L>
-constexpr bool says(const L& layer, const shape& in, std::string_view words) {
+template <class L> constexpr bool says(const L& layer, const shape& in, std::string_view words) {
   return run(layer, in).why.view() == words;
 }
 static_assert(says(nn::linear{0, 3}, {2, 5}, "linear needs positive `in_features` and `out_features` but has 0 and 3"));
 static_assert(says(nn::linear{5, 3}, {5}, "linear expects rows of features, shape [N, 5], but is given [5]"));
 static_assert(says(nn::conv2d{.in_channels = 4, .out_channels = 6, .groups = 4}, {1, 4, 8, 8},
                    "conv2d: groups 4 does not divide 4 and 6 channels"));
-static_assert(says(nn::conv2d{4, 6, 3, 0}, {1, 4, 8, 8}, "conv2d needs positive `kernel_size`, `stride` and `dilation`"));
+static_assert(says(nn::conv2d{4, 6, 3, 0}, {1, 4, 8, 8},
+                   "conv2d needs positive `kernel_size`, `stride` and `dilation`"));
 static_assert(says(nn::conv2d{4, 6}, {4, 8, 8}, "conv2d expects images [N, C, H, W] but is given [4x8x8]"));
 static_assert(says(nn::max_pool2d{0}, {1, 4, 8, 8}, "max_pool2d needs positive `kernel_size` and `stride`"));
 static_assert(says(nn::avg_pool2d{2}, {8, 8}, "avg_pool2d expects images [N, C, H, W] but is given [8x8]"));
@@ -138,7 +143,8 @@ static_assert(says(nn::self_attention{6, 4}, {2, 3, 6}, "self_attention: 6 featu
 static_assert(says(nn::self_attention{6, 3}, {2, 6}, "self_attention expects [N, T, 6] but is given [2x6]"));
 static_assert(says(nn::conv1d{.in_channels = 3, .out_channels = 3, .padding = 1, .causal = true}, {2, 3, 5},
                    "conv1d: a causal layer chooses its padding, which must be 0"));
-static_assert(says(nn::conv_transpose2d{3, 4}, {2, 4, 5, 5}, "conv_transpose2d expects images [N, 3, H, W] but is given [2x4x5x5]"));
+static_assert(says(nn::conv_transpose2d{3, 4}, {2, 4, 5, 5},
+                   "conv_transpose2d expects images [N, 3, H, W] but is given [2x4x5x5]"));
 static_assert(says(nn::prelu{4}, {2, 3}, "prelu expects [N, 4, ...] but is given [2x3]"));
 static_assert(says(nn::residual{nn::linear{5, 4}}, {2, 5}, "add: the shapes do not broadcast: [2x4] [2x5]"));
 
@@ -175,8 +181,7 @@ struct note_scope {
   }
   std::int64_t next_site() const { return book->sites++; }
 };
-template <class L>
-std::vector<std::string> asks(const L& layer, const shape& in, bool training) {
+template <class L> std::vector<std::string> asks(const L& layer, const shape& in, bool training) {
   notes book;
   note_scope scope{&book, training, ""};
   traced x{{dtype::float32, in}, &book.why}, y;

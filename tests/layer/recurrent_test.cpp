@@ -43,19 +43,25 @@ row affine(const array& w, const row& x, const array* b, std::size_t from, std::
   }
   return y;
 }
-struct cell_state { row h, c; };
+struct cell_state {
+  row h, c;
+};
 using stepper = std::function<cell_state(const row& x, const cell_state& before, const std::string& suffix)>;
 
-cell_state lstm_formula(const table& p, const row& x, const cell_state& m, const std::string& s, bool peephole = false) {
+cell_state lstm_formula(const table& p, const row& x, const cell_state& m, const std::string& s,
+                        bool peephole = false) {
   auto n = m.h.size();
   auto gate = [&](std::size_t k) {
-    row a = affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), k * n, n), b = affine(p.at("weight_hh" + s), m.h, &p.at("bias_hh" + s), k * n, n);
+    row a = affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), k * n, n),
+        b = affine(p.at("weight_hh" + s), m.h, &p.at("bias_hh" + s), k * n, n);
     for (std::size_t j = 0; j < n; ++j) a[j] += b[j];
     return a;
   };
   row i = gate(0), f = gate(1), g = gate(2), o = gate(3);
   cell_state next = m;
-  auto see = [&](std::size_t k, std::size_t j, double c) { return peephole ? p.at("weight_p" + s).values[k * n + j] * c : 0; };
+  auto see = [&](std::size_t k, std::size_t j, double c) {
+    return peephole ? p.at("weight_p" + s).values[k * n + j] * c : 0;
+  };
   for (std::size_t j = 0; j < n; ++j) {
     next.c[j] = sigma(f[j] + see(1, j, m.c[j])) * m.c[j] + sigma(i[j] + see(0, j, m.c[j])) * std::tanh(g[j]);
     next.h[j] = sigma(o[j] + see(2, j, next.c[j])) * std::tanh(next.c[j]);
@@ -65,32 +71,41 @@ cell_state lstm_formula(const table& p, const row& x, const cell_state& m, const
 cell_state gru_formula(const table& p, const row& x, const cell_state& m, const std::string& s, nn::gru_form form) {
   auto n = m.h.size();
   auto of_x = [&](std::size_t k) { return affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), k * n, n); };
-  auto of_h = [&](std::size_t k, const row& h) { return affine(p.at("weight_hh" + s), h, &p.at("bias_hh" + s), k * n, n); };
+  auto of_h = [&](std::size_t k, const row& h) {
+    return affine(p.at("weight_hh" + s), h, &p.at("bias_hh" + s), k * n, n);
+  };
   row xr = of_x(0), xz = of_x(1), xn = of_x(2), hr = of_h(0, m.h), hz = of_h(1, m.h), hn = of_h(2, m.h), reset(n);
   for (std::size_t j = 0; j < n; ++j) reset[j] = sigma(xr[j] + hr[j]) * m.h[j];
   if (form != nn::gru_form::reset_after) hn = of_h(2, reset);
   cell_state next = m;
   for (std::size_t j = 0; j < n; ++j) {
-    double r = sigma(xr[j] + hr[j]), z = sigma(xz[j] + hz[j]), u = std::tanh(xn[j] + (form == nn::gru_form::reset_after ? r * hn[j] : hn[j]));
+    double r = sigma(xr[j] + hr[j]), z = sigma(xz[j] + hz[j]),
+           u = std::tanh(xn[j] + (form == nn::gru_form::reset_after ? r * hn[j] : hn[j]));
     next.h[j] = form == nn::gru_form::reversed ? z * u + (1 - z) * m.h[j] : (1 - z) * u + z * m.h[j];
   }
   return next;
 }
 cell_state rnn_formula(const table& p, const row& x, const cell_state& m, const std::string& s) {
-  row a = affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), 0, m.h.size()), b = affine(p.at("weight_hh" + s), m.h, &p.at("bias_hh" + s), 0, m.h.size());
+  row a = affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), 0, m.h.size()),
+      b = affine(p.at("weight_hh" + s), m.h, &p.at("bias_hh" + s), 0, m.h.size());
   cell_state next = m;
   for (std::size_t j = 0; j < a.size(); ++j) next.h[j] = std::tanh(a[j] + b[j]);
   return next;
 }
 
 // Layers and directions over x [T, N, I]; what comes after a sample's length counts nothing.
-struct walked { array output, hn, cn; };
-walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t directions, const stepper& step, const array* h0, const array* c0, const array* lengths) {
+struct walked {
+  array output, hn, cn;
+};
+walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t directions, const stepper& step,
+            const array* h0, const array* c0, const array* lengths) {
   auto turns = static_cast<std::size_t>(x.shape().at(0)), samples = static_cast<std::size_t>(x.shape().at(1));
   std::vector<std::vector<row>> now(turns, std::vector<row>(samples));
   auto in = static_cast<std::size_t>(x.shape().at(2));
   for (std::size_t t = 0; t < turns; ++t)
-    for (std::size_t n = 0; n < samples; ++n) now[t][n].assign(x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n) * in), x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n + 1) * in));
+    for (std::size_t n = 0; n < samples; ++n)
+      now[t][n].assign(x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n) * in),
+                       x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n + 1) * in));
   walked w;
   for (std::size_t l = 0; l < layers; ++l) {
     std::vector<std::vector<row>> next(turns, std::vector<row>(samples, row(directions * hidden)));
@@ -117,7 +132,8 @@ walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t 
     for (const auto& n : t) w.output.values.insert(w.output.values.end(), n.begin(), n.end());
   return w;
 }
-table parameters(std::int64_t gates, std::int64_t in, std::int64_t hidden, std::int64_t layers = 1, std::int64_t directions = 1, bool peephole = false) {
+table parameters(std::int64_t gates, std::int64_t in, std::int64_t hidden, std::int64_t layers = 1,
+                 std::int64_t directions = 1, bool peephole = false) {
   table p;
   int seed = 100;
   for (std::int64_t l = 0; l < layers; ++l)
@@ -143,14 +159,27 @@ void check_close(const std::vector<double>& a, const std::vector<double>& b, std
 BOOST_AUTO_TEST_SUITE(recurrent_layers)
 
 BOOST_AUTO_TEST_CASE(lstm_is_its_formula) {
-  for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {4, 2, 3, 5, 1, 1}, {3, 1, 2, 17, 2, 1}, {5, 3, 2, 4, 1, 2}, {3, 2, 3, 3, 2, 2}})
+  for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1},
+                                                {4, 2, 3, 5, 1, 1},
+                                                {3, 1, 2, 17, 2, 1},
+                                                {5, 3, 2, 4, 1, 2},
+                                                {3, 2, 3, 3, 2, 2}})
     for (bool peephole : {false, true}) {
       auto p = parameters(4, i, h, layers, directions, peephole);
-      array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2), c0 = real(h0.shape(), 3);
-      auto formula = [&](const row& r, const cell_state& m, const std::string& s) { return lstm_formula(p, r, m, s, peephole); };
-      nn::lstm plain{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = directions == 2, .peephole = peephole};
+      array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2),
+            c0 = real(h0.shape(), 3);
+      auto formula = [&](const row& r, const cell_state& m, const std::string& s) {
+        return lstm_formula(p, r, m, s, peephole);
+      };
+      nn::lstm plain{.input_size = i,
+                     .hidden_size = h,
+                     .num_layers = layers,
+                     .bidirectional = directions == 2,
+                     .peephole = peephole};
       auto size = [](auto v) { return static_cast<std::size_t>(v); };
-      check_close(outcomes(plain, {x}, p)[0].values, walk(x, size(h), size(layers), size(directions), formula, nullptr, nullptr, nullptr).output.values, "lstm");
+      check_close(outcomes(plain, {x}, p)[0].values,
+                  walk(x, size(h), size(layers), size(directions), formula, nullptr, nullptr, nullptr).output.values,
+                  "lstm");
       auto full = plain;
       full.states = true;
       auto r = outcomes(full, {x, h0, c0}, p);
@@ -160,7 +189,8 @@ BOOST_AUTO_TEST_CASE(lstm_is_its_formula) {
       check_close(r[2].values, w.cn.values, "cn");
       full.lengths = true;
       std::vector<double> l(size(n));
-      for (std::size_t k = 0; k < l.size(); ++k) l[k] = static_cast<double>((static_cast<std::int64_t>(k) * 2 + 1) % (t + 1));
+      for (std::size_t k = 0; k < l.size(); ++k)
+        l[k] = static_cast<double>((static_cast<std::int64_t>(k) * 2 + 1) % (t + 1));
       auto counts = lengths_of(l);
       r = outcomes(full, {x, h0, c0, counts}, p);
       w = walk(x, size(h), size(layers), size(directions), formula, &h0, &c0, &counts);
@@ -172,13 +202,22 @@ BOOST_AUTO_TEST_CASE(lstm_is_its_formula) {
 
 BOOST_AUTO_TEST_CASE(gru_is_its_formula_in_three_forms) {
   for (auto form : {nn::gru_form::reset_after, nn::gru_form::reset_before, nn::gru_form::reversed})
-    for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {4, 2, 3, 5, 1, 1}, {3, 1, 2, 17, 2, 2}}) {
+    for (auto [t, n, i, h, layers, directions] :
+         {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {4, 2, 3, 5, 1, 1}, {3, 1, 2, 17, 2, 2}}) {
       auto p = parameters(3, i, h, layers, directions);
       array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2);
-      auto formula = [&](const row& r, const cell_state& m, const std::string& s) { return gru_formula(p, r, m, s, form); };
-      nn::gru layer{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = directions == 2, .states = true, .form = form};
+      auto formula = [&](const row& r, const cell_state& m, const std::string& s) {
+        return gru_formula(p, r, m, s, form);
+      };
+      nn::gru layer{.input_size = i,
+                    .hidden_size = h,
+                    .num_layers = layers,
+                    .bidirectional = directions == 2,
+                    .states = true,
+                    .form = form};
       auto r = outcomes(layer, {x, h0}, p);
-      auto w = walk(x, static_cast<std::size_t>(h), static_cast<std::size_t>(layers), static_cast<std::size_t>(directions), formula, &h0, nullptr, nullptr);
+      auto w = walk(x, static_cast<std::size_t>(h), static_cast<std::size_t>(layers),
+                    static_cast<std::size_t>(directions), formula, &h0, nullptr, nullptr);
       check_close(r[0].values, w.output.values, "gru");
       check_close(r[1].values, w.hn.values, "hn");
     }
@@ -187,7 +226,9 @@ BOOST_AUTO_TEST_CASE(gru_is_its_formula_in_three_forms) {
 BOOST_AUTO_TEST_CASE(rnn_is_its_formula) {
   auto p = parameters(1, 3, 4, 2);
   array x = real({4, 2, 3}, 1);
-  auto w = walk(x, 4, 2, 1, [&](const row& r, const cell_state& m, const std::string& s) { return rnn_formula(p, r, m, s); }, nullptr, nullptr, nullptr);
+  auto w = walk(
+      x, 4, 2, 1, [&](const row& r, const cell_state& m, const std::string& s) { return rnn_formula(p, r, m, s); },
+      nullptr, nullptr, nullptr);
   nn::rnn layer{3, 4, 2};
   check_close(outcomes(layer, {x}, p)[0].values, w.output.values, "rnn");
   // batch_first: the same with the first two axes exchanged
@@ -200,7 +241,8 @@ BOOST_AUTO_TEST_CASE(rnn_is_its_formula) {
   BOOST_TEST(y.shape().string() == "[2x4x4]");
   for (std::size_t t = 0; t < 4; ++t)
     for (std::size_t n = 0; n < 2; ++n)
-      for (std::size_t k = 0; k < 4; ++k) BOOST_CHECK_SMALL(y.values[(n * 4 + t) * 4 + k] - w.output.values[(t * 2 + n) * 4 + k], 1e-12);
+      for (std::size_t k = 0; k < 4; ++k)
+        BOOST_CHECK_SMALL(y.values[(n * 4 + t) * 4 + k] - w.output.values[(t * 2 + n) * 4 + k], 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
@@ -208,7 +250,9 @@ BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
   table cell;
   for (const auto& [name, a] : p) cell[name.substr(0, name.size() - 3)] = a;
   array x = real({5, 2, 3}, 1), h0 = real({1, 2, 4}, 2), c0 = real({1, 2, 4}, 3);
-  auto w = walk(x, 4, 1, 1, [&](const row& r, const cell_state& m, const std::string& s) { return lstm_formula(p, r, m, s); }, &h0, &c0, nullptr);
+  auto w = walk(
+      x, 4, 1, 1, [&](const row& r, const cell_state& m, const std::string& s) { return lstm_formula(p, r, m, s); },
+      &h0, &c0, nullptr);
   array h = h0, c = c0;
   h.type.dims = c.type.dims = {2, 4};
   nn::recurrent<nn::lstm_cell> layer{{3, 4}};
@@ -225,7 +269,8 @@ BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
   auto out = outcomes(second, {y, h}, g)[0];
   BOOST_TEST(out.shape().string() == "[2x5x4]");
   for (std::size_t n = 0; n < 2; ++n) {
-    row state(h.values.begin() + static_cast<std::ptrdiff_t>(n * 4), h.values.begin() + static_cast<std::ptrdiff_t>(n * 4 + 4));
+    row state(h.values.begin() + static_cast<std::ptrdiff_t>(n * 4),
+              h.values.begin() + static_cast<std::ptrdiff_t>(n * 4 + 4));
     for (std::size_t t = 0; t < 5; ++t) {
       auto by = [&](const std::string& name, const row& v) {
         row s(4);
@@ -233,8 +278,10 @@ BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
           for (std::size_t j = 0; j < 4; ++j) s[j] += v[i] * g[name].values[i * 4 + j];
         return s;
       };
-      row in(y.values.begin() + static_cast<std::ptrdiff_t>((n * 5 + t) * 3), y.values.begin() + static_cast<std::ptrdiff_t>((n * 5 + t) * 3 + 3));
-      row xz = by("Wz", in), xr = by("Wr", in), xn = by("W", in), hz = by("Uz", state), hr = by("Ur", state), next(4), reset(4);
+      row in(y.values.begin() + static_cast<std::ptrdiff_t>((n * 5 + t) * 3),
+             y.values.begin() + static_cast<std::ptrdiff_t>((n * 5 + t) * 3 + 3));
+      row xz = by("Wz", in), xr = by("Wr", in), xn = by("W", in), hz = by("Uz", state), hr = by("Ur", state), next(4),
+          reset(4);
       for (std::size_t j = 0; j < 4; ++j) reset[j] = state[j] * sigma(xr[j] + hr[j]);
       row hn = by("U", reset);
       for (std::size_t j = 0; j < 4; ++j) {
@@ -248,7 +295,8 @@ BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
 }
 
 BOOST_AUTO_TEST_CASE(rnn_and_gru_cells_walked_along_axes_from_the_end) {
-  array x = real({2, 5, 3}, 1), h = real({2, 4}, 2), in_turns{{dtype::float64, {5, 2, 3}}, std::vector<double>(30)}, h0 = h;
+  array x = real({2, 5, 3}, 1), h = real({2, 4}, 2), in_turns{{dtype::float64, {5, 2, 3}}, std::vector<double>(30)},
+        h0 = h;
   h0.type.dims = {1, 2, 4};
   for (std::size_t n = 0; n < 2; ++n)
     for (std::size_t t = 0; t < 5; ++t)
@@ -260,35 +308,52 @@ BOOST_AUTO_TEST_CASE(rnn_and_gru_cells_walked_along_axes_from_the_end) {
   };
   auto agrees = [&](std::string_view name, const auto& cell, const table& p, const stepper& step) {
     auto w = walk(in_turns, 4, 1, 1, step, &h0, nullptr, nullptr);
-    nn::recurrent<std::remove_cvref_t<decltype(cell)>> layer{.step = cell, .sequences = {nn::sequence_port{"input", -2}}, .output_axis = -2};
+    nn::recurrent<std::remove_cvref_t<decltype(cell)>> layer{
+        .step = cell, .sequences = {nn::sequence_port{"input", -2}}, .output_axis = -2};
     auto out = outcomes(layer, {x, h}, short_names(p))[0];
     BOOST_REQUIRE(out.shape().string() == "[2x5x4]");
     for (std::size_t n = 0; n < 2; ++n)
       for (std::size_t t = 0; t < 5; ++t)
         for (std::size_t k = 0; k < 4; ++k)
-          BOOST_CHECK_MESSAGE(std::abs(out.values[(n * 5 + t) * 4 + k] - w.output.values[(t * 2 + n) * 4 + k]) < 1e-12, name);
+          BOOST_CHECK_MESSAGE(std::abs(out.values[(n * 5 + t) * 4 + k] - w.output.values[(t * 2 + n) * 4 + k]) < 1e-12,
+                              name);
     check_layer(name, layer, {x, h}, short_names(p));
   };
   auto p = parameters(1, 3, 4), g = parameters(3, 3, 4);
-  agrees("rnn_cell", nn::rnn_cell{3, 4}, p, [&](const row& r, const cell_state& m, const std::string& s) { return rnn_formula(p, r, m, s); });
+  agrees("rnn_cell", nn::rnn_cell{3, 4}, p,
+         [&](const row& r, const cell_state& m, const std::string& s) { return rnn_formula(p, r, m, s); });
   for (auto form : {nn::gru_form::reset_after, nn::gru_form::reset_before, nn::gru_form::reversed})
-    agrees("gru_cell", nn::gru_cell{3, 4, true, form}, g, [&](const row& r, const cell_state& m, const std::string& s) { return gru_formula(g, r, m, s, form); });
+    agrees("gru_cell", nn::gru_cell{3, 4, true, form}, g,
+           [&](const row& r, const cell_state& m, const std::string& s) { return gru_formula(g, r, m, s, form); });
   nn::recurrent<nn::gru_cell> plain{.step = {3, 4, false}, .output_axis = 7};
   table weights;
   for (const auto& [name, a] : short_names(g))
     if (name.starts_with("weight")) weights[name] = a;
-  BOOST_TEST(message_of([&] { outcomes(plain, {in_turns, h}, weights); }).find("port `output` of shape [5x2x4] has no axis 7 to walk along") != std::string::npos);
+  BOOST_TEST(message_of([&] {
+               outcomes(plain, {in_turns, h}, weights);
+             }).find("port `output` of shape [5x2x4] has no axis 7 to walk along") != std::string::npos);
   plain.output_axis = 0;
   check_layer("gru_cell without biases", plain, {in_turns, h}, weights);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_all_operands) {
-  for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1}, {3, 2, 2, 3, 1, 1}, {2, 1, 2, 2, 2, 1}, {2, 3, 2, 2, 1, 2}, {0, 2, 2, 3, 1, 1}}) {
-    array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2), c0 = real(h0.shape(), 3);
+  for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1},
+                                                {3, 2, 2, 3, 1, 1},
+                                                {2, 1, 2, 2, 2, 1},
+                                                {2, 3, 2, 2, 1, 2},
+                                                {0, 2, 2, 3, 1, 1}}) {
+    array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(h)}, 2),
+          c0 = real(h0.shape(), 3);
     bool both = directions == 2;
-    check_layer("lstm", nn::lstm{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both, .states = true}, {x, h0, c0}, parameters(4, i, h, layers, directions));
-    check_layer("gru", nn::gru{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both, .states = true}, {x, h0}, parameters(3, i, h, layers, directions));
-    check_layer("rnn", nn::rnn{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both}, {x}, parameters(1, i, h, layers, directions));
+    check_layer(
+        "lstm",
+        nn::lstm{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both, .states = true},
+        {x, h0, c0}, parameters(4, i, h, layers, directions));
+    check_layer("gru",
+                nn::gru{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both, .states = true},
+                {x, h0}, parameters(3, i, h, layers, directions));
+    check_layer("rnn", nn::rnn{.input_size = i, .hidden_size = h, .num_layers = layers, .bidirectional = both}, {x},
+                parameters(1, i, h, layers, directions));
   }
   table g;
   int seed = 7;
@@ -300,12 +365,17 @@ BOOST_AUTO_TEST_CASE(gradients_of_all_operands) {
     array x = real({dim(t), dim(n), 2}, 1), h = real({dim(n), 3}, 2), c = real({dim(n), 3}, 3);
     std::vector<double> lengths;
     for (std::int64_t k = 0; k < n; ++k) lengths.push_back(static_cast<double>(std::min(t, k + 1)));
-    check_layer("gru, reset before", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reset_before}, {x}, parameters(3, 2, 3));
-    check_layer("gru, reversed", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reversed}, {x}, parameters(3, 2, 3));
-    check_layer("lstm with peepholes", nn::lstm{.input_size = 2, .hidden_size = 3, .peephole = true}, {x}, parameters(4, 2, 3, 1, 1, true));
-    check_layer("lstm with lengths", nn::lstm{.input_size = 2, .hidden_size = 3, .lengths = true}, {x, lengths_of(lengths)}, parameters(4, 2, 3));
+    check_layer("gru, reset before", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reset_before},
+                {x}, parameters(3, 2, 3));
+    check_layer("gru, reversed", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reversed}, {x},
+                parameters(3, 2, 3));
+    check_layer("lstm with peepholes", nn::lstm{.input_size = 2, .hidden_size = 3, .peephole = true}, {x},
+                parameters(4, 2, 3, 1, 1, true));
+    check_layer("lstm with lengths", nn::lstm{.input_size = 2, .hidden_size = 3, .lengths = true},
+                {x, lengths_of(lengths)}, parameters(4, 2, 3));
     check_layer("recurrent gru_step", nn::recurrent<nn::gru_step>{{2, 3}}, {x, h}, g);
-    check_layer("recurrent lstm_cell backwards", nn::recurrent<nn::lstm_cell>{.step = {2, 3}, .reverse = true}, {x, h, c}, l);
+    check_layer("recurrent lstm_cell backwards", nn::recurrent<nn::lstm_cell>{.step = {2, 3}, .reverse = true},
+                {x, h, c}, l);
   }
 }
 
@@ -318,7 +388,9 @@ BOOST_AUTO_TEST_CASE(gradients_of_single_steps) {
       return one;
     };
     check_layer("rnn_cell", nn::rnn_cell{i, h}, {x, state}, step(parameters(1, i, h)));
-    for (bool peephole : {false, true}) check_layer("lstm_cell", nn::lstm_cell{i, h, true, peephole}, {x, state, memory}, step(parameters(4, i, h, 1, 1, peephole)));
+    for (bool peephole : {false, true})
+      check_layer("lstm_cell", nn::lstm_cell{i, h, true, peephole}, {x, state, memory},
+                  step(parameters(4, i, h, 1, 1, peephole)));
     for (auto form : {nn::gru_form::reset_after, nn::gru_form::reset_before, nn::gru_form::reversed})
       check_layer("gru_cell", nn::gru_cell{i, h, true, form}, {x, state}, step(parameters(3, i, h)));
     table p;
@@ -341,9 +413,10 @@ BOOST_AUTO_TEST_CASE(only_the_sequences_that_are_named_are_walked) {
   tensor_of_rank<float, 3> x(2, 1, 2);
   for (auto& v : x.writable()) v = 1;
   const matrix<float> scale{{1, 2}}, h{{1, 1}};
-  const auto y = evaluate(layer.forward(dict("x"_key = x, "input"_key = scale, "previous_output"_key = h))["output"_key]);
+  const auto y =
+      evaluate(layer.forward(dict("x"_key = x, "input"_key = scale, "previous_output"_key = h))["output"_key]);
   BOOST_TEST(y.shape().string() == "[2x1x2]");
-  const std::vector<float> wanted{2, 3, 3, 7};      // 1 + 1 * (1, 2), then 1 + that * (1, 2)
+  const std::vector<float> wanted{2, 3, 3, 7};  // 1 + 1 * (1, 2), then 1 + that * (1, 2)
   for (std::size_t i = 0; i < wanted.size(); ++i) BOOST_TEST(y.data()[i] == wanted[i]);
 }
 
@@ -355,7 +428,7 @@ BOOST_AUTO_TEST_CASE(every_recurrent_layer) {
   const auto all = layers("recurrent.cppm");
   BOOST_TEST(all.size() == 9u);
   for (const auto& name : all) {
-    if (name == "sequence_port") continue;       // says where a port of a layer walks
+    if (name == "sequence_port") continue;  // says where a port of a layer walks
     const auto lacks = lacking(noted::layer, name, {.second_order = false});
     BOOST_CHECK_MESSAGE(lacks.empty(), "layer " << name << ": lacks " << lacks);
   }

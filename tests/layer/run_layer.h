@@ -20,15 +20,16 @@ struct given_scope : lamina::trace_scope {
 };
 
 /// The layer over inputs and parameters, all as inputs of one program.
-template <class L>
-values run(const L& layer, const values& in, const std::vector<std::string>& names, std::size_t inputs, lamina::dtype element) {
+template <class L> values run(const L& layer, const values& in, const std::vector<std::string>& names,
+                              std::size_t inputs, lamina::dtype element) {
   given_scope::all.clear();
   for (std::size_t i = 0; i < names.size(); ++i) given_scope::all.emplace(names[i], in[inputs + i]);
   lamina::parameter_store store;
   lamina::trace_walk walk{in[0].owner(), store, 0, element, false, false, nullptr, nullptr, {}};
   given_scope scope{lamina::trace_scope(walk)};
   values out(lamina::detail::layer_outputs(layer).size());
-  lamina::detail::run_layer(scope, layer, lamina::view<const lamina::ir::value>(in.data(), inputs), lamina::view<lamina::ir::value>(out));
+  lamina::detail::run_layer(scope, layer, lamina::view<const lamina::ir::value>(in.data(), inputs),
+                            lamina::view<lamina::ir::value>(out));
   return out;
 }
 struct prepared {
@@ -45,8 +46,7 @@ inline prepared with_parameters(std::vector<array> in, const table& parameters) 
   }
   return p;
 }
-template <class L>
-std::vector<array> outcomes(const L& layer, const std::vector<array>& in, const table& parameters) {
+template <class L> std::vector<array> outcomes(const L& layer, const std::vector<array>& in, const table& parameters) {
   auto p = with_parameters(in, parameters);
   return results_of(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
 }
@@ -54,7 +54,8 @@ template <class L>
 void check_layer(std::string_view name, const L& layer, const std::vector<array>& in, const table& parameters) {
   auto p = with_parameters(in, parameters);
   note(noted::layer, lamina::detail::layer_kind(layer), in, 1);
-  auto report = check_gradient(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
+  auto report =
+      check_gradient(p.in, [&](const values& v) { return run(layer, v, p.names, p.inputs, v[0].type().element); });
   BOOST_CHECK_MESSAGE(report.worst < gradient_tolerance, name << ": error " << report.worst << ", " << report.where);
 }
 

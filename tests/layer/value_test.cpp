@@ -27,7 +27,9 @@ namespace {
 using arrays = std::vector<array>;
 using position = std::vector<std::size_t>;
 
-array real(const shape& s, int seed, double low = -0.8, double high = 0.8) { return random_array(dtype::float64, s, seed, low, high); }
+array real(const shape& s, int seed, double low = -0.8, double high = 0.8) {
+  return random_array(dtype::float64, s, seed, low, high);
+}
 
 position sizes(const shape& s) {
   position n;
@@ -77,17 +79,19 @@ void check(const L& layer, const arrays& in, const table& parameters, const shap
   }
 }
 const std::vector<shape> shapes{{}, {1}, {7}, {0}, {2, 3}, {3, 1, 4}, {2, 0, 3}};
-struct pair_of_shapes { shape lhs, rhs, result; };
-const std::vector<pair_of_shapes> pairs{{{2, 3}, {2, 3}, {2, 3}}, {{2, 3}, {3}, {2, 3}}, {{2, 1}, {1, 4}, {2, 4}},
-                                        {{0, 3}, {3}, {0, 3}},    {{1}, {1}, {1}},       {{}, {5}, {5}}, {{2, 1, 3}, {4, 1}, {2, 4, 3}}};
+struct pair_of_shapes {
+  shape lhs, rhs, result;
+};
+const std::vector<pair_of_shapes> pairs{{{2, 3}, {2, 3}, {2, 3}},      {{2, 3}, {3}, {2, 3}}, {{2, 1}, {1, 4}, {2, 4}},
+                                        {{0, 3}, {3}, {0, 3}},         {{1}, {1}, {1}},       {{}, {5}, {5}},
+                                        {{2, 1, 3}, {4, 1}, {2, 4, 3}}};
 
-template <class L>
-void of_one(const L& layer, double (*f)(double)) {
+template <class L> void of_one(const L& layer, double (*f)(double)) {
   for (const auto& s : shapes)
-    check(layer, {distinct_array(s, 1)}, {}, s, [&](const arrays& in, const position& p) { return f(read_at(in[0], p)); });
+    check(layer, {distinct_array(s, 1)}, {}, s,
+          [&](const arrays& in, const position& p) { return f(read_at(in[0], p)); });
 }
-template <class L>
-void of_two(const L& layer, double low, double (*f)(double, double)) {
+template <class L> void of_two(const L& layer, double low, double (*f)(double, double)) {
   for (const auto& [lhs, rhs, result] : pairs) {
     // no two numbers closer than 0.01, and none closer than that to 0
     auto shifted = [&](array a) {
@@ -96,7 +100,8 @@ void of_two(const L& layer, double low, double (*f)(double, double)) {
     };
     array a = distinct_array(lhs, 1), b = distinct_array(rhs, 2, 0.01);
     if (low > 0) a = shifted(a);
-    check(layer, {a, b}, {}, result, [&](const arrays& in, const position& p) { return f(read_at(in[0], p), read_at(in[1], p)); });
+    check(layer, {a, b}, {}, result,
+          [&](const arrays& in, const position& p) { return f(read_at(in[0], p), read_at(in[1], p)); });
   }
 }
 
@@ -117,31 +122,45 @@ BOOST_AUTO_TEST_CASE(elementwise_of_two) {
 }
 
 BOOST_AUTO_TEST_CASE(interpolation) {
-  struct three { shape a, b, weight, result; };
-  for (const auto& [a, b, weight, result] : {three{{2, 3}, {2, 3}, {2, 3}, {2, 3}}, three{{2, 3}, {3}, {}, {2, 3}}, three{{2, 1}, {1, 4}, {2, 4}, {2, 4}},
-                                             three{{0, 3}, {3}, {1}, {0, 3}}, three{{1}, {1}, {1}, {1}}, three{{}, {5}, {1}, {5}}})
-    check(nn::interpolate{}, {real(a, 1), real(b, 2), real(weight, 3, 0, 1)}, {}, result, [](const arrays& in, const position& p) {
-      double w = read_at(in[2], p);
-      return read_at(in[0], p) * w + read_at(in[1], p) * (1 - w);
-    });
+  struct three {
+    shape a, b, weight, result;
+  };
+  for (const auto& [a, b, weight, result] :
+       {three{{2, 3}, {2, 3}, {2, 3}, {2, 3}}, three{{2, 3}, {3}, {}, {2, 3}}, three{{2, 1}, {1, 4}, {2, 4}, {2, 4}},
+        three{{0, 3}, {3}, {1}, {0, 3}}, three{{1}, {1}, {1}, {1}}, three{{}, {5}, {1}, {5}}})
+    check(nn::interpolate{}, {real(a, 1), real(b, 2), real(weight, 3, 0, 1)}, {}, result,
+          [](const arrays& in, const position& p) {
+            double w = read_at(in[2], p);
+            return read_at(in[0], p) * w + read_at(in[1], p) * (1 - w);
+          });
 }
 
 BOOST_AUTO_TEST_CASE(bias_and_weight) {
-  struct two { shape x, bias; };
-  for (const auto& [x, b] : {two{{2, 3}, {3}}, two{{1, 1}, {1}}, two{{0, 3}, {3}}, two{{2, 3, 4}, {3, 4}}, two{{2, 3, 4}, {3, 1}}, two{{5}, {5}}})
-    check(nn::bias{b}, {real(x, 1)}, {{"bias", real(b, 2)}}, x, [](const arrays& in, const position& p) { return read_at(in[0], p) + read_at(in[1], p); });
-  struct product { shape x; std::int64_t in, out; shape result; };
-  for (const auto& [x, in, out, result] : {product{{2, 3}, 3, 4, {2, 4}}, product{{1, 1}, 1, 1, {1, 1}}, product{{0, 3}, 3, 2, {0, 2}},
-                                           product{{2, 2, 3}, 3, 5, {2, 2, 5}}, product{{5, 1}, 1, 3, {5, 3}}, product{{1, 9}, 9, 1, {1, 1}}}) {
-    check(nn::weight{in, out}, {real(x, 1)}, {{"weight", real({dim(in), dim(out)}, 2)}}, result, [k = in](const arrays& all, const position& p) {
-      double sum = 0;
-      auto of_x = p;
-      for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
-        of_x.back() = i;
-        sum += read_at(all[0], of_x) * read_at(all[1], {i, p.back()});
-      }
-      return sum;
-    });
+  struct two {
+    shape x, bias;
+  };
+  for (const auto& [x, b] : {two{{2, 3}, {3}}, two{{1, 1}, {1}}, two{{0, 3}, {3}}, two{{2, 3, 4}, {3, 4}},
+                             two{{2, 3, 4}, {3, 1}}, two{{5}, {5}}})
+    check(nn::bias{b}, {real(x, 1)}, {{"bias", real(b, 2)}}, x,
+          [](const arrays& in, const position& p) { return read_at(in[0], p) + read_at(in[1], p); });
+  struct product {
+    shape x;
+    std::int64_t in, out;
+    shape result;
+  };
+  for (const auto& [x, in, out, result] :
+       {product{{2, 3}, 3, 4, {2, 4}}, product{{1, 1}, 1, 1, {1, 1}}, product{{0, 3}, 3, 2, {0, 2}},
+        product{{2, 2, 3}, 3, 5, {2, 2, 5}}, product{{5, 1}, 1, 3, {5, 3}}, product{{1, 9}, 9, 1, {1, 1}}}) {
+    check(nn::weight{in, out}, {real(x, 1)}, {{"weight", real({dim(in), dim(out)}, 2)}}, result,
+          [k = in](const arrays& all, const position& p) {
+            double sum = 0;
+            auto of_x = p;
+            for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
+              of_x.back() = i;
+              sum += read_at(all[0], of_x) * read_at(all[1], {i, p.back()});
+            }
+            return sum;
+          });
     const table p{{"bias", real({dim(out)}, 3)}, {"weight", real({dim(out), dim(in)}, 2)}};
     check(nn::linear{in, out}, {real(x, 1)}, p, result, [k = in](const arrays& all, const position& place) {
       double sum = read_at(all[1], {place.back()});
@@ -156,9 +175,15 @@ BOOST_AUTO_TEST_CASE(bias_and_weight) {
 }
 
 BOOST_AUTO_TEST_CASE(permutations) {
-  struct moved { shape x; axes order; shape result; };
-  for (const auto& [x, order, result] : {moved{{2, 3, 4}, axes(2, 0, 1), {4, 2, 3}}, moved{{2, 3, 4}, axes(0, 2, 1), {2, 4, 3}}, moved{{3, 2}, axes(1, 0), {2, 3}},
-                                         moved{{0, 3}, axes(1, 0), {3, 0}}, moved{{1, 1, 5}, axes(2, 1, 0), {5, 1, 1}}, moved{{4}, axes(0), {4}}}) {
+  struct moved {
+    shape x;
+    axes order;
+    shape result;
+  };
+  for (const auto& [x, order, result] :
+       {moved{{2, 3, 4}, axes(2, 0, 1), {4, 2, 3}}, moved{{2, 3, 4}, axes(0, 2, 1), {2, 4, 3}},
+        moved{{3, 2}, axes(1, 0), {2, 3}}, moved{{0, 3}, axes(1, 0), {3, 0}},
+        moved{{1, 1, 5}, axes(2, 1, 0), {5, 1, 1}}, moved{{4}, axes(0), {4}}}) {
     const written_out f = [o = order](const arrays& in, const position& p) {
       position q(p.size());
       for (std::size_t k = 0; k < p.size(); ++k) q[static_cast<std::size_t>(o.values[k])] = p[k];
@@ -170,9 +195,13 @@ BOOST_AUTO_TEST_CASE(permutations) {
 }
 
 BOOST_AUTO_TEST_CASE(dot) {
-  struct two { shape lhs, rhs, result; };
-  for (const auto& [lhs, rhs, result] : {two{{2, 3}, {3, 4}, {2, 4}}, two{{1, 1}, {1, 1}, {1, 1}}, two{{0, 3}, {3, 2}, {0, 2}}, two{{2, 0}, {0, 3}, {2, 3}},
-                                         two{{2, 2, 3}, {3, 4}, {2, 2, 4}}, two{{2, 2, 3}, {2, 3, 2}, {2, 2, 2}}, two{{2, 1, 2, 3}, {3, 3, 1}, {2, 3, 2, 1}}}) {
+  struct two {
+    shape lhs, rhs, result;
+  };
+  for (const auto& [lhs, rhs, result] :
+       {two{{2, 3}, {3, 4}, {2, 4}}, two{{1, 1}, {1, 1}, {1, 1}}, two{{0, 3}, {3, 2}, {0, 2}},
+        two{{2, 0}, {0, 3}, {2, 3}}, two{{2, 2, 3}, {3, 4}, {2, 2, 4}}, two{{2, 2, 3}, {2, 3, 2}, {2, 2, 2}},
+        two{{2, 1, 2, 3}, {3, 3, 1}, {2, 3, 2, 1}}}) {
     auto inner = sizes(lhs).back();
     check(nn::dot{}, {real(lhs, 1), real(rhs, 2)}, {}, result, [inner](const arrays& in, const position& p) {
       double sum = 0;
@@ -188,32 +217,43 @@ BOOST_AUTO_TEST_CASE(dot) {
 }
 
 BOOST_AUTO_TEST_CASE(sums) {
-  struct sum_of { shape x; axes over; bool keepdim; shape result; };
+  struct sum_of {
+    shape x;
+    axes over;
+    bool keepdim;
+    shape result;
+  };
   for (const auto& [x, over, keepdim, result] :
-       {sum_of{{2, 3}, axes(0), false, {3}}, sum_of{{2, 3}, axes(1), true, {2, 1}}, sum_of{{2, 3, 4}, axes(0, 2), false, {3}}, sum_of{{2, 3, 4}, axes(0, 2), true, {1, 3, 1}},
-        sum_of{{2, 3}, axes{}, false, {}}, sum_of{{0, 3}, axes(0), false, {3}}, sum_of{{1}, axes(0), false, {}}, sum_of{{3, 0, 2}, axes(2), false, {3, 0}}}) {
+       {sum_of{{2, 3}, axes(0), false, {3}}, sum_of{{2, 3}, axes(1), true, {2, 1}},
+        sum_of{{2, 3, 4}, axes(0, 2), false, {3}}, sum_of{{2, 3, 4}, axes(0, 2), true, {1, 3, 1}},
+        sum_of{{2, 3}, axes{}, false, {}}, sum_of{{0, 3}, axes(0), false, {3}}, sum_of{{1}, axes(0), false, {}},
+        sum_of{{3, 0, 2}, axes(2), false, {3, 0}}}) {
     auto n = sizes(x);
     std::vector<bool> summed(n.size(), over.count == 0);
     for (int k = 0; k < over.count; ++k) summed[static_cast<std::size_t>(over.values[k])] = true;
-    check(nn::reduce_sum{over, keepdim}, {real(x, 1)}, {}, result, [&, keep = keepdim](const arrays& in, const position& p) {
-      double total = 0;
-      each_place(n, [&](const position& q) {
-        bool here = true;
-        for (std::size_t k = 0, of_p = 0; k < q.size(); ++k) {
-          if (!summed[k]) here = here && q[k] == p[of_p++];
-          else if (keep) ++of_p;
-        }
-        if (here) total += read_at(in[0], q);
-      });
-      return total;
-    });
+    check(nn::reduce_sum{over, keepdim}, {real(x, 1)}, {}, result,
+          [&, keep = keepdim](const arrays& in, const position& p) {
+            double total = 0;
+            each_place(n, [&](const position& q) {
+              bool here = true;
+              for (std::size_t k = 0, of_p = 0; k < q.size(); ++k) {
+                if (!summed[k]) here = here && q[k] == p[of_p++];
+                else if (keep) ++of_p;
+              }
+              if (here) total += read_at(in[0], q);
+            });
+            return total;
+          });
   }
 }
 
 BOOST_AUTO_TEST_CASE(moved_elements) {
-  struct view_of { shape x, to, result; };
-  for (const auto& [x, to, result] : {view_of{{2, 3}, {3, 2}, {3, 2}}, view_of{{2, 3}, {dyn}, {6}}, view_of{{}, {1, 1}, {1, 1}}, view_of{{1}, {}, {}},
-                                      view_of{{0, 3}, {3, 0}, {3, 0}}, view_of{{2, 3, 4}, {4, dyn, 2}, {4, 3, 2}}}) {
+  struct view_of {
+    shape x, to, result;
+  };
+  for (const auto& [x, to, result] :
+       {view_of{{2, 3}, {3, 2}, {3, 2}}, view_of{{2, 3}, {dyn}, {6}}, view_of{{}, {1, 1}, {1, 1}}, view_of{{1}, {}, {}},
+        view_of{{0, 3}, {3, 0}, {3, 0}}, view_of{{2, 3, 4}, {4, dyn, 2}, {4, 3, 2}}}) {
     auto n = sizes(result);
     check(nn::reshape{to}, {real(x, 1)}, {}, result, [n](const arrays& in, const position& p) {
       std::size_t at = 0;
@@ -221,18 +261,27 @@ BOOST_AUTO_TEST_CASE(moved_elements) {
       return in[0].values[at];
     });
   }
-  struct cut { shape x; nn::slice layer; shape result; };
-  for (const auto& [x, layer, result] : {cut{{5}, {.start = 1, .stop = 4}, {3}}, cut{{5, 2}, {.start = 0, .stop = 5, .step = 2}, {3, 2}}, cut{{2, 6}, {.start = 3, .axis = 1}, {2, 3}},
-                                         cut{{1, 4}, {.start = 0, .stop = 1}, {1, 4}}, cut{{3, 2}, {.start = 1, .stop = 1}, {0, 2}}, cut{{0, 4}, {.start = 1, .stop = 3, .axis = 1}, {0, 2}}})
+  struct cut {
+    shape x;
+    nn::slice layer;
+    shape result;
+  };
+  for (const auto& [x, layer, result] :
+       {cut{{5}, {.start = 1, .stop = 4}, {3}}, cut{{5, 2}, {.start = 0, .stop = 5, .step = 2}, {3, 2}},
+        cut{{2, 6}, {.start = 3, .axis = 1}, {2, 3}}, cut{{1, 4}, {.start = 0, .stop = 1}, {1, 4}},
+        cut{{3, 2}, {.start = 1, .stop = 1}, {0, 2}}, cut{{0, 4}, {.start = 1, .stop = 3, .axis = 1}, {0, 2}}})
     check(layer, {real(x, 1)}, {}, result, [l = layer](const arrays& in, const position& p) {
       auto q = p;
       auto axis = static_cast<std::size_t>(l.axis);
       q[axis] = static_cast<std::size_t>(l.start) + p[axis] * static_cast<std::size_t>(l.step);
       return read_at(in[0], q);
     });
-  struct tiles { shape x, repeats, result; };
-  for (const auto& [x, repeats, result] : {tiles{{3}, {2}, {6}}, tiles{{2, 3}, {1, 2}, {2, 6}}, tiles{{1, 4}, {3, 1}, {3, 4}}, tiles{{2, 1, 2}, {2, 3, 1}, {4, 3, 2}},
-                                           tiles{{0, 2}, {2, 2}, {0, 4}}, tiles{{1}, {1}, {1}}}) {
+  struct tiles {
+    shape x, repeats, result;
+  };
+  for (const auto& [x, repeats, result] :
+       {tiles{{3}, {2}, {6}}, tiles{{2, 3}, {1, 2}, {2, 6}}, tiles{{1, 4}, {3, 1}, {3, 4}},
+        tiles{{2, 1, 2}, {2, 3, 1}, {4, 3, 2}}, tiles{{0, 2}, {2, 2}, {0, 4}}, tiles{{1}, {1}, {1}}}) {
     auto n = sizes(x);
     check(nn::tile{repeats}, {real(x, 1)}, {}, result, [n](const arrays& in, const position& p) {
       auto q = p;
@@ -240,17 +289,24 @@ BOOST_AUTO_TEST_CASE(moved_elements) {
       return read_at(in[0], q);
     });
   }
-  struct joined { shape lhs, rhs; std::int64_t axis; shape result; };
-  for (const auto& [lhs, rhs, axis, result] : {joined{{2}, {3}, 0, {5}}, joined{{2, 3}, {1, 3}, 0, {3, 3}}, joined{{2, 3}, {2, 2}, 1, {2, 5}}, joined{{0, 3}, {2, 3}, 0, {2, 3}},
-                                               joined{{1, 1}, {1, 1}, 1, {1, 2}}, joined{{2, 1, 2}, {2, 3, 2}, 1, {2, 4, 2}}}) {
+  struct joined {
+    shape lhs, rhs;
+    std::int64_t axis;
+    shape result;
+  };
+  for (const auto& [lhs, rhs, axis, result] :
+       {joined{{2}, {3}, 0, {5}}, joined{{2, 3}, {1, 3}, 0, {3, 3}}, joined{{2, 3}, {2, 2}, 1, {2, 5}},
+        joined{{0, 3}, {2, 3}, 0, {2, 3}}, joined{{1, 1}, {1, 1}, 1, {1, 2}},
+        joined{{2, 1, 2}, {2, 3, 2}, 1, {2, 4, 2}}}) {
     auto first = sizes(lhs)[static_cast<std::size_t>(axis)];
-    check(nn::concat{axis}, {real(lhs, 1), real(rhs, 2)}, {}, result, [first, k = static_cast<std::size_t>(axis)](const arrays& in, const position& p) {
-      // read_at() reads an axis of size 1 at any place, so these stand in their own
-      if (p[k] < first) return read_at(in[0], p);
-      auto q = p;
-      q[k] -= first;
-      return read_at(in[1], q);
-    });
+    check(nn::concat{axis}, {real(lhs, 1), real(rhs, 2)}, {}, result,
+          [first, k = static_cast<std::size_t>(axis)](const arrays& in, const position& p) {
+            // read_at() reads an axis of size 1 at any place, so these stand in their own
+            if (p[k] < first) return read_at(in[0], p);
+            auto q = p;
+            q[k] -= first;
+            return read_at(in[1], q);
+          });
   }
 }
 
@@ -269,10 +325,12 @@ BOOST_AUTO_TEST_CASE(chosen_elements) {
   };
   const auto ints = [](const shape& s, numbers n) { return array_of(dtype::int64, s, std::move(n)); };
   const auto truths = [](numbers n) { return array_of(dtype::boolean, {static_cast<std::int64_t>(n.size())}, n); };
-  const array x = array_of(dtype::float64, {2, 3}, {5, 1, 3, 2, 6, 4}), a = array_of(dtype::float64, {3}, {1, 2, 3}), b = array_of(dtype::float64, {3}, {3, 2, 1});
+  const array x = array_of(dtype::float64, {2, 3}, {5, 1, 3, 2, 6, 4}), a = array_of(dtype::float64, {3}, {1, 2, 3}),
+              b = array_of(dtype::float64, {3}, {3, 2, 1});
   gives(nn::gather{.axis = 1}, {x, ints({2}, {2, 0})}, {{{2, 2}, {3, 5, 4, 2}}});
   gives(nn::take_along_axis{}, {x, ints({2, 1}, {1, 2})}, {{{2, 1}, {1, 4}}});
-  gives(nn::scatter_add{}, {a, ints({4}, {0, 2, 0, 0}), array_of(dtype::float64, {4}, {10, 20, 30, 40})}, {{{3}, {81, 2, 23}}});
+  gives(nn::scatter_add{}, {a, ints({4}, {0, 2, 0, 0}), array_of(dtype::float64, {4}, {10, 20, 30, 40})},
+        {{{3}, {81, 2, 23}}});
   gives(nn::select{.axis = 1, .index = -1}, {x}, {{{2}, {3, 4}}});
   gives(nn::one_hot{.depth = 3, .element = dtype::float64}, {ints({2}, {2, 0})}, {{{2, 3}, {0, 0, 1, 1, 0, 0}}});
   gives(nn::cumsum{.exclusive = true}, {x}, {{{2, 3}, {0, 5, 6, 0, 2, 8}}});
@@ -307,17 +365,23 @@ BOOST_AUTO_TEST_CASE(chosen_elements) {
 }
 
 BOOST_AUTO_TEST_CASE(step_of_an_rnn) {
-  struct step { std::int64_t samples, in, hidden; bool bias, relu; };
-  for (const auto& [n, i, h, bias, relu] : {step{2, 3, 4, true, false}, step{1, 1, 1, true, false}, step{0, 3, 2, true, false}, step{3, 1, 5, false, false}, step{2, 3, 4, true, true},
-                                            step{1, 6, 2, false, true}}) {
+  struct step {
+    std::int64_t samples, in, hidden;
+    bool bias, relu;
+  };
+  for (const auto& [n, i, h, bias, relu] :
+       {step{2, 3, 4, true, false}, step{1, 1, 1, true, false}, step{0, 3, 2, true, false}, step{3, 1, 5, false, false},
+        step{2, 3, 4, true, true}, step{1, 6, 2, false, true}}) {
     table p{{"weight_hh", real({dim(h), dim(h)}, 3)}, {"weight_ih", real({dim(h), dim(i)}, 4)}};
     if (bias) p.insert({{"bias_hh", real({dim(h)}, 5)}, {"bias_ih", real({dim(h)}, 6)}});
     check(nn::rnn_cell{i, h, bias, relu}, {real({dim(n), dim(i)}, 1), real({dim(n), dim(h)}, 2)}, p, {dim(n), dim(h)},
           [&, shifted = bias, cut = relu](const arrays& in, const position& place) {
             const auto sample = place[0], unit = place[1];
             double sum = shifted ? p.at("bias_ih").values[unit] + p.at("bias_hh").values[unit] : 0;
-            for (std::size_t k = 0; k < sizes(in[0].shape())[1]; ++k) sum += read_at(in[0], {sample, k}) * read_at(p.at("weight_ih"), {unit, k});
-            for (std::size_t k = 0; k < sizes(in[1].shape())[1]; ++k) sum += read_at(in[1], {sample, k}) * read_at(p.at("weight_hh"), {unit, k});
+            for (std::size_t k = 0; k < sizes(in[0].shape())[1]; ++k)
+              sum += read_at(in[0], {sample, k}) * read_at(p.at("weight_ih"), {unit, k});
+            for (std::size_t k = 0; k < sizes(in[1].shape())[1]; ++k)
+              sum += read_at(in[1], {sample, k}) * read_at(p.at("weight_hh"), {unit, k});
             return cut ? std::max(sum, 0.0) : std::tanh(sum);
           });
   }

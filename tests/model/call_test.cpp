@@ -21,27 +21,36 @@ using net_type = model<perceptron, input<"N", 4>>;
 constexpr auto two_inputs = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">,
                                      connect<"b", "product.rhs">, connect<"product.output", "output">);
 using pair_type = model<two_inputs, input<"M", "K">, input<"K", "N">>;
-constexpr auto block = sequential(sublayer<"first">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{.in_features = 6, .out_features = 2}))));
+constexpr auto block = sequential(
+    sublayer<"first">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{.in_features = 6, .out_features = 2}))));
 
-constexpr auto convolutional = sequential(sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::relu{}, nn::flatten{}),
-                                          nn::linear{.in_features = 144, .out_features = 10});
+constexpr auto convolutional =
+    sequential(sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::relu{}, nn::flatten{}),
+               nn::linear{.in_features = 144, .out_features = 10});
 
 // A layer by code: its own operation misfits, after a layer that it calls.
 struct mixture {
-  constexpr auto forward(auto& s, const auto& x) const { return s("source", nn::param_source{.shape = {1, 4}}) + s("act", nn::relu{}, x); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return s("source", nn::param_source{.shape = {1, 4}}) + s("act", nn::relu{}, x);
+  }
 };
 constexpr auto beside = sequential(sublayer<"mixed">(mixture{}));
 
 // Shapes known at compile time are checked then; so are element types, which memory cannot tell.
-static_assert(std::invocable<net_type&, tensor<float, extents<2, 4>>> && std::invocable<net_type&, tensor<float, extents<dyn, 4>>> &&
-              std::invocable<net_type&, tensor<float, extents<dyn, dyn>>> && std::invocable<net_type&, vector<float, 4>>);
-static_assert(!std::invocable<net_type&, tensor<float, extents<2, 5>>> && !std::invocable<net_type&, tensor<float, extents<2, 2, 4>>> &&
+static_assert(std::invocable<net_type&, tensor<float, extents<2, 4>>> &&
+              std::invocable<net_type&, tensor<float, extents<dyn, 4>>> &&
+              std::invocable<net_type&, tensor<float, extents<dyn, dyn>>> &&
+              std::invocable<net_type&, vector<float, 4>>);
+static_assert(!std::invocable<net_type&, tensor<float, extents<2, 5>>> &&
+              !std::invocable<net_type&, tensor<float, extents<2, 2, 4>>> &&
               !std::invocable<net_type&, vector<float, 5>> && !std::invocable<net_type&, scalar<float>>);
-static_assert(!std::invocable<net_type&, tensor<double, extents<2, 4>>> && !std::invocable<net_type&, tensor<std::int32_t, extents<2, 4>>>);
+static_assert(!std::invocable<net_type&, tensor<double, extents<2, 4>>> &&
+              !std::invocable<net_type&, tensor<std::int32_t, extents<2, 4>>>);
 static_assert(!std::invocable<net_type&> && !std::invocable<net_type&, matrix<float>, matrix<float>>);
 static_assert(!std::invocable<net_type&, decltype(zeros<float>(2, 4))> && !std::invocable<net_type&, int>);
 static_assert(std::invocable<pair_type&, matrix<float>, matrix<float>> && !std::invocable<pair_type&, matrix<float>>);
-static_assert(!std::invocable<model<perceptron, input<2, 4>>&, vector<float, 4>>);   // no dimension of any size to leave out
+static_assert(
+    !std::invocable<model<perceptron, input<2, 4>>&, vector<float, 4>>);  // no dimension of any size to leave out
 
 template <class Net, class X, class Y>
 concept RunsInto = requires(Net& n, const X& x, Y& y) { n.run(x, y); };
@@ -78,7 +87,8 @@ BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
 
 BOOST_AUTO_TEST_CASE(extents_that_meet_within_the_net) {
   model<block, input<"N", "K">> net;
-  constexpr auto words = "shape_error: sublayer `first.fc` (linear): linear expects 6 input features but is given 5, shape [2x5]";
+  constexpr auto words =
+      "shape_error: sublayer `first.fc` (linear): linear expects 6 input features but is given 5, shape [2x5]";
   BOOST_TEST(holds(error_of([&] { net(matrix<float>(2, 5)); }), words));
   reference_factory<block, input<"N", "K">> factory(net);
   auto reference = factory.create();
@@ -99,9 +109,12 @@ BOOST_AUTO_TEST_CASE(images_of_another_size) {
   model<convolutional, input<"N", 1, "H", "W">> net;
   BOOST_TEST((net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)).shape() == shape{2, 10}));
   auto said = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 10, 10)); });
-  BOOST_TEST(said == "shape_error: sublayer `1` (linear): linear expects 144 input features but is given 256, shape [2x256]");
+  BOOST_TEST(said ==
+             "shape_error: sublayer `1` (linear): linear expects 144 input features but is given 256, shape [2x256]");
   said = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 2, 10)); });
-  BOOST_TEST(said == "shape_error: sublayer `0.0` (conv2d): conv2d: the kernel 3x3 is larger than the padded map, shape [2x1x2x10]");
+  BOOST_TEST(
+      said ==
+      "shape_error: sublayer `0.0` (conv2d): conv2d: the kernel 3x3 is larger than the padded map, shape [2x1x2x10]");
   BOOST_TEST((net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)).shape() == shape{2, 10}));
 }
 

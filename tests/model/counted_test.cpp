@@ -20,11 +20,14 @@ namespace {
 struct positive_rows {
   constexpr auto forward(auto&, const auto& x) const { return compress(x, reduce_sum<1>(x) > 0); }
 };
-constexpr auto chosen = sequential(positive_rows{}, sublayer<"fc">(nn::linear{.in_features = 3, .out_features = 2}), nn::relu{});
+constexpr auto chosen =
+    sequential(positive_rows{}, sublayer<"fc">(nn::linear{.in_features = 3, .out_features = 2}), nn::relu{});
 using net_type = model<chosen, input<"N", 3>>;
 constexpr auto all = sequential(sublayer<"fc">(nn::linear{.in_features = 3, .out_features = 2}), nn::relu{});
 
-struct found { constexpr auto forward(auto&, const auto& x) const { return non_zero(x); } };
+struct found {
+  constexpr auto forward(auto&, const auto& x) const { return non_zero(x); }
+};
 constexpr auto finding = sequential(found{});
 
 const matrix<float> rows{{1, 2, 3}, {-1, -2, 1}, {0, 0, 0}, {4, -1, -2}};
@@ -37,7 +40,8 @@ BOOST_AUTO_TEST_SUITE(counted)
 BOOST_AUTO_TEST_CASE(a_model_gives_as_many_rows_as_are_left) {
   net_type net({.seed = 3});
   model<all, input<"N", 3>> after({.seed = 4});
-  for (const char* name : {"fc.weight", "fc.bias"}) after.parameters().find(name)->assign(net.parameters().find(name)->value());
+  for (const char* name : {"fc.weight", "fc.bias"})
+    after.parameters().find(name)->assign(net.parameters().find(name)->value());
   const auto expected = after(left);
   static_assert(decltype(net(rows))::pattern.rank == 2);
   BOOST_TEST(same_bits(net(rows), expected));
@@ -45,7 +49,8 @@ BOOST_AUTO_TEST_CASE(a_model_gives_as_many_rows_as_are_left) {
   BOOST_TEST((net(matrix<float>(0, 3)).shape() == shape{0, 2}));
   BOOST_TEST((net(vector<float>{1, 2, 3}).shape() == shape{2}));
   BOOST_TEST(holds(error_of([&] { net(vector<float>{-1, 2, -3}); }),
-                   "shape_error: output 0 is [0x2], and a call without the leading dimension has room for one row; give the inputs all dimensions"));
+                   "shape_error: output 0 is [0x2], and a call without the leading dimension has room for one row; "
+                   "give the inputs all dimensions"));
   model<finding, input<"N", 3>> coordinates;
   const auto at = coordinates(left);
   BOOST_TEST((at.shape() == shape{2, 6}));
@@ -77,13 +82,16 @@ BOOST_AUTO_TEST_CASE(what_takes_one_plan_says_that_there_is_none) {
   net_type net({.seed = 3});
   matrix<float> out(2, 2);
   BOOST_TEST(holds(error_of([&] { net.run(rows, out); }),
-                   "non_zero: the extent of its result is known only when it has run; such a program runs in segments, which one plan cannot hold"));
+                   "non_zero: the extent of its result is known only when it has run; such a program runs in segments, "
+                   "which one plan cannot hold"));
   BOOST_CHECK_THROW(net.run(rows, out), unsupported_error);
   BOOST_TEST(holds(net.explain({rows.shape()}), "segment 2 of 2"));
   model<chosen, input<"T", 3>> stepped({.seed = 3});
   reference_factory<chosen, input<"T", 3>> factory(stepped);
   BOOST_CHECK_THROW(stream(factory.create()), unsupported_error);
-  BOOST_TEST(holds(error_of([&] { (void)stream(factory.create()); }), "non_zero: how many rows there are is known only when a block has run, and a stream gives as many as it is given"));
+  BOOST_TEST(holds(error_of([&] { (void)stream(factory.create()); }),
+                   "non_zero: how many rows there are is known only when a block has run, and a stream gives as many "
+                   "as it is given"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -22,23 +22,21 @@ using failing_allocations::failure;
 
 namespace {
 
-constexpr auto net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{}, nn::flatten{},
-                                nn::linear{.in_features = 64, .out_features = 3});
+constexpr auto net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4},
+                                nn::relu{}, nn::flatten{}, nn::linear{.in_features = 64, .out_features = 3});
 using net_type = model<net, input<"N", 1, 6, 6>>;
 using factory_type = reference_factory<net, input<"N", 1, 6, 6>>;
 using reference = decltype(std::declval<const factory_type&>().create());
 using pictures = tensor<float, extents<dyn, 1, 6, 6>>;
 
 // Runs f while its k-th allocation fails; false if that was an error.
-template <class F>
-bool passes(long k, const F& f) {
+template <class F> bool passes(long k, const F& f) {
   failure one(k);
   try {
     f();
     return true;
   } catch (const std::bad_alloc&) {
-  } catch (const out_of_memory&) {
-  }
+  } catch (const out_of_memory&) {}
   return false;
 }
 
@@ -48,17 +46,17 @@ struct in_use {
 };
 
 // Calls round(k) for k = 1, 2, ... until no allocation fails any more, and gives their number.
-template <class F>
-long for_each_allocation(const F& round) {
-  round(0);                              // what is made once for the whole program
+template <class F> long for_each_allocation(const F& round) {
+  round(0);  // what is made once for the whole program
   for (long k = 1;; ++k) {
-    memory::trim();                      // so that blocks come from the system
+    memory::trim();  // so that blocks come from the system
     const in_use before;
     round(k);
     const bool came = failing_allocations::came();
     const in_use after;
     BOOST_REQUIRE_MESSAGE(after.bytes == before.bytes && after.blocks == before.blocks,
-                          "allocation " << k << ": " << after.bytes - before.bytes << " bytes and " << after.blocks - before.blocks << " blocks leak");
+                          "allocation " << k << ": " << after.bytes - before.bytes << " bytes and "
+                                        << after.blocks - before.blocks << " blocks leak");
     if (!came) return k - 1;
   }
 }
@@ -115,7 +113,7 @@ BOOST_AUTO_TEST_CASE(while_reference_models_are_made_and_run) {
 BOOST_AUTO_TEST_CASE(while_expressions_are_evaluated) {
   const matrix<float> a{{1, 2}, {3, 4}};
   const long count = for_each_allocation([&](long k) {
-    context where;                       // each round plans anew
+    context where;  // each round plans anew
     auto one = [&]() -> float { return evaluate(matmul(a, a) + tanh(a), where)(0, 0); };
     float got = 0;
     if (passes(k, [&] { got = one(); })) BOOST_REQUIRE_EQUAL(got, one());

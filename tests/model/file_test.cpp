@@ -1,13 +1,13 @@
 // Models in files: what is written, what is taken, and what is said of a file that does not fit.
 #include <boost/test/unit_test.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <fcntl.h>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "files.h"
@@ -21,12 +21,14 @@ using namespace nets_test;
 
 namespace {
 
-constexpr auto net_of_squares = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
-                                           sublayer<"norm">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.2},
-                                           sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
+constexpr auto net_of_squares =
+    sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
+               sublayer<"norm">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.2},
+               sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
 using net_type = model<net_of_squares, input<"N", 1, 6, 6>>;
 using batch = tensor<float, extents<dyn, 1, 6, 6>>;
-constexpr auto large = sequential(nn::linear{.in_features = 512, .out_features = 512}, nn::relu{}, nn::linear{.in_features = 512, .out_features = 512});
+constexpr auto large = sequential(nn::linear{.in_features = 512, .out_features = 512}, nn::relu{},
+                                  nn::linear{.in_features = 512, .out_features = 512});
 using large_type = model<large, input<"N", 512>>;
 
 // The tensors of a model's file, for changing them.
@@ -57,7 +59,7 @@ BOOST_AUTO_TEST_SUITE(model_files)
 BOOST_AUTO_TEST_CASE(what_is_saved_is_loaded) {
   test_files::folder dir;
   net_type a({.seed = 1}), b({.seed = 2});
-  fit(a, squares(40, 1), loss::cross_entropy{}, optim::adam{}, {.batch = 8});     // running statistics move
+  fit(a, squares(40, 1), loss::cross_entropy{}, optim::adam{}, {.batch = 8});  // running statistics move
   auto x = random_tensor<batch>({5, 1, 6, 6}, 1);
   BOOST_TEST(!same_bits(a(x), b(x)));
   save(a, dir / "net.safetensors");
@@ -119,7 +121,8 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
     refuses(net, dir / "truncated", ": ");
   }
   refuses(net, dir / "absent", ": cannot be read: No such file or directory");
-  BOOST_TEST(error_of([&] { load(net, "net.safetensors"); }) == "file_error: net.safetensors: cannot be read: No such file or directory");
+  BOOST_TEST(error_of([&] { load(net, "net.safetensors"); }) ==
+             "file_error: net.safetensors: cannot be read: No such file or directory");
   load(net, dir / "good");
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
 }
@@ -136,11 +139,13 @@ BOOST_AUTO_TEST_CASE(counters_of_batches_are_passed_over) {
     c.write(dir / "counted");
   };
   const std::string more = " is in the file, but the model has none of this name";
-  for (const std::string name : {"head.num_batches_tracked", "num_batches_tracked", "other.num_batches_tracked", "norm.num_batches", "norm.num_batches_tracked.x"}) {
+  for (const std::string name : {"head.num_batches_tracked", "num_batches_tracked", "other.num_batches_tracked",
+                                 "norm.num_batches", "norm.num_batches_tracked.x"}) {
     with(name, count);
     refuses(net, dir / "counted", ": parameter `" + name + "`" + more);
   }
-  for (const tensor_type& type : {tensor_type{dtype::int32, {}}, tensor_type{dtype::int64, shape{1}}, tensor_type{dtype::float32, {}}}) {
+  for (const tensor_type& type :
+       {tensor_type{dtype::int32, {}}, tensor_type{dtype::int64, shape{1}}, tensor_type{dtype::float32, {}}}) {
     with("norm.num_batches_tracked", any_tensor(type));
     refuses(net, dir / "counted", ": parameter `norm.num_batches_tracked`" + more);
   }
@@ -170,9 +175,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_cut_while_it_is_read) {
     try {
       load(net, path);
       ++good;
-    } catch (const file_error&) {
-      ++refused;
-    }
+    } catch (const file_error&) { ++refused; }
   }
   done = true;
   other.join();

@@ -33,12 +33,12 @@ std::vector<std::string> names_of(const parameter_store& s) {
   for (std::size_t i = 0; i < s.size(); ++i) names.push_back(s[i].name());
   return names;
 }
-template <class T>
-view<const T> numbers(const parameter_store& s, std::string_view name) { return s.find(name)->value().elements<T>(); }
+template <class T> view<const T> numbers(const parameter_store& s, std::string_view name) {
+  return s.find(name)->value().elements<T>();
+}
 
 // rows of x times w^T plus b, in double.
-template <class T>
-std::vector<double> by_hand(const std::vector<double>& x, view<const T> w, view<const T> b) {
+template <class T> std::vector<double> by_hand(const std::vector<double>& x, view<const T> w, view<const T> b) {
   const std::size_t in = w.size() / b.size();
   std::vector<double> y;
   for (std::size_t r = 0; r * in < x.size(); ++r)
@@ -64,7 +64,8 @@ BOOST_AUTO_TEST_CASE(inference_equals_the_formula) {
     auto expected = by_hand(hidden, numbers<T>(s, "head.weight"), numbers<T>(s, "head.bias"));
     auto y = net(x);
     BOOST_TEST((y.shape() == shape{x.extent(0), 3}));
-    for (std::size_t i = 0; i < expected.size(); ++i) BOOST_TEST(std::abs(double(y.data()[i]) - expected[i]) < tolerance);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      BOOST_TEST(std::abs(double(y.data()[i]) - expected[i]) < tolerance);
   };
   model<perceptron, input<"N", 4>> net({.seed = 3});
   model<perceptron, input<"N", 4>, policies<element<double>>> wide({.seed = 3});
@@ -127,8 +128,10 @@ BOOST_AUTO_TEST_CASE(the_place_in_a_batch_changes_no_bit) {
   auto others = other(small);
   for (std::int64_t n : {1, 2, 7, 31, 64})
     for (std::int64_t first = 0; first + n <= 64; first += n) {
-      BOOST_TEST(same_bits(net(large.rows(first, first + n)), all.rows(first, first + n)), "lenet, batch of " << n << " from " << first);
-      BOOST_TEST(same_bits(other(small.rows(first, first + n)), others.rows(first, first + n)), "regular, batch of " << n << " from " << first);
+      BOOST_TEST(same_bits(net(large.rows(first, first + n)), all.rows(first, first + n)),
+                 "lenet, batch of " << n << " from " << first);
+      BOOST_TEST(same_bits(other(small.rows(first, first + n)), others.rows(first, first + n)),
+                 "regular, batch of " << n << " from " << first);
     }
 }
 
@@ -136,21 +139,24 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit_and_shapes_may_alternate) {
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 7});
   auto x = random_tensor<images>({40, 1, 28, 28}, 3);
   std::vector<decltype(net(x))> expected;
-  for (std::int64_t n = 1; n <= 40; ++n) expected.push_back(net(x.rows(0, n)));     // more than plans are kept
+  for (std::int64_t n = 1; n <= 40; ++n) expected.push_back(net(x.rows(0, n)));  // more than plans are kept
   for (int threads : {1, 2, 3, 4}) {
     model<lenet, input<"N", 1, 28, 28>> other({.seed = 7, .threads = threads});
     for (std::int64_t n : {40, 1, 8, 40, 3, 1, 17, 8, 40})
-      BOOST_TEST(same_bits(other(x.rows(0, n)), expected[static_cast<std::size_t>(n) - 1]), threads << " threads, batch of " << n);
+      BOOST_TEST(same_bits(other(x.rows(0, n)), expected[static_cast<std::size_t>(n) - 1]),
+                 threads << " threads, batch of " << n);
   }
   for (int threads : {3, 1}) {
     net.core().threads(threads);
-    for (std::int64_t n : {40, 2, 39}) BOOST_TEST(same_bits(net(x.rows(0, n)), expected[static_cast<std::size_t>(n) - 1]));
+    for (std::int64_t n : {40, 2, 39})
+      BOOST_TEST(same_bits(net(x.rows(0, n)), expected[static_cast<std::size_t>(n) - 1]));
   }
 }
 
 BOOST_AUTO_TEST_CASE(parameters_are_named_and_shaped_as_in_pytorch) {
   model<lenet, input<"N", 1, 28, 28>> net;
-  std::vector<std::string> expected{"0.weight", "0.bias", "3.weight", "3.bias", "7.weight", "7.bias", "9.weight", "9.bias", "11.weight", "11.bias"};
+  std::vector<std::string> expected{"0.weight", "0.bias",   "3.weight", "3.bias",    "7.weight",
+                                    "7.bias",   "9.weight", "9.bias",   "11.weight", "11.bias"};
   BOOST_TEST(names_of(net.parameters()) == expected, boost::test_tools::per_element());
   BOOST_TEST((net.parameters().find("3.weight")->shape() == shape{16, 6, 5, 5}));
   BOOST_TEST((net.parameters().find("7.weight")->shape() == shape{120, 400}));
@@ -220,8 +226,10 @@ BOOST_AUTO_TEST_CASE(explains_itself) {
 
 // Layers that look at their input under another shape take extents that nothing is known of as those with a name.
 BOOST_AUTO_TEST_CASE(extents_without_a_name) {
-  static constexpr auto attends = sequential(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6});
-  static constexpr auto groups = sequential(nn::group_norm{2, 4}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel_size = 3});
+  static constexpr auto attends =
+      sequential(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6});
+  static constexpr auto groups =
+      sequential(nn::group_norm{2, 4}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel_size = 3});
   const auto sequences = random_tensor<tensor<float, extents<dyn, dyn, 4>>>({2, 3, 4}, 1);
   model<attends, input<"N", "T", 4>> named({.seed = 1});
   model<attends, input<dyn, dyn, 4>> open({.seed = 1});
@@ -234,7 +242,8 @@ BOOST_AUTO_TEST_CASE(extents_without_a_name) {
   static constexpr nn::self_attention looks{.embed_dim = 4, .num_heads = 2};
   train_layer<constant_layer<looks>, inputs<port<"input", tensor_of_rank<float, 3>>>> layer("looks");
   init(layer, initializers(1));
-  const auto y = evaluate(layer.forward(dict("input"_key = tensor_of_rank<float, 3>(sequences.memory(), shape{2, 3, 4})))["output"_key]);
+  const auto y = evaluate(
+      layer.forward(dict("input"_key = tensor_of_rank<float, 3>(sequences.memory(), shape{2, 3, 4})))["output"_key]);
   BOOST_TEST((y.shape() == shape{2, 3, 4}));
 }
 

@@ -26,8 +26,7 @@ constexpr auto gauss = nn::tanh{};
 const tensor_type row{dtype::float32, {2}};
 
 // Whether it is a state_error that says that something was moved.
-template <class F>
-bool refused(const F& f) {
+template <class F> bool refused(const F& f) {
   try {
     f();
   } catch (const state_error& e) {
@@ -53,7 +52,7 @@ BOOST_AUTO_TEST_CASE(nets) {
   const value x = n.external("x", row), y = n.output("y", relu(x));
   graph::net other = std::move(n);
   BOOST_TEST(other["y"].same(y));
-  BOOST_TEST(other.name_of(x) == "x");               // values go with their net
+  BOOST_TEST(other.name_of(x) == "x");  // values go with their net
   BOOST_TEST(refused([&] { n.name(); }));
   BOOST_TEST(refused([&] { n.body(); }));
   BOOST_TEST(refused([&] { n.book(); }));
@@ -83,7 +82,7 @@ BOOST_AUTO_TEST_CASE(nets) {
   BOOST_TEST(refused([&] { ws.create(n); }));
   BOOST_TEST(refused([&] { ws.run_once(n); }));
   BOOST_TEST(refused([&] { graph::snapshot(n, ws); }));
-  n = graph::net("again");                           // it may become another one
+  n = graph::net("again");  // it may become another one
   BOOST_TEST(n.name() == "again");
 }
 
@@ -116,7 +115,7 @@ BOOST_AUTO_TEST_CASE(workspaces) {
   BOOST_TEST(refused([&] { ws.estimate_memory("n"); }));
   graph::running run = other.start("n"), later = std::move(run);
   later.wait();
-  run.wait();                                        // of nothing
+  run.wait();  // of nothing
   BOOST_TEST(run.done());
 }
 
@@ -156,7 +155,7 @@ BOOST_AUTO_TEST_CASE(executors) {
   std::int64_t times[] = {0, 0};
   BOOST_TEST(refused([&] { run.run_timed(times); }));
   BOOST_TEST(!run.is_plain());
-  run.run_plain();                                   // no steps
+  run.run_plain();  // no steps
   BOOST_TEST(y[1] == 0);
 
   plan_runner runner(p, {}, std::make_shared<context>(1, target_isa()), {}), next = std::move(runner);
@@ -180,7 +179,7 @@ BOOST_AUTO_TEST_CASE(programs) {
   BOOST_TEST(refused([&] { (void)x.type(); }));
   BOOST_TEST(refused([&] { (void)(x + x); }));
   BOOST_TEST(refused([&] { p.output("y", x); }));
-  p.output("y", p.input("x", row));                  // an empty one
+  p.output("y", p.input("x", row));  // an empty one
   BOOST_TEST(p.inputs().size() == 1u);
 }
 
@@ -243,7 +242,8 @@ BOOST_AUTO_TEST_CASE(layers_by_hand) {
   other.forward(dict("input"_key = taken));
   BOOST_TEST(refused([&] { other.forward(dict("input"_key = operand)); }));
 
-  train_layer<constant_layer<gauss>, inputs<port<"input", matrix<double>>>, policies<feedback(true), element<double>>> plain("tanh");
+  train_layer<constant_layer<gauss>, inputs<port<"input", matrix<double>>>, policies<feedback(true), element<double>>>
+      plain("tanh");
   auto next = std::move(plain);
   next.forward(dict("input"_key = x));
   BOOST_TEST(refused([&] { plain.forward(dict("input"_key = x)); }));

@@ -26,23 +26,26 @@ namespace {
 
 // Draws in inference too.
 struct noisy {
-  constexpr auto forward(auto& s, const auto& x) const { return x + random_uniform(s.random_state(), x, {.a = 0, .b = 1, .site = s.next_site()}); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return x + random_uniform(s.random_state(), x, {.a = 0, .b = 1, .site = s.next_site()});
+  }
 };
 constexpr auto noisy_net = sequential(nn::linear{.in_features = 4, .out_features = 3}, noisy{});
 using noisy_type = model<noisy_net, input<"N", 4>>;
 using noisy_factory = reference_factory<noisy_net, input<"N", 4>>;
 using rows = matrix<float, dyn, 4>;
 
-constexpr auto plain_net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::dropout{0.3}, nn::relu{}, nn::dropout{0.1}, nn::linear{.in_features = 8, .out_features = 2});
+constexpr auto plain_net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::dropout{0.3}, nn::relu{},
+                                      nn::dropout{0.1}, nn::linear{.in_features = 8, .out_features = 2});
 using plain_type = model<plain_net, input<"N", 4>>;
 using plain_factory = reference_factory<plain_net, input<"N", 4>>;
 
 constexpr auto alone = sequential(nn::linear{.in_features = 4, .out_features = 3, .bias = false});
-constexpr auto chain = sequential(nn::linear{.in_features = 4, .out_features = 3, .bias = false}, nn::tanh{}, nn::sigmoid{}, nn::tanh{});
+constexpr auto chain =
+    sequential(nn::linear{.in_features = 4, .out_features = 3, .bias = false}, nn::tanh{}, nn::sigmoid{}, nn::tanh{});
 constexpr auto product = sequential(nn::linear{.in_features = 4, .out_features = 3}, nn::relu{});
 constexpr auto picture = sequential(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel_size = 3}, nn::relu{});
-template <const auto& Net>
-std::int64_t fused_in() {
+template <const auto& Net> std::int64_t fused_in() {
   const reference_factory<Net, input<"N", 4>> factory(model<Net, input<"N", 4>>({.seed = 1}));
   BOOST_TEST((factory.report({{7, 4}}).fused == factory.report().fused));
   return factory.report().fused.value();
@@ -59,17 +62,17 @@ BOOST_AUTO_TEST_CASE(each_reference_draws_from_a_copy_of_the_origins_generator) 
   auto a = factory.create(), b = factory.create();
   const auto first = a(x), second = a(x);
   BOOST_TEST(!same_bits(first, second));
-  BOOST_TEST(same_bits(b(x), first));           // b's own generator did not move
+  BOOST_TEST(same_bits(b(x), first));  // b's own generator did not move
   BOOST_TEST(same_bits(b(x), second));
-  BOOST_TEST(same_bits(net(x), first));         // and neither did that of the model the factory was made from
+  BOOST_TEST(same_bits(net(x), first));  // and neither did that of the model the factory was made from
   {
     auto origin = factory.origin();
     BOOST_TEST(same_bits(origin(x), first));
-    BOOST_TEST(same_bits(factory.create()(x), first));     // while it is lent: as it was before
+    BOOST_TEST(same_bits(factory.create()(x), first));  // while it is lent: as it was before
   }
   auto after = factory.create();
-  BOOST_TEST(same_bits(after(x), second));      // the origin has drawn once
-  factory.update(net);                          // weights alone
+  BOOST_TEST(same_bits(after(x), second));  // the origin has drawn once
+  factory.update(net);                      // weights alone
   BOOST_TEST(!same_bits(after(x), second));
   BOOST_TEST(same_bits(factory.create()(x), second));
 }
@@ -79,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_seed_of_the_factory_is_where_generators_begin) {
   test_files::folder dir;
   save(net, dir / "net.safetensors");
   const auto x = random_tensor<rows>({2, 4}, 1);
-  const auto first = net(x), second = net(x);        // the model's own generator moves on
+  const auto first = net(x), second = net(x);  // the model's own generator moves on
   // A file has no generator: it begins at 0, or at the seed that is given.
   BOOST_TEST(!same_bits(noisy_factory::from_file(dir / "net.safetensors").create()(x), first));
   const auto from_file = noisy_factory::from_file(dir / "net.safetensors", {.seed = 7});
@@ -94,7 +97,8 @@ BOOST_AUTO_TEST_CASE(a_seed_of_the_factory_is_where_generators_begin) {
   BOOST_TEST(!same_bits(noisy_factory(net, {.seed = 8}).create()(x), first));
   // The run-time twin.
   const any_tensor in[] = {x};
-  const auto of_program = program_factory::from_file(net.core().inference_program(), dir / "net.safetensors", {.seed = 7});
+  const auto of_program =
+      program_factory::from_file(net.core().inference_program(), dir / "net.safetensors", {.seed = 7});
   BOOST_TEST(same_bits(of_program.create()(in)[0].as<float, extents<dyn, 3>>(), first));
 }
 
@@ -107,7 +111,7 @@ BOOST_AUTO_TEST_CASE(one_has_the_origin_at_a_time) {
   BOOST_TEST(!factory.try_origin().has_value());
   auto moved = std::make_unique<origin_model<plain_factory::traits>>(std::move(*held));
   held.reset();
-  BOOST_TEST(!factory.try_origin().has_value());      // what was moved from gives nothing back
+  BOOST_TEST(!factory.try_origin().has_value());  // what was moved from gives nothing back
   std::atomic<int> stage{0};
   std::thread other([&] {
     stage = 1;
@@ -160,16 +164,17 @@ BOOST_AUTO_TEST_CASE(a_report_says_what_inference_does_without) {
 
 BOOST_AUTO_TEST_CASE(a_report_counts_what_plans_fuse) {
   BOOST_TEST(fused_in<alone>() == 0);
-  BOOST_TEST(fused_in<chain>() == 2);      // three operations in one loop
-  BOOST_TEST(fused_in<product>() == 2);    // bias and relu in the product
+  BOOST_TEST(fused_in<chain>() == 2);    // three operations in one loop
+  BOOST_TEST(fused_in<product>() == 2);  // bias and relu in the product
   // Open extents: no plan, no number.
-  const reference_factory<picture, input<"N", 1, "H", "W">> factory(model<picture, input<"N", 1, "H", "W">>({.seed = 1}), {.optimize = true});
+  const reference_factory<picture, input<"N", 1, "H", "W">> factory(
+      model<picture, input<"N", 1, "H", "W">>({.seed = 1}), {.optimize = true});
   BOOST_TEST(!factory.report().fused.has_value());
   BOOST_TEST(factory.plans().statistics().builds == 0);
   BOOST_TEST((factory.report({{2, 1, 8, 9}}).fused == 2));
   BOOST_TEST(factory.plans().statistics().builds == 1);
   factory.create()(random_tensor<tensor<float, extents<dyn, 1, dyn, dyn>>>({2, 1, 8, 9}, 1));
-  BOOST_TEST(factory.plans().statistics().builds == 1);      // the plan that runs was counted in
+  BOOST_TEST(factory.plans().statistics().builds == 1);  // the plan that runs was counted in
   BOOST_TEST(error_of([&] { factory.report({{2, 1, 2, 2}}); }).starts_with("shape_error: "));
 }
 
@@ -193,7 +198,7 @@ BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {
   }
   const auto one = arenas->bytes();
   BOOST_TEST(one > 0u);
-  BOOST_TEST(b.bytes() < one);                  // its arguments alone
+  BOOST_TEST(b.bytes() < one);  // its arguments alone
   arenas->trim();
   BOOST_TEST(arenas->bytes() == 0u);
   BOOST_TEST(same_bits(c(pictures), large_result));
@@ -208,7 +213,8 @@ BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {
     for (int i = 0; i < 20; ++i) wrong += !same_bits(r(pictures), large_result) || narrow->bytes() > narrow->limit();
   });
   BOOST_TEST(wrong == 0);
-  const reference_factory<lenet, input<"N", 1, 28, 28>> too_narrow(large, {.arenas = std::make_shared<arena_pool>(1000)});
+  const reference_factory<lenet, input<"N", 1, 28, 28>> too_narrow(large,
+                                                                   {.arenas = std::make_shared<arena_pool>(1000)});
   auto r = too_narrow.create();
   const auto said = error_of([&] { r(pictures); });
   BOOST_TEST(holds(said, "error: out of memory: a run works in "));
@@ -236,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_was_given_away_says_so) {
     }
     BOOST_TEST(same_bits(factory.create()(x), expected));
   }
-  net = plain_type({.seed = 1});                      // it is a model again
+  net = plain_type({.seed = 1});  // it is a model again
   BOOST_TEST(same_bits(net(x), expected));
   plain_type other(std::move(net));
   BOOST_TEST(holds(error_of([&] { net(x); }), words));
@@ -295,17 +301,22 @@ BOOST_AUTO_TEST_CASE(a_factory_of_programs_does_what_one_of_models_does) {
   BOOST_TEST(holds(error_of([&] { (*again)(in); }), "error: this factory, origin or reference model was moved"));
   BOOST_TEST(holds(error_of([&] { program_factory::from_file(program, dir / "absent"); }), "file_error: "));
   // What does not fit is said when the factory is made.
-  BOOST_TEST(holds(error_of([&] { program_factory(nullptr, net.parameters()); }), "value_error: a factory of reference models needs a program"));
-  BOOST_TEST(holds(error_of([&] { program_factory::from_file(nullptr, dir / "net.safetensors"); }), "value_error: a factory of reference models needs a program"));
+  BOOST_TEST(holds(error_of([&] { program_factory(nullptr, net.parameters()); }),
+                   "value_error: a factory of reference models needs a program"));
+  BOOST_TEST(holds(error_of([&] { program_factory::from_file(nullptr, dir / "net.safetensors"); }),
+                   "value_error: a factory of reference models needs a program"));
   const auto name = net.parameters()[0].name();
   const auto dims = net.parameters()[0].value().shape();
   for (bool optimize : {false, true}) {
-    BOOST_TEST(holds(error_of([&] { program_factory(program, parameter_store(), {.optimize = optimize}); }), "error: state `" + name + "` of the program is not among"));
+    BOOST_TEST(holds(error_of([&] { program_factory(program, parameter_store(), {.optimize = optimize}); }),
+                     "error: state `" + name + "` of the program is not among"));
     parameter_store small, wide;
     small.add(name, any_tensor(tensor_type{dtype::float32, shape{1}}), state_role::parameter);
     wide.add(name, any_tensor(tensor_type{dtype::float64, dims}), state_role::parameter);
-    BOOST_TEST(holds(error_of([&] { program_factory(program, small, {.optimize = optimize}); }), "shape_error: state `" + name + "` is float32["));
-    BOOST_TEST(holds(error_of([&] { program_factory(program, wide, {.optimize = optimize}); }), "error: state `" + name + "` is float32["));
+    BOOST_TEST(holds(error_of([&] { program_factory(program, small, {.optimize = optimize}); }),
+                     "shape_error: state `" + name + "` is float32["));
+    BOOST_TEST(holds(error_of([&] { program_factory(program, wide, {.optimize = optimize}); }),
+                     "error: state `" + name + "` is float32["));
   }
 }
 

@@ -21,14 +21,18 @@ using namespace nets_test;
 
 namespace {
 
-constexpr auto pictures_net = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3, .padding = 1}, nn::relu{}, nn::max_pool2d{.kernel_size = 2},
-                                         nn::conv2d{.in_channels = 4, .out_channels = 3, .kernel_size = 3, .padding = 1}, nn::global_avg_pool2d{});
+constexpr auto pictures_net = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3, .padding = 1}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 4, .out_channels = 3, .kernel_size = 3, .padding = 1},
+    nn::global_avg_pool2d{});
 using pictures = tensor<float, extents<dyn, 1, dyn, dyn>>;
 using net_type = model<pictures_net, input<"N", 1, "H", "W">>;
 using factory_type = reference_factory<pictures_net, input<"N", 1, "H", "W">>;
 
 plan_cache& cache_of(net_type& net) { return net.core().where()->slot<plan_cache>(); }
-pictures picture(std::int64_t height, std::int64_t width) { return random_tensor<pictures>({1, 1, height, width}, static_cast<int>(height * 100 + width)); }
+pictures picture(std::int64_t height, std::int64_t width) {
+  return random_tensor<pictures>({1, 1, height, width}, static_cast<int>(height * 100 + width));
+}
 
 }  // namespace
 
@@ -41,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_model_finds_the_plans) {
   for (const auto* x : {&a, &b, &a}) net(*x);
   auto s = cache.statistics();
   BOOST_TEST(s.builds == 2u);
-  BOOST_TEST(s.hits == 0u);                    // the model has its executors: nobody asks the cache
+  BOOST_TEST(s.hits == 0u);  // the model has its executors: nobody asks the cache
   BOOST_TEST(s.entries == 2u);
   BOOST_TEST(s.bytes > 2 * sizeof(plan));
   BOOST_TEST(same_bits(copy(a), net(a)));
@@ -50,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_model_finds_the_plans) {
   BOOST_TEST(s.builds == 2u);
   BOOST_TEST(s.hits == 2u);
   BOOST_CHECK_THROW(net(picture(1, 1)), shape_error);
-  BOOST_TEST(cache.statistics().entries == 2u);       // a plan that cannot be made is not kept
+  BOOST_TEST(cache.statistics().entries == 2u);  // a plan that cannot be made is not kept
 }
 
 BOOST_AUTO_TEST_CASE(models_of_one_context_share_plans) {
@@ -74,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_key_is_all_that_a_plan_depends_on) {
   BOOST_TEST(cache.get(p, p.id(), two, set, {}) != first);
   BOOST_TEST(cache.get(p, p.id(), one, isa::sse2, {}) != (set == isa::sse2 ? nullptr : first));
   BOOST_TEST(cache.get(p, p.id(), one, set, {.fuse_elementwise = false}) != first);
-  net_type other({.seed = 2});                 // equal structure, other weights
+  net_type other({.seed = 2});  // equal structure, other weights
   const program& q = other.core().inference();
   BOOST_TEST(cache.get(q, q.id(), one, set, {}) == first);
   cache.clear();
@@ -85,7 +89,9 @@ BOOST_AUTO_TEST_CASE(a_key_is_all_that_a_plan_depends_on) {
 BOOST_AUTO_TEST_CASE(the_environment_sets_the_capacity) {
   const auto with = [](const char* text) {
     ::setenv("LAMINA_PLAN_CACHE", text, 1);
-    struct after { ~after() { ::unsetenv("LAMINA_PLAN_CACHE"); } } reset;
+    struct after {
+      ~after() { ::unsetenv("LAMINA_PLAN_CACHE"); }
+    } reset;
     return plan_cache().limits().entries;
   };
   BOOST_TEST(with("12") == 12u);
@@ -93,8 +99,10 @@ BOOST_AUTO_TEST_CASE(the_environment_sets_the_capacity) {
   BOOST_TEST(with("-3") == 0u);
   BOOST_TEST(with("") == plan_cache::usual.entries);
   for (const char* odd : {"ten", "1.5", "12 "})
-    BOOST_TEST(holds(error_of([&] { with(odd); }), "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is a whole number"));
-  BOOST_TEST(holds(error_of([&] { with("99999999999999999999999"); }), "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is at most "));
+    BOOST_TEST(holds(error_of([&] { with(odd); }),
+                     "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is a whole number"));
+  BOOST_TEST(holds(error_of([&] { with("99999999999999999999999"); }),
+                   "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is at most "));
   net_type net({.seed = 1});
   cache_of(net).limit({.entries = 0});
   const auto x = picture(8, 8);
@@ -146,11 +154,12 @@ BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap_on_the_heap) {
   philox order(1, 3);
   std::size_t most = 0;
   for (std::uint64_t i = 0; i < 1200; ++i) {
-    net(picture(10 + static_cast<std::int64_t>(order.uniform<double>(2 * i) * 20), 10 + static_cast<std::int64_t>(order.uniform<double>(2 * i + 1) * 20)));
+    net(picture(10 + static_cast<std::int64_t>(order.uniform<double>(2 * i) * 20),
+                10 + static_cast<std::int64_t>(order.uniform<double>(2 * i + 1) * 20)));
     if (const auto now = ::mallinfo2().uordblks; now > before) most = std::max(most, now - before);
   }
   BOOST_TEST_MESSAGE("plans and executors: " << most / 1024 << " KiB at most");
-  BOOST_TEST(most < 3 * cap);                        // of the cache, of the executors, and what the allocator adds to them
+  BOOST_TEST(most < 3 * cap);  // of the cache, of the executors, and what the allocator adds to them
   // A factory keeps no more than the model that it was made of.
   const factory_type factory(net);
   auto r = factory.create();

@@ -30,8 +30,7 @@ struct short_of_memory {
   ~short_of_memory() { memory::limit(0); }
 };
 // What f lacks.
-template <class F>
-std::unique_ptr<out_of_memory> lack_of(const F& f) {
+template <class F> std::unique_ptr<out_of_memory> lack_of(const F& f) {
   const short_of_memory now;
   try {
     f();
@@ -42,7 +41,9 @@ std::unique_ptr<out_of_memory> lack_of(const F& f) {
   BOOST_FAIL("no error");
   return {};
 }
-bool tells_what_is_planned(const out_of_memory& e) { return std::string(e.what()).find("; the plan works in ") != std::string::npos; }
+bool tells_what_is_planned(const out_of_memory& e) {
+  return std::string(e.what()).find("; the plan works in ") != std::string::npos;
+}
 
 }  // namespace
 
@@ -57,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_result_that_meets_the_limit_names_the_plan) {
   const std::size_t planned = ref.planned({{count, 4}});
   BOOST_TEST(planned > 0u);
   const auto check = [&](const auto& f) {
-    f();      // all but the result has its memory now
+    f();  // all but the result has its memory now
     const auto e = lack_of(f);
     BOOST_TEST((e->requested() >= result_bytes && e->requested() <= result_bytes + block_head));
     BOOST_TEST(e->planned() == planned);
@@ -84,9 +85,11 @@ BOOST_AUTO_TEST_CASE(an_arena_that_meets_the_limit_names_it_too) {
   BOOST_TEST(e->planned() == planned);
   BOOST_TEST(e->requested() >= planned - 64);
   BOOST_TEST(tells_what_is_planned(*e));
-  const reference_factory<lenet, input<"N", 1, 28, 28>> pooled(model<lenet, input<"N", 1, 28, 28>>({.seed = 1}), {.arenas = std::make_shared<arena_pool>(50000)});
+  const reference_factory<lenet, input<"N", 1, 28, 28>> pooled(model<lenet, input<"N", 1, 28, 28>>({.seed = 1}),
+                                                               {.arenas = std::make_shared<arena_pool>(50000)});
   auto third = pooled.create();
-  BOOST_CHECK_EXCEPTION(third(x), out_of_memory, [&](const out_of_memory& lack) { return lack.planned() == planned && lack.limit() == 50000; });
+  BOOST_CHECK_EXCEPTION(third(x), out_of_memory,
+                        [&](const out_of_memory& lack) { return lack.planned() == planned && lack.limit() == 50000; });
 }
 
 BOOST_AUTO_TEST_CASE(segments_and_plans_of_many_results_name_theirs) {
@@ -98,7 +101,7 @@ BOOST_AUTO_TEST_CASE(segments_and_plans_of_many_results_name_theirs) {
   auto ref = factory.create();
   const any_tensor in[] = {random_tensor<lamina::vector<float>>({200000}, 1)};
   BOOST_TEST((ref(in)[1].shape() == shape({200000})));
-  BOOST_TEST(ref.planned({{200000}}) == 0u);      // of each segment's plan on its own
+  BOOST_TEST(ref.planned({{200000}}) == 0u);  // of each segment's plan on its own
   BOOST_TEST(lack_of([&] { ref(in); })->planned() > 0u);
   BOOST_TEST((ref(in)[1].shape() == shape({200000})));
 

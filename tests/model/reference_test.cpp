@@ -26,14 +26,17 @@ using reference = decltype(std::declval<const factory_type&>().create());
 
 // Nothing that changes it, and nothing but the inputs of the model.
 template <class R>
-concept Changeable = requires(R& r) { r.parameters(); } || requires(R& r) { r.core(); } || requires(R& r) { save(r, std::string()); } ||
-                     requires(R& r) { load(r, std::string()); } || requires(R& r, const image_dataset& d) { fit(r, d, loss::cross_entropy{}, optim::sgd{}); };
+concept Changeable = requires(R& r) { r.parameters(); } || requires(R& r) { r.core(); } ||
+                     requires(R& r) { save(r, std::string()); } || requires(R& r) { load(r, std::string()); } ||
+                     requires(R& r, const image_dataset& d) { fit(r, d, loss::cross_entropy{}, optim::sgd{}); };
 static_assert(Changeable<net_type> && !Changeable<reference>);
-static_assert(std::invocable<reference&, images> && !std::invocable<reference&, tensor<double, extents<dyn, 1, 28, 28>>> &&
+static_assert(std::invocable<reference&, images> &&
+              !std::invocable<reference&, tensor<double, extents<dyn, 1, 28, 28>>> &&
               !std::invocable<reference&, tensor<float, extents<dyn, 1, 32, 32>>>);
 
-constexpr auto net_of_squares = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
-                                           nn::flatten{}, nn::dropout{0.2}, nn::linear{.in_features = 64, .out_features = 3});
+constexpr auto net_of_squares =
+    sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
+               nn::flatten{}, nn::dropout{0.2}, nn::linear{.in_features = 64, .out_features = 3});
 
 }  // namespace
 
@@ -113,7 +116,8 @@ void folds(std::int64_t factors, const shape& of_x = {5, 2, 6, 6}) {
     auto& p = net.parameters()[i];
     auto* v = reinterpret_cast<double*>(p.mutable_data());
     philox stream(static_cast<std::int64_t>(i), 9);
-    for (std::int64_t k = 0; k < p.value().shape().size(); ++k) v[k] = 0.25 + stream.uniform<double>(static_cast<std::uint64_t>(k));
+    for (std::int64_t k = 0; k < p.value().shape().size(); ++k)
+      v[k] = 0.25 + stream.uniform<double>(static_cast<std::uint64_t>(k));
     p.changed();
   }
   auto x = random_tensor<X>(of_x, 2);
@@ -133,10 +137,13 @@ void folds(std::int64_t factors, const shape& of_x = {5, 2, 6, 6}) {
   BOOST_TEST(same_bits(net(x), expected));
 }
 
-constexpr auto after_convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
-                                               nn::conv2d{.in_channels = 4, .out_channels = 6, .kernel_size = 3, .groups = 2, .bias = false}, nn::batch_norm2d{.num_features = 6, .affine = false},
-                                               nn::flatten{}, nn::linear{.in_features = 24, .out_features = 3});
-constexpr auto before_convolutions = sequential(nn::batch_norm2d{2}, nn::relu{}, nn::batch_norm2d{2}, nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3});
+constexpr auto after_convolutions =
+    sequential(nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
+               nn::conv2d{.in_channels = 4, .out_channels = 6, .kernel_size = 3, .groups = 2, .bias = false},
+               nn::batch_norm2d{.num_features = 6, .affine = false}, nn::flatten{},
+               nn::linear{.in_features = 24, .out_features = 3});
+constexpr auto before_convolutions = sequential(nn::batch_norm2d{2}, nn::relu{}, nn::batch_norm2d{2},
+                                                nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3});
 
 // The convolution is read by the batch norm and by the sum: it stays as it is.
 struct beside_itself {
@@ -151,15 +158,18 @@ constexpr auto read_twice = sequential(beside_itself{});
 struct gained_linear {
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = s("linear", nn::linear{.in_features = 72, .out_features = 3}, lamina::flatten(x));
-    return y * s.parameter("gain", shape{3}, initializer::constant(1)) - s.parameter("term", shape{1, 3}, initializer::constant(0));
+    return y * s.parameter("gain", shape{3}, initializer::constant(1)) -
+           s.parameter("term", shape{1, 3}, initializer::constant(0));
   }
 };
 constexpr auto after_linear = sequential(gained_linear{});
 
-constexpr auto rows_normed = sequential(nn::linear{.in_features = 6, .out_features = 5}, nn::batch_norm1d{5}, nn::relu{}, nn::linear{.in_features = 5, .out_features = 4, .bias = false},
-                                        nn::batch_norm1d{4});
-constexpr auto sequences_normed = sequential(nn::conv1d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, nn::batch_norm1d{4}, nn::relu{},
-                                             nn::conv1d{.in_channels = 4, .out_channels = 3, .kernel_size = 3, .bias = false}, nn::batch_norm1d{3});
+constexpr auto rows_normed =
+    sequential(nn::linear{.in_features = 6, .out_features = 5}, nn::batch_norm1d{5}, nn::relu{},
+               nn::linear{.in_features = 5, .out_features = 4, .bias = false}, nn::batch_norm1d{4});
+constexpr auto sequences_normed =
+    sequential(nn::conv1d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, nn::batch_norm1d{4}, nn::relu{},
+               nn::conv1d{.in_channels = 4, .out_channels = 3, .kernel_size = 3, .bias = false}, nn::batch_norm1d{3});
 struct rows_beside_themselves {
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = s("linear", nn::linear{.in_features = 6, .out_features = 4}, x);
@@ -188,7 +198,8 @@ BOOST_AUTO_TEST_CASE(a_folded_network_in_float_and_its_errors) {
   fit(trained, squares(60, 1), loss::cross_entropy{}, optim::adam{}, {.epochs = 2, .batch = 10});
   test_files::folder dir;
   save(trained, dir / "net.safetensors");
-  auto factory = reference_factory<net_of_squares, input<"N", 1, "H", "W">>::from_file(dir / "net.safetensors", {.optimize = true});
+  auto factory = reference_factory<net_of_squares, input<"N", 1, "H", "W">>::from_file(dir / "net.safetensors",
+                                                                                       {.optimize = true});
   BOOST_TEST(factory.report().folded == 2);
   auto x = random_tensor<tensor<float, extents<dyn, 1, 6, 6>>>({40, 1, 6, 6}, 2);
   auto y = factory.create()(x), expected = trained(x);
@@ -197,7 +208,8 @@ BOOST_AUTO_TEST_CASE(a_folded_network_in_float_and_its_errors) {
   BOOST_TEST(most < 1e-5f);
   auto r = factory.create();
   auto said = error_of([&] { r(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)); });
-  BOOST_TEST(said == "shape_error: sublayer `5` (linear): linear expects 64 input features but is given 144, shape [2x144]");
+  BOOST_TEST(said ==
+             "shape_error: sublayer `5` (linear): linear expects 64 input features but is given 144, shape [2x144]");
   BOOST_TEST(same_bits(r(x), y));
 }
 
@@ -225,7 +237,8 @@ BOOST_AUTO_TEST_CASE(copies_of_a_model_run_on_threads_of_their_own) {
   std::vector<net_type> copies(3, net);
   std::vector<int> wrong(3, 0);
   parallel_workers(3, [&](int w) {
-    for (int round = 0; round < 4; ++round) wrong[static_cast<std::size_t>(w)] += !same_bits(copies[static_cast<std::size_t>(w)](x), expected);
+    for (int round = 0; round < 4; ++round)
+      wrong[static_cast<std::size_t>(w)] += !same_bits(copies[static_cast<std::size_t>(w)](x), expected);
   });
   for (int n : wrong) BOOST_TEST(n == 0);
 }

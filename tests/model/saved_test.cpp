@@ -50,8 +50,7 @@ std::vector<any_tensor> inputs_of(const program& p, std::int64_t n) {
 }
 
 // Saves and loads a model; it computes the same, and remembers the same.
-template <class Net>
-void comes_back(Net& net) {
+template <class Net> void comes_back(Net& net) {
   const test_files::folder dir;
   save_net(dir / "net", net);
   BOOST_TEST(dir.count() == 2);
@@ -85,11 +84,12 @@ constexpr auto text_net =
                nn::layer_norm{{8}}, nn::linear{.in_features = 8, .out_features = 2}, nn::tanh{});
 constexpr auto gru_net = sequential(nn::gru{.input_size = 3, .hidden_size = 4}, nn::rms_norm{{4}});
 constexpr auto words_net =
-    sequential(nn::embedding{.num_embeddings = 7, .embedding_dim = 8}, nn::self_attention{.embed_dim = 8, .num_heads = 2, .causal = true},
+    sequential(nn::embedding{.num_embeddings = 7, .embedding_dim = 8},
+               nn::self_attention{.embed_dim = 8, .num_heads = 2, .causal = true},
                nn::grouped_query_attention{.embed_dim = 8, .num_heads = 2, .num_kv_heads = 1, .causal = true},
                nn::linear{.in_features = 8, .out_features = 7}, nn::log_softmax{});
-constexpr auto frozen =
-    sequential(sublayer<"a">(nn::linear{.in_features = 4, .out_features = 4}), nn::gelu{}, sublayer<"b">(nn::linear{.in_features = 4, .out_features = 2}));
+constexpr auto frozen = sequential(sublayer<"a">(nn::linear{.in_features = 4, .out_features = 4}), nn::gelu{},
+                                   sublayer<"b">(nn::linear{.in_features = 4, .out_features = 2}));
 
 std::string refusal(const std::string& path) {
   return error_of([&] { load_net(path); });
@@ -100,11 +100,26 @@ std::string refusal(const std::string& path) {
 BOOST_AUTO_TEST_SUITE(saved_nets)
 
 BOOST_AUTO_TEST_CASE(families_of_layers) {
-  { model<lenet, input<"N", 1, 28, 28>> net({.seed = 1}); comes_back(net); }
-  { model<images_net, input<"N", 2, 8, 8>> net({.seed = 2}); comes_back(net); }
-  { model<text_net, input<"N", 6, 3>> net({.seed = 3}); comes_back(net); }
-  { model<gru_net, input<6, "N", 3>> net({.seed = 4}); comes_back(net); }
-  { model<words_net, input_of<std::int64_t, "N", 5>> net({.seed = 5}); comes_back(net); }
+  {
+    model<lenet, input<"N", 1, 28, 28>> net({.seed = 1});
+    comes_back(net);
+  }
+  {
+    model<images_net, input<"N", 2, 8, 8>> net({.seed = 2});
+    comes_back(net);
+  }
+  {
+    model<text_net, input<"N", 6, 3>> net({.seed = 3});
+    comes_back(net);
+  }
+  {
+    model<gru_net, input<6, "N", 3>> net({.seed = 4});
+    comes_back(net);
+  }
+  {
+    model<words_net, input_of<std::int64_t, "N", 5>> net({.seed = 5});
+    comes_back(net);
+  }
   {
     model<frozen, input<"N", 4>, policies<element<double>, sub<"a">(trainable(false))>> net({.seed = 6});
     comes_back(net);
@@ -166,16 +181,15 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
   const std::string bad_json = dir / "bad.json: ", bad_weights = dir / "bad.safetensors: ";
   BOOST_TEST(with_weights([](auto&, auto&) {}) == "");
   BOOST_TEST(with_weights([](auto& t, auto&) { t.pop_back(); }).find("is missing") != std::string::npos);
-  BOOST_TEST(holds(with_weights([](auto& t, auto&) {
-                     t.push_back({"more", t[0].value});
-                   }),
+  BOOST_TEST(holds(with_weights([](auto& t, auto&) { t.push_back({"more", t[0].value}); }),
                    bad_weights + "state `more` is in the file, but "));
   BOOST_TEST(
       holds(with_weights([](auto&, auto& m) { m.clear(); }), bad_weights + "metadata `lamina.program` is missing"));
   BOOST_TEST(holds(with_weights([](auto& t, auto&) {
-    for (auto& v : t)
-      if (v.name == "head.bias") v.value = any_tensor(tensor_type{dtype::float32, {4}});
-  }), bad_weights + "state `head.bias` is float32[4] and the program expects float32[3]"));
+                     for (auto& v : t)
+                       if (v.name == "head.bias") v.value = any_tensor(tensor_type{dtype::float32, {4}});
+                   }),
+                   bad_weights + "state `head.bias` is float32[4] and the program expects float32[3]"));
   BOOST_TEST(
       holds(with_structure("lamina net", "a net"), bad_json + "`format` is `a net`, and `lamina net` is expected"));
   BOOST_TEST(holds(with_structure("\"version\": 1", "\"version\": 9"),

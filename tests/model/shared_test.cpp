@@ -21,26 +21,28 @@ using namespace nets_test;
 
 namespace {
 
-constexpr auto connected = sequential(nn::linear{.in_features = 36, .out_features = 50}, nn::relu{}, nn::dropout{0.1}, nn::linear{.in_features = 50, .out_features = 3});
+constexpr auto connected = sequential(nn::linear{.in_features = 36, .out_features = 50}, nn::relu{}, nn::dropout{0.1},
+                                      nn::linear{.in_features = 50, .out_features = 3});
 constexpr auto flat = sequential(nn::flatten{}, connected);
 using flat_type = model<flat, input<"N", 1, 6, 6>>;
 using flat_factory = reference_factory<flat, input<"N", 1, 6, 6>>;
 using squares_type = tensor<float, extents<dyn, 1, 6, 6>>;
 
-constexpr auto encoder = sequential(nn::transformer_encoder_layer{.d_model = 16, .nhead = 2, .dim_feedforward = 32}, nn::linear{.in_features = 16, .out_features = 4});
+constexpr auto encoder = sequential(nn::transformer_encoder_layer{.d_model = 16, .nhead = 2, .dim_feedforward = 32},
+                                    nn::linear{.in_features = 16, .out_features = 4});
 using encoder_type = model<encoder, input<"N", "T", 16>>;
 using encoder_factory = reference_factory<encoder, input<"N", "T", 16>>;
 using sequences = tensor<float, extents<dyn, dyn, 16>>;
 
 // What a model shares with nobody, and a reference model shares: how much memory each takes, for the record.
-template <class F>
-void measured(std::string_view what, F f) {
+template <class F> void measured(std::string_view what, F f) {
   memory::reset_peak();
   const auto before = memory::counters().current;
   const auto begin = std::chrono::steady_clock::now();
   f();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  BOOST_TEST_MESSAGE(what << ": " << took.count() << " ms, peak " << (memory::counters().peak - before) / 1024 << " KiB");
+  BOOST_TEST_MESSAGE(what << ": " << took.count() << " ms, peak " << (memory::counters().peak - before) / 1024
+                          << " KiB");
 }
 
 template <class X>
@@ -167,11 +169,13 @@ BOOST_AUTO_TEST_CASE(workers_as_many_as_cores_and_their_errors) {
     });
     BOOST_TEST(equal == cores);
   }
-  BOOST_CHECK_THROW(parallel_workers(3, [&](int w) {
-                      auto r = factory.create();
-                      if (w == 1) throw std::runtime_error("no data");
-                      r(x);
-                    }), std::runtime_error);
+  BOOST_CHECK_THROW(parallel_workers(3,
+                                     [&](int w) {
+                                       auto r = factory.create();
+                                       if (w == 1) throw std::runtime_error("no data");
+                                       r(x);
+                                     }),
+                    std::runtime_error);
   BOOST_TEST(same_bits(factory.create()(x), expected));
 }
 

@@ -23,18 +23,22 @@ struct twice {
   nn::linear a;
   constexpr auto forward(auto& s, const auto& x) const { return s("a", a, s("a", a, x)); }
 };
-constexpr auto body = topology(connect<"sum.output", "output">, connect<"input", "left.input">, connect<"left.output", "sum.lhs">,
-                               connect<"right.output", "sum.rhs">, connect<"input", "right.input">,
-                               sublayer<"right">(nn::linear{.in_features = 4, .out_features = 4, .bias = false}), sublayer<"left">(nn::tanh{}),
-                               sublayer<"sum">(nn::add{}));
-constexpr auto nested = sequential(sublayer<"stem">(nn::linear{.in_features = 6, .out_features = 4}), sublayer<"body">(body),
-                                   sublayer<"block">(shortcut{{4, 4}, {4, 4}}), sublayer<"two">(twice{{4, 4}}));
-constexpr auto product = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">, connect<"b", "product.rhs">,
-                                  connect<"product.output", "output">);
-constexpr auto judged = topology(sublayer<"softmax">(nn::softmax{}), sublayer<"loss">(nn::nll_loss{}), connect<"x", "softmax.input">,
-                                 connect<"softmax.output", "loss.input">, connect<"weights", "loss.weights">, connect<"loss.output", "value">);
+constexpr auto body =
+    topology(connect<"sum.output", "output">, connect<"input", "left.input">, connect<"left.output", "sum.lhs">,
+             connect<"right.output", "sum.rhs">, connect<"input", "right.input">,
+             sublayer<"right">(nn::linear{.in_features = 4, .out_features = 4, .bias = false}),
+             sublayer<"left">(nn::tanh{}), sublayer<"sum">(nn::add{}));
+constexpr auto nested =
+    sequential(sublayer<"stem">(nn::linear{.in_features = 6, .out_features = 4}), sublayer<"body">(body),
+               sublayer<"block">(shortcut{{4, 4}, {4, 4}}), sublayer<"two">(twice{{4, 4}}));
+constexpr auto product = topology(sublayer<"product">(nn::dot{}), connect<"a", "product.lhs">,
+                                  connect<"b", "product.rhs">, connect<"product.output", "output">);
+constexpr auto judged = topology(sublayer<"softmax">(nn::softmax{}), sublayer<"loss">(nn::nll_loss{}),
+                                 connect<"x", "softmax.input">, connect<"softmax.output", "loss.input">,
+                                 connect<"weights", "loss.weights">, connect<"loss.output", "value">);
 constexpr auto steps = sequential(sublayer<"rnn">(nn::rnn{.input_size = 3, .hidden_size = 2}));
-constexpr auto lenet_of_any_size = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel_size = 5}));
+constexpr auto lenet_of_any_size =
+    sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 2, .kernel_size = 5}));
 constexpr auto lonely = nn::linear{.in_features = 3, .out_features = 2};
 
 constexpr std::string_view lenet_table =
@@ -110,8 +114,8 @@ constexpr std::string_view product_drawing =
   "product" -> "output output" [label="output -> output"];
 }
 )dot";
-constexpr auto without_two = sequential(sublayer<"stem">(nn::linear{.in_features = 6, .out_features = 4}), sublayer<"body">(body),
-                                        sublayer<"block">(shortcut{{4, 4}, {4, 4}}));
+constexpr auto without_two = sequential(sublayer<"stem">(nn::linear{.in_features = 6, .out_features = 4}),
+                                        sublayer<"body">(body), sublayer<"block">(shortcut{{4, 4}, {4, 4}}));
 
 }  // namespace
 
@@ -150,15 +154,16 @@ BOOST_AUTO_TEST_CASE(turns_of_recurrent_layers_are_counted) {
     line = line.substr(0, line.find('\n', 1));
     return std::stoll(line.substr(line.rfind(' ')));
   };
-  BOOST_TEST(total(one) > 2 * 2 * (3 * 2 + 2 * 2));       // both products, and then sums and tanh
-  BOOST_TEST(total(seven) - 2 == 7 * (total(one) - 2));   // both biases are added up once
+  BOOST_TEST(total(one) > 2 * 2 * (3 * 2 + 2 * 2));      // both products, and then sums and tanh
+  BOOST_TEST(total(seven) - 2 == 7 * (total(one) - 2));  // both biases are added up once
 }
 
 BOOST_AUTO_TEST_CASE(a_layer_by_itself) {
-  BOOST_TEST((show<lonely, input<"N", 3>>()) == "sublayer  kind    output  parameters  flops\n"
-                                                "(whole)   linear  [Nx2]            8     14\n"
-                                                "total                              8     14\n"
-                                                "8 of 8 parameters are trained; flops for `input` [1x3]\n");
+  BOOST_TEST((show<lonely, input<"N", 3>>()) ==
+             "sublayer  kind    output  parameters  flops\n"
+             "(whole)   linear  [Nx2]            8     14\n"
+             "total                              8     14\n"
+             "8 of 8 parameters are trained; flops for `input` [1x3]\n");
   BOOST_TEST(holds(to_dot<lonely>(), "\"input input\" -> \"(linear)\" [label=\"input -> input\"];\n"));
 }
 
@@ -173,7 +178,9 @@ BOOST_AUTO_TEST_CASE(extents_that_one_does_not_fit) {
   const auto s = show<lenet_of_any_size, input<"N", 1, "H", "W">>();
   BOOST_TEST(holds(s, "conv      conv2d"));
   BOOST_TEST(holds(s, "?\ntotal"));
-  auto refused = [](std::initializer_list<shape> at) { return error_of([&] { show<product, input<"N", "K">, input<"K", 2>>(at); }); };
+  auto refused = [](std::initializer_list<shape> at) {
+    return error_of([&] { show<product, input<"N", "K">, input<"K", 2>>(at); });
+  };
   BOOST_TEST(refused({{2, 3}}) == "shape_error: show: the net has 2 inputs and is given 1 shape");
   BOOST_TEST(refused({{2, 3}, {3, 4}}) == "shape_error: show: input `b` is [Kx2] and is given [3x4]");
   BOOST_TEST(refused({{2, 3}, {4, 2}}) ==
@@ -185,7 +192,8 @@ BOOST_AUTO_TEST_CASE(drawings) {
   model<without_two, input<"N", 6>> net;
   BOOST_TEST(to_dot(net) == nested_drawing);
   BOOST_TEST(to_dot<product>() == product_drawing);
-  BOOST_TEST(holds(to_dot<nested>(), "\"block\" -> \"two\" [label=\"output -> input\"]"));    // not looked into without inputs
+  BOOST_TEST(
+      holds(to_dot<nested>(), "\"block\" -> \"two\" [label=\"output -> input\"]"));  // not looked into without inputs
   BOOST_TEST(holds((to_dot<nested, input<"N", 6>>()), "\"two.a\" -> \"output output\" [label=\"output -> output\"]"));
   BOOST_TEST(holds((to_dot<steps, input<"T", "N", 3>>()), "\"input input\" -> \"rnn\" [label=\"input -> "));
 }

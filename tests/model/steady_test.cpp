@@ -24,8 +24,7 @@ using namespace nets_test;
 namespace {
 
 // A net over sequences of 3 numbers or of tokens, one sample at a time.
-template <const auto& Net, class In>
-void makes_no_call(std::size_t width) {
+template <const auto& Net, class In> void makes_no_call(std::size_t width) {
   model<Net, In> net({.seed = 3});
   auto s = stream(reference_factory<Net, In>(net).create(), {.positions = 10});
   std::vector<std::conditional_t<In::has_element, typename In::element, float>> in(s.input_size(), {1});
@@ -55,7 +54,8 @@ BOOST_AUTO_TEST_CASE(the_observer_sees_what_is_there) {
   BOOST_TEST(steady_state::count([&] { std::lock_guard lock(mutex); }).locks == 1);
   BOOST_TEST(steady_state::makes_no_system_call([] {}));
   BOOST_TEST(!steady_state::makes_no_system_call([] { (void)::getppid(); }));
-  BOOST_TEST(!steady_state::makes_no_system_call([&] { kept = static_cast<int*>(std::malloc(std::size_t(64) << 20)); }));
+  BOOST_TEST(
+      !steady_state::makes_no_system_call([&] { kept = static_cast<int*>(std::malloc(std::size_t(64) << 20)); }));
 }
 
 BOOST_AUTO_TEST_CASE(inference) {
@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(inference) {
 }
 
 BOOST_AUTO_TEST_CASE(a_step_of_a_stream) {
-  static constexpr auto voice = sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::gru{8, 5}, nn::linear{5, 2});
+  static constexpr auto voice =
+      sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::gru{8, 5}, nn::linear{5, 2});
   makes_no_call<voice, input<"T", 1, 3>>(2);
 }
 
@@ -82,14 +83,18 @@ BOOST_AUTO_TEST_CASE(a_step_of_a_stream_of_causal_convolutions) {
   static constexpr auto tcn =
       sequential(nn::conv1d{.in_channels = 3, .out_channels = 8, .causal = true}, nn::relu{},
                  nn::conv1d{.in_channels = 8, .out_channels = 8, .dilation = 2, .causal = true}, nn::pad{.before = 4},
-                 nn::conv1d{.in_channels = 8, .out_channels = 4, .dilation = 2}, nn::permute{axes(2, 0, 1)}, nn::gru{4, 5}, nn::linear{5, 2});
+                 nn::conv1d{.in_channels = 8, .out_channels = 4, .dilation = 2}, nn::permute{axes(2, 0, 1)},
+                 nn::gru{4, 5}, nn::linear{5, 2});
   makes_no_call<tcn, input<1, 3, "T">>(2);
 }
 
 BOOST_AUTO_TEST_CASE(a_step_of_a_decoder) {
-  static constexpr auto decoder =
-      sequential(nn::embedding{9, 16}, nn::residual{sequential(nn::rms_norm{{16}}, nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2})},
-                 nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.in_features = 16, .hidden_features = 24})}, nn::linear{16, 9});
+  static constexpr auto decoder = sequential(
+      nn::embedding{9, 16},
+      nn::residual{sequential(nn::rms_norm{{16}},
+                              nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2})},
+      nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.in_features = 16, .hidden_features = 24})},
+      nn::linear{16, 9});
   makes_no_call<decoder, port_input<"input", std::int64_t, 1, "T">>(9);
 }
 
@@ -113,7 +118,8 @@ BOOST_AUTO_TEST_CASE(a_training_step) {
   trainer train(
       net.core(), [](const value& y, const value& labels) { return loss::cross_entropy{}(y, labels); },
       [&](update_scope& s, const value& w, const value& g) { return adam.step(s, w, g); }, adam.lr);
-  plan_runner plans({std::shared_ptr<const program>(), &train.step_program()}, {&net.parameters(), nullptr}, net.core().where(), {});
+  plan_runner plans({std::shared_ptr<const program>(), &train.step_program()}, {&net.parameters(), nullptr},
+                    net.core().where(), {});
   auto x = random_tensor<images>({64, 1, 28, 28}, 1);
   std::vector<std::int64_t> labels(64);
   for (std::size_t i = 0; i < 64; ++i) labels[i] = static_cast<std::int64_t>(i % 10);
@@ -134,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_training_step) {
   run();
   const float before = mean;
   BOOST_TEST((steady_state::count(run) == steady_state::counts{}));
-  BOOST_TEST(mean < before);     // and it did train
+  BOOST_TEST(mean < before);  // and it did train
   BOOST_TEST(steady_state::makes_no_system_call(run));
 }
 

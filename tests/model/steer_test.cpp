@@ -36,8 +36,7 @@ std::vector<std::string> names_of(const parameter_store& s) {
   for (std::size_t i = 0; i < s.size(); ++i) names.push_back(s[i].name());
   return names;
 }
-template <class Net>
-view<const float> of(const Net& net, std::string_view name) {
+template <class Net> view<const float> of(const Net& net, std::string_view name) {
   return net.parameters().find(name)->value().template elements<float>();
 }
 using strings = std::vector<std::string>;

@@ -22,18 +22,20 @@ using engine_test::after, engine_test::asks, engine_test::never, engine_test::st
 
 namespace {
 
-inline constexpr auto noisy = sequential(sublayer<"fc">(nn::linear{4, 6}), nn::tanh{}, sublayer<"noise">(nn::dropout{0.5}), sublayer<"head">(nn::linear{6, 3}));
+inline constexpr auto noisy = sequential(sublayer<"fc">(nn::linear{4, 6}), nn::tanh{},
+                                         sublayer<"noise">(nn::dropout{0.5}), sublayer<"head">(nn::linear{6, 3}));
 using noisy_type = model<noisy, input<"N", 4>>;
 using noisy_factory = reference_factory<noisy, input<"N", 4>>;
 using rows = matrix<float, dyn, 4>;
 
-inline constexpr auto voice = sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::linear{8, 2}, nn::tanh{});
-inline constexpr auto causal = sequential(nn::conv1d{.in_channels = 3, .out_channels = 8, .causal = true}, nn::relu{},
-                                          nn::conv1d{.in_channels = 8, .out_channels = 2, .dilation = 2, .causal = true});
+inline constexpr auto voice =
+    sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::linear{8, 2}, nn::tanh{});
+inline constexpr auto causal =
+    sequential(nn::conv1d{.in_channels = 3, .out_channels = 8, .causal = true}, nn::relu{},
+               nn::conv1d{.in_channels = 8, .out_channels = 2, .dilation = 2, .causal = true});
 
 // A stream that is stopped at each of its steps gives what one gives that is not.
-template <class Factory>
-void stream_goes_on(const Factory& factory, std::size_t in, std::size_t out) {
+template <class Factory> void stream_goes_on(const Factory& factory, std::size_t in, std::size_t out) {
   auto plain = stream(factory.create(), {.block = 1}), tried = stream(factory.create(), {.block = 1});
   std::vector<float> x(in), wanted(out), y(out);
   int stopped = 0;
@@ -95,21 +97,24 @@ BOOST_AUTO_TEST_CASE(streams) {
 
 BOOST_AUTO_TEST_CASE(steps_of_a_training) {
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 1}), other({.seed = 1});
-  training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3}), plain(other, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
+  training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3}),
+      plain(other, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
   const auto x = random_tensor<images>({8, 1, 28, 28}, 1);
   vector<std::int64_t> labels(8);
   const int all = asks([&] { step(x, labels); });
   plain(x, labels);
   BOOST_TEST(all > 20);
-  for (int i = 0; i < all; i += 3) BOOST_TEST(holds(stopped_after(i, [&] { step(x, labels); }), "the run was stopped before this operation"));
+  for (int i = 0; i < all; i += 3)
+    BOOST_TEST(holds(stopped_after(i, [&] { step(x, labels); }), "the run was stopped before this operation"));
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
   BOOST_TEST(step(x, labels) == plain(x, labels));
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
 }
 
 BOOST_AUTO_TEST_CASE(a_fit_from_another_thread) {
-  static constexpr auto net_of_squares = sequential(nn::flatten{}, sublayer<"hidden">(nn::linear{.in_features = 36, .out_features = 16}), nn::relu{},
-                                                    sublayer<"head">(nn::linear{.in_features = 16, .out_features = 3}));
+  static constexpr auto net_of_squares =
+      sequential(nn::flatten{}, sublayer<"hidden">(nn::linear{.in_features = 36, .out_features = 16}), nn::relu{},
+                 sublayer<"head">(nn::linear{.in_features = 16, .out_features = 3}));
   using net_type = model<net_of_squares, input<"N", 1, 6, 6>>;
   const auto data = squares(60, 1);
   for (int threads : {1, 3}) {
@@ -127,10 +132,9 @@ BOOST_AUTO_TEST_CASE(a_fit_from_another_thread) {
     std::string said;
     try {
       const stop_scope scope(flag{&stop});
-      fit(net, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1000000, .batch = 16, .observer = [&](const training_progress&) { return ++batches, true; }});
-    } catch (const stopped_error& e) {
-      said = e.what();
-    }
+      fit(net, data, loss::cross_entropy{}, optim::sgd{},
+          {.epochs = 1000000, .batch = 16, .observer = [&](const training_progress&) { return ++batches, true; }});
+    } catch (const stopped_error& e) { said = e.what(); }
     other.join();
     BOOST_TEST(holds(said, "fit: stopped in epoch "));
     BOOST_TEST(holds(said, ", whose update is not done: "));
@@ -138,7 +142,8 @@ BOOST_AUTO_TEST_CASE(a_fit_from_another_thread) {
     net_type again({.seed = 1});
     const int done = batches;
     int seen = 0;
-    fit(again, data, loss::cross_entropy{}, optim::sgd{}, {.epochs = 1000000, .batch = 16, .observer = [&](const training_progress&) { return ++seen < done; }});
+    fit(again, data, loss::cross_entropy{}, optim::sgd{},
+        {.epochs = 1000000, .batch = 16, .observer = [&](const training_progress&) { return ++seen < done; }});
     BOOST_TEST(same_bits(net.parameters(), again.parameters()));
   }
 }

@@ -23,8 +23,10 @@ using engine_test::message_of;
 namespace {
 
 // A small decoder: rotary positions, heads that share keys, SwiGLU.
-inline constexpr auto layer = sequential(nn::residual{sequential(nn::rms_norm{{16}}, nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2})},
-                                         nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.in_features = 16, .hidden_features = 24})});
+inline constexpr auto layer = sequential(
+    nn::residual{sequential(nn::rms_norm{{16}},
+                            nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2})},
+    nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.in_features = 16, .hidden_features = 24})});
 inline constexpr auto decoder = sequential(nn::embedding{11, 16}, layer, layer, nn::rms_norm{{16}}, nn::linear{16, 11});
 using tokens = port_input<"input", std::int64_t, 1, "T">;
 using decoder_model = model<decoder, tokens>;
@@ -32,41 +34,51 @@ using decoder_model = model<decoder, tokens>;
 // Positions that are learned, and attention as in PyTorch's encoder layer.
 struct place {
   std::int64_t count = 0, features = 0;
-  constexpr auto forward(auto& s, const auto& x) const { return x + s("table", nn::embedding{count, features}, positions(x, 1)); }
+  constexpr auto forward(auto& s, const auto& x) const {
+    return x + s("table", nn::embedding{count, features}, positions(x, 1));
+  }
 };
-inline constexpr auto placed = sequential(nn::linear{3, 8}, place{20, 8}, nn::transformer_encoder_layer{.d_model = 8, .nhead = 2, .dim_feedforward = 16, .causal = true},
-                                          nn::self_attention{.embed_dim = 8, .num_heads = 4, .causal = true});
+inline constexpr auto placed =
+    sequential(nn::linear{3, 8}, place{20, 8},
+               nn::transformer_encoder_layer{.d_model = 8, .nhead = 2, .dim_feedforward = 16, .causal = true},
+               nn::self_attention{.embed_dim = 8, .num_heads = 4, .causal = true});
 // Attention beside the other memories: of a convolution and of a recurrent layer.
-inline constexpr auto beside = sequential(nn::linear{3, 4}, nn::transpose{}, nn::conv1d{.in_channels = 4, .out_channels = 4, .causal = true}, nn::transpose{},
-                                          nn::grouped_query_attention{.embed_dim = 4, .num_heads = 2, .num_kv_heads = 1}, nn::permute{axes(1, 0, 2)}, nn::gru{4, 6},
-                                          nn::permute{axes(1, 0, 2)});
+inline constexpr auto beside =
+    sequential(nn::linear{3, 4}, nn::transpose{}, nn::conv1d{.in_channels = 4, .out_channels = 4, .causal = true},
+               nn::transpose{}, nn::grouped_query_attention{.embed_dim = 4, .num_heads = 2, .num_kv_heads = 1},
+               nn::permute{axes(1, 0, 2)}, nn::gru{4, 6}, nn::permute{axes(1, 0, 2)});
 // What is attended to is given with each position, and no part of the sequence.
-inline constexpr auto to_others = topology(sublayer<"a">(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2}), connect<"x", "a.query">, connect<"keys", "a.key">,
-                                           connect<"keys", "a.value">, connect<"a.output", "y">);
+inline constexpr auto to_others =
+    topology(sublayer<"a">(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2}), connect<"x", "a.query">,
+             connect<"keys", "a.key">, connect<"keys", "a.value">, connect<"a.output", "y">);
 inline constexpr auto sees_all = sequential(nn::self_attention{.embed_dim = 3});
-inline constexpr auto masked = topology(sublayer<"a">(nn::self_attention{.embed_dim = 3, .causal = true, .mask = true}), connect<"x", "a.input">, connect<"m", "a.mask">,
-                                        connect<"a.output", "y">);
+inline constexpr auto masked = topology(sublayer<"a">(nn::self_attention{.embed_dim = 3, .causal = true, .mask = true}),
+                                        connect<"x", "a.input">, connect<"m", "a.mask">, connect<"a.output", "y">);
 
 // Runs the blocks of a sequence [samples, T, width] through a stream, and gives how far it is from the whole one.
-double worst_of_blocks(auto& s, const auto& x, const auto& whole, std::int64_t samples, std::int64_t block, std::int64_t turns) {
+double worst_of_blocks(auto& s, const auto& x, const auto& whole, std::int64_t samples, std::int64_t block,
+                       std::int64_t turns) {
   using element = std::remove_cvref_t<decltype(x.data()[0])>;
-  const auto n = static_cast<std::size_t>(samples), b = static_cast<std::size_t>(block), t = static_cast<std::size_t>(turns);
+  const auto n = static_cast<std::size_t>(samples), b = static_cast<std::size_t>(block),
+             t = static_cast<std::size_t>(turns);
   const std::size_t width = x.data().size() / n / t, depth = whole.data().size() / n / t;
   std::vector<element> in(n * b * width);
   std::vector<float> out(n * b * depth);
   double worst = 0;
   for (std::size_t at = 0; at + b <= t; at += b) {
-    for (std::size_t i = 0; i < n; ++i) std::copy_n(x.data().data() + (i * t + at) * width, b * width, in.begin() + static_cast<std::ptrdiff_t>(i * b * width));
+    for (std::size_t i = 0; i < n; ++i)
+      std::copy_n(x.data().data() + (i * t + at) * width, b * width,
+                  in.begin() + static_cast<std::ptrdiff_t>(i * b * width));
     BOOST_TEST(s.position() == static_cast<std::int64_t>(at));
     BOOST_TEST(s.step(in, out));
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < b * depth; ++j)
-        worst = std::max(worst, std::abs(static_cast<double>(out[i * b * depth + j]) - static_cast<double>(whole.data()[(i * t + at) * depth + j])));
+        worst = std::max(worst, std::abs(static_cast<double>(out[i * b * depth + j]) -
+                                         static_cast<double>(whole.data()[(i * t + at) * depth + j])));
   }
   return worst;
 }
-template <const auto& Net, std::int64_t Samples>
-void equals_the_whole(std::int64_t turns) {
+template <const auto& Net, std::int64_t Samples> void equals_the_whole(std::int64_t turns) {
   using in_type = input<Samples, "T", 3>;
   model<Net, in_type> net({.seed = 5});
   reference_factory<Net, in_type> factory(net);
@@ -142,20 +154,21 @@ BOOST_AUTO_TEST_CASE(room_for_positions_ends) {
   BOOST_TEST(s.step(in, out));
   BOOST_TEST(s.remaining() == 1);
   kept = out;
-  BOOST_TEST(!s.step(in, out));            // one position is left, and a block has two
+  BOOST_TEST(!s.step(in, out));  // one position is left, and a block has two
   BOOST_TEST(out == kept);
   BOOST_TEST(s.position() == 4);
   s.reset();
   BOOST_TEST(s.remaining() == 5);
   BOOST_TEST(s.step(in, out));
-  BOOST_TEST(out == first);                // and nothing of what was remembered is left
+  BOOST_TEST(out == first);  // and nothing of what was remembered is left
   // and it is only as long as was asked for
   model<beside, input<1, "T", 3>> other;
   BOOST_TEST(stream(reference_factory<beside, input<1, "T", 3>>(other).create(), {.positions = 7}).remaining() == 7);
   // what attends to nothing earlier has no end
   static constexpr auto endless = sequential(nn::linear{3, 2});
   model<endless, input<1, "T", 3>> plain;
-  BOOST_TEST(stream(reference_factory<endless, input<1, "T", 3>>(plain).create()).remaining() == std::numeric_limits<std::int64_t>::max());
+  BOOST_TEST(stream(reference_factory<endless, input<1, "T", 3>>(plain).create()).remaining() ==
+             std::numeric_limits<std::int64_t>::max());
 }
 
 BOOST_AUTO_TEST_CASE(a_block_that_fails_is_not_remembered) {
@@ -163,9 +176,11 @@ BOOST_AUTO_TEST_CASE(a_block_that_fails_is_not_remembered) {
   reference_factory<decoder, tokens> factory(net);
   auto a = stream(factory.create(), {.positions = 8}), b = stream(factory.create(), {.positions = 8});
   std::vector<float> from_a(11), from_b(11);
-  const auto one = [](auto& s, std::int64_t token, std::vector<float>& out) { return s.step(std::span<const std::int64_t>(&token, 1), out); };
+  const auto one = [](auto& s, std::int64_t token, std::vector<float>& out) {
+    return s.step(std::span<const std::int64_t>(&token, 1), out);
+  };
   BOOST_TEST((one(a, 4, from_a) && one(b, 4, from_b)));
-  BOOST_TEST(!one(a, 11, from_a));         // there is no token 11
+  BOOST_TEST(!one(a, 11, from_a));  // there is no token 11
   BOOST_TEST(a.position() == 1);
   BOOST_TEST((one(a, 7, from_a) && one(b, 7, from_b)));
   BOOST_TEST(from_a == from_b);
@@ -174,15 +189,21 @@ BOOST_AUTO_TEST_CASE(a_block_that_fails_is_not_remembered) {
 BOOST_AUTO_TEST_CASE(what_attention_cannot_be_served_is_named) {
   decoder_model net;
   BOOST_TEST(message_of([&] { stream(reference_factory<decoder, tokens>(net).create()); }) ==
-             "sublayer `1.0.body.1` (grouped_query_attention): stream: `attention`: say how many positions are remembered, a block of them at least: {.positions = 256}");
-  BOOST_TEST(message_of([&] { stream(reference_factory<decoder, tokens>(net).create(), {.positions = std::int64_t(1) << 60}); }) ==
-             "stream: 1152921504606846976 positions to remember; the limit is 1048576");
+             "sublayer `1.0.body.1` (grouped_query_attention): stream: `attention`: say how many positions are "
+             "remembered, a block of them at least: {.positions = 256}");
+  BOOST_TEST(message_of([&] {
+               stream(reference_factory<decoder, tokens>(net).create(), {.positions = std::int64_t(1) << 60});
+             }) == "stream: 1152921504606846976 positions to remember; the limit is 1048576");
   model<sees_all, input<1, "T", 3>> all;
-  BOOST_TEST(message_of([&] { stream(reference_factory<sees_all, input<1, "T", 3>>(all).create(), {.positions = 8}); }) ==
-             "sublayer `0` (self_attention): stream: `attention`: sees later positions; make it causal");
+  BOOST_TEST(message_of([&] {
+               stream(reference_factory<sees_all, input<1, "T", 3>>(all).create(), {.positions = 8});
+             }) == "sublayer `0` (self_attention): stream: `attention`: sees later positions; make it causal");
   model<masked, input<1, "T", 3>, input<1, 1, "T", "T">> m;
-  BOOST_TEST(message_of([&] { stream(reference_factory<masked, input<1, "T", 3>, input<1, 1, "T", "T">>(m).create(), {.positions = 8}); }) ==
-             "sublayer `a` (self_attention): stream: `attention`: a mask over positions that are remembered is not known here; what is causal needs none");
+  BOOST_TEST(message_of([&] {
+               stream(reference_factory<masked, input<1, "T", 3>, input<1, 1, "T", "T">>(m).create(), {.positions = 8});
+             }) ==
+             "sublayer `a` (self_attention): stream: `attention`: a mask over positions that are remembered is not "
+             "known here; what is causal needs none");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -21,8 +21,10 @@ using engine_test::message_of;
 
 namespace {
 
-inline constexpr auto voice = sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::linear{8, 2}, nn::tanh{});
-inline constexpr auto gates = sequential(nn::linear{3, 5}, nn::gru{.input_size = 5, .hidden_size = 7}, nn::rnn{7, 4}, nn::softmax{});
+inline constexpr auto voice =
+    sequential(nn::lstm{.input_size = 3, .hidden_size = 8, .num_layers = 2}, nn::linear{8, 2}, nn::tanh{});
+inline constexpr auto gates =
+    sequential(nn::linear{3, 5}, nn::gru{.input_size = 5, .hidden_size = 7}, nn::rnn{7, 4}, nn::softmax{});
 inline constexpr auto both_ways = sequential(nn::gru{.input_size = 3, .hidden_size = 4, .bidirectional = true});
 struct mean_over_time {
   constexpr auto forward(auto&, const auto& x) const { return reduce_mean(x, {.axes = axes(0), .keepdim = true}); }
@@ -33,23 +35,28 @@ inline constexpr auto weighted = sequential(nn::linear{3, 5}, nn::softmax{.axis 
 // Convolutions along time that see no later position: the library's own, and one behind a pad.
 template <std::int64_t In, std::int64_t Out, std::int64_t Dilation>
 constexpr nn::conv1d causal{.in_channels = In, .out_channels = Out, .dilation = Dilation, .causal = true};
-inline constexpr auto tcn = sequential(causal<3, 8, 1>, nn::relu{}, causal<8, 8, 2>, nn::relu{}, causal<8, 8, 4>, nn::relu{},
-                                       nn::transpose{}, nn::linear{8, 2}, nn::transpose{});
-inline constexpr auto padded = sequential(nn::pad{.before = 6}, nn::conv1d{.in_channels = 3, .out_channels = 4, .kernel_size = 4, .dilation = 2},
-                                          nn::tanh{}, nn::pad{.before = 1, .value = 0.5}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel_size = 2});
-inline constexpr auto residual = sequential(causal<3, 4, 1>, nn::residual{sequential(causal<4, 4, 2>, nn::relu{}, causal<4, 4, 1>)},
-                                            nn::conv1d{.in_channels = 4, .out_channels = 6, .kernel_size = 1, .causal = true},
-                                            nn::conv1d{.in_channels = 6, .out_channels = 4, .groups = 2, .bias = false, .causal = true});
-inline constexpr auto both_kinds = sequential(causal<3, 6, 2>, nn::relu{}, nn::permute{axes(2, 0, 1)}, nn::gru{6, 5}, nn::permute{axes(1, 2, 0)},
-                                              causal<5, 3, 3>, nn::permute{axes(2, 0, 1)}, nn::lstm{3, 4}, nn::permute{axes(1, 2, 0)});
+inline constexpr auto tcn = sequential(causal<3, 8, 1>, nn::relu{}, causal<8, 8, 2>, nn::relu{}, causal<8, 8, 4>,
+                                       nn::relu{}, nn::transpose{}, nn::linear{8, 2}, nn::transpose{});
+inline constexpr auto padded = sequential(
+    nn::pad{.before = 6}, nn::conv1d{.in_channels = 3, .out_channels = 4, .kernel_size = 4, .dilation = 2}, nn::tanh{},
+    nn::pad{.before = 1, .value = 0.5}, nn::conv1d{.in_channels = 4, .out_channels = 2, .kernel_size = 2});
+inline constexpr auto residual =
+    sequential(causal<3, 4, 1>, nn::residual{sequential(causal<4, 4, 2>, nn::relu{}, causal<4, 4, 1>)},
+               nn::conv1d{.in_channels = 4, .out_channels = 6, .kernel_size = 1, .causal = true},
+               nn::conv1d{.in_channels = 6, .out_channels = 4, .groups = 2, .bias = false, .causal = true});
+inline constexpr auto both_kinds =
+    sequential(causal<3, 6, 2>, nn::relu{}, nn::permute{axes(2, 0, 1)}, nn::gru{6, 5}, nn::permute{axes(1, 2, 0)},
+               causal<5, 3, 3>, nn::permute{axes(2, 0, 1)}, nn::lstm{3, 4}, nn::permute{axes(1, 2, 0)});
 inline constexpr auto delayed = sequential(nn::pad{.before = 3}, nn::slice{.start = 1, .stop = -2, .axis = 2});
 inline constexpr auto sees_later = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 1});
 inline constexpr auto pads_behind = sequential(nn::pad{.after = 2}, nn::conv1d{.in_channels = 3, .out_channels = 4});
 inline constexpr auto skips = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .stride = 2, .causal = true});
 inline constexpr auto uncut = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 2}, nn::relu{});
-inline constexpr auto tail_again = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 2}, nn::slice{.start = 2, .axis = 2});
-inline constexpr auto given_state = topology(sublayer<"gru">(nn::gru{.input_size = 3, .hidden_size = 4, .states = true}), connect<"x", "gru.input">,
-                                             connect<"start", "gru.h0">, connect<"gru.output", "y">, connect<"gru.hn", "last">);
+inline constexpr auto tail_again =
+    sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 2}, nn::slice{.start = 2, .axis = 2});
+inline constexpr auto given_state =
+    topology(sublayer<"gru">(nn::gru{.input_size = 3, .hidden_size = 4, .states = true}), connect<"x", "gru.input">,
+             connect<"start", "gru.h0">, connect<"gru.output", "y">, connect<"gru.hn", "last">);
 
 tensor<float, extents<dyn, 1, 3>> sequence(std::int64_t turns) {
   tensor<float, extents<dyn, 1, 3>> x(turns);
@@ -58,21 +65,22 @@ tensor<float, extents<dyn, 1, 3>> sequence(std::int64_t turns) {
   return x;
 }
 
-template <class Net>
-void equals_the_whole(Net& net, auto factory, std::int64_t turns, std::size_t width) {
+template <class Net> void equals_the_whole(Net& net, auto factory, std::int64_t turns, std::size_t width) {
   auto x = sequence(turns);
   auto whole = net(x);
   for (std::int64_t block : {1, 2, 4}) {
     auto s = stream(factory.create(), {.block = block});
-    for (int round = 0; round < 2; ++round) {          // the second one after a reset
+    for (int round = 0; round < 2; ++round) {  // the second one after a reset
       std::vector<float> y(static_cast<std::size_t>(turns) * width);
       auto in = x.data();
       for (std::int64_t t = 0; t < turns; t += block) {
         std::span<const float> from(in.data() + t * 3, static_cast<std::size_t>(block) * 3);
-        BOOST_TEST(s.step(from, std::span(y).subspan(static_cast<std::size_t>(t) * width, static_cast<std::size_t>(block) * width)));
+        BOOST_TEST(s.step(
+            from, std::span(y).subspan(static_cast<std::size_t>(t) * width, static_cast<std::size_t>(block) * width)));
       }
       double worst = 0;
-      for (std::size_t i = 0; i < y.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(y[i]) - static_cast<double>(whole.data()[i])));
+      for (std::size_t i = 0; i < y.size(); ++i)
+        worst = std::max(worst, std::abs(static_cast<double>(y[i]) - static_cast<double>(whole.data()[i])));
       BOOST_CHECK_MESSAGE(worst < 1e-6, "block " << block << ": off by " << worst);
       s.reset();
     }
@@ -80,8 +88,7 @@ void equals_the_whole(Net& net, auto factory, std::int64_t turns, std::size_t wi
 }
 
 // The same for nets over [samples, channels, T].
-template <const auto& Net, std::int64_t Samples = 1>
-void causal_equals_the_whole(std::int64_t turns) {
+template <const auto& Net, std::int64_t Samples = 1> void causal_equals_the_whole(std::int64_t turns) {
   using in_type = input<Samples, 3, "T">;
   model<Net, in_type> net({.seed = 5});
   tensor<float, extents<Samples, 3, dyn>> x(turns);
@@ -97,20 +104,21 @@ void causal_equals_the_whole(std::int64_t turns) {
       double worst = 0;
       for (std::int64_t t = 0; t < turns; t += block) {
         for (std::int64_t c = 0; c < rows; ++c)
-          for (std::int64_t b = 0; b < block; ++b) in[static_cast<std::size_t>(c * block + b)] = x.data()[static_cast<std::size_t>(c * turns + t + b)];
+          for (std::int64_t b = 0; b < block; ++b)
+            in[static_cast<std::size_t>(c * block + b)] = x.data()[static_cast<std::size_t>(c * turns + t + b)];
         BOOST_TEST(s.step(in, out));
         for (std::int64_t c = 0; c < width; ++c)
           for (std::int64_t b = 0; b < block; ++b)
-            worst = std::max(worst, std::abs(static_cast<double>(out[static_cast<std::size_t>(c * block + b)]) -
-                                             static_cast<double>(whole.data()[static_cast<std::size_t>(c * turns + t + b)])));
+            worst = std::max(worst,
+                             std::abs(static_cast<double>(out[static_cast<std::size_t>(c * block + b)]) -
+                                      static_cast<double>(whole.data()[static_cast<std::size_t>(c * turns + t + b)])));
       }
       BOOST_CHECK_MESSAGE(worst < 1e-6, "block " << block << ": off by " << worst);
       s.reset();
     }
   }
 }
-template <const auto& Net>
-std::string refusal() {
+template <const auto& Net> std::string refusal() {
   return message_of([] {
     model<Net, input<1, 3, "T">> net;
     stream(reference_factory<Net, input<1, 3, "T">>(net).create());
@@ -139,18 +147,22 @@ BOOST_AUTO_TEST_CASE(causal_convolutions) {
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_that_see_later_positions) {
-  BOOST_TEST(refusal<sees_later>() == "sublayer `0` (conv1d): stream: `conv2d`: reads later positions, or not every one; pad on the left alone");
+  BOOST_TEST(refusal<sees_later>() ==
+             "sublayer `0` (conv1d): stream: `conv2d`: reads later positions, or not every one; pad on the left alone");
   BOOST_TEST(refusal<pads_behind>() == "sublayer `0` (pad): stream: `pad`: pads after the last position");
   BOOST_TEST(refusal<skips>() == "sublayer `0` (conv1d): stream: `slice`: leaves positions out");
   BOOST_TEST(refusal<uncut>() == "sublayer `1` (relu): stream: `relu`: its result is no sequence of the same length");
-  BOOST_TEST(refusal<tail_again>() == "sublayer `1` (slice): stream: `slice`: takes positions that are counted from the first or the last one");
+  BOOST_TEST(refusal<tail_again>() ==
+             "sublayer `1` (slice): stream: `slice`: takes positions that are counted from the first or the last one");
 }
 
 BOOST_AUTO_TEST_CASE(a_first_state_that_an_input_gives) {
   model<given_state, input<"T", 1, 3>, input<1, 1, 4>> net;
-  BOOST_TEST(message_of([&] { stream(reference_factory<given_state, input<"T", 1, 3>, input<1, 1, 4>>(net).create()); }) ==
-             "sublayer `gru` (gru): stream: `scan`: its first state is read from input `start`, and a stream keeps its state itself: take a net "
-             "that begins with a state of its own");
+  BOOST_TEST(
+      message_of([&] { stream(reference_factory<given_state, input<"T", 1, 3>, input<1, 1, 4>>(net).create()); }) ==
+      "sublayer `gru` (gru): stream: `scan`: its first state is read from input `start`, and a stream keeps its state "
+      "itself: take a net "
+      "that begins with a state of its own");
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_span_runs_nothing) {
@@ -188,8 +200,10 @@ BOOST_AUTO_TEST_CASE(what_reads_later_positions_is_named) {
   BOOST_TEST(message_of([&] { stream(reference_factory<weighted, input<"T", 1, 3>>(c).create()); }) ==
              "sublayer `1` (softmax): stream: `softmax`: compares positions with each other");
   model<voice, input<"N", 1, 3>> d;
-  BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create()); }) == "stream: no input has a dimension named `T`");
-  BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create(), {.block = 0}); }) == "stream: a block has at least one position");
+  BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create()); }) ==
+             "stream: no input has a dimension named `T`");
+  BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create(), {.block = 0}); }) ==
+             "stream: a block has at least one position");
   auto moved = reference_factory<voice, input<"N", 1, 3>>(d).create();
   const auto to = std::move(moved);
   BOOST_TEST(message_of([&] { stream(moved); }) ==

@@ -24,16 +24,21 @@ namespace {
 using net_type = model<lenet, input<"N", 1, 28, 28>>;
 using factory_type = reference_factory<lenet, input<"N", 1, 28, 28>>;
 
-constexpr auto with_norm = sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
-                                      nn::flatten{}, nn::linear{.in_features = 64, .out_features = 3});
-constexpr auto norms = sequential(nn::linear{.in_features = 16, .out_features = 64}, nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in_features = 64, .out_features = 64},
-                                  nn::batch_norm1d{64}, nn::relu{}, nn::linear{.in_features = 64, .out_features = 16});
+constexpr auto with_norm =
+    sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::batch_norm2d{4}, nn::relu{},
+               nn::flatten{}, nn::linear{.in_features = 64, .out_features = 3});
+constexpr auto norms = sequential(nn::linear{.in_features = 16, .out_features = 64}, nn::batch_norm1d{64}, nn::relu{},
+                                  nn::linear{.in_features = 64, .out_features = 64}, nn::batch_norm1d{64}, nn::relu{},
+                                  nn::linear{.in_features = 64, .out_features = 16});
 using net_of_norms = model<norms, input<"N", 16>>;
 using norm_factory = reference_factory<norms, input<"N", 16>>;
-constexpr auto small_net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 2});
-constexpr auto wide_images = sequential(nn::conv2d{.in_channels = 1, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{},
-                                        nn::conv2d{.in_channels = 16, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{});
-constexpr auto gates = sequential(nn::gru{.input_size = 5, .hidden_size = 6}, nn::lstm{.input_size = 6, .hidden_size = 3});
+constexpr auto small_net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{},
+                                      nn::linear{.in_features = 8, .out_features = 2});
+constexpr auto wide_images =
+    sequential(nn::conv2d{.in_channels = 1, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{},
+               nn::conv2d{.in_channels = 16, .out_channels = 16, .kernel_size = 3, .padding = 1}, nn::relu{});
+constexpr auto gates =
+    sequential(nn::gru{.input_size = 5, .hidden_size = 6}, nn::lstm{.input_size = 6, .hidden_size = 3});
 using small_images = tensor<float, extents<dyn, 1, 6, 6>>;
 
 }  // namespace
@@ -54,7 +59,7 @@ BOOST_AUTO_TEST_CASE(the_next_call_computes_with_the_new_weights) {
   BOOST_TEST(same_bits(idle(x), first));
   BOOST_TEST(same_bits(early(x), first));
   BOOST_TEST(factory.shared_bytes() == one.parameters().bytes());
-  auto& bias = *one.parameters().find("11.bias");      // the factory has a copy
+  auto& bias = *one.parameters().find("11.bias");  // the factory has a copy
   std::memset(bias.mutable_data(), 0, 40);
   BOOST_TEST(same_bits(early(x), first));
 }
@@ -89,7 +94,7 @@ BOOST_AUTO_TEST_CASE(weights_are_made_ready_in_memory_that_is_lent) {
     BOOST_TEST(pool->bytes() == 0u);
     BOOST_TEST(same_bits(r(x), second));
     factory.update(one);
-    BOOST_TEST(same_bits(other(x), first));        // in the memory in which `r` ran
+    BOOST_TEST(same_bits(other(x), first));  // in the memory in which `r` ran
     BOOST_TEST(same_bits(r(x), first));
   }
 }
@@ -107,7 +112,7 @@ BOOST_AUTO_TEST_CASE(threads_share_a_pool_while_weights_are_exchanged) {
       for (int i = 0; i < 2000; ++i) wrong += !same_bits(r(x), expected);
       --running;
     });
-  while (running > 0) factory.update(net);         // always the same weights
+  while (running > 0) factory.update(net);  // always the same weights
   for (auto& t : threads) t.join();
   BOOST_TEST(wrong == 0);
 }
@@ -148,12 +153,16 @@ BOOST_AUTO_TEST_CASE(an_update_that_fails_changes_nothing) {
   BOOST_TEST(holds(error_of([&] { factory.update_from_file(dir / "absent"); }), "file_error: "));
   BOOST_TEST(same_bits(r(x), first));
   parameter_store nothing;
-  BOOST_TEST(error_of([&] { factory.update(nothing); }) == "error: update: parameter `0.weight` is missing; the weights stay as they were");
+  BOOST_TEST(error_of([&] { factory.update(nothing); }) ==
+             "error: update: parameter `0.weight` is missing; the weights stay as they were");
   parameter_store odd(two.parameters()), wrong;
   for (std::size_t i = 0; i < odd.size(); ++i)
-    wrong.add(odd[i].name(), odd[i].name() == "11.bias" ? any_tensor(tensor_type{dtype::float32, {11}}) : odd[i].value(), odd[i].role());
+    wrong.add(odd[i].name(),
+              odd[i].name() == "11.bias" ? any_tensor(tensor_type{dtype::float32, {11}}) : odd[i].value(),
+              odd[i].role());
   BOOST_TEST(error_of([&] { factory.update(wrong); }) ==
-             "shape_error: update: parameter `11.bias` is float32[10] and is given float32[11]; the weights stay as they were");
+             "shape_error: update: parameter `11.bias` is float32[10] and is given float32[11]; the weights stay as "
+             "they were");
   BOOST_TEST(same_bits(r(x), first));
   BOOST_TEST(same_bits(factory.create()(x), first));
   factory.update_from_file(dir / "two.safetensors");
@@ -167,14 +176,14 @@ BOOST_AUTO_TEST_CASE(old_weights_are_freed_with_their_last_user) {
   std::vector<reference_model<factory_type::traits>> users;
   for (int i = 0; i < 4; ++i) users.push_back(factory.create());
   for (auto& u : users) u(x);
-  const auto settled = memory::counters().current;       // with the set of the beginning
+  const auto settled = memory::counters().current;  // with the set of the beginning
   for (int i = 0; i < 3; ++i) {
     factory.update(one);
     for (auto& u : users) u(x);
     BOOST_TEST(memory::counters().current == settled);
   }
   factory.update(one);
-  BOOST_TEST(memory::counters().current > settled);      // four idle users hold the set before
+  BOOST_TEST(memory::counters().current > settled);  // four idle users hold the set before
   users.clear();
   BOOST_TEST(memory::counters().current < settled);
 }
@@ -193,7 +202,7 @@ BOOST_AUTO_TEST_CASE(the_origin_keeps_no_old_weights) {
     o(x);
     factory.update(two);
     user(x);
-    BOOST_TEST(memory::counters().current > settled);    // it holds the set that it read
+    BOOST_TEST(memory::counters().current > settled);  // it holds the set that it read
     BOOST_TEST(same_bits(o(x), second));
   }
   BOOST_TEST(memory::counters().current == settled);
@@ -230,7 +239,7 @@ BOOST_AUTO_TEST_CASE(threads_see_whole_sets_in_order) {
     expected.push_back((*nets.back())(x));
   }
   const factory_type factory(*nets[0]);
-  std::atomic<int> begun{0}, ended{0}, wrong{0};          // updates that have begun and ended
+  std::atomic<int> begun{0}, ended{0}, wrong{0};  // updates that have begun and ended
   parallel_workers(8, [&](int w) {
     if (w == 0) {
       for (int i = 1; i <= rounds; ++i) {
@@ -249,7 +258,8 @@ BOOST_AUTO_TEST_CASE(threads_see_whole_sets_in_order) {
       const auto y = r(x.rows(0, n));
       const int to = begun;
       bool found = false;
-      for (int i = from; i <= to && !found; ++i) found = same_bits(y, expected[static_cast<std::size_t>(i % sets)].rows(0, n));
+      for (int i = from; i <= to && !found; ++i)
+        found = same_bits(y, expected[static_cast<std::size_t>(i % sets)].rows(0, n));
       wrong += !found;
     }
   });

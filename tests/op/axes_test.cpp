@@ -23,7 +23,7 @@ block numbers() {
   return x;
 }
 const block x = numbers();
-const int one = 1;      // known at run time alone, as far as types go
+const int one = 1;  // known at run time alone, as far as types go
 
 void alike(const char* what, const auto& a, const auto& b) {
   const auto first = evaluate(a);
@@ -85,7 +85,8 @@ BOOST_AUTO_TEST_CASE(views_and_tiles) {
 BOOST_AUTO_TEST_CASE(parts) {
   auto [a, b] = split<2, 2>(x);
   auto [c, d] = split<2>(x, {.axis = 2});
-  alike("split", a, c); alike("split", b, d);
+  alike("split", a, c);
+  alike("split", b, d);
 }
 BOOST_AUTO_TEST_CASE(positions_and_order) {
   vector<std::int64_t> at{1, 0};
@@ -114,8 +115,10 @@ BOOST_AUTO_TEST_CASE(negative_positions) {
   BOOST_TEST(message_of([] { (void)(x * 1.f)[-3]; }) == "select: position -3 is outside of axis 0: [2x3x4]");
 }
 BOOST_AUTO_TEST_CASE(gradients_go_through) {
-  alike("gradient", gradient<"w">(sum(sum<axes(1)>(var<"w">(x) * x) * 2)), gradient<"w">(sum(sum(var<"w">(x) * x, {.axes = 1}) * 2)));
-  alike("permuted", gradient<"w">(sum(permute<2, 0, 1>(var<"w">(x)) * permute<2, 0, 1>(x))), gradient<"w">(sum(permute(var<"w">(x), {2, 0, 1}) * permute(x, {2, 0, 1}))));
+  alike("gradient", gradient<"w">(sum(sum<axes(1)>(var<"w">(x) * x) * 2)),
+        gradient<"w">(sum(sum(var<"w">(x) * x, {.axes = 1}) * 2)));
+  alike("permuted", gradient<"w">(sum(permute<2, 0, 1>(var<"w">(x)) * permute<2, 0, 1>(x))),
+        gradient<"w">(sum(permute(var<"w">(x), {2, 0, 1}) * permute(x, {2, 0, 1}))));
 }
 // Plans are found by the axes: another one is another plan.
 BOOST_AUTO_TEST_CASE(each_axis_has_its_result) {
@@ -145,11 +148,15 @@ BOOST_AUTO_TEST_CASE(values_of_a_program_take_the_same) {
   same_type(stack<1>(v, v), stack(two, 1));
 }
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said_when_the_expression_is_made) {
-  BOOST_TEST(message_of([] { sum(x, {0, 0}); }) == "reduce_sum: the axes {0, 0} are not distinct axes of the operand: [2x3x4]");
-  BOOST_TEST(message_of([] { sum(x, {3}); }) == "reduce_sum: the axes {3} are not distinct axes of the operand: [2x3x4]");
-  BOOST_TEST(message_of([] { permute(x, {0, 1}); }) == "permute: the order {0, 1} does not name every axis once: [2x3x4]");
+  BOOST_TEST(message_of([] { sum(x, {0, 0}); }) ==
+             "reduce_sum: the axes {0, 0} are not distinct axes of the operand: [2x3x4]");
+  BOOST_TEST(message_of([] { sum(x, {3}); }) ==
+             "reduce_sum: the axes {3} are not distinct axes of the operand: [2x3x4]");
+  BOOST_TEST(message_of([] { permute(x, {0, 1}); }) ==
+             "permute: the order {0, 1} does not name every axis once: [2x3x4]");
   BOOST_TEST(message_of([] { reshape(x, {5, dyn}); }) == "reshape: 24 elements do not divide into [5x?]: [2x3x4]");
-  BOOST_TEST(message_of([] { group_norm(x, {.num_groups = 2}); }) == "group_norm: 3 channels do not divide into 2 groups: [2x3x4]");
+  BOOST_TEST(message_of([] { group_norm(x, {.num_groups = 2}); }) ==
+             "group_norm: 3 channels do not divide into 2 groups: [2x3x4]");
 }
 BOOST_AUTO_TEST_CASE(more_than_six_expressions_at_once) {
   auto [e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12] =

@@ -52,10 +52,12 @@ array expected(const std::vector<array>& in, dtype element, const reference& f) 
   }
   return r;
 }
-void compare(const char* name, const std::vector<array>& in, dtype element, const std::function<value(const std::vector<value>&)>& run, const reference& f, double tolerance) {
+void compare(const char* name, const std::vector<array>& in, dtype element,
+             const std::function<value(const std::vector<value>&)>& run, const reference& f, double tolerance) {
   array got = result_of(in, run), want = expected(in, element, f);
   BOOST_CHECK_MESSAGE((got.type == want.type), name << ": " << got.shape().string());
-  BOOST_CHECK_MESSAGE(distance(got, want) <= tolerance, name << " of " << in[0].shape().string() << ": " << distance(got, want));
+  BOOST_CHECK_MESSAGE(distance(got, want) <= tolerance,
+                      name << " of " << in[0].shape().string() << ": " << distance(got, want));
 }
 
 struct unary {
@@ -67,7 +69,10 @@ struct unary {
 const unary all_unary[] = {
     {"negate", -9, 9, [](const value& x) -> value { return -x; }, [](double x) { return -x; }},
     {"abs", -9, 9, [](const value& x) -> value { return abs(x); }, [](double x) { return std::abs(x); }},
-    {"sign", -9, 9, [](const value& x) -> value { return sign(x); }, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }},
+    {"sign", -9, 9, [](const value& x) -> value { return sign(x); },
+     [](double x) { return x > 0   ? 1.0
+                           : x < 0 ? -1.0
+                                   : x; }},
     {"square", -9, 9, [](const value& x) -> value { return square(x); }, [](double x) { return x * x; }},
     {"sqrt", 0, 99, [](const value& x) -> value { return sqrt(x); }, [](double x) { return std::sqrt(x); }},
     {"reciprocal", 0.1, 9, [](const value& x) -> value { return reciprocal(x); }, [](double x) { return 1 / x; }},
@@ -82,7 +87,8 @@ const unary all_unary[] = {
     {"tanh", -9, 9, [](const value& x) -> value { return tanh(x); }, [](double x) { return std::tanh(x); }},
     {"asinh", -9, 9, [](const value& x) -> value { return asinh(x); }, [](double x) { return std::asinh(x); }},
     {"acosh", 1, 9, [](const value& x) -> value { return acosh(x); }, [](double x) { return std::acosh(x); }},
-    {"sigmoid", -40, 40, [](const value& x) -> value { return sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {"sigmoid", -40, 40, [](const value& x) -> value { return sigmoid(x); },
+     [](double x) { return 1 / (1 + std::exp(-x)); }},
     {"relu", -9, 9, [](const value& x) -> value { return relu(x); }, [](double x) { return x > 0 ? x : 0; }},
     {"erf", -4, 4, [](const value& x) -> value { return erf(x); }, [](double x) { return std::erf(x); }},
     {"floor", -9, 9, [](const value& x) -> value { return floor(x); }, [](double x) { return std::floor(x); }},
@@ -91,17 +97,25 @@ const unary all_unary[] = {
     {"expm1", -9, 9, [](const value& x) -> value { return expm1(x); }, [](double x) { return std::expm1(x); }},
     {"sinh", -9, 9, [](const value& x) -> value { return sinh(x); }, [](double x) { return std::sinh(x); }},
     {"cosh", -9, 9, [](const value& x) -> value { return cosh(x); }, [](double x) { return std::cosh(x); }},
-    {"softplus", -9, 9, [](const value& x) -> value { return softplus(x); }, [](double x) { return std::max(x, 0.) + std::log1p(std::exp(-std::abs(x))); }},
-    {"gelu", -9, 9, [](const value& x) -> value { return gelu(x); }, [](double x) { return x * 0.5 * std::erfc(-x * 0.7071067811865476); }},
+    {"softplus", -9, 9, [](const value& x) -> value { return softplus(x); },
+     [](double x) { return std::max(x, 0.) + std::log1p(std::exp(-std::abs(x))); }},
+    {"gelu", -9, 9, [](const value& x) -> value { return gelu(x); },
+     [](double x) { return x * 0.5 * std::erfc(-x * 0.7071067811865476); }},
     {"silu", -9, 9, [](const value& x) -> value { return silu(x); }, [](double x) { return x / (1 + std::exp(-x)); }},
-    {"gelu_tanh", -9, 9, [](const value& x) -> value { return gelu_tanh(x); }, [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
-    {"mish", -9, 9, [](const value& x) -> value { return mish(x); }, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
-    {"leaky_relu", -9, 9, [](const value& x) -> value { return leaky_relu(x); }, [](double x) { return x > 0 ? x : 0.01 * x; }},
+    {"gelu_tanh", -9, 9, [](const value& x) -> value { return gelu_tanh(x); },
+     [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
+    {"mish", -9, 9, [](const value& x) -> value { return mish(x); },
+     [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
+    {"leaky_relu", -9, 9, [](const value& x) -> value { return leaky_relu(x); },
+     [](double x) { return x > 0 ? x : 0.01 * x; }},
     {"elu", -9, 9, [](const value& x) -> value { return elu(x); }, [](double x) { return x > 0 ? x : std::expm1(x); }},
-    {"selu", -9, 9, [](const value& x) -> value { return selu(x); }, [](double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x)); }},
+    {"selu", -9, 9, [](const value& x) -> value { return selu(x); },
+     [](double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x)); }},
     {"relu6", -9, 9, [](const value& x) -> value { return relu6(x); }, [](double x) { return std::clamp(x, 0., 6.); }},
-    {"hard_sigmoid", -9, 9, [](const value& x) -> value { return hard_sigmoid(x); }, [](double x) { return std::clamp(x / 6 + 0.5, 0., 1.); }},
-    {"hard_swish", -9, 9, [](const value& x) -> value { return hard_swish(x); }, [](double x) { return x * std::clamp(x / 6 + 0.5, 0., 1.); }},
+    {"hard_sigmoid", -9, 9, [](const value& x) -> value { return hard_sigmoid(x); },
+     [](double x) { return std::clamp(x / 6 + 0.5, 0., 1.); }},
+    {"hard_swish", -9, 9, [](const value& x) -> value { return hard_swish(x); },
+     [](double x) { return x * std::clamp(x / 6 + 0.5, 0., 1.); }},
     {"log1p", -0.99, 30, [](const value& x) -> value { return log1p(x); }, [](double x) { return std::log1p(x); }},
     {"atanh", -0.99, 0.99, [](const value& x) -> value { return atanh(x); }, [](double x) { return std::atanh(x); }},
     {"rsqrt", 0.01, 50, [](const value& x) -> value { return rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); }},
@@ -114,21 +128,33 @@ struct binary {
 };
 const binary arithmetic[] = {
     {"add", [](const value& a, const value& b) -> value { return a + b; }, [](double a, double b) { return a + b; }},
-    {"subtract", [](const value& a, const value& b) -> value { return a - b; }, [](double a, double b) { return a - b; }},
-    {"multiply", [](const value& a, const value& b) -> value { return a * b; }, [](double a, double b) { return a * b; }},
-    {"min", [](const value& a, const value& b) -> value { return min(a, b); }, [](double a, double b) { return std::min(a, b); }},
-    {"max", [](const value& a, const value& b) -> value { return max(a, b); }, [](double a, double b) { return std::max(a, b); }},
+    {"subtract", [](const value& a, const value& b) -> value { return a - b; },
+     [](double a, double b) { return a - b; }},
+    {"multiply", [](const value& a, const value& b) -> value { return a * b; },
+     [](double a, double b) { return a * b; }},
+    {"min", [](const value& a, const value& b) -> value { return min(a, b); },
+     [](double a, double b) { return std::min(a, b); }},
+    {"max", [](const value& a, const value& b) -> value { return max(a, b); },
+     [](double a, double b) { return std::max(a, b); }},
 };
 const binary comparisons[] = {
-    {"==", [](const value& a, const value& b) -> value { return a == b; }, [](double a, double b) { return double(a == b); }},
-    {"!=", [](const value& a, const value& b) -> value { return a != b; }, [](double a, double b) { return double(a != b); }},
-    {"<", [](const value& a, const value& b) -> value { return a < b; }, [](double a, double b) { return double(a < b); }},
-    {"<=", [](const value& a, const value& b) -> value { return a <= b; }, [](double a, double b) { return double(a <= b); }},
-    {">", [](const value& a, const value& b) -> value { return a > b; }, [](double a, double b) { return double(a > b); }},
-    {">=", [](const value& a, const value& b) -> value { return a >= b; }, [](double a, double b) { return double(a >= b); }},
+    {"==", [](const value& a, const value& b) -> value { return a == b; },
+     [](double a, double b) { return double(a == b); }},
+    {"!=", [](const value& a, const value& b) -> value { return a != b; },
+     [](double a, double b) { return double(a != b); }},
+    {"<", [](const value& a, const value& b) -> value { return a < b; },
+     [](double a, double b) { return double(a < b); }},
+    {"<=", [](const value& a, const value& b) -> value { return a <= b; },
+     [](double a, double b) { return double(a <= b); }},
+    {">", [](const value& a, const value& b) -> value { return a > b; },
+     [](double a, double b) { return double(a > b); }},
+    {">=", [](const value& a, const value& b) -> value { return a >= b; },
+     [](double a, double b) { return double(a >= b); }},
 };
-const std::vector<std::pair<shape, shape>> pairs{{{}, {}}, {{7}, {7}}, {{2, 3}, {3}}, {{3}, {2, 3}}, {{2, 3}, {}}, {{4, 1}, {1, 5}}, {{2, 1, 3}, {4, 1}}, {{0}, {1}},
-                                                 {{2, 0}, {}}, {{2, 1, 2, 1, 2}, {3, 1, 2, 1}}, {{600}, {1}}, {{3, 200}, {200}}};
+const std::vector<std::pair<shape, shape>> pairs{
+    {{}, {}},         {{7}, {7}},          {{2, 3}, {3}}, {{3}, {2, 3}}, {{2, 3}, {}},
+    {{4, 1}, {1, 5}}, {{2, 1, 3}, {4, 1}}, {{0}, {1}},    {{2, 0}, {}},  {{2, 1, 2, 1, 2}, {3, 1, 2, 1}},
+    {{600}, {1}},     {{3, 200}, {200}}};
 
 }  // namespace
 
@@ -145,64 +171,99 @@ BOOST_AUTO_TEST_CASE(unary_operations) {
 }
 
 BOOST_AUTO_TEST_CASE(binary_operations_of_every_number_type) {
-  for (auto element : {dtype::float32, dtype::float64, dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8})
+  for (auto element :
+       {dtype::float32, dtype::float64, dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8})
     for (const auto& [s, t] : pairs) {
       const double low = element == dtype::uint8 ? 5 : -9, high = 11;
-      std::vector<array> in{random_array(element, s, 1, low, high), random_array(element, t, 2, element == dtype::uint8 ? 0 : low, element == dtype::uint8 ? 5 : high)};
+      std::vector<array> in{
+          random_array(element, s, 1, low, high),
+          random_array(element, t, 2, element == dtype::uint8 ? 0 : low, element == dtype::uint8 ? 5 : high)};
       for (const auto& b : arithmetic)
-        compare(b.name, in, element, [&](const auto& x) { return b.run(x[0], x[1]); }, [&](const double* x) { return b.want(x[0], x[1]); }, 0);
+        compare(
+            b.name, in, element, [&](const auto& x) { return b.run(x[0], x[1]); },
+            [&](const double* x) { return b.want(x[0], x[1]); }, 0);
       for (const auto& b : comparisons)
-        compare(b.name, in, dtype::boolean, [&](const auto& x) { return b.run(x[0], x[1]); }, [&](const double* x) { return b.want(x[0], x[1]); }, 0);
+        compare(
+            b.name, in, dtype::boolean, [&](const auto& x) { return b.run(x[0], x[1]); },
+            [&](const double* x) { return b.want(x[0], x[1]); }, 0);
       for (auto& v : in[1].values) v = v == 0 ? 1 : v;
-      compare("divide", in, element, [](const auto& x) { return value(x[0] / x[1]); },
-              [&](const double* x) { return is_integer(element) ? std::trunc(x[0] / x[1]) : x[0] / x[1]; }, 0);
+      compare(
+          "divide", in, element, [](const auto& x) { return value(x[0] / x[1]); },
+          [&](const double* x) { return is_integer(element) ? std::trunc(x[0] / x[1]) : x[0] / x[1]; }, 0);
     }
 }
 
 BOOST_AUTO_TEST_CASE(powers) {
   for (auto element : {dtype::float32, dtype::float64})
     for (const auto& [s, t] : pairs)
-      compare("pow", {random_array(element, s, 1, 0.1, 5), random_array(element, t, 2, -4, 4)}, element,
-              [](const auto& x) { return value(pow(x[0], x[1])); }, [](const double* x) { return std::pow(x[0], x[1]); }, element == dtype::float32 ? 1e-6 : 1e-14);
-  auto special = result_of({array_of(dtype::float64, {6}, {0, -2, -2, 2, 0, -8}), array_of(dtype::float64, {6}, {0, 3, 2, -1, 2, 0.5})}, [](const auto& x) { return value(pow(x[0], x[1])); });
-  BOOST_TEST(std::equal(special.values.begin(), special.values.end() - 1, std::vector<double>{1, -8, 4, 0.5, 0}.begin()));
+      compare(
+          "pow", {random_array(element, s, 1, 0.1, 5), random_array(element, t, 2, -4, 4)}, element,
+          [](const auto& x) { return value(pow(x[0], x[1])); }, [](const double* x) { return std::pow(x[0], x[1]); },
+          element == dtype::float32 ? 1e-6 : 1e-14);
+  auto special = result_of(
+      {array_of(dtype::float64, {6}, {0, -2, -2, 2, 0, -8}), array_of(dtype::float64, {6}, {0, 3, 2, -1, 2, 0.5})},
+      [](const auto& x) { return value(pow(x[0], x[1])); });
+  BOOST_TEST(
+      std::equal(special.values.begin(), special.values.end() - 1, std::vector<double>{1, -8, 4, 0.5, 0}.begin()));
   BOOST_TEST(std::isnan(special.values[5]));
 }
 
 BOOST_AUTO_TEST_CASE(choice_and_bounds) {
   for (const auto& [s, t] : pairs)
     for (auto element : {dtype::float32, dtype::float64, dtype::int32, dtype::int64, dtype::uint8}) {
-      compare("where", {random_array(dtype::boolean, s, 1), random_array(element, t, 2, 0, 9), random_array(element, {}, 3, 0, 9)}, element,
-              [](const auto& x) { return value(where(x[0], x[1], x[2])); }, [](const double* x) { return x[0] != 0 ? x[1] : x[2]; }, 0);
-      compare("clamp", {random_array(element, s, 1, 0, 20), random_array(element, t, 2, 3, 6), random_array(element, {}, 3, 9, 12)}, element,
-              [](const auto& x) { return value(clamp(x[0], x[1], x[2])); }, [](const double* x) { return std::min(std::max(x[0], x[1]), x[2]); }, 0);
+      compare(
+          "where",
+          {random_array(dtype::boolean, s, 1), random_array(element, t, 2, 0, 9), random_array(element, {}, 3, 0, 9)},
+          element, [](const auto& x) { return value(where(x[0], x[1], x[2])); },
+          [](const double* x) { return x[0] != 0 ? x[1] : x[2]; }, 0);
+      compare(
+          "clamp",
+          {random_array(element, s, 1, 0, 20), random_array(element, t, 2, 3, 6), random_array(element, {}, 3, 9, 12)},
+          element, [](const auto& x) { return value(clamp(x[0], x[1], x[2])); },
+          [](const double* x) { return std::min(std::max(x[0], x[1]), x[2]); }, 0);
     }
 }
 
 BOOST_AUTO_TEST_CASE(activations_with_options) {
   const array x = random_array(dtype::float32, {3, 50}, 1, -6, 6);
-  const auto near = [&](const char* name, const std::function<value(const std::vector<value>&)>& run, double (*want)(double)) {
+  const auto near = [&](const char* name, const std::function<value(const std::vector<value>&)>& run,
+                        double (*want)(double)) {
     compare(name, {x}, dtype::float32, run, [&](const double* v) { return want(v[0]); }, 4e-7);
   };
-  near("leaky_relu", [](const auto& v) { return value(leaky_relu(v[0], {.slope = 0.25})); }, [](double v) { return v > 0 ? v : v * 0.25; });
-  near("elu", [](const auto& v) { return value(elu(v[0], {.alpha = 1.5})); }, [](double v) { return v > 0 ? v : 1.5 * std::expm1(v); });
-  near("hard_sigmoid", [](const auto& v) { return value(hard_sigmoid(v[0], {.slope = 0.2})); }, [](double v) { return std::clamp(v * 0.2 + 0.5, 0., 1.); });
+  near(
+      "leaky_relu", [](const auto& v) { return value(leaky_relu(v[0], {.slope = 0.25})); },
+      [](double v) { return v > 0 ? v : v * 0.25; });
+  near(
+      "elu", [](const auto& v) { return value(elu(v[0], {.alpha = 1.5})); },
+      [](double v) { return v > 0 ? v : 1.5 * std::expm1(v); });
+  near(
+      "hard_sigmoid", [](const auto& v) { return value(hard_sigmoid(v[0], {.slope = 0.2})); },
+      [](double v) { return std::clamp(v * 0.2 + 0.5, 0., 1.); });
   for (const auto& [s, t] : pairs)
-    compare("prelu", {random_array(dtype::float64, s, 1, -3, 3), random_array(dtype::float64, t, 2)}, dtype::float64,
-            [](const auto& v) { return value(prelu(v[0], v[1])); }, [](const double* v) { return v[0] > 0 ? v[0] : v[0] * v[1]; }, 1e-15);
+    compare(
+        "prelu", {random_array(dtype::float64, s, 1, -3, 3), random_array(dtype::float64, t, 2)}, dtype::float64,
+        [](const auto& v) { return value(prelu(v[0], v[1])); },
+        [](const double* v) { return v[0] > 0 ? v[0] : v[0] * v[1]; }, 1e-15);
 }
 
 // What stands at the ends of the number line, and that NaN goes through.
 BOOST_AUTO_TEST_CASE(activations_at_their_ends) {
   for (auto element : {dtype::float32, dtype::float64}) {
     auto r = results_of({array_of(element, {6}, {-infinity, -1000, 0, 1000, infinity, missing})}, [](const auto& x) {
-      return std::vector<value>{gelu(x[0]), softplus(x[0]), expm1(x[0]), elu(x[0]), leaky_relu(x[0]), relu6(x[0]), hard_sigmoid(x[0]), selu(x[0])};
+      return std::vector<value>{gelu(x[0]),       softplus(x[0]), expm1(x[0]),        elu(x[0]),
+                                leaky_relu(x[0]), relu6(x[0]),    hard_sigmoid(x[0]), selu(x[0])};
     });
     const double log2 = element == dtype::float32 ? static_cast<double>(0.69314718f) : 0.6931471805599453;
-    const std::vector<std::vector<double>> want{{0, 0, 0, 1000, infinity}, {0, 0, log2, 1000, infinity}, {-1, -1, 0, infinity, infinity},
-                                                {-1, -1, 0, 1000, infinity}, {-infinity, -10, 0, 1000, infinity}, {0, 0, 0, 6, 6}, {0, 0, 0.5, 1, 1}};
+    const std::vector<std::vector<double>> want{{0, 0, 0, 1000, infinity},
+                                                {0, 0, log2, 1000, infinity},
+                                                {-1, -1, 0, infinity, infinity},
+                                                {-1, -1, 0, 1000, infinity},
+                                                {-infinity, -10, 0, 1000, infinity},
+                                                {0, 0, 0, 6, 6},
+                                                {0, 0, 0.5, 1, 1}};
     for (std::size_t k = 0; k < want.size(); ++k)
-      for (std::size_t i = 0; i < 5; ++i) BOOST_TEST((r[k].values[i] == want[k][i] || std::abs(r[k].values[i] - want[k][i]) < 1e-6));
+      for (std::size_t i = 0; i < 5; ++i)
+        BOOST_TEST((r[k].values[i] == want[k][i] || std::abs(r[k].values[i] - want[k][i]) < 1e-6));
     for (const auto& y : r) BOOST_TEST(std::isnan(y.values[5]));
   }
 }
@@ -211,7 +272,8 @@ BOOST_AUTO_TEST_CASE(typed_activations) {
   matrix<float> x{{-2.5f, -0.5f}, {0, 3}};
   vector<float> slope{0.5f, 0.25f};
   const auto same = [&](const auto& typed, value (*run)(const value&)) {
-    BOOST_TEST(same_bits(from_tensor(any_tensor(evaluate(typed))), result_of({from_tensor(any_tensor(x))}, [&](const auto& v) { return run(v[0]); })));
+    BOOST_TEST(same_bits(from_tensor(any_tensor(evaluate(typed))),
+                         result_of({from_tensor(any_tensor(x))}, [&](const auto& v) { return run(v[0]); })));
   };
   same(gelu(x), [](const value& v) -> value { return gelu(v); });
   same(silu(x) + softplus(x), [](const value& v) -> value { return silu(v) + softplus(v); });
@@ -223,23 +285,40 @@ BOOST_AUTO_TEST_CASE(typed_activations) {
 BOOST_AUTO_TEST_CASE(logic) {
   for (const auto& [s, t] : pairs) {
     const std::vector<array> in{random_array(dtype::boolean, s, 1), random_array(dtype::boolean, t, 2)};
-    compare("&&", in, dtype::boolean, [](const auto& x) { return value(x[0] && x[1]); }, [](const double* x) { return double(x[0] != 0 && x[1] != 0); }, 0);
-    compare("||", in, dtype::boolean, [](const auto& x) { return value(x[0] || x[1]); }, [](const double* x) { return double(x[0] != 0 || x[1] != 0); }, 0);
-    compare("^", in, dtype::boolean, [](const auto& x) { return value(x[0] ^ x[1]); }, [](const double* x) { return double(x[0] != x[1]); }, 0);
-    compare("==", in, dtype::boolean, [](const auto& x) { return value(x[0] == x[1]); }, [](const double* x) { return double(x[0] == x[1]); }, 0);
-    compare("!", {in[0]}, dtype::boolean, [](const auto& x) { return value(!x[0]); }, [](const double* x) { return double(x[0] == 0); }, 0);
+    compare(
+        "&&", in, dtype::boolean, [](const auto& x) { return value(x[0] && x[1]); },
+        [](const double* x) { return double(x[0] != 0 && x[1] != 0); }, 0);
+    compare(
+        "||", in, dtype::boolean, [](const auto& x) { return value(x[0] || x[1]); },
+        [](const double* x) { return double(x[0] != 0 || x[1] != 0); }, 0);
+    compare(
+        "^", in, dtype::boolean, [](const auto& x) { return value(x[0] ^ x[1]); },
+        [](const double* x) { return double(x[0] != x[1]); }, 0);
+    compare(
+        "==", in, dtype::boolean, [](const auto& x) { return value(x[0] == x[1]); },
+        [](const double* x) { return double(x[0] == x[1]); }, 0);
+    compare(
+        "!", {in[0]}, dtype::boolean, [](const auto& x) { return value(!x[0]); },
+        [](const double* x) { return double(x[0] == 0); }, 0);
   }
 }
 
 BOOST_AUTO_TEST_CASE(not_a_number) {
   for (auto element : {dtype::float32, dtype::float64}) {
-    const std::vector<array> in{array_of(element, {4}, {missing, 1, missing, infinity}), array_of(element, {4}, {1, missing, missing, infinity})};
-    const std::vector<std::vector<double>> want{{0, 0, 0, 1}, {1, 1, 1, 0}, {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 0}, {0, 0, 0, 1}};
+    const std::vector<array> in{array_of(element, {4}, {missing, 1, missing, infinity}),
+                                array_of(element, {4}, {1, missing, missing, infinity})};
+    const std::vector<std::vector<double>> want{{0, 0, 0, 1}, {1, 1, 1, 0}, {0, 0, 0, 0},
+                                                {0, 0, 0, 1}, {0, 0, 0, 0}, {0, 0, 0, 1}};
     for (std::size_t i = 0; i < 6; ++i)
-      BOOST_TEST(result_of(in, [&](const auto& x) { return comparisons[i].run(x[0], x[1]); }).values == want[i], boost::test_tools::per_element());
-    for (const auto& r : results_of(in, [](const auto& x) { return std::vector<value>{min(x[0], x[1]), max(x[0], x[1]), clamp(x[0], -1, 1), relu(x[0])}; }))
+      BOOST_TEST(result_of(in, [&](const auto& x) { return comparisons[i].run(x[0], x[1]); }).values == want[i],
+                 boost::test_tools::per_element());
+    for (const auto& r : results_of(in, [](const auto& x) {
+           return std::vector<value>{min(x[0], x[1]), max(x[0], x[1]), clamp(x[0], -1, 1), relu(x[0])};
+         }))
       BOOST_TEST(std::isnan(r.values[0]));
-    auto outside = results_of({array_of(element, {3}, {-1, 2, 1e30})}, [](const auto& x) { return std::vector<value>{sqrt(x[0]), log(x[0]), asin(x[0]), acosh(x[0])}; });
+    auto outside = results_of({array_of(element, {3}, {-1, 2, 1e30})}, [](const auto& x) {
+      return std::vector<value>{sqrt(x[0]), log(x[0]), asin(x[0]), acosh(x[0])};
+    });
     BOOST_TEST(std::isnan(outside[0].values[0]));
     BOOST_TEST(std::isnan(outside[1].values[0]));
     BOOST_TEST(std::isnan(outside[2].values[1]));
@@ -248,14 +327,16 @@ BOOST_AUTO_TEST_CASE(not_a_number) {
 }
 
 BOOST_AUTO_TEST_CASE(tails) {
-  auto r = results_of({array_of(dtype::float32, {4}, {-1000, -100, 100, 1000})}, [](const auto& x) { return std::vector<value>{exp(x[0]), sigmoid(x[0]), tanh(x[0])}; });
+  auto r = results_of({array_of(dtype::float32, {4}, {-1000, -100, 100, 1000})},
+                      [](const auto& x) { return std::vector<value>{exp(x[0]), sigmoid(x[0]), tanh(x[0])}; });
   BOOST_TEST(r[0].values[0] == 0);
   BOOST_TEST(r[0].values[3] == infinity);
   BOOST_TEST(r[1].values[0] == 0);
   BOOST_TEST(r[1].values[1] == 3.7835058e-44, boost::test_tools::tolerance(0.05));
   BOOST_TEST(r[1].values[3] == 1);
   BOOST_TEST(r[2].values[0] == -1);
-  auto halves = result_of({array_of(dtype::float64, {6}, {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5})}, [](const auto& x) { return value(round(x[0])); });
+  auto halves = result_of({array_of(dtype::float64, {6}, {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5})},
+                          [](const auto& x) { return value(round(x[0])); });
   BOOST_TEST(halves.values == (std::vector<double>{-2, -2, -0.0, 0, 2, 2}), boost::test_tools::per_element());
 }
 

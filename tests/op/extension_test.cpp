@@ -19,7 +19,12 @@ namespace user {
 std::atomic<int> ran_small{0}, ran_even{0}, ran_general{0}, ran_typed{0}, tried{0};
 void forget() { ran_small = ran_even = ran_general = ran_typed = tried = 0; }
 
-struct cube_arguments { const double* in; double* out; std::int64_t count; std::atomic<int>* ran; };
+struct cube_arguments {
+  const double* in;
+  double* out;
+  std::int64_t count;
+  std::atomic<int>* ran;
+};
 void run_cube(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const cube_arguments*>(arguments);
   ++*a.ran;
@@ -50,17 +55,22 @@ struct cube_op {
     if (in[0].element != lamina::dtype::float64) out.refuse(in[0].element, "float64", "double");
     else out.result(in[0].element, in[0].dims);
   }
-  static void gradient(lamina::gradient_call& c) { c(0, [&] { return c.gradient() * square(c(0)) * 3; }); }
+  static void gradient(lamina::gradient_call& c) {
+    c(0, [&] { return c.gradient() * square(c(0)) * 3; });
+  }
   static void emit(lamina::emission& e) { emit_cube(e, ran_general); }
 };
-template <lamina::Symbolic X>
-  requires lamina::Applicable<cube_op, X>
-constexpr auto cube(const X& x) { return lamina::apply<cube_op>({}, x); }
+template <lamina::Symbolic X> requires lamina::Applicable<cube_op, X> constexpr auto cube(const X& x) {
+  return lamina::apply<cube_op>({}, x);
+}
 
 // A family of operations under one name.
-struct times_arguments { const double* in; double* out; std::int64_t count; };
-template <int K>
-struct times_op {
+struct times_arguments {
+  const double* in;
+  double* out;
+  std::int64_t count;
+};
+template <int K> struct times_op {
   static constexpr std::string_view name = "times";
   static constexpr int operands = 1;
   using attributes = lamina::no_attributes;
@@ -126,11 +136,17 @@ struct scaled_op {
     m.independent = m.worth_copies = true;
   }
   static void emit(lamina::emission& e) {
-    struct arguments { const double *in, *by; double* out; std::int64_t count; } a{nullptr, nullptr, nullptr, e.in_type(0).dims.size()};
-    e.step([](const void* p, void*) noexcept {
-      const auto& c = *static_cast<const arguments*>(p);
-      for (std::int64_t i = 0; i < c.count; ++i) c.out[i] = c.in[i] * *c.by;
-    }, a, {{&a.in, e.in(0)}, {&a.by, e.in(1)}, {&a.out, e.out(0)}});
+    struct arguments {
+      const double *in, *by;
+      double* out;
+      std::int64_t count;
+    } a{nullptr, nullptr, nullptr, e.in_type(0).dims.size()};
+    e.step(
+        [](const void* p, void*) noexcept {
+          const auto& c = *static_cast<const arguments*>(p);
+          for (std::int64_t i = 0; i < c.count; ++i) c.out[i] = c.in[i] * *c.by;
+        },
+        a, {{&a.in, e.in(0)}, {&a.by, e.in(1)}, {&a.out, e.out(0)}});
   }
 };
 
@@ -139,7 +155,9 @@ struct silent_op {
   static constexpr std::string_view name = "silent";
   static constexpr int operands = 1;
   using attributes = lamina::no_attributes;
-  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
 };
 
 // Definitions that are wrong in one place each.
@@ -147,19 +165,23 @@ struct definition {
   static constexpr std::string_view name = "wrong";
   static constexpr int operands = 1;
   using attributes = lamina::no_attributes;
-  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
   static void emit(lamina::emission& e) { emit_cube(e, ran_general); }
 };
-struct no_result_op : definition { static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type>, lamina::inference&) {} };
-template <int Count>
-struct many_results_op : definition {
+struct no_result_op : definition {
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type>, lamina::inference&) {}
+};
+template <int Count> struct many_results_op : definition {
   static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
     for (int i = 0; i < Count; ++i) out.result(in[0].element, in[0].dims);
   }
 };
-struct fewer_results_op : definition { static constexpr int results = 2; };
-template <int Rank, int Element>
-struct no_type_op : definition {
+struct fewer_results_op : definition {
+  static constexpr int results = 2;
+};
+template <int Rank, int Element> struct no_type_op : definition {
   static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type>, lamina::inference& out) {
     lamina::shape s;
     s.rank = Rank;
@@ -168,9 +190,13 @@ struct no_type_op : definition {
 };
 struct larger_view_op : definition {
   static constexpr int alias = 0;
-  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) { out.result(in[0].element, {1000}); }
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, {1000});
+  }
 };
-struct view_of_nothing_op : definition { static constexpr int alias = 3; };
+struct view_of_nothing_op : definition {
+  static constexpr int alias = 3;
+};
 struct foreign_field_op : definition {
   static void emit(lamina::emission& e) {
     cube_arguments a{nullptr, nullptr, 1, &ran_general}, other = a;
@@ -183,7 +209,9 @@ struct no_buffer_op : definition {
     e.step(&run_cube, a, {{&a.in, e.in(0)}, {&a.out, lamina::buffer_ref()}});
   }
 };
-struct no_step_op : definition { static void emit(lamina::emission&) {} };
+struct no_step_op : definition {
+  static void emit(lamina::emission&) {}
+};
 struct no_result_step_op : definition {
   static void emit(lamina::emission& e) {
     cube_arguments a{nullptr, nullptr, 1, &ran_general};
@@ -196,8 +224,7 @@ struct no_function_op : definition {
     e.step(nullptr, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
   }
 };
-template <bool Result>
-struct too_far_op : definition {
+template <bool Result> struct too_far_op : definition {
   static void emit(lamina::emission& e) {
     if (Result) e.out(1);
     else e.in(4);
@@ -205,8 +232,7 @@ struct too_far_op : definition {
 };
 // The gradient of the identity, with an axis more, fewer, of another length, of another type, or of another program.
 enum class gives { scalar, transposed, tiled, element, elsewhere };
-template <gives What>
-struct bad_gradient_op : definition {
+template <gives What> struct bad_gradient_op : definition {
   static void gradient(lamina::gradient_call& c) {
     c(0, [&]() -> lamina::ir::value {
       if constexpr (What == gives::scalar) return reduce_sum(c.gradient());
@@ -234,8 +260,7 @@ lamina::ir::value wrong_shape(const lamina::special_call& c) { return reduce_sum
 namespace lamina {
 template <class A, class X>
 struct typed_case<expression<user::cube_op, fixed_attributes<no_attributes{}>, expression<op::square, A, X>>> {
-  template <class E>
-  static auto rewrite(const E& e) {
+  template <class E> static auto rewrite(const E& e) {
     ++user::ran_typed;
     return square(user::cube(e.operands.template get<0>().operands.template get<0>()));
   }
@@ -247,7 +272,6 @@ using namespace lamina::ir;
 using namespace engine_test;
 
 namespace {
-
 
 bool has_line(const plan& p, std::string_view words) {
   for (const auto& l : p.lines())
@@ -263,7 +287,8 @@ BOOST_AUTO_TEST_CASE(from_both_worlds) {
   vector<double> x{1, 2, 3};
   static_assert(std::same_as<decltype(evaluate(user::cube(x))), vector<double>>);
   BOOST_TEST(numbers(evaluate(user::cube(x) + 1)) == (list{2, 9, 28}), boost::test_tools::per_element());
-  auto y = result_of({array_of(dtype::float64, {3}, {1, 2, 3})}, [](const auto& v) -> value { return user::cube(v[0]) + 1; });
+  auto y = result_of({array_of(dtype::float64, {3}, {1, 2, 3})},
+                     [](const auto& v) -> value { return user::cube(v[0]) + 1; });
   BOOST_TEST(y.values == (list{2, 9, 28}), boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(user::cube(make_dynamic(x)))) == (list{1, 8, 27}), boost::test_tools::per_element());
   BOOST_TEST((evaluate(user::cube(matrix<double>(0, 3))).shape() == shape{0, 3}));
@@ -289,9 +314,10 @@ BOOST_AUTO_TEST_CASE(its_own_cases_in_their_order) {
     small_graph g;
     g.output(user::cube(g.input(random_array(dtype::float64, {dim(n)}, 1))));
     g.run();
-    return std::pair(list{double(user::ran_small), double(user::ran_even), double(user::ran_general), double(user::tried)}, g.plan);
+    return std::pair(
+        list{double(user::ran_small), double(user::ran_even), double(user::ran_general), double(user::tried)}, g.plan);
   };
-  auto [four, by_small] = counts(4);                 // both apply: the first is taken and the second not asked
+  auto [four, by_small] = counts(4);  // both apply: the first is taken and the second not asked
   BOOST_TEST(four == (list{1, 0, 0, 1}), boost::test_tools::per_element());
   BOOST_TEST(has_line(*by_small, "cube (small)"));
   auto [six, by_even] = counts(6);
@@ -313,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_case_added_in_the_options_of_a_plan) {
   auto r = with.run({.cases = {{"cube", &user::cube_of_negative}}}), s = without.run();
   BOOST_TEST(with.plan->counters().cases == 1);
   BOOST_TEST(without.plan->counters().cases == 0);
-  BOOST_TEST(with.plan->counters().common == 1);     // the cube of x then stands once
+  BOOST_TEST(with.plan->counters().common == 1);  // the cube of x then stands once
   BOOST_TEST(same_bits(r[0], s[0]));
   BOOST_TEST(same_bits(r[1], s[1]));
   small_graph wrong;
@@ -331,9 +357,9 @@ BOOST_AUTO_TEST_CASE(a_case_added_to_a_context) {
   static int asked;
   asked = 0;
   add_case(where, {"cube", [](const special_call& c) { return ++asked, user::cube_of_negative(c); }});
-  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());        // planned anew
+  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // planned anew
   BOOST_TEST(asked == 1);
-  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());        // and kept
+  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // and kept
   BOOST_TEST(asked == 1);
   BOOST_TEST(f(other) == wanted, boost::test_tools::per_element());
   BOOST_TEST(asked == 1);
@@ -372,7 +398,8 @@ BOOST_AUTO_TEST_CASE(operations_of_one_name_are_told_apart) {
   for (int round = 0; round < 2; ++round) {
     BOOST_TEST(numbers(evaluate(apply<user::times_op<2>>({}, x))) == (list{2, 4}), boost::test_tools::per_element());
     BOOST_TEST(numbers(evaluate(apply<user::times_op<3>>({}, x))) == (list{3, 6}), boost::test_tools::per_element());
-    BOOST_TEST(numbers(evaluate(apply<user::times_op<2>>({}, x) * apply<user::times_op<3>>({}, x))) == (list{6, 24}), boost::test_tools::per_element());
+    BOOST_TEST(numbers(evaluate(apply<user::times_op<2>>({}, x) * apply<user::times_op<3>>({}, x))) == (list{6, 24}),
+               boost::test_tools::per_element());
   }
   program p, q;
   p.output("y", value(apply<user::times_op<2>>({}, p.input("x", {dtype::float64, {2}}))));
@@ -399,8 +426,7 @@ BOOST_AUTO_TEST_CASE(an_operation_under_a_name_of_the_library) {
 }
 
 // Samples of different numbers of rows; how many operations went away.
-template <class F>
-std::int64_t merged_samples(F f) {
+template <class F> std::int64_t merged_samples(F f) {
   eval_plan plan;
   std::vector<matrix<double>> x{{{1, 2, 3}}, {{4, 5, 6}, {7, 8, 9}}, {{0, 1, 0}}};
   std::vector<handle<matrix<double>>> results;
@@ -413,8 +439,10 @@ std::int64_t merged_samples(F f) {
 BOOST_AUTO_TEST_CASE(operations_that_merge_by_their_axis_maps) {
   matrix<double> w{{1, 0, 2}, {0, 1, 1}, {3, 1, 0}}, factor{{2}};
   BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::row_sums_op>({}, matmul(x, w)); }) == 2);
-  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, matmul(x, w)); }) == 2 * 2);
-  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, x); }) == 0);      // not worth copies
+  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, matmul(x, w)); }) ==
+             2 * 2);
+  BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, x); }) ==
+             0);  // not worth copies
   BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::scaled_op>({}, x, factor); }) == 2);
   BOOST_TEST(merged_samples([&](const auto& x) { return tanh(apply<user::scaled_op>({}, x, factor)); }) == 2 * 2);
 }
@@ -427,8 +455,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_cannot_be_run) {
 }
 
 namespace {
-template <class Op>
-std::string wrong(const shape& s = {2, 3}) {
+template <class Op> std::string wrong(const shape& s = {2, 3}) {
   return message_of([&] {
     program p;
     p.output("y", value(apply_all<Op>({}, std::vector<value>{p.input("x", {dtype::float64, s})})));
@@ -437,13 +464,11 @@ std::string wrong(const shape& s = {2, 3}) {
   });
 }
 // Of typed operands, whose extents a plan knows first.
-template <class Op>
-std::string wrong_gradient_typed(std::int64_t rows, std::int64_t columns) {
+template <class Op> std::string wrong_gradient_typed(std::int64_t rows, std::int64_t columns) {
   matrix<double> x(rows, columns);
   return message_of([&] { evaluate(gradient<"x">(reduce_sum(apply<Op>({}, var<"x">(x)) * 2))); });
 }
-template <class Op>
-std::string wrong_gradient(const shape& s) {
+template <class Op> std::string wrong_gradient(const shape& s) {
   return message_of([&] {
     program p;
     const value x = p.input("x", {dtype::float64, s});
@@ -455,13 +480,17 @@ std::string wrong_gradient(const shape& s) {
 BOOST_AUTO_TEST_CASE(what_a_rule_gives) {
   using namespace user;
   BOOST_TEST(wrong<definition>() == "");
-  BOOST_TEST(wrong<no_result_op>() == "wrong: its `infer` gives 0 results and no reason, and 1 result is expected: [2x3]");
-  BOOST_TEST(wrong<many_results_op<4>>() == "wrong: its `infer` gives 4 results and no reason, and 1 result is expected: [2x3]");
-  BOOST_TEST(wrong<many_results_op<50>>() == "wrong: its `infer` gives 50 results and no reason, and 1 result is expected: [2x3]");
+  BOOST_TEST(wrong<no_result_op>() ==
+             "wrong: its `infer` gives 0 results and no reason, and 1 result is expected: [2x3]");
+  BOOST_TEST(wrong<many_results_op<4>>() ==
+             "wrong: its `infer` gives 4 results and no reason, and 1 result is expected: [2x3]");
+  BOOST_TEST(wrong<many_results_op<50>>() ==
+             "wrong: its `infer` gives 50 results and no reason, and 1 result is expected: [2x3]");
   program p;
   BOOST_TEST(message_of([&] { apply<fewer_results_op>({}, p.input("x", {dtype::float64, {2}})); }) ==
              "wrong: its `infer` gives 1 result and no reason, and 2 results are expected: [2]");
-  for (const auto& said : {wrong<no_type_op<9, 0>>(), wrong<no_type_op<-1, 0>>(), wrong<no_type_op<1, 99>>(), wrong<no_type_op<1, 10>>()})
+  for (const auto& said :
+       {wrong<no_type_op<9, 0>>(), wrong<no_type_op<-1, 0>>(), wrong<no_type_op<1, 99>>(), wrong<no_type_op<1, 10>>()})
     BOOST_TEST(said.starts_with("wrong: its `infer` gives result 0 the rank "), said);
   BOOST_TEST(wrong<larger_view_op>() == "wrong: a view of operand 0 cannot be float64[1000]: [2x3]");
   BOOST_TEST(wrong<view_of_nothing_op>() == "wrong: it is a view of operand 3, and has 1: [2x3]");
@@ -469,7 +498,8 @@ BOOST_AUTO_TEST_CASE(what_a_rule_gives) {
 
 BOOST_AUTO_TEST_CASE(what_an_emit_gives) {
   using namespace user;
-  BOOST_TEST(wrong<foreign_field_op>() == "wrong: its `emit` gives a step an address for a field that is not one of its arguments");
+  BOOST_TEST(wrong<foreign_field_op>() ==
+             "wrong: its `emit` gives a step an address for a field that is not one of its arguments");
   BOOST_TEST(wrong<no_buffer_op>() == "wrong: its `emit` gives a step an address in no buffer");
   BOOST_TEST(wrong<no_function_op>() == "wrong: its `emit` gives a step without a function");
   BOOST_TEST(wrong<no_step_op>() == "wrong: its `emit` adds no step that writes result 0");
@@ -481,16 +511,23 @@ BOOST_AUTO_TEST_CASE(what_an_emit_gives) {
 BOOST_AUTO_TEST_CASE(what_a_gradient_gives) {
   using namespace user;
   using enum gives;
-  BOOST_TEST(wrong_gradient<bad_gradient_op<scalar>>({2, 3}) == "wrong: its gradient for operand 0 is float64[], and the operand is float64[2x3]");
-  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({2, 3}) == "wrong: its gradient for operand 0 is float64[3x2], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<scalar>>({2, 3}) ==
+             "wrong: its gradient for operand 0 is float64[], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({2, 3}) ==
+             "wrong: its gradient for operand 0 is float64[3x2], and the operand is float64[2x3]");
   BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({3, 3}) == "");
-  BOOST_TEST(wrong_gradient<bad_gradient_op<tiled>>({2, 3}) == "wrong: its gradient for operand 0 is float64[128x3], and the operand is float64[2x3]");
-  BOOST_TEST(wrong_gradient<bad_gradient_op<element>>({2, 3}) == "wrong: its gradient for operand 0 is float32[2x3], and the operand is float64[2x3]");
-  BOOST_TEST(wrong_gradient<bad_gradient_op<elsewhere>>({}) == "wrong: its gradient for operand 0 is a value of another program");
-  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({dyn, dyn}) == "");      // nobody knows yet
+  BOOST_TEST(wrong_gradient<bad_gradient_op<tiled>>({2, 3}) ==
+             "wrong: its gradient for operand 0 is float64[128x3], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<element>>({2, 3}) ==
+             "wrong: its gradient for operand 0 is float32[2x3], and the operand is float64[2x3]");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<elsewhere>>({}) ==
+             "wrong: its gradient for operand 0 is a value of another program");
+  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({dyn, dyn}) == "");  // nobody knows yet
   for (std::int64_t n : {2, 300}) {
-    BOOST_TEST(wrong_gradient_typed<bad_gradient_op<tiled>>(n, 300).starts_with("gradient of wrong for operand 0: gradient_like: a gradient has the element type and shape of its operand: ["));
-    BOOST_TEST(wrong_gradient_typed<bad_gradient_op<transposed>>(n, 4).starts_with("gradient of wrong for operand 0: gradient_like: "));
+    BOOST_TEST(wrong_gradient_typed<bad_gradient_op<tiled>>(n, 300).starts_with(
+        "gradient of wrong for operand 0: gradient_like: a gradient has the element type and shape of its operand: ["));
+    BOOST_TEST(wrong_gradient_typed<bad_gradient_op<transposed>>(n, 4).starts_with(
+        "gradient of wrong for operand 0: gradient_like: "));
     BOOST_TEST(wrong_gradient_typed<bad_gradient_op<transposed>>(n, n) == "");
   }
 }

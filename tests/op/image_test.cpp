@@ -22,7 +22,9 @@ double pixel(const array& x, std::int64_t n, std::int64_t c, std::int64_t h, std
   const shape& s = x.shape();
   return x.values[static_cast<std::size_t>(((n * s.at(1) + c) * s.at(2) + h) * s.at(3) + w)];
 }
-bool inside(const array& x, std::int64_t h, std::int64_t w) { return h >= 0 && w >= 0 && h < x.shape().at(2) && w < x.shape().at(3); }
+bool inside(const array& x, std::int64_t h, std::int64_t w) {
+  return h >= 0 && w >= 0 && h < x.shape().at(2) && w < x.shape().at(3);
+}
 
 void convolution(const shape& xs, const shape& ws, const conv2d_attributes& a) {
   for (auto element : {dtype::float32, dtype::float64}) {
@@ -40,12 +42,14 @@ void convolution(const shape& xs, const shape& ws, const conv2d_attributes& a) {
             for (std::int64_t c = 0; c < ws.at(1); ++c)
               for (std::int64_t p = 0; p < ws.at(2); ++p)
                 for (std::int64_t q = 0; q < ws.at(3); ++q) {
-                  std::int64_t h = i * a.stride.h - a.padding.h + p * a.dilation.h, v = j * a.stride.w - a.padding.w + q * a.dilation.w;
+                  std::int64_t h = i * a.stride.h - a.padding.h + p * a.dilation.h,
+                               v = j * a.stride.w - a.padding.w + q * a.dilation.w;
                   if (inside(x, h, v)) sum += pixel(x, n, group * ws.at(1) + c, h, v) * pixel(w, o, c, p, q);
                 }
             want.values.push_back(sum);
           }
-    BOOST_CHECK_MESSAGE((got.type == want.type) && distance(got, want) < (element == dtype::float32 ? 1e-5 : 1e-13), xs.string() << ws.string() << ": " << distance(got, want));
+    BOOST_CHECK_MESSAGE((got.type == want.type) && distance(got, want) < (element == dtype::float32 ? 1e-5 : 1e-13),
+                        xs.string() << ws.string() << ": " << distance(got, want));
   }
 }
 
@@ -57,7 +61,8 @@ void pool(const shape& xs, const pool2d_attributes& a) {
       return std::vector<value>{max_pool2d(v[0], a), avg_pool2d(v[0], a), both[1]};
     });
     auto step = a.step();
-    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.kernel_size.h) / step.h + 1, ow = (xs.at(3) + 2 * a.padding.w - a.kernel_size.w) / step.w + 1;
+    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.kernel_size.h) / step.h + 1,
+                 ow = (xs.at(3) + 2 * a.padding.w - a.kernel_size.w) / step.w + 1;
     array most{{element, {xs[0], xs[1], oh, ow}}, {}}, mean = most, where{{dtype::int32, most.shape()}, {}};
     for (std::int64_t n = 0; n < xs.at(0); ++n)
       for (std::int64_t c = 0; c < xs.at(1); ++c)
@@ -69,12 +74,16 @@ void pool(const shape& xs, const pool2d_attributes& a) {
                 std::int64_t h = i * step.h - a.padding.h + p, w = j * step.w - a.padding.w + q;
                 if (!inside(x, h, w)) continue;
                 double v = pixel(x, n, c, h, w);
-                if (v > best) { best = v; at = static_cast<double>(h * xs.at(3) + w); }
+                if (v > best) {
+                  best = v;
+                  at = static_cast<double>(h * xs.at(3) + w);
+                }
                 sum += v;
                 ++count;
               }
             most.values.push_back(best);
-            mean.values.push_back(sum / (a.count_padding ? static_cast<double>(a.kernel_size.h * a.kernel_size.w) : count));
+            mean.values.push_back(sum /
+                                  (a.count_padding ? static_cast<double>(a.kernel_size.h * a.kernel_size.w) : count));
             where.values.push_back(at);
           }
     BOOST_CHECK_MESSAGE(same_bits(r[0], most), "max of " << xs.string());
@@ -99,7 +108,7 @@ BOOST_AUTO_TEST_CASE(convolutions) {
   convolution({1, 1, 28, 28}, {6, 1, 5, 5}, {.padding = 2});
   convolution({0, 2, 5, 5}, {3, 2, 3, 3}, {});
   convolution({2, 2, 5, 5}, {0, 2, 3, 3}, {});
-  convolution({1, 2, 0, 4}, {3, 2, 1, 3}, {.padding = 1});      // nothing but padding
+  convolution({1, 2, 0, 4}, {3, 2, 1, 3}, {.padding = 1});  // nothing but padding
 }
 
 BOOST_AUTO_TEST_CASE(pools) {

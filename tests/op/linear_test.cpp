@@ -50,12 +50,14 @@ void check(const shape& a, const shape& b, bool ta, bool tb, dtype element) {
       for (std::int64_t c = 0; c < n; ++c) {
         double sum = 0, size = 0;
         for (std::int64_t q = 0; q < k; ++q) {
-          double p = x.values[static_cast<std::size_t>(xa + (ta ? q * ac + r : r * ac + q))] * y.values[static_cast<std::size_t>(yb + (tb ? c * bc + q : q * bc + c))];
+          double p = x.values[static_cast<std::size_t>(xa + (ta ? q * ac + r : r * ac + q))] *
+                     y.values[static_cast<std::size_t>(yb + (tb ? c * bc + q : q * bc + c))];
           sum += p;
           size += std::abs(p);
         }
         double error = std::abs(got.values[static_cast<std::size_t>((i * m + r) * n + c)] - sum);
-        BOOST_REQUIRE_MESSAGE(error <= 4 * static_cast<double>(k) * eps * size, a.string() << b.string() << " at " << r << ", " << c << ": " << error);
+        BOOST_REQUIRE_MESSAGE(error <= 4 * static_cast<double>(k) * eps * size,
+                              a.string() << b.string() << " at " << r << ", " << c << ": " << error);
       }
   }
 }
@@ -107,7 +109,8 @@ BOOST_AUTO_TEST_CASE(rows_do_not_depend_on_how_many_there_are) {
   for (std::int64_t rows : {1, 3, 31}) {
     array some = array_of(dtype::float32, {rows, 90}, {x.values.begin(), x.values.begin() + rows * 90});
     auto part = result_of({some, w}, [](const auto& v) { return value(matmul(v[0], v[1])); });
-    BOOST_TEST(part.values == std::vector<double>(all.values.begin(), all.values.begin() + rows * 50), boost::test_tools::per_element());
+    BOOST_TEST(part.values == std::vector<double>(all.values.begin(), all.values.begin() + rows * 50),
+               boost::test_tools::per_element());
   }
 }
 
@@ -119,22 +122,30 @@ BOOST_AUTO_TEST_CASE(small_products_of_a_batch) {
       for (std::int64_t m : {1, 2, 7, 17})
         for (std::int64_t k : {1, 5, 800})
           for (std::int64_t n : {1, 3, 33}) {
-            const shape a = transposed ? shape{batch, k, m} : shape{batch, m, k}, b = transposed ? shape{batch, n, k} : shape{batch, k, n};
-            const array x = random_array(element, a, 1), y = random_array(element, b, 2), bias = random_array(element, {n}, 3);
-            const array one = random_array(element, without_first(a), 4), rest = random_array(element, {batch, m, n}, 5);
+            const shape a = transposed ? shape{batch, k, m} : shape{batch, m, k},
+                        b = transposed ? shape{batch, n, k} : shape{batch, k, n};
+            const array x = random_array(element, a, 1), y = random_array(element, b, 2),
+                        bias = random_array(element, {n}, 3);
+            const array one = random_array(element, without_first(a), 4),
+                        rest = random_array(element, {batch, m, n}, 5);
             const matmul_attributes at{transposed, transposed};
             const auto make = [&](const auto& v) {
-              return std::vector<value>{matmul(v[0], v[1], at), relu(matmul(v[0], v[1], at) + v[2]), matmul(v[0], v[1], at) + v[4], matmul(v[3], v[1], at)};
+              return std::vector<value>{matmul(v[0], v[1], at), relu(matmul(v[0], v[1], at) + v[2]),
+                                        matmul(v[0], v[1], at) + v[4], matmul(v[3], v[1], at)};
             };
             const auto together = results_of({x, y, bias, one, rest}, make);
             const auto part = [&](const array& whole, std::int64_t i) {
-              const auto size = static_cast<std::size_t>(whole.shape().size(1, 3)), first = static_cast<std::size_t>(i) * size;
-              return array_of(element, without_first(whole.shape()), {whole.values.begin() + static_cast<std::ptrdiff_t>(first), whole.values.begin() + static_cast<std::ptrdiff_t>(first + size)});
+              const auto size = static_cast<std::size_t>(whole.shape().size(1, 3)),
+                         first = static_cast<std::size_t>(i) * size;
+              return array_of(element, without_first(whole.shape()),
+                              {whole.values.begin() + static_cast<std::ptrdiff_t>(first),
+                               whole.values.begin() + static_cast<std::ptrdiff_t>(first + size)});
             };
             for (std::int64_t i = 0; i < batch; ++i) {
               const auto alone = results_of({part(x, i), part(y, i), bias, one, part(rest, i)}, make);
               for (std::size_t r = 0; r < alone.size(); ++r)
-                BOOST_TEST(same_bits(part(together[r], i), alone[r]), "m " << m << " k " << k << " n " << n << " product " << i << ", result " << r);
+                BOOST_TEST(same_bits(part(together[r], i), alone[r]),
+                           "m " << m << " k " << k << " n " << n << " product " << i << ", result " << r);
             }
           }
   small_graph g;

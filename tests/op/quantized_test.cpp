@@ -21,25 +21,29 @@ array scalar_of(dtype element, double v) { return array_of(element, {}, {v}); }
 array bytes(const shape& s, int seed) { return random_array(dtype::int8, s, seed, -128, 128); }
 
 /// What a product gives for a sum of (x - x_offset) w.
-double result_of_sum(double sum, double bias, double x_scale, double w_scale, double y_scale, double y_offset, double low, double high) {
+double result_of_sum(double sum, double bias, double x_scale, double w_scale, double y_scale, double y_offset,
+                     double low, double high) {
   const float factor = static_cast<float>(x_scale) * static_cast<float>(w_scale) / static_cast<float>(y_scale);
   const float v = static_cast<float>(sum + bias) * factor;
   return std::min(high, std::max(low, static_cast<double>(std::nearbyint(v)) + y_offset));
 }
 
 struct product_case {
-  array x, x_scale = scalar_of(dtype::float32, 0.02f), x_offset = scalar_of(dtype::int8, -7), w, w_scale, bias, y_scale = scalar_of(dtype::float32, 0.75f), y_offset = scalar_of(dtype::int8, 11);
+  array x, x_scale = scalar_of(dtype::float32, 0.02f), x_offset = scalar_of(dtype::int8, -7), w, w_scale, bias,
+           y_scale = scalar_of(dtype::float32, 0.75f), y_offset = scalar_of(dtype::int8, 11);
   product_case(const shape& xs, const shape& ws, bool rowwise) : x(bytes(xs, 1)), w(bytes(ws, 2)) {
     const std::int64_t out = ws.at(0);
     std::vector<double> scales, biases;
-    for (std::int64_t o = 0; o < (rowwise ? out : 1); ++o) scales.push_back(static_cast<double>(0.01f + 0.003f * static_cast<float>(o)));
+    for (std::int64_t o = 0; o < (rowwise ? out : 1); ++o)
+      scales.push_back(static_cast<double>(0.01f + 0.003f * static_cast<float>(o)));
     for (std::int64_t o = 0; o < out; ++o) biases.push_back(static_cast<double>(500 * o - 3000));
     w_scale = array_of(dtype::float32, rowwise ? shape{out} : shape{}, scales);
     bias = array_of(dtype::int32, {out}, biases);
   }
   std::vector<array> all() const { return {x, x_scale, x_offset, w, w_scale, bias, y_scale, y_offset}; }
   double finish(double sum, std::size_t o, double low = -128, double high = 127) const {
-    return result_of_sum(sum, bias.values[o], x_scale.values[0], w_scale.values[w_scale.values.size() == 1 ? 0 : o], y_scale.values[0], y_offset.values[0], low, high);
+    return result_of_sum(sum, bias.values[o], x_scale.values[0], w_scale.values[w_scale.values.size() == 1 ? 0 : o],
+                         y_scale.values[0], y_offset.values[0], low, high);
   }
 };
 value linear_of(const std::vector<value>& v, quantized_linear_attributes a = {}) {
@@ -56,7 +60,8 @@ BOOST_AUTO_TEST_SUITE(quantized_operations)
 
 BOOST_AUTO_TEST_CASE(quantize_takes_the_nearest_number_and_saturates) {
   const array x = array_of(dtype::float32, {2, 5}, {0, 0.25, 0.75, -0.75, 1e9, -1e9, 63.75, -64.25, 0.5, -0.5});
-  const auto q = result_of({x, scalar_of(dtype::float32, 0.5), scalar_of(dtype::int8, 1)}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}); });
+  const auto q = result_of({x, scalar_of(dtype::float32, 0.5), scalar_of(dtype::int8, 1)},
+                           [](const auto& v) { return quantize(v[0], {v[1], v[2]}); });
   // ties go to the even number: 0.5 to 0, 1.5 to 2, -1.5 to -2, 127.5 to 128 (which saturates), -128.5 to -128
   const std::vector<double> expected{1, 1, 3, -1, 127, -128, 127, -127, 2, 0};
   BOOST_TEST((q.type == tensor_type{dtype::int8, {2, 5}}));
@@ -65,14 +70,16 @@ BOOST_AUTO_TEST_CASE(quantize_takes_the_nearest_number_and_saturates) {
 
 BOOST_AUTO_TEST_CASE(a_scale_for_each_position_of_an_axis) {
   const array x = random_array(dtype::float32, {3, 4, 5}, 1, -4, 4);
-  const array scales = array_of(dtype::float32, {4}, {0.125, 0.03125, 1, 0.5}), offsets = array_of(dtype::int8, {4}, {0, -128, 3, 127});
+  const array scales = array_of(dtype::float32, {4}, {0.125, 0.03125, 1, 0.5}),
+              offsets = array_of(dtype::int8, {4}, {0, -128, 3, 127});
   const auto both = results_of({x, scales, offsets}, [](const auto& v) {
     const value q = quantize(v[0], {v[1], v[2]}, {.axis = -2});
     return std::vector<value>{q, dequantize(q, {v[1], v[2]}, {.axis = 1})};
   });
   for (std::size_t i = 0; i < 60; ++i) {
     const std::size_t c = i / 5 % 4;
-    const double q = std::min(127., std::max(-128., std::nearbyint(x.values[i] / scales.values[c]) + offsets.values[c]));
+    const double q =
+        std::min(127., std::max(-128., std::nearbyint(x.values[i] / scales.values[c]) + offsets.values[c]));
     BOOST_REQUIRE(both[0].values[i] == q);
     BOOST_REQUIRE(both[1].values[i] == (q - offsets.values[c]) * scales.values[c]);
   }
@@ -108,7 +115,8 @@ BOOST_AUTO_TEST_CASE(large_linear_is_cut_without_changing_a_bit) {
     BOOST_TEST(same_bits(one, two));
     for (std::size_t at : {std::size_t(0), std::size_t(1099), std::size_t(1100 + 513), one.values.size() - 1}) {
       double sum = 0;
-      for (std::size_t k = 0; k < 700; ++k) sum += (c.x.values[at / 1100 * 700 + k] + 7) * c.w.values[at % 1100 * 700 + k];
+      for (std::size_t k = 0; k < 700; ++k)
+        sum += (c.x.values[at / 1100 * 700 + k] + 7) * c.w.values[at % 1100 * 700 + k];
       BOOST_TEST(one.values[at] == c.finish(sum, at % 1100));
     }
   }
@@ -119,7 +127,8 @@ BOOST_AUTO_TEST_CASE(weights_of_a_state_are_packed) {
   small_graph g;
   auto in = c.all();
   std::vector<value> v;
-  for (std::size_t i = 0; i < in.size(); ++i) v.push_back(i >= 3 && i <= 5 ? g.state("s" + std::to_string(i), in[i]) : g.input(in[i]));
+  for (std::size_t i = 0; i < in.size(); ++i)
+    v.push_back(i >= 3 && i <= 5 ? g.state("s" + std::to_string(i), in[i]) : g.input(in[i]));
   g.output(linear_of(v));
   const auto packed = g.run()[0];
   BOOST_TEST(g.plan->packs().size() == 1u);
@@ -127,10 +136,15 @@ BOOST_AUTO_TEST_CASE(weights_of_a_state_are_packed) {
 }
 
 BOOST_AUTO_TEST_CASE(convolution) {
-  for (const conv2d_attributes& a : {conv2d_attributes{.padding = {2, 1}}, conv2d_attributes{.stride = 2, .padding = 1, .groups = 2}, conv2d_attributes{.dilation = {1, 2}}}) {
+  for (const conv2d_attributes& a :
+       {conv2d_attributes{.padding = {2, 1}}, conv2d_attributes{.stride = 2, .padding = 1, .groups = 2},
+        conv2d_attributes{.dilation = {1, 2}}}) {
     const product_case c({2, 4, 9, 11}, {6, 4 / a.groups, 3, 3}, true);
-    const auto y = result_of(c.all(), [&](const auto& v) { return quantized_conv2d(v[0], {v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7]}, {.conv = a, .low = -100}); });
-    const std::int64_t oh = (9 + 2 * a.padding.h - a.dilation.h * 2 - 1) / a.stride.h + 1, ow = (11 + 2 * a.padding.w - a.dilation.w * 2 - 1) / a.stride.w + 1;
+    const auto y = result_of(c.all(), [&](const auto& v) {
+      return quantized_conv2d(v[0], {v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7]}, {.conv = a, .low = -100});
+    });
+    const std::int64_t oh = (9 + 2 * a.padding.h - a.dilation.h * 2 - 1) / a.stride.h + 1,
+                       ow = (11 + 2 * a.padding.w - a.dilation.w * 2 - 1) / a.stride.w + 1;
     BOOST_REQUIRE((y.type == tensor_type{dtype::int8, {2, 6, oh, ow}}));
     std::size_t at = 0;
     for (std::int64_t n = 0; n < 2; ++n)
@@ -142,9 +156,11 @@ BOOST_AUTO_TEST_CASE(convolution) {
             for (std::int64_t k = 0; k < depth; ++k)
               for (std::int64_t p = 0; p < 3; ++p)
                 for (std::int64_t q = 0; q < 3; ++q) {
-                  const std::int64_t h = i * a.stride.h - a.padding.h + p * a.dilation.h, w = j * a.stride.w - a.padding.w + q * a.dilation.w;
+                  const std::int64_t h = i * a.stride.h - a.padding.h + p * a.dilation.h,
+                                     w = j * a.stride.w - a.padding.w + q * a.dilation.w;
                   if (h < 0 || w < 0 || h >= 9 || w >= 11) continue;
-                  sum += (c.x.values[static_cast<std::size_t>(((n * 4 + first + k) * 9 + h) * 11 + w)] + 7) * c.w.values[static_cast<std::size_t>(((o * depth + k) * 3 + p) * 3 + q)];
+                  sum += (c.x.values[static_cast<std::size_t>(((n * 4 + first + k) * 9 + h) * 11 + w)] + 7) *
+                         c.w.values[static_cast<std::size_t>(((o * depth + k) * 3 + p) * 3 + q)];
                 }
             BOOST_REQUIRE(y.values[at] == c.finish(sum, static_cast<std::size_t>(o), -100));
           }
@@ -171,30 +187,48 @@ BOOST_AUTO_TEST_CASE(pooling_and_changes_of_shape_stay_in_int8) {
 BOOST_AUTO_TEST_CASE(sums_of_two_scales) {
   const float a_scale = 0.03f, b_scale = 0.011f, y_scale = 0.025f;
   const array a = bytes({3, 70}, 1), b = bytes({3, 70}, 2);
-  const std::vector<array> in{a, scalar_of(dtype::float32, a_scale), scalar_of(dtype::int8, -9), b, scalar_of(dtype::float32, b_scale),
-                              scalar_of(dtype::int8, 4), scalar_of(dtype::float32, y_scale), scalar_of(dtype::int8, 30)};
-  const auto y = result_of(in, [](const auto& v) { return quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]}, {.low = 30}); });
+  const std::vector<array> in{a,
+                              scalar_of(dtype::float32, a_scale),
+                              scalar_of(dtype::int8, -9),
+                              b,
+                              scalar_of(dtype::float32, b_scale),
+                              scalar_of(dtype::int8, 4),
+                              scalar_of(dtype::float32, y_scale),
+                              scalar_of(dtype::int8, 30)};
+  const auto y = result_of(in, [](const auto& v) {
+    return quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]}, {.low = 30});
+  });
   BOOST_REQUIRE((y.type == tensor_type{dtype::int8, {3, 70}}));
   for (std::size_t i = 0; i < y.values.size(); ++i) {
-    const float left = static_cast<float>(a.values[i] + 9) * (a_scale / y_scale), right = static_cast<float>(b.values[i] - 4) * (b_scale / y_scale);
+    const float left = static_cast<float>(a.values[i] + 9) * (a_scale / y_scale),
+                right = static_cast<float>(b.values[i] - 4) * (b_scale / y_scale);
     BOOST_REQUIRE(y.values[i] == std::min(127., std::max(30., static_cast<double>(std::nearbyint(left + right)) + 30)));
   }
   auto other = in;
   other[3] = bytes({3, 1}, 2);
   const auto add = [](const auto& v) { return quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]}); };
-  BOOST_TEST(refusal(other, add).find("quantized_add: both are to have one shape, not [3x70] and [3x1]") != std::string::npos, refusal(other, add));
+  BOOST_TEST(
+      refusal(other, add).find("quantized_add: both are to have one shape, not [3x70] and [3x1]") != std::string::npos,
+      refusal(other, add));
   other[3] = random_array(dtype::float32, {3, 70}, 1);
-  BOOST_TEST(refusal(other, add).find("quantized_add: takes int8, not float32") != std::string::npos, refusal(other, add));
+  BOOST_TEST(refusal(other, add).find("quantized_add: takes int8, not float32") != std::string::npos,
+             refusal(other, add));
 }
 
 BOOST_AUTO_TEST_CASE(averages_over_windows) {
   const array x = bytes({2, 3, 6, 7}, 5);
   for (const float y_scale : {0.02f, 0.007f})
-    for (const pool2d_attributes& a : {pool2d_attributes{.kernel_size = 2}, pool2d_attributes{.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false}, pool2d_attributes{.kernel_size = {6, 7}}}) {
-      const std::vector<array> in{x, scalar_of(dtype::float32, 0.02f), scalar_of(dtype::int8, 5), scalar_of(dtype::float32, y_scale), scalar_of(dtype::int8, -3)};
-      const auto y = result_of(in, [&](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, a); });
+    for (const pool2d_attributes& a :
+         {pool2d_attributes{.kernel_size = 2},
+          pool2d_attributes{.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false},
+          pool2d_attributes{.kernel_size = {6, 7}}}) {
+      const std::vector<array> in{x, scalar_of(dtype::float32, 0.02f), scalar_of(dtype::int8, 5),
+                                  scalar_of(dtype::float32, y_scale), scalar_of(dtype::int8, -3)};
+      const auto y =
+          result_of(in, [&](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, a); });
       // sums of few int8 numbers are exact in double
-      const auto mean = results_of({x}, [&](const auto& v) { return std::vector<value>{lamina::avg_pool2d(cast<double>(v[0]) - 5.0, a)}; })[0];
+      const auto mean = results_of(
+          {x}, [&](const auto& v) { return std::vector<value>{lamina::avg_pool2d(cast<double>(v[0]) - 5.0, a)}; })[0];
       BOOST_REQUIRE((y.type == tensor_type{dtype::int8, mean.type.dims}));
       for (std::size_t i = 0; i < y.values.size(); ++i) {
         const double v = mean.values[i] * static_cast<double>(0.02f / y_scale);
@@ -202,9 +236,13 @@ BOOST_AUTO_TEST_CASE(averages_over_windows) {
         if (y_scale == 0.02f && a.kernel_size.h == 2) BOOST_TEST(y.values[i] == std::nearbyint(mean.values[i]) - 3);
       }
     }
-  const std::vector<array> wrong{x, scalar_of(dtype::float32, 1), scalar_of(dtype::int8, 0), scalar_of(dtype::float32, 1), bytes({2}, 1)};
-  const auto pool = [](const auto& v) { return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, {.kernel_size = 9}); };
-  BOOST_TEST(refusal(wrong, pool).find("the offset of the result is to be one number, []") != std::string::npos, refusal(wrong, pool));
+  const std::vector<array> wrong{x, scalar_of(dtype::float32, 1), scalar_of(dtype::int8, 0),
+                                 scalar_of(dtype::float32, 1), bytes({2}, 1)};
+  const auto pool = [](const auto& v) {
+    return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, {.kernel_size = 9});
+  };
+  BOOST_TEST(refusal(wrong, pool).find("the offset of the result is to be one number, []") != std::string::npos,
+             refusal(wrong, pool));
 }
 
 BOOST_AUTO_TEST_CASE(misfits_are_worded) {
@@ -214,27 +252,44 @@ BOOST_AUTO_TEST_CASE(misfits_are_worded) {
     in[at] = other;
     return refusal(in, [](const auto& v) { return linear_of(v); });
   };
-  BOOST_TEST(with(0, random_array(dtype::float32, {5, 13}, 1)).find("quantized_linear: takes int8, not float32") != std::string::npos);
+  BOOST_TEST(with(0, random_array(dtype::float32, {5, 13}, 1)).find("quantized_linear: takes int8, not float32") !=
+             std::string::npos);
   BOOST_TEST(with(3, bytes({7, 12}, 1)).find("quantized_linear: the inner sizes differ") != std::string::npos);
-  BOOST_TEST(with(4, random_array(dtype::float32, {6}, 1)).find("scales of weights are to be [] or [7]") != std::string::npos);
-  BOOST_TEST(with(5, array_of(dtype::int32, {6}, {0, 0, 0, 0, 0, 0})).find("the bias is to be [7]") != std::string::npos);
-  BOOST_TEST(with(5, random_array(dtype::float32, {7}, 1)).find("bias is to be int32, not float32") != std::string::npos);
+  BOOST_TEST(with(4, random_array(dtype::float32, {6}, 1)).find("scales of weights are to be [] or [7]") !=
+             std::string::npos);
+  BOOST_TEST(with(5, array_of(dtype::int32, {6}, {0, 0, 0, 0, 0, 0})).find("the bias is to be [7]") !=
+             std::string::npos);
+  BOOST_TEST(with(5, random_array(dtype::float32, {7}, 1)).find("bias is to be int32, not float32") !=
+             std::string::npos);
   BOOST_TEST(with(7, bytes({2}, 1)).find("the offset of the result is to be one number, []") != std::string::npos);
-  BOOST_TEST(refusal(c.all(), [](const auto& v) { return linear_of(v, {.low = 5, .high = 4}); }).find("results are to stay within [-128, 127], not [5, 4]") != std::string::npos);
-  const array x = random_array(dtype::float32, {3, 4}, 1), scales = random_array(dtype::float32, {4}, 1), offsets = bytes({4}, 1);
-  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}, {.axis = 2}); }).find("the axis 2 is outside of the rank") != std::string::npos);
-  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}, {.axis = 0}); }).find("scales are to be [] or [3]") != std::string::npos);
-  BOOST_TEST(refusal({x, scales, scalar_of(dtype::int8, 0)}, [](const auto& v) { return quantize(v[0], {v[1], v[2]}, {.axis = 1}); }).find("there are to be as many scales as offsets") != std::string::npos);
-  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) { return dequantize(v[0], {v[1], v[2]}); }).find("dequantize: takes int8, not float32") != std::string::npos);
+  BOOST_TEST(refusal(c.all(), [](const auto& v) {
+               return linear_of(v, {.low = 5, .high = 4});
+             }).find("results are to stay within [-128, 127], not [5, 4]") != std::string::npos);
+  const array x = random_array(dtype::float32, {3, 4}, 1), scales = random_array(dtype::float32, {4}, 1),
+              offsets = bytes({4}, 1);
+  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) {
+               return quantize(v[0], {v[1], v[2]}, {.axis = 2});
+             }).find("the axis 2 is outside of the rank") != std::string::npos);
+  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) {
+               return quantize(v[0], {v[1], v[2]}, {.axis = 0});
+             }).find("scales are to be [] or [3]") != std::string::npos);
+  BOOST_TEST(refusal({x, scales, scalar_of(dtype::int8, 0)}, [](const auto& v) {
+               return quantize(v[0], {v[1], v[2]}, {.axis = 1});
+             }).find("there are to be as many scales as offsets") != std::string::npos);
+  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) {
+               return dequantize(v[0], {v[1], v[2]});
+             }).find("dequantize: takes int8, not float32") != std::string::npos);
 }
 
 // Integers pass no gradient, nor does what is made of them.
 BOOST_AUTO_TEST_CASE(no_gradient_passes) {
   small_graph g;
-  const value x = g.input(random_array(dtype::float32, {4}, 1)), scale = g.input(scalar_of(dtype::float32, 0.5), "s"), offset = g.input(scalar_of(dtype::int8, 0), "o");
+  const value x = g.input(random_array(dtype::float32, {4}, 1)), scale = g.input(scalar_of(dtype::float32, 0.5), "s"),
+              offset = g.input(scalar_of(dtype::int8, 0), "o");
   const value to[] = {x, scale};
   const value q = quantize(x, {scale, offset});
-  g.output(gradients(reduce_sum(dequantize(q, {g.p.number(0.5, dtype::float32), offset}), reduce_attributes{}), view<const value>(to, 1))[0]);
+  g.output(gradients(reduce_sum(dequantize(q, {g.p.number(0.5, dtype::float32), offset}), reduce_attributes{}),
+                     view<const value>(to, 1))[0]);
   BOOST_TEST(g.run()[0].values == std::vector<double>(4));
   const auto said = message_of([&] { gradients(reduce_sum(dequantize(q, {scale, offset}), reduce_attributes{}), to); });
   BOOST_TEST(said.find("dequantize: this operation has no gradient") != std::string::npos, said);

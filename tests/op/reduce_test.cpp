@@ -32,7 +32,9 @@ array reduced(const array& x, unsigned bits, bool keep, kind k) {
       count *= s.at(i);
     }
   }
-  r.values.assign(static_cast<std::size_t>(r.shape().size()), k == kind::maximum ? -infinity : k == kind::minimum ? infinity : 0);
+  r.values.assign(static_cast<std::size_t>(r.shape().size()), k == kind::maximum   ? -infinity
+                                                              : k == kind::minimum ? infinity
+                                                                                   : 0);
   for (std::int64_t p = 0; p < s.size(); ++p) {
     std::int64_t rest = p, at = 0, stride = 1;
     for (int i = s.rank - 1; i >= 0; --i) {
@@ -64,35 +66,44 @@ axes axes_of(unsigned bits, int rank) {
 BOOST_AUTO_TEST_SUITE(reductions)
 
 BOOST_AUTO_TEST_CASE(every_axis_combination) {
-  for (const auto& s : {shape{}, shape{1}, shape{300}, shape{3, 50}, shape{50, 3}, shape{2, 3, 4}, shape{1, 5, 1}, shape{2, 3, 4, 5}, shape{2, 2, 2, 2, 3}})
+  for (const auto& s : {shape{}, shape{1}, shape{300}, shape{3, 50}, shape{50, 3}, shape{2, 3, 4}, shape{1, 5, 1},
+                        shape{2, 3, 4, 5}, shape{2, 2, 2, 2, 3}})
     for (unsigned bits = 0; bits < 1u << s.rank; ++bits)
       for (bool keep : {false, true})
         for (auto element : {dtype::float32, dtype::float64, dtype::int32, dtype::int64}) {
-          unsigned all = bits ? bits : (1u << s.rank) - 1u;       // no axis named: all
+          unsigned all = bits ? bits : (1u << s.rank) - 1u;  // no axis named: all
           array x = random_array(element, s, 1, -50, 50);
           reduce_attributes a{axes_of(bits, s.rank), keep};
           double tolerance = element == dtype::float32 ? 2e-5 : element == dtype::float64 ? 1e-13 : 0;
           auto check = [&](kind k, const array& got) {
             array want = reduced(x, all, keep, k);
-            BOOST_CHECK_MESSAGE((got.type == want.type) && distance(got, want) <= tolerance, s.string() << " over " << bits << " kind " << static_cast<int>(k) << ": " << distance(got, want));
+            BOOST_CHECK_MESSAGE(
+                (got.type == want.type) && distance(got, want) <= tolerance,
+                s.string() << " over " << bits << " kind " << static_cast<int>(k) << ": " << distance(got, want));
           };
-          auto r = results_of({x}, [&](const auto& v) { return std::vector<value>{reduce_sum(v[0], a), reduce_max(v[0], a), reduce_min(v[0], a)}; });
+          auto r = results_of({x}, [&](const auto& v) {
+            return std::vector<value>{reduce_sum(v[0], a), reduce_max(v[0], a), reduce_min(v[0], a)};
+          });
           check(kind::sum, r[0]);
           check(kind::maximum, r[1]);
           check(kind::minimum, r[2]);
-          if (is_real(element)) check(kind::mean, result_of({x}, [&](const auto& v) { return value(reduce_mean(v[0], a)); }));
+          if (is_real(element))
+            check(kind::mean, result_of({x}, [&](const auto& v) { return value(reduce_mean(v[0], a)); }));
         }
 }
 
 BOOST_AUTO_TEST_CASE(reductions_of_nothing) {
   for (const auto& s : {shape{0}, shape{0, 3}, shape{3, 0}}) {
-    auto r = results_of({array_of(dtype::float32, s, {})}, [&](const auto& v) { return std::vector<value>{reduce_sum(v[0]), reduce_mean(v[0])}; });
+    auto r = results_of({array_of(dtype::float32, s, {})},
+                        [&](const auto& v) { return std::vector<value>{reduce_sum(v[0]), reduce_mean(v[0])}; });
     BOOST_TEST(r[0].values[0] == 0);
     BOOST_TEST(std::isnan(r[1].values[0]));
   }
-  auto rows = result_of({array_of(dtype::float32, {0, 3}, {})}, [](const auto& v) { return value(reduce_sum<axes(0)>(v[0])); });
+  auto rows =
+      result_of({array_of(dtype::float32, {0, 3}, {})}, [](const auto& v) { return value(reduce_sum<axes(0)>(v[0])); });
   BOOST_TEST(rows.values == (std::vector<double>{0, 0, 0}), boost::test_tools::per_element());
-  auto none = result_of({array_of(dtype::float32, {0, 3}, {})}, [](const auto& v) { return value(reduce_max<axes(1)>(v[0])); });
+  auto none =
+      result_of({array_of(dtype::float32, {0, 3}, {})}, [](const auto& v) { return value(reduce_max<axes(1)>(v[0])); });
   BOOST_TEST((none.shape() == shape{0}));
 }
 
@@ -101,8 +112,11 @@ BOOST_AUTO_TEST_CASE(long_sums_are_accurate) {
     array x = random_array(dtype::float32, {n}, 7, 0, 1);
     double want = 0;
     for (double v : x.values) want += v;
-    BOOST_TEST(result_of({x}, [](const auto& v) { return value(reduce_sum(v[0])); }).values[0] == want, boost::test_tools::tolerance(1e-6));
-    BOOST_TEST(result_of({x}, [](const auto& v) { return value(reduce_mean(v[0])); }).values[0] == want / static_cast<double>(n), boost::test_tools::tolerance(1e-6));
+    BOOST_TEST(result_of({x}, [](const auto& v) { return value(reduce_sum(v[0])); }).values[0] == want,
+               boost::test_tools::tolerance(1e-6));
+    BOOST_TEST(result_of({x}, [](const auto& v) { return value(reduce_mean(v[0])); }).values[0] ==
+                   want / static_cast<double>(n),
+               boost::test_tools::tolerance(1e-6));
   }
 }
 
@@ -117,11 +131,12 @@ BOOST_AUTO_TEST_CASE(argmax_takes_the_first_of_equals) {
     BOOST_TEST((r[2].shape() == shape{3, 1}));
     BOOST_TEST(same_bits(r[3], r[1]));
   }
-  for (std::int64_t n : {1, 7, 16, 17, 64, 1000}) {                        // ties in every lane
+  for (std::int64_t n : {1, 7, 16, 17, 64, 1000}) {  // ties in every lane
     array x = array_of(dtype::float32, {n}, std::vector<double>(static_cast<std::size_t>(n), 3.0));
     BOOST_TEST(result_of({x}, [](const auto& v) { return value(argmax(v[0])); }).values[0] == 0);
     x.values.back() = 4;
-    BOOST_TEST(result_of({x}, [](const auto& v) { return value(argmax(v[0])); }).values[0] == static_cast<double>(n - 1));
+    BOOST_TEST(result_of({x}, [](const auto& v) { return value(argmax(v[0])); }).values[0] ==
+               static_cast<double>(n - 1));
   }
 }
 
@@ -133,11 +148,14 @@ BOOST_AUTO_TEST_CASE(softmax_along_every_axis) {
       int positive = axis < 0 ? axis + s.rank : axis;
       array sums = reduced(e, 1u << positive, true, kind::sum);
       auto want = result_of({e, sums}, [](const auto& v) { return value(v[0] / v[1]); });
-      auto r = results_of({x}, [&](const auto& v) { return std::vector<value>{softmax(v[0], {.axis = axis}), exp(log_softmax(v[0], {.axis = axis}))}; });
+      auto r = results_of({x}, [&](const auto& v) {
+        return std::vector<value>{softmax(v[0], {.axis = axis}), exp(log_softmax(v[0], {.axis = axis}))};
+      });
       BOOST_TEST(distance(r[0], want) < 1e-14);
       BOOST_TEST(distance(r[1], want) < 1e-14);
     }
-  auto far = results_of({array_of(dtype::float32, {3}, {1e4, -1e4, 1e4})}, [](const auto& v) { return std::vector<value>{softmax(v[0]), log_softmax(v[0])}; });
+  auto far = results_of({array_of(dtype::float32, {3}, {1e4, -1e4, 1e4})},
+                        [](const auto& v) { return std::vector<value>{softmax(v[0]), log_softmax(v[0])}; });
   BOOST_TEST(far[0].values == (std::vector<double>{0.5, 0, 0.5}), boost::test_tools::per_element());
   BOOST_TEST(far[1].values[1] == -20000, boost::test_tools::tolerance(1e-4));
 }
@@ -145,7 +163,8 @@ BOOST_AUTO_TEST_CASE(softmax_along_every_axis) {
 BOOST_AUTO_TEST_CASE(losses) {
   array x = array_of(dtype::float64, {2, 3}, {1, 2, 3, -1, 0, 5}), labels = array_of(dtype::int64, {2}, {2, 0});
   auto r = results_of({x, labels, array_of(dtype::float64, {2, 3}, {1, 1, 1, 1, 1, 1})}, [](const auto& v) {
-    return std::vector<value>{pick(v[0], v[1]), nll(v[0], v[1]), cross_entropy(v[0], v[1]), mse(v[0], v[2]), l1_loss(v[0], v[2]), squared_l2_distance(v[0], v[2])};
+    return std::vector<value>{pick(v[0], v[1]), nll(v[0], v[1]),     cross_entropy(v[0], v[1]),
+                              mse(v[0], v[2]),  l1_loss(v[0], v[2]), squared_l2_distance(v[0], v[2])};
   });
   BOOST_TEST(r[0].values == (std::vector<double>{3, -1}), boost::test_tools::per_element());
   BOOST_TEST(r[1].values[0] == -1);
@@ -159,7 +178,8 @@ BOOST_AUTO_TEST_CASE(losses) {
 BOOST_AUTO_TEST_CASE(random_fills) {
   array state = array_of(dtype::int64, {2}, {5, 1}), like = random_array(dtype::float32, {100000}, 1);
   auto r = results_of({state, like}, [](const auto& v) {
-    return std::vector<value>{random_uniform(v[0], v[1], {.a = -1, .b = 3, .site = 0}), random_normal(v[0], v[1], {.a = 2, .b = 0.5, .site = 1}),
+    return std::vector<value>{random_uniform(v[0], v[1], {.a = -1, .b = 3, .site = 0}),
+                              random_normal(v[0], v[1], {.a = 2, .b = 0.5, .site = 1}),
                               dropout(v[1] * 0 + 1, v[0], {.probability = 0.25, .site = 2})};
   });
   auto moments = [](const array& a) {

@@ -29,7 +29,8 @@ std::shared_ptr<const program> turn_program(const values& v) {
   shape x = v[1].shape();
   for (int i = 1; i < x.rank; ++i) x[i - 1] = x[i];
   --x.rank;
-  values in{p->input("h", v[0].type()), p->input("x", {v[1].type().element, x}), p->input("w", v[2].type()), p->input("u", v[3].type()), p->input("b", v[4].type())};
+  values in{p->input("h", v[0].type()), p->input("x", {v[1].type().element, x}), p->input("w", v[2].type()),
+            p->input("u", v[3].type()), p->input("b", v[4].type())};
   for (const auto& y : turn(in[0], in[1], in[2], in[3], in[4])) p->output("y", y);
   return p;
 }
@@ -55,9 +56,11 @@ values written_out(const values& v, bool reverse = false) {
   }
   return {h, apply_all<op::concat>(axis_attributes{0}, rows)};
 }
-std::vector<array> operands(std::int64_t turns, std::int64_t rows, std::int64_t in, std::int64_t out, dtype t = dtype::float32) {
-  return {random_array(t, {dim(rows), dim(out)}, 1), random_array(t, {dim(turns), dim(rows), dim(in)}, 2), random_array(t, {dim(in), dim(out)}, 3, -0.5, 0.5),
-          random_array(t, {dim(out), dim(out)}, 4, -0.5, 0.5), random_array(t, {dim(out)}, 5)};
+std::vector<array> operands(std::int64_t turns, std::int64_t rows, std::int64_t in, std::int64_t out,
+                            dtype t = dtype::float32) {
+  return {random_array(t, {dim(rows), dim(out)}, 1), random_array(t, {dim(turns), dim(rows), dim(in)}, 2),
+          random_array(t, {dim(in), dim(out)}, 3, -0.5, 0.5), random_array(t, {dim(out), dim(out)}, 4, -0.5, 0.5),
+          random_array(t, {dim(out)}, 5)};
 }
 
 }  // namespace
@@ -67,11 +70,14 @@ BOOST_AUTO_TEST_SUITE(scans)
 BOOST_AUTO_TEST_CASE(a_scan_is_its_turns_written_out) {
   for (auto t : {dtype::float32, dtype::float64})
     for (bool reverse : {false, true})
-      for (auto [turns, rows, in, out] : {std::array<std::int64_t, 4>{1, 1, 1, 1}, {5, 2, 3, 4}, {7, 1, 8, 16}, {3, 17, 33, 20}, {2, 4, 1, 3}}) {
+      for (auto [turns, rows, in, out] :
+           {std::array<std::int64_t, 4>{1, 1, 1, 1}, {5, 2, 3, 4}, {7, 1, 8, 16}, {3, 17, 33, 20}, {2, 4, 1, 3}}) {
         auto a = operands(turns, rows, in, out, t);
         auto loop = results_of(a, [&](const values& v) { return scanned(v, reverse); });
         auto plain = results_of(a, [&](const values& v) { return written_out(v, reverse); });
-        for (std::size_t i = 0; i < 2; ++i) BOOST_CHECK_MESSAGE(distance(loop[i], plain[i]) < 1e-6, turns << " " << rows << " " << in << " " << out << " result " << i);
+        for (std::size_t i = 0; i < 2; ++i)
+          BOOST_CHECK_MESSAGE(distance(loop[i], plain[i]) < 1e-6,
+                              turns << " " << rows << " " << in << " " << out << " result " << i);
         auto bare = results_of(a, [&](const values& v) { return scanned(v, reverse); }, no_passes);
         for (std::size_t i = 0; i < 2; ++i) BOOST_CHECK(distance(loop[i], bare[i]) < 1e-6);
       }
@@ -115,8 +121,8 @@ BOOST_AUTO_TEST_CASE(carries_may_change_places_and_stay) {
   const tensor_type t{dtype::float32, {2}};
   value a = p->input("a", t), b = p->input("b", t), c = p->input("c", t), x = p->input("x", t);
   for (const value& y : {b, value(a + x), c, a, c}) p->output("y", y);
-  std::vector<array> in{array_of(dtype::float32, {2}, {1, 2}), array_of(dtype::float32, {2}, {10, 20}), array_of(dtype::float32, {2}, {5, 6}),
-                        array_of(dtype::float32, {3, 2}, {1, 1, 2, 2, 3, 3})};
+  std::vector<array> in{array_of(dtype::float32, {2}, {1, 2}), array_of(dtype::float32, {2}, {10, 20}),
+                        array_of(dtype::float32, {2}, {5, 6}), array_of(dtype::float32, {3, 2}, {1, 1, 2, 2, 3, 3})};
   auto r = results_of(in, [&](const values& v) { return scan(p, {v.data(), 3}, {&v[3], 1}, {}); });
   BOOST_TEST(r[0].values == (std::vector<double>{12, 22}), boost::test_tools::per_element());
   BOOST_TEST(r[1].values == (std::vector<double>{5, 6}), boost::test_tools::per_element());
@@ -128,7 +134,8 @@ BOOST_AUTO_TEST_CASE(carries_may_change_places_and_stay) {
 BOOST_AUTO_TEST_CASE(a_scan_in_a_scan) {
   // Running sums of rows, and over the rows the sum of all: y[i][j] = sum of x[k][l] for k <= i, l <= j.
   auto inner = std::make_shared<program>();
-  value s = inner->input("s", {dtype::float32, {}}), e = inner->input("e", {dtype::float32, {}}), above = inner->input("above", {dtype::float32, {}});
+  value s = inner->input("s", {dtype::float32, {}}), e = inner->input("e", {dtype::float32, {}}),
+        above = inner->input("above", {dtype::float32, {}});
   inner->output("s", s + e);
   inner->output("y", s + e + above);
   auto outer = std::make_shared<program>();
@@ -136,7 +143,8 @@ BOOST_AUTO_TEST_CASE(a_scan_in_a_scan) {
   value zero = outer->number(0.0, dtype::float32);
   value sequences[] = {row, before};
   auto with_above = std::make_shared<program>();
-  value s2 = with_above->input("s", {dtype::float32, {}}), e2 = with_above->input("e", {dtype::float32, {}}), a2 = with_above->input("above", {dtype::float32, {}});
+  value s2 = with_above->input("s", {dtype::float32, {}}), e2 = with_above->input("e", {dtype::float32, {}}),
+        a2 = with_above->input("above", {dtype::float32, {}});
   with_above->output("s", s2 + e2);
   with_above->output("y", s2 + e2 + a2);
   auto r = scan(with_above, {&zero, 1}, sequences, {});
@@ -183,8 +191,10 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   values v;
   for (const auto& x : a) v.push_back(g.input(x));
   auto body = turn_program(v);
-  BOOST_TEST(message_of([&] { scan(body, {v.data(), 1}, {}, {&v[2], 3}); }) == "scan: there is no sequence to walk along");
-  BOOST_TEST(message_of([&] { scan(body, {v.data(), 1}, {&v[1], 1}, {&v[2], 2}); }) == "scan: the subprogram takes 5 operands and is given 4");
+  BOOST_TEST(message_of([&] { scan(body, {v.data(), 1}, {}, {&v[2], 3}); }) ==
+             "scan: there is no sequence to walk along");
+  BOOST_TEST(message_of([&] { scan(body, {v.data(), 1}, {&v[1], 1}, {&v[2], 2}); }) ==
+             "scan: the subprogram takes 5 operands and is given 4");
   value other = g.input(random_array(dtype::float32, {4, 2, 3}, 9));
   auto p = std::make_shared<program>();
   value x = p->input("x", {dtype::float32, {2, 3}}), y = p->input("y", {dtype::float32, {2, 3}});
@@ -195,9 +205,11 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   value h = grows->input("h", {dtype::float32, {dyn, 4}}), s = grows->input("x", {dtype::float32, {2, 3}});
   grows->output("h", apply_all<op::concat>(axis_attributes{1}, values{h, h}));
   grows->output("s", s);
-  BOOST_TEST(message_of([&] { scan(grows, {v.data(), 1}, {&v[1], 1}, {}); }) == "scan: carry 0 is float32[2x4] and a turn makes float32[?x8] of it");
+  BOOST_TEST(message_of([&] { scan(grows, {v.data(), 1}, {&v[1], 1}, {}); }) ==
+             "scan: carry 0 is float32[2x4] and a turn makes float32[?x8] of it");
   value number = g.input(array_of(dtype::float32, {}, {1}));
-  BOOST_TEST(message_of([&] { scan(p, {}, std::vector<value>{number, number}, {}); }) == "scan: sequence 0 is a number; its first axis is the one to walk along");
+  BOOST_TEST(message_of([&] { scan(p, {}, std::vector<value>{number, number}, {}); }) ==
+             "scan: sequence 0 is a number; its first axis is the one to walk along");
 }
 
 BOOST_AUTO_TEST_CASE(a_failing_turn_leaves_the_plan_usable) {
@@ -206,19 +218,26 @@ BOOST_AUTO_TEST_CASE(a_failing_turn_leaves_the_plan_usable) {
   value x = p->input("x", {dtype::float32, {2, 3}}), t = p->input("t", {dtype::int64, {2}});
   p->output("loss", cross_entropy(x, t));
   auto logits = random_array(dtype::float32, {3, 2, 3}, 1);
-  auto good = array_of(dtype::int64, {3, 2}, {0, 1, 2, 0, 1, 2}), bad = array_of(dtype::int64, {3, 2}, {0, 1, 2, 7, 1, 2});
-  auto run = [&](const array& labels) { return results_of({logits, labels}, [&](const values& v) { return scan(p, {}, {v.data(), 2}, {}); }); };
+  auto good = array_of(dtype::int64, {3, 2}, {0, 1, 2, 0, 1, 2}),
+       bad = array_of(dtype::int64, {3, 2}, {0, 1, 2, 7, 1, 2});
+  auto run = [&](const array& labels) {
+    return results_of({logits, labels}, [&](const values& v) { return scan(p, {}, {v.data(), 2}, {}); });
+  };
   auto r = run(good);
   BOOST_TEST(r[0].shape().string() == "[3]");
-  BOOST_TEST(message_of([&] { run(bad); }) == "cross_entropy: a label is outside 0..2 (3 classes): 7 of sample 1 (1 of them)");
+  BOOST_TEST(message_of([&] { run(bad); }) ==
+             "cross_entropy: a label is outside 0..2 (3 classes): 7 of sample 1 (1 of them)");
   // Several counters of one turn, each with its first element.
   auto q = std::make_shared<program>();
   value y = q->input("x", {dtype::float32, {2, 3}}), at = q->input("t", {dtype::int64, {2}});
   q->output("a", gather(y, at, 1));
   q->output("b", nll(y, at));
   q->output("c", gather(y, at, 0));
-  const auto said = message_of([&] { results_of({logits, bad}, [&](const values& v) { return scan(q, {}, {v.data(), 2}, {}); }); });
-  for (const char* part : {"gather: a position is outside -3..2: 7 at [1] (2 of them)", "nll: a label is outside 0..2 (3 classes): 7 of sample 1 (1 of them)", "gather: a position is outside -2..1: 2 at [0] ("})
+  const auto said =
+      message_of([&] { results_of({logits, bad}, [&](const values& v) { return scan(q, {}, {v.data(), 2}, {}); }); });
+  for (const char* part : {"gather: a position is outside -3..2: 7 at [1] (2 of them)",
+                           "nll: a label is outside 0..2 (3 classes): 7 of sample 1 (1 of them)",
+                           "gather: a position is outside -2..1: 2 at [0] ("})
     BOOST_TEST(said.find(part) != std::string::npos, said);
 }
 

@@ -23,9 +23,12 @@ using namespace engine_test;
 
 namespace {
 
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
-const dtype every_type[] = {dtype::float32, dtype::float64, dtype::float16, dtype::bfloat16, dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8, dtype::boolean};
-const dtype numbers[] = {dtype::float32, dtype::float64, dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8};
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN(),
+                 infinity = std::numeric_limits<double>::infinity();
+const dtype every_type[] = {dtype::float32, dtype::float64, dtype::float16, dtype::bfloat16, dtype::int8,
+                            dtype::int16,   dtype::int32,   dtype::int64,   dtype::uint8,    dtype::boolean};
+const dtype numbers[] = {dtype::float32, dtype::float64, dtype::int8, dtype::int16,
+                         dtype::int32,   dtype::int64,   dtype::uint8};
 
 array ints(std::vector<double> v) {
   const auto n = static_cast<std::int64_t>(v.size());
@@ -35,7 +38,8 @@ array count_of(std::int64_t n) { return array_of(dtype::int64, {}, {static_cast<
 
 // Whole numbers from a small range, so that there are zeros and ties.
 array coarse(dtype element, const shape& s, int seed, double most = 3) {
-  array a = random_array(element == dtype::boolean ? dtype::boolean : dtype::float64, s, seed, element == dtype::uint8 || element == dtype::boolean ? 0 : -most, most);
+  array a = random_array(element == dtype::boolean ? dtype::boolean : dtype::float64, s, seed,
+                         element == dtype::uint8 || element == dtype::boolean ? 0 : -most, most);
   a.type.element = element;
   if (element != dtype::boolean)
     for (auto& v : a.values) v = std::trunc(v);
@@ -60,10 +64,12 @@ array coordinates(const array& x, bool axis_first) {
   return r;
 }
 
-bool before(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }      // NaN above all numbers
+bool before(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }  // NaN above all numbers
 bool equal(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-struct distinct { array values, indices, inverse, counts; };
+struct distinct {
+  array values, indices, inverse, counts;
+};
 distinct distinct_of(const array& x, bool sorted) {
   std::vector<double> values;
   for (double v : x.values)
@@ -73,12 +79,14 @@ distinct distinct_of(const array& x, bool sorted) {
   distinct d{{{x.type.element, {dim(n)}}, values}, ints({}), {{dtype::int64, x.shape()}, {}}, ints({})};
   for (double v : values) {
     auto same = [&](double w) { return equal(v, w); };
-    d.indices.values.push_back(static_cast<double>(std::find_if(x.values.begin(), x.values.end(), same) - x.values.begin()));
+    d.indices.values.push_back(
+        static_cast<double>(std::find_if(x.values.begin(), x.values.end(), same) - x.values.begin()));
     d.counts.values.push_back(static_cast<double>(std::count_if(x.values.begin(), x.values.end(), same)));
   }
   d.indices.type.dims = d.counts.type.dims = {dim(n)};
   for (double v : x.values)
-    d.inverse.values.push_back(static_cast<double>(std::find_if(values.begin(), values.end(), [&](double w) { return equal(v, w); }) - values.begin()));
+    d.inverse.values.push_back(static_cast<double>(
+        std::find_if(values.begin(), values.end(), [&](double w) { return equal(v, w); }) - values.begin()));
   return d;
 }
 
@@ -89,7 +97,9 @@ bool same(const array& a, const array& b) {
 
 const shape shapes[] = {{1}, {7}, {0}, {3, 5}, {4, 0, 3}, {2, 1, 6}, {64, 33}, {1, 1, 1, 1}};
 
-std::vector<value> outputs_of(const unique_result<value, value>& u) { return {u.values, u.indices, u.inverse, u.counts}; }
+std::vector<value> outputs_of(const unique_result<value, value>& u) {
+  return {u.values, u.indices, u.inverse, u.counts};
+}
 
 }  // namespace
 
@@ -107,7 +117,8 @@ BOOST_AUTO_TEST_CASE(positions_that_are_not_zero) {
       }
     }
   const array odd = array_of(dtype::float32, {5}, {not_a_number, -0.0, 0.0, -infinity, 1e-45});
-  BOOST_TEST(same(counted_results({odd}, [](auto& v) { return std::vector<value>{argwhere(v[0])}; })[0], array_of(dtype::int64, {3, 1}, {0, 3, 4})));
+  BOOST_TEST(same(counted_results({odd}, [](auto& v) { return std::vector<value>{argwhere(v[0])}; })[0],
+                  array_of(dtype::int64, {3, 1}, {0, 3, 4})));
   small_graph g;
   const value scalar = g.input(count_of(1));
   BOOST_TEST(message_of([&] { non_zero(scalar); }) == "non_zero: a scalar has no positions: []");
@@ -118,7 +129,8 @@ BOOST_AUTO_TEST_CASE(many_positions_are_the_same_on_any_number_of_threads) {
   const auto one = counted_results({x}, [](auto& v) { return std::vector<value>{argwhere(v[0])}; });
   BOOST_TEST(same(one[0], coordinates(x, false)));
   for (int threads : {2, 3, 5})
-    BOOST_TEST(same_bits(counted_results({x}, [](auto& v) { return std::vector<value>{argwhere(v[0])}; }, threads)[0], one[0]));
+    BOOST_TEST(same_bits(
+        counted_results({x}, [](auto& v) { return std::vector<value>{argwhere(v[0])}; }, threads)[0], one[0]));
 }
 
 BOOST_AUTO_TEST_CASE(elements_under_a_mask) {
@@ -131,12 +143,18 @@ BOOST_AUTO_TEST_CASE(elements_under_a_mask) {
         if (mask.values[i] != 0) expected.values.push_back(x.values[i]);
       expected.type.dims[0] = dim(expected.values.size());
       for (bool open : {false, true})
-        BOOST_TEST(same(counted_results({x, mask}, [](auto& v) { return std::vector<value>{masked_select(v[0], v[1])}; }, 1, open)[0], expected));
+        BOOST_TEST(
+            same(counted_results(
+                     {x, mask}, [](auto& v) { return std::vector<value>{masked_select(v[0], v[1])}; }, 1, open)[0],
+                 expected));
     }
   small_graph g;
   const value x = g.input(coarse(dtype::float32, {2, 3}, 1)), m = g.input(coarse(dtype::boolean, {3, 2}, 1));
-  BOOST_TEST(message_of([&] { masked_select(x, m); }) == "masked_select: the mask must have the shape of the operand: float32[2x3] bool[3x2]");
-  BOOST_TEST(message_of([&] { masked_select(x, x); }) == "masked_select: takes a bool mask, not float32; cast first, as in cast<bool>(x): float32[2x3] float32[2x3]");
+  BOOST_TEST(message_of([&] { masked_select(x, m); }) ==
+             "masked_select: the mask must have the shape of the operand: float32[2x3] bool[3x2]");
+  BOOST_TEST(
+      message_of([&] { masked_select(x, x); }) ==
+      "masked_select: takes a bool mask, not float32; cast first, as in cast<bool>(x): float32[2x3] float32[2x3]");
   BOOST_CHECK_THROW(masked_select(x, x), type_error);
 }
 
@@ -147,17 +165,24 @@ BOOST_AUTO_TEST_CASE(slices_under_a_mask) {
     for (double density : {0.0, 0.4, 1.0}) {
       array mask = array_of(dtype::boolean, {s[axis]}, {});
       philox stream(7 + axis, 1);
-      for (std::int64_t i = 0; i < s.at(axis); ++i) mask.values.push_back(stream.uniform<double>(static_cast<std::uint64_t>(i)) < density);
+      for (std::int64_t i = 0; i < s.at(axis); ++i)
+        mask.values.push_back(stream.uniform<double>(static_cast<std::uint64_t>(i)) < density);
       array expected{{dtype::float32, s}, {}};
       expected.type.dims[axis] = dim(std::count(mask.values.begin(), mask.values.end(), 1.0));
       for (std::size_t i = 0; i < x.values.size(); ++i)
-        if (mask.values[static_cast<std::size_t>(s.place_of(static_cast<std::int64_t>(i))[axis])] != 0) expected.values.push_back(x.values[i]);
-      BOOST_TEST(same_bits(counted_results({x, mask}, [&](auto& v) { return std::vector<value>{compress(v[0], v[1], axis)}; })[0], expected));
-      BOOST_TEST(same_bits(counted_results({x, mask}, [&](auto& v) { return std::vector<value>{compress(v[0], v[1], axis - 3)}; })[0], expected));
+        if (mask.values[static_cast<std::size_t>(s.place_of(static_cast<std::int64_t>(i))[axis])] != 0)
+          expected.values.push_back(x.values[i]);
+      BOOST_TEST(same_bits(
+          counted_results({x, mask}, [&](auto& v) { return std::vector<value>{compress(v[0], v[1], axis)}; })[0],
+          expected));
+      BOOST_TEST(same_bits(
+          counted_results({x, mask}, [&](auto& v) { return std::vector<value>{compress(v[0], v[1], axis - 3)}; })[0],
+          expected));
     }
   small_graph g;
   const value v = g.input(x), m = g.input(coarse(dtype::boolean, {3}, 1));
-  BOOST_TEST(message_of([&] { compress(v, m, 1); }) == "compress: the mask must have one element for each position of axis 1: float32[4x5x6] bool[3]");
+  BOOST_TEST(message_of([&] { compress(v, m, 1); }) ==
+             "compress: the mask must have one element for each position of axis 1: float32[4x5x6] bool[3]");
   BOOST_TEST(message_of([&] { compress(v, m, 3); }) == "compress: axis 3 is outside the rank: float32[4x5x6] bool[3]");
 }
 
@@ -167,7 +192,8 @@ BOOST_AUTO_TEST_CASE(distinct_elements) {
     for (const shape& s : shapes)
       for (bool sorted : {true, false}) {
         array x = coarse(element, s, ++seed, 4);
-        if (is_floating(element) && x.values.size() > 5) x.values[1] = x.values[4] = not_a_number, x.values[2] = -0.0, x.values[3] = infinity, x.values[5] = 0.0;
+        if (is_floating(element) && x.values.size() > 5)
+          x.values[1] = x.values[4] = not_a_number, x.values[2] = -0.0, x.values[3] = infinity, x.values[5] = 0.0;
         const distinct d = distinct_of(x, sorted);
         BOOST_TEST_CONTEXT(to_tensor(x).print()) {
           const auto y = counted_results({x}, [&](auto& v) { return outputs_of(unique(v[0], {.sorted = sorted})); });
@@ -179,7 +205,8 @@ BOOST_AUTO_TEST_CASE(distinct_elements) {
       }
   small_graph g;
   const value truths = g.input(coarse(dtype::boolean, {3}, 1)), scalar = g.input(count_of(1));
-  BOOST_TEST(message_of([&] { unique(truths); }) == "unique: takes float32, float64 or an integer type, not bool; cast first, as in cast<float>(x): bool[3]");
+  BOOST_TEST(message_of([&] { unique(truths); }) ==
+             "unique: takes float32, float64 or an integer type, not bool; cast first, as in cast<float>(x): bool[3]");
   BOOST_TEST(message_of([&] { unique(scalar); }) == "unique: a scalar has no elements to compare: []");
 }
 
@@ -217,28 +244,41 @@ BOOST_AUTO_TEST_CASE(a_k_that_is_computed_is_a_k_that_is_known) {
 
 BOOST_AUTO_TEST_CASE(a_count_outside_of_what_there_is) {
   const array x = coarse(dtype::float32, {4, 5}, 1);
-  auto words = [&](std::int64_t k) { return message_of([&] { counted_results({x, count_of(k)}, [](auto& v) { return std::vector<value>{top_k(v[0], v[1]).values}; }); }); };
+  auto words = [&](std::int64_t k) {
+    return message_of([&] {
+      counted_results({x, count_of(k)}, [](auto& v) { return std::vector<value>{top_k(v[0], v[1]).values}; });
+    });
+  };
   BOOST_TEST(words(6) == "top_k: first_rows: 6 rows are asked for, and there are 5");
   BOOST_TEST(words(-1) == "top_k: first_rows: -1 rows are asked for, and there are 5");
   BOOST_TEST(words(5) == "");
-  auto rows = [&](std::int64_t k) { counted_results({x, array_of(dtype::int64, {1}, {static_cast<double>(k)})}, [](auto& v) { return std::vector<value>{first_rows(v[0], v[1])}; }); };
+  auto rows = [&](std::int64_t k) {
+    counted_results({x, array_of(dtype::int64, {1}, {static_cast<double>(k)})},
+                    [](auto& v) { return std::vector<value>{first_rows(v[0], v[1])}; });
+  };
   BOOST_CHECK_THROW(rows(5), value_error);
   BOOST_TEST(message_of([&] { rows(5); }) == "first_rows: 5 rows are asked for, and there are 4");
   rows(4);
   small_graph g;
   const value v = g.input(x), real = g.input(array_of(dtype::float32, {}, {1})), two = g.input(ints({1, 2}));
-  BOOST_TEST(message_of([&] { top_k(v, real); }) == "top_k: takes an int64 count, not float32; cast first, as in cast<std::int64_t>(x): float32[4x5] float32[]");
+  BOOST_TEST(
+      message_of([&] { top_k(v, real); }) ==
+      "top_k: takes an int64 count, not float32; cast first, as in cast<std::int64_t>(x): float32[4x5] float32[]");
   BOOST_TEST(message_of([&] { top_k(v, two); }) == "top_k: the count is not one number: float32[4x5] int64[2]");
-  BOOST_TEST(message_of([&] { top_k(v, two[0], {.axis = 2}); }) == "top_k: axis 2 is outside the rank: float32[4x5] int64[]");
+  BOOST_TEST(message_of([&] { top_k(v, two[0], {.axis = 2}); }) ==
+             "top_k: axis 2 is outside the rank: float32[4x5] int64[]");
   BOOST_TEST(message_of([&] { first_rows(two[0], two[0]); }) == "first_rows: a scalar has no rows: [] []");
 }
 
 namespace {
 
-struct box_set { array boxes, scores; };
+struct box_set {
+  array boxes, scores;
+};
 box_set random_boxes(std::int64_t images, std::int64_t classes, std::int64_t n, int seed, bool centers) {
-  box_set r{random_array(dtype::float32, {images, n, 4}, seed, 0, 10), random_array(dtype::float32, {images, classes, n}, seed + 1, 0, 1)};
-  for (auto& v : r.boxes.values) v = std::round(v * 4) / 4;         // ties of boxes and scores
+  box_set r{random_array(dtype::float32, {images, n, 4}, seed, 0, 10),
+            random_array(dtype::float32, {images, classes, n}, seed + 1, 0, 1)};
+  for (auto& v : r.boxes.values) v = std::round(v * 4) / 4;  // ties of boxes and scores
   for (auto& v : r.scores.values) v = std::round(v * 8) / 8;
   if (centers)
     for (std::size_t i = 0; i < r.boxes.values.size(); ++i)
@@ -248,7 +288,8 @@ box_set random_boxes(std::int64_t images, std::int64_t classes, std::int64_t n, 
 
 double overlap(const double* a, const double* b, bool centers) {
   auto side = [&](const double* box, int k) {
-    return centers ? std::pair(box[k] - box[k + 2] / 2, box[k] + box[k + 2] / 2) : std::pair(std::min(box[k], box[k + 2]), std::max(box[k], box[k + 2]));
+    return centers ? std::pair(box[k] - box[k + 2] / 2, box[k] + box[k + 2] / 2)
+                   : std::pair(std::min(box[k], box[k + 2]), std::max(box[k], box[k + 2]));
   };
   double both = 1, one = 1, other = 1;
   for (int k = 0; k < 2; ++k) {
@@ -273,12 +314,15 @@ array left_of(const box_set& b, const suppression_attributes& a) {
       for (std::int64_t taken = 0; a.most == suppression_attributes::all || taken < a.most; ++taken) {
         std::int64_t best = -1;
         for (std::int64_t i = 0; i < n; ++i)
-          if (!out[static_cast<std::size_t>(i)] && scores[i] > a.score_threshold && (best < 0 || scores[i] > scores[best])) best = i;
+          if (!out[static_cast<std::size_t>(i)] && scores[i] > a.score_threshold &&
+              (best < 0 || scores[i] > scores[best]))
+            best = i;
         if (best < 0) break;
         for (std::int64_t v : {image, c, best}) r.values.push_back(static_cast<double>(v));
         out[static_cast<std::size_t>(best)] = true;
         for (std::int64_t i = 0; i < n; ++i)
-          if (overlap(boxes + best * 4, boxes + i * 4, a.centers) > a.iou_threshold) out[static_cast<std::size_t>(i)] = true;
+          if (overlap(boxes + best * 4, boxes + i * 4, a.centers) > a.iou_threshold)
+            out[static_cast<std::size_t>(i)] = true;
       }
     }
   r.type.dims[0] = dim(r.values.size() / 3);
@@ -289,37 +333,54 @@ array left_of(const box_set& b, const suppression_attributes& a) {
 
 BOOST_AUTO_TEST_CASE(boxes_that_are_left) {
   int seed = 0;
-  for (auto [images, classes, n] : {std::tuple(1, 1, 40), std::tuple(2, 3, 25), std::tuple(2, 2, 0), std::tuple(1, 0, 5), std::tuple(3, 1, 1)})
+  for (auto [images, classes, n] :
+       {std::tuple(1, 1, 40), std::tuple(2, 3, 25), std::tuple(2, 2, 0), std::tuple(1, 0, 5), std::tuple(3, 1, 1)})
     for (bool centers : {false, true})
-      for (const suppression_attributes& a : {suppression_attributes{}, suppression_attributes{.iou_threshold = 0.1, .score_threshold = 0.25},
-                                              suppression_attributes{.iou_threshold = 0, .most = 3}, suppression_attributes{.iou_threshold = 1, .most = 0},
-                                              suppression_attributes{.iou_threshold = 0.3, .score_threshold = 0.9, .most = 100}}) {
+      for (const suppression_attributes& a :
+           {suppression_attributes{}, suppression_attributes{.iou_threshold = 0.1, .score_threshold = 0.25},
+            suppression_attributes{.iou_threshold = 0, .most = 3},
+            suppression_attributes{.iou_threshold = 1, .most = 0},
+            suppression_attributes{.iou_threshold = 0.3, .score_threshold = 0.9, .most = 100}}) {
         auto with = a;
         with.centers = centers;
         const box_set b = random_boxes(images, classes, n, seed += 2, centers);
         const array expected = left_of(b, with);
-        BOOST_TEST(same(counted_results({b.boxes, b.scores}, [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], with)}; }, 1, seed % 4 == 0)[0], expected));
+        BOOST_TEST(same(
+            counted_results(
+                {b.boxes, b.scores}, [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], with)}; },
+                1, seed % 4 == 0)[0],
+            expected));
         if (images != 1 || classes != 1) continue;
         // One image of one class: boxes alone.
         array boxes = b.boxes, scores = b.scores, alone{{dtype::int64, {expected.shape()[0]}}, {}};
         boxes.type.dims = {dim(n), 4}, scores.type.dims = {dim(n)};
         for (std::size_t i = 2; i < expected.values.size(); i += 3) alone.values.push_back(expected.values[i]);
-        BOOST_TEST(same(counted_results({boxes, scores}, [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], with)}; })[0], alone));
+        BOOST_TEST(
+            same(counted_results({boxes, scores},
+                                 [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], with)}; })[0],
+                 alone));
       }
 }
 
 BOOST_AUTO_TEST_CASE(boxes_with_nan_and_boxes_without_area) {
-  const array boxes = array_of(dtype::float64, {5, 4}, {0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 2, 5, 2, 2, 2, 5, 0, not_a_number, 1, 1});
+  const array boxes =
+      array_of(dtype::float64, {5, 4}, {0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 2, 5, 2, 2, 2, 5, 0, not_a_number, 1, 1});
   const array scores = array_of(dtype::float64, {5}, {0.5, not_a_number, 0.5, 0.5, -infinity});
-  const auto left = [&](suppression_attributes a) { return counted_results({boxes, scores}, [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], a)}; })[0]; };
+  const auto left = [&](suppression_attributes a) {
+    return counted_results({boxes, scores},
+                           [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], a)}; })[0];
+  };
   BOOST_TEST(same(left({}), ints({0, 2, 3, 4})));
   BOOST_TEST(same(left({.score_threshold = -1e300}), ints({0, 2, 3})));
   small_graph g;
   const value b = g.input(boxes), s = g.input(scores), wrong = g.input(array_of(dtype::float64, {2}, {1, 2}));
   BOOST_TEST(message_of([&] { non_max_suppression(b, wrong); }) ==
-             "non_max_suppression: boxes [N, 4] and scores [N] are expected, or boxes [B, N, 4] and scores [B, C, N]: [5x4] [2]");
-  BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.iou_threshold = 1.5}); }) == "non_max_suppression: an overlap to suppress from of 1.5 is outside 0..1: [5x4] [5]");
-  BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.most = -2}); }) == "non_max_suppression: -2 boxes at most: [5x4] [5]");
+             "non_max_suppression: boxes [N, 4] and scores [N] are expected, or boxes [B, N, 4] and scores [B, C, N]: "
+             "[5x4] [2]");
+  BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.iou_threshold = 1.5}); }) ==
+             "non_max_suppression: an overlap to suppress from of 1.5 is outside 0..1: [5x4] [5]");
+  BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.most = -2}); }) ==
+             "non_max_suppression: -2 boxes at most: [5x4] [5]");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

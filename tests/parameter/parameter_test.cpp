@@ -18,7 +18,9 @@ using namespace engine_test;
 
 namespace {
 
-struct moments { double mean, variance, low, high; };
+struct moments {
+  double mean, variance, low, high;
+};
 moments moments_of(const array& a) {
   moments m{0, 0, a.values[0], a.values[0]};
   for (double v : a.values) {
@@ -29,7 +31,8 @@ moments moments_of(const array& a) {
   for (double v : a.values) m.variance += (v - m.mean) * (v - m.mean) / static_cast<double>(a.values.size());
   return m;
 }
-array made(const initializer& how, std::int64_t seed = 1, dtype element = dtype::float32, const char* name = "w", const shape& s = {1000, 100}) {
+array made(const initializer& how, std::int64_t seed = 1, dtype element = dtype::float32, const char* name = "w",
+           const shape& s = {1000, 100}) {
   parameter_store store;
   return from_tensor(store.make(name, {element, s}, how, seed, state_role::parameter).value());
 }
@@ -50,7 +53,8 @@ void normal(const initializer& how, double deviation) {
     BOOST_TEST(std::abs(m.mean) < 0.015 * deviation);
     BOOST_TEST(m.variance == deviation * deviation, boost::test_tools::tolerance(0.02));
     auto within = std::count_if(a.values.begin(), a.values.end(), [&](double v) { return std::abs(v) < deviation; });
-    BOOST_TEST(static_cast<double>(within) / static_cast<double>(a.values.size()) == 0.6827, boost::test_tools::tolerance(0.01));
+    BOOST_TEST(static_cast<double>(within) / static_cast<double>(a.values.size()) == 0.6827,
+               boost::test_tools::tolerance(0.01));
     BOOST_TEST(m.high > 3.5 * deviation);
   }
 }
@@ -93,15 +97,18 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_seed_and_name_alone) {
   auto first = made(how, 5).values, second = made(how, 5, dtype::float32, "v").values;
   double dot = 0;
   for (std::size_t i = 0; i < first.size(); ++i) dot += first[i] * second[i];
-  BOOST_TEST(std::abs(dot / static_cast<double>(first.size())) < 0.015);          // streams of two names are not alike
+  BOOST_TEST(std::abs(dot / static_cast<double>(first.size())) < 0.015);  // streams of two names are not alike
 }
 
 BOOST_AUTO_TEST_CASE(misuse_is_worded) {
   parameter_store store;
   auto& w = store.add("w", to_tensor(random_array(dtype::float32, {2}, 1)), state_role::parameter);
-  BOOST_TEST(message_of([&] { store.add("w", any_tensor(tensor_type{dtype::float32, {2}}), state_role::parameter); }) == "parameter `w` exists already");
-  BOOST_TEST(message_of([&] { store.make("v", {dtype::float32, {dyn, 2}}, {}, 1, state_role::parameter); }) == "parameter `v` has a shape that is not known: [?x2]");
-  BOOST_TEST(message_of([&] { w.assign(any_tensor(tensor_type{dtype::float32, {3}})); }) == "parameter `w` is float32[2] and is given float32[3]");
+  BOOST_TEST(message_of([&] { store.add("w", any_tensor(tensor_type{dtype::float32, {2}}), state_role::parameter); }) ==
+             "parameter `w` exists already");
+  BOOST_TEST(message_of([&] { store.make("v", {dtype::float32, {dyn, 2}}, {}, 1, state_role::parameter); }) ==
+             "parameter `v` has a shape that is not known: [?x2]");
+  BOOST_TEST(message_of([&] { w.assign(any_tensor(tensor_type{dtype::float32, {3}})); }) ==
+             "parameter `w` is float32[2] and is given float32[3]");
   BOOST_CHECK_THROW(w.assign(any_tensor(tensor_type{dtype::float64, {2}})), type_error);
   BOOST_TEST(store.size() == 1u);
   BOOST_TEST(store.find("v") == nullptr);
@@ -125,7 +132,8 @@ BOOST_AUTO_TEST_CASE(copies_are_deep) {
 
 BOOST_AUTO_TEST_CASE(packed_forms_are_shared_and_follow_assignments) {
   small_graph g;
-  value x = g.input(random_array(dtype::float32, {3, 20}, 1)), w = g.state("w", random_array(dtype::float32, {20, 40}, 2));
+  value x = g.input(random_array(dtype::float32, {3, 20}, 1)),
+        w = g.state("w", random_array(dtype::float32, {20, 40}, 2));
   g.output(matmul(x, w));
   auto want = g.run()[0];
   BOOST_REQUIRE(g.plan->packs().size() == 1u);
@@ -135,7 +143,7 @@ BOOST_AUTO_TEST_CASE(packed_forms_are_shared_and_follow_assignments) {
   const void* memory = form.memory.data();
   g.data[0] = random_array(dtype::float32, {3, 20}, 9);
   g.run();
-  BOOST_TEST(g.store.packed(0, format).memory.data() == memory);         // one pack for all executors and batch sizes
+  BOOST_TEST(g.store.packed(0, format).memory.data() == memory);  // one pack for all executors and batch sizes
   g.data[0] = random_array(dtype::float32, {1, 20}, 9);
   small_graph h;
   value y = h.input(random_array(dtype::float32, {7, 20}, 1)), v = h.p.state("w", {dtype::float32, {20, 40}});

@@ -30,10 +30,12 @@ std::shared_ptr<const plan> equal_fused(const std::vector<array>& in, const buil
     return r;
   };
   std::shared_ptr<const plan> fused, plain;
-  auto a = make({}, fused), b = make({.fuse_elementwise = false, .fuse_epilogues = false, .reuse_memory = false}, plain);
+  auto a = make({}, fused),
+       b = make({.fuse_elementwise = false, .fuse_epilogues = false, .reuse_memory = false}, plain);
   BOOST_TEST(plain->counters().fused_elementwise == 0);
   BOOST_TEST(plain->counters().fused_epilogues == 0);
-  for (std::size_t i = 0; i < a.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a[i], b[i]), "result " << i << " of " << in[0].shape().string());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    BOOST_CHECK_MESSAGE(same_bits(a[i], b[i]), "result " << i << " of " << in[0].shape().string());
   return fused;
 }
 using values = std::vector<value>;
@@ -44,17 +46,20 @@ BOOST_AUTO_TEST_SUITE(fusion)
 
 BOOST_AUTO_TEST_CASE(a_chain_is_one_pass) {
   for (auto element : {dtype::float32, dtype::float64})
-    for (const auto& s : {shape{1000}, shape{7}, shape{}, shape{1}, shape{0}, shape{3, 5, 7}, shape{1, 1}, shape{2000, 3}}) {
-      auto p = equal_fused({real(s, 1, element), real(s, 2, element)}, [](const auto& x) { return values{tanh(x[0] * x[1] + 1) - x[0] / 3}; });
+    for (const auto& s :
+         {shape{1000}, shape{7}, shape{}, shape{1}, shape{0}, shape{3, 5, 7}, shape{1, 1}, shape{2000, 3}}) {
+      auto p = equal_fused({real(s, 1, element), real(s, 2, element)},
+                           [](const auto& x) { return values{tanh(x[0] * x[1] + 1) - x[0] / 3}; });
       BOOST_TEST(p->counters().fused_elementwise == 4);
       BOOST_TEST(p->lines().size() == (s.size() ? 1u : 0u));
-      if (s.size() >= 1000) BOOST_TEST(p->cost().arena == 0u);   // no temporaries in memory
+      if (s.size() >= 1000) BOOST_TEST(p->cost().arena == 0u);  // no temporaries in memory
     }
 }
 
 BOOST_AUTO_TEST_CASE(results_too_large_for_the_caches) {
   for (int threads : {1, 2})
-    equal_fused({real({4200037}, 1), real({}, 2)}, [](const auto& x) { return values{relu(x[0] * x[1] + x[0])}; }, threads);
+    equal_fused(
+        {real({4200037}, 1), real({}, 2)}, [](const auto& x) { return values{relu(x[0] * x[1] + x[0])}; }, threads);
 }
 
 BOOST_AUTO_TEST_CASE(a_long_chain_is_cut) {
@@ -75,7 +80,8 @@ BOOST_AUTO_TEST_CASE(many_values_alive_at_once) {
       values parts;
       for (int i = 0; i < width; ++i) parts.push_back(sin(x[0] * (i + 1)));
       value sum = parts[0];
-      for (int i = 1; i < width; ++i) sum = sum + parts[static_cast<std::size_t>(i)] * parts[static_cast<std::size_t>((i * 5 + 1) % width)];
+      for (int i = 1; i < width; ++i)
+        sum = sum + parts[static_cast<std::size_t>(i)] * parts[static_cast<std::size_t>((i * 5 + 1) % width)];
       return values{sum};
     });
   }
@@ -104,23 +110,30 @@ BOOST_AUTO_TEST_CASE(many_results_of_one_chain) {
 }
 
 BOOST_AUTO_TEST_CASE(broadcasting_chains) {
-  equal_fused({real({40, 30}, 1), real({30}, 2), real({40, 1}, 3), real({}, 4)}, [](const auto& x) { return values{relu((x[0] - x[1]) * x[2] + x[3])}; });
-  equal_fused({real({2, 3, 4, 5, 6}, 1), real({3, 1, 5, 1}, 2), real({2, 1, 4, 1, 6}, 3)}, [](const auto& x) { return values{(x[0] + x[1]) * x[2]}; });
-  equal_fused({real({2, 1, 2, 1, 2, 1, 2, 1}, 1), real({1, 3, 1, 3, 1, 3, 1, 3}, 2)}, [](const auto& x) { return values{tanh(x[0] + x[1]) * x[1] - x[0]}; });
-  equal_fused({real({3, 2, 1, 2, 3, 2}, 1), real({1, 4, 2, 1, 1}, 2)}, [](const auto& x) { return values{max(x[0] * x[1], x[1] - 1)}; });
+  equal_fused({real({40, 30}, 1), real({30}, 2), real({40, 1}, 3), real({}, 4)},
+              [](const auto& x) { return values{relu((x[0] - x[1]) * x[2] + x[3])}; });
+  equal_fused({real({2, 3, 4, 5, 6}, 1), real({3, 1, 5, 1}, 2), real({2, 1, 4, 1, 6}, 3)},
+              [](const auto& x) { return values{(x[0] + x[1]) * x[2]}; });
+  equal_fused({real({2, 1, 2, 1, 2, 1, 2, 1}, 1), real({1, 3, 1, 3, 1, 3, 1, 3}, 2)},
+              [](const auto& x) { return values{tanh(x[0] + x[1]) * x[1] - x[0]}; });
+  equal_fused({real({3, 2, 1, 2, 3, 2}, 1), real({1, 4, 2, 1, 1}, 2)},
+              [](const auto& x) { return values{max(x[0] * x[1], x[1] - 1)}; });
   equal_fused({real({500, 1}, 1), real({1, 700}, 2)}, [](const auto& x) { return values{exp(x[0] * x[1])}; });
   equal_fused({real({2, 0, 3}, 1), real({3}, 2)}, [](const auto& x) { return values{exp(x[0] * x[1])}; });
 }
 
 BOOST_AUTO_TEST_CASE(chains_of_mixed_element_types) {
-  equal_fused({real({900}, 1), real({900}, 2)}, [](const auto& x) { return values{where(x[0] > x[1] && x[0] > 0, x[0], cast<float>(cast<double>(x[1]) * 2))}; });
+  equal_fused({real({900}, 1), real({900}, 2)}, [](const auto& x) {
+    return values{where(x[0] > x[1] && x[0] > 0, x[0], cast<float>(cast<double>(x[1]) * 2))};
+  });
   equal_fused({random_array(dtype::int64, {77}, 1, -50, 50), random_array(dtype::int32, {77}, 2, -50, 50)},
               [](const auto& x) { return values{x[0] * 3 + cast<std::int64_t>(x[1]), cast<std::uint8_t>(x[0] == 3)}; });
 }
 
 BOOST_AUTO_TEST_CASE(steps_side_by_side_give_the_same) {
   for (const auto& s : {shape{300000}, shape{300, 1000}, shape{1000, 301}})
-    equal_fused({real(s, 1), real({s.back()}, 2)}, [](const auto& x) { return values{tanh(x[0] * x[1] + 1) - x[0] / 3}; }, 3);
+    equal_fused(
+        {real(s, 1), real({s.back()}, 2)}, [](const auto& x) { return values{tanh(x[0] * x[1] + 1) - x[0] / 3}; }, 3);
 }
 
 BOOST_AUTO_TEST_CASE(epilogues_of_products) {
@@ -133,25 +146,40 @@ BOOST_AUTO_TEST_CASE(epilogues_of_products) {
       {"residual", [](const auto& x) { return values{matmul(x[0], x[1]) + x[3]}; }},
       {"clamp", [](const auto& x) { return values{clamp(matmul(x[0], x[1]) + x[2], -0.5, 0.75)}; }}};
   for (auto element : {dtype::float32, dtype::float64})
-    for (const auto& [m, k, n] : {std::tuple{1, 1, 1}, {3, 5, 7}, {16, 32, 24}, {1, 40, 33}, {65, 17, 1}, {200, 100, 90}, {4, 0, 5}})
-      for (const auto& [name, build] : tails)
-        BOOST_TEST_CONTEXT(name << " " << m << "x" << k << "x" << n) {
-          auto p = equal_fused({real({m, k}, 1, element), real({k, n}, 2, element), real({n}, 3, element), real({m, n}, 4, element)}, build);
+    for (const auto& [m, k, n] :
+         {std::tuple{1, 1, 1}, {3, 5, 7}, {16, 32, 24}, {1, 40, 33}, {65, 17, 1}, {200, 100, 90}, {4, 0, 5}})
+      for (const auto& [name, build] : tails) BOOST_TEST_CONTEXT(name << " " << m << "x" << k << "x" << n) {
+          auto p = equal_fused(
+              {real({m, k}, 1, element), real({k, n}, 2, element), real({n}, 3, element), real({m, n}, 4, element)},
+              build);
           BOOST_TEST(p->counters().fused_epilogues >= 1);
           BOOST_TEST(p->lines().size() == 1u);
         }
 }
 
 BOOST_AUTO_TEST_CASE(what_an_epilogue_must_leave_alone) {
-  auto count = [](const std::vector<array>& in, const builder& build) { return equal_fused(in, build)->counters().fused_epilogues; };
+  auto count = [](const std::vector<array>& in, const builder& build) {
+    return equal_fused(in, build)->counters().fused_epilogues;
+  };
   const std::vector<array> in{real({4, 5}, 1), real({5, 4}, 2), real({4}, 3), real({4, 1}, 4), real({4, 4}, 5)};
-  BOOST_TEST(count(in, [](const auto& x) { return values{matmul(x[0], x[1]) + x[3]}; }) == 0);                    // one number per row
-  BOOST_TEST(count(in, [](const auto& x) { value y = matmul(x[0], x[1]); return values{y + x[2], y}; }) == 0);     // read elsewhere
-  BOOST_TEST(count(in, [](const auto& x) { value y = matmul(x[0], x[1]); return values{y + y}; }) == 0);
-  BOOST_TEST(count(in, [](const auto& x) { value y = matmul(x[0], x[1]); return values{relu(y) * y}; }) == 0);
+  BOOST_TEST(count(in, [](const auto& x) { return values{matmul(x[0], x[1]) + x[3]}; }) == 0);  // one number per row
+  BOOST_TEST(count(in, [](const auto& x) {
+               value y = matmul(x[0], x[1]);
+               return values{y + x[2], y};
+             }) == 0);  // read elsewhere
+  BOOST_TEST(count(in, [](const auto& x) {
+               value y = matmul(x[0], x[1]);
+               return values{y + y};
+             }) == 0);
+  BOOST_TEST(count(in, [](const auto& x) {
+               value y = matmul(x[0], x[1]);
+               return values{relu(y) * y};
+             }) == 0);
   BOOST_TEST(count(in, [](const auto& x) { return values{x[2] - matmul(x[0], x[1])}; }) == 0);
-  BOOST_TEST(count(in, [](const auto& x) { return values{relu(matmul(x[0], x[1])) + x[2]}; }) == 1);              // nothing after the clamp
-  BOOST_TEST(count({real({1, 5}, 1), real({5, 4}, 2), real({3, 1, 4}, 3)}, [](const auto& x) { return values{matmul(x[0], x[1]) + x[2]}; }) == 0);
+  BOOST_TEST(count(in, [](const auto& x) { return values{relu(matmul(x[0], x[1])) + x[2]}; }) ==
+             1);  // nothing after the clamp
+  BOOST_TEST(count({real({1, 5}, 1), real({5, 4}, 2), real({3, 1, 4}, 3)},
+                   [](const auto& x) { return values{matmul(x[0], x[1]) + x[2]}; }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(products_that_meet_in_a_sum) {
@@ -159,7 +187,7 @@ BOOST_AUTO_TEST_CASE(products_that_meet_in_a_sum) {
   equal_fused(in, [](const auto& x) { return values{matmul(x[0], x[1]) + matmul(x[3], x[3])}; });
   equal_fused(in, [](const auto& x) { return values{relu(matmul(x[0], x[1]) + matmul(x[3], x[3]) + x[2])}; });
   equal_fused(in, [](const auto& x) {
-    value h = matmul(x[0], x[1]) + x[2], k = matmul(x[3], h) + h;        // a residual that a product reads too
+    value h = matmul(x[0], x[1]) + x[2], k = matmul(x[3], h) + h;  // a residual that a product reads too
     return values{k, matmul(k, h) + matmul(h, k) + x[3]};
   });
   equal_fused(in, [](const auto& x) {
@@ -170,9 +198,12 @@ BOOST_AUTO_TEST_CASE(products_that_meet_in_a_sum) {
 }
 
 BOOST_AUTO_TEST_CASE(batched_products_with_epilogues) {
-  equal_fused({real({3, 4, 5}, 1), real({5, 6}, 2), real({6}, 3)}, [](const auto& x) { return values{relu(matmul(x[0], x[1]) + x[2])}; });
-  equal_fused({real({3, 4, 5}, 1), real({3, 5, 6}, 2), real({6}, 3), real({3, 4, 6}, 4)}, [](const auto& x) { return values{matmul(x[0], x[1]) + x[2] + x[3]}; });
-  equal_fused({real({2, 1, 4, 5}, 1), real({3, 5, 6}, 2), real({6}, 3), real({2, 3, 4, 6}, 4)}, [](const auto& x) { return values{matmul(x[0], x[1]) + x[2] + x[3]}; });
+  equal_fused({real({3, 4, 5}, 1), real({5, 6}, 2), real({6}, 3)},
+              [](const auto& x) { return values{relu(matmul(x[0], x[1]) + x[2])}; });
+  equal_fused({real({3, 4, 5}, 1), real({3, 5, 6}, 2), real({6}, 3), real({3, 4, 6}, 4)},
+              [](const auto& x) { return values{matmul(x[0], x[1]) + x[2] + x[3]}; });
+  equal_fused({real({2, 1, 4, 5}, 1), real({3, 5, 6}, 2), real({6}, 3), real({2, 3, 4, 6}, 4)},
+              [](const auto& x) { return values{matmul(x[0], x[1]) + x[2] + x[3]}; });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -28,14 +28,21 @@ void grow(small_graph& g, int seed, bool products) {
   numbers draw{philox(seed, 11)};
   const shape dims[] = {{}, {5}, {1, 5}, {4, 1}, {4, 5}, {5, 4}, {3, 4, 5}, {4, 4}, {1}, {64, 5}};
   std::vector<value> all;
-  for (int i = 0; i < 4; ++i) all.push_back(g.input(random_array(dtype::float32, dims[draw.below(10)], seed * 10 + i, -1, 1)));
+  for (int i = 0; i < 4; ++i)
+    all.push_back(g.input(random_array(dtype::float32, dims[draw.below(10)], seed * 10 + i, -1, 1)));
   std::vector<value> states;
   for (int i = 0; i < 2; ++i) {
     states.push_back(g.state(i ? "b" : "a", random_array(dtype::float32, {4, 5}, seed * 10 + 5 + i, -1, 1)));
     all.push_back(states.back());
   }
-  auto any = [&]() -> const value& { return all[draw.below(3) ? all.size() - 1 - draw.below(std::min<std::size_t>(all.size(), 6)) : draw.below(all.size())]; };
-  auto fits_in = [](const value& a, const value& b) { shape s; return broadcast(a.shape(), b.shape(), s); };
+  auto any = [&]() -> const value& {
+    return all[draw.below(3) ? all.size() - 1 - draw.below(std::min<std::size_t>(all.size(), 6))
+                             : draw.below(all.size())];
+  };
+  auto fits_in = [](const value& a, const value& b) {
+    shape s;
+    return broadcast(a.shape(), b.shape(), s);
+  };
   std::size_t steps = 5 + draw.below(40);
   for (std::size_t i = 0; i < steps; ++i) {
     const value x = any(), y = any();
@@ -47,28 +54,81 @@ void grow(small_graph& g, int seed, bool products) {
       case 3: all.push_back(relu(x)); break;
       case 4: all.push_back(draw.below(2) ? x * 0.5 : x * 0.5 * 0.25); break;
       case 5: all.push_back(x + 0); break;
-      case 6: case 7: case 8: if (fits_in(x, y)) all.push_back(tanh(x + y)); break;
-      case 9: case 10: if (fits_in(x, y)) all.push_back(x * y); break;
-      case 11: if (fits_in(x, y)) all.push_back(where(x > y, x, y * 0.25)); break;
-      case 12: if (fits_in(x, y)) all.push_back(min(x, y)); break;
-      case 13: if (s.rank) all.push_back(reduce_max(x, {.axes = axes(static_cast<int>(draw.below(static_cast<std::size_t>(s.rank)))), .keepdim = draw.below(2) == 0})); break;
+      case 6:
+      case 7:
+      case 8:
+        if (fits_in(x, y)) all.push_back(tanh(x + y));
+        break;
+      case 9:
+      case 10:
+        if (fits_in(x, y)) all.push_back(x * y);
+        break;
+      case 11:
+        if (fits_in(x, y)) all.push_back(where(x > y, x, y * 0.25));
+        break;
+      case 12:
+        if (fits_in(x, y)) all.push_back(min(x, y));
+        break;
+      case 13:
+        if (s.rank)
+          all.push_back(reduce_max(x, {.axes = axes(static_cast<int>(draw.below(static_cast<std::size_t>(s.rank)))),
+                                       .keepdim = draw.below(2) == 0}));
+        break;
       case 14: all.push_back(reshape(x, shape{dyn})); break;
-      case 15: if (s.rank == 2) all.push_back(transpose(x)); break;
-      case 16: if (s.rank && s.at(0) > 1) all.push_back(slice(x, {.start = 1})); break;
-      case 17: if (s.rank == 1 && s.at(0) % 5 == 0) all.push_back(reshape(x, shape{dyn, 5})); break;
-      case 18: if (s.rank == 2 && s.at(1) > 2) all.push_back(slice(x, {.start = 1, .axis = 1, .step = 2})); break;
-      case 19: if (s.rank == 2 && y.shape().rank == 2 && s.at(1) == y.shape().at(1)) all.push_back(concat<0>(x, y)); break;
-      case 20: if (s.rank && s.at(0)) all.push_back(x[static_cast<std::int64_t>(draw.below(2)) - 1]); break;
-      case 21: if (s.rank && s.back() == dim(5)) all.push_back(split(x, {2, 3}, -1)[draw.below(2)]); break;
-      case 22: if (s.rank == 2) all.push_back(tile(x, {2, 1})); break;
-      case 23: if (s.rank && s.rank < 3) all.push_back(squeeze(value(unsqueeze(unsqueeze(x, axes(0)), axes(-1))), axes(draw.below(2) ? 0 : -1))); break;
-      case 24: if (s.rank) all.push_back(pad(sort(x, {}), {.axis = -1, .before = 1, .value = 0.5})); break;
-      case 25: if (s.rank == 1) all.push_back(gather(x, argsort(x, {.axis = 0}), 0)); break;
-      case 26: case 27: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5)); break;
-      case 28: if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0] && fits_in(x, y)) all.push_back(relu(matmul(x, y) + reduce_mean<axes(0)>(y))); break;
-      case 29: if (s.rank) all.push_back(softmax(x)); break;
-      case 30: if (s.rank) { value p = softmax(x); all.push_back(draw.below(2) ? value(log(p)) : value(tanh(x) / p * p)); } break;
-      case 31: if (s.rank && s.back().code) all.push_back(tanh(cumsum(x * 0.3 * 0.5))); break;
+      case 15:
+        if (s.rank == 2) all.push_back(transpose(x));
+        break;
+      case 16:
+        if (s.rank && s.at(0) > 1) all.push_back(slice(x, {.start = 1}));
+        break;
+      case 17:
+        if (s.rank == 1 && s.at(0) % 5 == 0) all.push_back(reshape(x, shape{dyn, 5}));
+        break;
+      case 18:
+        if (s.rank == 2 && s.at(1) > 2) all.push_back(slice(x, {.start = 1, .axis = 1, .step = 2}));
+        break;
+      case 19:
+        if (s.rank == 2 && y.shape().rank == 2 && s.at(1) == y.shape().at(1)) all.push_back(concat<0>(x, y));
+        break;
+      case 20:
+        if (s.rank && s.at(0)) all.push_back(x[static_cast<std::int64_t>(draw.below(2)) - 1]);
+        break;
+      case 21:
+        if (s.rank && s.back() == dim(5)) all.push_back(split(x, {2, 3}, -1)[draw.below(2)]);
+        break;
+      case 22:
+        if (s.rank == 2) all.push_back(tile(x, {2, 1}));
+        break;
+      case 23:
+        if (s.rank && s.rank < 3)
+          all.push_back(squeeze(value(unsqueeze(unsqueeze(x, axes(0)), axes(-1))), axes(draw.below(2) ? 0 : -1)));
+        break;
+      case 24:
+        if (s.rank) all.push_back(pad(sort(x, {}), {.axis = -1, .before = 1, .value = 0.5}));
+        break;
+      case 25:
+        if (s.rank == 1) all.push_back(gather(x, argsort(x, {.axis = 0}), 0));
+        break;
+      case 26:
+      case 27:
+        if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5));
+        break;
+      case 28:
+        if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0] && fits_in(x, y))
+          all.push_back(relu(matmul(x, y) + reduce_mean<axes(0)>(y)));
+        break;
+      case 29:
+        if (s.rank) all.push_back(softmax(x));
+        break;
+      case 30:
+        if (s.rank) {
+          value p = softmax(x);
+          all.push_back(draw.below(2) ? value(log(p)) : value(tanh(x) / p * p));
+        }
+        break;
+      case 31:
+        if (s.rank && s.back().code) all.push_back(tanh(cumsum(x * 0.3 * 0.5)));
+        break;
       default: break;
     }
     if (all.back().shape().size() > 5000) all.pop_back();
@@ -78,10 +138,16 @@ void grow(small_graph& g, int seed, bool products) {
   for (const auto& s : states)
     if (draw.below(3))
       for (std::size_t i = all.size(); i-- > 0;)
-        if (all[i].shape() == s.shape() && draw.below(2)) { g.p.assign(s, all[i]); break; }
+        if (all[i].shape() == s.shape() && draw.below(2)) {
+          g.p.assign(s, all[i]);
+          break;
+        }
 }
 
-struct outcome { std::vector<array> results; std::size_t stages = 0; };
+struct outcome {
+  std::vector<array> results;
+  std::size_t stages = 0;
+};
 outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
   small_graph g;
   grow(g, seed, products);
@@ -100,7 +166,8 @@ BOOST_AUTO_TEST_CASE(elementwise_programs_agree_bit_for_bit) {
   // x + 0 stands for x, which is the same but for -0: distance 0 rather than equal bits.
   for (int seed = 0; seed < random_cases(1500); ++seed) {
     auto a = run(seed, false, {}), b = run(seed, false, no_passes);
-    for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) == 0, "seed " << seed << ", result " << i);
+    for (std::size_t i = 0; i < a.results.size(); ++i)
+      BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) == 0, "seed " << seed << ", result " << i);
   }
 }
 
@@ -108,14 +175,16 @@ BOOST_AUTO_TEST_CASE(programs_with_sums_agree) {
   for (int seed = 5000; seed < 5000 + random_cases(1500); ++seed) {
     auto a = run(seed, true, {}), b = run(seed, true, no_passes);
     for (std::size_t i = 0; i < a.results.size(); ++i)
-      BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) < 1e-4, "seed " << seed << ", result " << i << ": " << distance(a.results[i], b.results[i]));
+      BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) < 1e-4,
+                            "seed " << seed << ", result " << i << ": " << distance(a.results[i], b.results[i]));
   }
 }
 
 BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
   for (int seed = 7000; seed < 7000 + random_cases(200); ++seed) {
     auto a = run(seed, true, {}), b = run(seed, true, {}, 3);
-    for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
+    for (std::size_t i = 0; i < a.results.size(); ++i)
+      BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
   }
 }
 
@@ -123,7 +192,8 @@ BOOST_AUTO_TEST_CASE(operations_side_by_side_change_no_bit) {
   std::size_t stages = 0, alone = 0;
   for (int seed = 7200; seed < 7200 + random_cases(500); ++seed) {
     auto a = run(seed, true, {}), b = run(seed, true, {.side_by_side = true}, 1 + seed % 3);
-    for (std::size_t i = 0; i < a.results.size(); ++i) BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
+    for (std::size_t i = 0; i < a.results.size(); ++i)
+      BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
     alone += a.stages;
     stages += b.stages;
   }
@@ -136,7 +206,8 @@ BOOST_AUTO_TEST_CASE(ways_to_share_memory_change_no_bit) {
     for (auto how : {memory_sharing::greedy, memory_sharing::dynamic, memory_sharing::none}) {
       auto b = run(seed, true, {.side_by_side = seed % 2 == 0, .memory = how}, 1 + seed % 2);
       for (std::size_t i = 0; i < a.results.size(); ++i)
-        BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", " << name_of(how) << ", result " << i);
+        BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]),
+                              "seed " << seed << ", " << name_of(how) << ", result " << i);
     }
   }
 }
@@ -147,15 +218,18 @@ BOOST_AUTO_TEST_CASE(each_switch_alone) {
     for (int k = 0; k < rewrite_count; ++k) {
       auto part = run(seed, true, {.without = {static_cast<rewrite>(k)}});
       for (std::size_t i = 0; i < part.results.size(); ++i)
-        BOOST_REQUIRE_MESSAGE(distance(part.results[i], whole.results[i]) < 1e-4, "seed " << seed << ", without " << k << ", result " << i);
+        BOOST_REQUIRE_MESSAGE(distance(part.results[i], whole.results[i]) < 1e-4,
+                              "seed " << seed << ", without " << k << ", result " << i);
     }
     for (int off = 0; off < 6; ++off) {
       pass_options o;
-      bool* const switches[] = {&o.fold_constants, &o.simplify, &o.fuse_elementwise, &o.fuse_epilogues, &o.blocked_layout, &o.reuse_memory};
+      bool* const switches[] = {&o.fold_constants, &o.simplify,       &o.fuse_elementwise,
+                                &o.fuse_epilogues, &o.blocked_layout, &o.reuse_memory};
       *switches[off] = false;
       auto part = run(seed, true, o);
       for (std::size_t i = 0; i < part.results.size(); ++i)
-        BOOST_REQUIRE_MESSAGE(distance(part.results[i], whole.results[i]) < 1e-4, "seed " << seed << ", switch " << off << ", result " << i);
+        BOOST_REQUIRE_MESSAGE(distance(part.results[i], whole.results[i]) < 1e-4,
+                              "seed " << seed << ", switch " << off << ", result " << i);
     }
   }
 }

@@ -17,7 +17,9 @@ using namespace engine_test;
 
 namespace {
 
-array real(const shape& s, int seed, double low = -1, double high = 1) { return random_array(dtype::float32, s, seed, low, high); }
+array real(const shape& s, int seed, double low = -1, double high = 1) {
+  return random_array(dtype::float32, s, seed, low, high);
+}
 
 // A net over an image with its weights as states; the results in blocks and in plain layout must agree.
 using net = std::function<std::vector<value>(small_graph&, const value&)>;
@@ -34,10 +36,13 @@ std::shared_ptr<const plan> equal_layouts(const shape& image, const net& build, 
       for (const auto& l : g.plan->lines()) BOOST_TEST((l.form == layout::plain));
   }
   for (std::size_t i = 0; i < results[0].size(); ++i)
-    BOOST_CHECK_MESSAGE(distance(results[0][i], results[1][i]) < 2e-5, image.string() << " result " << i << ": " << distance(results[0][i], results[1][i]));
+    BOOST_CHECK_MESSAGE(distance(results[0][i], results[1][i]) < 2e-5,
+                        image.string() << " result " << i << ": " << distance(results[0][i], results[1][i]));
   return blocked;
 }
-value weight(small_graph& g, const char* name, const shape& s) { return g.state(name, real(s, static_cast<int>(name[0]), -0.4, 0.4)); }
+value weight(small_graph& g, const char* name, const shape& s) {
+  return g.state(name, real(s, static_cast<int>(name[0]), -0.4, 0.4));
+}
 bool any_blocked(const plan& p) {
   for (const auto& l : p.lines())
     if (l.form == layout::blocked) return true;
@@ -53,27 +58,44 @@ BOOST_AUTO_TEST_CASE(one_convolution) {
   for (std::int64_t in : {1, 3, 5, 16, 20})
     for (std::int64_t out : {1, 6, 16, 19})
       for (std::int64_t batch : {1, 3}) {
-        auto p = equal_layouts({batch, in, 9, 11}, [&](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {out, in, 3, 3}), {.padding = 1})}; });
+        auto p = equal_layouts({batch, in, 9, 11}, [&](small_graph& g, const value& x) {
+          return values{conv2d(x, weight(g, "w", {out, in, 3, 3}), {.padding = 1})};
+        });
         if (in >= 16 && out >= 16) BOOST_TEST(any_blocked(*p));
       }
 }
 
 BOOST_AUTO_TEST_CASE(strides_dilation_groups) {
-  equal_layouts({2, 8, 13, 12}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {24, 8, 3, 3}), {.stride = 2, .padding = 1})}; });
-  equal_layouts({2, 8, 13, 12}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {9, 8, 3, 2}), {.dilation = {2, 3}})}; });
-  equal_layouts({2, 32, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {32, 16, 3, 3}), {.padding = 1, .groups = 2})}; });
-  equal_layouts({1, 32, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {32, 1, 3, 3}), {.padding = 1, .groups = 32})}; });
-  equal_layouts({2, 6, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {6, 2, 3, 3}), {.padding = 1, .groups = 3})}; });
-  equal_layouts({0, 16, 8, 8}, [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {16, 16, 3, 3}))}; });
+  equal_layouts({2, 8, 13, 12}, [](small_graph& g, const value& x) {
+    return values{conv2d(x, weight(g, "w", {24, 8, 3, 3}), {.stride = 2, .padding = 1})};
+  });
+  equal_layouts({2, 8, 13, 12}, [](small_graph& g, const value& x) {
+    return values{conv2d(x, weight(g, "w", {9, 8, 3, 2}), {.dilation = {2, 3}})};
+  });
+  equal_layouts({2, 32, 8, 8}, [](small_graph& g, const value& x) {
+    return values{conv2d(x, weight(g, "w", {32, 16, 3, 3}), {.padding = 1, .groups = 2})};
+  });
+  equal_layouts({1, 32, 8, 8}, [](small_graph& g, const value& x) {
+    return values{conv2d(x, weight(g, "w", {32, 1, 3, 3}), {.padding = 1, .groups = 32})};
+  });
+  equal_layouts({2, 6, 8, 8}, [](small_graph& g, const value& x) {
+    return values{conv2d(x, weight(g, "w", {6, 2, 3, 3}), {.padding = 1, .groups = 3})};
+  });
+  equal_layouts({0, 16, 8, 8},
+                [](small_graph& g, const value& x) { return values{conv2d(x, weight(g, "w", {16, 16, 3, 3}))}; });
 }
 
 BOOST_AUTO_TEST_CASE(a_net_like_lenet) {
   for (std::int64_t batch : {1, 2, 5}) {
-    auto p = equal_layouts({batch, 1, 28, 28}, [](small_graph& g, const value& x) {
-      value h = max_pool2d(tanh(conv2d(x, weight(g, "a", {6, 1, 5, 5}), {.padding = 2}) + weight(g, "b", {6, 1, 1})));
-      h = max_pool2d(relu(conv2d(h, weight(g, "c", {16, 6, 5, 5})) + weight(g, "d", {16, 1, 1})));
-      return values{matmul<false, true>(flatten(h), weight(g, "e", {10, 400})) + weight(g, "f", {10})};
-    }, static_cast<int>(batch % 3 + 1));
+    auto p = equal_layouts(
+        {batch, 1, 28, 28},
+        [](small_graph& g, const value& x) {
+          value h =
+              max_pool2d(tanh(conv2d(x, weight(g, "a", {6, 1, 5, 5}), {.padding = 2}) + weight(g, "b", {6, 1, 1})));
+          h = max_pool2d(relu(conv2d(h, weight(g, "c", {16, 6, 5, 5})) + weight(g, "d", {16, 1, 1})));
+          return values{matmul<false, true>(flatten(h), weight(g, "e", {10, 400})) + weight(g, "f", {10})};
+        },
+        static_cast<int>(batch % 3 + 1));
     BOOST_TEST(any_blocked(*p));
     BOOST_TEST(p->cost().reorders >= 1u);
     BOOST_TEST(p->explain().find("reorder to plain") != std::string::npos);
@@ -86,7 +108,8 @@ BOOST_AUTO_TEST_CASE(residual_blocks) {
     equal_layouts({2, c, 8, 7}, [&](small_graph& g, const value& x) {
       value h = relu(conv2d(x, weight(g, "a", {c, c, 3, 3}), {.padding = 1}) + weight(g, "b", {c, 1, 1}));
       value y = relu(conv2d(h, weight(g, "c", {c, c, 3, 3}), {.padding = 1}) + weight(g, "d", {c, 1, 1}) + h);
-      value z = relu(conv2d(y, weight(g, "e", {c, c, 3, 3}), {.padding = 1}) + weight(g, "f", {c, 1, 1}) + x);   // a plain residual
+      value z = relu(conv2d(y, weight(g, "e", {c, c, 3, 3}), {.padding = 1}) + weight(g, "f", {c, 1, 1}) +
+                     x);  // a plain residual
       return values{z, global_avg_pool2d(z)};
     });
 }
@@ -94,50 +117,66 @@ BOOST_AUTO_TEST_CASE(residual_blocks) {
 BOOST_AUTO_TEST_CASE(two_convolutions_that_meet) {
   for (std::int64_t c : {16, 18})
     equal_layouts({2, 3, 8, 8}, [&](small_graph& g, const value& x) {
-      return values{relu(conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1}) + conv2d(x, weight(g, "b", {c, 3, 1, 1})) + weight(g, "c", {c, 1, 1}))};
+      return values{relu(conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1}) +
+                         conv2d(x, weight(g, "b", {c, 3, 1, 1})) + weight(g, "c", {c, 1, 1}))};
     });
 }
 
 BOOST_AUTO_TEST_CASE(elementwise_between) {
-  struct between { const char* name; value (*run)(const value&); };
-  const between all[] = {
-      {"tanh", [](const value& v) -> value { return tanh(v); }}, {"sigmoid", [](const value& v) -> value { return sigmoid(v); }},
-      {"exp", [](const value& v) -> value { return exp(v); }}, {"x * 3", [](const value& v) -> value { return v * 3; }},
-      {"x + 3", [](const value& v) -> value { return v + 3; }}, {"1 / (x x + 1)", [](const value& v) -> value { return 1 / (v * v + 1); }},
-      {"x x", [](const value& v) -> value { return v * v; }}, {"max", [](const value& v) -> value { return max(v, 0.25); }},
-      {"cos", [](const value& v) -> value { return cos(v); }}, {"clamp", [](const value& v) -> value { return clamp(v, 0.1, 0.2); }},
-      {"clamp below", [](const value& v) -> value { return clamp(v, -2, -1); }}, {"where", [](const value& v) -> value { return where(v > 0, v, v * 0.1); }},
-      {"broadcast", [](const value& v) -> value { return v * reduce_mean<axes(2, 3), true>(v); }}, {"log", [](const value& v) -> value { return log(max(v * v, 0.01)); }}};
+  struct between {
+    const char* name;
+    value (*run)(const value&);
+  };
+  const between all[] = {{"tanh", [](const value& v) -> value { return tanh(v); }},
+                         {"sigmoid", [](const value& v) -> value { return sigmoid(v); }},
+                         {"exp", [](const value& v) -> value { return exp(v); }},
+                         {"x * 3", [](const value& v) -> value { return v * 3; }},
+                         {"x + 3", [](const value& v) -> value { return v + 3; }},
+                         {"1 / (x x + 1)", [](const value& v) -> value { return 1 / (v * v + 1); }},
+                         {"x x", [](const value& v) -> value { return v * v; }},
+                         {"max", [](const value& v) -> value { return max(v, 0.25); }},
+                         {"cos", [](const value& v) -> value { return cos(v); }},
+                         {"clamp", [](const value& v) -> value { return clamp(v, 0.1, 0.2); }},
+                         {"clamp below", [](const value& v) -> value { return clamp(v, -2, -1); }},
+                         {"where", [](const value& v) -> value { return where(v > 0, v, v * 0.1); }},
+                         {"broadcast", [](const value& v) -> value { return v * reduce_mean<axes(2, 3), true>(v); }},
+                         {"log", [](const value& v) -> value { return log(max(v * v, 0.01)); }}};
   for (const auto& f : all)
-    for (std::int64_t c : {16, 21})
-      BOOST_TEST_CONTEXT(f.name)
-        equal_layouts({2, 3, 7, 6}, [&](small_graph& g, const value& x) {
-          value h = f.run(conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1}));
-          return values{conv2d(h, weight(g, "b", {c, c, 3, 3})), h};
-        });
+    for (std::int64_t c : {16, 21}) BOOST_TEST_CONTEXT(f.name)
+  equal_layouts({2, 3, 7, 6}, [&](small_graph& g, const value& x) {
+    value h = f.run(conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1}));
+    return values{conv2d(h, weight(g, "b", {c, c, 3, 3})), h};
+  });
 }
 
 // What a function makes of the padding channels is a number, so that they need no zeros behind it.
 BOOST_AUTO_TEST_CASE(chains_stay_blocked) {
-  struct activation { const char* name; value (*run)(const value&); bool blocked; };
-  const activation all[] = {
-      {"hard_swish", [](const value& v) -> value { return v * clamp(v + 3, 0, 6) / 6; }, true},
-      {"gelu_tanh", [](const value& v) -> value { return gelu_tanh(v); }, true},
-      {"sigmoid", [](const value& v) -> value { return sigmoid(v); }, true},
-      {"clamp away from 0", [](const value& v) -> value { return clamp(v, 0.1, 0.2); }, true},
-      {"a residual of ones", [](const value& v) -> value { return v + exp(-v); }, true},
-      {"1 / x, infinite at 0", [](const value& v) -> value { return 1 / v; }, false},
-      {"log, infinite at 0", [](const value& v) -> value { return log(v); }, false}};
+  struct activation {
+    const char* name;
+    value (*run)(const value&);
+    bool blocked;
+  };
+  const activation all[] = {{"hard_swish", [](const value& v) -> value { return v * clamp(v + 3, 0, 6) / 6; }, true},
+                            {"gelu_tanh", [](const value& v) -> value { return gelu_tanh(v); }, true},
+                            {"sigmoid", [](const value& v) -> value { return sigmoid(v); }, true},
+                            {"clamp away from 0", [](const value& v) -> value { return clamp(v, 0.1, 0.2); }, true},
+                            {"a residual of ones", [](const value& v) -> value { return v + exp(-v); }, true},
+                            {"1 / x, infinite at 0", [](const value& v) -> value { return 1 / v; }, false},
+                            {"log, infinite at 0", [](const value& v) -> value { return log(v); }, false}};
   const auto reorders = [](value (*f)(const value&), std::int64_t channels) {
-    return equal_layouts({2, 3, 9, 9}, [&](small_graph& g, const value& x) {
-      const value h = conv2d(x, weight(g, "a", {channels, 3, 3, 3}), {.padding = 1}) + weight(g, "b", {channels, 1, 1});
-      const value again = conv2d(f(f(abs(h) + 0.5)), weight(g, "c", {channels, channels, 3, 3}), {.padding = 1});
-      return values{max_pool2d(again + f(abs(h) + 0.5))};
-    })->cost().reorders;
+    return equal_layouts({2, 3, 9, 9},
+                         [&](small_graph& g, const value& x) {
+                           const value h = conv2d(x, weight(g, "a", {channels, 3, 3, 3}), {.padding = 1}) +
+                                           weight(g, "b", {channels, 1, 1});
+                           const value again =
+                               conv2d(f(f(abs(h) + 0.5)), weight(g, "c", {channels, channels, 3, 3}), {.padding = 1});
+                           return values{max_pool2d(again + f(abs(h) + 0.5))};
+                         })
+        ->cost()
+        .reorders;
   };
   for (const auto& f : all)
-    for (std::int64_t channels : {32, 21, 24})
-      BOOST_TEST_CONTEXT(f.name << ", " << channels << " channels") {
+    for (std::int64_t channels : {32, 21, 24}) BOOST_TEST_CONTEXT(f.name << ", " << channels << " channels") {
         const auto least = reorders([](const value& v) -> value { return relu(v); }, channels);
         if (f.blocked || channels == 32) BOOST_TEST(reorders(f.run, channels) == least);
         else reorders(f.run, channels);
@@ -149,16 +188,30 @@ BOOST_AUTO_TEST_CASE(pools_of_every_kind) {
     equal_layouts({2, 3, 9, 9}, [&](small_graph& g, const value& x) {
       value h = conv2d(x, weight(g, "a", {c, 3, 3, 3}), {.padding = 1});
       auto with_index = apply<op::max_pool2d>(pool2d_attributes{}, h);
-      return values{max_pool2d(h, {.kernel_size = 3, .stride = 2, .padding = 1}), avg_pool2d(h, {.kernel_size = 3, .stride = 2, .padding = 1}),
-                    avg_pool2d(h, {.kernel_size = 2, .padding = 1, .count_padding = false}), global_avg_pool2d(h), with_index[0], with_index[1], reduce_max<axes(1)>(h)};
+      return values{max_pool2d(h, {.kernel_size = 3, .stride = 2, .padding = 1}),
+                    avg_pool2d(h, {.kernel_size = 3, .stride = 2, .padding = 1}),
+                    avg_pool2d(h, {.kernel_size = 2, .padding = 1, .count_padding = false}),
+                    global_avg_pool2d(h),
+                    with_index[0],
+                    with_index[1],
+                    reduce_max<axes(1)>(h)};
     });
 }
 
 BOOST_AUTO_TEST_CASE(what_follows_in_plain_layout) {
   equal_layouts({2, 4, 6, 6}, [](small_graph& g, const value& x) {
     value h = relu(conv2d(x, weight(g, "a", {18, 4, 3, 3}), {.padding = 1}));
-    return values{flatten(h), reshape(h, {2, 18, 36}), permute(h, axes(0, 2, 3, 1)), slice(h, {.start = 3, .stop = 17, .axis = 1}), slice(h, {.start = 1}),
-                  concat<1>(h, x), softmax(h, {.axis = 1}), argmax<1>(h), h, matmul(h, h), shape_of(h)};
+    return values{flatten(h),
+                  reshape(h, {2, 18, 36}),
+                  permute(h, axes(0, 2, 3, 1)),
+                  slice(h, {.start = 3, .stop = 17, .axis = 1}),
+                  slice(h, {.start = 1}),
+                  concat<1>(h, x),
+                  softmax(h, {.axis = 1}),
+                  argmax<1>(h),
+                  h,
+                  matmul(h, h),
+                  shape_of(h)};
   });
 }
 

@@ -23,7 +23,9 @@ array real(const shape& s, int seed) { return random_array(dtype::float32, s, se
 struct numbers {
   philox stream;
   std::uint64_t at = 0;
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(stream.bits(at++) % static_cast<std::uint64_t>(n)); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(stream.bits(at++) % static_cast<std::uint64_t>(n));
+  }
 };
 
 // Every byte that two blocks share while both live, by trying all pairs.
@@ -32,7 +34,8 @@ bool overlap(const std::vector<memory_block>& blocks) {
     for (std::size_t k = 0; k < i; ++k) {
       const auto &a = blocks[i], &b = blocks[k];
       bool same_time = a.first <= b.last && b.first <= a.last;
-      bool same_place = a.offset < b.offset + static_cast<std::int64_t>(b.bytes) && b.offset < a.offset + static_cast<std::int64_t>(a.bytes);
+      bool same_place = a.offset < b.offset + static_cast<std::int64_t>(b.bytes) &&
+                        b.offset < a.offset + static_cast<std::int64_t>(a.bytes);
       if (same_time && same_place) return true;
     }
   return false;
@@ -146,7 +149,8 @@ BOOST_AUTO_TEST_CASE(each_way_to_share_keeps_the_rule) {
 BOOST_AUTO_TEST_CASE(dynamic_programming_finds_what_greed_misses) {
   // In order of time: 4, 2, then 3 while nothing else lives, then 4 beside 2. Rooms of 4 and 2 do; the first free one that
   // is large enough is taken by 3, and 4 comes when it is free again.
-  std::vector<memory_block> blocks{{4 * 64, 0, 0, -1}, {2 * 64, 0, 1, -1}, {3 * 64, 2, 2, -1}, {4 * 64, 3, 3, -1}, {2 * 64, 3, 3, -1}};
+  std::vector<memory_block> blocks{
+      {4 * 64, 0, 0, -1}, {2 * 64, 0, 1, -1}, {3 * 64, 2, 2, -1}, {4 * 64, 3, 3, -1}, {2 * 64, 3, 3, -1}};
   std::size_t peak = 0;
   BOOST_TEST(place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::dynamic) == 6 * 64u);
   BOOST_TEST(peak == 6 * 64u);
@@ -155,7 +159,8 @@ BOOST_AUTO_TEST_CASE(dynamic_programming_finds_what_greed_misses) {
 
 // No order of blocks finds what dynamic programming does here.
 BOOST_AUTO_TEST_CASE(the_best_way_is_that_of_all) {
-  std::vector<memory_block> blocks{{3264, 4, 4, -1}, {1344, 2, 2, -1}, {2816, 0, 3, -1}, {3008, 3, 4, -1}, {1216, 5, 8, -1}, {3520, 1, 1, -1}};
+  std::vector<memory_block> blocks{{3264, 4, 4, -1}, {1344, 2, 2, -1}, {2816, 0, 3, -1},
+                                   {3008, 3, 4, -1}, {1216, 5, 8, -1}, {3520, 1, 1, -1}};
   std::size_t peak = 0;
   BOOST_TEST(place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::greedy) > 6784u);
   BOOST_TEST(place_blocks({blocks.data(), blocks.size()}, peak, memory_sharing::dynamic) == 6784u);
@@ -228,7 +233,8 @@ BOOST_AUTO_TEST_CASE(planning_takes_time_as_the_program_grows) {
     BOOST_TEST_MESSAGE(what << ": " << one << " s, and " << ten << " s for ten times as many operations");
     BOOST_TEST(ten < 30 * one);
   };
-  for (auto how : {memory_sharing::best, memory_sharing::dynamic}) in_proportion(name_of(how), training(200, how), training(2000, how));
+  for (auto how : {memory_sharing::best, memory_sharing::dynamic})
+    in_proportion(name_of(how), training(200, how), training(2000, how));
   in_proportion("recurrent", recurrent(300, memory_sharing::best), recurrent(3000, memory_sharing::best));
 }
 
@@ -314,7 +320,7 @@ BOOST_AUTO_TEST_CASE(what_is_read_again_is_not_overwritten) {
   auto run = [](bool reuse) {
     small_graph g;
     value x = g.input(real({32, 32}, 1)), s = g.state("s", real({32, 32}, 2));
-    value y = matmul(x, x), twice = y * 2;                  // read by the chain after it was assigned, and by the product
+    value y = matmul(x, x), twice = y * 2;  // read by the chain after it was assigned, and by the product
     g.p.assign(s, twice);
     g.output(twice + y);
     g.output(matmul(twice, s));
@@ -356,7 +362,8 @@ BOOST_AUTO_TEST_CASE(explain_adds_up) {
   BOOST_TEST(c.steps == steps);
   BOOST_TEST(bytes == (4 * 8 + 8 * 2 + 4 * 2 + 4 * 2 + 4 * 2) * 4u);
   auto text = g.plan->explain();
-  for (auto word : {"plan for ", "operation", "matmul", "tanh", "float32[4x2]", "plain", "total: 136 flops, 288 bytes moved", "memory: arena ", "live peak", "rewritten: "})
+  for (auto word : {"plan for ", "operation", "matmul", "tanh", "float32[4x2]", "plain",
+                    "total: 136 flops, 288 bytes moved", "memory: arena ", "live peak", "rewritten: "})
     BOOST_CHECK_MESSAGE(text.find(word) != std::string::npos, word << " in\n" << text);
 }
 
@@ -395,7 +402,7 @@ BOOST_AUTO_TEST_CASE(an_output_that_needs_memory_of_its_own) {
     g.output(softmax(x, {.axis = 1}));
     g.output(softmax(x, {.axis = 0}));
   });
-  BOOST_TEST(!(twice->in_place(0, 0) && twice->in_place(0, 1)));      // the later one reads what the other replaced
+  BOOST_TEST(!(twice->in_place(0, 0) && twice->in_place(0, 1)));  // the later one reads what the other replaced
   const auto moved = made([](small_graph& g, const value& x) { g.output(reshape(permute(x, {1, 0}), {4, 6})); });
   BOOST_TEST(!moved->in_place(0, 0));
   const auto other = made([](small_graph& g, const value& x) { g.output(reshape(x, {6, 4})); });

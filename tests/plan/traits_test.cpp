@@ -18,19 +18,26 @@ using namespace engine_test;
 
 namespace {
 
-struct map_arguments { const float *a, *b; float* out; std::int64_t count; };
+struct map_arguments {
+  const float *a, *b;
+  float* out;
+  std::int64_t count;
+};
 
 // An operation of float32 with a kernel of its own, element by element.
-template <class Op, int Operands>
-struct elementwise_of_user {
+template <class Op, int Operands> struct elementwise_of_user {
   static constexpr int operands = Operands;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
   static void run(const void* arguments, void*) noexcept {
     const auto& m = *static_cast<const map_arguments*>(arguments);
     for (std::int64_t i = 0; i < m.count; ++i) m.out[i] = Op::of(m.a[i], m.b ? m.b[i] : 0);
   }
-  static void gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
+  static void gradient(gradient_call& c) {
+    c(0, [&] { return c.gradient(); });
+  }
   static void emit(emission& e) {
     map_arguments m{nullptr, nullptr, nullptr, e.in_type(0).dims.size()};
     std::vector<address> where{{&m.a, e.in(0)}, {&m.out, e.out(0)}};
@@ -63,7 +70,9 @@ struct joined : elementwise_of_user<joined, 2> {
 };
 struct limited : elementwise_of_user<limited, 1> {
   static constexpr std::string_view name = "limited";
-  static std::optional<value_bounds> bounds(lamina::view<const std::optional<double>>) { return value_bounds{-0.5, 0.5}; }
+  static std::optional<value_bounds> bounds(lamina::view<const std::optional<double>>) {
+    return value_bounds{-0.5, 0.5};
+  }
   static float of(float x, float) { return x < -0.5f ? -0.5f : x > 0.5f ? 0.5f : x; }
 };
 struct barrier : elementwise_of_user<barrier, 1> {
@@ -83,7 +92,9 @@ struct second_half {
   static constexpr int operands = 1;
   static constexpr bool keeps_elements = true;
   using attributes = no_attributes;
-  static constexpr axis_view part_of(const attributes&, const shape& whole) { return {0, whole.at(0) - whole.at(0) / 2, whole.at(0) / 2}; }
+  static constexpr axis_view part_of(const attributes&, const shape& whole) {
+    return {0, whole.at(0) - whole.at(0) / 2, whole.at(0) / 2};
+  }
   static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     s[0] = s[0].is_number() ? dim(s.at(0) / 2) : dim(dyn);
@@ -104,7 +115,9 @@ struct raised {
   static constexpr std::string_view name = "raised";
   static constexpr int operands = 1, updates = 0;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
   static void run(const void* arguments, void*) noexcept {
     const auto& m = *static_cast<const map_arguments*>(arguments);
     for (std::int64_t i = 0; i < m.count; ++i) m.out[i] = m.a[i] + (i == 0);
@@ -119,8 +132,7 @@ struct silent_raised : raised {
   static constexpr int updates = -1;
 };
 
-template <class Op, class... V>
-value call(const V&... v) { return apply<Op>({}, v...); }
+template <class Op, class... V> value call(const V&... v) { return apply<Op>({}, v...); }
 
 std::size_t lines_with(const plan& p, std::string_view word) {
   std::size_t n = 0;
@@ -129,7 +141,9 @@ std::size_t lines_with(const plan& p, std::string_view word) {
 }
 
 // The plan, after its results were found to be those without any pass.
-std::shared_ptr<const plan> planned(const std::vector<array>& in, const std::function<value(const std::vector<value>&)>& build, double tolerance = 0) {
+std::shared_ptr<const plan> planned(const std::vector<array>& in,
+                                    const std::function<value(const std::vector<value>&)>& build,
+                                    double tolerance = 0) {
   small_graph g;
   std::vector<value> x;
   for (const auto& a : in) x.push_back(g.input(a));
@@ -149,12 +163,17 @@ BOOST_AUTO_TEST_CASE(an_involution_undoes_itself) {
   auto twice = [](const auto& x) { return call<mirror>(call<mirror>(x[0])) * 2; };
   BOOST_TEST(lines_with(*planned({real({50}, 1)}, twice), "mirror") == 0u);
   BOOST_TEST(planned({real({50}, 1)}, twice)->counters().of(rewrite::double_inverse) == 1);
-  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [](const auto& x) { return call<silent_mirror>(call<silent_mirror>(x[0])) * 2; }), "silent_mirror") == 2u);
+  BOOST_TEST(lines_with(*planned({real({50}, 1)},
+                                 [](const auto& x) { return call<silent_mirror>(call<silent_mirror>(x[0])) * 2; }),
+                        "silent_mirror") == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(an_identity_goes) {
-  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [](const auto& x) { return call<watched>(x[0]) * 2; }), "watched") == 0u);
-  BOOST_TEST(lines_with(*planned({real({50}, 1), real({50}, 2)}, [](const auto& x) { return call<same_as_given>(x[0], x[1]) * 2; }), "same_as_given") == 0u);
+  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [](const auto& x) { return call<watched>(x[0]) * 2; }), "watched") ==
+             0u);
+  BOOST_TEST(lines_with(*planned({real({50}, 1), real({50}, 2)},
+                                 [](const auto& x) { return call<same_as_given>(x[0], x[1]) * 2; }),
+                        "same_as_given") == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_neutral_number_goes) {
@@ -163,9 +182,15 @@ BOOST_AUTO_TEST_CASE(a_neutral_number_goes) {
     for (int i = 0; i < 50; ++i) reinterpret_cast<float*>(t.mutable_data())[i] = v;
     return x.owner().constant(t);
   };
-  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(x[0], constant(x[0], 0)) * 2; }), "joined") == 0u);
-  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(constant(x[0], 0), x[0]) * 2; }), "joined") == 0u);
-  BOOST_TEST(lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(x[0], constant(x[0], 1)) * 2; }), "joined") == 1u);
+  BOOST_TEST(
+      lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(x[0], constant(x[0], 0)) * 2; }),
+                 "joined") == 0u);
+  BOOST_TEST(
+      lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(constant(x[0], 0), x[0]) * 2; }),
+                 "joined") == 0u);
+  BOOST_TEST(
+      lines_with(*planned({real({50}, 1)}, [&](const auto& x) { return call<joined>(x[0], constant(x[0], 1)) * 2; }),
+                 "joined") == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_product_ends_with_it) {

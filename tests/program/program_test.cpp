@@ -59,7 +59,8 @@ BOOST_AUTO_TEST_CASE(dump_of_results_uniform_inputs_and_large_constants) {
   p.output("index", both[1]);
   p.output("table", p.constant(any_tensor(f({3, 3}))));
   auto text = p.dump();
-  for (auto words : {"input `x` uniform : float32[1x1x4x4]", " : float32[1x1x2x2] int32[1x1x2x2]\n", "output `index` %1.1\n", "constant ... : float32[3x3]"})
+  for (auto words : {"input `x` uniform : float32[1x1x4x4]", " : float32[1x1x2x2] int32[1x1x2x2]\n",
+                     "output `index` %1.1\n", "constant ... : float32[3x3]"})
     BOOST_CHECK_MESSAGE(text.find(words) != std::string::npos, words << " in\n" << text);
 }
 
@@ -107,8 +108,10 @@ BOOST_AUTO_TEST_CASE(dot_of_programs_in_programs) {
   };
   BOOST_TEST(words.starts_with("digraph program {\n  compound=true;\n"), words);
   BOOST_TEST(count("  subgraph cluster_") == 3u, words);
-  for (auto once_there : {"    label=\"scan: each turn\";\n", "    label=\"cond: if true\";\n", "    label=\"cond: if false\";\n", "[label=\"tanh\\nfloat32[2]\"]", "[label=\"sqrt\\nfloat32[2]\"]",
-                          "lhead=cluster_2, label=\"if true\"]", "lhead=cluster_3, label=\"if false\"]"})
+  for (auto once_there :
+       {"    label=\"scan: each turn\";\n", "    label=\"cond: if true\";\n", "    label=\"cond: if false\";\n",
+        "[label=\"tanh\\nfloat32[2]\"]", "[label=\"sqrt\\nfloat32[2]\"]", "lhead=cluster_2, label=\"if true\"]",
+        "lhead=cluster_3, label=\"if false\"]"})
     BOOST_CHECK_MESSAGE(count(once_there) == 1, once_there << " in\n" << words);
   BOOST_TEST(count("lhead=cluster_1, label=\"each turn\"]") == 2u, words);
   BOOST_TEST(count("{") == count("}"), words);
@@ -118,15 +121,17 @@ BOOST_AUTO_TEST_CASE(json) {
   program p;
   small(p);
   auto text = p.to_json();
-  for (auto words : {R"({"kind": "input", "name": "x", "type": {"dtype": "float32", "shape": ["N", 3]}})",
-                     R"({"kind": "operation", "name": "matmul", "version": 1, "attributes": {"transpose_a": false, "transpose_b": false}, "inputs": [[0, 0], [1, 0]], "results": [{"dtype": "float32", "shape": ["N", 2]}]})",
-                     R"("outputs": [{"name": "y", "value": [5, 0]}])", R"("assignments": [{"state": 1, "value": [7, 0]}])"})
+  for (
+      auto words :
+      {R"({"kind": "input", "name": "x", "type": {"dtype": "float32", "shape": ["N", 3]}})",
+       R"({"kind": "operation", "name": "matmul", "version": 1, "attributes": {"transpose_a": false, "transpose_b": false}, "inputs": [[0, 0], [1, 0]], "results": [{"dtype": "float32", "shape": ["N", 2]}]})",
+       R"("outputs": [{"name": "y", "value": [5, 0]}])", R"("assignments": [{"state": 1, "value": [7, 0]}])"})
     BOOST_CHECK_MESSAGE(text.find(words) != std::string::npos, words << " in\n" << text);
   BOOST_TEST(std::count(text.begin(), text.end(), '{') == std::count(text.begin(), text.end(), '}'));
   BOOST_TEST(std::count(text.begin(), text.end(), '[') == std::count(text.begin(), text.end(), ']'));
   program q;
   q.output("y", q.input("tab\there \x01", f({})));
-  for (char c : q.to_json()) BOOST_REQUIRE((c >= ' ' || c == '\n'));         // control characters are escaped
+  for (char c : q.to_json()) BOOST_REQUIRE((c >= ' ' || c == '\n'));  // control characters are escaped
   BOOST_TEST(q.to_json().find(R"(tab\there \u0001)") != std::string::npos);
 }
 
@@ -141,27 +146,49 @@ BOOST_AUTO_TEST_CASE(equal_programs_have_equal_ids) {
       [](program& p) { p.output("y", exp(p.input("x", {dtype::float64, {2}}))); },
       [](program& p) { p.output("y", exp(p.input("x", f({2}), true))); },
       [](program& p) { p.output("y", exp(p.state("x", f({2})))); },
-      [](program& p) { value x = p.input("x", f({2})); p.output("y", exp(x)); p.output("z", x); },
+      [](program& p) {
+        value x = p.input("x", f({2}));
+        p.output("y", exp(x));
+        p.output("z", x);
+      },
       [](program& p) { p.output("y", exp(exp(p.input("x", f({2}))))); },
-      [](program& p) { p.input("w", f({2})); p.output("y", exp(p.input("x", f({2})))); }};
+      [](program& p) {
+        p.input("w", f({2}));
+        p.output("y", exp(p.input("x", f({2}))));
+      }};
   std::vector<program_id> seen{base};
   for (const auto& build : others) {
     auto id = id_of(build);
     BOOST_TEST((std::find(seen.begin(), seen.end(), id) == seen.end()));
     seen.push_back(id);
   }
-  BOOST_TEST((id_of([](program& p) { p.output("y", exp(p.input("another name", f({2})))); }) == base));   // names of inputs are not structure
+  BOOST_TEST((id_of([](program& p) { p.output("y", exp(p.input("another name", f({2})))); }) ==
+              base));  // names of inputs are not structure
 }
 
 BOOST_AUTO_TEST_CASE(every_attribute_is_in_the_id) {
-  auto with = [](auto build) { return id_of([&](program& p) { p.output("y", build(p.input("x", f({1, 2, 8, 8})), p.input("w", f({2, 2, 3, 3})))); }); };
+  auto with = [](auto build) {
+    return id_of(
+        [&](program& p) { p.output("y", build(p.input("x", f({1, 2, 8, 8})), p.input("w", f({2, 2, 3, 3})))); });
+  };
   std::vector<program_id> seen;
-  const conv2d_attributes convolutions[] = {{}, {.stride = 2}, {.stride = {2, 1}}, {.stride = {1, 2}}, {.padding = 1}, {.padding = {1, 0}}, {.dilation = 2}, {.dilation = {1, 2}}};
-  for (const auto& a : convolutions) seen.push_back(with([&](const value& x, const value& w) { return value(conv2d(x, w, a)); }));
+  const conv2d_attributes convolutions[] = {{},
+                                            {.stride = 2},
+                                            {.stride = {2, 1}},
+                                            {.stride = {1, 2}},
+                                            {.padding = 1},
+                                            {.padding = {1, 0}},
+                                            {.dilation = 2},
+                                            {.dilation = {1, 2}}};
+  for (const auto& a : convolutions)
+    seen.push_back(with([&](const value& x, const value& w) { return value(conv2d(x, w, a)); }));
   const pool2d_attributes pools[] = {{}, {.kernel_size = 3}, {.stride = 1}, {.padding = 1}, {.count_padding = false}};
-  for (const auto& a : pools) seen.push_back(with([&](const value& x, const value&) { return value(avg_pool2d(x, a)); }));
+  for (const auto& a : pools)
+    seen.push_back(with([&](const value& x, const value&) { return value(avg_pool2d(x, a)); }));
   for (int axis : {0, 1, 2}) {
-    for (bool keep : {false, true}) seen.push_back(with([&](const value& x, const value&) { return value(reduce_sum(x, {.axes = axes(axis), .keepdim = keep})); }));
+    for (bool keep : {false, true})
+      seen.push_back(with(
+          [&](const value& x, const value&) { return value(reduce_sum(x, {.axes = axes(axis), .keepdim = keep})); }));
     seen.push_back(with([&](const value& x, const value&) { return value(softmax(x, {.axis = axis})); }));
     seen.push_back(with([&](const value& x, const value&) { return value(slice(x, {.start = 1, .axis = axis})); }));
   }
@@ -229,17 +256,21 @@ BOOST_AUTO_TEST_CASE(sizes_that_overflow_are_refused) {
   program p;
   const std::int64_t most = std::int64_t(1) << 40;
   auto x = p.input("x", {dtype::float32, {2, 2}});
-  BOOST_TEST(message_of([&] { tile(x, {most, most}); }) == "tile: [2199023255552x2199023255552] has more elements than memory can hold");
+  BOOST_TEST(message_of([&] { tile(x, {most, most}); }) ==
+             "tile: [2199023255552x2199023255552] has more elements than memory can hold");
   p.path = "encoder";
-  BOOST_TEST(message_of([&] { tile(x, {most, most}); }) == "encoder: tile: [2199023255552x2199023255552] has more elements than memory can hold");
-  BOOST_TEST(message_of([&] { p.input("y", {dtype::float32, {most, "N", most}}); }) == "`y`: [1099511627776xNx1099511627776] has more elements than memory can hold");
+  BOOST_TEST(message_of([&] { tile(x, {most, most}); }) ==
+             "encoder: tile: [2199023255552x2199023255552] has more elements than memory can hold");
+  BOOST_TEST(message_of([&] { p.input("y", {dtype::float32, {most, "N", most}}); }) ==
+             "`y`: [1099511627776xNx1099511627776] has more elements than memory can hold");
   BOOST_TEST(value(tile(x, {most, 0})).shape().size() == 0);
   // as soon as the names are numbers
   program q;
   auto n = q.input("n", {dtype::float32, {"N", 1}});
   q.output("sum", reduce_sum(value(tile(n, {1, most}) + 1.f)));
   const shape extents[] = {shape{most, 1}};
-  BOOST_TEST(message_of([&] { make_plan(q, extents, target_isa()); }) == "tile: [1099511627776x1099511627776] has more elements than memory can hold");
+  BOOST_TEST(message_of([&] { make_plan(q, extents, target_isa()); }) ==
+             "tile: [1099511627776x1099511627776] has more elements than memory can hold");
 }
 
 BOOST_AUTO_TEST_CASE(deep_programs_need_no_stack) {

@@ -18,8 +18,7 @@ namespace {
 using said = policies<feedback(true), element<double>>;
 using numbers = vector<double>;
 
-template <class X>
-std::vector<double> elements(const X& x) {
+template <class X> std::vector<double> elements(const X& x) {
   auto t = evaluate(x);
   return {t.data().begin(), t.data().end()};
 }
@@ -42,8 +41,7 @@ void compare(const char* name, const X& at, const std::vector<double>& analytic,
   }
 }
 
-template <class L>
-void one_input(const char* name, const numbers& x, double (*function)(double)) {
+template <class L> void one_input(const char* name, const numbers& x, double (*function)(double)) {
   train_layer<L, inputs<port<"input", numbers>>, said> layer(name);
   const numbers up{1, -2, 0.5};
   auto forward = [&](const numbers& at) {
@@ -122,7 +120,8 @@ BOOST_AUTO_TEST_CASE(of_a_loss) {
     auto grad = layer.backward(dict("output"_key = scalar<double>(up[0])));
     compare("of input", p, elements(grad["input"_key]), [&](const table& x) { return forward(x, w); }, up);
     compare("of weights", w, elements(grad["weights"_key]), [&](const table& x) { return forward(p, x); }, up);
-    BOOST_TEST(elements(plain.forward(dict("input"_key = p, "weights"_key = w))["output"_key]) == forward(p, w), boost::test_tools::per_element());
+    BOOST_TEST(elements(plain.forward(dict("input"_key = p, "weights"_key = w))["output"_key]) == forward(p, w),
+               boost::test_tools::per_element());
   }
 }
 

@@ -34,8 +34,7 @@ struct sum_and_half {
   constexpr auto forward(auto&, const auto& a, const auto& b) const { return std::array{a + b, b * 0.5}; }
 };
 
-template <class X>
-std::vector<double> numbers(const X& x) {
+template <class X> std::vector<double> numbers(const X& x) {
   auto t = evaluate(x);
   return {t.data().begin(), t.data().end()};
 }
@@ -217,10 +216,8 @@ BOOST_AUTO_TEST_CASE(results_outlive_the_layer_and_chains_may_be_long) {
   {
     add_layer layer("add");
     for (int i = 0; i < 3000; ++i) {
-      if (i == 0)
-        y = layer.forward(dict("lhs"_key = x, "rhs"_key = x))["output"_key];
-      else
-        y = layer.forward(dict("lhs"_key = y, "rhs"_key = x))["output"_key];
+      if (i == 0) y = layer.forward(dict("lhs"_key = x, "rhs"_key = x))["output"_key];
+      else y = layer.forward(dict("lhs"_key = y, "rhs"_key = x))["output"_key];
     }
     dy = layer.backward(dict("output"_key = x))["lhs"_key];
     for (int i = 1; i < 3000; ++i) dy = layer.backward(dict("output"_key = dy))["lhs"_key];
@@ -238,9 +235,8 @@ BOOST_AUTO_TEST_CASE(an_inference_layer_takes_what_fits) {
   equal(numbers(out["output"_key]), {4, 5});
   auto wide = dot.forward(dict("lhs"_key = matrix<double>{{2}}, "rhs"_key = filled(3.0, 1, 2)));
   equal(numbers(wide["output"_key]), {6, 6});
-  BOOST_TEST(message_of([&] {
-               dot.forward(dict("lhs"_key = matrix<float>(2, 3), "rhs"_key = matrix<float>(2, 3)));
-             }) == "layer `dot`: matmul: the inner sizes differ: [2x3] [2x3]");
+  BOOST_TEST(message_of([&] { dot.forward(dict("lhs"_key = matrix<float>(2, 3), "rhs"_key = matrix<float>(2, 3))); }) ==
+             "layer `dot`: matmul: the inner sizes differ: [2x3] [2x3]");
 }
 
 BOOST_AUTO_TEST_CASE(dropout_draws_other_numbers_on_each_forward_pass_and_the_same_ones_backward) {

@@ -33,7 +33,8 @@ static_assert(Initializable<fc_layer> && Collectable<fc_layer> && Initializable<
 static_assert(!Initializable<infer_layer<nn::add>> && Initializable<infer_layer<constant_layer<fc>>>);
 static_assert(!Backward<infer_layer<nn::tanh>> && !Collectable<infer_layer<constant_layer<fc>>>);
 static_assert(fc_layer::is_update && !fc_layer::is_feedback && !frozen::is_update);
-static_assert(!train_layer<constant_layer<weights_inside>, matrix_port, policies<sub<"1">(trainable(false))>>::is_update);
+static_assert(
+    !train_layer<constant_layer<weights_inside>, matrix_port, policies<sub<"1">(trainable(false))>>::is_update);
 
 // ---- the free functions exist for every layer
 static_assert(requires(add_layer a, infer_layer<nn::add> i, load_buffer b, gradient_collector c) {

@@ -33,8 +33,7 @@ constexpr auto deep = sequential(sublayer<"first">(nn::single_layer_perceptron{3
                                  sublayer<"second">(nn::single_layer_perceptron{4, 2}));
 using acting = policies<feedback(true), element<double>, activation(nn::tanh{})>;
 
-template <class X>
-std::vector<double> numbers(const X& x) {
+template <class X> std::vector<double> numbers(const X& x) {
   auto t = evaluate(x);
   return {t.data().begin(), t.data().end()};
 }
@@ -70,7 +69,8 @@ BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_la
   initializers how(3);
   how.set("a.bias", any_tensor(vector<double>{8, 9})).fill("b.weight", initializer::constant(0.5));
   fc_layer a("a");
-  train_layer<constant_layer<fc_rule>, fc_inputs, policies<element<double>, initialize<>(initializer::constant(-1))>> b("b");
+  train_layer<constant_layer<fc_rule>, fc_inputs, policies<element<double>, initialize<>(initializer::constant(-1))>> b(
+      "b");
   a.init(how, &buffer);
   b.init(how, &buffer);
   close(numbers(a.parameter("weight")), {1, 2, 3, 4, 5, 6});
@@ -260,19 +260,24 @@ BOOST_AUTO_TEST_CASE(what_is_said_of_no_parameter_is_an_error) {
   initializers how(1);
   how.fill("fc.wieght", initializer::constant(1)).fill("other.weight", initializer::constant(1));
   BOOST_TEST(message_of([&] { init(layer, how, &buffer); }) ==
-             "initializers: layer `fc` has no parameter `fc.wieght`; there are `fc.weight`, `fc.bias`; did you mean `fc.weight`?");
+             "initializers: layer `fc` has no parameter `fc.wieght`; there are `fc.weight`, `fc.bias`; did you mean "
+             "`fc.weight`?");
   BOOST_TEST(buffer.size() == 0u);
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
   BOOST_TEST(message_of([&] { init(layer, initializers(1).set("fc.x", any_tensor(vector<double>(2)))); }) ==
              "initializers: layer `fc` has no parameter `fc.x`; there are `fc.weight`, `fc.bias`");
-  BOOST_TEST(message_of([&] { init(layer, initializers(1).tie("fc.bais", "fc.bias")); }) ==
-             "name map: `fc.bais` begins no name of a parameter; there are `fc.weight`, `fc.bias`; did you mean `fc.bias`?");
+  BOOST_TEST(
+      message_of([&] { init(layer, initializers(1).tie("fc.bais", "fc.bias")); }) ==
+      "name map: `fc.bais` begins no name of a parameter; there are `fc.weight`, `fc.bias`; did you mean `fc.bias`?");
   // What is tied is called by the name that it stands for.
   initializers tied(1);
   tied.tie("fc", "shared").fill("fc.bias", initializer::constant(1));
   BOOST_TEST(message_of([&] { init(layer, tied); }) ==
              "initializers: layer `fc` has no parameter `fc.bias`; there are `shared.weight`, `shared.bias`");
-  init(layer, initializers(1).fill("fc.bias", initializer::constant(1)).fill("fc2.bias", initializer::constant(1)).tie("gc", "fc"));
+  init(layer, initializers(1)
+                  .fill("fc.bias", initializer::constant(1))
+                  .fill("fc2.bias", initializer::constant(1))
+                  .tie("gc", "fc"));
   close(numbers(layer.parameter("bias")), {1, 1});
 }
 
@@ -282,7 +287,8 @@ BOOST_AUTO_TEST_CASE(a_model_ties_no_names_that_are_not_there) {
   tie.add("secnd", "first");
   using tied = model<net, input<"N", 3>, policies<element<double>>>;
   BOOST_TEST(message_of([&] { tied m({.seed = 1, .tie = tie}); }) ==
-             "name map: `secnd` begins no name of a parameter; there are `first.weight`, `first.bias`, `second.weight`, `second.bias`");
+             "name map: `secnd` begins no name of a parameter; there are `first.weight`, `first.bias`, "
+             "`second.weight`, `second.bias`");
 }
 
 BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
@@ -383,12 +389,12 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   auto ones = first_turn.writable();
   for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = i < 6 ? 1 : 0;
   layer.forward(given);
-  close(numbers(cut["previous_output"_key]), numbers(layer.backward(dict("output"_key = first_turn))["previous_output"_key]));
+  close(numbers(cut["previous_output"_key]),
+        numbers(layer.backward(dict("output"_key = first_turn))["previous_output"_key]));
 }
 
 // The names of what a layer has under some policies.
-template <const auto& L, class Inputs, class Policies>
-std::size_t parameters_of() {
+template <const auto& L, class Inputs, class Policies> std::size_t parameters_of() {
   train_layer<constant_layer<L>, Inputs, Policies> layer("one");
   init(layer, initializers(1));
   load_buffer saved;
@@ -444,20 +450,24 @@ BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
   auto y = through.forward(dict("input"_key = x))["output"_key];
   close(numbers(y), numbers(cut.forward(dict("input"_key = x))["output"_key]));
   auto up = filled(1.0, 5, 2, 3);
-  auto all = numbers(through.backward(dict("output"_key = up))["input"_key]), apart = numbers(cut.backward(dict("output"_key = up))["input"_key]);
+  auto all = numbers(through.backward(dict("output"_key = up))["input"_key]),
+       apart = numbers(cut.backward(dict("output"_key = up))["input"_key]);
   BOOST_TEST((all != apart));
-  for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);      // the last turn passes nothing on
+  for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);  // the last turn passes nothing on
 }
 
 BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {
   static constexpr nn::recurrent<nn::gru_step> walk{.step = {2, 3}};
-  using walk_inputs = inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
-  using said = policies<element<double>, initialize<"Uz">(initializer::constant(0.25)), initialize<>(initializer::constant(-1))>;
+  using walk_inputs =
+      inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
+  using said =
+      policies<element<double>, initialize<"Uz">(initializer::constant(0.25)), initialize<>(initializer::constant(-1))>;
   train_layer<constant_layer<walk>, walk_inputs, said> layer("gru");
   init(layer);
   close(numbers(layer.parameter("Uz")), std::vector<double>(9, 0.25));
   close(numbers(layer.parameter("Wr")), std::vector<double>(6, -1));
-  static_assert(layer.is_update && !train_layer<constant_layer<walk>, walk_inputs, said::change<trainable(false)>>::is_update);
+  static_assert(layer.is_update &&
+                !train_layer<constant_layer<walk>, walk_inputs, said::change<trainable(false)>>::is_update);
 }
 
 BOOST_AUTO_TEST_CASE(free_functions_do_nothing_for_a_layer_without_weights) {

@@ -27,16 +27,21 @@ using nets_test::holds;
 namespace {
 
 using schema = quantization_schema;
-constexpr schema schemas[] = {schema::asymmetric, schema::symmetric, schema::symmetric_with_uint8, schema::symmetric_with_power2_scale};
+constexpr schema schemas[] = {schema::asymmetric, schema::symmetric, schema::symmetric_with_uint8,
+                              schema::symmetric_with_power2_scale};
 
 using lenet_model = model<nets_test::lenet, lamina::input<"N", 1, 28, 28>>;
-nets_test::images pictures(std::int64_t n, int seed) { return nets_test::random_tensor<nets_test::images>({n, 1, 28, 28}, seed); }
+nets_test::images pictures(std::int64_t n, int seed) {
+  return nets_test::random_tensor<nets_test::images>({n, 1, 28, 28}, seed);
+}
 std::vector<std::vector<any_tensor>> some_pictures() { return {{pictures(8, 1)}, {pictures(3, 2)}}; }
 
 std::vector<any_tensor> run(const program& p, const parameter_store& states, const std::vector<any_tensor>& in) {
   return program_factory(std::shared_ptr<const program>(&p, [](auto*) {}), states).create()(in);
 }
-std::vector<any_tensor> run(const quantized_program& q, const std::vector<any_tensor>& in) { return run(*q.program, q.states, in); }
+std::vector<any_tensor> run(const quantized_program& q, const std::vector<any_tensor>& in) {
+  return run(*q.program, q.states, in);
+}
 
 /// |a - b| over the largest |a|.
 double relative(const any_tensor& a, const any_tensor& b) {
@@ -54,7 +59,9 @@ std::int64_t count(const program& p, std::string_view name) {
   for (std::size_t i = 0; i < p.nodes().size(); ++i) n += needed[i] && p.nodes()[i].op && p.nodes()[i].op->name == name;
   return n;
 }
-bool same_bytes(const any_tensor& a, const any_tensor& b) { return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0; }
+bool same_bytes(const any_tensor& a, const any_tensor& b) {
+  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
 
 /// A program of two linear layers with what the tests vary.
 struct two_layers {
@@ -69,7 +76,9 @@ struct two_layers {
     states.add(name, to_tensor(random_array(dtype::float32, s, seed, -1, 1)), state_role::parameter);
     return p.state(name, {dtype::float32, s});
   }
-  static std::vector<std::vector<any_tensor>> samples() { return {{to_tensor(random_array(dtype::float32, {7, 6}, 5, -1, 2))}}; }
+  static std::vector<std::vector<any_tensor>> samples() {
+    return {{to_tensor(random_array(dtype::float32, {7, 6}, 5, -1, 2))}};
+  }
 };
 
 }  // namespace
@@ -78,16 +87,20 @@ BOOST_AUTO_TEST_SUITE(quantized_programs)
 
 BOOST_AUTO_TEST_CASE(numbers_of_each_schema) {
   // asymmetric: scale (high - low) / 255, offset round(-128 - low / scale); 0 is always inside
-  BOOST_TEST((numbers_for(-1, 3, schema::asymmetric) == quantization_numbers{static_cast<float>(4.0 / 255), -64}));    // -128 + 63.75
+  BOOST_TEST((numbers_for(-1, 3, schema::asymmetric) ==
+              quantization_numbers{static_cast<float>(4.0 / 255), -64}));  // -128 + 63.75
   BOOST_TEST((numbers_for(2, 3, schema::asymmetric) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
   BOOST_TEST((numbers_for(-5, -2, schema::asymmetric) == quantization_numbers{static_cast<float>(5.0 / 255), 127}));
   // symmetric: the larger end is 127
   BOOST_TEST((numbers_for(-1, 3, schema::symmetric) == quantization_numbers{static_cast<float>(3.0 / 127), 0}));
   BOOST_TEST((numbers_for(-4, 3, schema::symmetric) == quantization_numbers{static_cast<float>(4.0 / 127), 0}));
   // with uint8: a range that begins at 0 takes all of -128..127
-  BOOST_TEST((numbers_for(0, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
-  BOOST_TEST((numbers_for(1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
-  BOOST_TEST((numbers_for(-1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 127), 0}));
+  BOOST_TEST(
+      (numbers_for(0, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
+  BOOST_TEST(
+      (numbers_for(1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
+  BOOST_TEST(
+      (numbers_for(-1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 127), 0}));
   // with a power of two: 3 / 127 = 0.0236 becomes 2^-5; 127 is 1 exactly
   BOOST_TEST((numbers_for(-1, 3, schema::symmetric_with_power2_scale) == quantization_numbers{0.03125f, 0}));
   BOOST_TEST((numbers_for(-127, 3, schema::symmetric_with_power2_scale) == quantization_numbers{1, 0}));
@@ -99,10 +112,12 @@ BOOST_AUTO_TEST_CASE(numbers_of_each_schema) {
     BOOST_TEST((quantization_schema_of(name_of(s)) == s));
   }
   constexpr double inf = std::numeric_limits<double>::infinity();
-  BOOST_TEST(holds(error_of([] { numbers_for(0, inf, schema::symmetric); }), "value_error: the range [0, inf] cannot be quantized"));
+  BOOST_TEST(holds(error_of([] { numbers_for(0, inf, schema::symmetric); }),
+                   "value_error: the range [0, inf] cannot be quantized"));
   BOOST_TEST(holds(error_of([] { numbers_for(std::nan(""), 1, schema::symmetric); }), "cannot be quantized"));
   BOOST_TEST(holds(error_of([] { numbers_for(2, 1, schema::asymmetric); }), "the range [2, 1] cannot be quantized"));
-  BOOST_TEST(holds(error_of([] { quantization_schema_of("symetric"); }), "`symetric` is no schema of quantization; there are `asymmetric`"));
+  BOOST_TEST(holds(error_of([] { quantization_schema_of("symetric"); }),
+                   "`symetric` is no schema of quantization; there are `asymmetric`"));
 }
 
 BOOST_AUTO_TEST_CASE(a_range_keeps_its_numbers_within_half_a_step) {
@@ -124,11 +139,12 @@ BOOST_AUTO_TEST_CASE(a_profile_has_the_ranges_of_operands_and_results) {
   const auto p = profile(net.p, net.states, net.samples());
   BOOST_TEST(p.samples == 1);
   BOOST_REQUIRE(p.values.size() == 4u);
-  const auto x = random_array(dtype::float32, {7, 6}, 5, -1, 2), wa = random_array(dtype::float32, {5, 6}, 1, -1, 1), ba = random_array(dtype::float32, {5}, 2, -1, 1);
+  const auto x = random_array(dtype::float32, {7, 6}, 5, -1, 2), wa = random_array(dtype::float32, {5, 6}, 1, -1, 1),
+             ba = random_array(dtype::float32, {5}, 2, -1, 1);
   BOOST_TEST(p.values[0].name == "a.weight:in");
   BOOST_TEST(p.values[0].low == *std::min_element(x.values.begin(), x.values.end()));
   BOOST_TEST(p.values[0].high == *std::max_element(x.values.begin(), x.values.end()));
-  double most = 0;                                 // behind bias and relu
+  double most = 0;  // behind bias and relu
   for (std::size_t i = 0; i < 7; ++i)
     for (std::size_t o = 0; o < 5; ++o) {
       double sum = ba.values[o];
@@ -147,7 +163,8 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
   const auto ranges = profile(net.p, net.states, net.samples());
   for (auto s : schemas) {
     const auto q = quantize(net.p, net.states, ranges, {.schema = s});
-    const auto w = net.states.find("a.weight")->value().elements<float>(), b = net.states.find("a.bias")->value().elements<float>();
+    const auto w = net.states.find("a.weight")->value().elements<float>(),
+               b = net.states.find("a.bias")->value().elements<float>();
     const auto* made = q.states.find("a.weight.int8");
     BOOST_REQUIRE(made);
     BOOST_TEST((made->value().type() == tensor_type{dtype::int8, {5, 6}}));
@@ -156,10 +173,14 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
     for (std::size_t o = 0; o < 5; ++o) {
       double most = 0;
       for (std::size_t k = 0; k < 6; ++k) most = std::max(most, std::abs(static_cast<double>(w[o * 6 + k])));
-      const double step = s == schema::symmetric_with_power2_scale ? std::exp2(std::ceil(std::log2(most / 127))) : static_cast<double>(static_cast<float>(most / 127));
+      const double step = s == schema::symmetric_with_power2_scale
+                              ? std::exp2(std::ceil(std::log2(most / 127)))
+                              : static_cast<double>(static_cast<float>(most / 127));
       BOOST_TEST(static_cast<double>(scales[o]) == step);
-      for (std::size_t k = 0; k < 6; ++k) BOOST_TEST(made->value().elements<std::int8_t>()[o * 6 + k] == std::nearbyint(w[o * 6 + k] / step));
-      BOOST_TEST(q.states.find("a.weight.bias")->value().elements<std::int32_t>()[o] == std::nearbyint(static_cast<double>(b[o]) / (x_scale * step)));
+      for (std::size_t k = 0; k < 6; ++k)
+        BOOST_TEST(made->value().elements<std::int8_t>()[o * 6 + k] == std::nearbyint(w[o * 6 + k] / step));
+      BOOST_TEST(q.states.find("a.weight.bias")->value().elements<std::int32_t>()[o] ==
+                 std::nearbyint(static_cast<double>(b[o]) / (x_scale * step)));
     }
     BOOST_TEST(!q.states.find("a.weight"));
     BOOST_TEST(q.report.quantized == 2);
@@ -204,17 +225,23 @@ BOOST_AUTO_TEST_CASE(products_that_are_kept_stay_float) {
   BOOST_TEST(count(*some.program, "dequantize") == 2);
   BOOST_TEST(holds(some.report.text(), "conv2d 3.weight: float, because it is kept"));
   BOOST_TEST(some.states.find("3.weight"));
-  BOOST_TEST(holds(error_of([&] { quantize(net, ranges, {.keep_float = {"3.wieght"}}); }), "value_error: quantize: keep_float: no product is named `3.wieght`; there are `0.weight`"));
+  BOOST_TEST(holds(error_of([&] { quantize(net, ranges, {.keep_float = {"3.wieght"}}); }),
+                   "value_error: quantize: keep_float: no product is named `3.wieght`; there are `0.weight`"));
 }
 
-inline constexpr auto normalized = sequential(nn::conv2d{.in_channels = 1, .out_channels = 5, .kernel_size = 3, .bias = false}, nn::batch_norm2d{.num_features = 5}, nn::relu{},
-                                              nn::conv2d{.in_channels = 5, .out_channels = 5, .kernel_size = 3, .padding = 1}, nn::sigmoid{}, nn::flatten{}, nn::linear{.in_features = 3380, .out_features = 4});
+inline constexpr auto normalized =
+    sequential(nn::conv2d{.in_channels = 1, .out_channels = 5, .kernel_size = 3, .bias = false},
+               nn::batch_norm2d{.num_features = 5}, nn::relu{},
+               nn::conv2d{.in_channels = 5, .out_channels = 5, .kernel_size = 3, .padding = 1}, nn::sigmoid{},
+               nn::flatten{}, nn::linear{.in_features = 3380, .out_features = 4});
 
 BOOST_AUTO_TEST_CASE(batch_norms_are_folded_and_other_operations_stay_float) {
   model<normalized, lamina::input<"N", 1, 28, 28>> net({.seed = 3});
   for (std::size_t i = 0; i < net.parameters().size(); ++i)
-    if (auto& p = net.parameters()[i]; p.name() == "1.running_mean" || p.name() == "1.running_var" || p.name() == "1.weight")
-      for (std::int64_t k = 0; k < 5; ++k) reinterpret_cast<float*>(p.mutable_data())[k] = 0.5f + 0.25f * static_cast<float>(k);
+    if (auto& p = net.parameters()[i];
+        p.name() == "1.running_mean" || p.name() == "1.running_var" || p.name() == "1.weight")
+      for (std::int64_t k = 0; k < 5; ++k)
+        reinterpret_cast<float*>(p.mutable_data())[k] = 0.5f + 0.25f * static_cast<float>(k);
   const auto ranges = profile(net, some_pictures());
   BOOST_TEST(ranges.find("0.weight:out"));
   const auto q = quantize(net, ranges);
@@ -229,9 +256,9 @@ BOOST_AUTO_TEST_CASE(batch_norms_are_folded_and_other_operations_stay_float) {
 
 inline constexpr auto branched = sequential(
     nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 3, .stride = 2, .padding = 1}, nn::relu{},
-    nn::residual{sequential(nn::conv2d{.in_channels = 6, .out_channels = 6, .kernel_size = 3, .padding = 1})}, nn::relu{},
-    nn::avg_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 8, .kernel_size = 1}, nn::relu{},
-    nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{.in_features = 8, .out_features = 4});
+    nn::residual{sequential(nn::conv2d{.in_channels = 6, .out_channels = 6, .kernel_size = 3, .padding = 1})},
+    nn::relu{}, nn::avg_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 8, .kernel_size = 1},
+    nn::relu{}, nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{.in_features = 8, .out_features = 4});
 
 BOOST_AUTO_TEST_CASE(sums_of_branches_and_averages_are_in_int8) {
   const model<branched, lamina::input<"N", 1, 28, 28>> net({.seed = 5});
@@ -241,7 +268,8 @@ BOOST_AUTO_TEST_CASE(sums_of_branches_and_averages_are_in_int8) {
   BOOST_TEST(q.report.quantized == 4);
   BOOST_TEST(count(p, "quantized_add") == 1);
   BOOST_TEST(count(p, "quantized_avg_pool2d") == 2);
-  for (const auto* name : {"add", "relu", "maximum", "avg_pool2d", "reduce_mean"}) BOOST_TEST(count(p, name) == 0, name);
+  for (const auto* name : {"add", "relu", "maximum", "avg_pool2d", "reduce_mean"})
+    BOOST_TEST(count(p, name) == 0, name);
   BOOST_TEST(count(p, "quantize") == 1);
   BOOST_TEST(count(p, "dequantize") == 1);
   const std::vector<any_tensor> x{pictures(5, 9)};
@@ -251,7 +279,8 @@ BOOST_AUTO_TEST_CASE(sums_of_branches_and_averages_are_in_int8) {
   const auto kept = quantize(net, ranges, {.keep_float = {"2"}});
   BOOST_TEST(count(*kept.program, "quantized_add") == 0);
   BOOST_TEST(relative(expected, run(kept, x)[0]) < 0.06);
-  std::erase_if(ranges.values, [&](const value_range& r) { return !r.name.ends_with(":in") && !holds(r.name, ".weight:out"); });
+  std::erase_if(ranges.values,
+                [&](const value_range& r) { return !r.name.ends_with(":in") && !holds(r.name, ".weight:out"); });
   const auto products = quantize(net, ranges);
   BOOST_TEST(products.report.quantized == 4);
   BOOST_TEST(count(*products.program, "quantized_add") + count(*products.program, "quantized_avg_pool2d") == 0);
@@ -270,12 +299,15 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_quantized_says_why) {
   p.output("2", matmul(b, d));
   p.output("3", matmul(a, w, {.transpose_a = true}));
   p.output("4", relu(clamp(matmul(a, w), -1, 1)) + matmul(a, w, {.transpose_b = true}));
-  const std::vector<any_tensor> x{to_tensor(random_array(dtype::float32, {4, 4}, 2)), to_tensor(random_array(dtype::float64, {4, 4}, 3))};
+  const std::vector<any_tensor> x{to_tensor(random_array(dtype::float32, {4, 4}, 2)),
+                                  to_tensor(random_array(dtype::float64, {4, 4}, 3))};
   const std::vector<std::vector<any_tensor>> samples{x};
   const auto q = quantize(p, states, profile(p, states, samples));
   const auto said = q.report.text();
-  for (std::string_view words : {"its second operand is not made of parameters alone", "its first operand is made of parameters", "it is of float64; products of float32 are quantized",
-                                 "its first operand is transposed", "matmul w#2: int8", "2 of 6 products are in int8"})
+  for (std::string_view words :
+       {"its second operand is not made of parameters alone", "its first operand is made of parameters",
+        "it is of float64; products of float32 are quantized", "its first operand is transposed", "matmul w#2: int8",
+        "2 of 6 products are in int8"})
     BOOST_TEST(holds(said, words));
   const auto expected = run(p, states, x), got = run(q, x);
   for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(same_bytes(expected[i], got[i]), i);
@@ -296,8 +328,10 @@ BOOST_AUTO_TEST_CASE(saved_nets_are_quantized_and_quantized_nets_are_saved) {
   const auto again = load_net(folder / "int8");
   const std::vector<any_tensor> x{pictures(3, 4)};
   BOOST_TEST(same_bytes(run(q, x)[0], again.factory().create()(x)[0]));
-  const auto sizes = std::pair(std::filesystem::file_size(folder / "float.safetensors"), std::filesystem::file_size(folder / "int8.safetensors"));
-  BOOST_TEST(static_cast<double>(sizes.second) < 0.29 * static_cast<double>(sizes.first), sizes.first << " " << sizes.second);
+  const auto sizes = std::pair(std::filesystem::file_size(folder / "float.safetensors"),
+                               std::filesystem::file_size(folder / "int8.safetensors"));
+  BOOST_TEST(static_cast<double>(sizes.second) < 0.29 * static_cast<double>(sizes.first),
+             sizes.first << " " << sizes.second);
 }
 
 BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
@@ -305,13 +339,15 @@ BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
   const auto ranges = profile(net.p, net.states, net.samples());
   const auto before = net.p.to_json();
   const auto one = quantize(net.p, net.states, ranges), other = quantize(net.p, net.states, ranges);
-  BOOST_TEST(net.p.to_json() == before);                // the source is as it was
+  BOOST_TEST(net.p.to_json() == before);  // the source is as it was
   BOOST_TEST((one.program->id() == other.program->id()));
   // one row is what it is in a batch, and threads change no bit
   const auto x = random_array(dtype::float32, {7, 6}, 8, -1, 2);
   const auto batch = run(one, {to_tensor(x)})[0];
   for (std::size_t i = 0; i < 7; ++i) {
-    const auto row = run(one, {to_tensor(array_of(dtype::float32, {1, 6}, {x.values.begin() + static_cast<std::ptrdiff_t>(6 * i), x.values.begin() + static_cast<std::ptrdiff_t>(6 * i + 6)}))})[0];
+    const auto row = run(one, {to_tensor(array_of(dtype::float32, {1, 6},
+                                                  {x.values.begin() + static_cast<std::ptrdiff_t>(6 * i),
+                                                   x.values.begin() + static_cast<std::ptrdiff_t>(6 * i + 6)}))})[0];
     BOOST_TEST(std::memcmp(row.data(), batch.data() + i * row.bytes(), row.bytes()) == 0);
   }
 }
@@ -319,28 +355,43 @@ BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
 BOOST_AUTO_TEST_CASE(wrong_use_is_told) {
   two_layers net;
   const auto ranges = profile(net.p, net.states, net.samples());
-  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, {}); }), "value_error: profile: there are no samples to run the net on"));
-  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, std::vector<std::vector<any_tensor>>{{}}); }), "the program has 1 inputs, and sample 0 has 0"));
-  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, std::vector<std::vector<any_tensor>>{{to_tensor(random_array(dtype::float64, {2, 6}, 1))}}); }), "input `x` is float32[Nx6], and in sample 0 float64[2x6]"));
+  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, {}); }),
+                   "value_error: profile: there are no samples to run the net on"));
+  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, std::vector<std::vector<any_tensor>>{{}}); }),
+                   "the program has 1 inputs, and sample 0 has 0"));
+  BOOST_TEST(holds(error_of([&] {
+                     profile(
+                         net.p, net.states,
+                         std::vector<std::vector<any_tensor>>{{to_tensor(random_array(dtype::float64, {2, 6}, 1))}});
+                   }),
+                   "input `x` is float32[Nx6], and in sample 0 float64[2x6]"));
   for (const double bad : {std::numeric_limits<double>::infinity(), std::nan("")}) {
     auto x = random_array(dtype::float32, {2, 6}, 1);
     x.values[3] = bad;
-    BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, std::vector<std::vector<any_tensor>>{net.samples()[0], {to_tensor(x)}}); }), "profile: `a.weight:in` lies in ["));
+    BOOST_TEST(holds(error_of([&] {
+                       profile(net.p, net.states,
+                               std::vector<std::vector<any_tensor>>{net.samples()[0], {to_tensor(x)}});
+                     }),
+                     "profile: `a.weight:in` lies in ["));
   }
   const lenet_model other({.seed = 1});
-  BOOST_TEST(holds(error_of([&] { quantize(other, ranges); }), "value_error: quantize: the profile is of another program than this one; profile this net"));
+  BOOST_TEST(holds(error_of([&] { quantize(other, ranges); }),
+                   "value_error: quantize: the profile is of another program than this one; profile this net"));
   auto less = ranges;
   less.values.erase(less.values.begin() + 1);
-  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, less); }), "quantize: the profile has no range of `a.weight:out`; profile this net again"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, less); }),
+                   "quantize: the profile has no range of `a.weight:out`; profile this net again"));
   auto wrong = ranges;
   wrong.values[1].high = std::numeric_limits<double>::quiet_NaN();
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, wrong); }), "cannot be quantized"));
   auto empty = ranges;
   empty.samples = 0;
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, empty); }), "quantize: the profile is empty"));
-  BOOST_TEST(holds(error_of([&] { quantize(net.p, parameter_store(), ranges); }), "of the program is not among the parameters"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, parameter_store(), ranges); }),
+                   "of the program is not among the parameters"));
   reinterpret_cast<float*>(net.states.find("b.weight")->mutable_data())[2] = std::numeric_limits<float>::infinity();
-  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges); }), "quantize: the weights of `b.weight` are not finite"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges); }),
+                   "quantize: the weights of `b.weight` are not finite"));
 }
 
 BOOST_AUTO_TEST_CASE(profiles_from_files_are_checked) {
@@ -354,8 +405,10 @@ BOOST_AUTO_TEST_CASE(profiles_from_files_are_checked) {
     return error_of([&] { read_profile(words, "p.json"); });
   };
   BOOST_TEST(error_of([&] { read_profile(good); }) == "");
-  BOOST_TEST(holds(with("lamina profile", "lamina net"), "file_error: p.json: `format` is `lamina net`, and `lamina profile` is expected"));
-  BOOST_TEST(holds(with("\"version\": 1", "\"version\": 2"), "p.json: version 2 of `lamina profile`; this library reads version 1"));
+  BOOST_TEST(holds(with("lamina profile", "lamina net"),
+                   "file_error: p.json: `format` is `lamina net`, and `lamina profile` is expected"));
+  BOOST_TEST(holds(with("\"version\": 1", "\"version\": 2"),
+                   "p.json: version 2 of `lamina profile`; this library reads version 1"));
   BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 0"), "`samples` is 0, and a profile is taken from 1 or more"));
   BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 1.5"), "`samples` is to be an integer, and is a number"));
   BOOST_TEST(holds(with("\"program\": \"", "\"program\": \"z"), "32 hexadecimal digits are expected"));
@@ -363,7 +416,9 @@ BOOST_AUTO_TEST_CASE(profiles_from_files_are_checked) {
   BOOST_TEST(holds(with("a.weight:out", "a.weight:in"), "two ranges are of `a.weight:in`"));
   BOOST_TEST(holds(with("\"values\": [", "\"values\": [3,"), "`values` holds an integer, and objects are expected"));
   BOOST_TEST(holds(with("\"samples\": 1,", ""), "`samples` is missing"));
-  for (std::size_t end = 0; end < good.size() - 2; end += 7) BOOST_TEST(holds(error_of([&] { read_profile(std::string_view(good).substr(0, end), "p.json"); }), "file_error: p.json: "));
+  for (std::size_t end = 0; end < good.size() - 2; end += 7)
+    BOOST_TEST(holds(error_of([&] { read_profile(std::string_view(good).substr(0, end), "p.json"); }),
+                     "file_error: p.json: "));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

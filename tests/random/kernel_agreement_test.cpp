@@ -20,13 +20,13 @@ const lamina::kernels::reduce_functions& functions() {
   }
 }
 
-template <class T>
-void check_agreement() {
+template <class T> void check_agreement() {
   const std::int64_t state[] = {0x123456789abcdef, (std::int64_t(3) << 32) + 5};
   lamina::philox stream(lamina::random_state{state[0], state[1]}, 9);
   const std::uint64_t first = 1000;
   std::vector<T> out(777);
-  lamina::kernels::random_args args{state, out.data(), static_cast<long>(first), static_cast<long>(out.size()), 9, 0, 1};
+  lamina::kernels::random_args args{state, out.data(), static_cast<long>(first), static_cast<long>(out.size()), 9,
+                                    0,     1};
   constexpr int form = sizeof(T) == 8;
   functions().uniform[form](&args, nullptr);
   for (std::size_t i = 0; i < out.size(); ++i) BOOST_REQUIRE_EQUAL(out[i], stream.uniform<T>(first + i));

@@ -31,7 +31,8 @@ BOOST_AUTO_TEST_CASE(a_stream_is_the_counter_of_its_documentation) {
   philox stream(0x299f31d0a4093822, 0x85a308d3, 0x0370734413198a2e);
   BOOST_CHECK(stream.block(0x243f6a88) == (words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
   BOOST_CHECK_EQUAL(philox(0).uniform(1), static_cast<float>(0xe169c5) * 0x1p-24f);
-  BOOST_CHECK_EQUAL(philox(0).uniform<double>(1), static_cast<double>(std::uint64_t(0xbc57ac4c) << 21 | 0x9b00dbd8 >> 11) * 0x1p-53);
+  BOOST_CHECK_EQUAL(philox(0).uniform<double>(1),
+                    static_cast<double>(std::uint64_t(0xbc57ac4c) << 21 | 0x9b00dbd8 >> 11) * 0x1p-53);
   BOOST_CHECK_EQUAL(philox(0).bits(0), 0xe169c58d6627e8d5u);
   BOOST_CHECK(philox(random_state{7, 3}, 2).block(9) == philox(7, 2, 3).block(9));
 }
@@ -64,8 +65,7 @@ BOOST_AUTO_TEST_CASE(uniform_numbers_fill_the_unit_interval_evenly) {
   for (int b : bins) BOOST_CHECK_SMALL(b - n / 10.0, 4 * std::sqrt(n * 0.09));
 }
 
-template <class T>
-static void check_normal() {
+template <class T> static void check_normal() {
   philox stream(42);
   const int n = 100'000;
   double sum = 0, squares = 0, fourth = 0, neighbors = 0, last = 0;
@@ -109,14 +109,15 @@ BOOST_AUTO_TEST_CASE(every_order_is_as_likely_as_any_other) {
     auto p = permutation(4, 1, epoch);
     std::int64_t rank = 0;
     for (std::size_t i = 0; i < 4; ++i) {
-      std::int64_t smaller = std::count_if(p.begin() + static_cast<std::ptrdiff_t>(i), p.end(), [&](auto v) { return v < p[i]; });
+      std::int64_t smaller =
+          std::count_if(p.begin() + static_cast<std::ptrdiff_t>(i), p.end(), [&](auto v) { return v < p[i]; });
       rank = rank * static_cast<std::int64_t>(4 - i) + smaller;
     }
     ++counts[rank];
   }
   double chi = 0;
   for (int c : counts) chi += (c - 1000.0) * (c - 1000.0) / 1000;
-  BOOST_CHECK_LT(chi, 55.0);   // 23 degrees of freedom: exceeded by one in five thousand generators that are even
+  BOOST_CHECK_LT(chi, 55.0);  // 23 degrees of freedom: exceeded by one in five thousand generators that are even
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -48,9 +48,7 @@ std::set<std::int64_t> drawn(const std::vector<double>& scores, const sampling& 
 std::string message(auto f) {
   try {
     f();
-  } catch (const value_error& e) {
-    return e.what();
-  }
+  } catch (const value_error& e) { return e.what(); }
   return "nothing";
 }
 using all = std::set<std::int64_t>;
@@ -72,9 +70,11 @@ BOOST_AUTO_TEST_CASE(what_is_cut_has_no_chance_and_the_rest_share) {
   const std::vector<double> scores{0.5, -1, 2, 0, 1, -0.3};
   const auto p = chances(scores, 1);
   const double three = p[2] + p[4] + p[0], two = p[2] + p[4];
-  BOOST_TEST(chi_square(counts(scores, {.top_k = 3}, 20000), {p[0] / three, 0, p[2] / three, 0, p[4] / three, 0}) < 13.8);
+  BOOST_TEST(chi_square(counts(scores, {.top_k = 3}, 20000), {p[0] / three, 0, p[2] / three, 0, p[4] / three, 0}) <
+             13.8);
   // the fewest whose chances reach top_p: the one that reaches it counts
-  BOOST_TEST(chi_square(counts(scores, {.top_p = two + 1e-9}, 20000), {p[0] / three, 0, p[2] / three, 0, p[4] / three, 0}) < 13.8);
+  BOOST_TEST(chi_square(counts(scores, {.top_p = two + 1e-9}, 20000),
+                        {p[0] / three, 0, p[2] / three, 0, p[4] / three, 0}) < 13.8);
   BOOST_TEST(chi_square(counts(scores, {.top_p = two - 1e-9}, 20000), {0, 0, p[2] / two, 0, p[4] / two, 0}) < 10.8);
   // top_p is a part of what top_k leaves
   BOOST_TEST((drawn(scores, {.top_k = 2, .top_p = p[2] / two - 1e-9}) == all{2}));
@@ -121,7 +121,8 @@ BOOST_AUTO_TEST_CASE(what_is_refused) {
   BOOST_TEST(with({.temperature = -1}) == "sampling: the temperature is a number from 0 on, and this is -1");
   BOOST_TEST(with({.temperature = infinity}) == "sampling: the temperature is a number from 0 on, and this is inf");
   BOOST_TEST(with({.top_k = -2}) == "sampling: `top_k` counts scores from 1 on, or is 0 for all; this is -2");
-  for (double p : {0.0, 1.5, std::nan("")}) BOOST_TEST(with({.top_p = p}).starts_with("sampling: `top_p` is a part above 0, up to 1, and this is "));
+  for (double p : {0.0, 1.5, std::nan("")})
+    BOOST_TEST(with({.top_p = p}).starts_with("sampling: `top_p` is a part above 0, up to 1, and this is "));
   sampler draw;
   const auto of = [&](const std::vector<double>& scores) { return message([&] { draw(scores); }); };
   BOOST_TEST(of({}) == "sample: there are no scores");

@@ -22,15 +22,16 @@ std::string read(const std::filesystem::path& file) {
 // What the tests expect, one expectation a line: strings, of which adjacent ones are one, and lines `// expect:`.
 void add_expectations(std::string_view source, std::string& all) {
   constexpr std::string_view marks[] = {"// expect: ", "// expect below: "};
-  bool joined = false;    // nothing but space since the last string
+  bool joined = false;  // nothing but space since the last string
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source.substr(i, 2) == "//") {
       auto end = std::min(source.find('\n', i), source.size());
       for (auto mark : marks)
-        if (source.substr(i, mark.size()) == mark) all.append("\n").append(source.substr(i, end - i).substr(mark.size()));
+        if (source.substr(i, mark.size()) == mark)
+          all.append("\n").append(source.substr(i, end - i).substr(mark.size()));
       i = end;
     } else if (source[i] == '\'' && i + 2 < source.size()) {
-      i += source[i + 1] == '\\' ? 3 : source[i + 2] == '\'' ? 2 : 0;    // a character; a lone mark parts digits
+      i += source[i + 1] == '\\' ? 3 : source[i + 2] == '\'' ? 2 : 0;  // a character; a lone mark parts digits
       joined = false;
     } else if (source[i] == '"') {
       if (!joined) all += '\n';
@@ -46,7 +47,8 @@ void add_expectations(std::string_view source, std::string& all) {
 std::string expectations() {
   std::string all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(LAMINA_TESTS_FOLDER))
-    if (entry.path().extension() == ".cpp" && entry.path().filename() != "errors_test.cpp") add_expectations(read(entry.path()), all);
+    if (entry.path().extension() == ".cpp" && entry.path().filename() != "errors_test.cpp")
+      add_expectations(read(entry.path()), all);
   return all += '\n';
 }
 
@@ -72,14 +74,15 @@ std::vector<std::string> sentences(std::string_view document) {
       if (line[i] != '`') continue;
       const std::string mark = line.substr(i, 2) == "``" ? "``" : "`";
       auto end = line.find(mark, i + mark.size());
-      while (end == std::string::npos && !table && std::getline(lines, more)) {    // goes on in the next line
+      while (end == std::string::npos && !table && std::getline(lines, more)) {  // goes on in the next line
         line += ' ' + more;
         end = line.find(mark, i + mark.size());
       }
       BOOST_REQUIRE_MESSAGE(end != std::string::npos, "a backtick without its pair: " << line);
       auto words = line.substr(i + mark.size(), end - i - mark.size());
       if (mark.size() == 2) words = words.substr(1, words.size() - 2);
-      if (table ? column == (at_compile_time ? 1 : 3) : std::count(words.begin(), words.end(), ' ') >= 4) found.push_back(words);
+      if (table ? column == (at_compile_time ? 1 : 3) : std::count(words.begin(), words.end(), ' ') >= 4)
+        found.push_back(words);
       i = end + mark.size() - 1;
     }
   }
@@ -94,19 +97,25 @@ BOOST_AUTO_TEST_CASE(every_quoted_sentence_is_expected_by_a_test) {
   const auto expected = expectations();
   const auto quoted = sentences(without_mistakes(read(LAMINA_ERRORS_DOCUMENT)));
   BOOST_TEST(quoted.size() > 70u);
-  for (const auto& s : quoted) BOOST_CHECK_MESSAGE(expected.find(s) != std::string::npos, "no test expects `" << s << "`");
+  for (const auto& s : quoted)
+    BOOST_CHECK_MESSAGE(expected.find(s) != std::string::npos, "no test expects `" << s << "`");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_found_in_a_document) {
-  const auto found = sentences("## When the program runs\n| a | `b` | `c: d` and `` e `f` `` |\n`x` and `one two\nthree four five` and `a(0, 0) = 1`\n"
-                               "## When the program is compiled\n| `g` | `h` |\n");
+  const auto found = sentences(
+      "## When the program runs\n| a | `b` | `c: d` and `` e `f` `` |\n`x` and `one two\nthree four five` and `a(0, 0) "
+      "= 1`\n"
+      "## When the program is compiled\n| `g` | `h` |\n");
   const std::vector<std::string> want{"c: d", "e `f`", "one two three four five", "g"};
   BOOST_TEST(found == want, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(what_is_found_in_a_test) {
   std::string all;
-  add_expectations("// expect: one\n// expect below: more\n// two \"three\"\nf(\"fo\\\"ur\" // not this\n  \" and five\", '\"', \"six\");", all);
+  add_expectations(
+      "// expect: one\n// expect below: more\n// two \"three\"\nf(\"fo\\\"ur\" // not this\n  \" and five\", '\"', "
+      "\"six\");",
+      all);
   BOOST_TEST(all == "\none\nmore\nfo\"ur and five\nsix");
 }
 

@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 3});
+constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{},
+                                nn::linear{.in_features = 8, .out_features = 3});
 using net_type = model<net, input<"N", 4>>;
 using factory_type = reference_factory<net, input<"N", 4>>;
 using queue_type = batching_queue<factory_type::traits>;
@@ -41,9 +42,7 @@ BOOST_AUTO_TEST_CASE(a_worker_outlives_each_failed_allocation) {
         for (auto& a : asked) {
           try {
             good += a.get()(1) == expected(1);
-          } catch (const out_of_memory&) {
-            ++bad;
-          }
+          } catch (const out_of_memory&) { ++bad; }
         }
       }
       came = one.came();

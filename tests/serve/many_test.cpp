@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_million_requests_from_eight_threads) {
   const std::int64_t each = requests() / threads, all = each * threads;
   model<tiny, input<"N", 4>> net({.seed = 3});
   auto x = random_tensor<matrix<float, dyn, 4>>({all, 4}, 1);
-  auto expected = net(x);    // every sample is another, so that a mixed up answer shows
+  auto expected = net(x);  // every sample is another, so that a mixed up answer shows
   reference_factory<tiny, input<"N", 4>> factory(std::move(net));
   batching_queue queue(factory, {.workers = 2, .batch = 64, .delay = std::chrono::microseconds(100), .capacity = 1000});
   std::vector<std::int64_t> wrong(threads, 0), right(threads, 0), refused(threads, 0);

@@ -1,16 +1,16 @@
 // Queues that form batches: what a batch is, room, deadlines, errors, shutdown.
 #include <boost/test/unit_test.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
-#include <unistd.h>
 #include <vector>
 
 import lamina;
@@ -28,17 +28,19 @@ using tiny_factory = reference_factory<tiny, input<"N", 4>>;
 using rows = matrix<float, dyn, 4>;
 
 // Small images take microseconds; a large one keeps a worker busy for as long as a test needs.
-constexpr auto convolutions = sequential(nn::conv2d{.in_channels = 2, .out_channels = 32, .kernel_size = 3, .padding = 1}, nn::relu{},
-                                         nn::conv2d{.in_channels = 32, .out_channels = 32, .kernel_size = 3, .padding = 1},
-                                         nn::global_avg_pool2d{}, nn::flatten{});
+constexpr auto convolutions =
+    sequential(nn::conv2d{.in_channels = 2, .out_channels = 32, .kernel_size = 3, .padding = 1}, nn::relu{},
+               nn::conv2d{.in_channels = 32, .out_channels = 32, .kernel_size = 3, .padding = 1},
+               nn::global_avg_pool2d{}, nn::flatten{});
 using image_factory = reference_factory<convolutions, input<"N", 2, "H", "W">>;
 using image = tensor<float, extents<2, dyn, dyn>>;
 image picture(std::int64_t side, int seed) { return random_tensor<image>({2, side, side}, seed); }
 constexpr std::int64_t slow = 400, quick = 5;
 
-constexpr auto both = topology(sublayer<"sum">(nn::add{}), sublayer<"difference">(nn::subtract{}), connect<"x", "sum.lhs">,
-                               connect<"y", "sum.rhs">, connect<"x", "difference.lhs">, connect<"y", "difference.rhs">,
-                               connect<"sum.output", "a">, connect<"difference.output", "b">);
+constexpr auto both =
+    topology(sublayer<"sum">(nn::add{}), sublayer<"difference">(nn::subtract{}), connect<"x", "sum.lhs">,
+             connect<"y", "sum.rhs">, connect<"x", "difference.lhs">, connect<"y", "difference.rhs">,
+             connect<"sum.output", "a">, connect<"difference.output", "b">);
 using both_factory = reference_factory<both, port_input<"x", float, "N", 2>, port_input<"y", float, "N", 2>>;
 
 constexpr auto table = sequential(nn::embedding{5, 4});
@@ -47,15 +49,14 @@ using table_factory = reference_factory<table, port_input<"input", std::int64_t,
 constexpr auto from_long = sequential(nn::linear{.in_features = 60000, .out_features = 2});
 using long_factory = reference_factory<from_long, input<"N", 60000>>;
 
-template <class Factory>
-Factory made() { return Factory(typename Factory::model_type({.seed = 3})); }
+template <class Factory> Factory made() { return Factory(typename Factory::model_type({.seed = 3})); }
 
-template <class Queue>
-void wait_for_work(const Queue& queue) {
+template <class Queue> void wait_for_work(const Queue& queue) {
   while (queue.statistics().running == 0) std::this_thread::sleep_for(100us);
 }
 
-static_assert(!std::is_copy_constructible_v<answer<vector<float, 3>>> && std::is_nothrow_move_constructible_v<answer<vector<float, 3>>>);
+static_assert(!std::is_copy_constructible_v<answer<vector<float, 3>>> &&
+              std::is_nothrow_move_constructible_v<answer<vector<float, 3>>>);
 static_assert(std::same_as<batching_queue<tiny_factory::traits>::result_type, vector<float, 3>>);
 
 }  // namespace
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_full_batch_leaves_at_once) {
   for (int i = 0; i < 4; ++i) {
     auto y = answers[static_cast<std::size_t>(i)].get();
     BOOST_TEST(same_bits(y, expected[i]));
-    y.writable(0) = 1;    // the caller's own
+    y.writable(0) = 1;  // the caller's own
   }
   const auto s = queue.statistics();
   BOOST_TEST(s.batches == 1);
@@ -103,7 +104,8 @@ BOOST_AUTO_TEST_CASE(any_number_of_samples_gives_the_same_bits) {
       batching_queue queue(factory, {.batch = most, .delay = 2ms});
       std::vector<answer<vector<float, 3>>> answers;
       for (std::int64_t i = 0; i < n; ++i) answers.push_back(queue.submit(x[i]));
-      for (std::int64_t i = 0; i < n; ++i) BOOST_TEST(same_bits(answers[static_cast<std::size_t>(i)].get(), expected[i]));
+      for (std::int64_t i = 0; i < n; ++i)
+        BOOST_TEST(same_bits(answers[static_cast<std::size_t>(i)].get(), expected[i]));
     }
 }
 
@@ -111,7 +113,8 @@ BOOST_AUTO_TEST_CASE(several_inputs_and_outputs) {
   auto factory = made<both_factory>();
   batching_queue queue(factory, {.batch = 3, .delay = 1ms});
   std::vector<decltype(queue)::answer_type> answers;
-  for (int i = 0; i < 7; ++i) answers.push_back(queue.submit(vector<float, 2>{float(i), 1}, vector<float, 2>{10, float(i)}));
+  for (int i = 0; i < 7; ++i)
+    answers.push_back(queue.submit(vector<float, 2>{float(i), 1}, vector<float, 2>{10, float(i)}));
   for (int i = 0; i < 7; ++i) {
     auto [a, b] = answers[static_cast<std::size_t>(i)].get();
     BOOST_TEST((a(0) == float(i) + 10 && a(1) == 1 + float(i) && b(0) == float(i) - 10 && b(1) == 1 - float(i)));
@@ -143,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_refuses_or_lets_wait) {
   auto late = queue.submit_within(1ms, picture(quick, 4));
   BOOST_CHECK_THROW(late.get(), deadline_error);
   BOOST_TEST(!busy.ready());
-  auto c = queue.submit(picture(quick, 5));    // waits until there is room
+  auto c = queue.submit(picture(quick, 5));  // waits until there is room
   BOOST_TEST(busy.ready());
   auto d = queue.try_submit_within(60s, picture(quick, 6));
   auto ref = factory.create();
@@ -169,14 +172,15 @@ BOOST_AUTO_TEST_CASE(deadlines) {
   BOOST_TEST(same_bits(soon.get(), factory.create()(picture(quick, 1))));
   auto one = patient.submit(picture(quick, 2));
   BOOST_TEST(!one.wait_for(5ms));
-  auto hurry = patient.submit_within(30s, picture(quick, 3));    // takes the other one along
+  auto hurry = patient.submit_within(30s, picture(quick, 3));  // takes the other one along
   hurry.get();
   one.get();
   BOOST_TEST(patient.statistics().batch_sizes[2] == 1);
   // The worker is busy until the deadline has passed; those around it are computed.
   auto busy = queue.submit(picture(slow, 1));
   wait_for_work(queue);
-  auto before = queue.submit(picture(quick, 1)), late = queue.submit_within(100us, picture(quick, 2)), after = queue.submit_within(60s, picture(quick, 3));
+  auto before = queue.submit(picture(quick, 1)), late = queue.submit_within(100us, picture(quick, 2)),
+       after = queue.submit_within(60s, picture(quick, 3));
   BOOST_CHECK_THROW(late.get(), deadline_error);
   before.get();
   after.get();
@@ -228,7 +232,7 @@ BOOST_AUTO_TEST_CASE(who_asks_is_told_when_the_answer_is_there) {
     auto again = queue.submit(picture(quick, 2));
     busy.wait();
     again.wait();
-    again.on_ready([&] { told += 100; });    // at once
+    again.on_ready([&] { told += 100; });  // at once
     BOOST_TEST(told == 111);
     auto dropped = queue.submit(picture(slow, 1));
     wait_for_work(queue);
@@ -257,20 +261,19 @@ BOOST_AUTO_TEST_CASE(in_a_forked_child) {
   const pid_t child = ::fork();
   BOOST_REQUIRE(child >= 0);
   if (child == 0) {
-    ::alarm(20);    // what waits for a thread of the parent ends by it
+    ::alarm(20);  // what waits for a thread of the parent ends by it
     int wrong = 0;
     const auto refused = [&](auto f, const std::string& said = "used in a forked child") {
       try {
         f();
         return false;
-      } catch (const state_error& e) {
-        return std::string(e.what()).find(said) != std::string::npos;
-      } catch (...) {
+      } catch (const state_error& e) { return std::string(e.what()).find(said) != std::string::npos; } catch (...) {
         return false;
       }
     };
     if (!refused([&] { queue.submit(x[0]); },
-                 "submit: used in a forked child of the process that made the queue; threads do not survive a fork, so make the queue after it"))
+                 "submit: used in a forked child of the process that made the queue; threads do not survive a fork, so "
+                 "make the queue after it"))
       wrong |= 1;
     if (!refused([&] { queue.try_submit_within(2s, x[0]); })) wrong |= 1;
     if (!refused([&] { before.wait(); })) wrong |= 2;
@@ -280,7 +283,7 @@ BOOST_AUTO_TEST_CASE(in_a_forked_child) {
     if (ran != 10) wrong |= 8;
     second.reset();
     second_pool.reset();
-#if !__has_feature(thread_sanitizer)    // which knows no threads after a fork
+#if !__has_feature(thread_sanitizer)  // which knows no threads after a fork
     batching_queue own(factory, {.batch = 1});
     if (!same_bits(own.submit_within(10s, x[0]).get(), expected[0])) wrong |= 16;
     own.shutdown();
@@ -341,7 +344,7 @@ BOOST_AUTO_TEST_CASE(a_batch_without_memory_names_its_plan) {
   auto factory = made<long_factory>();
   const auto x = random_tensor<vector<float, 60000>>({60000}, 1);
   batching_queue queue(factory, {.batch = 1});
-  const auto expected = queue.submit(x).get();      // all but the batch has its memory now
+  const auto expected = queue.submit(x).get();  // all but the batch has its memory now
   const std::size_t planned = factory.create().planned({{1, 60000}});
   const auto limit = memory::counters().current + 100000;
   memory::limit(limit);
@@ -365,7 +368,8 @@ BOOST_AUTO_TEST_CASE(errors_of_a_run_reach_the_callers_of_its_batch) {
   }
   for (std::size_t i : {2u, 3u}) {
     auto said = error_of([&] { answers[i].get(); });
-    BOOST_TEST(said == "value_error: sublayer `0` (embedding): gather: a position is outside -5..4: 9 at [1, 1] (1 of them)");
+    BOOST_TEST(said ==
+               "value_error: sublayer `0` (embedding): gather: a position is outside -5..4: 9 at [1, 1] (1 of them)");
   }
   const auto s = queue.statistics();
   BOOST_TEST(s.failed == 2);
@@ -375,18 +379,20 @@ BOOST_AUTO_TEST_CASE(errors_of_a_run_reach_the_callers_of_its_batch) {
 BOOST_AUTO_TEST_CASE(shutdown_answers_everything) {
   auto factory = made<image_factory>();
   auto ref = factory.create();
-  std::optional<batching_queue<image_factory::traits>> queue(std::in_place, factory, queue_options{.workers = 2, .batch = 4, .delay = 60s});
+  std::optional<batching_queue<image_factory::traits>> queue(std::in_place, factory,
+                                                             queue_options{.workers = 2, .batch = 4, .delay = 60s});
   std::vector<std::remove_cvref_t<decltype(*queue)>::answer_type> answers;
   for (int i = 0; i < 11; ++i) answers.push_back(queue->submit(picture(quick, i)));
   parallel_workers(3, [&](int) { queue->shutdown(); });
-  for (int i = 0; i < 11; ++i) BOOST_TEST(same_bits(answers[static_cast<std::size_t>(i)].get(), ref(picture(quick, i))));
+  for (int i = 0; i < 11; ++i)
+    BOOST_TEST(same_bits(answers[static_cast<std::size_t>(i)].get(), ref(picture(quick, i))));
   auto said = error_of([&] { queue->submit(picture(quick, 1)); });
   BOOST_TEST(said == "error: submit: the queue was told to stop");
   BOOST_CHECK_THROW(queue->try_submit(picture(quick, 1)), stopped_error);
   queue.emplace(factory, queue_options{.batch = 4, .delay = 60s});
   auto last = queue->submit(picture(quick, 1));
   queue.reset();
-  BOOST_TEST(same_bits(last.get(), ref(picture(quick, 1))));    // answers outlive their queue
+  BOOST_TEST(same_bits(last.get(), ref(picture(quick, 1))));  // answers outlive their queue
 }
 
 BOOST_AUTO_TEST_CASE(shutdown_at_once_says_so) {
@@ -410,7 +416,7 @@ BOOST_AUTO_TEST_CASE(shutdown_at_once_says_so) {
 BOOST_AUTO_TEST_CASE(a_queue_that_is_canceled_leaves_its_batch) {
   auto factory = made<image_factory>();
   batching_queue queue(factory, {.batch = 1, .delay = 0us, .capacity = 2});
-  queue.submit(picture(slow, 1)).get();      // its plan is there
+  queue.submit(picture(slow, 1)).get();  // its plan is there
   auto busy = queue.submit(picture(slow, 1));
   wait_for_work(queue);
   auto waiting = queue.submit(picture(quick, 1));
@@ -443,16 +449,12 @@ BOOST_AUTO_TEST_CASE(threads_submit_while_the_queue_is_shut_down) {
           bool over = false;
           try {
             for (int i = 0; i < 16; ++i) open.push_back(queue.submit(x[i]));
-          } catch (const stopped_error&) {
-            over = true;
-          }
+          } catch (const stopped_error&) { over = true; }
           for (std::size_t i = 0; i < open.size(); ++i) {
             try {
               wrong += !same_bits(open[i].get(), expected[static_cast<std::int64_t>(i)]);
               ++answered;
-            } catch (const stopped_error&) {
-              ++dropped;
-            }
+            } catch (const stopped_error&) { ++dropped; }
           }
           if (over) return;
         }
@@ -471,7 +473,8 @@ BOOST_AUTO_TEST_CASE(options_and_answers) {
   auto refused = [&](queue_options o) { return error_of([&] { batching_queue queue(factory, o); }); };
   BOOST_TEST(refused({.workers = 0}) == "value_error: batching_queue: workers is to be 1 to 1024, and is 0");
   BOOST_TEST(refused({.batch = 0}) == "value_error: batching_queue: batch is to be 1 to 32768, and is 0");
-  BOOST_TEST(refused({.delay = 61s}) == "value_error: batching_queue: delay is to be 0 to 60000000 microseconds, and is 61000000");
+  BOOST_TEST(refused({.delay = 61s}) ==
+             "value_error: batching_queue: delay is to be 0 to 60000000 microseconds, and is 61000000");
   BOOST_TEST(holds(refused({.capacity = 0}), "capacity is to be 1 to"));
   batching_queue queue(factory, {.batch = 64, .delay = 0us, .capacity = 3});
   BOOST_TEST(queue.options().capacity == 3);
@@ -486,7 +489,7 @@ BOOST_AUTO_TEST_CASE(options_and_answers) {
   auto said = error_of([&] { moved.get(); });
   BOOST_TEST(said == "error: answer: there is none; it was taken already, or nothing was submitted");
   BOOST_CHECK_THROW(answer<float>().wait(), state_error);
-  queue.submit(vector<float, 4>{1, 2, 3, 4});    // nobody waits for it
+  queue.submit(vector<float, 4>{1, 2, 3, 4});  // nobody waits for it
   queue.shutdown();
   BOOST_TEST(queue.statistics().answered == 2);
 }

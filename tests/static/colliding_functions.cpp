@@ -16,6 +16,7 @@ static int fc() { return 10; }
 static int sum(int a, int b) { return a + b; }
 
 int use_functions() {
-  if (key() + value(2) + text() + program() + update(5) + bias(true) + ports() + part() + cached() + fc() != 55) return 1;
+  if (key() + value(2) + text() + program() + update(5) + bias(true) + ports() + part() + cached() + fc() != 55)
+    return 1;
   return sum(1, 2) == 3 && item(evaluate(sum(matrix<float>{{1, 2}, {3, 4}}))) == 10 ? 0 : 2;
 }

@@ -4,17 +4,34 @@ import lamina;
 
 using namespace lamina;
 
-struct key { int own = 1; };
-struct value { int own = 2; };
-struct text { int own = 3; };
-struct program { int own = 4; };
-struct update { int own = 5; };
-struct bias { int own = 6; };
-struct ports { int own = 7; };
+struct key {
+  int own = 1;
+};
+struct value {
+  int own = 2;
+};
+struct text {
+  int own = 3;
+};
+struct program {
+  int own = 4;
+};
+struct update {
+  int own = 5;
+};
+struct bias {
+  int own = 6;
+};
+struct ports {
+  int own = 7;
+};
 enum class part { head = 8, tail };
-template <class T>
-struct cached { T own = 9; };
-struct fc { int own = 10; };
+template <class T> struct cached {
+  T own = 9;
+};
+struct fc {
+  int own = 10;
+};
 
 inline constexpr auto typed_net = sequential(nn::linear{.in_features = 2, .out_features = 2});
 
@@ -31,7 +48,8 @@ struct scaled_sum {
 };
 
 int sum_of_own(const value& v, program* p, part x, cached<int> c) {
-  return key{}.own + v.own + text{}.own + p->own + update{}.own + bias{}.own + ports{}.own + static_cast<int>(x) + c.own + fc{}.own;
+  return key{}.own + v.own + text{}.own + p->own + update{}.own + bias{}.own + ports{}.own + static_cast<int>(x) +
+         c.own + fc{}.own;
 }
 }  // namespace
 

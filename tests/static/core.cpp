@@ -6,8 +6,7 @@ namespace {
 
 using namespace lamina;
 
-template <class... T>
-consteval bool prints(std::string_view expected, T... values) {
+template <class... T> consteval bool prints(std::string_view expected, T... values) {
   message_text t;
   (t << ... << values);
   return t.view() == expected;

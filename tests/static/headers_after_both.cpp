@@ -2,9 +2,9 @@
 import lamina.std;
 import lamina;
 
-#include <vector>
 #include <iostream>
 #include <random>
+#include <vector>
 
 int compute_after_both() {
   std::vector<float> numbers{1, 2, 3};

@@ -4,7 +4,8 @@ import lamina;
 using namespace lamina;
 using namespace lamina::ir;
 
-inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 3}, nn::linear{.in_features = 3, .out_features = 2});
+inline constexpr auto net =
+    sequential(nn::linear{.in_features = 4, .out_features = 3}, nn::linear{.in_features = 3, .out_features = 2});
 
 int compute_without_headers() {
   model<net, input<"N", 4>> m({.seed = 1});

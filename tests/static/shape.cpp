@@ -20,7 +20,8 @@ static_assert(dim("N") == dim("N") && dim("N") != dim("M") && dim("N") != dyn);
 static_assert(std::same_as<extents_for<shape{"N", 3}>, extents<"N", 3>>);
 static_assert(!std::same_as<extents<2, 3>, extents<3, 2>>);
 
-static_assert(shape{2, 3, 4}.offset_of({1, 2, 3}) == 23 && shape{2, 3, 4}.offset_of({0, 1, 0}) == 4 && shape{}.offset_of({}) == 0);
+static_assert(shape{2, 3, 4}.offset_of({1, 2, 3}) == 23 && shape{2, 3, 4}.offset_of({0, 1, 0}) == 4 &&
+              shape{}.offset_of({}) == 0);
 static_assert(shape{2, 3, 4}.place_of(23) == place(1, 2, 3) && shape{}.place_of(0) == place());
 static_assert(shape{2, 3}.place_of(shape{2, 3}.offset_of({0, 2}) + 1) == place(1, 0));
 
@@ -37,18 +38,21 @@ static_assert(may_equal(3, 3) && !may_equal(3, 4) && may_equal(dyn, 4) && may_eq
 static_assert(better("N", 4) == dim(4) && better(dyn, "N") == dim("N") && better(dyn, dyn) == dyn);
 static_assert(fits({"N", 3}, {7, 3}) && !fits({"N", 3}, {7, 4}) && !fits({"N", 3}, {7, 3, 1}));
 
-static_assert(fits({"N", "N"}, {7, 7}) && fits({"N", "N"}, {7, dyn}) && !fits({"N", "N"}, {7, 8}) && !fits({"N", 2, "N"}, {7, 2, 8}));
+static_assert(fits({"N", "N"}, {7, 7}) && fits({"N", "N"}, {7, dyn}) && !fits({"N", "N"}, {7, 8}) &&
+              !fits({"N", 2, "N"}, {7, 2, 8}));
 static_assert(fits({dyn, dyn}, {7, 8}) && fits({"N", "M"}, {7, 8}));
 consteval dim clash(const shape& a, const shape& is, const shape& b, const shape& also) {
   const shape patterns[] = {a, b}, given[] = {is, also};
   return clash_of_names(patterns, given).name;
 }
-static_assert(clash({"T", 4}, {128, 4}, {"T"}, {64}) == dim("T") && clash({"T", 4}, {128, 4}, {3, "T"}, {3, 128}) == dim());
+static_assert(clash({"T", 4}, {128, 4}, {"T"}, {64}) == dim("T") &&
+              clash({"T", 4}, {128, 4}, {3, "T"}, {3, 128}) == dim());
 static_assert(clash({"T"}, {dyn}, {"T"}, {64}) == dim() && clash({}, {}, {"T", "T"}, {2, 3}) == dim("T"));
 
 template <class T>
 concept IsExtent = std::constructible_from<dim, T>;
-static_assert(IsExtent<int> && IsExtent<std::uint8_t> && IsExtent<std::size_t> && !IsExtent<bool> && !IsExtent<char> && !IsExtent<double>);
+static_assert(IsExtent<int> && IsExtent<std::uint8_t> && IsExtent<std::size_t> && !IsExtent<bool> && !IsExtent<char> &&
+              !IsExtent<double>);
 static_assert(shape{std::int64_t(1) << 40, std::int64_t(1) << 40, 0}.size() == 0);
 
 consteval bool broadcasts(const shape& a, const shape& b, const shape& expected) {
@@ -77,7 +81,8 @@ static_assert(window_positions(0, 1, 1, 0, 1) == dim(0));
 static_assert(window_positions(28, 3, 1, 0, std::int64_t(1) << 62) == dim(0));
 static_assert(window_positions(28, std::int64_t(1) << 62, 1, 0, 4) == dim(0));
 static_assert(window_positions(28, 3, 1, std::int64_t(1) << 62, 1) == dim(0));
-static_assert(window_positions(1, 1, 1, (std::int64_t(1) << 62) - 1, 1) == dim(std::numeric_limits<std::int64_t>::max()));
+static_assert(window_positions(1, 1, 1, (std::int64_t(1) << 62) - 1, 1) ==
+              dim(std::numeric_limits<std::int64_t>::max()));
 static_assert(window_positions(28, 1, std::numeric_limits<std::int64_t>::max(), 0, 1) == dim(1));
 static_assert(window_positions(28, 0, 1, 0, 1) == dim(0));
 static_assert(window_positions(28, 3, 0, 0, 1) == dim(0));

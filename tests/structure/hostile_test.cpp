@@ -30,14 +30,17 @@ import lamina;
 
 using namespace lamina;
 using namespace lamina::ir;
-using engine_test::attributes_of, engine_test::examples, engine_test::examples_of, engine_test::integer, engine_test::list, engine_test::odd_numbers;
-using engine_test::made_up, engine_test::message_of, engine_test::number_source, engine_test::random_cases, engine_test::sample_call, engine_test::types, engine_test::varied;
+using engine_test::attributes_of, engine_test::examples, engine_test::examples_of, engine_test::integer,
+    engine_test::list, engine_test::odd_numbers;
 using engine_test::f, engine_test::at, engine_test::of;
+using engine_test::made_up, engine_test::message_of, engine_test::number_source, engine_test::random_cases,
+    engine_test::sample_call, engine_test::types, engine_test::varied;
 
 namespace {
 
 // A program of one operation; `open`: extents of its inputs are known only when it is planned. Its results are its outputs.
-std::shared_ptr<const program> program_of(const operation& op, const std::shared_ptr<const void>& attributes, const types& in, bool open = false,
+std::shared_ptr<const program> program_of(const operation& op, const std::shared_ptr<const void>& attributes,
+                                          const types& in, bool open = false,
                                           const std::vector<std::shared_ptr<const program>>& subprograms = {}) {
   auto p = std::make_shared<program>();
   std::vector<value> operands;
@@ -46,7 +49,8 @@ std::shared_ptr<const program> program_of(const operation& op, const std::shared
     operands.push_back(p->input("x", t));
   }
   const value_id made = p->add(op, attributes, operands, subprograms);
-  for (std::size_t r = 0; r < p->at(made).results.size(); ++r) p->output("y", value(p.get(), {made.node, static_cast<std::int32_t>(r)}));
+  for (std::size_t r = 0; r < p->at(made).results.size(); ++r)
+    p->output("y", value(p.get(), {made.node, static_cast<std::int32_t>(r)}));
   return p;
 }
 const std::shared_ptr<context>& here() {
@@ -62,8 +66,7 @@ std::string outcome(const std::shared_ptr<const program>& p, const types& in, st
 }
 
 // The same of a program that is built first.
-template <class Build>
-std::string outcome_of(const Build& build, const types& in, std::uint64_t seed, made_up how) {
+template <class Build> std::string outcome_of(const Build& build, const types& in, std::uint64_t seed, made_up how) {
   std::shared_ptr<const program> p;
   const auto refused = message_of([&] { p = build(); });
   return p ? outcome(p, in, seed, how) : refused;
@@ -91,9 +94,12 @@ BOOST_AUTO_TEST_CASE(examples_run) {
     if (op->subprograms) continue;
     for (const auto& e : examples_of(*op)) {
       for (const bool open : {false, true}) {
-        const auto said = outcome_of([&] { return program_of(*op, attributes_of(*op, e), e.in, open); }, e.in, 3, made_up::small);
+        const auto said =
+            outcome_of([&] { return program_of(*op, attributes_of(*op, e), e.in, open); }, e.in, 3, made_up::small);
         BOOST_CHECK_MESSAGE(said.empty(), op->name << (open ? ", extents open: " : ": ") << said);
-        if (corpus) std::ofstream(corpus + std::string("/op_") + std::string(op->name) + std::to_string(++count)) << program_of(*op, attributes_of(*op, e), e.in, open)->to_json();
+        if (corpus)
+          std::ofstream(corpus + std::string("/op_") + std::string(op->name) + std::to_string(++count))
+              << program_of(*op, attributes_of(*op, e), e.in, open)->to_json();
       }
     }
   }
@@ -116,7 +122,8 @@ BOOST_AUTO_TEST_CASE(grown_programs_run_every_operation) {
       if (n.kind == node_kind::operation) ran.insert(n.op->name);
   }
   BOOST_TEST_MESSAGE(programs << " programs ran " << ran.size() << " operations of " << operations().size());
-  for (const operation* op : operations()) BOOST_CHECK_MESSAGE(ran.contains(op->name), op->name << " was in no program that ran");
+  for (const operation* op : operations())
+    BOOST_CHECK_MESSAGE(ran.contains(op->name), op->name << " was in no program that ran");
 }
 
 // What does not fit is an error and never a result that reaches past memory: under a sanitizer and by the result's own size.
@@ -163,16 +170,20 @@ BOOST_AUTO_TEST_CASE(subprograms) {
   const auto any = [&] { return shapes[random.below(std::size(shapes))]; };
   for (int i = 0; i < random_cases(600); ++i) {
     types in;
-    for (auto n = 1 + random.below(3); n-- > 0;) in.push_back({random.below(6) ? dtype::float32 : dtype::boolean, any()});
+    for (auto n = 1 + random.below(3); n-- > 0;)
+      in.push_back({random.below(6) ? dtype::float32 : dtype::boolean, any()});
     const operation& op = *all[i % 3];
     std::vector<std::shared_ptr<const program>> subs;
     for (auto n = random.below(8) ? static_cast<std::size_t>(op.subprograms) : random.below(3); n-- > 0;)
       subs.push_back(body(1 + random.below(3), any(), random.below(5) == 0));
     auto attributes = op.visit(nullptr, [&](std::string_view name, attribute_value& a) {
-      if (name == "carries" || name == "sequences") a.integer = random.below(6) ? static_cast<std::int64_t>(random.below(3)) : odd_numbers[random.below(std::size(odd_numbers))];
+      if (name == "carries" || name == "sequences")
+        a.integer = random.below(6) ? static_cast<std::int64_t>(random.below(3))
+                                    : odd_numbers[random.below(std::size(odd_numbers))];
     });
     BOOST_TEST_CONTEXT(op.name << ", case " << i) {
-      outcome_of([&] { return program_of(op, attributes, in, random.below(2), subs); }, in, static_cast<std::uint64_t>(i), made_up::wild);
+      outcome_of([&] { return program_of(op, attributes, in, random.below(2), subs); }, in,
+                 static_cast<std::uint64_t>(i), made_up::wild);
     }
   }
   // An extent that is counted inside of a turn, which no rule of the operation sees.
@@ -182,7 +193,9 @@ BOOST_AUTO_TEST_CASE(subprograms) {
   for (const operation* op : {all[1], all[2]}) {
     const types in = op == all[1] ? types{f({2, 4})} : types{of(dtype::boolean, {}), f({4})};
     std::vector<std::shared_ptr<const program>> subs(static_cast<std::size_t>(op->subprograms), counting);
-    const auto said = outcome(program_of(*op, op->visit(nullptr, [](std::string_view, attribute_value&) {}), in, false, subs), in, 1, made_up::small);
+    const auto said =
+        outcome(program_of(*op, op->visit(nullptr, [](std::string_view, attribute_value&) {}), in, false, subs), in, 1,
+                made_up::small);
     BOOST_CHECK_MESSAGE(said.find("known only when it has run") != said.npos, op->name << ": " << said);
   }
 }
@@ -200,14 +213,17 @@ BOOST_AUTO_TEST_CASE(plans_of_too_many_calls) {
       make_plan(*p, extents, target_isa());
       BOOST_ERROR(name << " of " << n << " matrices is planned");
     } catch (const out_of_memory& e) {
-      const auto said = std::string(name) + ": the kernel calls of one plan take more than 256 MiB of arguments; split the operands [33554432x";
+      const auto said =
+          std::string(name) +
+          ": the kernel calls of one plan take more than 256 MiB of arguments; split the operands [33554432x";
       BOOST_TEST(std::string_view(e.what()).starts_with(said), e.what());
     }
   }
 }
 
 namespace {
-void refuses(std::string_view name, const types& in, const std::vector<std::pair<std::string_view, attribute_value>>& attributes, std::string_view why) {
+void refuses(std::string_view name, const types& in,
+             const std::vector<std::pair<std::string_view, attribute_value>>& attributes, std::string_view why) {
   const operation& op = *find_operation(name);
   const auto a = attributes_of(op, {name, in, attributes});
   const auto said = message_of([&] { program_of(op, a, in); });
@@ -220,42 +236,64 @@ void refuses(std::string_view name, const types& in, const std::vector<std::pair
 
 BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
   const auto number = [](std::int64_t n) { return integer(n); };
-  refuses("unslice", {f({512, 4096}), f({1, 1})}, {}, "unslice: operand 0 must be float32[1x1], as `slice` gives it: [512x4096] [1x1]");
+  refuses("unslice", {f({512, 4096}), f({1, 1})}, {},
+          "unslice: operand 0 must be float32[1x1], as `slice` gives it: [512x4096] [1x1]");
   refuses("unslice", {f({2}), f({4})}, {{"step", number(0)}}, "unslice: a step of 0 is not positive");
   refuses("unpart", {f({2}), f({4})}, {{"parts", number(0)}}, "unpart: 0 parts");
   refuses("unpart", {f({2}), f({4})}, {{"parts", number(2)}, {"part", number(2)}}, "unpart: part 2 of 2");
   refuses("split_evenly", {f({4})}, {{"parts", number(2)}, {"part", number(-1)}}, "split_evenly: part -1 of 2");
-  refuses("split", {f({4})}, {{"start", number(3)}, {"count", number(2)}, {"whole", number(4)}}, "split: 2 positions from 3 on are not among 4");
-  refuses("split", {f({4})}, {{"start", number(std::numeric_limits<std::int64_t>::max())}, {"count", number(2)}, {"whole", number(4)}}, "split: 2 positions from 9223372036854775807 on are not among 4");
-  refuses("concat_part", {f({3}), f({2}), f({1})}, {{"part", number(5)}}, "concat_part: part 5 of a concatenation of 2");
-  refuses("concat_part", {f({3}), f({2}), f({2})}, {}, "concat_part: operand 0 must be float32[4], as `concat` gives it");
+  refuses("split", {f({4})}, {{"start", number(3)}, {"count", number(2)}, {"whole", number(4)}},
+          "split: 2 positions from 3 on are not among 4");
+  refuses("split", {f({4})},
+          {{"start", number(std::numeric_limits<std::int64_t>::max())}, {"count", number(2)}, {"whole", number(4)}},
+          "split: 2 positions from 9223372036854775807 on are not among 4");
+  refuses("concat_part", {f({3}), f({2}), f({1})}, {{"part", number(5)}},
+          "concat_part: part 5 of a concatenation of 2");
+  refuses("concat_part", {f({3}), f({2}), f({2})}, {},
+          "concat_part: operand 0 must be float32[4], as `concat` gives it");
   refuses("tile_like", {f({2}), f({5})}, {}, "tile_like: extent 5 of [5] is no multiple of 2");
   refuses("untile", {f({5}), f({2})}, {}, "untile: extent 5 of [5] is no multiple of 2");
-  refuses("untile", {of(dtype::boolean, {4}), of(dtype::boolean, {2})}, {}, "untile: takes float32, float64 or an integer type, not bool");
-  refuses("repeat_like", {f({2, 3}), f({4, 6})}, {}, "repeat_like: [4x6] is not [2x3] with elements repeated along axis 0");
+  refuses("untile", {of(dtype::boolean, {4}), of(dtype::boolean, {2})}, {},
+          "untile: takes float32, float64 or an integer type, not bool");
+  refuses("repeat_like", {f({2, 3}), f({4, 6})}, {},
+          "repeat_like: [4x6] is not [2x3] with elements repeated along axis 0");
   refuses("repeat_like", {f({2}), f({4})}, {{"axis", number(7)}}, "repeat_like: axis 7 is outside the rank");
   refuses("unrepeat", {f({4}), f({})}, {}, "unrepeat: axis 0 is outside the rank");
-  refuses("sum_like", {of(dtype::boolean, {2, 3}), of(dtype::boolean, {3})}, {}, "sum_like: takes float32, float64 or an integer type, not bool");
+  refuses("sum_like", {of(dtype::boolean, {2, 3}), of(dtype::boolean, {3})}, {},
+          "sum_like: takes float32, float64 or an integer type, not bool");
   refuses("spread", {f({5}), f({2, 3})}, {{"axes", list({1})}}, "spread: the operand to spread must be [2]");
-  refuses("spread_mean", {of(dtype::int32, {2}), f({2, 3})}, {{"axes", list({1})}}, "spread_mean: takes float32 or float64, not int32");
+  refuses("spread_mean", {of(dtype::int32, {2}), f({2, 3})}, {{"axes", list({1})}},
+          "spread_mean: takes float32 or float64, not int32");
   refuses("product_of_others", {f({})}, {}, "product_of_others: rows [..., n] are expected");
   refuses("product_of_others", {of(dtype::int8, {2})}, {}, "product_of_others: takes float32 or float64, not int8");
-  refuses("product_of_others_slope", {f({2, 3}), f({3})}, {}, "product_of_others_slope: the direction must have the shape of the rows");
-  refuses("conv2d_input_grad", {f({1, 3, 9, 9}), f({3, 2, 3, 3}), f({1, 2, 5, 5})}, {}, "conv2d_input_grad: operand 0 must be float32[1x3x3x3], as `conv2d` gives it");
-  refuses("conv2d_weight_grad", {f({2, 3, 3, 3}), f({1, 2, 5, 5}), f({3, 2, 3, 3})}, {}, "conv2d_weight_grad: operand 0 must be float32[1x3x3x3], as `conv2d` gives it");
-  refuses("max_pool2d_grad", {f({1, 1, 3, 3}), of(dtype::int32, {1, 1, 3, 3}), f({1, 1, 4, 4})}, {}, "max_pool2d_grad: operand 0 must be float32[1x1x2x2], as `max_pool2d` gives it");
-  refuses("max_pool2d_grad", {f({1, 1, 2, 2}), of(dtype::int32, {1, 1, 2, 1}), f({1, 1, 4, 4})}, {}, "max_pool2d_grad: gradient and positions must have one shape");
-  refuses("max_pool2d_grad", {f({1, 1, 2, 2}), at({1, 1, 2, 2}), f({1, 1, 4, 4})}, {}, "max_pool2d_grad: takes int32 positions in the maps, not int64");
-  refuses("avg_pool2d_grad", {f({1, 1, 3, 3}), f({1, 1, 4, 4})}, {}, "avg_pool2d_grad: operand 0 must be float32[1x1x2x2], as `avg_pool2d` gives it");
-  refuses("lstm_gates_grad", {f({2, 12}), f({2, 3}), f({2, 3}), f({1, 3}), f({2, 3})}, {}, "lstm_gates_grad: operand 3 must have the shape of the cell");
-  refuses("lstm_gates_grad", {f({2, 9}), f({2, 3}), f({2, 3}), f({2, 3}), f({2, 3})}, {}, "lstm_gates_grad: the gates must have 4 times the columns of the state");
-  refuses("gru_gates_grad", {f({2, 9}), f({2, 9}), f({2, 3}), f({2, 4})}, {}, "gru_gates_grad: the gradient must have the shape of the state");
+  refuses("product_of_others_slope", {f({2, 3}), f({3})}, {},
+          "product_of_others_slope: the direction must have the shape of the rows");
+  refuses("conv2d_input_grad", {f({1, 3, 9, 9}), f({3, 2, 3, 3}), f({1, 2, 5, 5})}, {},
+          "conv2d_input_grad: operand 0 must be float32[1x3x3x3], as `conv2d` gives it");
+  refuses("conv2d_weight_grad", {f({2, 3, 3, 3}), f({1, 2, 5, 5}), f({3, 2, 3, 3})}, {},
+          "conv2d_weight_grad: operand 0 must be float32[1x3x3x3], as `conv2d` gives it");
+  refuses("max_pool2d_grad", {f({1, 1, 3, 3}), of(dtype::int32, {1, 1, 3, 3}), f({1, 1, 4, 4})}, {},
+          "max_pool2d_grad: operand 0 must be float32[1x1x2x2], as `max_pool2d` gives it");
+  refuses("max_pool2d_grad", {f({1, 1, 2, 2}), of(dtype::int32, {1, 1, 2, 1}), f({1, 1, 4, 4})}, {},
+          "max_pool2d_grad: gradient and positions must have one shape");
+  refuses("max_pool2d_grad", {f({1, 1, 2, 2}), at({1, 1, 2, 2}), f({1, 1, 4, 4})}, {},
+          "max_pool2d_grad: takes int32 positions in the maps, not int64");
+  refuses("avg_pool2d_grad", {f({1, 1, 3, 3}), f({1, 1, 4, 4})}, {},
+          "avg_pool2d_grad: operand 0 must be float32[1x1x2x2], as `avg_pool2d` gives it");
+  refuses("lstm_gates_grad", {f({2, 12}), f({2, 3}), f({2, 3}), f({1, 3}), f({2, 3})}, {},
+          "lstm_gates_grad: operand 3 must have the shape of the cell");
+  refuses("lstm_gates_grad", {f({2, 9}), f({2, 3}), f({2, 3}), f({2, 3}), f({2, 3})}, {},
+          "lstm_gates_grad: the gates must have 4 times the columns of the state");
+  refuses("gru_gates_grad", {f({2, 9}), f({2, 9}), f({2, 3}), f({2, 4})}, {},
+          "gru_gates_grad: the gradient must have the shape of the state");
   refuses("unpick", {f({3}), at({2}), f({2, 3})}, {}, "unpick: operand 0 must be float32[2], as `pick` gives it");
   refuses("one_hot", {at({2}), f({}), f({4})}, {}, "one_hot: the position has 2 elements, and one is expected");
   refuses("one_hot", {f({}), f({}), f({4})}, {}, "one_hot: takes an int64 position, not float32");
   refuses("dot_result", {f({2, 2}), f({2, 3}), f({3, 4})}, {}, "dot_result: the product must be [2x4]");
-  refuses("dot_result", {f({2, 4}), f({2, 3}), f({3, 4})}, {{"count", number(-3)}}, "dot_result: both shapes must have -3 axes or more");
-  refuses("gradient_like", {f({2}), f({3})}, {}, "gradient_like: a gradient has the element type and shape of its operand");
+  refuses("dot_result", {f({2, 4}), f({2, 3}), f({3, 4})}, {{"count", number(-3)}},
+          "dot_result: both shapes must have -3 axes or more");
+  refuses("gradient_like", {f({2}), f({3})}, {},
+          "gradient_like: a gradient has the element type and shape of its operand");
   refuses("attention", {f({2, 3})}, {}, "attention: takes queries, keys, values and a mask or none, not 1 operands");
 }
 
@@ -266,7 +304,9 @@ std::string with_position(const sample_call& e, std::size_t operand, std::int64_
   program p;
   std::vector<value> operands;
   for (std::size_t i = 0; i < e.in.size(); ++i)
-    operands.push_back(p.constant(to_tensor(engine_test::array{e.in[i], std::vector<double>(static_cast<std::size_t>(e.in[i].dims.size()), i == operand ? static_cast<double>(position) : 0)})));
+    operands.push_back(p.constant(
+        to_tensor(engine_test::array{e.in[i], std::vector<double>(static_cast<std::size_t>(e.in[i].dims.size()),
+                                                                  i == operand ? static_cast<double>(position) : 0)})));
   const value_id made = p.add(op, attributes_of(op, e), operands);
   p.output("y", value(&p, made));
   const auto q = read_program(p.to_json());
@@ -275,28 +315,35 @@ std::string with_position(const sample_call& e, std::size_t operand, std::int64_
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(positions_in_a_file) {
-  struct positions { std::string_view name; std::size_t operand; std::string_view said; };
-  for (const auto& [name, operand, said] : {
-           positions{"max_pool2d_grad", 1, "max_pool2d_grad: a position of a maximum is outside its map of "},
-           positions{"unique", 1, "unique: a position of the order is outside 0..3"},
-           positions{"non_max_suppression", 2, "non_max_suppression: a position of the order is outside 0..3"},
-           positions{"gather", 1, "gather: a position is outside -5..4"},
-           positions{"pick", 1, "pick: an index is outside 0..2"},
-           positions{"unpick", 1, "unpick: an index is outside 0..2"},
-           positions{"one_hot", 0, "one_hot: the position is outside the vector"},
-           positions{"scatter_rows", 1, "scatter_rows: a position is outside -4..3"},
-           positions{"scatter_elements", 1, "scatter_elements: a position is outside -3..2"},
-           positions{"take_along_axis", 1, "take_along_axis: a position is outside -3..2"},
-           positions{"sum_rows_alike", 1, "sum_rows_alike: a position is outside -4..3"},
-           positions{"to_one_hot", 0, "to_one_hot: a position is outside -3..2"},
-           positions{"cached_attention", 5, "cached_attention: a count of earlier positions is outside 0..6"},
-           positions{"first_rows", 1, "first_rows: 1000000000 rows are asked for, and there are 4"},
-           positions{"put_rows", 1, ""}})
+  struct positions {
+    std::string_view name;
+    std::size_t operand;
+    std::string_view said;
+  };
+  for (const auto& [name, operand, said] :
+       {positions{"max_pool2d_grad", 1, "max_pool2d_grad: a position of a maximum is outside its map of "},
+        positions{"unique", 1, "unique: a position of the order is outside 0..3"},
+        positions{"non_max_suppression", 2, "non_max_suppression: a position of the order is outside 0..3"},
+        positions{"gather", 1, "gather: a position is outside -5..4"},
+        positions{"pick", 1, "pick: an index is outside 0..2"},
+        positions{"unpick", 1, "unpick: an index is outside 0..2"},
+        positions{"one_hot", 0, "one_hot: the position is outside the vector"},
+        positions{"scatter_rows", 1, "scatter_rows: a position is outside -4..3"},
+        positions{"scatter_elements", 1, "scatter_elements: a position is outside -3..2"},
+        positions{"take_along_axis", 1, "take_along_axis: a position is outside -3..2"},
+        positions{"sum_rows_alike", 1, "sum_rows_alike: a position is outside -4..3"},
+        positions{"to_one_hot", 0, "to_one_hot: a position is outside -3..2"},
+        positions{"cached_attention", 5, "cached_attention: a count of earlier positions is outside 0..6"},
+        positions{"first_rows", 1, "first_rows: 1000000000 rows are asked for, and there are 4"},
+        positions{"put_rows", 1, ""}})
     for (const auto& e : examples()) {
       if (e.name != name) continue;
       const auto here = with_position(e, operand, 1'000'000'000);
-      BOOST_CHECK_MESSAGE(said.empty() ? here.empty() : here.starts_with(said), name << ": `" << here << "` does not begin with `" << said << "`");
-      if (said.find("outside") != said.npos) BOOST_CHECK_MESSAGE(here.find(": 1000000000") != here.npos, name << ": `" << here << "` does not name the value");
+      BOOST_CHECK_MESSAGE(said.empty() ? here.empty() : here.starts_with(said),
+                          name << ": `" << here << "` does not begin with `" << said << "`");
+      if (said.find("outside") != said.npos)
+        BOOST_CHECK_MESSAGE(here.find(": 1000000000") != here.npos,
+                            name << ": `" << here << "` does not name the value");
       BOOST_TEST(with_position(e, operand, 0) == "");
     }
   // 10^12 is the one of the boxes, and below zero no position is.
@@ -312,8 +359,10 @@ BOOST_AUTO_TEST_CASE(positions_of_maxima) {
     for (dtype element : {dtype::float32, dtype::float64}) {
       const std::int64_t half = width / 2;
       program p;
-      const value g = p.input("g", {element, {1, 1, 2, half}}), i = p.input("i", {dtype::int32, {1, 1, 2, half}}), x = p.input("x", {element, {1, 1, 4, width}});
-      p.output("d", value(&p, p.add(*find_operation("max_pool2d_grad"), std::make_shared<const pool2d_attributes>(), std::vector<value>{g, i, x})));
+      const value g = p.input("g", {element, {1, 1, 2, half}}), i = p.input("i", {dtype::int32, {1, 1, 2, half}}),
+                  x = p.input("x", {element, {1, 1, 4, width}});
+      p.output("d", value(&p, p.add(*find_operation("max_pool2d_grad"), std::make_shared<const pool2d_attributes>(),
+                                    std::vector<value>{g, i, x})));
       const shape shapes[] = {g.shape(), i.shape(), x.shape()};
       executor run(make_plan(p, shapes, target_isa()), nullptr);
       const auto n = static_cast<std::size_t>(2 * half);
@@ -323,10 +372,14 @@ BOOST_AUTO_TEST_CASE(positions_of_maxima) {
       run.bind_input(0, gradient.data()), run.bind_input(1, positions.data()), run.bind_input(2, result.data());
       run.bind_output(0, result.mutable_data());
       for (std::size_t wrong = 0; wrong < n; ++wrong)
-        for (std::int32_t position : {-1, static_cast<std::int32_t>(4 * width), std::numeric_limits<std::int32_t>::max()}) {
-          for (std::size_t k = 0; k < n; ++k) at_position[k] = static_cast<std::int32_t>(2 * (static_cast<std::int64_t>(k) / half) * width + 2 * (static_cast<std::int64_t>(k) % half));
+        for (std::int32_t position :
+             {-1, static_cast<std::int32_t>(4 * width), std::numeric_limits<std::int32_t>::max()}) {
+          for (std::size_t k = 0; k < n; ++k)
+            at_position[k] = static_cast<std::int32_t>(2 * (static_cast<std::int64_t>(k) / half) * width +
+                                                       2 * (static_cast<std::int64_t>(k) % half));
           at_position[wrong] = position;
-          const auto where = ": " + std::to_string(position) + " at [0, 0, " + std::to_string(wrong / static_cast<std::size_t>(half)) + ", " +
+          const auto where = ": " + std::to_string(position) + " at [0, 0, " +
+                             std::to_string(wrong / static_cast<std::size_t>(half)) + ", " +
                              std::to_string(wrong % static_cast<std::size_t>(half)) + "] (1 of them)";
           BOOST_TEST(message_of([&] { run.run(); }).ends_with(where) == (position >= 0));
         }

@@ -46,13 +46,9 @@ std::string changed(std::string s, std::string_view part, std::string_view by) {
 std::string refusal(const std::string& json) {
   try {
     read_program(json, {}, "net.json");
-  } catch (const file_error& e) {
-    return std::string("file_error: ") + e.what();
-  } catch (const unsupported_error& e) {
+  } catch (const file_error& e) { return std::string("file_error: ") + e.what(); } catch (const unsupported_error& e) {
     return std::string("unsupported_error: ") + e.what();
-  } catch (const std::exception& e) {
-    return std::string("another error: ") + e.what();
-  }
+  } catch (const std::exception& e) { return std::string("another error: ") + e.what(); }
   return "none";
 }
 void refuses(const std::string& json, std::string_view begins) {
@@ -68,8 +64,7 @@ any_tensor back(const any_tensor& c) {
   BOOST_TEST((again->id() == p.id()));
   return again->at(again->outputs()[0].value).constant;
 }
-template <class T>
-void comes_back(std::initializer_list<T> values) {
+template <class T> void comes_back(std::initializer_list<T> values) {
   any_tensor t(tensor_type{dtype_of<T>, {static_cast<std::int64_t>(values.size())}});
   std::memcpy(t.mutable_data(), values.begin(), t.bytes());
   const any_tensor b = back(t);

@@ -13,7 +13,7 @@ thread_local long left = 0;
 thread_local bool failed = false;
 std::atomic<long> left_elsewhere{0};
 std::atomic<bool> failed_elsewhere{false};
-thread_local bool spared = false;        // has asked for failures of others
+thread_local bool spared = false;  // has asked for failures of others
 
 // Whether this allocation is to fail.
 bool fails() {
@@ -64,9 +64,7 @@ void* operator new[](std::size_t bytes) { return operator new(bytes); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   try {
     return operator new(bytes);
-  } catch (...) {
-    return nullptr;
-  }
+  } catch (...) { return nullptr; }
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t& t) noexcept { return operator new(bytes, t); }
 void operator delete[](void* p) noexcept { operator delete(p); }

@@ -35,9 +35,9 @@ struct weighted {
   small_graph g;
   std::vector<value> inputs, floating;
   value loss;
-  std::vector<shape> shapes;                 // of the results
+  std::vector<shape> shapes;  // of the results
   std::vector<value_id> results;
-  std::size_t built = 0;                     // how many nodes the program had when they stood
+  std::size_t built = 0;  // how many nodes the program had when they stood
 
   // With `known` shapes of the results, nothing is known of the inputs but their ranks.
   weighted(const std::vector<array>& in, const builder& build, const std::vector<shape>* known = nullptr) {
@@ -81,7 +81,7 @@ struct shapes_seen {
 };
 struct seen {
   shapes_seen of_order[2];
-  bool combines = false;                     // elements of several operands, one by one
+  bool combines = false;  // elements of several operands, one by one
 };
 std::map<std::string, seen, std::less<>>& all_seen(noted what) {
   static std::map<std::string, seen, std::less<>> kinds[3];
@@ -98,7 +98,9 @@ void note_operations(const weighted& w, int order) {
   std::vector<char> depends(w.built), needed(w.built);
   for (const auto& v : w.floating) depends[at(v.id())] = 1;
   for (const auto& v : w.results) needed[at(v)] = 1;
-  auto passes = [&](const node& n, std::size_t operand) { return depends[at(n.inputs[operand])] && !(n.op->shape_only >> std::min<std::size_t>(operand, 31) & 1u); };
+  auto passes = [&](const node& n, std::size_t operand) {
+    return depends[at(n.inputs[operand])] && !(n.op->shape_only >> std::min<std::size_t>(operand, 31) & 1u);
+  };
   for (std::size_t i = 0; i < w.built; ++i) {
     const node& n = p.nodes()[i];
     if (n.kind != node_kind::operation || !n.op->gradient) continue;
@@ -114,7 +116,7 @@ void note_operations(const weighted& w, int order) {
       operands.push_back(p.type(n.inputs[k]).dims);
       if (!passes(n, k)) continue;
       differentiated.push_back(operands.back());
-      if (n.op->name == "matmul") differentiated.back().rank -= 2;   // those are contracted
+      if (n.op->name == "matmul") differentiated.back().rank -= 2;  // those are contracted
     }
     seen& s = all_seen(noted::operation)[std::string(n.op->name)];
     s.combines = (n.op->map && n.op->operands > 1) || n.op->name == "matmul";
@@ -124,7 +126,8 @@ void note_operations(const weighted& w, int order) {
 
 // ---- the comparison -----------------------------------------------------------------------------------------------------
 
-std::vector<array> analytic(const std::vector<array>& in, const builder& build, const pass_options& options, bool open = false) {
+std::vector<array> analytic(const std::vector<array>& in, const builder& build, const pass_options& options,
+                            bool open = false) {
   std::optional<std::vector<shape>> known;
   if (open) known = weighted(in, build).shapes;
   weighted w(in, build, known ? &*known : nullptr);
@@ -135,7 +138,8 @@ std::vector<array> analytic(const std::vector<array>& in, const builder& build, 
 // The loss by differences.
 class differences {
  public:
-  differences(const std::vector<array>& in, const builder& build) : loss_(in, build), numeric_(with_output(loss_), tensors(in)) {}
+  differences(const std::vector<array>& in, const builder& build)
+      : loss_(in, build), numeric_(with_output(loss_), tensors(in)) {}
   const weighted& loss() const { return loss_; }
   double at(std::size_t input, std::size_t element) { return numeric_.at(input, element); }
 
@@ -160,14 +164,17 @@ double error_of(double analytic, double numeric) {
 
 }  // namespace
 
-gradient_report check_gradient(const std::vector<array>& in, const builder& build, bool also_float32, extents_known how_open) {
+gradient_report check_gradient(const std::vector<array>& in, const builder& build, bool also_float32,
+                               extents_known how_open) {
   gradient_report report;
   auto with_passes = analytic(in, build, {}), without = analytic(in, build, no_passes);
   if (how_open == extents_known::both_ways) {
     auto open = analytic(in, build, {}, true);
     for (std::size_t k = 0; k < open.size(); ++k)
       if (double d = distance(open[k], with_passes[k]); d > 1e-12)
-        return {std::numeric_limits<double>::infinity(), "gradient " + std::to_string(k) + " where extents are known when it runs: " + open[k].shape().string() + ", off by " + std::to_string(d)};
+        return {std::numeric_limits<double>::infinity(),
+                "gradient " + std::to_string(k) + " where extents are known when it runs: " + open[k].shape().string() +
+                    ", off by " + std::to_string(d)};
   }
   std::vector<array> narrow;
   for (const auto& a : in) narrow.push_back(in_float(a));
@@ -178,7 +185,8 @@ gradient_report check_gradient(const std::vector<array>& in, const builder& buil
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!is_floating(in[i].type.element)) continue;
     for (const auto* g : {&with_passes[k], &without[k]})
-      if (g->type != in[i].type) return {std::numeric_limits<double>::infinity(), "type of gradient " + std::to_string(i)};
+      if (g->type != in[i].type)
+        return {std::numeric_limits<double>::infinity(), "type of gradient " + std::to_string(i)};
     double largest = 1;
     for (double v : without[k].values) largest = std::max(largest, std::abs(v));
     for (std::size_t e = 0; e < in[i].values.size(); ++e) {
@@ -187,8 +195,9 @@ gradient_report check_gradient(const std::vector<array>& in, const builder& buil
       worst = std::max(worst, std::abs(in_float32[k].values[e] - n) / largest / 2e-3 * gradient_tolerance);
       if (worst > report.worst)
         report = {worst, "input " + std::to_string(i) + ", element " + std::to_string(e) + ": " +
-                             std::to_string(with_passes[k].values[e]) + " with passes, " + std::to_string(without[k].values[e]) +
-                             " without, " + std::to_string(in_float32[k].values[e]) + " in float32, " + std::to_string(n) +
+                             std::to_string(with_passes[k].values[e]) + " with passes, " +
+                             std::to_string(without[k].values[e]) + " without, " +
+                             std::to_string(in_float32[k].values[e]) + " in float32, " + std::to_string(n) +
                              " by differences"};
     }
     ++k;
@@ -198,18 +207,21 @@ gradient_report check_gradient(const std::vector<array>& in, const builder& buil
 
 gradient_report check_second_gradient(const std::vector<array>& in, const builder& build, extents_known how_open) {
   note_operations(weighted(in, build), 2);
-  return check_gradient(in, [&](const std::vector<value>& x) {
-    std::vector<value> floating;
-    for (const auto& v : x)
-      if (is_floating(v.type().element)) floating.push_back(v);
-    value loss;
-    for (const auto& y : build(x)) {
-      if (!is_floating(y.type().element)) continue;
-      value part = reduce_sum(sin(y));
-      loss = loss.empty() ? part : value(loss + part);
-    }
-    return gradients(loss, floating);
-  }, false, how_open);
+  return check_gradient(
+      in,
+      [&](const std::vector<value>& x) {
+        std::vector<value> floating;
+        for (const auto& v : x)
+          if (is_floating(v.type().element)) floating.push_back(v);
+        value loss;
+        for (const auto& y : build(x)) {
+          if (!is_floating(y.type().element)) continue;
+          value part = reduce_sum(sin(y));
+          loss = loss.empty() ? part : value(loss + part);
+        }
+        return gradients(loss, floating);
+      },
+      false, how_open);
 }
 
 void note(noted what, std::string_view name, const std::vector<array>& in, int order) {
@@ -240,7 +252,8 @@ array distinct_array(const shape& dims, int seed, double offset) {
   auto order = permutation(n, seed, 0);
   const std::int64_t middle = n / 2;
   for (std::int64_t i = 0; i < n; ++i)
-    a.values[static_cast<std::size_t>(i)] = 0.02 * static_cast<double>(order[static_cast<std::size_t>(i)] - middle) + 0.005 + offset;
+    a.values[static_cast<std::size_t>(i)] =
+        0.02 * static_cast<double>(order[static_cast<std::size_t>(i)] - middle) + 0.005 + offset;
   return a;
 }
 

@@ -16,10 +16,12 @@ inline constexpr double gradient_tolerance = 1e-6;
 /// Inputs must stay 1e-3 away from kinks. Random operations draw other numbers in float32: leave it out for them.
 /// The gradient is found a second time from inputs of which only the rank is known, unless `build` needs numbers.
 enum class extents_known { both_ways, when_built };
-gradient_report check_gradient(const std::vector<array>& in, const builder& build, bool also_float32 = true, extents_known how_open = extents_known::both_ways);
+gradient_report check_gradient(const std::vector<array>& in, const builder& build, bool also_float32 = true,
+                               extents_known how_open = extents_known::both_ways);
 
 /// The same for the gradient: what is differentiated is the gradient of the sum of sin(y) over all results y of `build`.
-gradient_report check_second_gradient(const std::vector<array>& in, const builder& build, extents_known how_open = extents_known::both_ways);
+gradient_report check_second_gradient(const std::vector<array>& in, const builder& build,
+                                      extents_known how_open = extents_known::both_ways);
 
 /// Both functions above note every operation that stands between an input and a result, under the name that its definition
 /// has, with the shapes of its operands; checks note the spelling or the layer they are about.

@@ -18,7 +18,9 @@ namespace engine_test {
 using namespace lamina;
 using namespace lamina::ir;
 
-array array_of(dtype element, const shape& dims, std::vector<double> values) { return {{element, dims}, std::move(values)}; }
+array array_of(dtype element, const shape& dims, std::vector<double> values) {
+  return {{element, dims}, std::move(values)};
+}
 
 array random_array(dtype element, const shape& dims, int seed, double low, double high) {
   philox stream(seed, 3);
@@ -58,7 +60,8 @@ array from_tensor(const any_tensor& t) {
 }
 
 bool same_bits(const array& a, const array& b) {
-  return a.type == b.type && std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), [](double x, double y) {
+  return a.type == b.type &&
+         std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), [](double x, double y) {
            return std::isnan(x) ? std::isnan(y) : std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
          });
 }
@@ -100,7 +103,8 @@ std::shared_ptr<const program> read_back(const program& p) {
   for (const auto& n : p.nodes())
     if (n.op && find_operation(n.op->name) != n.op) own.push_back(n.op);
   auto again = read_program(p.to_json(), own);
-  if (again->id() != p.id()) throw std::runtime_error("a program that was read back differs:\n" + p.dump() + "\n" + again->dump());
+  if (again->id() != p.id())
+    throw std::runtime_error("a program that was read back differs:\n" + p.dump() + "\n" + again->dump());
   return again;
 }
 
@@ -119,7 +123,8 @@ std::vector<array> small_graph::run(const pass_options& options, int threads) {
     std::vector<shape> extents;
     std::vector<const void*> from;
     for (const auto& a : data) extents.push_back(a.shape()), from.push_back(in.emplace_back(to_tensor(a)).data());
-    plans.run(extents, from, [&](std::size_t i, const tensor_type& t) -> void* { return (out[i] = any_tensor(t)).mutable_data(); });
+    plans.run(extents, from,
+              [&](std::size_t i, const tensor_type& t) -> void* { return (out[i] = any_tensor(t)).mutable_data(); });
     std::vector<array> results;
     for (const auto& t : out) results.push_back(from_tensor(t));
     return results;
@@ -131,7 +136,7 @@ std::vector<array> small_graph::run(const pass_options& options, int threads) {
   for (const auto& a : data) in.push_back(to_tensor(a));
   for (const auto& t : plan->output_types()) {
     out.emplace_back(t);
-    if (t.bytes()) std::memset(out.back().mutable_data(), 0xa5, t.bytes());      // what is not written shows
+    if (t.bytes()) std::memset(out.back().mutable_data(), 0xa5, t.bytes());  // what is not written shows
   }
   for (std::size_t i = 0; i < in.size(); ++i) e.bind_input(i, in[i].data());
   for (std::size_t i = 0; i < out.size(); ++i) e.bind_output(i, out[i].mutable_data());

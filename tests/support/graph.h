@@ -40,7 +40,7 @@ class small_graph {
  public:
   lamina::ir::program p;
   lamina::parameter_store store;
-  std::shared_ptr<const lamina::plan> plan;   // of the last run
+  std::shared_ptr<const lamina::plan> plan;  // of the last run
 
   lamina::ir::value input(const array& a, std::string_view name = "x");
   /// An input of which only element type and rank are known until a plan is made.
@@ -51,16 +51,20 @@ class small_graph {
   /// Plans and runs once, from the data as given; states keep what the run assigns. The store may be another one.
   std::vector<array> run(const lamina::pass_options& options = {}, int threads = 1);
   array now(std::string_view state) const;
-  std::vector<array> data;                    // of the inputs
+  std::vector<array> data;  // of the inputs
 };
 
 using builder = std::function<std::vector<lamina::ir::value>(const std::vector<lamina::ir::value>&)>;
 
 /// Runs a program over inputs and gives its results.
-std::vector<array> results_of(const std::vector<array>& in, const builder& build, const lamina::pass_options& options = {});
-inline array result_of(const std::vector<array>& in, const std::function<lamina::ir::value(const std::vector<lamina::ir::value>&)>& build,
+std::vector<array> results_of(const std::vector<array>& in, const builder& build,
+                              const lamina::pass_options& options = {});
+inline array result_of(const std::vector<array>& in,
+                       const std::function<lamina::ir::value(const std::vector<lamina::ir::value>&)>& build,
                        const lamina::pass_options& options = {}) {
-  return results_of(in, [&](const std::vector<lamina::ir::value>& v) { return std::vector<lamina::ir::value>{build(v)}; }, options)[0];
+  return results_of(
+      in, [&](const std::vector<lamina::ir::value>& v) { return std::vector<lamina::ir::value>{build(v)}; },
+      options)[0];
 }
 
 }  // namespace engine_test

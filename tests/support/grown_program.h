@@ -7,8 +7,9 @@ namespace engine_test {
 namespace grown_detail {
 
 // A program that an operation of these operands can run.
-inline std::shared_ptr<const lamina::ir::program> body(const operation& op, const std::shared_ptr<const void>& attributes, std::vector<tensor_type> in,
-                                                   number_source& random) {
+inline std::shared_ptr<const lamina::ir::program> body(const operation& op,
+                                                       const std::shared_ptr<const void>& attributes,
+                                                       std::vector<tensor_type> in, number_source& random) {
   lamina::message_text why;
   if (op.inside) op.inside(attributes.get(), in, why);
   auto p = std::make_shared<lamina::ir::program>();
@@ -51,7 +52,8 @@ inline void grow(lamina::ir::program& p, std::vector<lamina::ir::value>& all, nu
     subprograms.push_back(body(op, v.attributes, in, random));
   }
   const lamina::value_id made = p.add(op, v.attributes, operands, subprograms);
-  for (std::size_t r = 0; r < p.at(made).results.size(); ++r) all.emplace_back(&p, lamina::value_id{made.node, static_cast<std::int32_t>(r)});
+  for (std::size_t r = 0; r < p.at(made).results.size(); ++r)
+    all.emplace_back(&p, lamina::value_id{made.node, static_cast<std::int32_t>(r)});
 }
 
 }  // namespace grown_detail
@@ -65,8 +67,7 @@ inline std::shared_ptr<lamina::ir::program> grown(const unsigned char* data, std
   for (std::size_t i = 0; i + 1 < size && i < 24; i += 2) {
     try {
       grown_detail::grow(*p, all, number_source(salt | static_cast<std::uint64_t>(data[i + 1]) << 8 | data[i]));
-    } catch (const lamina::error&) {
-    }
+    } catch (const lamina::error&) {}
   }
   for (std::size_t i = all.size() > 6 ? all.size() - 6 : 0; i < all.size(); ++i) p->output("y", all[i]);
   for (auto s : p->states())

@@ -4,13 +4,10 @@
 namespace engine_test {
 
 /// The message of the error that f raises, or "" if it raises none.
-template <class F>
-std::string message_of(const F& f) {
+template <class F> std::string message_of(const F& f) {
   try {
     f();
-  } catch (const lamina::error& e) {
-    return e.what();
-  }
+  } catch (const lamina::error& e) { return e.what(); }
   return {};
 }
 

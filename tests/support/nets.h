@@ -4,18 +4,19 @@
 
 namespace nets_test {
 
-inline constexpr auto lenet = lamina::sequential(
-    lamina::nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, lamina::nn::relu{},
-    lamina::nn::max_pool2d{.kernel_size = 2}, lamina::nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5},
-    lamina::nn::relu{}, lamina::nn::max_pool2d{.kernel_size = 2}, lamina::nn::flatten{},
-    lamina::nn::linear{.in_features = 400, .out_features = 120}, lamina::nn::relu{}, lamina::nn::linear{.in_features = 120, .out_features = 84},
-    lamina::nn::relu{}, lamina::nn::linear{.in_features = 84, .out_features = 10});
+inline constexpr auto lenet =
+    lamina::sequential(lamina::nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2},
+                       lamina::nn::relu{}, lamina::nn::max_pool2d{.kernel_size = 2},
+                       lamina::nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, lamina::nn::relu{},
+                       lamina::nn::max_pool2d{.kernel_size = 2}, lamina::nn::flatten{},
+                       lamina::nn::linear{.in_features = 400, .out_features = 120}, lamina::nn::relu{},
+                       lamina::nn::linear{.in_features = 120, .out_features = 84}, lamina::nn::relu{},
+                       lamina::nn::linear{.in_features = 84, .out_features = 10});
 
 using images = lamina::tensor<float, lamina::extents<lamina::dyn, 1, 28, 28>>;
 
 /// Numbers in [-1, 1) that depend on the seed and the position alone.
-template <class Tensor>
-Tensor random_tensor(const lamina::shape& dims, int seed) {
+template <class Tensor> Tensor random_tensor(const lamina::shape& dims, int seed) {
   auto t = Tensor::uninitialized(dims);
   lamina::philox stream(seed, 5);
   auto out = t.writable();
@@ -24,9 +25,9 @@ Tensor random_tensor(const lamina::shape& dims, int seed) {
   return t;
 }
 
-template <class A, class B>
-bool same_bits(const A& a, const B& b) {
-  return a.shape() == b.shape() && std::memcmp(a.data().data(), b.data().data(), a.data().size() * sizeof(a.data()[0])) == 0;
+template <class A, class B> bool same_bits(const A& a, const B& b) {
+  return a.shape() == b.shape() &&
+         std::memcmp(a.data().data(), b.data().data(), a.data().size() * sizeof(a.data()[0])) == 0;
 }
 /// Equal parameters, running statistics, optimizer slots and generators, bit by bit.
 inline bool same_bits(const lamina::parameter_store& a, const lamina::parameter_store& b) {
@@ -40,8 +41,7 @@ inline bool same_bits(const lamina::parameter_store& a, const lamina::parameter_
 }
 
 /// Which error a call raises, and what it says: "shape_error: ...", or "" if it raises none.
-template <class F>
-std::string error_of(F f) {
+template <class F> std::string error_of(F f) {
   try {
     f();
   } catch (const lamina::shape_error& e) {
@@ -50,9 +50,7 @@ std::string error_of(F f) {
     return std::string("value_error: ") + e.what();
   } catch (const lamina::file_error& e) {
     return std::string("file_error: ") + e.what();
-  } catch (const lamina::error& e) {
-    return std::string("error: ") + e.what();
-  }
+  } catch (const lamina::error& e) { return std::string("error: ") + e.what(); }
   return {};
 }
 inline bool holds(const std::string& s, std::string_view part) {

@@ -4,7 +4,8 @@
 
 namespace engine_test {
 
-using lamina::attribute_value, lamina::axes, lamina::dtype, lamina::dyn, lamina::operation, lamina::shape, lamina::tensor_type;
+using lamina::attribute_value, lamina::axes, lamina::dtype, lamina::dyn, lamina::operation, lamina::shape,
+    lamina::tensor_type;
 
 using types = std::vector<tensor_type>;
 
@@ -37,9 +38,10 @@ inline attribute_value list(const axes& x) {
 }
 
 inline const types of_products = {of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), of(dtype::int8, {4, 3}), f({4}),
-                           of(dtype::int32, {4}), f({}), of(dtype::int8, {})};
-inline const types of_quantized_images = {of(dtype::int8, {1, 2, 5, 5}), f({}), of(dtype::int8, {}), of(dtype::int8, {3, 2, 3, 3}), f({3}),
-                                   of(dtype::int32, {3}), f({}), of(dtype::int8, {})};
+                                  of(dtype::int32, {4}),   f({}), of(dtype::int8, {})};
+inline const types of_quantized_images = {
+    of(dtype::int8, {1, 2, 5, 5}), f({}), of(dtype::int8, {}), of(dtype::int8, {3, 2, 3, 3}), f({3}),
+    of(dtype::int32, {3}),         f({}), of(dtype::int8, {})};
 
 /// Of operations that do not take float32 [2, 3] for each operand.
 inline const std::vector<sample_call>& examples() {
@@ -78,7 +80,9 @@ inline const std::vector<sample_call>& examples() {
       {"max_pool2d", {f({1, 2, 4, 4})}},
       {"max_pool2d", {of(dtype::int8, {1, 2, 4, 4})}},
       {"max_pool2d_grad", {f({1, 2, 2, 2}), of(dtype::int32, {1, 2, 2, 2}), f({1, 2, 4, 4})}},
-      {"max_pool2d_grad", {f({1, 1, 2, 2}), of(dtype::int32, {1, 1, 2, 2}), f({1, 1, 5, 5})}, {{"kernel_h", integer(3)}, {"stride_h", integer(2)}, {"kernel_w", integer(3)}, {"stride_w", integer(2)}}},
+      {"max_pool2d_grad",
+       {f({1, 1, 2, 2}), of(dtype::int32, {1, 1, 2, 2}), f({1, 1, 5, 5})},
+       {{"kernel_h", integer(3)}, {"stride_h", integer(2)}, {"kernel_w", integer(3)}, {"stride_w", integer(2)}}},
       {"non_max_suppression", {f({4, 4}), f({4}), at({4})}},
       {"non_max_suppression", {f({2, 4, 4}), f({2, 3, 4}), at({2, 3, 4})}},
       {"one_hot", {at({}), f({}), f({2, 3})}},
@@ -91,7 +95,9 @@ inline const std::vector<sample_call>& examples() {
       {"pick_label_grad", {f({2}), at({2}), f({2, 3})}},
       {"put_rows", {f({4, 3}), at({2}), f({2, 3})}},
       {"quantize", {f({2, 3}), f({}), of(dtype::int8, {})}},
-      {"quantized_add", {of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), f({}), of(dtype::int8, {})}},
+      {"quantized_add",
+       {of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), f({}),
+        of(dtype::int8, {})}},
       {"quantized_avg_pool2d", {of(dtype::int8, {1, 2, 4, 4}), f({}), of(dtype::int8, {}), f({}), of(dtype::int8, {})}},
       {"quantized_conv2d", of_quantized_images},
       {"quantized_linear", of_products},
@@ -149,11 +155,24 @@ inline std::shared_ptr<const void> attributes_of(const operation& op, const samp
   });
 }
 
-inline constexpr std::int64_t odd_numbers[] = {0, 1, -1, 2, 3, 5, -8, 8, 100, std::numeric_limits<std::int32_t>::max(), std::int64_t(1) << 40,
-                                        std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
-inline constexpr double odd_reals[] = {0, 1, -1, 0.5, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
-inline const shape odd_shapes[] = {{}, {0}, {1}, {4}, {512}, {2, 3}, {3, 2}, {1, 1}, {0, 3}, {2, 0}, {64, 96}, {2, 3, 4}, {1, 2, 4, 4}, {1, 2, 2, 2}, {2, 0, 3, 3},
-                            {1, 1, 1, 1, 1, 1, 1, 2}};
+inline constexpr std::int64_t odd_numbers[] = {0,
+                                               1,
+                                               -1,
+                                               2,
+                                               3,
+                                               5,
+                                               -8,
+                                               8,
+                                               100,
+                                               std::numeric_limits<std::int32_t>::max(),
+                                               std::int64_t(1) << 40,
+                                               std::numeric_limits<std::int64_t>::max(),
+                                               std::numeric_limits<std::int64_t>::min()};
+inline constexpr double odd_reals[] = {
+    0, 1, -1, 0.5, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+inline const shape odd_shapes[] = {
+    {},     {0},    {1},      {4},       {512},        {2, 3},       {3, 2},       {1, 1},
+    {0, 3}, {2, 0}, {64, 96}, {2, 3, 4}, {1, 2, 4, 4}, {1, 2, 2, 2}, {2, 0, 3, 3}, {1, 1, 1, 1, 1, 1, 1, 2}};
 
 inline shape changed(shape s, number_source& random) {
   if (s.rank == 0 || random.below(3) == 0) return odd_shapes[random.below(std::size(odd_shapes))];
@@ -170,7 +189,8 @@ inline void change(attribute_value& a, number_source& random) {
   else if (a.is == form::dims) a.dims = changed(a.dims, random);
   else {
     a.list = axes();
-    for (auto n = random.below(4); n-- > 0;) a.list.values[a.list.count++] = static_cast<std::int32_t>(random.below(12)) - 5;
+    for (auto n = random.below(4); n-- > 0;)
+      a.list.values[a.list.count++] = static_cast<std::int32_t>(random.below(12)) - 5;
   }
 }
 // Operands and attributes with one to three of them replaced.

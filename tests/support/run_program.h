@@ -17,10 +17,16 @@ class number_source {
     return state_ >> 29;
   }
   std::size_t below(std::size_t n) { return static_cast<std::size_t>((*this)() % n); }
-  template <class T>
-  T element(made_up how) {
-    constexpr std::int64_t odd[] = {1'000'000'000, -1'000'000'000, 1'000'000'000'000, std::numeric_limits<std::int64_t>::max(),
-                                    std::numeric_limits<std::int64_t>::min(), -1, 7, 127, -128};
+  template <class T> T element(made_up how) {
+    constexpr std::int64_t odd[] = {1'000'000'000,
+                                    -1'000'000'000,
+                                    1'000'000'000'000,
+                                    std::numeric_limits<std::int64_t>::max(),
+                                    std::numeric_limits<std::int64_t>::min(),
+                                    -1,
+                                    7,
+                                    127,
+                                    -128};
     if constexpr (std::is_same_v<T, bool>) return below(2) == 1;
     else if constexpr (std::is_integral_v<T>) {
       if (how == made_up::wild && below(2)) return static_cast<T>(odd[below(std::size(odd))]);
@@ -28,7 +34,8 @@ class number_source {
     } else {
       constexpr double strange[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
                                     -std::numeric_limits<double>::infinity(), 1e30, -0.0};
-      if (how == made_up::wild && below(4) == 0) return static_cast<T>(static_cast<float>(strange[below(std::size(strange))]));
+      if (how == made_up::wild && below(4) == 0)
+        return static_cast<T>(static_cast<float>(strange[below(std::size(strange))]));
       return static_cast<T>(static_cast<float>(below(9)) / 4 - 1);
     }
   }
@@ -42,8 +49,7 @@ class number_source {
   }
 
  private:
-  template <class F>
-  static void with_type(lamina::dtype t, F f) {
+  template <class F> static void with_type(lamina::dtype t, F f) {
     using enum lamina::dtype;
     switch (t) {
       case float32: return f.template operator()<float>();
@@ -90,7 +96,8 @@ class small_enough {
   bool count(std::int64_t nodes) { return (nodes_ += nodes) <= most_nodes; }
   static bool fits(std::int64_t number) {
     using limits = std::numeric_limits<std::int64_t>;
-    return number == limits::max() || number == limits::min() || (number <= most_attribute && number >= -most_attribute);
+    return number == limits::max() || number == limits::min() ||
+           (number <= most_attribute && number >= -most_attribute);
   }
   // An extent that is counted when it runs is small here, too: the operands are.
   static bool fits(const lamina::shape& s) {
@@ -118,7 +125,7 @@ class small_enough {
     if (n.op->inside && !n.subprograms.empty()) {
       lamina::message_text why;
       n.op->inside(n.attributes.get(), in, why);
-      if (!why.empty()) return true;      // planning says so
+      if (!why.empty()) return true;  // planning says so
     }
     for (const auto& sub : n.subprograms)
       if (sub->inputs().size() == in.size() && !(*this)(*sub, in)) return false;
@@ -140,8 +147,8 @@ inline std::shared_ptr<const lamina::ir::program> all_shown(const lamina::ir::pr
 }
 
 /// Plans a program and runs it once, on inputs of these types. Raises what planning and running raise.
-inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::vector<lamina::tensor_type>& in, number_source numbers, made_up how,
-                     const std::shared_ptr<lamina::context>& where) {
+inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::vector<lamina::tensor_type>& in,
+                     number_source numbers, made_up how, const std::shared_ptr<lamina::context>& where) {
   lamina::parameter_store states;
   for (auto s : p->states()) {
     lamina::any_tensor t(lamina::tensor_type{p->at(s).results[0].element, bound(p->at(s).results[0].dims)});
@@ -162,7 +169,8 @@ inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::ve
 }
 
 /// Runs a program that is small: as it is, or with every value shown. Whether it was small, and ran to its end.
-inline bool run_small(const std::shared_ptr<const lamina::ir::program>& p, std::uint64_t seed, made_up how, bool show, const std::shared_ptr<lamina::context>& where) {
+inline bool run_small(const std::shared_ptr<const lamina::ir::program>& p, std::uint64_t seed, made_up how, bool show,
+                      const std::shared_ptr<lamina::context>& where) {
   std::vector<lamina::tensor_type> in;
   for (auto i : p->inputs()) in.push_back({p->at(i).results[0].element, bound(p->at(i).results[0].dims)});
   for (auto s : p->states())

@@ -12,7 +12,7 @@ class segment_run {
         plans(lamina::read_program(g.p.to_json()), {&g.store, nullptr}, where, passes) {
     place = [this](std::size_t i, const lamina::tensor_type& type) -> void* {
       if (!out[i] || out[i].type() != type) out[i] = lamina::any_tensor(type);
-      if (type.bytes()) std::memset(out[i].mutable_data(), 0xa5, type.bytes());      // what is not written shows
+      if (type.bytes()) std::memset(out[i].mutable_data(), 0xa5, type.bytes());  // what is not written shows
       return out[i].mutable_data();
     };
     out.resize(g.p.outputs().size());
@@ -50,8 +50,8 @@ class segment_run {
 };
 
 /// Builds a program over inputs, runs it by segments and gives its results.
-inline std::vector<array> counted_results(const std::vector<array>& in, const builder& build, int threads = 1, bool open = false,
-                                          const lamina::pass_options& passes = {}) {
+inline std::vector<array> counted_results(const std::vector<array>& in, const builder& build, int threads = 1,
+                                          bool open = false, const lamina::pass_options& passes = {}) {
   small_graph g;
   std::vector<lamina::ir::value> inputs;
   for (const auto& a : in) inputs.push_back(open ? g.open_input(a) : g.input(a));

@@ -17,8 +17,7 @@ namespace {
 
 using names = std::set<std::string, std::less<>>;
 
-template <class F>
-void each_interface(const char* folder, F f, std::string_view only = {}) {
+template <class F> void each_interface(const char* folder, F f, std::string_view only = {}) {
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(LAMINA_MODULES) / folder)) {
     if (entry.path().extension() != ".cppm" || (!only.empty() && entry.path().filename() != only)) continue;
     std::ifstream in(entry.path());
@@ -31,8 +30,7 @@ std::string word_at(std::string_view s, std::size_t at) {
   return std::string(s.substr(at, end - at));
 }
 // The parts of a text that begin with a word and end before the next.
-template <class F>
-void each_part(std::string_view s, std::string_view begin, F f) {
+template <class F> void each_part(std::string_view s, std::string_view begin, F f) {
   for (auto at = s.find(begin); at != s.npos;) {
     const auto next = s.find(begin, at + 1);
     f(s.substr(at + begin.size(), next == s.npos ? s.npos : next - at - begin.size()));
@@ -70,7 +68,8 @@ names defined_operations() {
       const std::string_view inside = std::string_view(file).substr(at, file.find(end, at) - at);
       each_part(inside, "export struct ", [&](std::string_view definition) {
         const auto said = definition.find("name = \""), handed = definition.find("<\"");
-        if (said == definition.npos && handed == definition.npos) throw std::runtime_error("a definition was not found by its name");
+        if (said == definition.npos && handed == definition.npos)
+          throw std::runtime_error("a definition was not found by its name");
         all.insert(said < handed ? word_at(definition, said + 8) : word_at(definition, handed + 2));
       });
     }
@@ -92,15 +91,18 @@ names spellings() {
 }
 names layers(std::string_view only) {
   names all;
-  each_interface("nets/layer", [&](const std::string& file) {
-    const auto from = file.find("namespace lamina::nn {");
-    if (from == file.npos) return;
-    const std::string_view inside = std::string_view(file).substr(from);
-    each_part(inside, "export ", [&](std::string_view s) {
-      const auto at = s.find("struct "), end = s.find('{');
-      if (at < end) all.insert(word_at(s, at + 7));
-    });
-  }, only);
+  each_interface(
+      "nets/layer",
+      [&](const std::string& file) {
+        const auto from = file.find("namespace lamina::nn {");
+        if (from == file.npos) return;
+        const std::string_view inside = std::string_view(file).substr(from);
+        each_part(inside, "export ", [&](std::string_view s) {
+          const auto at = s.find("struct "), end = s.find('{');
+          if (at < end) all.insert(word_at(s, at + 7));
+        });
+      },
+      only);
   return all;
 }
 

@@ -32,7 +32,7 @@ bool makes_no_system_call(const std::function<void()>& f) {
   if (child == 0) {
     if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) ::_exit(2);
     f();
-    ::syscall(SYS_exit, 0);   // `_exit` ends all threads by another call, which is not allowed
+    ::syscall(SYS_exit, 0);  // `_exit` ends all threads by another call, which is not allowed
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
@@ -49,8 +49,7 @@ namespace {
 void add(std::atomic<long>& n) { n.fetch_add(1, std::memory_order_relaxed); }
 
 // The system's own version of a function that this file replaces.
-template <class F>
-F system_version(std::atomic<F>& known, const char* name) {
+template <class F> F system_version(std::atomic<F>& known, const char* name) {
   F f = known.load(std::memory_order_relaxed);
   if (!f) known.store(f = reinterpret_cast<F>(::dlsym(RTLD_NEXT, name)), std::memory_order_relaxed);
   return f;

@@ -11,20 +11,16 @@ struct after {
 constexpr int never = 1 << 30;
 
 // What a run says that is stopped when a token was asked `times` times; nothing where it came to its end.
-template <class F>
-std::string stopped_after(int times, const F& f) {
+template <class F> std::string stopped_after(int times, const F& f) {
   std::atomic<int> left{times};
   const lamina::stop_scope scope(after{&left});
   try {
     f();
-  } catch (const lamina::stopped_error& e) {
-    return e.what();
-  }
+  } catch (const lamina::stopped_error& e) { return e.what(); }
   return {};
 }
 // How often a run asks.
-template <class F>
-int asks(const F& f) {
+template <class F> int asks(const F& f) {
   std::atomic<int> left{never};
   const lamina::stop_scope scope(after{&left});
   f();

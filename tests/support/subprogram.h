@@ -4,7 +4,8 @@
 namespace engine_test {
 
 /// A program whose inputs have the types of these values.
-inline std::shared_ptr<const lamina::ir::program> subprogram(const std::vector<lamina::ir::value>& like, const builder& body) {
+inline std::shared_ptr<const lamina::ir::program> subprogram(const std::vector<lamina::ir::value>& like,
+                                                             const builder& body) {
   auto p = std::make_shared<lamina::ir::program>();
   std::vector<lamina::ir::value> in;
   for (const auto& v : like) in.push_back(p->input("x", v.type()));

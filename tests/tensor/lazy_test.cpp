@@ -14,7 +14,9 @@ using namespace lamina;
 
 namespace {
 
-bool mentions(const error& e, std::string_view words) { return std::string_view(e.what()).find(words) != std::string_view::npos; }
+bool mentions(const error& e, std::string_view words) {
+  return std::string_view(e.what()).find(words) != std::string_view::npos;
+}
 
 }  // namespace
 
@@ -62,7 +64,7 @@ BOOST_AUTO_TEST_CASE(borrowed_memory_is_read_and_written_where_it_is) {
     mine[0] = 10;
     BOOST_CHECK_EQUAL(t(0, 0), 10);
     BOOST_CHECK(t.memory().is_borrowed());
-    auto part = borrow(std::span(mine), {2});   // fewer elements than the span has
+    auto part = borrow(std::span(mine), {2});  // fewer elements than the span has
     BOOST_CHECK_EQUAL(part.size(), 2);
   }
   BOOST_CHECK_EQUAL(memory::counters().allocations, before);
@@ -84,17 +86,20 @@ BOOST_AUTO_TEST_CASE(memory_is_borrowed_under_a_shape_value) {
   BOOST_CHECK(typed.data().data() == mine.data());
   typed.writable(1, 2) = 60;
   BOOST_CHECK_EQUAL(mine[5], 60);
-  BOOST_CHECK_EQUAL(borrow(std::span(mine), shape{}).bytes(), 4);      // one element, of rank 0
+  BOOST_CHECK_EQUAL(borrow(std::span(mine), shape{}).bytes(), 4);  // one element, of rank 0
   auto says = [&](const shape& wrong, std::string_view words) {
-    BOOST_CHECK_EXCEPTION(borrow(std::span(mine), wrong), shape_error, [&](const error& e) { return mentions(e, words); });
-    BOOST_CHECK_EXCEPTION((borrow<extents<dyn, dyn>>(std::span(mine), wrong)), shape_error, [&](const error& e) { return mentions(e, words); });
+    BOOST_CHECK_EXCEPTION(borrow(std::span(mine), wrong), shape_error,
+                          [&](const error& e) { return mentions(e, words); });
+    BOOST_CHECK_EXCEPTION((borrow<extents<dyn, dyn>>(std::span(mine), wrong)), shape_error,
+                          [&](const error& e) { return mentions(e, words); });
   };
   says({2, 4}, "borrow: a span of 6 elements cannot hold [2x4]");
   says({2, dyn}, "borrow: [2x?] has an extent that is no number");
   says({"N", 3}, "borrow: [Nx3] has an extent that is no number");
   constexpr auto huge = std::int64_t(1) << 32;
   says({huge, huge}, "borrow: a span of 6 elements cannot hold [4294967296x4294967296]");
-  BOOST_CHECK_EXCEPTION(borrow(std::span(mine), {huge, huge}), shape_error, [](const error& e) { return mentions(e, "cannot hold"); });
+  BOOST_CHECK_EXCEPTION(borrow(std::span(mine), {huge, huge}), shape_error,
+                        [](const error& e) { return mentions(e, "cannot hold"); });
   BOOST_CHECK_THROW((borrow<extents<dyn, 2>>(std::span(mine), s)), shape_error);
   BOOST_CHECK_THROW((borrow<extents<dyn>>(std::span(mine), s)), shape_error);
 }

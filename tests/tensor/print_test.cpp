@@ -12,19 +12,18 @@ using namespace lamina;
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity(), not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity(),
+                not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 // 0, 1, 2, ... in a shape.
-template <class T>
-any_tensor counting(const shape& s) {
+template <class T> any_tensor counting(const shape& s) {
   vector<T> v(s.size());
   T next = 0;
   for (auto& x : v.writable()) x = next++;
   return any_tensor(v.memory(), {dtype_of<T>, s});
 }
 
-template <class T, class E>
-std::string printed(const tensor<T, E>& t) {
+template <class T, class E> std::string printed(const tensor<T, E>& t) {
   std::ostringstream out;
   out << t;
   return out.str();
@@ -82,8 +81,7 @@ BOOST_AUTO_TEST_CASE(scalars_stand_alone) {
 BOOST_AUTO_TEST_CASE(axes_are_nested) {
   BOOST_CHECK_EQUAL(printed(tensor<float, extents<2, 2, 2>>{{{1, 2}, {3, 4}}, {{5, 6}, {7, 8.5f}}}),
                     "[[[1.  2. ]\n  [3.  4. ]]\n\n [[5.  6. ]\n  [7.  8.5]]]");
-  BOOST_CHECK_EQUAL(printed(tensor<int, extents<1, 2, 1, 2>>{{{{1, 2}}, {{3, 4}}}}),
-                    "[[[[1 2]]\n\n  [[3 4]]]]");
+  BOOST_CHECK_EQUAL(printed(tensor<int, extents<1, 2, 1, 2>>{{{{1, 2}}, {{3, 4}}}}), "[[[[1 2]]\n\n  [[3 4]]]]");
   BOOST_CHECK_EQUAL(printed(matrix<float>(0, 3)), "[]");
 }
 

@@ -35,7 +35,7 @@ concept AssignsToWhatItReads = requires(vector<T>& t, T x) { t(0) = x; };
 static_assert(!AssignsToWhatItReads<float> && !AssignsToWhatItReads<float16> && !AssignsToWhatItReads<bfloat16>);
 template <class T>
 concept AssignsToARow = requires(T& t, vector<float> row) { t[0] = row; };
-static_assert(!AssignsToARow<matrix<float>>);      // it would change what goes away
+static_assert(!AssignsToARow<matrix<float>>);  // it would change what goes away
 static_assert(std::is_nothrow_move_constructible_v<matrix<float>> && std::is_nothrow_move_assignable_v<matrix<float>>);
 static_assert(std::movable<matrix<float>> && std::copyable<matrix<float>>);
 static_assert(!std::convertible_to<matrix<float>, matrix<double>>);
@@ -67,37 +67,52 @@ BOOST_AUTO_TEST_CASE(new_tensors_are_zero_and_aligned) {
 }
 
 BOOST_AUTO_TEST_CASE(extents_that_do_not_fit_are_told) {
-  BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, 784>>(32, 783)), shape_error, says{"tensor: shape [32x783] does not fit the extents [?x784]"});
-  BOOST_CHECK_EXCEPTION((tensor<float, extents<"N", 3>>(shape{4})), shape_error, says{"tensor: shape [4] does not fit the extents [Nx3]"});
+  BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, 784>>(32, 783)), shape_error,
+                        says{"tensor: shape [32x783] does not fit the extents [?x784]"});
+  BOOST_CHECK_EXCEPTION((tensor<float, extents<"N", 3>>(shape{4})), shape_error,
+                        says{"tensor: shape [4] does not fit the extents [Nx3]"});
   BOOST_CHECK_EXCEPTION(matrix<float>(2, -3), shape_error, says{"tensor: extent 1 is -3; expected 0 or more"});
-  BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, 784>>(-1)), shape_error, says{"tensor: extent 0 is -1; expected 0 or more"});
+  BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, 784>>(-1)), shape_error,
+                        says{"tensor: extent 0 is -1; expected 0 or more"});
   BOOST_CHECK_EXCEPTION(matrix<float>(shape{2, dyn}), shape_error, says{"tensor: extent 1 of [2x?] is not a number"});
-  BOOST_CHECK_EXCEPTION((matrix<float>::uninitialized(shape{2, 3, 4})), shape_error, says{"shape [2x3x4] does not fit the extents [?x?]"});
+  BOOST_CHECK_EXCEPTION((matrix<float>::uninitialized(shape{2, 3, 4})), shape_error,
+                        says{"shape [2x3x4] does not fit the extents [?x?]"});
   matrix<float> m(2, 3);
-  BOOST_CHECK_EXCEPTION((matrix<float, dyn, 4>(m)), shape_error, says{"tensor: shape [2x3] does not fit the extents [?x4]"});
+  BOOST_CHECK_EXCEPTION((matrix<float, dyn, 4>(m)), shape_error,
+                        says{"tensor: shape [2x3] does not fit the extents [?x4]"});
 }
 
 BOOST_AUTO_TEST_CASE(one_name_is_one_number) {
   using square = tensor<float, extents<"N", "N">>;
   BOOST_CHECK((square(3, 3).shape() == shape{3, 3}));
   BOOST_CHECK_EXCEPTION(square(2, 5), shape_error, says{"tensor: shape [2x5] does not fit the extents [NxN]"});
-  BOOST_CHECK_EXCEPTION(square(matrix<float>(2, 5)), shape_error, says{"tensor: shape [2x5] does not fit the extents [NxN]"});
+  BOOST_CHECK_EXCEPTION(square(matrix<float>(2, 5)), shape_error,
+                        says{"tensor: shape [2x5] does not fit the extents [NxN]"});
   BOOST_CHECK_EXCEPTION((square{{1, 2}}), shape_error, says{"shape [1x2] does not fit the extents [NxN]"});
-  static_assert(std::constructible_from<square, matrix<float, 128, 128>> && !std::constructible_from<square, matrix<float, 128, 64>>);
+  static_assert(std::constructible_from<square, matrix<float, 128, 128>> &&
+                !std::constructible_from<square, matrix<float, 128, 64>>);
 }
 
 BOOST_AUTO_TEST_CASE(memory_holds_what_the_shape_says) {
   const storage sixteen(16);
   BOOST_CHECK_EQUAL(vector<float>(sixteen, shape{4}).size(), 4);
-  BOOST_CHECK_EXCEPTION(matrix<float>(sixteen, shape{100, 100}), shape_error, says{"tensor: memory of 16 bytes cannot hold float32[100x100]"});
-  BOOST_CHECK_EXCEPTION(vector<float>(sixteen, shape{3}, 2), shape_error, says{"tensor: memory of 16 bytes cannot hold float32[3] from byte 8 on"});
-  BOOST_CHECK_EXCEPTION(vector<float>(sixteen, shape{1}, 5), shape_error, says{"cannot hold float32[1] from byte 20 on"});
-  BOOST_CHECK_EXCEPTION(vector<float>(storage(), shape{1}), shape_error, says{"memory of 0 bytes cannot hold float32[1]"});
+  BOOST_CHECK_EXCEPTION(matrix<float>(sixteen, shape{100, 100}), shape_error,
+                        says{"tensor: memory of 16 bytes cannot hold float32[100x100]"});
+  BOOST_CHECK_EXCEPTION(vector<float>(sixteen, shape{3}, 2), shape_error,
+                        says{"tensor: memory of 16 bytes cannot hold float32[3] from byte 8 on"});
+  BOOST_CHECK_EXCEPTION(vector<float>(sixteen, shape{1}, 5), shape_error,
+                        says{"cannot hold float32[1] from byte 20 on"});
+  BOOST_CHECK_EXCEPTION(vector<float>(storage(), shape{1}), shape_error,
+                        says{"memory of 0 bytes cannot hold float32[1]"});
   BOOST_CHECK_EQUAL(vector<float>(storage(), shape{0}).size(), 0);
-  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::float64, {3}}), shape_error, says{"memory of 16 bytes cannot hold float64[3]"});
-  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::int8, {1}}, 16), shape_error, says{"cannot hold int8[1] from byte 16 on"});
-  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::float32, {2}}, 2), value_error, says{"the memory of float32[2] is not aligned to 4 bytes"});
-  BOOST_CHECK_EXCEPTION((borrow(static_cast<float*>(nullptr), {2})), value_error, says{"tensor: the memory is a null pointer"});
+  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::float64, {3}}), shape_error,
+                        says{"memory of 16 bytes cannot hold float64[3]"});
+  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::int8, {1}}, 16), shape_error,
+                        says{"cannot hold int8[1] from byte 16 on"});
+  BOOST_CHECK_EXCEPTION(any_tensor(sixteen, {dtype::float32, {2}}, 2), value_error,
+                        says{"the memory of float32[2] is not aligned to 4 bytes"});
+  BOOST_CHECK_EXCEPTION((borrow(static_cast<float*>(nullptr), {2})), value_error,
+                        says{"tensor: the memory is a null pointer"});
 }
 
 BOOST_AUTO_TEST_CASE(what_was_moved_from_has_no_elements) {
@@ -116,7 +131,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_has_no_elements) {
   BOOST_CHECK_EXCEPTION((any_tensor(a)), state_error, gone);
   BOOST_CHECK_EXCEPTION(evaluate(a + 1), state_error, gone);
   BOOST_CHECK_EXCEPTION(evaluate(matmul(b, a)), state_error, gone);
-  b.writable(0, 0) = 9;                                  // b is the only handle
+  b.writable(0, 0) = 9;  // b is the only handle
   BOOST_CHECK_EQUAL(b(0, 0), 9);
   a = b.copy();
   BOOST_CHECK_EQUAL(a(0, 0), 9);
@@ -134,7 +149,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_has_no_elements) {
   BOOST_CHECK_EXCEPTION(evaluate(e), state_error, gone);
   BOOST_CHECK_EQUAL(evaluate(f)(1, 1), 5);
   vector<float> none;
-  const auto nothing = std::move(none);                  // no elements were there
+  const auto nothing = std::move(none);  // no elements were there
   BOOST_CHECK(none.data().empty());
 
   any_tensor any(tensor_type{dtype::float32, {2, 2}});
@@ -158,8 +173,10 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_has_no_elements) {
 
 BOOST_AUTO_TEST_CASE(sizes_beyond_memory_are_told_and_do_not_wrap_around) {
   auto large = std::int64_t(1) << 32;
-  BOOST_CHECK_EXCEPTION(matrix<float>(large, large), shape_error, says{"tensor: [4294967296x4294967296] has more elements than memory can hold"});
-  BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, dyn, dyn>>(0, large, large)), shape_error, says{"more elements than memory can hold"});
+  BOOST_CHECK_EXCEPTION(matrix<float>(large, large), shape_error,
+                        says{"tensor: [4294967296x4294967296] has more elements than memory can hold"});
+  BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, dyn, dyn>>(0, large, large)), shape_error,
+                        says{"more elements than memory can hold"});
   BOOST_CHECK_THROW(matrix<float>(large, large >> 8), out_of_memory);
 }
 
@@ -193,7 +210,8 @@ BOOST_AUTO_TEST_CASE(lists_that_do_not_fit_are_told) {
   BOOST_CHECK_EXCEPTION((matrix<float>{{1, 2}, {3}}), shape_error, ragged);
   BOOST_CHECK_EXCEPTION((matrix<float>{{}, {3}}), shape_error, ragged);
   BOOST_CHECK_EXCEPTION((tensor<float, extents<dyn, dyn, dyn>>{{{1, 2}, {3, 4}}, {{5, 6}}}), shape_error, ragged);
-  BOOST_CHECK_EXCEPTION((matrix<float, 2, 3>{{1, 2}, {3, 4}}), shape_error, says{"shape [2x2] does not fit the extents [2x3]"});
+  BOOST_CHECK_EXCEPTION((matrix<float, 2, 3>{{1, 2}, {3, 4}}), shape_error,
+                        says{"shape [2x2] does not fit the extents [2x3]"});
 }
 
 BOOST_AUTO_TEST_CASE(indices_outside_are_told) {
@@ -209,8 +227,10 @@ BOOST_AUTO_TEST_CASE(indices_outside_are_told) {
 }
 
 BOOST_AUTO_TEST_CASE(shared_memory_is_not_written) {
-  auto shared = says{"tensor [2x2]: its memory is shared with another tensor, an expression or the result of a layer, so it cannot be written; "
-                     "call detach() first, which gives it memory of its own"};
+  auto shared = says{
+      "tensor [2x2]: its memory is shared with another tensor, an expression or the result of a layer, so it cannot be "
+      "written; "
+      "call detach() first, which gives it memory of its own"};
   matrix<float> a{{1, 2}, {3, 4}};
   a.writable(0, 0) = 5;
   {
@@ -231,7 +251,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_is_not_written) {
   }
   a.writable(0, 0) = 9;
   auto at = a.data().data();
-  a.detach();   // nothing is copied for the only handle
+  a.detach();  // nothing is copied for the only handle
   BOOST_CHECK(a.data().data() == at);
   auto moved = std::move(a);
   moved.writable(0, 0) = 10;
@@ -252,14 +272,14 @@ BOOST_AUTO_TEST_CASE(an_element_is_a_number) {
   matrix<float> m{{1, 2}, {3, 4}};
   auto x = m(1, 1);
   m.writable(1, 1) = 7;
-  BOOST_CHECK_EQUAL(x, 4);                               // not what stands there now
+  BOOST_CHECK_EQUAL(x, 4);  // not what stands there now
   BOOST_CHECK_EQUAL(std::max(m(0, 0), 1.5f), 1.5f);
   BOOST_CHECK_EQUAL(std::exp(m(0, 0)), std::exp(1.f));
-  BOOST_CHECK_EQUAL(exp(m(0, 0)), exp(1.f));             // and not an expression
+  BOOST_CHECK_EQUAL(exp(m(0, 0)), exp(1.f));  // and not an expression
   BOOST_CHECK_EQUAL(evaluate(m * m(0, 1))(1, 0), 6);
   BOOST_CHECK_EQUAL(evaluate(exp(m * m(0, 0)))(0, 0), evaluate(exp(m))(0, 0));
   const bool yes = true;
-  const auto chosen = yes ? m(0, 1) : 0.5;               // a double, and no fraction is lost
+  const auto chosen = yes ? m(0, 1) : 0.5;  // a double, and no fraction is lost
   static_assert(std::same_as<decltype(chosen), const double>);
   vector<float16> h(2);
   h.writable(0) = float16(1.5f);
@@ -311,9 +331,9 @@ BOOST_AUTO_TEST_CASE(a_view_outlives_its_tensor) {
       row = m[1];
     }
     BOOST_CHECK_EQUAL(row(1), 4);
-    row.writable(1) = 5;   // the only handle now
+    row.writable(1) = 5;  // the only handle now
     auto element = matrix<float>{{1, 2}, {3, 4}}(1, 0);
-    static_assert(std::same_as<decltype(element), float>);      // not a reference into a tensor that has ended
+    static_assert(std::same_as<decltype(element), float>);  // not a reference into a tensor that has ended
     BOOST_CHECK_EQUAL(element, 3);
   }
   BOOST_CHECK_EQUAL(memory::counters().current, before);

@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(threads_copy_read_and_drop_handles_of_one_memory) {
     });
     BOOST_CHECK_EQUAL(wrong, 0);
     BOOST_CHECK_EQUAL(m(0, 0), 0);
-    m.writable(0, 0) = 3;   // the only handle again
+    m.writable(0, 0) = 3;  // the only handle again
   }
   BOOST_CHECK_EQUAL(memory::counters().current, before);
 }

@@ -36,8 +36,7 @@ class given_scope : public trace_scope {
  public:
   given_scope(const trace_scope& s, const given_parameters& given) : trace_scope(s), given_(&given) {}
   given_scope nested(const label& name) const { return {trace_scope::nested(name), *given_}; }
-  template <Layer L, class... V>
-  auto operator()(std::string_view name, const L& layer, const V&... in) const {
+  template <Layer L, class... V> auto operator()(std::string_view name, const L& layer, const V&... in) const {
     return call(nested(label(name)), layer, in...);
   }
   value parameter(std::string_view name, const shape& dims, const initializer&) const {
@@ -58,12 +57,12 @@ class given_scope : public trace_scope {
 };
 
 struct composite {
-  std::vector<array> in;                       // inputs, then parameters
+  std::vector<array> in;  // inputs, then parameters
   std::vector<std::string> names;
   builder build;
 };
-template <class L>
-composite with_parameters(const L& layer, std::vector<array> in, const table& parameters, const name_map* map = nullptr) {
+template <class L> composite with_parameters(const L& layer, std::vector<array> in, const table& parameters,
+                                             const name_map* map = nullptr) {
   composite c{std::move(in), {}, {}};
   const auto inputs = c.in.size();
   for (const auto& [name, a] : parameters) {
@@ -102,7 +101,8 @@ array real(const shape& s, int seed) { return random_array(dtype::float64, s, se
 
 using row = std::vector<double>;
 row row_of(const array& x, std::size_t n, std::size_t width) {
-  return {x.values.begin() + static_cast<std::ptrdiff_t>(n * width), x.values.begin() + static_cast<std::ptrdiff_t>((n + 1) * width)};
+  return {x.values.begin() + static_cast<std::ptrdiff_t>(n * width),
+          x.values.begin() + static_cast<std::ptrdiff_t>((n + 1) * width)};
 }
 row affine(const table& p, const std::string& name, const row& x) {
   const auto &w = p.at(name + ".weight").values, &b = p.at(name + ".bias").values;
@@ -161,10 +161,11 @@ struct side_by_side {
   constexpr auto forward(auto&, const auto& a, const auto& b, const auto& c) const { return concat<1>(a, b, c); }
 };
 constexpr auto inception = topology(
-    sublayer<"wide">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"narrow">(nn::linear{.in_features = 4, .out_features = 1}),
-    sublayer<"deep">(bottleneck), sublayer<"join">(side_by_side{}), connect<"input", "wide.input">,
-    connect<"input", "narrow.input">, connect<"input", "deep.input">, connect<"wide.output", "join.first">,
-    connect<"narrow.output", "join.second">, connect<"deep.output", "join.third">, connect<"join.output", "output">);
+    sublayer<"wide">(nn::linear{.in_features = 4, .out_features = 3}),
+    sublayer<"narrow">(nn::linear{.in_features = 4, .out_features = 1}), sublayer<"deep">(bottleneck),
+    sublayer<"join">(side_by_side{}), connect<"input", "wide.input">, connect<"input", "narrow.input">,
+    connect<"input", "deep.input">, connect<"wide.output", "join.first">, connect<"narrow.output", "join.second">,
+    connect<"deep.output", "join.third">, connect<"join.output", "output">);
 
 // Two inputs through one sublayer's parameters: by code, and by two sublayers whose names stand for one.
 struct siamese_by_code {
@@ -174,27 +175,32 @@ struct siamese_by_code {
     return tanh(s("encoder", encoder, left)) - tanh(s("encoder", encoder, right));
   }
 };
-constexpr auto siamese_by_names = topology(
-    sublayer<"left">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"right">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"l">(nn::tanh{}),
-    sublayer<"r">(nn::tanh{}), sublayer<"difference">(nn::subtract{}), connect<"a", "left.input">, connect<"b", "right.input">,
-    connect<"left.output", "l.input">, connect<"right.output", "r.input">, connect<"l.output", "difference.lhs">,
-    connect<"r.output", "difference.rhs">, connect<"difference.output", "output">);
+constexpr auto siamese_by_names =
+    topology(sublayer<"left">(nn::linear{.in_features = 4, .out_features = 3}),
+             sublayer<"right">(nn::linear{.in_features = 4, .out_features = 3}), sublayer<"l">(nn::tanh{}),
+             sublayer<"r">(nn::tanh{}), sublayer<"difference">(nn::subtract{}), connect<"a", "left.input">,
+             connect<"b", "right.input">, connect<"left.output", "l.input">, connect<"right.output", "r.input">,
+             connect<"l.output", "difference.lhs">, connect<"r.output", "difference.rhs">,
+             connect<"difference.output", "output">);
 
 static_assert(ValidTopology<siamese_by_names>);
 
 // Composites in composites, of two outputs, one clause order and its reverse.
-constexpr auto inner = topology(sublayer<"a">(nn::linear{.in_features = 4, .out_features = 2}), sublayer<"act">(nn::tanh{}), connect<"x", "a.input">,
-                                connect<"a.output", "act.input">, connect<"a.output", "before">, connect<"act.output", "after">);
-constexpr auto outer = topology(sublayer<"both">(inner), sublayer<"product">(nn::multiply{}), sublayer<"tail">(nn::linear{.in_features = 2, .out_features = 3}),
-                                connect<"x", "both.x">, connect<"both.before", "product.lhs">, connect<"both.after", "product.rhs">,
-                                connect<"product.output", "tail.input">, connect<"tail.output", "y">, connect<"both.after", "z">);
-constexpr auto outer_reversed =
-    topology(connect<"tail.output", "y">, connect<"both.after", "z">, connect<"product.output", "tail.input">,
-             connect<"both.after", "product.rhs">, connect<"both.before", "product.lhs">, connect<"x", "both.x">,
-             sublayer<"tail">(nn::linear{.in_features = 2, .out_features = 3}), sublayer<"product">(nn::multiply{}),
-             sublayer<"both">(topology(connect<"a.output", "before">, connect<"act.output", "after">, connect<"a.output", "act.input">,
-                                       connect<"x", "a.input">, sublayer<"act">(nn::tanh{}),
-                                       sublayer<"a">(nn::linear{.in_features = 4, .out_features = 2}))));
+constexpr auto inner = topology(sublayer<"a">(nn::linear{.in_features = 4, .out_features = 2}),
+                                sublayer<"act">(nn::tanh{}), connect<"x", "a.input">, connect<"a.output", "act.input">,
+                                connect<"a.output", "before">, connect<"act.output", "after">);
+constexpr auto outer =
+    topology(sublayer<"both">(inner), sublayer<"product">(nn::multiply{}),
+             sublayer<"tail">(nn::linear{.in_features = 2, .out_features = 3}), connect<"x", "both.x">,
+             connect<"both.before", "product.lhs">, connect<"both.after", "product.rhs">,
+             connect<"product.output", "tail.input">, connect<"tail.output", "y">, connect<"both.after", "z">);
+constexpr auto outer_reversed = topology(
+    connect<"tail.output", "y">, connect<"both.after", "z">, connect<"product.output", "tail.input">,
+    connect<"both.after", "product.rhs">, connect<"both.before", "product.lhs">, connect<"x", "both.x">,
+    sublayer<"tail">(nn::linear{.in_features = 2, .out_features = 3}), sublayer<"product">(nn::multiply{}),
+    sublayer<"both">(topology(connect<"a.output", "before">, connect<"act.output", "after">,
+                              connect<"a.output", "act.input">, connect<"x", "a.input">, sublayer<"act">(nn::tanh{}),
+                              sublayer<"a">(nn::linear{.in_features = 4, .out_features = 2}))));
 static_assert(output_types_of<outer, input<"N", 4>>[1].dims == shape{"N", 2});
 static_assert(output_types_of<outer_reversed, input<"N", 4>> == output_types_of<outer, input<"N", 4>>);
 static_assert(output_type_of<inception, input<"N", 4>>.dims == shape{"N", 8});
@@ -203,22 +209,31 @@ static_assert(output_type_of<inception, input<"N", 4>>.dims == shape{"N", 8});
 struct hidden_by_code {
   std::int64_t features = 1, width = 1;
   constexpr auto forward(auto& s, const auto& x) const {
-    return s("body", sequential(sublayer<"down">(nn::linear{features, width}), nn::tanh{}, sublayer<"up">(nn::linear{width, features})), x);
+    return s("body",
+             sequential(sublayer<"down">(nn::linear{features, width}), nn::tanh{},
+                        sublayer<"up">(nn::linear{width, features})),
+             x);
   }
 };
 // The same with connections.
 struct shifted_by_code {
   std::int64_t features = 1;
   constexpr auto forward(auto& s, const auto& x) const {
-    return s("body", topology(sublayer<"up">(nn::linear{features, features}), sublayer<"sum">(nn::add{}), connect<"x", "up.input">,
-                              connect<"up.output", "sum.lhs">, connect<"x", "sum.rhs">, connect<"sum.output", "y">), x);
+    return s(
+        "body",
+        topology(sublayer<"up">(nn::linear{features, features}), sublayer<"sum">(nn::add{}), connect<"x", "up.input">,
+                 connect<"up.output", "sum.lhs">, connect<"x", "sum.rhs">, connect<"sum.output", "y">),
+        x);
   }
 };
 // Connections that make no sense, in a layer that chooses them when it runs.
 struct unconnected_by_code {
   std::int64_t features = 1;
   constexpr auto forward(auto& s, const auto& x) const {
-    return s("body", topology(sublayer<"up">(nn::linear{features, features}), connect<"x", "up.input">, connect<"up.results", "y">), x);
+    return s(
+        "body",
+        topology(sublayer<"up">(nn::linear{features, features}), connect<"x", "up.input">, connect<"up.results", "y">),
+        x);
   }
 };
 constexpr auto made_by_code = sequential(sublayer<"block">(hidden_by_code{4, 3}), sublayer<"head">(nn::linear{4, 2}));
@@ -232,7 +247,9 @@ BOOST_AUTO_TEST_SUITE(composites)
 
 BOOST_AUTO_TEST_CASE(a_residual_block_in_three_spellings) {
   const auto p = linear_parameters({{"body.down", {3, 4}}, {"body.up", {4, 3}}});
-  const auto formula = by_rows(x, 4, [&](std::size_t, const row& r) { return sum(affine(p, "body.up", tanh_of(affine(p, "body.down", r))), r); });
+  const auto formula = by_rows(x, 4, [&](std::size_t, const row& r) {
+    return sum(affine(p, "body.up", tanh_of(affine(p, "body.down", r))), r);
+  });
   check("connections", with_parameters(block_by_connections, {x}, p), {formula});
   constexpr nn::residual<std::remove_const_t<decltype(bottleneck)>> ready{bottleneck};
   check("residual", with_parameters(ready, {x}, p), {formula});
@@ -265,18 +282,22 @@ BOOST_AUTO_TEST_CASE(two_inputs_through_the_same_weights) {
 
 BOOST_AUTO_TEST_CASE(topologies_made_when_a_layer_runs) {
   const auto p = linear_parameters({{"body.down", {3, 4}}, {"body.up", {4, 3}}});
-  const auto formula = by_rows(x, 4, [&](std::size_t, const row& r) { return affine(p, "body.up", tanh_of(affine(p, "body.down", r))); });
+  const auto formula = by_rows(
+      x, 4, [&](std::size_t, const row& r) { return affine(p, "body.up", tanh_of(affine(p, "body.down", r))); });
   std::int64_t width = 3;
   check("chain", with_parameters(hidden_by_code{4, width}, {x}, p), {formula});
   const auto q = linear_parameters({{"body.up", {4, 4}}});
-  check("connections", with_parameters(shifted_by_code{width + 1}, {x}, q), {by_rows(x, 4, [&](std::size_t, const row& r) { return sum(affine(q, "body.up", r), r); })});
+  check("connections", with_parameters(shifted_by_code{width + 1}, {x}, q),
+        {by_rows(x, 4, [&](std::size_t, const row& r) { return sum(affine(q, "body.up", r), r); })});
   static_assert(output_type_of<made_by_code, input<"N", 4>>.dims == shape{"N", 2});
   static_assert(no_error<shape_check<made_by_code, input<"N", 4>>>);
   static_assert(!no_error<shape_check<misfit_by_code, input<"N", 4>>>);
   std::string why;
   const unconnected_by_code unconnected{4};
   const composite wrong = with_parameters(unconnected, {x}, q);
-  try { results_of(wrong.in, wrong.build); } catch (const shape_error& e) { why = e.what(); }
+  try {
+    results_of(wrong.in, wrong.build);
+  } catch (const shape_error& e) { why = e.what(); }
   BOOST_TEST(why.find("sublayer `up` (linear) has no output port `results`") != std::string::npos, why);
 }
 

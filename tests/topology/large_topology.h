@@ -5,6 +5,7 @@ namespace large_test {
 
 using namespace lamina;
 
+// clang-format off
 inline constexpr auto large = topology(
     sublayer<"s0">(nn::relu{}), sublayer<"s1">(nn::linear{.in_features = 16, .out_features = 16}), sublayer<"s2">(nn::relu{}), sublayer<"s3">(nn::add{}), sublayer<"s4">(nn::relu{}),
     sublayer<"s5">(nn::linear{.in_features = 16, .out_features = 16}), sublayer<"s6">(nn::relu{}), sublayer<"s7">(nn::add{}), sublayer<"s8">(nn::relu{}), sublayer<"s9">(nn::linear{.in_features = 16, .out_features = 16}),

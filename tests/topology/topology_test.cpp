@@ -12,11 +12,12 @@ using namespace lamina;
 namespace {
 
 // ---- chains
-constexpr auto lenet =
-    sequential(nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
-               nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
-               nn::max_pool2d{.kernel_size = 2}, nn::flatten{}, sublayer<"fc1">(nn::linear{.in_features = 400, .out_features = 120}),
-               nn::relu{}, nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
+constexpr auto lenet = sequential(
+    nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::flatten{},
+    sublayer<"fc1">(nn::linear{.in_features = 400, .out_features = 120}), nn::relu{},
+    nn::linear{.in_features = 120, .out_features = 84}, nn::relu{}, nn::linear{.in_features = 84, .out_features = 10});
 static_assert(ValidTopology<lenet> && Layer<decltype(lenet)>);
 static_assert(lenet.size == 12 && lenet.names[0] == label("0") && lenet.names[7] == label("fc1") &&
               lenet.names[11] == label("11"));
@@ -62,8 +63,7 @@ static_assert(!no_error<shape_check<two_ports, input<2, 3>>>);
 // ---- layers of several outputs, one of them not used
 struct halves {
   static constexpr view<const label> outputs() { return port_names<"low", "high">; }
-  template <class V>
-  constexpr auto forward(auto&, const V& x) const {
+  template <class V> constexpr auto forward(auto&, const V& x) const {
     return std::array<V, 2>{slice(x, {.start = 0, .stop = 2, .axis = 1}), slice(x, {.start = 2, .stop = 5, .axis = 1})};
   }
 };
@@ -73,9 +73,9 @@ static_assert(ValidTopology<lower>);
 static_assert(output_type_of<lower, input<7, 5>>.dims == shape{7, 2});
 
 // ---- nesting: topologies in topologies, and layers made of layers by code
-constexpr auto nested =
-    topology(connect<"a.output", "b.input">, connect<"b.output", "output">, connect<"input", "a.input">,
-             sublayer<"b">(sequential(nn::tanh{}, nn::linear{.in_features = 10, .out_features = 3})), sublayer<"a">(weight));
+constexpr auto nested = topology(
+    connect<"a.output", "b.input">, connect<"b.output", "output">, connect<"input", "a.input">,
+    sublayer<"b">(sequential(nn::tanh{}, nn::linear{.in_features = 10, .out_features = 3})), sublayer<"a">(weight));
 static_assert(output_type_of<nested, input<"N", 784>>.dims == shape{"N", 3});
 
 struct two_convolutions {
@@ -83,15 +83,14 @@ struct two_convolutions {
   constexpr auto forward(auto& s, const auto& x) const { return relu(s("b", b, relu(s("a", a, x))) + x); }
 };
 constexpr nn::conv2d keeping{.in_channels = 4, .out_channels = 4, .kernel_size = 3, .padding = 1};
-constexpr auto by_code =
-    sequential(two_convolutions{keeping, keeping}, sublayer<"block">(nn::residual{sequential(keeping, nn::batch_norm2d{4})}));
+constexpr auto by_code = sequential(two_convolutions{keeping, keeping},
+                                    sublayer<"block">(nn::residual{sequential(keeping, nn::batch_norm2d{4})}));
 static_assert(output_type_of<by_code, input<"N", 4, 8, 8>>.dims == shape{"N", 4, 8, 8});
 
 // A family of topologies is a variable template; a layer that is no topology can be a whole model.
-template <int depth>
-constexpr auto tower = sequential(tower<depth - 1>, nn::linear{.in_features = 4, .out_features = 4}, nn::relu{});
-template <>
-constexpr auto tower<0> = sequential(nn::relu{});
+template <int depth> constexpr auto tower =
+    sequential(tower<depth - 1>, nn::linear{.in_features = 4, .out_features = 4}, nn::relu{});
+template <> constexpr auto tower<0> = sequential(nn::relu{});
 static_assert(output_type_of<tower<5>, input<2, 4>>.dims == shape{2, 4});
 constexpr nn::linear alone{.in_features = 3, .out_features = 2};
 static_assert(ValidTopology<alone> && output_type_of<alone, input<"N", 3>>.dims == shape{"N", 2});
@@ -123,8 +122,7 @@ struct note_scope {
   void refuse(std::string_view words) const { *why << words; }
 };
 
-template <class T>
-shape run(const T& layer, const shape& in, notes& book) {
+template <class T> shape run(const T& layer, const shape& in, notes& book) {
   message_text why;
   note_scope scope{&book, &why, ""};
   traced x{{dtype::float32, in}, &why}, y;

@@ -22,18 +22,19 @@ using namespace nets_test;
 
 namespace {
 
-constexpr std::int64_t batches = 5;     // of 8, the last one of 4
+constexpr std::int64_t batches = 5;  // of 8, the last one of 4
 image_dataset data() { return squares(36, 1); }
 
 fit_options options(const std::string& checkpoint, bool resume = false) {
-  return {.epochs = 4, .batch = 8, .schedule = optim::one_cycle{}, .seed = 3, .checkpoint = checkpoint, .resume = resume};
+  return {
+      .epochs = 4, .batch = 8, .schedule = optim::one_cycle{}, .seed = 3, .checkpoint = checkpoint, .resume = resume};
 }
-template <class Net>
-training_report train(Net& net, const fit_options& o) { return fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, o); }
+template <class Net> training_report train(Net& net, const fit_options& o) {
+  return fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, o);
+}
 
 // Trains until `stop` batches are done.
-template <class Net>
-void interrupted(Net& net, const std::string& checkpoint, std::int64_t stop, int threads = 0) {
+template <class Net> void interrupted(Net& net, const std::string& checkpoint, std::int64_t stop, int threads = 0) {
   auto o = options(checkpoint);
   o.threads = threads;
   o.observer = [&, n = std::int64_t(0)](const training_progress& p) mutable { return p.epoch_ended || ++n < stop; };
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
 
 BOOST_AUTO_TEST_CASE(stopped_at_the_end_of_an_epoch) {
   test_files::folder dir;
-  regular_model whole({.seed = 1}), first({.seed = 1}), second({.seed = 7});   // a checkpoint brings all states
+  regular_model whole({.seed = 1}), first({.seed = 1}), second({.seed = 7});  // a checkpoint brings all states
   train(whole, options({}));
   auto o = options(dir / "checkpoint");
   o.observer = [](const training_progress& p) { return !(p.epoch_ended && p.epoch == 2); };
@@ -109,7 +110,7 @@ BOOST_AUTO_TEST_CASE(no_checkpoint_yet_and_nothing_left_to_do) {
   with_validation.validation = squares(10, 2);
   const auto first = train(net, with_validation);
   BOOST_TEST(same_bits(net.parameters(), whole.parameters()));
-  BOOST_TEST(dir.count() == 1);     // and no temporary file
+  BOOST_TEST(dir.count() == 1);  // and no temporary file
   // The checkpoint of a complete training brings its report.
   auto report = train(after, with_validation);
   BOOST_TEST(!report.stopped);
@@ -130,14 +131,16 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_more_epochs_than_asked_for) {
   regular_model net({.seed = 1}), cut({.seed = 1}), other({.seed = 1});
   train(net, options(dir / "checkpoint"));
   interrupted(cut, dir / "cut", 3 * batches + 2);
-  train(other, options({}));      // its states are all there
+  train(other, options({}));  // its states are all there
   const auto before = other;
-  for (auto [name, words] : {std::pair("checkpoint", "has 4 epochs and 0 batches already, and training is to have 3 epochs"),
-                             std::pair("cut", "has 3 epochs and 2 batches already, and training is to have 3 epochs")}) {
+  for (auto [name, words] :
+       {std::pair("checkpoint", "has 4 epochs and 0 batches already, and training is to have 3 epochs"),
+        std::pair("cut", "has 3 epochs and 2 batches already, and training is to have 3 epochs")}) {
     auto o = options(dir / name, true);
     o.epochs = 3;
     const auto bytes = test_files::read_raw(dir / name);
-    BOOST_TEST(error_of([&] { train(other, o); }) == "value_error: " + (dir / name) + ": " + words + "; ask for more, or remove the file to begin anew");
+    BOOST_TEST(error_of([&] { train(other, o); }) ==
+               "value_error: " + (dir / name) + ": " + words + "; ask for more, or remove the file to begin anew");
     BOOST_TEST(same_bits(other.parameters(), before.parameters()));
     BOOST_TEST(test_files::read_raw(dir / name) == bytes);
   }
@@ -150,7 +153,9 @@ BOOST_AUTO_TEST_CASE(who_ends_a_training_that_is_complete_ends_nothing) {
     regular_model net({.seed = 1});
     auto o = options(dir / "checkpoint");
     o.validation = squares(10, 2);
-    o.observer = [&](const training_progress& p) { return !(p.epoch == 4 && (at_batch ? p.batch == batches : p.epoch_ended)); };
+    o.observer = [&](const training_progress& p) {
+      return !(p.epoch == 4 && (at_batch ? p.batch == batches : p.epoch_ended));
+    };
     auto report = train(net, o);
     BOOST_TEST(!report.stopped);
     BOOST_TEST(report.epochs.size() == 4u);
@@ -176,13 +181,23 @@ BOOST_AUTO_TEST_CASE(other_batches_of_the_same_number_are_refused) {
   auto run = [&](std::int64_t images, std::int64_t batch, bool resume) {
     regular_model net({.seed = 1});
     return fit(net, squares(images, 1), loss::cross_entropy{}, optim::adam{},
-               {.epochs = 3, .batch = batch, .observer = [&](const training_progress&) { return resume; }, .checkpoint = dir / "checkpoint", .resume = resume});
+               {.epochs = 3,
+                .batch = batch,
+                .observer = [&](const training_progress&) { return resume; },
+                .checkpoint = dir / "checkpoint",
+                .resume = resume});
   };
   BOOST_TEST(run(101, 51, false).stopped);
-  BOOST_TEST(error_of([&] { run(101, 70, true); }) ==
-             "value_error: " + (dir / "checkpoint") + ": " "was written with batches of 51 from 101 images and training goes on with batches of 70 from 101 images");
-  BOOST_TEST(error_of([&] { run(100, 51, true); }) ==
-             "value_error: " + (dir / "checkpoint") + ": " "was written with batches of 51 from 101 images and training goes on with batches of 51 from 100 images");
+  BOOST_TEST(
+      error_of([&] { run(101, 70, true); }) ==
+      "value_error: " + (dir / "checkpoint") +
+          ": "
+          "was written with batches of 51 from 101 images and training goes on with batches of 70 from 101 images");
+  BOOST_TEST(
+      error_of([&] { run(100, 51, true); }) ==
+      "value_error: " + (dir / "checkpoint") +
+          ": "
+          "was written with batches of 51 from 101 images and training goes on with batches of 51 from 100 images");
   BOOST_TEST(run(101, 51, true).epochs.size() == 3u);
 }
 
@@ -225,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   test_files::folder dir;
   regular_model source({.seed = 1}), net({.seed = 2});
   interrupted(source, dir / "good", 7);
-  fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});     // its states are all there
+  fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});  // its states are all there
   auto before = net;
   auto refuses = [&](const std::string& name, const std::string& words, fit_options o = options({}, true)) {
     o.checkpoint = dir / name;
@@ -247,7 +262,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
     write_safetensors(dir / name, {good.tensors.data(), good.tensors.size()}, m);
   };
   changed("plain", "format", nullptr);
-  refuses("plain", "file_error: " + (dir / "plain") + ": metadata `format` is not `lamina checkpoint 1`, so this is no checkpoint");
+  refuses("plain", "file_error: " + (dir / "plain") +
+                       ": metadata `format` is not `lamina checkpoint 1`, so this is no checkpoint");
   changed("lost", "step", nullptr);
   refuses("lost", "metadata `step` is missing or no number");
   changed("odd", "batch", "2x");
@@ -261,9 +277,12 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   changed("imageless", "images", nullptr);
   refuses("imageless", "metadata `images` is missing or no number");
   changed("astray", "batch", "3");
-  refuses("astray", "value_error: " + (dir / "astray") + ": stands at batch 3 of epoch 2 after 7 batches, which is no place in epochs of 5 batches");
-  refuses("good", "batches of 8 from 36 images and training goes on with batches of 4 from 36 images", {.epochs = 4, .batch = 4, .seed = 3, .resume = true});
-  refuses("good", "was written with seed 3 and training goes on with seed 4", {.epochs = 4, .batch = 8, .seed = 4, .resume = true});
+  refuses("astray", "value_error: " + (dir / "astray") +
+                        ": stands at batch 3 of epoch 2 after 7 batches, which is no place in epochs of 5 batches");
+  refuses("good", "batches of 8 from 36 images and training goes on with batches of 4 from 36 images",
+          {.epochs = 4, .batch = 4, .seed = 3, .resume = true});
+  refuses("good", "was written with seed 3 and training goes on with seed 4",
+          {.epochs = 4, .batch = 8, .seed = 4, .resume = true});
 
   auto tensors = good.tensors;
   std::erase_if(tensors, [](const auto& t) { return t.name == "generator"; });
@@ -287,7 +306,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
       }
     else std::erase_if(tensors, [](const auto& t) { return t.name == "report.epochs"; });
     write_safetensors(dir / "figures", {tensors.data(), tensors.size()}, good.metadata);
-    refuses("figures", there ? "state `report.epochs` is float64[9x7], and float64[2x7] is expected" : "lacks the figures of its epochs");
+    refuses("figures", there ? "state `report.epochs` is float64[9x7], and float64[2x7] is expected"
+                             : "lacks the figures of its epochs");
   }
 
   for (std::size_t figure : {std::size_t(0), std::size_t(1), std::size_t(3), std::size_t(4)})

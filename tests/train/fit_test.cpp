@@ -23,7 +23,9 @@ namespace {
 
 const loss::cross_entropy by_entropy;
 
-image_dataset empty() { return {image_dataset::images_type(0, 1, 6, 6), lamina::vector<std::int64_t>(0), {"a", "b", "c"}}; }
+image_dataset empty() {
+  return {image_dataset::images_type(0, 1, 6, 6), lamina::vector<std::int64_t>(0), {"a", "b", "c"}};
+}
 
 }  // namespace
 
@@ -46,7 +48,8 @@ BOOST_AUTO_TEST_CASE(learns_in_float_and_in_double) {
     BOOST_TEST(report.images_per_second > 0.0);
     // What evaluate says is what the model answers.
     std::int64_t hits = 0;
-    for (auto [image, label] : test) hits += item(argmax(net(evaluate(cast<typename decltype(net)::element_type>(image))))) == label;
+    for (auto [image, label] : test)
+      hits += item(argmax(net(evaluate(cast<typename decltype(net)::element_type>(image))))) == label;
     BOOST_TEST(static_cast<double>(hits) / 100 == after.accuracy);
   };
   check(plain_model({.seed = 1}));
@@ -77,7 +80,8 @@ BOOST_AUTO_TEST_CASE(the_first_step_is_that_of_the_formula) {
   for (auto [image, label] : data) {
     auto p = evaluate(softmax(net(evaluate(cast<double>(image)))));
     mean -= std::log(double(p(label))) / 7;
-    for (std::int64_t c = 0; c < 3; ++c) expected[static_cast<std::size_t>(c)] -= 0.1 / 7 * (double(p(c)) - (c == label));
+    for (std::int64_t c = 0; c < 3; ++c)
+      expected[static_cast<std::size_t>(c)] -= 0.1 / 7 * (double(p(c)) - (c == label));
   }
   auto report = fit(net, data, by_entropy, optim::sgd{.lr = 0.1}, {.batch = 7});
   BOOST_TEST(std::abs(report.epochs[0].loss - mean) < 1e-12);
@@ -95,10 +99,15 @@ BOOST_AUTO_TEST_CASE(the_last_smaller_batch_counts) {
     rate_of_last = p.learning_rate;
     return true;
   };
-  fit(net, squares(31, 1), by_entropy, optim::sgd{.lr = 1}, {.epochs = 2, .batch = 10, .schedule = [](double base, std::int64_t step, std::int64_t steps) {
-        BOOST_TEST(steps == 8);
-        return base * static_cast<double>(step + 1) * 1e-3;
-      }, .observer = watch});
+  fit(net, squares(31, 1), by_entropy, optim::sgd{.lr = 1},
+      {.epochs = 2,
+       .batch = 10,
+       .schedule =
+           [](double base, std::int64_t step, std::int64_t steps) {
+             BOOST_TEST(steps == 8);
+             return base * static_cast<double>(step + 1) * 1e-3;
+           },
+       .observer = watch});
   std::vector<std::int64_t> expected{1, 2, 3, 4, 1, 2, 3, 4};
   BOOST_TEST(batches == expected, boost::test_tools::per_element());
   BOOST_TEST(rate_of_last == 8e-3);
@@ -115,13 +124,15 @@ BOOST_AUTO_TEST_CASE(the_last_smaller_batch_counts) {
 BOOST_AUTO_TEST_CASE(bits_depend_on_the_seeds_alone) {
   auto trained = [](std::int64_t seed, std::int64_t order, int threads, int fit_threads) {
     regular_model net({.seed = seed, .threads = threads});
-    fit(net, squares(70, 1), by_entropy, optim::adam{.lr = 0.01}, {.epochs = 2, .batch = 33, .seed = order, .threads = fit_threads});
+    fit(net, squares(70, 1), by_entropy, optim::adam{.lr = 0.01},
+        {.epochs = 2, .batch = 33, .seed = order, .threads = fit_threads});
     return net;
   };
   auto first = trained(1, 5, 1, 0);
   BOOST_TEST(same_bits(first.parameters(), trained(1, 5, 1, 0).parameters()));
   for (int threads : {2, 3}) {
-    BOOST_TEST(same_bits(first.parameters(), trained(1, 5, threads, 0).parameters()), threads << " threads of the model");
+    BOOST_TEST(same_bits(first.parameters(), trained(1, 5, threads, 0).parameters()),
+               threads << " threads of the model");
     BOOST_TEST(same_bits(first.parameters(), trained(1, 5, 1, threads).parameters()), threads << " threads of fit");
   }
   BOOST_TEST(!same_bits(first.parameters(), trained(2, 5, 1, 0).parameters()));
@@ -131,7 +142,8 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_the_seeds_alone) {
 BOOST_AUTO_TEST_CASE(validation_changes_no_bit) {
   regular_model a({.seed = 1}), b({.seed = 1});
   fit(a, squares(40, 1), by_entropy, optim::adam{}, {.epochs = 3, .batch = 16});
-  auto report = fit(b, squares(40, 1), by_entropy, optim::adam{}, {.epochs = 3, .batch = 16, .validation = squares(30, 2)});
+  auto report =
+      fit(b, squares(40, 1), by_entropy, optim::adam{}, {.epochs = 3, .batch = 16, .validation = squares(30, 2)});
   BOOST_TEST(same_bits(a.parameters(), b.parameters()));
   BOOST_TEST(report.epochs[2].validation_loss.has_value());
   evaluate(b, squares(30, 2), by_entropy, 7);
@@ -141,14 +153,20 @@ BOOST_AUTO_TEST_CASE(validation_changes_no_bit) {
 BOOST_AUTO_TEST_CASE(an_observer_ends_training_after_its_batch) {
   plain_model net({.seed = 1}), same({.seed = 1});
   int calls = 0;
-  auto report = fit(net, squares(40, 1), by_entropy, optim::sgd{}, {.epochs = 5, .batch = 10, .observer = observers({[&](const training_progress&) { return ++calls < 6; },
-                                                                                                       [](const training_progress&) { return true; }})});
+  auto report = fit(net, squares(40, 1), by_entropy, optim::sgd{},
+                    {.epochs = 5,
+                     .batch = 10,
+                     .observer = observers({[&](const training_progress&) { return ++calls < 6; },
+                                            [](const training_progress&) { return true; }})});
   // Four batches, the end of the epoch, one batch.
   BOOST_TEST(calls == 6);
   BOOST_TEST(report.stopped);
   BOOST_TEST(report.epochs.size() == 2u);
   BOOST_TEST(net.parameters().find("optimizer.step")->value().elements<float>()[0] == 5.0f);
-  fit(same, squares(40, 1), by_entropy, optim::sgd{}, {.epochs = 5, .batch = 10, .observer = [&, n = 0](const training_progress& p) mutable { return p.epoch_ended || ++n < 5; }});
+  fit(same, squares(40, 1), by_entropy, optim::sgd{},
+      {.epochs = 5, .batch = 10, .observer = [&, n = 0](const training_progress& p) mutable {
+         return p.epoch_ended || ++n < 5;
+       }});
   BOOST_TEST(same_bits(net.parameters(), same.parameters()));
 }
 
@@ -161,7 +179,8 @@ BOOST_AUTO_TEST_CASE(frozen_sublayers_stay) {
     const auto &now = net.parameters().find(name)->value(), &then = before.parameters().find(name)->value();
     BOOST_TEST(std::memcmp(now.data(), then.data(), now.bytes()) == 0);
   }
-  BOOST_TEST(std::memcmp(net.parameters().find("head.bias")->value().data(), before.parameters().find("head.bias")->value().data(), 12) != 0);
+  BOOST_TEST(std::memcmp(net.parameters().find("head.bias")->value().data(),
+                         before.parameters().find("head.bias")->value().data(), 12) != 0);
 
   model<plain_net, input<"N", 1, 6, 6>, policies<trainable(false)>> stone;
   auto said = error_of([&] { fit(stone, squares(40, 1), by_entropy, optim::sgd{}); });
@@ -175,24 +194,30 @@ BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
   labels.writable(17) = 3;
   image_dataset odd(data.bytes(), labels, {"a", "b", "c", "d"});
   regular_model net({.seed = 1});
-  fit(net, data, by_entropy, optim::adam{}, {.batch = 20});      // its states are all there
+  fit(net, data, by_entropy, optim::adam{}, {.batch = 20});  // its states are all there
   auto before = net;
   auto said = error_of([&] { fit(net, odd, by_entropy, optim::adam{}, {.batch = 20}); });
-  BOOST_TEST(said == "value_error: fit: label 3 of image 17 of the training data is outside 0..2; the model has 3 classes");
+  BOOST_TEST(said ==
+             "value_error: fit: label 3 of image 17 of the training data is outside 0..2; the model has 3 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   said = error_of([&] { fit(net, data, by_entropy, optim::adam{}, {.batch = 20, .validation = odd}); });
-  BOOST_TEST(said == "value_error: fit: label 3 of image 17 of the validation data is outside 0..2; the model has 3 classes");
+  BOOST_TEST(said ==
+             "value_error: fit: label 3 of image 17 of the validation data is outside 0..2; the model has 3 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   BOOST_TEST(error_of([&] { evaluate(net, odd, by_entropy); }) ==
              "value_error: evaluate: label 3 of image 17 of the data set is outside 0..2; the model has 3 classes");
   // A loss that tells fewer classes apart than the model finds it out while it runs.
-  auto of_two = [](const value& output, const value& labels) { return value(cross_entropy(slice(output, {.stop = 2, .axis = 1}), labels)); };
+  auto of_two = [](const value& output, const value& labels) {
+    return value(cross_entropy(slice(output, {.stop = 2, .axis = 1}), labels));
+  };
   lamina::vector<std::int64_t> thirds(20);
   thirds.writable(17) = 2;
-  said = error_of([&] { fit(net, image_dataset(data.bytes(), thirds, {"a", "b", "c"}), of_two, optim::adam{}, {.batch = 20}); });
-  const auto order = permutation(20, 0, 0);      // of the images in the only batch
+  said = error_of(
+      [&] { fit(net, image_dataset(data.bytes(), thirds, {"a", "b", "c"}), of_two, optim::adam{}, {.batch = 20}); });
+  const auto order = permutation(20, 0, 0);  // of the images in the only batch
   const auto sample = std::find(order.begin(), order.end(), 17) - order.begin();
-  BOOST_TEST(said == "value_error: loss: cross_entropy: a label is outside 0..1 (2 classes): 2 of sample " + std::to_string(sample) +
+  BOOST_TEST(said == "value_error: loss: cross_entropy: a label is outside 0..1 (2 classes): 2 of sample " +
+                         std::to_string(sample) +
                          " (1 of them); the labels of this batch are 0..2, the output of the model is [Nx3]");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   // And the model trains on.
@@ -208,15 +233,21 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_names_the_layer) {
   BOOST_TEST(holds(said, "shape_error: sublayer `head` (linear): linear expects"));
   BOOST_TEST(holds(said, "features but is given"));
   // A loss that cannot be had of these outputs.
-  auto by_rows = [](const value& output, const value& labels) { return value(pick(reshape(output, {dyn, 1}), labels)); };
+  auto by_rows = [](const value& output, const value& labels) {
+    return value(pick(reshape(output, {dyn, 1}), labels));
+  };
   said = error_of([&] { fit(net, squares(8, 1), by_rows, optim::adam{}, {.batch = 4}); });
-  BOOST_TEST(holds(said, "shape_error: loss: pick: the index must have the shape of the operand without its last axis"));
+  BOOST_TEST(
+      holds(said, "shape_error: loss: pick: the index must have the shape of the operand without its last axis"));
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite) {
   plain_model net({.seed = 1});
-  auto said = error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 1e30}, {.epochs = 5, .batch = 10}); });
-  BOOST_TEST(said == "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now 1e30)");
+  auto said =
+      error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 1e30}, {.epochs = 5, .batch = 10}); });
+  BOOST_TEST(
+      said ==
+      "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now 1e30)");
 }
 
 BOOST_AUTO_TEST_CASE(numbers_that_are_refused) {
@@ -226,7 +257,10 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_refused) {
   auto refused = [&](const auto& optimizer, const fit_options& o, const std::string& words) {
     BOOST_TEST(error_of([&] { fit(net, squares(20, 1), by_entropy, optimizer, o); }) == "value_error: " + words);
   };
-  auto rates = [](double r, std::int64_t from) { return fit_options{.batch = 10, .schedule = [=](double base, std::int64_t step, std::int64_t) { return step < from ? base : r; }}; };
+  auto rates = [](double r, std::int64_t from) {
+    return fit_options{
+        .batch = 10, .schedule = [=](double base, std::int64_t step, std::int64_t) { return step < from ? base : r; }};
+  };
   refused(optim::sgd{.lr = nan}, {}, "fit: `lr` is nan; expected a finite number >= 0");
   refused(optim::adam{.lr = infinite}, {}, "fit: `lr` is inf; expected a finite number >= 0");
   refused(optim::adam{.lr = -1}, {}, "fit: `lr` is -1; expected a finite number >= 0");
@@ -240,22 +274,28 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_refused) {
   refused(optim::adam{.epsilon = nan}, {}, "adam: `epsilon` is nan; expected a finite number >= 0");
   refused(optim::adamw{.beta1 = nan}, {}, "adamw: `beta1` is nan; expected a finite number >= 0 and < 1");
   refused(optim::adamw{.weight_decay = nan}, {}, "adamw: `weight_decay` is nan; expected a finite number >= 0");
-  refused(optim::sgd{}, {.resume = true}, "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
+  refused(optim::sgd{}, {.resume = true},
+          "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   for (std::size_t i = 0; i < before.parameters().size(); ++i)
-    BOOST_TEST(std::memcmp(net.parameters()[i].value().data(), before.parameters()[i].value().data(), before.parameters()[i].value().bytes()) == 0);
+    BOOST_TEST(std::memcmp(net.parameters()[i].value().data(), before.parameters()[i].value().data(),
+                           before.parameters()[i].value().bytes()) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_schedule_that_goes_wrong_later) {
   plain_model net({.seed = 1});
-  const optim::schedule falls = [](double base, std::int64_t step, std::int64_t) { return base - 0.01 * static_cast<double>(step); };
-  BOOST_TEST(error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 0.015}, {.batch = 10, .schedule = falls}); }) ==
-             "value_error: fit: the schedule's rate for step 2 is -0.005; expected a finite number >= 0");
+  const optim::schedule falls = [](double base, std::int64_t step, std::int64_t) {
+    return base - 0.01 * static_cast<double>(step);
+  };
+  BOOST_TEST(error_of([&] {
+               fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 0.015}, {.batch = 10, .schedule = falls});
+             }) == "value_error: fit: the schedule's rate for step 2 is -0.005; expected a finite number >= 0");
 }
 
 BOOST_AUTO_TEST_CASE(a_last_update_that_ruins_the_parameters) {
   // One batch: its loss is finite, and what the update makes of the parameters shows in no other.
   auto check = [](auto net, double rate) {
-    auto said = error_of([&] { fit(net, squares(10, 1), by_entropy, optim::sgd{.lr = rate, .weight_decay = 1e10}, {.batch = 10}); });
+    auto said = error_of(
+        [&] { fit(net, squares(10, 1), by_entropy, optim::sgd{.lr = rate, .weight_decay = 1e10}, {.batch = 10}); });
     BOOST_TEST(holds(said, "value_error: fit: parameter `hidden."));
     BOOST_TEST(holds(said, "is not finite after the last update of epoch 1; a smaller learning rate may help"));
   };
@@ -270,16 +310,20 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
     return error_of([&] { fit(net, data, by_entropy, optim::sgd{}, o); });
   };
   BOOST_TEST(holds(refused(empty(), {}), "value_error: fit: the data set is empty"));
-  for (const fit_options& o : {fit_options{.epochs = 0}, fit_options{.batch = 0}, fit_options{.epochs = -1}, fit_options{.batch = -64}})
+  for (const fit_options& o :
+       {fit_options{.epochs = 0}, fit_options{.batch = 0}, fit_options{.epochs = -1}, fit_options{.batch = -64}})
     BOOST_TEST(holds(refused(squares(9, 1), o), "value_error: fit: epochs and batch must be positive"));
   image_dataset large(image_dataset::images_type(2, 1, 8, 8), lamina::vector<std::int64_t>(2), {"a"});
-  BOOST_TEST(holds(refused(large, {}), "shape_error: fit: the model takes [Nx1x6x6] and the images of the data set make [1x1x8x8]"));
+  BOOST_TEST(holds(refused(large, {}),
+                   "shape_error: fit: the model takes [Nx1x6x6] and the images of the data set make [1x1x8x8]"));
   BOOST_TEST(holds(refused(squares(9, 1), {.validation = large}), "shape_error: "));
   BOOST_TEST(holds(error_of([&] { evaluate(net, large, by_entropy); }), "shape_error: "));
-  BOOST_TEST(holds(error_of([&] { evaluate(net, squares(9, 1), by_entropy, 0); }), "value_error: evaluate: batch must be positive"));
+  BOOST_TEST(holds(error_of([&] { evaluate(net, squares(9, 1), by_entropy, 0); }),
+                   "value_error: evaluate: batch must be positive"));
   BOOST_TEST(evaluate(net, empty(), by_entropy).loss == 0.0);
   for (std::size_t i = 0; i < before.parameters().size(); ++i)
-    BOOST_TEST(std::memcmp(net.parameters()[i].value().data(), before.parameters()[i].value().data(), before.parameters()[i].value().bytes()) == 0);
+    BOOST_TEST(std::memcmp(net.parameters()[i].value().data(), before.parameters()[i].value().data(),
+                           before.parameters()[i].value().bytes()) == 0);
 }
 
 // An observer takes back the best net so far: training goes on from there, and reads nothing that is gone.
@@ -289,12 +333,14 @@ BOOST_AUTO_TEST_CASE(an_observer_assigns_another_net) {
   for (const bool trained : {false, true}) {
     plain_model net({.seed = 1}), best({.seed = 1});
     int batches = 0;
-    const auto report = fit(net, data, by_entropy, optim::adam{}, {.epochs = 2, .batch = 30, .validation = data, .observer = [&](const training_progress& p) {
-      if (p.epoch_ended) return true;
-      if (++batches == 1) best = net;
-      if (batches == 2) net = trained ? best : start;        // with the slots of the optimizer, and without
-      return true;
-    }});
+    const auto report = fit(net, data, by_entropy, optim::adam{},
+                            {.epochs = 2, .batch = 30, .validation = data, .observer = [&](const training_progress& p) {
+                               if (p.epoch_ended) return true;
+                               if (++batches == 1) best = net;
+                               if (batches == 2)
+                                 net = trained ? best : start;  // with the slots of the optimizer, and without
+                               return true;
+                             }});
     BOOST_TEST(batches == 4);
     BOOST_TEST(report.epochs.size() == 2u);
     // What the second epoch began with.

@@ -91,15 +91,19 @@ BOOST_AUTO_TEST_CASE(a_second_derivative_alone) {
 BOOST_AUTO_TEST_CASE(layers_and_their_parameters) {
   const auto x = some(4, 3, 0.2);
   for (bool training : {false, true}) {
-    BOOST_TEST(gradcheck({.training = training, .second_order = true}, nn::linear{.in_features = 3, .out_features = 2}, x).message == "");
+    BOOST_TEST(
+        gradcheck({.training = training, .second_order = true}, nn::linear{.in_features = 3, .out_features = 2}, x)
+            .message == "");
     BOOST_TEST(gradcheck({.training = training}, nn::layer_norm{shape{3}}, x).message == "");
     BOOST_TEST(gradcheck({.training = training}, nn::dropout{0.5}, x).message == "");
   }
   BOOST_TEST(gradcheck(twins{}, x, some(4, 3, 0.9)).message == "");
-  constexpr auto net = sequential(nn::linear{.in_features = 3, .out_features = 5}, nn::tanh{}, nn::linear{.in_features = 5, .out_features = 2});
+  constexpr auto net = sequential(nn::linear{.in_features = 3, .out_features = 5}, nn::tanh{},
+                                  nn::linear{.in_features = 5, .out_features = 2});
   BOOST_TEST(gradcheck(net, x).message == "");
   BOOST_TEST(gradcheck({.seed = 7}, net, x).message == "");
-  BOOST_TEST(gradcheck(nn::embedding{.num_embeddings = 5, .embedding_dim = 3}, vector<std::int64_t>{0, 4, 4}).message == "");
+  BOOST_TEST(gradcheck(nn::embedding{.num_embeddings = 5, .embedding_dim = 3}, vector<std::int64_t>{0, 4, 4}).message ==
+             "");
   tensor<double, extents<2, 2, 3, 3>> images;
   double v = 0.1;
   for (auto& p : images.writable()) p = v = std::sin(7 * v) + 0.3;
@@ -109,8 +113,8 @@ BOOST_AUTO_TEST_CASE(layers_and_their_parameters) {
   BOOST_TEST(!weight);
   BOOST_TEST(weight.where.starts_with("parameter `weight` at ["));
   BOOST_TEST(weight.analytic == 0);
-  constexpr auto inside =
-      sequential(sublayer<"first">(nn::linear{.in_features = 3, .out_features = 3}), sublayer<"second">(forgets_weight{}));
+  constexpr auto inside = sequential(sublayer<"first">(nn::linear{.in_features = 3, .out_features = 3}),
+                                     sublayer<"second">(forgets_weight{}));
   BOOST_TEST(gradcheck(inside, x).where.starts_with("parameter `second.weight` at ["));
   const auto input = gradcheck(halves_input{}, x);
   BOOST_TEST(input.where.starts_with("input 0 at ["));
@@ -149,7 +153,8 @@ BOOST_AUTO_TEST_CASE(what_is_refused) {
              "gradcheck: `step` is nan; expected a finite number >= 0");
   BOOST_TEST(message_of([&] { gradcheck({.tolerance = -1}, squared, x); }) ==
              "gradcheck: `tolerance` is -1; expected a finite number >= 0");
-  BOOST_TEST(message_of([&] { gradcheck(nn::linear{.in_features = 5, .out_features = 2}, x); }).find("linear") != std::string::npos);
+  BOOST_TEST(message_of([&] { gradcheck(nn::linear{.in_features = 5, .out_features = 2}, x); }).find("linear") !=
+             std::string::npos);
   BOOST_CHECK_THROW(gradcheck(nn::linear{.in_features = 5, .out_features = 2}, x), shape_error);
 }
 

@@ -4,13 +4,13 @@
 namespace nets_test {
 
 inline constexpr auto plain_net = lamina::sequential(
-    lamina::nn::flatten{}, lamina::sublayer<"hidden">(lamina::nn::linear{.in_features = 36, .out_features = 16}), lamina::nn::relu{},
-    lamina::sublayer<"head">(lamina::nn::linear{.in_features = 16, .out_features = 3}));
+    lamina::nn::flatten{}, lamina::sublayer<"hidden">(lamina::nn::linear{.in_features = 36, .out_features = 16}),
+    lamina::nn::relu{}, lamina::sublayer<"head">(lamina::nn::linear{.in_features = 16, .out_features = 3}));
 /// With a generator and running statistics, which training must carry along.
 inline constexpr auto regular_net = lamina::sequential(
     lamina::sublayer<"conv">(lamina::nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
-    lamina::sublayer<"norm">(lamina::nn::batch_norm2d{4}), lamina::nn::relu{}, lamina::nn::flatten{}, lamina::nn::dropout{0.25},
-    lamina::sublayer<"head">(lamina::nn::linear{.in_features = 64, .out_features = 3}));
+    lamina::sublayer<"norm">(lamina::nn::batch_norm2d{4}), lamina::nn::relu{}, lamina::nn::flatten{},
+    lamina::nn::dropout{0.25}, lamina::sublayer<"head">(lamina::nn::linear{.in_features = 64, .out_features = 3}));
 using plain_model = lamina::model<plain_net, lamina::input<"N", 1, 6, 6>>;
 using regular_model = lamina::model<regular_net, lamina::input<"N", 1, 6, 6>>;
 

@@ -18,17 +18,16 @@ using namespace nets_test;
 namespace {
 
 // One parameter w, of which the program takes the gradient as an input.
-template <class T>
-class stepper {
+template <class T> class stepper {
  public:
-  template <class O>
-  stepper(const O& o, const std::vector<double>& w) : n_(static_cast<std::int64_t>(w.size())) {
+  template <class O> stepper(const O& o, const std::vector<double>& w) : n_(static_cast<std::int64_t>(w.size())) {
     const tensor_type type{dtype_of<T>, shape{n_}}, number{dtype_of<T>, {}};
     auto p = std::make_shared<program>();
     any_tensor start(type);
     for (std::size_t i = 0; i < w.size(); ++i) reinterpret_cast<T*>(start.mutable_data())[i] = static_cast<T>(w[i]);
     store.add("w", start, state_role::parameter);
-    value weight = p->state("w", type), g = p->input("g", type), rate = p->input("rate", number), step = p->input("step", number);
+    value weight = p->state("w", type), g = p->input("g", type), rate = p->input("rate", number),
+          step = p->input("step", number);
     update_scope scope(*p, store, "w", rate, step);
     p->assign(weight, o.step(scope, weight, g));
     const shape extents[] = {shape{n_}, shape{}, shape{}};
@@ -55,8 +54,7 @@ class stepper {
 // The same in plain loops: `formula` changes w[i] given g[i], the slots a[i] and b[i], the rate and the step.
 using formula_type = std::function<void(double& w, double g, double& a, double& b, double rate, int t)>;
 
-template <class O>
-void follows(const O& o, const formula_type& formula) {
+template <class O> void follows(const O& o, const formula_type& formula) {
   std::vector<double> w{0.5, -1.25, 2, 0, 3e-3, -7, 1}, a(7, 0), b(7, 0), g(7);
   stepper<double> wide(o, w);
   stepper<float> narrow(o, w);
@@ -70,8 +68,11 @@ void follows(const O& o, const formula_type& formula) {
     }
     auto in_double = wide(g, rate), in_float = narrow(g, rate);
     for (std::size_t i = 0; i < g.size(); ++i) {
-      BOOST_TEST(std::abs(in_double[i] - w[i]) <= 1e-13 * (1 + std::abs(w[i])), "step " << t << ", element " << i << ": " << in_double[i] << ", and the formula gives " << w[i]);
-      BOOST_TEST(std::abs(in_float[i] - w[i]) <= 5e-5 * (1 + std::abs(w[i])), "step " << t << ", element " << i << " in float: " << in_float[i] << ", and the formula gives " << w[i]);
+      BOOST_TEST(std::abs(in_double[i] - w[i]) <= 1e-13 * (1 + std::abs(w[i])),
+                 "step " << t << ", element " << i << ": " << in_double[i] << ", and the formula gives " << w[i]);
+      BOOST_TEST(
+          std::abs(in_float[i] - w[i]) <= 5e-5 * (1 + std::abs(w[i])),
+          "step " << t << ", element " << i << " in float: " << in_float[i] << ", and the formula gives " << w[i]);
     }
   }
 }
@@ -102,7 +103,8 @@ BOOST_AUTO_TEST_CASE(sgd) {
   follows(optim::sgd{.lr = 0.1, .momentum = 0.9}, sgd_formula(0.9, 0, false));
   follows(optim::sgd{.lr = 0.1, .momentum = 0.9, .nesterov = true}, sgd_formula(0.9, 0, true));
   follows(optim::sgd{.lr = 0.05, .weight_decay = 0.01}, sgd_formula(0, 0.01, false));
-  follows(optim::sgd{.lr = 0.05, .momentum = 0.8, .weight_decay = 0.02, .nesterov = true}, sgd_formula(0.8, 0.02, true));
+  follows(optim::sgd{.lr = 0.05, .momentum = 0.8, .weight_decay = 0.02, .nesterov = true},
+          sgd_formula(0.8, 0.02, true));
 }
 
 BOOST_AUTO_TEST_CASE(adam) {
@@ -138,7 +140,8 @@ BOOST_AUTO_TEST_CASE(rmsprop) {
     };
   };
   follows(optim::rmsprop{.lr = 0.01}, formula(0.9, 0, 1e-5, 0));
-  follows(optim::rmsprop{.lr = 0.01, .decay = 0.8, .momentum = 0.5, .epsilon = 1e-3, .weight_decay = 0.1}, formula(0.8, 0.5, 1e-3, 0.1));
+  follows(optim::rmsprop{.lr = 0.01, .decay = 0.8, .momentum = 0.5, .epsilon = 1e-3, .weight_decay = 0.1},
+          formula(0.8, 0.5, 1e-3, 0.1));
 }
 
 BOOST_AUTO_TEST_CASE(ftrl) {
@@ -163,7 +166,8 @@ BOOST_AUTO_TEST_CASE(ftrl_stands_still_at_a_rate_of_zero) {
   BOOST_TEST(step(g, 0) == before, boost::test_tools::per_element());
   other(g, 0.1);
   BOOST_TEST(step(g, 0.05) == other(g, 0.05), boost::test_tools::per_element());
-  BOOST_TEST(stepper<double>(o, {0.5, 0, 3})(g, 0) == (std::vector<double>{0.5, 0, 3}), boost::test_tools::per_element());
+  BOOST_TEST(stepper<double>(o, {0.5, 0, 3})(g, 0) == (std::vector<double>{0.5, 0, 3}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(momentum_sgd) {
@@ -185,7 +189,7 @@ BOOST_AUTO_TEST_CASE(lars) {
   stepper<double> step(o, w);
   auto length = [](const std::vector<double>& v) { return std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]); };
   for (int t = 0; t < 6; ++t) {
-    if (t == 4) g = {0, 0, 0};                                   // then the rate is lr
+    if (t == 4) g = {0, 0, 0};  // then the rate is lr
     const double local = length(g) > 0 ? 0.02 * length(w) / (length(g) + 0.1 * length(w) + 1e-3) : 1;
     const auto now = step(g, 0.5);
     for (std::size_t i = 0; i < 3; ++i) {
@@ -206,13 +210,13 @@ BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
   n.output("B", clipped[1]);
   graph::workspace ws;
   ws.feed("a", vector<double>{1, 2});
-  ws.feed("b", vector<double>{-2});                                 // together 3 long
+  ws.feed("b", vector<double>{-2});  // together 3 long
   ws.run_once(n);
   const auto A = ws.fetch_numbers<double>("A");
   BOOST_TEST(std::fabs(A[0] - 2.0 / 3) < 1e-15);
   BOOST_TEST(std::fabs(A[1] - 4.0 / 3) < 1e-15);
   BOOST_TEST(std::fabs(ws.fetch_numbers<double>("B")[0] + 4.0 / 3) < 1e-15);
-  ws.feed("a", vector<double>{0.1, 0.2});                           // together less than 2: as they are
+  ws.feed("a", vector<double>{0.1, 0.2});  // together less than 2: as they are
   ws.feed("b", vector<double>{0.5});
   ws.run_once(n);
   BOOST_TEST(ws.fetch_numbers<double>("A")[1] == 0.2);
@@ -229,7 +233,8 @@ BOOST_AUTO_TEST_CASE(regularizers) {
   ws.feed("w", matrix<double>{{3, -4}, {0, 1}});
   ws.feed("g", matrix<double>{{1, 1}, {1, 1}});
   ws.run_once(n);
-  const double gradient[] = {1 + 0.5 + 0.75, 1 - 0.5 - 1, 1, 1 + 0.5 + 0.25}, projected[] = {1.2, -1.6, 0, 1};   // the first row is 5 long
+  const double gradient[] = {1 + 0.5 + 0.75, 1 - 0.5 - 1, 1, 1 + 0.5 + 0.25},
+               projected[] = {1.2, -1.6, 0, 1};  // the first row is 5 long
   for (std::size_t i = 0; i < 4; ++i) {
     BOOST_TEST(std::fabs(ws.fetch_numbers<double>("gradient")[i] - gradient[i]) < 1e-15);
     BOOST_TEST(std::fabs(ws.fetch_numbers<double>("projected")[i] - projected[i]) < 1e-15);
@@ -255,17 +260,22 @@ BOOST_AUTO_TEST_CASE(schedules) {
   BOOST_TEST(optim::constant{}(0.3, 7, 10) == 0.3);
 
   // PyTorch's OneCycleLR(max_lr = 0.1, total_steps = 10): a cosine from 0.004 to 0.1 at step 2, one to 4e-7 at step 9.
-  const double one_cycle[] = {0.004, 0.052, 0.1, 0.0950484632, 0.0811745654, 0.0611262022, 0.0388741978, 0.0188258346, 0.0049519368, 4e-7};
-  for (int i = 0; i < 10; ++i) BOOST_TEST(std::abs(optim::one_cycle{}(0.1, i, 10) - one_cycle[i]) < 1e-10, "one_cycle at " << i << ": " << optim::one_cycle{}(0.1, i, 10));
+  const double one_cycle[] = {0.004,        0.052,        0.1,          0.0950484632, 0.0811745654,
+                              0.0611262022, 0.0388741978, 0.0188258346, 0.0049519368, 4e-7};
+  for (int i = 0; i < 10; ++i)
+    BOOST_TEST(std::abs(optim::one_cycle{}(0.1, i, 10) - one_cycle[i]) < 1e-10,
+               "one_cycle at " << i << ": " << optim::one_cycle{}(0.1, i, 10));
   BOOST_TEST(std::abs(optim::one_cycle{.warm_up = 0.5}(1, 0, 100) - 0.04) < 1e-15);
   BOOST_TEST(optim::one_cycle{.warm_up = 0.5}(1, 49, 100) == 1.0);
   for (std::int64_t steps : {1, 2, 3}) BOOST_TEST(std::isfinite(optim::one_cycle{}(0.1, steps - 1, steps)));
 
   const double pi = 3.141592653589793;
-  for (int i = 0; i < 8; ++i) BOOST_TEST(std::abs(optim::cosine{}(0.2, i, 8) - 0.1 * (1 + std::cos(pi * i / 8))) < 1e-15);
+  for (int i = 0; i < 8; ++i)
+    BOOST_TEST(std::abs(optim::cosine{}(0.2, i, 8) - 0.1 * (1 + std::cos(pi * i / 8))) < 1e-15);
   optim::cosine warm{.warm_up = 4, .floor = 0.1};
   for (int i = 0; i < 4; ++i) BOOST_TEST(std::abs(warm(0.2, i, 12) - 0.05 * (i + 1)) < 1e-15);
-  for (int i = 4; i < 12; ++i) BOOST_TEST(std::abs(warm(0.2, i, 12) - (0.02 + 0.09 * (1 + std::cos(pi * (i - 4) / 8)))) < 1e-15);
+  for (int i = 4; i < 12; ++i)
+    BOOST_TEST(std::abs(warm(0.2, i, 12) - (0.02 + 0.09 * (1 + std::cos(pi * (i - 4) / 8)))) < 1e-15);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,11 +16,13 @@ using engine_test::message_of;
 
 namespace {
 
-struct at { std::int64_t n; double rate; };
+struct at {
+  std::int64_t n;
+  double rate;
+};
 
 // That base 0.5 becomes these rates, to the bits of a few double operations, both ways; and rounded to float.
-template <class P>
-void follows(const P& policy, const std::vector<at>& table) {
+template <class P> void follows(const P& policy, const std::vector<at>& table) {
   graph::net n("net");
   auto number = n.external("n", {dtype::int64, {}});
   n.output("wide", learning_rate(number, {.base = 0.5, .policy = policy, .element = dtype::float64}));
@@ -44,31 +46,48 @@ BOOST_AUTO_TEST_SUITE(rates)
 
 BOOST_AUTO_TEST_CASE(fixed) { follows(optim::constant{}, {{0, 0.5}, {1, 0.5}, {100000, 0.5}}); }
 BOOST_AUTO_TEST_CASE(step) {
-  follows(optim::step{.size = 20, .gamma = 0.9}, {{0, 0.5}, {1, 0.5}, {19, 0.5}, {20, 0.45}, {39, 0.45}, {40, 0.405}, {200, 0.5 * 0.3486784401}});
+  follows(optim::step{.size = 20, .gamma = 0.9},
+          {{0, 0.5}, {1, 0.5}, {19, 0.5}, {20, 0.45}, {39, 0.45}, {40, 0.405}, {200, 0.5 * 0.3486784401}});
 }
-BOOST_AUTO_TEST_CASE(exponential) { follows(optim::exponential{.gamma = 0.5}, {{0, 0.5}, {1, 0.25}, {2, 0.125}, {10, 0.00048828125}}); }
+BOOST_AUTO_TEST_CASE(exponential) {
+  follows(optim::exponential{.gamma = 0.5}, {{0, 0.5}, {1, 0.25}, {2, 0.125}, {10, 0.00048828125}});
+}
 BOOST_AUTO_TEST_CASE(inverse) {
-  follows(optim::inverse{.gamma = 3, .power = 0.5}, {{0, 0.5}, {1, 0.25}, {5, 0.125}, {8, 0.1}});      // 1 / sqrt(1 + 3 n)
+  follows(optim::inverse{.gamma = 3, .power = 0.5}, {{0, 0.5}, {1, 0.25}, {5, 0.125}, {8, 0.1}});  // 1 / sqrt(1 + 3 n)
 }
 BOOST_AUTO_TEST_CASE(polynomial) {
-  follows(optim::polynomial{.steps = 10, .power = 2}, {{0, 0.5}, {5, 0.125}, {9, 0.5 * (1 - 0.9) * (1 - 0.9)}, {10, 0}, {11, 0}, {30, 0}});
+  follows(optim::polynomial{.steps = 10, .power = 2},
+          {{0, 0.5}, {5, 0.125}, {9, 0.5 * (1 - 0.9) * (1 - 0.9)}, {10, 0}, {11, 0}, {30, 0}});
 }
-BOOST_AUTO_TEST_CASE(linear_warm_up) { follows(optim::linear_warm_up{.start = 0.2, .steps = 4}, {{0, 0.1}, {1, 0.2}, {2, 0.3}, {3, 0.4}, {4, 0.5}, {9, 0.5}}); }
-BOOST_AUTO_TEST_CASE(constant_warm_up) { follows(optim::constant_warm_up{.multiplier = 0.25, .steps = 3}, {{0, 0.125}, {2, 0.125}, {3, 0.5}, {9, 0.5}}); }
+BOOST_AUTO_TEST_CASE(linear_warm_up) {
+  follows(optim::linear_warm_up{.start = 0.2, .steps = 4},
+          {{0, 0.1}, {1, 0.2}, {2, 0.3}, {3, 0.4}, {4, 0.5}, {9, 0.5}});
+}
+BOOST_AUTO_TEST_CASE(constant_warm_up) {
+  follows(optim::constant_warm_up{.multiplier = 0.25, .steps = 3}, {{0, 0.125}, {2, 0.125}, {3, 0.5}, {9, 0.5}});
+}
 BOOST_AUTO_TEST_CASE(alternate) {
   follows(optim::alternate{.on = 2, .off = 3}, {{0, 0.5}, {1, 0.5}, {2, 0}, {4, 0}, {5, 0.5}, {6, 0.5}, {7, 0}});
   follows(optim::alternate{.on = 2, .off = 3, .on_first = false}, {{0, 0}, {2, 0}, {3, 0.5}, {4, 0.5}, {5, 0}});
 }
 BOOST_AUTO_TEST_CASE(hill) {
   // a line from 0.2 to 1 over 4 steps, then 1 / sqrt(1 + 3 m) of the m steps since, at least 0.25
-  follows(optim::hill{.warm_up = 4, .start = 0.2, .gamma = 3, .power = 0.5, .floor = 0.25}, {{0, 0.1}, {3, 0.4}, {4, 0.5}, {5, 0.25}, {9, 0.125}, {12, 0.125}, {1000, 0.125}});
+  follows(optim::hill{.warm_up = 4, .start = 0.2, .gamma = 3, .power = 0.5, .floor = 0.25},
+          {{0, 0.1}, {3, 0.4}, {4, 0.5}, {5, 0.25}, {9, 0.125}, {12, 0.125}, {1000, 0.125}});
 }
 BOOST_AUTO_TEST_CASE(base_and_policy_must_be_given) {
   graph::net n("net");
   auto number = n.external("n", {dtype::int64, {}});
-  BOOST_TEST(message_of([&] { learning_rate(number, {.policy = optim::constant{}}); }).find("learning_rate: `base` is to be given, a finite number") != std::string::npos);
-  BOOST_TEST(message_of([&] { learning_rate(number, {.base = 1e39, .policy = optim::constant{}}); }).find("learning_rate: `base` is 1e39; expected a finite number in float32") != std::string::npos);
-  BOOST_TEST(message_of([&] { learning_rate(number, {.base = 1}); }).find("learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}") != std::string::npos);
+  BOOST_TEST(message_of([&] {
+               learning_rate(number, {.policy = optim::constant{}});
+             }).find("learning_rate: `base` is to be given, a finite number") != std::string::npos);
+  BOOST_TEST(message_of([&] {
+               learning_rate(number, {.base = 1e39, .policy = optim::constant{}});
+             }).find("learning_rate: `base` is 1e39; expected a finite number in float32") != std::string::npos);
+  BOOST_TEST(message_of([&] {
+               learning_rate(number, {.base = 1});
+             }).find("learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}") !=
+             std::string::npos);
 }
 
 // Each number of each schedule, as a function and as a value of a program.

@@ -12,11 +12,10 @@ using namespace lamina;
 namespace {
 
 inline constexpr auto line = sequential(nn::linear{.in_features = 2, .out_features = 1});
-inline constexpr auto deep =
-    sequential(nn::linear{.in_features = 2, .out_features = 8}, nn::relu{}, nn::dropout{0.25}, nn::linear{.in_features = 8, .out_features = 3});
+inline constexpr auto deep = sequential(nn::linear{.in_features = 2, .out_features = 8}, nn::relu{}, nn::dropout{0.25},
+                                        nn::linear{.in_features = 8, .out_features = 3});
 
-template <class Step, class X, class Y>
-void allocates_nothing(Step& step, const X& x, const Y& y) {
+template <class Step, class X, class Y> void allocates_nothing(Step& step, const X& x, const Y& y) {
   step(x, y);
   BOOST_TEST((steady_state::count([&] { step(x, y); }) == steady_state::counts{}));
 }

@@ -21,7 +21,8 @@ namespace {
 
 inline constexpr auto line = sequential(nn::linear{.in_features = 2, .out_features = 1});
 inline constexpr auto classes = sequential(nn::linear{.in_features = 2, .out_features = 3});
-inline constexpr auto remembers = sequential(nn::gru{.input_size = 1, .hidden_size = 8}, nn::linear{.in_features = 8, .out_features = 1});
+inline constexpr auto remembers =
+    sequential(nn::gru{.input_size = 1, .hidden_size = 8}, nn::linear{.in_features = 8, .out_features = 1});
 
 using element_types = std::tuple<float, double>;
 
@@ -33,7 +34,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_line_is_found, T, element_types) {
   model<line, input<"N", 2>, policies<element<T>>> net({.seed = 1});
   training step(net, loss::mse{}, optim::sgd{.lr = 0.1});
   matrix<T> x{{1, 0}, {0, 1}, {1, 1}, {2, -1}}, y(4, 1);
-  for (std::int64_t i = 0; i < 4; ++i) y.writable()[static_cast<std::size_t>(i)] = 3 * x.data()[static_cast<std::size_t>(2 * i)] - 2 * x.data()[static_cast<std::size_t>(2 * i + 1)] + T(0.5);
+  for (std::int64_t i = 0; i < 4; ++i)
+    y.writable()[static_cast<std::size_t>(i)] =
+        3 * x.data()[static_cast<std::size_t>(2 * i)] - 2 * x.data()[static_cast<std::size_t>(2 * i + 1)] + T(0.5);
   double first = step(x, y), last = 0;
   for (int i = 0; i < 1500; ++i) last = step(x, y);
   BOOST_TEST(last < 1e-5 * first);
@@ -65,7 +68,8 @@ BOOST_AUTO_TEST_CASE(a_label_outside_the_classes_changes_nothing) {
   BOOST_TEST(std::isfinite(step(x, good)));
   std::vector<float> before(6);
   std::memcpy(before.data(), net.parameters().find("0.weight")->value().data(), 24);
-  BOOST_TEST(message_of([&] { step(x, bad); }) == "loss: cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 of them)");
+  BOOST_TEST(message_of([&] { step(x, bad); }) ==
+             "loss: cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 of them)");
   BOOST_TEST(std::memcmp(before.data(), net.parameters().find("0.weight")->value().data(), 24) == 0);
   step(x, good);
   BOOST_TEST(std::memcmp(before.data(), net.parameters().find("0.weight")->value().data(), 24) != 0);
@@ -86,13 +90,13 @@ BOOST_AUTO_TEST_CASE(another_net_may_be_assigned_between_steps) {
   const parameter_store& store = net.parameters();
   training step(net, loss::mse{}, optim::adam{.lr = 0.1});
   step(x, y), step(x, y);
-  const net_type best = net;                 // with the slots of the optimizer
+  const net_type best = net;  // with the slots of the optimizer
   const double next = step(x, y);
   const auto wanted = bits_of(net);
   step(x, y);
   net = best;
   BOOST_TEST(&net.parameters() == &store);
-  BOOST_TEST(step(x, y) == next);            // as it went on then
+  BOOST_TEST(step(x, y) == next);  // as it went on then
   BOOST_TEST((bits_of(net) == wanted));
   // A net that was never trained: as a training of it that begins.
   net = net_type({.seed = 2});
@@ -108,7 +112,8 @@ BOOST_AUTO_TEST_CASE(another_net_may_be_assigned_between_steps) {
   BOOST_TEST((bits_of(net) == wanted));
   // One that was given away has none.
   const net_type taken = std::move(net);
-  BOOST_TEST(message_of([&] { step(x, y); }).starts_with("this model was given to a factory or moved to another model"));
+  BOOST_TEST(
+      message_of([&] { step(x, y); }).starts_with("this model was given to a factory or moved to another model"));
   net = best;
   BOOST_TEST(step(x, y) == next);
 }
@@ -141,7 +146,8 @@ BOOST_AUTO_TEST_CASE(targets_of_another_shape_are_refused) {
     BOOST_TEST(message_of([&] { step(x, scalar<float>(1)); }) == "loss: " + name + ": " + rule + "[Nx1] []");
     BOOST_TEST(message_of([&] { step(x, matrix<float>(3, 3)); }) == "loss: same_shape: " + rule + "[3x1] [3x3]");
     BOOST_TEST(message_of([&] { step(x, matrix<float>(1, 1)); }) == "loss: same_shape: " + rule + "[3x1] [1x1]");
-    BOOST_TEST(std::memcmp(net.parameters().find("0.weight")->value().data(), before.parameters().find("0.weight")->value().data(), 8) == 0);
+    BOOST_TEST(std::memcmp(net.parameters().find("0.weight")->value().data(),
+                           before.parameters().find("0.weight")->value().data(), 8) == 0);
     BOOST_TEST(std::isfinite(step(x, matrix<float>(3, 1))));
   };
   refused(loss::mse{}, "mse");
@@ -171,7 +177,8 @@ BOOST_AUTO_TEST_CASE(numbers_of_optimizers) {
   BOOST_TEST(message_of([&] { training(wide, loss::mse{}, optim::sgd{.lr = 1e300}); }) == "");
   training step(net, loss::mse{}, optim::sgd{.lr = 0.1});
   for (const auto& [rate, words] : {std::pair(nan, "nan"), std::pair(-0.5, "-0.5"), std::pair(infinite, "inf")})
-    BOOST_TEST(message_of([&] { step.rate(rate); }) == "training: `lr` is " + std::string(words) + "; expected a finite number >= 0");
+    BOOST_TEST(message_of([&] { step.rate(rate); }) ==
+               "training: `lr` is " + std::string(words) + "; expected a finite number >= 0");
   BOOST_TEST(step.rate() == 0.1);
 }
 

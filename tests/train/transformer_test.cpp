@@ -14,33 +14,43 @@ namespace {
 constexpr std::int64_t samples = 8, length = 5, words = 7, features = 16;
 
 // Sequences of numbers 1 to 6; 0 begins the target and stands for what is not there, which the mask hides.
-inline constexpr auto translator = topology(
-    sublayer<"source_words">(nn::embedding{words, features}), sublayer<"source_places">(nn::param_source{.shape = {length, features}}),
-    sublayer<"source">(nn::add{}), sublayer<"target_words">(nn::embedding{words, features}),
-    sublayer<"target_places">(nn::param_source{.shape = {length, features}}), sublayer<"target">(nn::add{}),
-    sublayer<"encoder">(nn::transformer_encoder_layer{.d_model = features, .nhead = 2, .dim_feedforward = 32, .dropout = 0.02, .mask = true}),
-    sublayer<"decoder">(nn::transformer_decoder_layer{
-        .d_model = features, .nhead = 4, .dim_feedforward = 32, .dropout = 0.02, .activation = nn::feedforward_activation::gelu, .norm_first = true, .mask = true}),
-    sublayer<"logits">(nn::linear{features, words}),
-    connect<"said", "source_words.input">, connect<"source_words.output", "source.lhs">, connect<"source_places.output", "source.rhs">,
-    connect<"written", "target_words.input">, connect<"target_words.output", "target.lhs">, connect<"target_places.output", "target.rhs">,
-    connect<"source.output", "encoder.input">, connect<"there", "encoder.mask">, connect<"target.output", "decoder.target">,
-    connect<"encoder.output", "decoder.memory">, connect<"there", "decoder.mask">, connect<"decoder.output", "logits.input">,
-    connect<"logits.output", "next">);
+inline constexpr auto translator =
+    topology(sublayer<"source_words">(nn::embedding{words, features}),
+             sublayer<"source_places">(nn::param_source{.shape = {length, features}}), sublayer<"source">(nn::add{}),
+             sublayer<"target_words">(nn::embedding{words, features}),
+             sublayer<"target_places">(nn::param_source{.shape = {length, features}}), sublayer<"target">(nn::add{}),
+             sublayer<"encoder">(nn::transformer_encoder_layer{
+                 .d_model = features, .nhead = 2, .dim_feedforward = 32, .dropout = 0.02, .mask = true}),
+             sublayer<"decoder">(nn::transformer_decoder_layer{.d_model = features,
+                                                               .nhead = 4,
+                                                               .dim_feedforward = 32,
+                                                               .dropout = 0.02,
+                                                               .activation = nn::feedforward_activation::gelu,
+                                                               .norm_first = true,
+                                                               .mask = true}),
+             sublayer<"logits">(nn::linear{features, words}), connect<"said", "source_words.input">,
+             connect<"source_words.output", "source.lhs">, connect<"source_places.output", "source.rhs">,
+             connect<"written", "target_words.input">, connect<"target_words.output", "target.lhs">,
+             connect<"target_places.output", "target.rhs">, connect<"source.output", "encoder.input">,
+             connect<"there", "encoder.mask">, connect<"target.output", "decoder.target">,
+             connect<"encoder.output", "decoder.memory">, connect<"there", "decoder.mask">,
+             connect<"decoder.output", "logits.input">, connect<"logits.output", "next">);
 
 using ids = tensor<std::int64_t, extents<dyn, length>>;
 using mask = tensor<bool, extents<dyn, 1, 1, length>>;
-using translating = model<translator, port_input<"said", std::int64_t, "N", length>, port_input<"written", std::int64_t, "N", length>,
-                          port_input<"there", bool, "N", 1, 1, length>>;
-using translating_factory = reference_factory<translator, port_input<"said", std::int64_t, "N", length>,
-                                              port_input<"written", std::int64_t, "N", length>, port_input<"there", bool, "N", 1, 1, length>>;
+using translating =
+    model<translator, port_input<"said", std::int64_t, "N", length>, port_input<"written", std::int64_t, "N", length>,
+          port_input<"there", bool, "N", 1, 1, length>>;
+using translating_factory =
+    reference_factory<translator, port_input<"said", std::int64_t, "N", length>,
+                      port_input<"written", std::int64_t, "N", length>, port_input<"there", bool, "N", 1, 1, length>>;
 
 struct batch {
   ids said{samples}, written{samples}, wanted{samples};
   mask there{samples};
   explicit batch(std::uint64_t seed) {
     for (std::int64_t n = 0; n < samples; ++n) {
-      const std::int64_t count = 3 + n % 3;      // of positions that are there
+      const std::int64_t count = 3 + n % 3;  // of positions that are there
       for (std::int64_t t = 0; t < length; ++t) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         const auto at = static_cast<std::size_t>(n * length + t);
@@ -55,9 +65,9 @@ struct batch {
     }
   }
 };
-template <class A, class B>
-bool same_bits(const A& a, const B& b) {
-  return a.data().size() == b.data().size() && std::memcmp(a.data().data(), b.data().data(), a.data().size() * sizeof(a.data()[0])) == 0;
+template <class A, class B> bool same_bits(const A& a, const B& b) {
+  return a.data().size() == b.data().size() &&
+         std::memcmp(a.data().data(), b.data().data(), a.data().size() * sizeof(a.data()[0])) == 0;
 }
 double share_that_is_right(translating& net, const batch& b) {
   const auto scores = net(b.said, b.written, b.there);
@@ -110,7 +120,8 @@ BOOST_AUTO_TEST_CASE(an_encoder_and_a_decoder_learn_and_are_served) {
   }
   const auto later = one(other.said, other.written, other.there);
   for (std::int64_t n = 0; n < samples; ++n) {
-    const auto from = static_cast<std::size_t>(n * length * words), upto = static_cast<std::size_t>((length - 1) * words);
+    const auto from = static_cast<std::size_t>(n * length * words),
+               upto = static_cast<std::size_t>((length - 1) * words);
     BOOST_TEST(std::memcmp(&whole.data()[from], &later.data()[from], upto * sizeof(float)) == 0);
     BOOST_TEST(std::memcmp(&whole.data()[from + upto], &later.data()[from + upto], words * sizeof(float)) != 0);
   }

@@ -12,8 +12,8 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, double& to, cons
     const auto x = lamina::number_in(given.at(0));
     const bool good = x && std::isfinite(*x) && (r == range::finite || *x > 0);
     if (!good)
-      throw CLI::ValidationError(
-          name, given[0] + (r == range::positive ? "; expected a finite number above 0" : "; expected a finite number"));
+      throw CLI::ValidationError(name, given[0] + (r == range::positive ? "; expected a finite number above 0"
+                                                                        : "; expected a finite number"));
     to = *x;
     return true;
   };

@@ -16,8 +16,7 @@ std::terminate_handler otherwise = nullptr;
     constexpr std::string_view said = "error: out of memory\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, said.data(), said.size());
     ::_exit(2);
-  } catch (...) {
-  }
+  } catch (...) {}
   if (otherwise) otherwise();
   __builtin_trap();
 }

@@ -11,8 +11,8 @@
 
 import lamina;
 
-#include "tool.h"
 #include "json.h"
+#include "tool.h"
 
 namespace tool {
 
@@ -59,11 +59,16 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
     return;
   }
   std::vector<std::vector<std::string>> table{{"operation", "where", "result", "ns", "%", "flops", "bytes"}};
-  const auto share = [&](std::size_t i) { return words(all ? static_cast<std::int64_t>(100.0 * static_cast<double>(spent[i]) / static_cast<double>(all) + 0.5) : 0); };
+  const auto share = [&](std::size_t i) {
+    return words(all ? static_cast<std::int64_t>(100.0 * static_cast<double>(spent[i]) / static_cast<double>(all) + 0.5)
+                     : 0);
+  };
   for (std::size_t i = 0; i < lines.size(); ++i)
-    table.push_back({lines[i].what, lines[i].where, words(lines[i].result), words(static_cast<std::int64_t>(mean(i))), share(i), counted(lines[i].flops),
-                     counted(static_cast<double>(lines[i].bytes))});
-  if (spent.back()) table.push_back({"copies", "", "", words(static_cast<std::int64_t>(mean(lines.size()))), share(lines.size()), "", ""});
+    table.push_back({lines[i].what, lines[i].where, words(lines[i].result), words(static_cast<std::int64_t>(mean(i))),
+                     share(i), counted(lines[i].flops), counted(static_cast<double>(lines[i].bytes))});
+  if (spent.back())
+    table.push_back(
+        {"copies", "", "", words(static_cast<std::int64_t>(mean(lines.size()))), share(lines.size()), "", ""});
   std::printf("\n");
   print_table(table, 3);
 }
@@ -74,7 +79,7 @@ void bench(const bench_arguments& o) {
   saved_net net = load_model(o.model);
   const program& p = *net.program;
   const auto extents = extents_of(o.model, p, o.shapes);
-  const signals noted;         // looked at between runs: a `stop_scope` would count in their time
+  const signals noted;  // looked at between runs: a `stop_scope` would count in their time
   plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(o.threads, target_isa()), {});
   std::vector<any_tensor> in, out(p.outputs().size());
   std::vector<const void*> data;
@@ -106,8 +111,13 @@ void bench(const bench_arguments& o) {
   std::size_t arena = 0;
   for (const auto& plan : runner.plans(extents)) arena += plan->arena_bytes();
   const std::string set(name_of(target_isa()));
-  json told{{"isa", set}, {"threads", o.threads}, {"repeat", o.repeat}, {"min_ns", std::llround(times[0])},
-            {"median_ns", std::llround(median)}, {"bytes_arena", arena}, {"bytes_weights", weights}};
+  json told{{"isa", set},
+            {"threads", o.threads},
+            {"repeat", o.repeat},
+            {"min_ns", std::llround(times[0])},
+            {"median_ns", std::llround(median)},
+            {"bytes_arena", arena},
+            {"bytes_weights", weights}};
   if (!o.json)
     std::printf(
         "isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      "

@@ -57,7 +57,7 @@ void write_bundle(const bundle_arguments& a) {
   const auto net = load_model(a.model);
   o.inputs = extents_of(a.model, *net.program, a.inputs);
   for (const auto& e : a.entries) o.entries.push_back(entry_of(a.model, *net.program, e));
-  const signals noted;        // all files are written, or none
+  const signals noted;  // all files are written, or none
   const auto made = bundle::write(*net.program, net.states, o);
   for (const auto& f : made.files) std::printf("%s\n", f.c_str());
   std::printf("constant weights %zu bytes, mutable weights %zu bytes, activations %zu bytes\n", made.constant_bytes,

@@ -2,18 +2,18 @@
 #include <CLI/Version.hpp>
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 import lamina;
 
-#include "tool.h"
 #include "json.h"
+#include "tool.h"
 
 namespace tool {
 
@@ -81,7 +81,7 @@ struct self_test {
       for (std::int64_t i = 0; i < out[o].shape().size(); ++i) {
         const double e = std::abs(static_cast<double>(out[o].elements<float>()[static_cast<std::size_t>(i)]) -
                                   (o == 0 ? dense(i) : image(i)));
-        worst = e <= worst ? worst : e;      // NaN is worst
+        worst = e <= worst ? worst : e;  // NaN is worst
       }
     return worst;
   }
@@ -97,7 +97,7 @@ struct self_test {
 
 struct machine {
   std::vector<std::string> sets;
-  double memory = 0, free = 0;       // MiB
+  double memory = 0, free = 0;  // MiB
 };
 machine this_machine() {
   machine m;
@@ -119,9 +119,16 @@ struct tested {
 json report(const machine& m, const std::vector<std::string>& kernels, const std::vector<tested>& results) {
   json tests = json::array();
   for (const auto& r : results) tests.push_back({{"isa", r.set}, {"ok", r.good()}, {"error", r.error}});
-  return {{"version", LAMINA_VERSION}, {"clang", words(__clang_major__, ".", __clang_minor__)}, {"cli11", CLI11_VERSION},
-          {"instruction_sets", m.sets}, {"isa", name_of(target_isa())}, {"cores", available_cores()},
-          {"memory_mib", std::llround(m.memory)}, {"free_mib", std::llround(m.free)}, {"kernels", kernels}, {"self_test", tests}};
+  return {{"version", LAMINA_VERSION},
+          {"clang", words(__clang_major__, ".", __clang_minor__)},
+          {"cli11", CLI11_VERSION},
+          {"instruction_sets", m.sets},
+          {"isa", name_of(target_isa())},
+          {"cores", available_cores()},
+          {"memory_mib", std::llround(m.memory)},
+          {"free_mib", std::llround(m.free)},
+          {"kernels", kernels},
+          {"self_test", tests}};
 }
 
 void print(const machine& m, const std::vector<std::string>& kernels, const std::vector<tested>& results) {
@@ -134,7 +141,8 @@ void print(const machine& m, const std::vector<std::string>& kernels, const std:
   std::printf("kernels of a small net:\n");
   for (const auto& k : kernels) std::printf("  %s\n", k.c_str());
   std::printf("self-test:");
-  for (const auto& r : results) std::printf(" %s %s (%s)", r.set.c_str(), r.good() ? "ok" : "WRONG", words(r.error).c_str());
+  for (const auto& r : results)
+    std::printf(" %s %s (%s)", r.set.c_str(), r.good() ? "ok" : "WRONG", words(r.error).c_str());
   std::printf("\n");
 }
 

@@ -1,15 +1,15 @@
 // lamina draw: a net as a drawing.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
-#include <spawn.h>
 #include <string>
 #include <string_view>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 import lamina;
@@ -65,7 +65,8 @@ std::string drawing_of(const layered_net& net) {
     const auto l = net.layer_of[static_cast<std::size_t>(n)];
     return l < 0 ? std::string() : "l" + std::to_string(l);
   };
-  for (auto i : p.inputs()) box(name_in_drawing(i), "input " + printable(p.at(i).name, max_name) + "\n" + words(p.at(i).results[0]), true);
+  for (auto i : p.inputs())
+    box(name_in_drawing(i), "input " + printable(p.at(i).name, max_name) + "\n" + words(p.at(i).results[0]), true);
   for (std::size_t l = 0; l < net.layers.size(); ++l)
     box("l" + std::to_string(l), name_of(net.layers[l]) + "\n" + net.layers[l].output, false);
   std::set<std::pair<std::string, std::string>> drawn;
@@ -92,7 +93,8 @@ void draw(const draw_arguments& a) {
       !ending.empty() && ending != ".svg" && ending != ".dot")
     throw value_error(printable(out, 1024) + ": drawings are written as .svg or .dot, not as " + printable(ending));
   const auto net = load_model(model);
-  const auto words = a.operations ? net.program->to_dot() : drawing_of(layers_of(net, extents_of(model, *net.program, {})));
+  const auto words =
+      a.operations ? net.program->to_dot() : drawing_of(layers_of(net, extents_of(model, *net.program, {})));
   if (out.empty()) {
     std::fputs(words.c_str(), stdout);
     return;

@@ -27,7 +27,8 @@ inline json json_of(const lamina::tensor_type& t) { return {{"dtype", words(t.el
 
 // An operation of a plan.
 inline json json_of(const lamina::plan_line& l) {
-  return {{"operation", l.what}, {"where", l.where}, {"result", words(l.result)}, {"flops", l.flops}, {"bytes", l.bytes}};
+  return {
+      {"operation", l.what}, {"where", l.where}, {"result", words(l.result)}, {"flops", l.flops}, {"bytes", l.bytes}};
 }
 
 // The elements of a tensor, row by row.

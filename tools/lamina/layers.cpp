@@ -96,8 +96,8 @@ layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
   for (std::size_t i = 0; i < outputs.size(); ++i) p.output(saved.outputs()[i].name, outputs[i]);
 
   const auto needed = needed_for(p);
-  std::size_t last = 0;      // the layer of the node before
-  std::map<std::string, std::int64_t> parameters;      // those that no layer has met yet
+  std::size_t last = 0;                            // the layer of the node before
+  std::map<std::string, std::int64_t> parameters;  // those that no layer has met yet
   for (std::size_t i = 0; i < net.states.size(); ++i)
     if (const auto& state = net.states[i]; state.role() == state_role::parameter)
       parameters[state.name()] = state.shape().size();

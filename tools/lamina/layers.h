@@ -11,14 +11,14 @@ struct layer {
   std::string output;
   std::int64_t parameters = 0;
   double flops = 0;
-  bool left = false;      // others came after it; what comes back to it are its gradients
+  bool left = false;  // others came after it; what comes back to it are its gradients
 };
 
 struct layered_net {
-  lamina::ir::program program;                   // the net's nodes with the given extents, none simplified or merged
+  lamina::ir::program program;  // the net's nodes with the given extents, none simplified or merged
   std::vector<layer> layers;
-  layer updates;                                 // what only the next values of states need
-  std::vector<std::int32_t> layer_of;            // of each node of `program`; -1 for what is no operation of a layer
+  layer updates;                       // what only the next values of states need
+  std::vector<std::int32_t> layer_of;  // of each node of `program`; -1 for what is no operation of a layer
   std::int64_t parameters = 0;
 };
 layered_net layers_of(const lamina::saved_net& net, const std::vector<lamina::shape>& extents);

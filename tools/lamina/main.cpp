@@ -49,7 +49,8 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
 }
 
 constexpr const char* extents_of_an_input =
-    "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is what it is in another "
+    "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is what it is in "
+    "another "
     "input, by its name, or 1";
 
 constexpr const char* one_line_of_json = "one line of JSON";
@@ -60,16 +61,15 @@ CLI::Validator from_to(int low, int high) {
   return CLI::Validator(
       [=](const std::string& given) {
         const auto x = lamina::number_in(given);
-        return x && *x >= low && *x <= high && *x == std::floor(*x)
-                   ? std::string()
-                   : given + "; expected a whole number from " + range;
+        return x && *x >= low && *x <= high && *x == std::floor(*x) ? std::string()
+                                                                    : given + "; expected a whole number from " + range;
       },
       range);
 }
 
 // A command with what it is given; its errors begin with its model.
-template <class A>
-std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name, const char* text, void (*run)(const A&)) {
+template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name, const char* text,
+                                                                    void (*run)(const A&)) {
   auto a = std::make_shared<A>();
   auto* made = app.add_subcommand(name, text);
   made->callback([=] {
@@ -78,29 +78,32 @@ std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name
   });
   if constexpr (requires { a->model; })
     made->add_option("model", a->model, "a saved net: NAME or NAME.json, with NAME.safetensors beside it")->required();
-  if constexpr (requires { a->shapes; })
-    made->add_option("--shape", a->shapes, extents_of_an_input);
+  if constexpr (requires { a->shapes; }) made->add_option("--shape", a->shapes, extents_of_an_input);
   return {made, std::move(a)};
 }
 
 // The commands that look at a net or run it.
 void add_uses(CLI::App& app) {
-  auto [show, s] = command(app, "show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds", tool::show);
-  show->add_option("file", s->file, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")->required();
+  auto [show, s] =
+      command(app, "show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds",
+              tool::show);
+  show->add_option("file", s->file, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")
+      ->required();
   show->add_flag("--values", s->values, "print the elements of a file of tensors too");
   show->add_flag("--json", s->json, one_line_of_json);
 
   auto [run, r] = command(app, "run", "run a net", tool::run);
   run->add_option("--input", r->inputs, "an input, NAME=FILE.npy, or without NAME= where there is one");
-  run->add_option("--out", r->out,
-                  "the folder for the outputs, DIR/NAME.npy, where scopes are folders in it; without it they are printed");
+  run->add_option(
+      "--out", r->out,
+      "the folder for the outputs, DIR/NAME.npy, where scopes are folders in it; without it they are printed");
   run->add_option("--trace", r->trace,
                   "a file that tells what each operation took in a further run, one after the other on one thread, as "
                   "chrome://tracing and Perfetto read it");
   run->add_flag("--json", r->json, one_line_of_json);
 
-  auto [bench, b] = command(app, "bench", "measure a net on made-up inputs: the least and the median time of a run, and memory",
-                            tool::bench);
+  auto [bench, b] = command(
+      app, "bench", "measure a net on made-up inputs: the least and the median time of a run, and memory", tool::bench);
   bench->add_option("--threads", b->threads, "threads of a run")->check(from_to(1, 1024))->capture_default_str();
   bench->add_option("--repeat", b->repeat, "runs that are measured, after three that are not")
       ->check(from_to(1, 100000000))
@@ -111,11 +114,13 @@ void add_uses(CLI::App& app) {
   auto [plan, p] = command(app, "plan", "what a run does: operations, layouts, flops, bytes, memory", tool::plan);
   plan->add_flag("--json", p->json, one_line_of_json);
 
-  auto [draw, d] = command(app, "draw", "draw the layers of a net in the language of Graphviz, for extents of 1 where they are open",
-                           tool::draw);
+  auto [draw, d] =
+      command(app, "draw", "draw the layers of a net in the language of Graphviz, for extents of 1 where they are open",
+              tool::draw);
   draw->add_flag("--operations", d->operations, "draw each operation, parameter and constant instead of the layers");
-  draw->add_option("--out", d->out,
-                   "the file: .svg where Graphviz is installed, or .dot, its language; without it, the standard output");
+  draw->add_option(
+      "--out", d->out,
+      "the file: .svg where Graphviz is installed, or .dot, its language; without it, the standard output");
 }
 
 void add_train(CLI::App& app) {
@@ -142,7 +147,8 @@ void add_train(CLI::App& app) {
       ->capture_default_str();
   train->add_option("--batch", t->batch, "images of a step")->check(from_to(1, 1000000))->capture_default_str();
   command_line::add_number(*train, "--mean", t->mean, "subtracted from pixel / 255");
-  command_line::add_number(*train, "--deviation", t->deviation, "by which that is divided", command_line::range::positive);
+  command_line::add_number(*train, "--deviation", t->deviation, "by which that is divided",
+                           command_line::range::positive);
   train->add_option("--seed", t->seed, "of the order of images")->capture_default_str();
   train->add_option("--threads", t->threads, "threads of a step")->check(from_to(1, 1024))->capture_default_str();
   auto* checkpoint = train->add_option("--checkpoint", t->checkpoint, "a file that is written after each epoch");
@@ -151,17 +157,20 @@ void add_train(CLI::App& app) {
 
 // The commands that make int8 of a net, and object files.
 void add_conversions(CLI::App& app) {
-  auto [profile, p] = command(app, "profile", "record the ranges of a net's values on samples, for `quantize`", tool::profile);
+  auto [profile, p] =
+      command(app, "profile", "record the ranges of a net's values on samples, for `quantize`", tool::profile);
   profile->add_option("--input", p->inputs,
                       "an input of a sample, NAME=FILE.npy, or without NAME= where there is one; once for each sample");
   profile->add_option("--out", p->out, "the file of the profile, as in net.profile.json")->required();
 
-  auto [quantize, q] = command(app, "quantize", "write a net whose products with parameters are computed in int8", tool::quantize);
+  auto [quantize, q] =
+      command(app, "quantize", "write a net whose products with parameters are computed in int8", tool::quantize);
   quantize->add_option("--profile", q->profile, "the ranges of its values, as `profile` wrote them")->required();
   quantize->add_option("--schema", q->schema, "how a range becomes a scale and an offset")
       ->check(CLI::IsMember({"asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"}))
       ->capture_default_str();
-  quantize->add_option("--keep-float", q->keep_float, "a product or layer that stays as it is, by its parameter's name");
+  quantize->add_option("--keep-float", q->keep_float,
+                       "a product or layer that stays as it is, by its parameter's name");
   quantize->add_option("--out", q->out, "the net to write: NAME.json and NAME.safetensors")->required();
 
   auto [bundle, a] = command(
@@ -177,9 +186,11 @@ void add_conversions(CLI::App& app) {
       ->capture_default_str();
   bundle->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")
       ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
-  bundle->add_option("--target", a->target,
-                     "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
-  bundle->add_option("--cpu", a->cpu, "what the C compiler takes as -march for the calls of kernels; for aarch64 as -mcpu, of them too");
+  bundle->add_option(
+      "--target", a->target,
+      "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
+  bundle->add_option("--cpu", a->cpu,
+                     "what the C compiler takes as -march for the calls of kernels; for aarch64 as -mcpu, of them too");
   bundle->add_flag("--source", a->source, "write NAME.c too");
   bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers for an array");
   bundle->add_flag("--module", a->module_interface, "write NAME.cppm too: the header as a module of C++");
@@ -198,12 +209,14 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 2 bad use, bad input, or no memory or threads left, 3 something that is not supported, 1 an "
-      "error of the program itself. `run`, `bench`, `train`, `profile` and `quantize` that are interrupted (Ctrl-C) while "
+      "error of the program itself. `run`, `bench`, `train`, `profile` and `quantize` that are interrupted (Ctrl-C) "
+      "while "
       "they compute leave no file half written and end with 130, by SIGTERM with 143.");
   add_uses(app);
   add_train(app);
   add_conversions(app);
-  auto [doctor, d] = command(app, "doctor", "instruction sets, kernels, memory, versions, and a self-test", tool::doctor);
+  auto [doctor, d] =
+      command(app, "doctor", "instruction sets, kernels, memory, versions, and a self-test", tool::doctor);
   doctor->add_flag("--json", d->json, one_line_of_json);
   try {
     app.parse(argc, argv);
@@ -215,7 +228,7 @@ int run(int argc, char** argv) {
       throw lamina::value_error((unknown.empty() ? lamina::printable(e.what(), 1024) : unknown) +
                                 " (--help lists what there is)");
     }
-    app.exit(e);    // prints the help or the version
+    app.exit(e);  // prints the help or the version
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
     throw lamina::file_error("the standard output cannot be written");
@@ -238,11 +251,7 @@ int main(int argc, char** argv) {
     return signaled + tool::signals::noted();
   } catch (const lamina::unsupported_error& e) {
     return complain(e.what(), unsupported);
-  } catch (const lamina::error& e) {
-    return complain(e.what(), bad_input);
-  } catch (const std::bad_alloc&) {
+  } catch (const lamina::error& e) { return complain(e.what(), bad_input); } catch (const std::bad_alloc&) {
     return complain("out of memory", bad_input);
-  } catch (const std::exception& e) {
-    return complain(e.what(), internal);
-  }
+  } catch (const std::exception& e) { return complain(e.what(), internal); }
 }

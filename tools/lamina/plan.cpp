@@ -8,8 +8,8 @@
 
 import lamina;
 
-#include "tool.h"
 #include "json.h"
+#include "tool.h"
 
 namespace tool {
 
@@ -28,7 +28,8 @@ void plan(const plan_arguments& a) {
   for (const auto& p : runner.plans(extents)) {
     json operations = json::array();
     for (const auto& line : p->lines()) operations.push_back(json_of(line));
-    segments.push_back({{"operations", operations}, {"bytes_arena", p->arena_bytes()}, {"bytes_scratch", p->scratch_bytes()}});
+    segments.push_back(
+        {{"operations", operations}, {"bytes_arena", p->arena_bytes()}, {"bytes_scratch", p->scratch_bytes()}});
   }
   print_line({{"isa", name_of(target_isa())}, {"shapes", json_of(extents)}, {"segments", segments}});
 }

@@ -13,7 +13,7 @@ using namespace lamina;
 
 void quantize(const quantize_arguments& a) {
   const saved_net net = load_model(a.model);
-  const signals noted;        // both files are written, or none
+  const signals noted;  // both files are written, or none
   const stop_scope until(noted_signal{});
   const auto made = lamina::quantize(net, load_profile(a.profile),
                                      {.schema = quantization_schema_of(a.schema), .keep_float = a.keep_float});

@@ -11,8 +11,8 @@
 
 import lamina;
 
-#include "tool.h"
 #include "json.h"
+#include "tool.h"
 
 namespace tool {
 
@@ -25,19 +25,14 @@ namespace {
 // be a file elsewhere, or none.
 std::string file_of(const std::string& model, const std::string& folder, const std::string& name) {
   std::string_view why;
-  if (name.empty())
-    why = "is empty";
-  else if (name[0] == '/')
-    why = "is that of a file anywhere";
-  else if (name.find('\0') != name.npos)
-    why = "holds a zero";
+  if (name.empty()) why = "is empty";
+  else if (name[0] == '/') why = "is that of a file anywhere";
+  else if (name.find('\0') != name.npos) why = "holds a zero";
   for (std::size_t at = 0; why.empty() && at <= name.size();) {
     const auto end = std::min(name.find('/', at), name.size());
     const auto part = std::string_view(name).substr(at, end - at);
-    if (part.empty())
-      why = "has an empty part";
-    else if (part == "." || part == "..")
-      why = "has a part that leads to another folder";
+    if (part.empty()) why = "has an empty part";
+    else if (part == "." || part == "..") why = "has a part that leads to another folder";
     at = end + 1;
   }
   if (!why.empty())
@@ -104,8 +99,14 @@ void write_trace(const std::string& file, saved_net& net, const std::vector<any_
   double now = 0;
   const auto add = [&](const std::string& name, std::size_t segment, std::int64_t nanoseconds, json arguments) {
     const double spent = static_cast<double>(nanoseconds) / 1000;
-    events.push_back({{"name", name}, {"cat", "segment " + std::to_string(segment + 1)}, {"ph", "X"}, {"ts", now}, {"dur", spent},
-                      {"pid", 1}, {"tid", 1}, {"args", std::move(arguments)}});
+    events.push_back({{"name", name},
+                      {"cat", "segment " + std::to_string(segment + 1)},
+                      {"ph", "X"},
+                      {"ts", now},
+                      {"dur", spent},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"args", std::move(arguments)}});
     now += spent;
   };
   for (const auto& t : times) {
@@ -113,7 +114,8 @@ void write_trace(const std::string& file, saved_net& net, const std::vector<any_
     for (std::size_t i = 0; i < lines.size(); ++i) add(lines[i].what, t.segment, t.nanoseconds[i], json_of(lines[i]));
     if (t.nanoseconds.back()) add("copies", t.segment, t.nanoseconds.back(), json::object());
   }
-  const auto all = line_of({{"traceEvents", events}, {"displayTimeUnit", "ns"},
+  const auto all = line_of({{"traceEvents", events},
+                            {"displayTimeUnit", "ns"},
                             {"otherData", {{"isa", name_of(target_isa())}, {"shapes", json_of(extents)}}}});
   write_file_atomically(file, [&](writer& w) { w.write(all); });
 }
@@ -133,7 +135,8 @@ void run(const run_arguments& a) {
   if (!folder.empty()) make_folder(folder);
   json outputs = json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    json told{{"name", p.outputs()[i].name}, {"dtype", words(results[i].element())}, {"shape", json_of(results[i].shape())}};
+    json told{
+        {"name", p.outputs()[i].name}, {"dtype", words(results[i].element())}, {"shape", json_of(results[i].shape())}};
     if (folder.empty()) {
       if (a.json) told["values"] = values_of(results[i]);
       else

@@ -11,9 +11,9 @@
 
 import lamina;
 
+#include "json.h"
 #include "layers.h"
 #include "tool.h"
-#include "json.h"
 
 namespace tool {
 
@@ -24,12 +24,14 @@ namespace {
 
 // A tensor; with its elements where they are asked for.
 json tensor_json(const std::string& name, const any_tensor& value, bool values) {
-  json j{{"name", name}, {"dtype", words(value.element())}, {"shape", json_of(value.shape())}, {"bytes", value.bytes()}};
+  json j{
+      {"name", name}, {"dtype", words(value.element())}, {"shape", json_of(value.shape())}, {"bytes", value.bytes()}};
   if (values) j["values"] = values_of(value);
   return j;
 }
 void show_one(const any_tensor& value, const show_arguments& a) {
-  if (a.json) return print_line({{"tensors", json::array({tensor_json("", value, a.values)})}, {"metadata", json::object()}});
+  if (a.json)
+    return print_line({{"tensors", json::array({tensor_json("", value, a.values)})}, {"metadata", json::object()}});
   std::printf("%s\n", words(value.type()).c_str());
   if (a.values) std::printf("%s\n", value.print().c_str());
 }
@@ -73,10 +75,12 @@ void print_net(const saved_net& net, const std::vector<shape>& extents, const la
     flops += l.flops;
   }
   if (made.updates.flops != 0 || made.updates.parameters != 0)
-    lines.push_back({"(gradients and updates)", "", std::to_string(made.updates.parameters), counted(made.updates.flops)});
+    lines.push_back(
+        {"(gradients and updates)", "", std::to_string(made.updates.parameters), counted(made.updates.flops)});
   print_table(lines, 2);
   std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for",
-              static_cast<long long>(made.parameters), counted(flops).c_str(), net.states.bytes(), arena_of(net, extents));
+              static_cast<long long>(made.parameters), counted(flops).c_str(), net.states.bytes(),
+              arena_of(net, extents));
   for (const auto& s : extents) std::printf(" %s", words(s).c_str());
   std::printf("\n");
   for (const auto& [key, value] : net.metadata)
@@ -86,17 +90,28 @@ void print_net(const saved_net& net, const std::vector<shape>& extents, const la
 json net_json(const saved_net& net, const std::vector<shape>& extents, const layered_net& made) {
   const program& saved = *net.program;
   json inputs = json::array(), outputs = json::array(), layers = json::array();
-  for (auto i : saved.inputs()) inputs.push_back({{"name", saved.at(i).name}, {"type", json_of(saved.at(i).results[0])}});
+  for (auto i : saved.inputs())
+    inputs.push_back({{"name", saved.at(i).name}, {"type", json_of(saved.at(i).results[0])}});
   for (const auto& o : saved.outputs()) outputs.push_back({{"name", o.name}, {"type", json_of(saved.type(o.value))}});
   double flops = made.updates.flops;
   for (const auto& l : made.layers) {
-    layers.push_back({{"layer", name_of(l)}, {"operations", l.operations}, {"output", l.output}, {"parameters", l.parameters}, {"flops", l.flops}});
+    layers.push_back({{"layer", name_of(l)},
+                      {"operations", l.operations},
+                      {"output", l.output},
+                      {"parameters", l.parameters},
+                      {"flops", l.flops}});
     flops += l.flops;
   }
-  return {{"inputs", inputs}, {"outputs", outputs}, {"shapes", json_of(extents)}, {"layers", layers},
+  return {{"inputs", inputs},
+          {"outputs", outputs},
+          {"shapes", json_of(extents)},
+          {"layers", layers},
           {"updates", {{"parameters", made.updates.parameters}, {"flops", made.updates.flops}}},
-          {"parameters", made.parameters}, {"flops", flops}, {"bytes_states", net.states.bytes()},
-          {"bytes_arena", arena_of(net, extents)}, {"metadata", net.metadata}};
+          {"parameters", made.parameters},
+          {"flops", flops},
+          {"bytes_states", net.states.bytes()},
+          {"bytes_arena", arena_of(net, extents)},
+          {"metadata", net.metadata}};
 }
 
 void show_net(const show_arguments& a) {

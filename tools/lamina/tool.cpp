@@ -1,4 +1,5 @@
 // What the commands share: models by name, inputs by name, tables.
+#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -10,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -78,8 +78,8 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
     const auto [input, value] = given_for(model, p, option);
     const node& n = p.at(p.inputs()[input]);
     if (shaped[input])
-      throw value_error(words(model, ": input `", printable(n.name), "` has two shapes; expected one, and the second is `",
-                              printable(value), "`"));
+      throw value_error(words(model, ": input `", printable(n.name),
+                              "` has two shapes; expected one, and the second is `", printable(value), "`"));
     shaped[input] = true;
     all[input] = parsed_shape(model, n.name, value);
     if (!fits(n.results[0].dims, all[input]))
@@ -100,7 +100,7 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
 namespace {
 constexpr int noticed[] = {SIGINT, SIGTERM};
 std::atomic<int> noted_number{0};
-static_assert(std::atomic<int>::is_always_lock_free);      // a handler may write it
+static_assert(std::atomic<int>::is_always_lock_free);  // a handler may write it
 struct sigaction before[2];
 }  // namespace
 
@@ -108,7 +108,7 @@ signals::signals() {
   for (int i = 0; i < 2; ++i) {
     ::sigaction(noticed[i], nullptr, &before[i]);
     if (before[i].sa_handler == SIG_IGN) continue;
-    struct sigaction note {};
+    struct sigaction note{};
     note.sa_handler = [](int number) { noted_number.store(number); };
     note.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
     ::sigaction(noticed[i], &note, nullptr);

@@ -5,8 +5,16 @@ namespace tool {
 
 // ---- commands, one in each file; main.cpp reads what they are given --------------------------------------------------
 
-struct show_arguments { std::string file; std::vector<std::string> shapes; bool values = false, json = false; };
-struct run_arguments { std::string model, out, trace; std::vector<std::string> inputs; bool json = false; };
+struct show_arguments {
+  std::string file;
+  std::vector<std::string> shapes;
+  bool values = false, json = false;
+};
+struct run_arguments {
+  std::string model, out, trace;
+  std::vector<std::string> inputs;
+  bool json = false;
+};
 struct bench_arguments {
   std::string model;
   std::vector<std::string> shapes;
@@ -14,9 +22,18 @@ struct bench_arguments {
   std::int64_t repeat = 100;
   bool json = false, per_operation = false;
 };
-struct plan_arguments { std::string model; std::vector<std::string> shapes; bool json = false; };
-struct draw_arguments { std::string model, out; bool operations = false; };
-struct doctor_arguments { bool json = false; };
+struct plan_arguments {
+  std::string model;
+  std::vector<std::string> shapes;
+  bool json = false;
+};
+struct draw_arguments {
+  std::string model, out;
+  bool operations = false;
+};
+struct doctor_arguments {
+  bool json = false;
+};
 struct train_arguments {
   std::string model, out, images, labels, validation_images, validation_labels,
       loss = "cross_entropy", optimizer = "adam", schedule = "constant", checkpoint;
@@ -25,8 +42,14 @@ struct train_arguments {
   int threads = 1;
   bool resume = false;
 };
-struct profile_arguments { std::string model, out; std::vector<std::string> inputs; };
-struct quantize_arguments { std::string model, profile, schema = "asymmetric", out; std::vector<std::string> keep_float; };
+struct profile_arguments {
+  std::string model, out;
+  std::vector<std::string> inputs;
+};
+struct quantize_arguments {
+  std::string model, profile, schema = "asymmetric", out;
+  std::vector<std::string> keep_float;
+};
 struct bundle_arguments {
   std::string model, name, out = ".", api = "static", set, target, cpu;
   std::vector<std::string> inputs, entries;
@@ -51,12 +74,16 @@ lamina::saved_net load_model(const std::string& path);
 
 /// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what
 /// was given, the inputs that there are, and the nearest.
-struct given { std::size_t input; std::string value; };
+struct given {
+  std::size_t input;
+  std::string value;
+};
 given given_for(const std::string& model, const lamina::ir::program& p, const std::string& option);
 
 /// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in
 /// these, or 1. Errors: value_error.
-std::vector<lamina::shape> extents_of(const std::string& model, const lamina::ir::program& p, const std::vector<std::string>& shapes);
+std::vector<lamina::shape> extents_of(const std::string& model, const lamina::ir::program& p,
+                                      const std::vector<std::string>& shapes);
 
 /// While it lives, a first SIGINT or SIGTERM is noted, where it was not ignored; a second one ends the program at once.
 class signals {
@@ -76,12 +103,11 @@ struct noted_signal {
 };
 
 /// Runs `f`; its errors begin with the model's name if they do not begin with a file.
-template <class F>
-auto about(const std::string& model, F f) {
+template <class F> auto about(const std::string& model, F f) {
   try {
     return f();
   } catch (const lamina::file_error& e) {
-    if (!std::string_view(e.what()).starts_with("bundle `")) throw;      // which names no file of the user's
+    if (!std::string_view(e.what()).starts_with("bundle `")) throw;  // which names no file of the user's
     throw lamina::file_error(model + ": " + e.what());
   } catch (const lamina::unsupported_error& e) {
     if (std::string_view(e.what()).starts_with(model)) throw;
@@ -99,8 +125,7 @@ void check_writable(const std::string& file);
 
 // ---- words -----------------------------------------------------------------------------------------------------------
 
-template <class... T>
-std::string words(const T&... parts) {
+template <class... T> std::string words(const T&... parts) {
   lamina::message_text t;
   ((t << parts), ...);
   return t.string();

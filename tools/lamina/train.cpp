@@ -47,8 +47,7 @@ image_dataset read_data(const train_arguments& o, const std::string& images, con
   });
 }
 
-template <class O>
-trainer::step_rule rule_of(const O& rule) {
+template <class O> trainer::step_rule rule_of(const O& rule) {
   return [rule](update_scope& s, const value& w, const value& g) { return value(rule.step(s, w, g)); };
 }
 

@@ -15,27 +15,22 @@ export enum class cache_lookup : std::uint8_t { hit, miss };
 
 /// What a cache hands out. `lookup` is `miss` where the value was not there when it was asked for: it was built now, by
 /// the caller or by another thread for whom the caller waited.
-export template <class Value>
-struct cache_result {
+export template <class Value> struct cache_result {
   Value value;
   cache_lookup lookup;
 };
 
 /// What a builder may return where a bare value does not say enough.
-export template <class Value>
-struct built {
+export template <class Value> struct built {
   Value value;
   /// What it costs of `cache_limits::bytes`.
   std::optional<std::size_t> bytes = std::nullopt;
   /// Keep it even if it is empty, which is equal to Value(): that there is none is worth remembering.
   bool keep_empty = false;
 };
-export template <class Value>
-built(Value, std::size_t, bool) -> built<Value>;
-export template <class Value>
-built(Value, std::size_t) -> built<Value>;
-export template <class Value>
-built(Value) -> built<Value>;
+export template <class Value> built(Value, std::size_t, bool) -> built<Value>;
+export template <class Value> built(Value, std::size_t) -> built<Value>;
+export template <class Value> built(Value) -> built<Value>;
 
 /// How much a cache keeps. With 0 entries it keeps nothing and builds each time.
 export struct cache_limits {
@@ -69,15 +64,16 @@ class waiting_for {
   const build_state& what_;
 };
 
-template <class T>
-struct value_of_build { using type = T; };
-template <class T>
-struct value_of_build<built<T>> { using type = T; };
-template <class Builder>
-using built_by = typename value_of_build<std::remove_cvref_t<std::invoke_result_t<Builder&>>>::type;
+template <class T> struct value_of_build {
+  using type = T;
+};
+template <class T> struct value_of_build<built<T>> {
+  using type = T;
+};
+template <class Builder> using built_by =
+    typename value_of_build<std::remove_cvref_t<std::invoke_result_t<Builder&>>>::type;
 
-template <class Value, class Builder>
-built<Value> build_with(Builder& builder) {
+template <class Value, class Builder> built<Value> build_with(Builder& builder) {
   using made = std::remove_cvref_t<std::invoke_result_t<Builder&>>;
   if constexpr (std::same_as<made, built_by<Builder>>) {
     return {.value = std::invoke(builder)};
@@ -107,21 +103,21 @@ built<Value> build_with(Builder& builder) {
 ///
 /// A builder may ask this cache, and others, for other keys. Errors: state_error where builders wait for each other in a
 /// circle, by way of one cache or several.
-export template <CacheKey Key, std::copyable Value>
-class shared_cache {
+export template <CacheKey Key, std::copyable Value> class shared_cache {
  public:
   using cost_function = std::function<std::size_t(const Key&, const Value&)>;
 
   explicit shared_cache(cache_limits limits = {}, cost_function cost = {})
-      : limits_(limits), cost_(std::move(cost)), mask_(detail::cache_stripes() - 1),
+      : limits_(limits),
+        cost_(std::move(cost)),
+        mask_(detail::cache_stripes() - 1),
         stripes_(std::make_unique<stripe[]>(mask_ + 1)) {}
   shared_cache(const shared_cache&) = delete;
   shared_cache& operator=(const shared_cache&) = delete;
 
   /// The value of a key, built by `builder()` if it is not there. The builder returns a Value or a `built` one, and is
   /// called at most once.
-  template <class Builder>
-    requires std::convertible_to<detail::built_by<Builder>, Value>
+  template <class Builder> requires std::convertible_to<detail::built_by<Builder>, Value>
   cache_result<Value> get_or_create(const Key& key, Builder&& builder) {
     if (auto value = look(key)) return {*std::move(value), cache_lookup::hit};
     return create(key, builder);
@@ -136,15 +132,14 @@ class shared_cache {
 
   /// Calls use(const Value&) with the value of a key where it is kept, without a copy; says whether it is there. The
   /// entry stays alive meanwhile, even if it is dropped, and nobody waits for `use`, which may use the cache itself.
-  template <std::invocable<const Value&> Use>
-  bool visit(const Key& key, Use&& use) {
+  template <std::invocable<const Value&> Use> bool visit(const Key& key, Use&& use) {
     if (visit_kept(key, use)) return true;
     misses_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
   /// The same, with a value that is built if it is not there.
   template <class Builder, std::invocable<const Value&> Use>
-    requires std::convertible_to<detail::built_by<Builder>, Value>
+  requires std::convertible_to<detail::built_by<Builder>, Value>
   cache_lookup visit(const Key& key, Builder&& builder, Use&& use) {
     if (visit_kept(key, use)) return cache_lookup::hit;
     const cache_result<Value> made = create(key, builder);
@@ -192,7 +187,7 @@ class shared_cache {
   struct content {
     Value value;
     std::size_t bytes;
-    std::uint32_t place;   // of its marks
+    std::uint32_t place;  // of its marks
     bool dropped = false;
   };
   using table = detail::ordered_entries<Key, content>;
@@ -249,8 +244,7 @@ class shared_cache {
     return std::nullopt;
   }
 
-  template <class Use>
-  bool visit_kept(const Key& key, Use& use) {
+  template <class Use> bool visit_kept(const Key& key, Use& use) {
     stripe& s = mine();
     entry* e = nullptr;
     {
@@ -356,13 +350,12 @@ class shared_cache {
   /// A build that is under way.
   struct flight : detail::build_state {
     std::size_t waiting = 0;
-    std::optional<Value> value;   // for those who wait
+    std::optional<Value> value;  // for those who wait
     std::condition_variable done;
   };
 
-  template <class Builder>
-  cache_result<Value> create(const Key& key, Builder& builder) {
-    if (limits_.entries == 0 || !(key == key)) {    // a key with a NaN is never found
+  template <class Builder> cache_result<Value> create(const Key& key, Builder& builder) {
+    if (limits_.entries == 0 || !(key == key)) {  // a key with a NaN is never found
       misses_.fetch_add(1, std::memory_order_relaxed);
       builds_.fetch_add(1, std::memory_order_relaxed);
       return {detail::build_with<Value>(builder).value, cache_lookup::miss};
@@ -401,10 +394,8 @@ class shared_cache {
   }
 
   static bool is_empty(const Value& value) {
-    if constexpr (std::default_initializable<Value> && std::equality_comparable<Value>)
-      return value == Value();
-    else
-      return false;
+    if constexpr (std::default_initializable<Value> && std::equality_comparable<Value>) return value == Value();
+    else return false;
   }
 
   void finish(const Key& key, flight& f, const built<Value>& made) {
@@ -413,7 +404,7 @@ class shared_cache {
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
     const auto at = flights_.find(key);
-    const bool current = at != flights_.end() && at->second.get() == &f;   // else the cache was cleared meanwhile
+    const bool current = at != flights_.end() && at->second.get() == &f;  // else the cache was cleared meanwhile
     if (f.waiting != 0) f.value = made.value;
     if (current && keeps) keep(key, made.value, bytes, dropped);
     if (current) flights_.erase(at);
@@ -448,12 +439,12 @@ class shared_cache {
   std::size_t mask_;
   std::unique_ptr<stripe[]> stripes_;
   table table_;
-  std::vector<entry*> places_;   // of the entries' marks
+  std::vector<entry*> places_;  // of the entries' marks
   // Written by misses.
   alignas(128) mutable std::mutex change_;
   std::unordered_map<Key, std::shared_ptr<flight>, typename table::hasher> flights_;
-  std::vector<std::uint32_t> free_;   // places of no entry; has room for all
-  std::vector<taken> visited_;        // dropped, and still visited
+  std::vector<std::uint32_t> free_;  // places of no entry; has room for all
+  std::vector<taken> visited_;       // dropped, and still visited
   std::vector<use> uses_;
   std::size_t bytes_ = 0, evictions_ = 0;
   std::atomic<std::size_t> misses_{0}, builds_{0};
@@ -473,16 +464,14 @@ struct cache_of_types {
   const void* types;
   cache_of_types* next = nullptr;
 };
-template <class Key, class Value>
-struct cache_of final : cache_of_types {
+template <class Key, class Value> struct cache_of final : cache_of_types {
   cache_of(const void* pair, cache_limits limits) : cache_of_types(pair), cache(limits) {}
   cache_statistics statistics() const override { return cache.statistics(); }
   void clear() override { cache.clear(); }
   shared_cache<Key, Value> cache;
 };
 /// Its address stands for the two types.
-template <class Key, class Value>
-inline char type_pair = 0;
+template <class Key, class Value> inline char type_pair = 0;
 
 }  // namespace detail
 
@@ -496,15 +485,13 @@ export class multi_cache {
 
   /// As in `shared_cache`; the value's type is what the builder returns.
   // What CacheKey says, said here: one step fewer to the sentence.
-  template <class Key, class Builder>
-    requires accepted<worded<detail::key_check<Key>>()>
+  template <class Key, class Builder> requires accepted<worded<detail::key_check<Key>>()>
   auto get_or_create(const Key& key, Builder&& builder) -> cache_result<detail::built_by<Builder>> {
     return of<Key, detail::built_by<Builder>>().get_or_create(key, builder);
   }
 
   /// The cache of two types, made when it is first asked for.
-  template <CacheKey Key, std::copyable Value>
-  shared_cache<Key, Value>& of() const {
+  template <CacheKey Key, std::copyable Value> shared_cache<Key, Value>& of() const {
     const void* const types = &detail::type_pair<Key, Value>;
     detail::cache_of_types* known = find(types);
     if (!known)

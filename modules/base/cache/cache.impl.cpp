@@ -19,9 +19,12 @@ std::size_t cache_capacity(std::string_view setting) {
     n = 10 * n + digit;
   }
   text t;
-  if (!whole) detail::raise(error_kind::value, t << "the capacity of a cache is a whole number, and `" << setting << "` is none");
+  if (!whole)
+    detail::raise(error_kind::value, t << "the capacity of a cache is a whole number, and `" << setting << "` is none");
   if (!fits && !negative)
-    detail::raise(error_kind::value, t << "the capacity of a cache is at most " << std::numeric_limits<std::size_t>::max() << ", and `" << setting << "` is more");
+    detail::raise(error_kind::value, t << "the capacity of a cache is at most "
+                                       << std::numeric_limits<std::size_t>::max() << ", and `" << setting
+                                       << "` is more");
   return negative ? 0 : n;
 }
 
@@ -82,8 +85,10 @@ waiting_for::waiting_for(const build_state& what) : what_(what) {
   // Who waits for a build that has ended wakes soon: only what is being built holds anybody.
   for (const build_state* next = &what; next && next->now == build_state::state::building;) {
     if (next->builder == me)
-      raise(error_kind::state, "a builder asks the cache for the key that it is building, or waits for one that waits for it");
-    const auto at = std::find_if(waiters.begin(), waiters.end(), [&](const waiter& w) { return w.thread == next->builder; });
+      raise(error_kind::state,
+            "a builder asks the cache for the key that it is building, or waits for one that waits for it");
+    const auto at =
+        std::find_if(waiters.begin(), waiters.end(), [&](const waiter& w) { return w.thread == next->builder; });
     next = at == waiters.end() ? nullptr : at->what;
   }
   waiters.push_back({me, &what});
@@ -113,7 +118,8 @@ struct multi_cache::all_types {
 multi_cache::multi_cache(cache_limits limits) : all_(std::make_shared<all_types>(limits)) {}
 
 multi_cache::all_types& multi_cache::all() const {
-  if (!all_) [[unlikely]] detail::raise(error_kind::state, "multi_cache: it was moved to another one, and has no caches any more");
+  if (!all_) [[unlikely]]
+    detail::raise(error_kind::state, "multi_cache: it was moved to another one, and has no caches any more");
   return *all_;
 }
 

@@ -13,30 +13,27 @@ namespace detail {
 
 /// Stands for any member of a T in its braces, but for no base of it. Never called; std::optional wants a body all the
 /// same.
-template <class T, std::size_t = 0>
-struct any_member {
-  template <class U>
-    requires(!std::is_base_of_v<std::remove_cv_t<U>, T> && std::is_copy_constructible_v<T>)
-  constexpr operator U&() const noexcept { std::abort(); }
-  template <class U>
-    requires(!std::is_base_of_v<std::remove_cv_t<U>, T> && !std::is_copy_constructible_v<T>)
-  constexpr operator U&&() const noexcept { std::abort(); }
+template <class T, std::size_t = 0> struct any_member {
+  template <class U> requires(!std::is_base_of_v<std::remove_cv_t<U>, T> && std::is_copy_constructible_v<T>)
+  constexpr operator U&() const noexcept {
+    std::abort();
+  }
+  template <class U> requires(!std::is_base_of_v<std::remove_cv_t<U>, T> && !std::is_copy_constructible_v<T>)
+  constexpr operator U&&() const noexcept {
+    std::abort();
+  }
 };
-template <class T>
-struct any_base {
-  template <class U>
-    requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>)
-  constexpr operator U&() const noexcept { std::abort(); }
+template <class T> struct any_base {
+  template <class U> requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>) constexpr operator U&() const noexcept {
+    std::abort();
+  }
 };
-template <class T>
-inline constexpr bool has_base = requires { T{any_base<T>()}; };
+template <class T> inline constexpr bool has_base = requires { T{any_base<T>()}; };
 /// What only a constructor that takes everything takes.
 struct unrelated {};
-template <class T>
-inline constexpr bool begins_with_anything = std::is_aggregate_v<T> && requires { T{unrelated()}; };
+template <class T> inline constexpr bool begins_with_anything = std::is_aggregate_v<T> && requires { T{unrelated()}; };
 
-template <class T, std::size_t... I>
-consteval bool takes(std::index_sequence<I...>) {
+template <class T, std::size_t... I> consteval bool takes(std::index_sequence<I...>) {
   return requires { T{any_member<T, I>()...}; };
 }
 template <class T, std::size_t... B, std::size_t... I, std::size_t... A>
@@ -48,45 +45,33 @@ inline constexpr std::size_t most_members = 16, most_initializers = 48;
 
 /// How many initializers the braces of a T take, elements of arrays counted one by one; a type with a reference takes
 /// none of the small numbers.
-template <class T, std::size_t N = 0, bool Taken = false>
-consteval std::size_t brace_count() {
+template <class T, std::size_t N = 0, bool Taken = false> consteval std::size_t brace_count() {
   constexpr bool now = takes<T>(std::make_index_sequence<N>());
-  if constexpr ((Taken && !now) || N > most_initializers)
-    return Taken ? N - 1 : 0;
-  else
-    return brace_count<T, N + 1, now>();
+  if constexpr ((Taken && !now) || N > most_initializers) return Taken ? N - 1 : 0;
+  else return brace_count<T, N + 1, now>();
 }
 
 /// How many initializers the member at place `At` of `All` takes: more than one if it is an array. In braces of its own
 /// it is an array of n exactly if the others then take All - At - n, and not one more.
-template <class T, std::size_t All, std::size_t At, std::size_t N>
-consteval std::size_t initializers_of_member() {
-  if constexpr (N < 2)
-    return 1;
+template <class T, std::size_t All, std::size_t At, std::size_t N> consteval std::size_t initializers_of_member() {
+  if constexpr (N < 2) return 1;
   else if constexpr (takes<T>(std::make_index_sequence<At>(), std::make_index_sequence<N>(),
                               std::make_index_sequence<All - At - N>()) &&
                      !takes<T>(std::make_index_sequence<At>(), std::make_index_sequence<N>(),
                                std::make_index_sequence<All - At - N + 1>()))
     return N;
-  else
-    return initializers_of_member<T, All, At, N - 1>();
+  else return initializers_of_member<T, All, At, N - 1>();
 }
-template <class T, std::size_t All, std::size_t At = 0>
-consteval std::size_t members_from() {
-  if constexpr (At >= All)
-    return 0;
-  else
-    return 1 + members_from<T, All, At + initializers_of_member<T, All, At, All - At>()>();
+template <class T, std::size_t All, std::size_t At = 0> consteval std::size_t members_from() {
+  if constexpr (At >= All) return 0;
+  else return 1 + members_from<T, All, At + initializers_of_member<T, All, At, All - At>()>();
 }
-template <class T>
-inline constexpr std::size_t member_count = members_from<T, brace_count<T>()>();
+template <class T> inline constexpr std::size_t member_count = members_from<T, brace_count<T>()>();
 
-template <class... T>
-struct type_list {};
+template <class... T> struct type_list {};
 
 /// Calls use(type_list<declared types...>(), members...).
-template <class T, class Use>
-constexpr decltype(auto) with_members(const T& whole, Use&& use) {
+template <class T, class Use> constexpr decltype(auto) with_members(const T& whole, Use&& use) {
   constexpr std::size_t count = member_count<T>;
   if constexpr (count == 0) {
     return use(type_list<>());
@@ -107,8 +92,8 @@ constexpr decltype(auto) with_members(const T& whole, Use&& use) {
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e)>(), a, b, c, d, e);
   } else if constexpr (count == 6) {
     const auto& [a, b, c, d, e, f] = whole;
-    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f)>(),
-               a, b, c, d, e, f);
+    return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f)>(), a, b, c, d, e,
+               f);
   } else if constexpr (count == 7) {
     const auto& [a, b, c, d, e, f, g] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g)>(),
@@ -116,19 +101,23 @@ constexpr decltype(auto) with_members(const T& whole, Use&& use) {
   } else if constexpr (count == 8) {
     const auto& [a, b, c, d, e, f, g, h] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
-                         decltype(h)>(), a, b, c, d, e, f, g, h);
+                         decltype(h)>(),
+               a, b, c, d, e, f, g, h);
   } else if constexpr (count == 9) {
     const auto& [a, b, c, d, e, f, g, h, i] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
-                         decltype(h), decltype(i)>(), a, b, c, d, e, f, g, h, i);
+                         decltype(h), decltype(i)>(),
+               a, b, c, d, e, f, g, h, i);
   } else if constexpr (count == 10) {
     const auto& [a, b, c, d, e, f, g, h, i, j] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
-                         decltype(h), decltype(i), decltype(j)>(), a, b, c, d, e, f, g, h, i, j);
+                         decltype(h), decltype(i), decltype(j)>(),
+               a, b, c, d, e, f, g, h, i, j);
   } else if constexpr (count == 11) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
-                         decltype(h), decltype(i), decltype(j), decltype(k)>(), a, b, c, d, e, f, g, h, i, j, k);
+                         decltype(h), decltype(i), decltype(j), decltype(k)>(),
+               a, b, c, d, e, f, g, h, i, j, k);
   } else if constexpr (count == 12) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
@@ -148,68 +137,58 @@ constexpr decltype(auto) with_members(const T& whole, Use&& use) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
                          decltype(h), decltype(i), decltype(j), decltype(k), decltype(l), decltype(m), decltype(n),
-                         decltype(o)>(), a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+                         decltype(o)>(),
+               a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   } else if constexpr (count == 16) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = whole;
     return use(type_list<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f), decltype(g),
                          decltype(h), decltype(i), decltype(j), decltype(k), decltype(l), decltype(m), decltype(n),
-                         decltype(o), decltype(p)>(), a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+                         decltype(o), decltype(p)>(),
+               a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
   }
 }
-template <class T>
-using members_of = decltype(with_members(std::declval<const T&>(), [](auto types, const auto&...) { return types; }));
+template <class T> using members_of =
+    decltype(with_members(std::declval<const T&>(), [](auto types, const auto&...) { return types; }));
 
 // ---- kinds of types -------------------------------------------------------------------------------------------------
 
-template <class T, template <class...> class Template>
-inline constexpr bool is_one_of = false;
-template <class... A, template <class...> class Template>
-inline constexpr bool is_one_of<Template<A...>, Template> = true;
-template <class T>
-inline constexpr bool is_std_array = false;
-template <class T, std::size_t N>
-inline constexpr bool is_std_array<std::array<T, N>> = true;
-template <class T>
-inline constexpr bool is_span = false;
-template <class T, std::size_t N>
-inline constexpr bool is_span<std::span<T, N>> = true;
+template <class T, template <class...> class Template> inline constexpr bool is_one_of = false;
+template <class... A, template <class...> class Template> inline constexpr bool is_one_of<Template<A...>, Template> =
+    true;
+template <class T> inline constexpr bool is_std_array = false;
+template <class T, std::size_t N> inline constexpr bool is_std_array<std::array<T, N>> = true;
+template <class T> inline constexpr bool is_span = false;
+template <class T, std::size_t N> inline constexpr bool is_span<std::span<T, N>> = true;
 
-template <class T>
-inline constexpr bool is_owned_text = is_one_of<T, std::basic_string>;
-template <class T>
-inline constexpr bool is_duration = is_one_of<T, std::chrono::duration>;
-template <class T>
-inline constexpr bool is_time_point = is_one_of<T, std::chrono::time_point>;
-template <class T>
-inline constexpr bool is_variant = is_one_of<T, std::variant> || std::is_same_v<T, std::monostate>;
-template <class T>
-inline constexpr bool is_pair_or_tuple = is_one_of<T, std::pair> || is_one_of<T, std::tuple>;
-template <class T>
-inline constexpr bool is_list = is_one_of<T, std::vector> || is_std_array<T> || std::is_array_v<T>;
-template <class T>
-inline constexpr bool is_address =
-    std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T> || is_one_of<T, std::shared_ptr> ||
-    is_one_of<T, std::weak_ptr> || is_one_of<T, std::unique_ptr>;
-template <class T>
-inline constexpr bool is_borrowed = is_span<T> || is_one_of<T, std::basic_string_view> || is_one_of<T, lamina::view>;
+template <class T> inline constexpr bool is_owned_text = is_one_of<T, std::basic_string>;
+template <class T> inline constexpr bool is_duration = is_one_of<T, std::chrono::duration>;
+template <class T> inline constexpr bool is_time_point = is_one_of<T, std::chrono::time_point>;
+template <class T> inline constexpr bool is_variant = is_one_of<T, std::variant> || std::is_same_v<T, std::monostate>;
+template <class T> inline constexpr bool is_pair_or_tuple = is_one_of<T, std::pair> || is_one_of<T, std::tuple>;
+template <class T> inline constexpr bool is_list = is_one_of<T, std::vector> || is_std_array<T> || std::is_array_v<T>;
+template <class T> inline constexpr bool is_address = std::is_pointer_v<T> || std::is_member_pointer_v<T> ||
+                                                      std::is_null_pointer_v<T> || is_one_of<T, std::shared_ptr> ||
+                                                      is_one_of<T, std::weak_ptr> || is_one_of<T, std::unique_ptr>;
+template <class T> inline constexpr bool is_borrowed =
+    is_span<T> || is_one_of<T, std::basic_string_view> || is_one_of<T, lamina::view>;
 template <class T>
 concept DeclaresPlainKey = requires { typename T::plain_key; } && std::is_void_v<typename T::plain_key>;
 template <class T>
-concept HasOwnHash = requires(const T& key) { { key.hash() } -> std::convertible_to<std::size_t>; };
-template <class T>
-inline constexpr bool can_be_looked_through = std::is_aggregate_v<T> && !std::is_union_v<T> && !std::is_array_v<T>;
+concept HasOwnHash = requires(const T& key) {
+  { key.hash() } -> std::convertible_to<std::size_t>;
+};
+template <class T> inline constexpr bool can_be_looked_through =
+    std::is_aggregate_v<T> && !std::is_union_v<T> && !std::is_array_v<T>;
 
 // ---- what is wrong with a key ---------------------------------------------------------------------------------------
 
 inline constexpr std::string_view instead =
     "keep a value or an id of it in the key, and hand addresses over when the result is used";
 
-template <class T>
-consteval text key_fault(const text& where);
+template <class T> consteval text key_fault(const text& where);
 
 /// What is wrong with the parts of a list, optional, pair, tuple or aggregate.
-template <class Whole, class... Part>
-consteval text parts_fault(type_list<Part...>, std::string_view word) {
+template <class Whole, class... Part> consteval text parts_fault(type_list<Part...>, std::string_view word) {
   text found;
   std::size_t number = 0;
   const auto look = [&]<class P>() {
@@ -225,8 +204,7 @@ consteval text parts_fault(type_list<Part...>, std::string_view word) {
   return found;
 }
 
-template <class T>
-consteval text parts_of_aggregate_fault() {
+template <class T> consteval text parts_of_aggregate_fault() {
   constexpr std::string_view declare = "declare `using plain_key = void;` and `std::size_t hash() const`";
   text t;
   if constexpr (begins_with_anything<T>) {
@@ -248,8 +226,7 @@ consteval text parts_of_aggregate_fault() {
 }
 
 /// What is wrong with a type that a key is or holds; `where` says where it is.
-template <class Declared>
-consteval text key_fault(const text& where) {
+template <class Declared> consteval text key_fault(const text& where) {
   using T = std::remove_cv_t<Declared>;
   text t;
   if constexpr (std::is_reference_v<T> || is_one_of<T, std::reference_wrapper>) {
@@ -289,8 +266,7 @@ consteval text key_fault(const text& where) {
   return t;
 }
 
-template <class Key>
-struct key_check {
+template <class Key> struct key_check {
   static consteval text message() {
     text t = key_fault<Key>(text("the key"));
     if (t.empty() && !std::is_copy_constructible_v<Key>)
@@ -306,8 +282,7 @@ constexpr std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   return hash ^ hash >> 32;
 }
 
-template <class T>
-constexpr std::uint64_t hash_of(const T& k) {
+template <class T> constexpr std::uint64_t hash_of(const T& k) {
   constexpr std::uint64_t start = 0x2545f4914f6cdd1du;
   const auto all = [](const auto&... part) {
     std::uint64_t h = start;
@@ -317,7 +292,7 @@ constexpr std::uint64_t hash_of(const T& k) {
   if constexpr (HasOwnHash<T>) {
     return static_cast<std::uint64_t>(k.hash());
   } else if constexpr (std::is_floating_point_v<T>) {
-    return mixed(start, k == T(0) ? 0 : std::bit_cast<std::uint64_t>(static_cast<double>(k)));   // 0 == -0
+    return mixed(start, k == T(0) ? 0 : std::bit_cast<std::uint64_t>(static_cast<double>(k)));  // 0 == -0
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
     return mixed(start, static_cast<std::uint64_t>(k));
   } else if constexpr (is_owned_text<T>) {
@@ -336,7 +311,9 @@ constexpr std::uint64_t hash_of(const T& k) {
   } else if constexpr (is_time_point<T>) {
     return mixed(start, hash_of(k.time_since_epoch()));
   } else if constexpr (is_variant<T>) {
-    return k.valueless_by_exception() ? start : mixed(k.index() + 1, std::visit([](const auto& held) { return hash_of(held); }, k));
+    return k.valueless_by_exception()
+               ? start
+               : mixed(k.index() + 1, std::visit([](const auto& held) { return hash_of(held); }, k));
   } else if constexpr (is_pair_or_tuple<T>) {
     return std::apply(all, k);
   } else {
@@ -361,8 +338,7 @@ export template <class Key>
 concept CacheKey = accepted<worded<detail::key_check<Key>>()>;
 
 /// The hash that caches use; equal keys have equal hashes.
-export template <CacheKey Key>
-constexpr std::size_t key_hash(const Key& key) {
+export template <CacheKey Key> constexpr std::size_t key_hash(const Key& key) {
   return static_cast<std::size_t>(detail::hash_of(key));
 }
 

@@ -25,8 +25,7 @@ export constexpr std::size_t cache_capacity(std::int64_t setting) {
 namespace detail {
 
 /// Entries by key, in an order from the newest to the oldest. Addresses of entries stay.
-template <class Key, class Content>
-class ordered_entries {
+template <class Key, class Content> class ordered_entries {
  public:
   struct entry {
     Content content;
@@ -91,8 +90,7 @@ class ordered_entries {
 }  // namespace detail
 
 /// Keeps the `capacity` values that were put or got last. For one thread; many use `shared_cache`.
-export template <CacheKey Key, std::copyable Value>
-class lru_cache {
+export template <CacheKey Key, std::copyable Value> class lru_cache {
  public:
   explicit lru_cache(std::size_t capacity) : capacity_(capacity) {}
 

@@ -22,10 +22,10 @@ export bool machine_has(isa set);
 /// What lamina's allocator has handed out, in bytes as it rounds them: to multiples of 64 up to 512, to four steps a
 /// doubling up to 1 MiB, and to multiples of 64 beyond.
 export struct memory_counters {
-  std::int64_t current = 0;       // in use by all threads; exact unless a thread allocates or releases at this moment
-  std::int64_t peak = 0;          // the most that was in use: exact under a limit, else within 64 KiB for each thread
-  std::int64_t allocations = 0;   // how often `allocate` succeeded
-  std::int64_t cached = 0;        // kept by threads for later allocations, and part of no other figure
+  std::int64_t current = 0;      // in use by all threads; exact unless a thread allocates or releases at this moment
+  std::int64_t peak = 0;         // the most that was in use: exact under a limit, else within 64 KiB for each thread
+  std::int64_t allocations = 0;  // how often `allocate` succeeded
+  std::int64_t cached = 0;       // kept by threads for later allocations, and part of no other figure
 };
 export namespace memory {
 /// 64-byte aligned memory from the calling thread's cache or the system.
@@ -44,7 +44,7 @@ void trim() noexcept;
 /// Returns what all threads keep, also of threads that sleep or compute. They need not take part and are not held up.
 /// Where the system refuses membarrier(2), each other thread does so at its next allocation.
 void trim_all() noexcept;
-}
+}  // namespace memory
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
@@ -67,11 +67,12 @@ class lane_work {
   void* state_;
 };
 
-template <class S>
-struct scheduler_check {
+template <class S> struct scheduler_check {
   static consteval text message() {
     constexpr bool bulk = requires(S& s, std::size_t n, const lane_work& f) { s.bulk(n, f); };
-    constexpr bool width = requires(S& s) { { s.concurrency() } -> std::convertible_to<int>; };
+    constexpr bool width = requires(S& s) {
+      { s.concurrency() } -> std::convertible_to<int>;
+    };
     text t;
     if (bulk && width) return t;
     t << type_name<S>() << " is no scheduler: it needs ";
@@ -99,16 +100,13 @@ struct any_scheduler {
   void (*bulk)(void* object, std::size_t n, const lane_work& f) = nullptr;
 
   /// An lvalue is referred to, an rvalue moved in.
-  template <class S>
-  static any_scheduler of(S&& s) {
+  template <class S> static any_scheduler of(S&& s) {
     using type = std::remove_cvref_t<S>;
     if constexpr (std::is_lvalue_reference_v<S>)
       return of(std::shared_ptr<type>(std::shared_ptr<type>(), const_cast<type*>(std::addressof(s))));
-    else
-      return of(std::make_shared<type>(std::move(s)));
+    else return of(std::make_shared<type>(std::move(s)));
   }
-  template <class S>
-  static any_scheduler of(std::shared_ptr<S> s) {
+  template <class S> static any_scheduler of(std::shared_ptr<S> s) {
     return {std::move(s), [](void* o) { return static_cast<int>(static_cast<S*>(o)->concurrency()); },
             [](void* o, std::size_t n, const lane_work& f) { static_cast<S*>(o)->bulk(n, f); }};
   }
@@ -130,7 +128,7 @@ export class thread_pool {
   explicit thread_pool(int threads);
   /// Works on a scheduler. An lvalue must outlive the pool, an rvalue is moved in.
   template <detail::HandedIn<thread_pool> S>
-    requires accepted<worded<detail::scheduler_check<std::remove_reference_t<S>>>()>
+  requires accepted<worded<detail::scheduler_check<std::remove_reference_t<S>>>()>
   explicit thread_pool(S&& scheduler) : thread_pool(detail::any_scheduler::of(std::forward<S>(scheduler))) {}
   explicit thread_pool(detail::any_scheduler scheduler);
   ~thread_pool();
@@ -144,9 +142,10 @@ export class thread_pool {
   void run(std::size_t n, void (*f)(void* state, std::size_t i, int worker), void* state);
   /// A pool is a scheduler.
   int concurrency() const { return threads(); }
-  template <std::invocable<std::size_t> F>
-  void bulk(std::size_t n, const F& f) {
-    run(n, [](void* state, std::size_t i, int) { (*static_cast<const F*>(state))(i); }, const_cast<F*>(std::addressof(f)));
+  template <std::invocable<std::size_t> F> void bulk(std::size_t n, const F& f) {
+    run(
+        n, [](void* state, std::size_t i, int) { (*static_cast<const F*>(state))(i); },
+        const_cast<F*>(std::addressof(f)));
   }
 
  private:
@@ -185,7 +184,7 @@ export class context {
   /// Work runs on the caller's own scheduler. An lvalue must outlive the context, an rvalue is moved in.
   /// Errors: value_error if its concurrency is not 1 to 1024.
   template <detail::HandedIn<context> S>
-    requires accepted<worded<detail::scheduler_check<std::remove_reference_t<S>>>()>
+  requires accepted<worded<detail::scheduler_check<std::remove_reference_t<S>>>()>
   explicit context(S&& scheduler, lamina::isa set = target_isa())
       : context(detail::any_scheduler::of(std::forward<S>(scheduler)), set) {}
   ~context();
@@ -196,12 +195,12 @@ export class context {
   int threads() const { return threads_; }
   thread_pool& pool();
   /// The one T of this context, made on first use.
-  template <class T>
-  T& slot() {
+  template <class T> T& slot() {
     static const std::size_t at = next_slot();
     if (at < slot_count)
       if (void* p = slots_[at].load(std::memory_order_acquire)) return *static_cast<T*>(p);
-    return *static_cast<T*>(make_slot(at, []() -> void* { return new T(); }, [](void* p) { delete static_cast<T*>(p); }));
+    return *static_cast<T*>(
+        make_slot(at, []() -> void* { return new T(); }, [](void* p) { delete static_cast<T*>(p); }));
   }
 
  private:

@@ -9,8 +9,9 @@ namespace lamina {
 bool machine_has(isa set) {
   switch (set) {
     case isa::avx512:
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512cd");
     case isa::avx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     case isa::neon64: return false;
@@ -28,7 +29,8 @@ isa target_isa() {
       if (name_of(set) == forced) {
         if (!machine_has(set)) {
           text t;
-          t << "LAMINA_ISA=" << forced << ": this machine has no " << forced << "; the best it has is " << name_of(best);
+          t << "LAMINA_ISA=" << forced << ": this machine has no " << forced << "; the best it has is "
+            << name_of(best);
           detail::raise(error_kind::value, t);
         }
         return set;
@@ -46,7 +48,7 @@ struct context::shared {
   std::mutex mutex;
   std::unique_ptr<thread_pool> pool;
   std::vector<std::pair<void*, void (*)(void*)>> owned;
-  std::map<std::size_t, void*> overflow;   // slots beyond the flat array
+  std::map<std::size_t, void*> overflow;  // slots beyond the flat array
 };
 
 // A number beyond all machines is a mistake, and the system would fail in the midst of starting so many.
@@ -62,8 +64,10 @@ static int checked(int threads) {
 
 context::context() : context(1, target_isa()) {}
 context::context(int threads, lamina::isa set)
-    : isa_(set), threads_(checked(threads > 0 ? threads : available_cores())),
-      slots_(std::make_unique<std::atomic<void*>[]>(slot_count)), shared_(std::make_unique<shared>()) {
+    : isa_(set),
+      threads_(checked(threads > 0 ? threads : available_cores())),
+      slots_(std::make_unique<std::atomic<void*>[]>(slot_count)),
+      shared_(std::make_unique<shared>()) {
   if (!machine_has(set)) {
     text t;
     t << "context: this machine has no " << name_of(set);

@@ -14,12 +14,15 @@ namespace lamina {
 namespace {
 
 std::atomic<std::int64_t> current_bytes, peak_bytes, byte_limit;
-std::atomic<std::int64_t> other_allocations;   // of threads that have ended, and of those that did without their cache
+std::atomic<std::int64_t> other_allocations;  // of threads that have ended, and of those that did without their cache
 
 // Sizes up to 1 MiB are rounded up to one of four steps a doubling and kept per thread, at most 4 MiB a class.
 constexpr std::size_t largest = std::size_t(1) << 20, kept_per_class = std::size_t(4) << 20;
 constexpr int classes = 52;
-struct size_class { int index; std::size_t bytes; };
+struct size_class {
+  int index;
+  std::size_t bytes;
+};
 constexpr size_class class_of(std::size_t bytes) {
   if (bytes <= 512) {
     int steps = bytes == 0 ? 1 : static_cast<int>((bytes + 63) / 64);
@@ -39,7 +42,7 @@ static_assert([] {
     if (auto c = class_of(bytes); bytes_of(c.index) != c.bytes || c.bytes < bytes) return false;
   return true;
 }());
-constexpr int small_class = class_of(4096).index;   // and those below it
+constexpr int small_class = class_of(4096).index;  // and those below it
 size_class rounded(std::size_t bytes) {
   if (bytes <= largest) return class_of(bytes);
   return {-1, (bytes + 63) / 64 * 64};
@@ -62,22 +65,25 @@ class thread_counter {
 // never waits, and pays for no fence.
 struct thread_cache {
   enum class states { fresh, ready, held, called, ended };
-  struct item { item* next; };
+  struct item {
+    item* next;
+  };
 
   std::atomic<bool> busy{false};
   std::atomic<states> state{states::fresh};
-  std::int64_t most_pending = 0;         // 0 while there is a limit to keep
-  thread_counter pending;                // bytes of small blocks that are not in `current_bytes` yet
+  std::int64_t most_pending = 0;  // 0 while there is a limit to keep
+  thread_counter pending;         // bytes of small blocks that are not in `current_bytes` yet
   thread_counter allocations;
   item* heads[classes]{};
-  thread_counter held[classes];          // number of items
-  item* given_up[classes]{};             // under the registry's lock: what is on its way to the system
+  thread_counter held[classes];  // number of items
+  item* given_up[classes]{};     // under the registry's lock: what is on its way to the system
   thread_cache *next = nullptr, *previous = nullptr;
 
   bool enter() noexcept {
     busy.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (state.load(std::memory_order_acquire) == states::ready) [[likely]] return true;
+    if (state.load(std::memory_order_acquire) == states::ready) [[likely]]
+      return true;
     leave();
     return attend();
   }
@@ -153,15 +159,13 @@ struct cache_registry {
     (c.previous ? c.previous->next : first) = c.next;
     if (c.next) c.next->previous = c.previous;
   }
-  template <class F>
-  void each(F f) {
+  template <class F> void each(F f) {
     for (auto* c = first; c; c = c->next) f(*c);
   }
   // Calls f for each cache while its owner stays away from it.
-  template <class F>
-  void each_held(F f);
+  template <class F> void each_held(F f);
 };
-union forever {                          // never destroyed: outlives every thread
+union forever {  // never destroyed: outlives every thread
   cache_registry value;
   constexpr forever() : value() {}
   ~forever() {}
@@ -177,8 +181,7 @@ bool can_hold() {
   return can;
 }
 
-template <class F>
-void cache_registry::each_held(F f) {
+template <class F> void cache_registry::each_held(F f) {
   using enum thread_cache::states;
   each([](thread_cache& c) { c.state.store(held, std::memory_order_release); });
   barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
@@ -301,7 +304,8 @@ namespace {
 
 void* memory::allocate(std::size_t bytes) {
   // More than an address space holds: rounding and counting need not think of overflow.
-  if (bytes >> 47) [[unlikely]] refused_by_system(bytes, "", " bytes requested");
+  if (bytes >> 47) [[unlikely]]
+    refused_by_system(bytes, "", " bytes requested");
   const size_class c = rounded(bytes);
   thread_cache& mine = cache;
   const bool inside = mine.enter();
@@ -343,7 +347,8 @@ void memory::reset_peak() noexcept { peak_bytes = counters().current; }
 void memory::limit(std::int64_t bytes) {
   if (bytes < 0) {
     text t;
-    detail::raise(error_kind::value, t << "memory::limit: the most bytes in use cannot be " << bytes << "; 0 is no limit");
+    detail::raise(error_kind::value,
+                  t << "memory::limit: the most bytes in use cannot be " << bytes << "; 0 is no limit");
   }
   std::lock_guard lock(registry().mutex);
   byte_limit = bytes;

@@ -12,12 +12,12 @@ concept StopToken = std::constructible_from<T, const T&> && requires(const T& t)
   { t.stop_requested() } noexcept -> std::same_as<bool>;
 };
 
-template <class T>
-struct stop_token_check {
+template <class T> struct stop_token_check {
   static consteval text message() {
     text t;
     if constexpr (!StopToken<T>)
-      t << type_name<T>() << " is no stop token: it needs `bool stop_requested() const noexcept`, as std::stop_token has it";
+      t << type_name<T>()
+        << " is no stop token: it needs `bool stop_requested() const noexcept`, as std::stop_token has it";
     return t;
   }
 };
@@ -76,12 +76,13 @@ class stopped_by {
 /// It belongs to the thread that made it, and ends before scopes around it do. Threads that work for that one, of a pool or
 /// `parallel_workers`, ask it too; threads that are on their own, those of a `batching_queue` or begun by
 /// `workspace::start`, do not.
-export template <class Token>
-class [[nodiscard]] stop_scope : detail::stop_link {
+export template <class Token> class [[nodiscard]] stop_scope : detail::stop_link {
  public:
-  explicit stop_scope(Token token)
-    requires accepted<worded<stop_token_check<Token>>()>
-      : stop_link([](const stop_link* link) noexcept { return static_cast<const stop_scope*>(link)->token_.stop_requested(); }), token_(std::move(token)) {}
+  explicit stop_scope(Token token) requires accepted<worded<stop_token_check<Token>>()>
+      : stop_link([](const stop_link* link) noexcept {
+          return static_cast<const stop_scope*>(link)->token_.stop_requested();
+        }),
+        token_(std::move(token)) {}
 
  private:
   Token token_;

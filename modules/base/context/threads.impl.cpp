@@ -32,7 +32,8 @@ std::thread detail::start_thread(std::string_view whose, int number, int count, 
     return std::thread(std::move(f));
   } catch (const std::system_error& e) {
     text t;
-    raise(error_kind::resource, t << whose << ": thread " << number << " of " << count << " cannot be started: " << e.what());
+    raise(error_kind::resource,
+          t << whose << ": thread " << number << " of " << count << " cannot be started: " << e.what());
   }
 }
 
@@ -43,7 +44,8 @@ constexpr int most_threads = 1024;
 int checked(std::string_view whose, int n) {
   if (n <= most_threads) return n;
   text t;
-  detail::raise(error_kind::value, t << whose << ": " << n << " threads are asked for, and at most " << most_threads << " are allowed");
+  detail::raise(error_kind::value,
+                t << whose << ": " << n << " threads are asked for, and at most " << most_threads << " are allowed");
 }
 
 // The scheduler of a pool that has threads of its own.
@@ -54,7 +56,7 @@ class own_threads {
       workers_.reserve(static_cast<std::size_t>(count_ - 1));
       for (int w = 1; w < count_; ++w)
         workers_.push_back(detail::start_thread("thread_pool", w + 1, count_, [this] { work(); }));
-    } catch (...) {                      // the system has no more threads: those that were started end
+    } catch (...) {  // the system has no more threads: those that were started end
       stop();
       throw;
     }
@@ -88,8 +90,7 @@ class own_threads {
 
  private:
   // Waits until `ready()` holds: spins for at most 50 us, then sleeps.
-  template <class F>
-  void wait(std::condition_variable& condition, F ready) {
+  template <class F> void wait(std::condition_variable& condition, F ready) {
     auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
     do {
       for (int i = 0; i < 64; ++i) {
@@ -158,11 +159,11 @@ struct run_of_lanes {
   void (*f)(void*, std::size_t, int);
   void* state;
   int lanes;
-  const detail::stop_link* stop;        // of the thread that began the run
+  const detail::stop_link* stop;  // of the thread that began the run
   std::atomic<std::size_t> next{0};
   std::atomic<int> begun{0}, ended{0};
   std::atomic<bool> failed{false};
-  std::exception_ptr failure{};          // of the lane that set `failed`
+  std::exception_ptr failure{};  // of the lane that set `failed`
 
   static void lane(void* run) noexcept { static_cast<run_of_lanes*>(run)->work(); }
   void work() noexcept {
@@ -188,7 +189,7 @@ struct run_of_lanes {
 struct thread_pool::implementation {
   detail::any_scheduler scheduler;
   int count;
-  std::atomic<bool> taken{false};        // by a run
+  std::atomic<bool> taken{false};  // by a run
 };
 
 // Threads and conditions of the parent can be neither joined nor destroyed in a forked child: there they are kept.
@@ -245,10 +246,9 @@ worker_failures::~worker_failures() = default;
 
 namespace {
 
-template <class E>
-struct combined : E, worker_failures {
-  template <class... A>
-  explicit combined(std::vector<std::exception_ptr> all, const A&... a) : E(a...), worker_failures(std::move(all)) {}
+template <class E> struct combined : E, worker_failures {
+  template <class... A> explicit combined(std::vector<std::exception_ptr> all, const A&... a)
+      : E(a...), worker_failures(std::move(all)) {}
 };
 
 [[noreturn]] void raise_all(std::vector<std::exception_ptr> failures, int workers) {
@@ -279,9 +279,7 @@ struct combined : E, worker_failures {
     throw combined<unsupported_error>(std::move(failures), said(e.what()));
   } catch (const out_of_memory& e) {
     throw combined<out_of_memory>(std::move(failures), said(e.what()), e.requested(), e.used(), e.limit(), e.planned());
-  } catch (const std::exception& e) {
-    throw combined<error>(std::move(failures), said(e.what()));
-  } catch (...) {
+  } catch (const std::exception& e) { throw combined<error>(std::move(failures), said(e.what())); } catch (...) {
     throw combined<error>(std::move(failures), said("an exception without a message"));
   }
 }
@@ -301,9 +299,7 @@ void parallel_workers(int workers, const std::function<void(int)>& f) {
     const detail::stopped_by same(stop);
     try {
       f(w);
-    } catch (...) {
-      failed();
-    }
+    } catch (...) { failed(); }
   };
   std::vector<std::thread> threads;
   try {
@@ -311,7 +307,7 @@ void parallel_workers(int workers, const std::function<void(int)>& f) {
     for (int w = 1; w < workers; ++w)
       threads.push_back(detail::start_thread("parallel_workers", w + 1, workers, [&guarded, w] { guarded(w); }));
     guarded(0);
-  } catch (...) {                        // the system has no more threads: those that run are waited for
+  } catch (...) {  // the system has no more threads: those that run are waited for
     failed();
   }
   for (auto& t : threads) t.join();

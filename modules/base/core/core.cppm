@@ -7,8 +7,7 @@ namespace lamina {
 // ---- text -----------------------------------------------------------------------------------------------------------
 
 /// A string literal as a template argument.
-export template <std::size_t N>
-struct fixed_string {
+export template <std::size_t N> struct fixed_string {
   char chars[N]{};
   constexpr fixed_string() = default;
   constexpr fixed_string(const char (&literal)[N]) {
@@ -37,11 +36,15 @@ export struct message_text {
     return *this;
   }
   [[gnu::noinline]] constexpr message_text& operator<<(const char* v) { return *this << std::string_view(v); }
-  [[gnu::noinline]] constexpr message_text& operator<<(char c) { chars.push_back(c); return *this; }
-  [[gnu::noinline]] constexpr message_text& operator<<(bool b) { return *this << std::string_view(b ? "true" : "false"); }
+  [[gnu::noinline]] constexpr message_text& operator<<(char c) {
+    chars.push_back(c);
+    return *this;
+  }
+  [[gnu::noinline]] constexpr message_text& operator<<(bool b) {
+    return *this << std::string_view(b ? "true" : "false");
+  }
   constexpr message_text& operator<<(const message_text& t) { return *this << t.view(); }
-  template <std::integral T>
-    requires(!std::same_as<T, bool> && !std::same_as<T, char>)
+  template <std::integral T> requires(!std::same_as<T, bool> && !std::same_as<T, char>)
   [[gnu::noinline]] constexpr message_text& operator<<(T value) {
     if (value < 0) chars.push_back('-');
     char digits[24]{};
@@ -63,20 +66,35 @@ using text = message_text;
 
 constexpr text& text::operator<<(double value) {
   if (value != value) return *this << std::string_view("nan");
-  if (value < 0) { chars.push_back('-'); value = -value; }
+  if (value < 0) {
+    chars.push_back('-');
+    value = -value;
+  }
   if (value > 1.7e308) return *this << std::string_view("inf");
   int exponent = 0;
   if (value != 0 && (value >= 1e15 || value < 1e-4)) {
-    while (value >= 10) { value /= 10; ++exponent; }
-    while (value < 1) { value *= 10; --exponent; }
+    while (value >= 10) {
+      value /= 10;
+      ++exponent;
+    }
+    while (value < 1) {
+      value *= 10;
+      --exponent;
+    }
   }
   auto whole = static_cast<std::uint64_t>(value);
   auto fraction = static_cast<std::uint64_t>((value - static_cast<double>(whole)) * 1e6 + 0.5);
-  if (fraction >= 1000000) { ++whole; fraction = 0; }
+  if (fraction >= 1000000) {
+    ++whole;
+    fraction = 0;
+  }
   *this << whole;
   if (fraction) {
     char digits[6]{};
-    for (int i = 5; i >= 0; --i) { digits[i] = static_cast<char>('0' + fraction % 10); fraction /= 10; }
+    for (int i = 5; i >= 0; --i) {
+      digits[i] = static_cast<char>('0' + fraction % 10);
+      fraction /= 10;
+    }
     int last = 5;
     while (digits[last] == '0') --last;
     chars.push_back('.');
@@ -89,14 +107,13 @@ constexpr text& text::operator<<(double value) {
 // ---- worded compile errors ------------------------------------------------------------------------------------------
 
 /// The message of a check as an exact-size constant. `Check::message()` is consteval and returns text, empty when all is well.
-export template <class Check>
-consteval auto worded() {
+export template <class Check> consteval auto worded() {
   constexpr std::size_t n = Check::message().chars.size();
   fixed_string<n + 1> f;
   if constexpr (n != 0) {
     auto t = Check::message();
     for (std::size_t i = 0; i < n; ++i) f.chars[i] = t.chars[i];
-    f.chars[n] = '\0';   // written, not left as it was: else Clang prints lengths of 8, 16, 32, 64 as numbers
+    f.chars[n] = '\0';  // written, not left as it was: else Clang prints lengths of 8, 16, 32, 64 as numbers
   }
   return f;
 }
@@ -120,51 +137,40 @@ export template <class Check>
 concept no_error = accepted<worded<Check>()>;
 
 /// The spelling of a type, as the compiler prints it.
-export template <class T>
-consteval std::string_view type_name() {
+export template <class T> consteval std::string_view type_name() {
   std::string_view f = __PRETTY_FUNCTION__;
   auto b = f.find("T = ") + 4;
   return f.substr(b, f.size() - b - 1);
 }
 
 /// The I-th type of a list, without recursion.
-export template <std::size_t I, class... T>
-using pick_type = __type_pack_element<I, T...>;
+export template <std::size_t I, class... T> using pick_type = __type_pack_element<I, T...>;
 
 // ---- structural tuple -----------------------------------------------------------------------------------------------
 
-export template <std::size_t I, class T>
-struct slot {
+export template <std::size_t I, class T> struct slot {
   T value;
 };
 
-export template <class Seq, class... T>
-struct slots;
+export template <class Seq, class... T> struct slots;
 
-template <std::size_t... I, class... T>
-struct slots<std::index_sequence<I...>, T...> : slot<I, T>... {
+template <std::size_t... I, class... T> struct slots<std::index_sequence<I...>, T...> : slot<I, T>... {
   static constexpr std::size_t size = sizeof...(T);
-  template <std::size_t J>
-  constexpr const auto& get() const { return at<J>(*this); }
-  template <std::size_t J>
-  constexpr auto& get() { return mutable_at<J>(*this); }
+  template <std::size_t J> constexpr const auto& get() const { return at<J>(*this); }
+  template <std::size_t J> constexpr auto& get() { return mutable_at<J>(*this); }
   /// Calls f(integral_constant<I>, value) for each value in order. No fold: Clang limits folds to 256 operands.
-  template <class F>
-  constexpr void each(F&& f) const {
+  template <class F> constexpr void each(F&& f) const {
     [[maybe_unused]] int calls[] = {
         0, (f(std::integral_constant<std::size_t, I>{}, static_cast<const slot<I, T>&>(*this).value), 0)...};
   }
 
  private:
-  template <std::size_t J, class U>
-  static constexpr const U& at(const slot<J, U>& s) { return s.value; }
-  template <std::size_t J, class U>
-  static constexpr U& mutable_at(slot<J, U>& s) { return s.value; }
+  template <std::size_t J, class U> static constexpr const U& at(const slot<J, U>& s) { return s.value; }
+  template <std::size_t J, class U> static constexpr U& mutable_at(slot<J, U>& s) { return s.value; }
 };
 
 /// A tuple of structural type, so that values made of it can be template arguments.
-export template <class... T>
-using pack = slots<std::index_sequence_for<T...>, T...>;
+export template <class... T> using pack = slots<std::index_sequence_for<T...>, T...>;
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
@@ -186,34 +192,40 @@ export struct label {
       if (char c = static_cast<char>(l.words[i / 8] >> (56 - 8 * (i % 8)) & 255)) t.chars.push_back(c);
     return t;
   }
-  std::string string() const { text t; t << *this; return t.string(); }
+  std::string string() const {
+    text t;
+    t << *this;
+    return t.string();
+  }
   constexpr bool operator==(const label& o) const {
     return words[0] == o.words[0] && words[1] == o.words[1] && words[2] == o.words[2];
   }
   constexpr bool operator<(const label& o) const {
-    return words[0] != o.words[0] ? words[0] < o.words[0] : words[1] != o.words[1] ? words[1] < o.words[1] : words[2] < o.words[2];
+    return words[0] != o.words[0]   ? words[0] < o.words[0]
+           : words[1] != o.words[1] ? words[1] < o.words[1]
+                                    : words[2] < o.words[2];
   }
 
  private:
-  static void too_long();   // not constexpr: a longer name ends constant evaluation here and is an error at run time
+  static void too_long();  // not constexpr: a longer name ends constant evaluation here and is an error at run time
 };
 
 // ---- views ----------------------------------------------------------------------------------------------------------
 
 /// A run of elements in memory. Not std::span: a program that only imports cannot reach the operators of its iterators.
-export template <class T>
-struct view {
+export template <class T> struct view {
   T* first = nullptr;
   std::size_t count = 0;
 
   constexpr view() = default;
   constexpr view(T* f, std::size_t n) : first(f), count(n) {}
-  template <class R>
-    requires requires(R& r) { { r.data() } -> std::convertible_to<T*>; r.size(); }
-  constexpr view(R&& r) : first(r.data()), count(r.size()) {}
-  constexpr view(std::initializer_list<std::remove_const_t<T>> l) requires std::is_const_v<T> : first(l.begin()), count(l.size()) {}
-  template <std::size_t N>
-  constexpr view(T (&a)[N]) : first(a), count(N) {}
+  template <class R> requires requires(R& r) {
+    { r.data() } -> std::convertible_to<T*>;
+    r.size();
+  } constexpr view(R&& r) : first(r.data()), count(r.size()) {}
+  constexpr view(std::initializer_list<std::remove_const_t<T>> l) requires std::is_const_v<T>
+      : first(l.begin()), count(l.size()) {}
+  template <std::size_t N> constexpr view(T (&a)[N]) : first(a), count(N) {}
 
   constexpr T* begin() const { return first; }
   constexpr T* end() const { return first + count; }
@@ -228,8 +240,7 @@ struct view {
 
 namespace detail {
 /// A value that a move takes along: what is left behind is `Left`. So a class that is moved member by member can tell.
-template <class T, T Left = T{}>
-struct handed_over {
+template <class T, T Left = T{}> struct handed_over {
   T is = Left;
   constexpr handed_over() = default;
   constexpr handed_over(T v) : is(v) {}
@@ -251,7 +262,7 @@ constexpr std::size_t letters_apart(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row;
   for (std::size_t j = 0; j <= b.size(); ++j) row.push_back(j);
   for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t corner = row[0];   // of the row before
+    std::size_t corner = row[0];  // of the row before
     row[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
       const std::size_t changed = corner + (a[i] != b[j]);
@@ -264,7 +275,7 @@ constexpr std::size_t letters_apart(std::string_view a, std::string_view b) {
 /// Says which names there are, each once, and which of them may have been meant by one that is not there.
 constexpr void list_for(text& t, std::string_view meant, view<const std::string_view> there) {
   std::string_view nearest;
-  std::size_t apart = meant.size() / 2 + 1, listed = 0;   // a name that shares less than half was not meant
+  std::size_t apart = meant.size() / 2 + 1, listed = 0;  // a name that shares less than half was not meant
   t << (there.empty() ? "; there are none" : "; there are");
   for (std::size_t i = 0; i < there.size(); ++i) {
     if (std::find(there.begin(), there.begin() + i, there[i]) != there.begin() + i) continue;
@@ -295,20 +306,41 @@ export class error : public std::runtime_error {
   ~error() override;
 };
 /// Shapes that do not fit.
-export class shape_error : public error { public: using error::error; ~shape_error() override; };
+export class shape_error : public error {
+ public:
+  using error::error;
+  ~shape_error() override;
+};
 /// Element types that do not fit.
-export class type_error : public error { public: using error::error; ~type_error() override; };
+export class type_error : public error {
+ public:
+  using error::error;
+  ~type_error() override;
+};
 /// A value outside its range, an unknown name, a wrong option.
-export class value_error : public error { public: using error::error; ~value_error() override; };
+export class value_error : public error {
+ public:
+  using error::error;
+  ~value_error() override;
+};
 /// A file that is missing, unreadable, damaged or cannot be written.
-export class file_error : public error { public: using error::error; ~file_error() override; };
+export class file_error : public error {
+ public:
+  using error::error;
+  ~file_error() override;
+};
 /// Something used in a state that does not allow it.
-export class state_error : public error { public: using error::error; ~state_error() override; };
+export class state_error : public error {
+ public:
+  using error::error;
+  ~state_error() override;
+};
 /// Memory that cannot be had: a limit would be crossed, or the system refuses.
 export class out_of_memory : public error {
  public:
   using error::error;
-  out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit, std::size_t planned = 0);
+  out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit,
+                std::size_t planned = 0);
   ~out_of_memory() override;
   /// Bytes that were asked for.
   std::size_t requested() const { return requested_; }
@@ -323,14 +355,30 @@ export class out_of_memory : public error {
   std::int64_t used_ = 0, limit_ = 0;
 };
 /// A deadline that passed before the work was begun.
-export class deadline_error : public error { public: using error::error; ~deadline_error() override; };
+export class deadline_error : public error {
+ public:
+  using error::error;
+  ~deadline_error() override;
+};
 /// Work that is not done because who does it was told to stop.
-export class stopped_error : public error { public: using error::error; ~stopped_error() override; };
+export class stopped_error : public error {
+ public:
+  using error::error;
+  ~stopped_error() override;
+};
 /// What a file asks for and this library does not have: a version of a format, an operation.
-export class unsupported_error : public error { public: using error::error; ~unsupported_error() override; };
+export class unsupported_error : public error {
+ public:
+  using error::error;
+  ~unsupported_error() override;
+};
 
 /// What the system does not grant besides memory: a thread.
-export class resource_error : public error { public: using error::error; ~resource_error() override; };
+export class resource_error : public error {
+ public:
+  using error::error;
+  ~resource_error() override;
+};
 
 export enum class error_kind { shape, type, value, file, state, memory, deadline, stopped, unsupported, resource };
 
@@ -338,33 +386,28 @@ export namespace detail {
 /// Throws the error of the given kind; interfaces never say `throw`, so that programs without exceptions can import them.
 [[noreturn]] void raise(error_kind kind, std::string_view what);
 [[noreturn]] inline void raise(error_kind kind, const text& what) { raise(kind, what.view()); }
-}
+}  // namespace detail
 
 // ---- named values ---------------------------------------------------------------------------------------------------
 
-export template <fixed_string Name, class T>
-struct entry {
+export template <fixed_string Name, class T> struct entry {
   static constexpr auto name = Name;
   T value;
 };
 
-export template <fixed_string Name>
-struct key_type {
+export template <fixed_string Name> struct key_type {
   static constexpr auto name = Name;
-  template <class T>
-  constexpr auto operator=(T&& v) const -> entry<Name, std::remove_cvref_t<T>> { return {std::forward<T>(v)}; }
+  template <class T> constexpr auto operator=(T&& v) const -> entry<Name, std::remove_cvref_t<T>> {
+    return {std::forward<T>(v)};
+  }
 };
 /// Names an entry of a `dict`: `dict("lhs"_key = a)`, `d["lhs"_key]`. A template that is given the name writes
 /// `key_type<Name>{}`.
 export inline namespace literals {
-template <fixed_string Name>
-consteval key_type<Name> operator""_key() {
-  return {};
-}
+  template <fixed_string Name> consteval key_type<Name> operator""_key() { return {}; }
 }  // namespace literals
 
-template <fixed_string Key, fixed_string... Keys>
-struct unknown_key {
+template <fixed_string Key, fixed_string... Keys> struct unknown_key {
   static consteval text message() {
     std::string_view names[] = {Keys.view()..., {}};
     for (std::size_t i = 0; i < sizeof...(Keys); ++i)
@@ -376,12 +419,9 @@ struct unknown_key {
   }
 };
 
-template <class T>
-inline constexpr bool is_entry = false;
-template <fixed_string Name, class T>
-inline constexpr bool is_entry<entry<Name, T>> = true;
-template <class... E>
-struct dict_arguments_check {
+template <class T> inline constexpr bool is_entry = false;
+template <fixed_string Name, class T> inline constexpr bool is_entry<entry<Name, T>> = true;
+template <class... E> struct dict_arguments_check {
   static consteval text message() {
     text t;
     const bool fits[] = {is_entry<E>..., true};
@@ -393,8 +433,7 @@ struct dict_arguments_check {
     return t;
   }
 };
-template <class... E>
-struct repeated_key {
+template <class... E> struct repeated_key {
   static consteval text message() {
     std::string_view names[] = {E::name.view()..., {}};
     for (std::size_t i = 0; i < sizeof...(E); ++i)
@@ -409,62 +448,55 @@ struct repeated_key {
 };
 
 /// A few values by name, each of its own type, without a heap: `dict("lhs"_key = a, "rhs"_key = b)`.
-export template <class... E>
-struct dict {
-  static_assert(accepted<worded<std::conditional_t<(is_entry<E> && ...), repeated_key<E...>, dict_arguments_check<E...>>>()>);
+export template <class... E> struct dict {
+  static_assert(
+      accepted<worded<std::conditional_t<(is_entry<E> && ...), repeated_key<E...>, dict_arguments_check<E...>>>()>);
   static constexpr std::size_t size = sizeof...(E);
   pack<E...> entries;
 
   constexpr dict(E... e) : entries{{std::move(e)}...} {}
-  template <fixed_string Key>
-  static constexpr bool contains = ((Key.view() == E::name.view()) || ...);
+  template <fixed_string Key> static constexpr bool contains = ((Key.view() == E::name.view()) || ...);
   // An argument of its own: Clang says the sentence a step earlier, which for a const dict would come late.
-  template <fixed_string Key>
-  static constexpr auto misfit = worded<unknown_key<Key, E::name...>>();
+  template <fixed_string Key> static constexpr auto misfit = worded<unknown_key<Key, E::name...>>();
 
-  template <fixed_string Key, fixed_string Misfit = misfit<Key>>
-    requires message_is<Misfit, "">
-  constexpr const auto& operator[](key_type<Key>) const { return entries.template get<place<Key>()>().value; }
-  template <fixed_string Key, fixed_string Misfit = misfit<Key>>
-    requires message_is<Misfit, "">
-  constexpr auto& operator[](key_type<Key>) { return entries.template get<place<Key>()>().value; }
-  template <fixed_string Key, fixed_string Misfit = misfit<Key>>
-    requires message_is<Misfit, "">
-  constexpr const auto& get() const { return entries.template get<place<Key>()>().value; }
+  template <fixed_string Key, fixed_string Misfit = misfit<Key>> requires message_is<Misfit, "">
+  constexpr const auto& operator[](key_type<Key>) const {
+    return entries.template get<place<Key>()>().value;
+  }
+  template <fixed_string Key, fixed_string Misfit = misfit<Key>> requires message_is<Misfit, "">
+  constexpr auto& operator[](key_type<Key>) {
+    return entries.template get<place<Key>()>().value;
+  }
+  template <fixed_string Key, fixed_string Misfit = misfit<Key>> requires message_is<Misfit, "">
+  constexpr const auto& get() const {
+    return entries.template get<place<Key>()>().value;
+  }
   /// The dict with one entry more, or with this one in place of that of its name, which may be of another type:
   /// `d.with("rhs"_key = b)`.
-  template <fixed_string Key, class T>
-  constexpr auto with(entry<Key, T> e) const {
+  template <fixed_string Key, class T> constexpr auto with(entry<Key, T> e) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       if constexpr (contains<Key>)
         return dict<std::conditional_t<Key.view() == E::name.view(), entry<Key, T>, E>...>(
-            either<Key.view() == E::name.view()>(e, entries.template get<I>())...);
-      else
-        return dict<E..., entry<Key, T>>(entries.template get<I>()..., e);
+            either < Key.view() == E::name.view() > (e, entries.template get<I>())...);
+      else return dict<E..., entry<Key, T>>(entries.template get<I>()..., e);
     }(std::index_sequence_for<E...>{});
   }
-  template <class F>
-  constexpr void each(F&& f) const {
+  template <class F> constexpr void each(F&& f) const {
     entries.each([&](auto, const auto& e) { f(e.name.view(), e.value); });
   }
 
  private:
-  template <bool First, class A, class B>
-  static constexpr const auto& either(const A& a, const B& b) {
-    if constexpr (First)
-      return a;
-    else
-      return b;
+  template <bool First, class A, class B> static constexpr const auto& either(const A& a, const B& b) {
+    if constexpr (First) return a;
+    else return b;
   }
-  template <fixed_string Key>
-  static consteval std::size_t place() {
+  template <fixed_string Key> static consteval std::size_t place() {
     std::string_view names[] = {E::name.view()..., {}};
     std::size_t i = 0;
     while (names[i] != Key.view()) ++i;
     return i;
   }
 };
-export template <class... E>
-dict(E...) -> dict<E...>;
+export template <class... E> dict(E...) -> dict<E...>;
 
 }  // namespace lamina

@@ -1,7 +1,7 @@
 module;
-#include <charconv>
 #include <locale.h>
 #include <stdlib.h>
+#include <charconv>
 module lamina:core.impl;
 import :core;
 import lamina.std;
@@ -12,7 +12,8 @@ void label::too_long() { detail::raise(error_kind::value, "a sublayer or port na
 
 std::string decimals_of(double x, int decimals) {
   char digits[512];
-  return {digits, std::to_chars(digits, digits + sizeof digits, x, std::chars_format::fixed, std::clamp(decimals, 0, 100)).ptr};
+  return {digits,
+          std::to_chars(digits, digits + sizeof digits, x, std::chars_format::fixed, std::clamp(decimals, 0, 100)).ptr};
 }
 
 std::optional<double> number_in(std::string_view s) {
@@ -20,12 +21,13 @@ std::optional<double> number_in(std::string_view s) {
   double x = 0;
   const auto [end, why] = std::from_chars(s.data(), s.data() + s.size(), x);
   if (why == std::errc() && end == s.data() + s.size()) return x;
-#else    // libc++ 19 reads no real numbers
+#else  // libc++ 19 reads no real numbers
   const std::string spelled(s);
   static const ::locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
   char* end = nullptr;
   const double x = ::strtod_l(spelled.c_str(), &end, plain);
-  const bool begins = !s.empty() && (s[0] == '-' || s[0] == '.' || s[0] == 'i' || s[0] == 'n' || (s[0] >= '0' && s[0] <= '9'));
+  const bool begins =
+      !s.empty() && (s[0] == '-' || s[0] == '.' || s[0] == 'i' || s[0] == 'n' || (s[0] >= '0' && s[0] <= '9'));
   const bool holds = !std::isinf(x) || s.find("inf") != s.npos;
   if (begins && holds && end == spelled.c_str() + spelled.size() && s.find_first_of("xX") == s.npos) return x;
 #endif
@@ -39,7 +41,8 @@ type_error::~type_error() = default;
 value_error::~value_error() = default;
 file_error::~file_error() = default;
 state_error::~state_error() = default;
-out_of_memory::out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit, std::size_t planned)
+out_of_memory::out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit,
+                             std::size_t planned)
     : error(what), requested_(requested), planned_(planned), used_(used), limit_(limit) {}
 out_of_memory::~out_of_memory() = default;
 deadline_error::~deadline_error() = default;

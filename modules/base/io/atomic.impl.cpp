@@ -1,13 +1,13 @@
 module;
-#include <cerrno>
-#include <climits>
-#include <cstdio>
-#include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
 // Files that are replaced as a whole or not at all.
 module lamina:io.atomic.impl;
 import :core;
@@ -101,7 +101,8 @@ struct temporary_file {
     static std::atomic<unsigned> counter{0};
     do {
       if (number >= 0) ::close(number);
-      name = folder_of(target) + "/.lamina-" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1)) + ".tmp";
+      name = folder_of(target) + "/.lamina-" + std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1)) +
+             ".tmp";
       number = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     } while (number < 0 ? errno == EEXIST : !locked());
     if (number < 0) system_failure(path, "cannot be written", errno);
@@ -118,11 +119,11 @@ struct temporary_file {
  private:
   // False where another writer, which came between creation and lock, takes it for one that was left, and removes it.
   bool locked() const {
-    if (::flock(number, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;     // or the file system has no locks
+    if (::flock(number, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;  // or the file system has no locks
     struct stat status;
     return ::fstat(number, &status) != 0 || status.st_nlink > 0;
   }
-  int holder_ = -1;      // has the lock until the file is in its place, after `number` is closed
+  int holder_ = -1;  // has the lock until the file is in its place, after `number` is closed
 };
 
 // Whether a name is one that lamina gives what it writes beside a target: `.lamina-PID-N.tmp`, and a folder
@@ -130,8 +131,10 @@ struct temporary_file {
 bool is_temporary(std::string_view name, bool& folder) {
   constexpr std::string_view begin = ".lamina-", of_bundle = ".lamina-bundle-", end = ".tmp";
   folder = name.starts_with(of_bundle) && name.size() == of_bundle.size() + 6;
-  if (!folder && !(name.starts_with(begin) && name.ends_with(end) && name.size() > begin.size() + end.size())) return false;
-  const auto rest = folder ? name.substr(of_bundle.size()) : name.substr(begin.size(), name.size() - begin.size() - end.size());
+  if (!folder && !(name.starts_with(begin) && name.ends_with(end) && name.size() > begin.size() + end.size()))
+    return false;
+  const auto rest =
+      folder ? name.substr(of_bundle.size()) : name.substr(begin.size(), name.size() - begin.size() - end.size());
   return std::all_of(rest.begin(), rest.end(), [](char c) {
     return c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   });
@@ -158,7 +161,8 @@ void remove_abandoned(const std::string& path) noexcept {
     bool folder = false;
     if (!is_temporary(entry->d_name, folder)) continue;
     constexpr int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    int file = folder ? ::openat(here, entry->d_name, O_RDONLY | O_DIRECTORY | flags) : ::openat(here, entry->d_name, O_WRONLY | flags);
+    int file = folder ? ::openat(here, entry->d_name, O_RDONLY | O_DIRECTORY | flags)
+                      : ::openat(here, entry->d_name, O_WRONLY | flags);
     if (file < 0 && !folder) file = ::openat(here, entry->d_name, O_RDONLY | flags);
     struct stat status;
     const bool abandoned = file >= 0 && ::fstat(file, &status) == 0 && (folder || S_ISREG(status.st_mode)) &&
@@ -191,13 +195,15 @@ void write_file_atomically(const std::string& path, const std::function<void(wri
   if (exists && S_ISDIR(status.st_mode)) system_failure(path, "cannot be written", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) return write_in_place(path, fill);
   // Renaming asks for no right to write the old file, but its owner may have taken that away for a reason.
-  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) system_failure(path, "cannot be written", errno);
+  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+    system_failure(path, "cannot be written", errno);
 
   auto target = target_of(path);
   temporary_file file(path, target, exists ? status.st_mode & 0777 : 0666);
   if (exists) {
     // Another owner can be kept by root alone; whoever may not is the owner of what he writes.
-    if (::fchown(file.number, status.st_uid, status.st_gid) != 0 && errno != EPERM) system_failure(path, "cannot be written", errno);
+    if (::fchown(file.number, status.st_uid, status.st_gid) != 0 && errno != EPERM)
+      system_failure(path, "cannot be written", errno);
     if (::fchmod(file.number, status.st_mode & 07777) != 0) system_failure(path, "cannot be written", errno);
   }
   writer_access::fill(file.number, path, fill);

@@ -27,17 +27,15 @@ class json_value {
   bool is(json_kind k) const { return kind() == k; }
   bool truth() const { return integer() != 0; }
   std::int64_t integer() const;
-  double real() const;                       // of an integer, too
+  double real() const;  // of an integer, too
   std::string_view string() const;
-  std::size_t size() const;                  // elements of an array, members of an object
+  std::size_t size() const;  // elements of an array, members of an object
   /// The member of a name, or none.
   json_value operator[](std::string_view name) const;
   /// Calls f(element) for each element of an array.
-  template <class F>
-  void each(F f) const;
+  template <class F> void each(F f) const;
   /// Calls f(name, value) for each member of an object.
-  template <class F>
-  void each_member(F f) const;
+  template <class F> void each_member(F f) const;
 
  private:
   const json_document* of_ = nullptr;
@@ -101,8 +99,8 @@ class json_document final : public json::events {
   static constexpr std::size_t most_bytes = std::size_t(1) << 30, most_open = 64;
   struct item {
     json_kind kind = json_kind::null;
-    std::uint32_t count = 0, next = 0;     // elements, members or characters; the item behind this one and all inside
-    std::uint64_t bits = 0;                // of a number, or where characters begin
+    std::uint32_t count = 0, next = 0;  // elements, members or characters; the item behind this one and all inside
+    std::uint64_t bits = 0;             // of a number, or where characters begin
   };
   void begin_value() {
     if (is_value_ && !open_.empty()) ++items_[open_.back()].count;
@@ -144,7 +142,7 @@ class json_document final : public json::events {
   std::vector<item> items_;
   std::vector<std::uint32_t> open_;
   std::string characters_;
-  bool is_value_ = true;                   // what comes next is an element, not the value of a member that was counted
+  bool is_value_ = true;  // what comes next is an element, not the value of a member that was counted
 };
 
 inline json_kind json_value::kind() const { return of_->items_[at_].kind; }
@@ -154,12 +152,10 @@ inline double json_value::real() const {
 }
 inline std::string_view json_value::string() const { return of_->characters(at_); }
 inline std::size_t json_value::size() const { return of_->items_[at_].count; }
-template <class F>
-void json_value::each(F f) const {
+template <class F> void json_value::each(F f) const {
   for (auto at = at_ + 1; at < of_->items_[at_].next; at = of_->items_[at].next) f(json_value(of_, at));
 }
-template <class F>
-void json_value::each_member(F f) const {
+template <class F> void json_value::each_member(F f) const {
   for (auto at = at_ + 1; at < of_->items_[at_].next; at = of_->items_[at + 1].next)
     f(of_->characters(at), json_value(of_, at + 1));
 }

@@ -1,9 +1,9 @@
 module;
-#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
 // What the formats share: worded errors, open files, mappings.
 module lamina:io.file.impl;
 import :core;
@@ -39,7 +39,7 @@ struct descriptor {
 
 /// Opens a file for reading and tells its size. Errors: file_error, also for a directory.
 int open_for_reading(const std::string& path, std::int64_t& size) {
-  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));     // does not wait for the writer of a pipe
+  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // does not wait for the writer of a pipe
   if (file.number < 0) system_failure(path, "cannot be read", errno);
   struct stat status;
   if (::fstat(file.number, &status) != 0) system_failure(path, "cannot be read", errno);
@@ -52,7 +52,8 @@ int open_for_reading(const std::string& path, std::int64_t& size) {
 /// Reads bytes of an open file. Errors: file_error, also where the file ends before them: it was cut meanwhile.
 void read_at(int file, const std::string& path, std::int64_t at, void* to, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
-    const auto n = ::pread(file, static_cast<std::byte*>(to) + done, bytes - done, at + static_cast<std::int64_t>(done));
+    const auto n =
+        ::pread(file, static_cast<std::byte*>(to) + done, bytes - done, at + static_cast<std::int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) system_failure(path, "cannot be read", errno);
     if (n == 0) file_failure(path, "became shorter while it was read");

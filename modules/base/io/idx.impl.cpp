@@ -1,7 +1,7 @@
 module;
-#include <cerrno>
 #include <unistd.h>
 #include <zlib.h>
+#include <cerrno>
 // The idx format.
 module lamina:io.idx.impl;
 import :core;
@@ -60,7 +60,8 @@ class byte_source {
     if (state == Z_ERRNO) detail::system_failure(path_, "cannot be read", errno);
     // The stream was opened by number, which zlib gives for a name.
     std::string_view reason = words;
-    if (auto colon = reason.find(">: "); reason.starts_with("<fd:") && colon != reason.npos) reason.remove_prefix(colon + 3);
+    if (auto colon = reason.find(">: "); reason.starts_with("<fd:") && colon != reason.npos)
+      reason.remove_prefix(colon + 3);
     text t;
     if (state == Z_BUF_ERROR) t << "the compressed data ends too early (is the file truncated?)";
     else t << "the compressed data is damaged: " << reason;
@@ -102,8 +103,8 @@ any_tensor read_idx(const std::string& path) {
   }
   if (magic[0] || magic[1]) {
     text t;
-    t << "magic number: an idx file begins with two zero bytes, and this one with " << int(magic[0]) << ' ' << int(magic[1])
-      << " (not an idx file?)";
+    t << "magic number: an idx file begins with two zero bytes, and this one with " << int(magic[0]) << ' '
+      << int(magic[1]) << " (not an idx file?)";
     file_failure(path, t);
   }
   tensor_type type{element_of(path, magic[2]), {}};
@@ -122,7 +123,8 @@ any_tensor read_idx(const std::string& path) {
       t << "extent " << i << ": the file ends inside its header (is it truncated?)";
       file_failure(path, t);
     }
-    extents.push_back(std::int64_t(b[0]) << 24 | std::int64_t(b[1]) << 16 | std::int64_t(b[2]) << 8 | std::int64_t(b[3]));
+    extents.push_back(std::int64_t(b[0]) << 24 | std::int64_t(b[1]) << 16 | std::int64_t(b[2]) << 8 |
+                      std::int64_t(b[3]));
   }
   type.dims = shape::of(extents);
   auto bytes = detail::checked_bytes(extents, size_of(type.element));
@@ -134,8 +136,8 @@ any_tensor read_idx(const std::string& path) {
   std::int64_t header = 4 + 4 * rank, most = in.compressed() ? in.size() * largest_ratio : in.size() - header;
   if (bytes > most) {
     text t;
-    t << "extents: " << type << " takes " << bytes << " bytes, and the file's " << in.size() << " bytes can hold no more than " << most
-      << " (is it truncated?)";
+    t << "extents: " << type << " takes " << bytes << " bytes, and the file's " << in.size()
+      << " bytes can hold no more than " << most << " (is it truncated?)";
     file_failure(path, t);
   }
 

@@ -51,7 +51,7 @@ export struct named_tensor {
 
 /// The contents of a safetensors file.
 export struct safetensors_file {
-  std::vector<named_tensor> tensors;             // in the order of their bytes
+  std::vector<named_tensor> tensors;  // in the order of their bytes
   std::map<std::string, std::string> metadata;
   /// The tensor of a name, or null.
   const any_tensor* find(std::string_view name) const;
@@ -77,7 +77,7 @@ class safetensors_reader {
   /// Reads and checks the header. Errors: as those of `read_safetensors`.
   explicit safetensors_reader(const std::string& path);
   ~safetensors_reader();
-  std::vector<entry> tensors;                    // in the order of their bytes
+  std::vector<entry> tensors;  // in the order of their bytes
   std::map<std::string, std::string> metadata;
   const entry* find(std::string_view name) const;
   /// One of `tensors`. Errors: file_error; out_of_memory.

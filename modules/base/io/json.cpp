@@ -22,7 +22,7 @@ class bridge : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(std::uint64_t v) override { return to_.unsigned_number(v); }
   bool number_float(double v, const std::string& s) override { return to_.real_number(v, s.data(), s.size()); }
   bool string(std::string& v) override { return to_.string(v.data(), v.size()); }
-  bool binary(nlohmann::json::binary_t&) override { return false; }   // no part of JSON text
+  bool binary(nlohmann::json::binary_t&) override { return false; }  // no part of JSON text
   bool start_object(std::size_t) override { return to_.start_object(); }
   bool key(std::string& v) override { return to_.key(v.data(), v.size()); }
   bool end_object() override { return to_.end_object(); }
@@ -48,9 +48,7 @@ bool quote(const char* text, std::size_t bytes, void (*sink)(void*, const char*,
   std::string quoted;
   try {
     quoted = nlohmann::json(std::string(text, bytes)).dump();
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
+  } catch (const nlohmann::json::type_error&) { return false; }
   sink(state, quoted.data(), quoted.size());
   return true;
 }

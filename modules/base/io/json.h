@@ -15,11 +15,13 @@ struct events {
   virtual bool key(const char* chars, std::size_t count) = 0;
   virtual bool string(const char* chars, std::size_t count) = 0;
   virtual bool unsigned_number(std::uint64_t value) = 0;
-  virtual bool other_number(const char* spelling, std::size_t count) = 0;   // negative, fractional or too large
-  virtual bool negative_number(std::int64_t, const char* spelling, std::size_t count) { return other_number(spelling, count); }
+  virtual bool other_number(const char* spelling, std::size_t count) = 0;  // negative, fractional or too large
+  virtual bool negative_number(std::int64_t, const char* spelling, std::size_t count) {
+    return other_number(spelling, count);
+  }
   virtual bool real_number(double, const char* spelling, std::size_t count) { return other_number(spelling, count); }
-  virtual bool other(const char* name) = 0;                                 // null, true, false
-  virtual void error(std::size_t byte) = 0;                                 // no JSON, or no UTF-8, at this byte
+  virtual bool other(const char* name) = 0;  // null, true, false
+  virtual void error(std::size_t byte) = 0;  // no JSON, or no UTF-8, at this byte
 
  protected:
   ~events() = default;
@@ -29,7 +31,8 @@ struct events {
 bool parse(const char* text, std::size_t bytes, events& receiver);
 
 /// Hands the text to `sink` in quotes and escaped; false, with nothing handed over, where it is not UTF-8.
-bool quote(const char* text, std::size_t bytes, void (*sink)(void* state, const char* chars, std::size_t count), void* state);
+bool quote(const char* text, std::size_t bytes, void (*sink)(void* state, const char* chars, std::size_t count),
+           void* state);
 
 /// Hands the shortest spelling of a finite number over that is read as the same bits.
 void spell(double v, void (*sink)(void* state, const char* chars, std::size_t count), void* state);

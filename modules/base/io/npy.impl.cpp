@@ -22,7 +22,7 @@ constexpr std::string_view npy_names[] = {"f4", "f8", "f2", "V2", "i1", "i2", "i
 struct npy_header {
   tensor_type type;
   bool fortran = false, swapped = false;
-  std::size_t data = 0;                    // where the elements begin
+  std::size_t data = 0;  // where the elements begin
 };
 
 /// Reads the dict of a header: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
@@ -53,8 +53,7 @@ class npy_header_reader {
     if (!descr || !order || !extents) fail("the header lacks ", !descr ? "descr" : !order ? "fortran_order" : "shape");
     return h;
   }
-  template <class... T>
-  [[noreturn]] void fail(const T&... words) const {
+  template <class... T> [[noreturn]] void fail(const T&... words) const {
     text t;
     ((t << words), ...);
     file_failure(where_, t);
@@ -126,7 +125,7 @@ class npy_header_reader {
       }
       if (digits == 0) fail("shape is to have a whole number before `", printable(rest_, 20), "`");
       rest_.remove_prefix(digits);
-      if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);      // as Python 2 spelled it
+      if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);  // as Python 2 spelled it
       if (s.rank == max_rank) fail("shape has more than ", max_rank, " extents");
       s.push_back(n);
       if (!take(',')) {
@@ -220,7 +219,7 @@ std::string npy_words(const tensor_type& t) {
   for (int i = 0; i < t.dims.rank; ++i) dict << (i ? ", " : "") << t.dims.at(i);
   dict << (t.dims.rank == 1 ? ",), }" : "), }");
   std::string words = dict.string();
-  words.append(63 - (10 + words.size()) % 64, ' ');      // the elements begin at a multiple of 64
+  words.append(63 - (10 + words.size()) % 64, ' ');  // the elements begin at a multiple of 64
   words += '\n';
   std::string all(npy_magic);
   all += {'\1', '\0', static_cast<char>(words.size() & 255), static_cast<char>(words.size() >> 8)};

@@ -51,14 +51,12 @@ class archive {
   }
 
  private:
-  template <class... T>
-  [[noreturn]] void fail_whole(const T&... words) const {
+  template <class... T> [[noreturn]] void fail_whole(const T&... words) const {
     text t;
     ((t << words), ...);
     detail::file_failure(path_, t);
   }
-  template <class... T>
-  [[noreturn]] void fail(const archive_entry& e, const T&... words) const {
+  template <class... T> [[noreturn]] void fail(const archive_entry& e, const T&... words) const {
     fail_whole("array `", printable(e.name), "` ", words...);
   }
   std::uint64_t number(std::uint64_t at, int bytes) const {
@@ -101,7 +99,7 @@ class archive {
     e.size = number(at + 24, 4);
     e.place = number(at + 42, 4);
     at += 46;
-    number(at + name + extra, 0);        // that they are inside of the file
+    number(at + name + extra, 0);  // that they are inside of the file
     e.name.assign(reinterpret_cast<const char*>(file_.data) + at, name);
     at += name;
     widen(e, at, at + extra);

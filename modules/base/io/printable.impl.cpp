@@ -25,7 +25,8 @@ std::string printable(std::string_view name, std::size_t most) {
     else if (c == '\r') s += "\\r";
     else if (c == '\t') s += "\\t";
     else if (c < 0x20 || c == 0x7f) escape(c);
-    else if (c == 0xc2 && i + 1 < kept && byte(i + 1) >= 0x80 && byte(i + 1) <= 0x9f) {   // U+0080..9F are control characters, too
+    else if (c == 0xc2 && i + 1 < kept && byte(i + 1) >= 0x80 &&
+             byte(i + 1) <= 0x9f) {  // U+0080..9F are control characters, too
       escape(c);
       escape(byte(++i));
     } else s += name[i];

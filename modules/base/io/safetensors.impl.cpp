@@ -59,7 +59,10 @@ class header_reader final : public json::events {
       return go(place::metadata_text);
     }
     auto& t = tensors.back();
-    bool* known = key_ == "dtype" ? &t.has_type : key_ == "shape" ? &t.has_shape : key_ == "data_offsets" ? &t.has_offsets : nullptr;
+    bool* known = key_ == "dtype"          ? &t.has_type
+                  : key_ == "shape"        ? &t.has_shape
+                  : key_ == "data_offsets" ? &t.has_offsets
+                                           : nullptr;
     if (!known) return refuse("keys are dtype, shape and data_offsets, and this is `", printable(key_), "`");
     if (std::exchange(*known, true)) return refuse(key_, " is given twice");
     return go(key_ == "dtype" ? place::type : key_ == "shape" ? place::shape_value : place::offsets_value);
@@ -92,7 +95,8 @@ class header_reader final : public json::events {
   }
   bool unsigned_number(std::uint64_t v) override {
     if (!in_numbers()) return unexpected("a number");
-    if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return refuse(key_, " holds ", v, ", which is beyond 2^63 - 1");
+    if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return refuse(key_, " holds ", v, ", which is beyond 2^63 - 1");
     auto& list = at_ == place::shape ? tensors.back().extents : tensors.back().offsets;
     std::size_t most = at_ == place::shape ? max_rank : 2;
     if (list.size() == most) return refuse(key_, " has more than ", most, " numbers");
@@ -108,12 +112,26 @@ class header_reader final : public json::events {
 
  private:
   enum class place {
-    outside, top, metadata_value, metadata, metadata_text, tensor_value, tensor, type, shape_value, shape, offsets_value, offsets, end
+    outside,
+    top,
+    metadata_value,
+    metadata,
+    metadata_text,
+    tensor_value,
+    tensor,
+    type,
+    shape_value,
+    shape,
+    offsets_value,
+    offsets,
+    end
   };
-  bool go(place p) { at_ = p; return true; }
+  bool go(place p) {
+    at_ = p;
+    return true;
+  }
   bool in_numbers() const { return at_ == place::shape || at_ == place::offsets; }
-  template <class... T>
-  bool refuse(const T&... words) {
+  template <class... T> bool refuse(const T&... words) {
     bool in_metadata = at_ == place::metadata || at_ == place::metadata_value || at_ == place::metadata_text;
     if (in_metadata) reason << metadata_key << ": ";
     else if (!tensors.empty()) reason << "tensor `" << printable(tensors.back().name) << "`: ";
@@ -121,14 +139,14 @@ class header_reader final : public json::events {
     return false;
   }
   bool unexpected(std::string_view found) {
-    std::string_view wanted = at_ == place::outside ? "the header is to be an object of tensors"
-                            : at_ == place::metadata_value ? "an object of strings is expected"
-                            : at_ == place::metadata_text ? "values are to be strings"
-                            : at_ == place::tensor_value ? "an object with dtype, shape and data_offsets is expected"
-                            : at_ == place::type ? "dtype is to be a string"
-                            : at_ == place::shape_value ? "shape is to be an array"
-                            : at_ == place::offsets_value ? "data_offsets is to be an array"
-                            : "only integers are expected here";
+    std::string_view wanted = at_ == place::outside          ? "the header is to be an object of tensors"
+                              : at_ == place::metadata_value ? "an object of strings is expected"
+                              : at_ == place::metadata_text  ? "values are to be strings"
+                              : at_ == place::tensor_value  ? "an object with dtype, shape and data_offsets is expected"
+                              : at_ == place::type          ? "dtype is to be a string"
+                              : at_ == place::shape_value   ? "shape is to be an array"
+                              : at_ == place::offsets_value ? "data_offsets is to be an array"
+                                                            : "only integers are expected here";
     return refuse(wanted, ", and this is ", found);
   }
 
@@ -154,22 +172,32 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
   d.checked = {static_cast<dtype>(type), shape::of(d.extents)};
 
   auto bytes = detail::checked_bytes(d.extents, size_of(d.checked.element));
-  if (bytes < 0) { t << "the shape " << d.checked.dims << " has more elements than memory can hold"; fail(); }
-  if (d.offsets.size() != 2) { t << "data_offsets is to hold begin and end, and holds " << d.offsets.size() << " numbers"; fail(); }
+  if (bytes < 0) {
+    t << "the shape " << d.checked.dims << " has more elements than memory can hold";
+    fail();
+  }
+  if (d.offsets.size() != 2) {
+    t << "data_offsets is to hold begin and end, and holds " << d.offsets.size() << " numbers";
+    fail();
+  }
   auto begin = d.offsets[0], end = d.offsets[1];
-  if (begin > end) { t << "data_offsets " << begin << ".." << end << " end before they begin"; fail(); }
+  if (begin > end) {
+    t << "data_offsets " << begin << ".." << end << " end before they begin";
+    fail();
+  }
   if (end > available) {
     t << "data_offsets " << begin << ".." << end << " reach beyond the file, which holds " << available
       << " bytes of data (is it truncated?)";
     fail();
   }
   if (end - begin != bytes) {
-    t << d.checked << " takes " << bytes << " bytes, and data_offsets " << begin << ".." << end << " span " << end - begin;
+    t << d.checked << " takes " << bytes << " bytes, and data_offsets " << begin << ".." << end << " span "
+      << end - begin;
     fail();
   }
   if (begin != taken) {
-    t << "its bytes are to begin at " << taken << ", where the tensor before it ends, and data_offsets begin at " << begin
-      << (begin < taken ? " (overlap)" : " (gap)");
+    t << "its bytes are to begin at " << taken << ", where the tensor before it ends, and data_offsets begin at "
+      << begin << (begin < taken ? " (overlap)" : " (gap)");
     fail();
   }
 }
@@ -179,14 +207,15 @@ void check_values(const std::string& path, const description& d, const std::byte
   for (std::size_t i = 0; i < d.checked.bytes(); ++i)
     if (static_cast<unsigned>(bytes[i]) > 1) {
       text t;
-      t << "tensor `" << printable(d.name) << "`: bytes of BOOL are to be 0 or 1, and element " << i
-        << " is " << static_cast<unsigned>(bytes[i]);
+      t << "tensor `" << printable(d.name) << "`: bytes of BOOL are to be 0 or 1, and element " << i << " is "
+        << static_cast<unsigned>(bytes[i]);
       file_failure(path, t);
     }
 }
 
 /// A tensor that looks into the mapping, or a copy where its bytes are not aligned for its type.
-any_tensor take(const std::string& path, const description& d, std::byte* bytes, const std::shared_ptr<detail::mapped_file>& file) {
+any_tensor take(const std::string& path, const description& d, std::byte* bytes,
+                const std::shared_ptr<detail::mapped_file>& file) {
   auto size = d.checked.bytes();
   check_values(path, d, bytes);
   if (size && reinterpret_cast<std::uintptr_t>(bytes) % size_of(d.checked.element) == 0)
@@ -202,7 +231,8 @@ std::uint64_t length_of_header(const std::string& path, const std::byte* first, 
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(first[i]);
   if (length > largest_header) {
     text t;
-    t << "header length: at most " << largest_header << " is allowed, and this is " << length << " (not a safetensors file?)";
+    t << "header length: at most " << largest_header << " is allowed, and this is " << length
+      << " (not a safetensors file?)";
     file_failure(path, t);
   }
   if (length > size - 8) {
@@ -221,10 +251,12 @@ void check_first(const std::string& path, std::size_t size) {
 }
 
 /// What a header says, checked against the size of the file: tensors in the order of their bytes.
-void read_header(const std::string& path, const char* header, std::uint64_t length, std::size_t size, header_reader& reader) {
+void read_header(const std::string& path, const char* header, std::uint64_t length, std::size_t size,
+                 header_reader& reader) {
   if (!json::parse(header, length, reader)) file_failure(path, reader.reason);
   auto& found = reader.tensors;
-  std::stable_sort(found.begin(), found.end(), [](const description& a, const description& b) { return a.offsets < b.offsets; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const description& a, const description& b) { return a.offsets < b.offsets; });
   auto available = static_cast<std::int64_t>(size - 8 - length), taken = std::int64_t(0);
   for (auto& d : found) {
     check(path, d, taken, available);
@@ -267,7 +299,7 @@ struct safetensors_reader::implementation {
   std::string path;
   std::int64_t size = 0;
   detail::descriptor file;
-  std::int64_t data = 0;                  // where it begins
+  std::int64_t data = 0;  // where it begins
   std::vector<description> tensors;
 };
 
@@ -302,18 +334,21 @@ any_tensor safetensors_reader::read(const entry& what) const {
   return made;
 }
 
-void write_safetensors(const std::string& path, view<const named_tensor> tensors, const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const std::string& path, view<const named_tensor> tensors,
+                       const std::map<std::string, std::string>& metadata) {
   std::vector<const named_tensor*> order;
   std::set<std::string_view> names;
   for (auto& t : tensors) {
     if (t.name == metadata_key || !names.insert(t.name).second) {
       text e;
-      e << path << ": tensor `" << printable(t.name) << "`: " << (t.name == metadata_key ? "this name is reserved" : "two tensors have this name");
+      e << path << ": tensor `" << printable(t.name)
+        << "`: " << (t.name == metadata_key ? "this name is reserved" : "two tensors have this name");
       detail::raise(error_kind::value, e);
     }
     order.push_back(&t);
   }
-  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return size_of(a->value.element()) > size_of(b->value.element()); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](auto* a, auto* b) { return size_of(a->value.element()) > size_of(b->value.element()); });
 
   text header;
   auto string = [&](std::string_view v) { detail::quoted(header, v, path); };
@@ -342,7 +377,8 @@ void write_safetensors(const std::string& path, view<const named_tensor> tensors
   std::string words = header.string();
   // Data begins at a multiple of 64 bytes; the format allows spaces after the header.
   words.append((64 - (words.size() + 8) % 64) % 64, ' ');
-  if (words.size() > largest_header) detail::raise(error_kind::value, path + ": names and metadata take more than the 100 MB that the format allows");
+  if (words.size() > largest_header)
+    detail::raise(error_kind::value, path + ": names and metadata take more than the 100 MB that the format allows");
 
   write_file_atomically(path, [&](writer& out) {
     unsigned char length[8];

@@ -13,8 +13,7 @@ namespace lamina {
 struct names_forward {
   int forward;
 };
-template <class L>
-struct names_forward_twice : L, names_forward {};
+template <class L> struct names_forward_twice : L, names_forward {};
 template <class L>
 concept HasForward = std::is_class_v<L> && !__is_final(L) && !requires { &names_forward_twice<L>::forward; };
 template <class L>
@@ -27,23 +26,21 @@ export struct use_bias {
 
 /// The kind of `activation(layer)`; it holds no layer where nothing is said.
 export struct activation_kind {};
-template <class L>
-struct activation_policy {
+template <class L> struct activation_policy {
   using kind = activation_kind;
   L value;
 };
-template <class L>
-struct activation_check {
+template <class L> struct activation_check {
   static consteval text message() {
     text t;
     if (!HasForward<L> && !HasForwardPorts<L>)
-      t << "activation is given `" << type_name<L>() << "`, which is no layer: a layer is a class with a member `forward`";
+      t << "activation is given `" << type_name<L>()
+        << "`, which is no layer: a layer is a class with a member `forward`";
     return t;
   }
 };
 /// The layer that a perceptron puts behind its product, or the step of a recurrent layer: `activation(nn::tanh{})`.
-export template <class L>
-  requires accepted<worded<activation_check<L>>()>
+export template <class L> requires accepted<worded<activation_check<L>>()>
 consteval activation_policy<L> activation(L layer) {
   return {layer};
 }
@@ -63,20 +60,17 @@ export struct axis_count {
 // ---- recurrence -----------------------------------------------------------------------------------------------------
 
 /// The kind of `sequence<Port, Axis>`: no sequence where nothing is said.
-export template <fixed_string Port>
-struct sequence_kind {
+export template <fixed_string Port> struct sequence_kind {
   static constexpr bool given = false;
 };
-template <fixed_string Port, std::int64_t Axis>
-struct sequence_policy {
+template <fixed_string Port, std::int64_t Axis> struct sequence_policy {
   using kind = sequence_kind<Port>;
   static constexpr bool given = true;
   static constexpr auto port = Port;
   static constexpr std::int64_t axis = Axis;
 };
 /// That a recurrent layer walks along an axis of a port: `sequence<"input", 0>`.
-export template <fixed_string Port, std::int64_t Axis>
-inline constexpr sequence_policy<Port, Axis> sequence{};
+export template <fixed_string Port, std::int64_t Axis> inline constexpr sequence_policy<Port, Axis> sequence{};
 
 /// Whether gradients flow back through time, from step to step.
 export struct bptt {
@@ -85,8 +79,7 @@ export struct bptt {
 
 // ---- where and with what --------------------------------------------------------------------------------------------
 
-template <fixed_string Name>
-struct device_check {
+template <fixed_string Name> struct device_check {
   static consteval text message() {
     text t;
     if (Name.view() != "cpu") t << "device `" << Name.view() << "` does not exist; the only one is `cpu`";
@@ -97,18 +90,14 @@ struct device_check {
 export struct device_kind {
   static constexpr std::string_view name = "cpu";
 };
-template <fixed_string Name>
-struct device_policy {
+template <fixed_string Name> struct device_policy {
   using kind = device_kind;
   static constexpr std::string_view name = Name.view();
 };
 /// Where results are computed: `device<"cpu">`.
-export template <fixed_string Name>
-  requires no_error<device_check<Name>>
-inline constexpr device_policy<Name> device{};
+export template <fixed_string Name> requires no_error<device_check<Name>> inline constexpr device_policy<Name> device{};
 
-template <fixed_string Name>
-struct engine_check {
+template <fixed_string Name> struct engine_check {
   static consteval text message() {
     text t;
     if (Name.view() != "philox")
@@ -121,14 +110,12 @@ struct engine_check {
 export struct random_engine_kind {
   static constexpr std::string_view name = "philox";
 };
-template <fixed_string Name>
-struct random_engine_policy {
+template <fixed_string Name> struct random_engine_policy {
   using kind = random_engine_kind;
   static constexpr std::string_view name = Name.view();
 };
 /// The generator behind initializers and random layers: `random_engine<"philox">`.
-export template <fixed_string Name>
-  requires no_error<engine_check<Name>>
+export template <fixed_string Name> requires no_error<engine_check<Name>>
 inline constexpr random_engine_policy<Name> random_engine{};
 
 }  // namespace lamina

@@ -25,35 +25,28 @@ export struct feedback {
 export struct element_kind {
   using type = float;
 };
-template <class T>
-struct element_policy {
+template <class T> struct element_policy {
   using kind = element_kind;
   using type = T;
 };
 /// The element type of parameters and results.
-export template <class T>
-inline constexpr element_policy<T> element{};
+export template <class T> inline constexpr element_policy<T> element{};
 
 /// The kind of `compute<T>`; `void` where nothing is said: the element type itself.
 export struct compute_kind {
   using type = void;
 };
-template <class T>
-struct compute_policy {
+template <class T> struct compute_policy {
   using kind = compute_kind;
   using type = T;
 };
 /// The type in which results are computed while parameters keep their element type (mixed precision).
-export template <class T>
-inline constexpr compute_policy<T> compute{};
+export template <class T> inline constexpr compute_policy<T> compute{};
 
-template <class P>
-struct kind_of {
+template <class P> struct kind_of {
   using type = P;
 };
-template <class P>
-  requires requires { typename P::kind; }
-struct kind_of<P> {
+template <class P> requires requires { typename P::kind; } struct kind_of<P> {
   using type = typename P::kind;
 };
 
@@ -62,8 +55,7 @@ struct kind_of<P> {
 // Names of sublayers: 1 to 24 characters, no dot (a dot separates a sublayer from its port or its parent).
 consteval text misfit_of_name(std::string_view name) {
   text t;
-  if (name.empty())
-    t << "the name of a sublayer is empty";
+  if (name.empty()) t << "the name of a sublayer is empty";
   else if (name.size() > label::limit)
     t << "the sublayer name `" << name << "` has " << name.size() << " characters; the limit is " << label::limit;
   else if (name.find('.') != std::string_view::npos)
@@ -71,80 +63,57 @@ consteval text misfit_of_name(std::string_view name) {
   return t;
 }
 /// That a name can be a sublayer's.
-export template <fixed_string Name>
-struct sublayer_name_check {
+export template <fixed_string Name> struct sublayer_name_check {
   static consteval text message() { return misfit_of_name(Name.view()); }
 };
 
 // What `sub<"dot">(...)` returns: the values as written. The set below turns it into a `sub_set`, where order is gone.
-template <fixed_string Name, class... P>
-struct sub_values {
+template <fixed_string Name, class... P> struct sub_values {
   pack<P...> held;
 };
-template <class T>
-inline constexpr bool is_sub_values = false;
-template <fixed_string Name, class... P>
-inline constexpr bool is_sub_values<sub_values<Name, P...>> = true;
-template <fixed_string Name>
-struct sub_maker {
-  template <class... P>
-  consteval sub_values<Name, P...> operator()(P... p) const {
-    return {{{p}...}};
-  }
+template <class T> inline constexpr bool is_sub_values = false;
+template <fixed_string Name, class... P> inline constexpr bool is_sub_values<sub_values<Name, P...>> = true;
+template <fixed_string Name> struct sub_maker {
+  template <class... P> consteval sub_values<Name, P...> operator()(P... p) const { return {{{p}...}}; }
 };
-template <class T>
-inline constexpr bool is_sub_maker = false;
-template <fixed_string Name>
-inline constexpr bool is_sub_maker<sub_maker<Name>> = true;
+template <class T> inline constexpr bool is_sub_maker = false;
+template <fixed_string Name> inline constexpr bool is_sub_maker<sub_maker<Name>> = true;
 /// Policies for one sublayer: `sub<"dot">(trainable(false))`, nested as deep as the topology. Several of one name add up.
-export template <fixed_string Name>
-  requires no_error<sublayer_name_check<Name>>
-inline constexpr sub_maker<Name> sub{};
+export template <fixed_string Name> requires no_error<sublayer_name_check<Name>> inline constexpr sub_maker<Name> sub{};
 
-export template <auto... P>
-struct policy_set;
-template <fixed_string Name>
-struct sub_kind {};
-template <fixed_string Name, class Set>
-struct sub_set {
+export template <auto... P> struct policy_set;
+template <fixed_string Name> struct sub_kind {};
+template <fixed_string Name, class Set> struct sub_set {
   using kind = sub_kind<Name>;
   using policies_of = Set;
   static constexpr auto name = Name;
 };
-template <class T>
-inline constexpr bool is_sub = false;
-template <fixed_string Name, class Set>
-inline constexpr bool is_sub<sub_set<Name, Set>> = true;
+template <class T> inline constexpr bool is_sub = false;
+template <fixed_string Name, class Set> inline constexpr bool is_sub<sub_set<Name, Set>> = true;
 
 // ---- the canonical form ---------------------------------------------------------------------------------------------
 
-template <auto P>
-using policy_kind = typename kind_of<std::remove_cvref_t<decltype(P)>>::type;
-template <auto P>
-struct policy_identity {
+template <auto P> using policy_kind = typename kind_of<std::remove_cvref_t<decltype(P)>>::type;
+template <auto P> struct policy_identity {
   static constexpr auto value = P;
 };  // identity of a value as identity of a type
 
 // Row and table of a relation between all pairs; the kinds and values are compared as types, never by their printed
 // names.
-template <auto A, auto... B>
-consteval auto same_kinds() {
+template <auto A, auto... B> consteval auto same_kinds() {
   return std::array<bool, sizeof...(B) + 1>{std::is_same_v<policy_kind<A>, policy_kind<B>>...};
 }
-template <auto A, auto... B>
-consteval auto same_values() {
+template <auto A, auto... B> consteval auto same_values() {
   return std::array<bool, sizeof...(B) + 1>{std::is_same_v<policy_identity<A>, policy_identity<B>>...};
 }
 
-template <std::size_t N>
-struct policy_order {
+template <std::size_t N> struct policy_order {
   std::array<std::size_t, N> at{};
   std::size_t count = 0;
 };
 // First of each kind, sorted by the kind's name: which name comes first does not matter, only that it is always the
 // same.
-template <auto... P>
-consteval auto canonical_order() {
+template <auto... P> consteval auto canonical_order() {
   constexpr std::size_t n = sizeof...(P);
   std::string_view names[n + 1] = {type_name<policy_kind<P>>()...};
   std::array<bool, n + 1> same[n + 1] = {same_kinds<P, P...>()...};
@@ -159,17 +128,14 @@ consteval auto canonical_order() {
   }
   return o;
 }
-template <auto... P>
-struct ordered_policies {
+template <auto... P> struct ordered_policies {
   static constexpr auto order = canonical_order<P...>();
   static constexpr pack<std::remove_cvref_t<decltype(P)>...> all{{P}...};
-  template <std::size_t... I>
-  static consteval auto set(std::index_sequence<I...>) {
+  template <std::size_t... I> static consteval auto set(std::index_sequence<I...>) {
     return policy_set<all.template get<order.at[I]>()...>{};
   }
 };
-template <auto... P>
-consteval auto canonical_set() {
+template <auto... P> consteval auto canonical_set() {
   return ordered_policies<P...>::set(std::make_index_sequence<ordered_policies<P...>::order.count>{});
 }
 
@@ -180,22 +146,19 @@ consteval auto said_together(const sub_values<Name, Q...>& a, const sub_values<N
     return sub_values<Name, Q..., R...>{{{a.held.template get<I>()}..., {b.held.template get<K>()}...}};
   }(std::index_sequence_for<Q...>{}, std::index_sequence_for<R...>{});
 }
-template <class Sub, class Other>
-consteval auto said_together(const Sub& a, const Other&) { return a; }
-template <auto Sum>
-consteval auto all_said() { return Sum; }
-template <auto Sum, auto First, auto... Rest>
-consteval auto all_said() { return all_said<said_together(Sum, First), Rest...>(); }
-template <auto P>
-consteval std::string_view name_of_sub() {
+template <class Sub, class Other> consteval auto said_together(const Sub& a, const Other&) { return a; }
+template <auto Sum> consteval auto all_said() { return Sum; }
+template <auto Sum, auto First, auto... Rest> consteval auto all_said() {
+  return all_said<said_together(Sum, First), Rest...>();
+}
+template <auto P> consteval std::string_view name_of_sub() {
   std::string_view found;
   if constexpr (is_sub_values<std::remove_cvref_t<decltype(P)>>)
     [&]<fixed_string Name, class... Q>(const sub_values<Name, Q...>&) { found = Name.view(); }(P);
   return found;
 }
 // Whether something is said of one sublayer in two places, and not the same.
-template <auto... P>
-inline constexpr bool says_more_of_a_sub = [] {
+template <auto... P> inline constexpr bool says_more_of_a_sub = [] {
   constexpr std::size_t n = sizeof...(P);
   if constexpr ((is_sub_values<std::remove_cvref_t<decltype(P)>> + ... + 0) < 2) return false;
   else {
@@ -207,36 +170,29 @@ inline constexpr bool says_more_of_a_sub = [] {
     return false;
   }
 }();
-template <fixed_string Name, class... Q>
-consteval sub_values<Name> nothing_said(const sub_values<Name, Q...>&) { return {}; }
+template <fixed_string Name, class... Q> consteval sub_values<Name> nothing_said(const sub_values<Name, Q...>&) {
+  return {};
+}
 // A policy of a set with everything that the set says of its sublayer.
-template <auto P, auto... All>
-consteval auto whole_policy() {
+template <auto P, auto... All> consteval auto whole_policy() {
   if constexpr (is_sub_values<std::remove_cvref_t<decltype(P)>>) return all_said<nothing_said(P), All...>();
   else return P;
 }
 
-template <class S, auto V>
-struct normal_sub;
+template <class S, auto V> struct normal_sub;
 // A policy without the traces of how it was written: the policies of a sublayer become a set, all others stay.
-template <auto P>
-consteval auto normal_policy() {
+template <auto P> consteval auto normal_policy() {
   if constexpr (requires { typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type; })
     return typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type{};
-  else
-    return P;
+  else return P;
 }
-template <auto P, auto... All>
-consteval auto normal_among() {
+template <auto P, auto... All> consteval auto normal_among() {
   if constexpr (says_more_of_a_sub<All...>) return normal_policy<whole_policy<P, All...>()>();
   else return normal_policy<P>();
 }
-template <auto... P>
-consteval auto normal_set() { return canonical_set<normal_among<P, P...>()...>(); }
-template <fixed_string Name, class... Q, auto V>
-struct normal_sub<sub_values<Name, Q...>, V> {
-  template <std::size_t... I>
-  static consteval auto set(std::index_sequence<I...>) {
+template <auto... P> consteval auto normal_set() { return canonical_set<normal_among<P, P...>()...>(); }
+template <fixed_string Name, class... Q, auto V> struct normal_sub<sub_values<Name, Q...>, V> {
+  template <std::size_t... I> static consteval auto set(std::index_sequence<I...>) {
     return normal_set<V.held.template get<I>()...>();
   }
   using type = sub_set<Name, decltype(set(std::index_sequence_for<Q...>{}))>;
@@ -254,8 +210,7 @@ consteval text kind_name(std::string_view name) {
   if (name.ends_with("_kind")) name.remove_suffix(5);
   return text(name);
 }
-template <auto P>
-consteval void spell_policy(text& t) {
+template <auto P> consteval void spell_policy(text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
   if constexpr (requires {
                   typename T::kind;
@@ -270,8 +225,7 @@ consteval void spell_policy(text& t) {
     t << without_scope(whole.substr(from, whole.size() - from - 1));
   }
 }
-template <auto P>
-consteval text spelled_policy() {
+template <auto P> consteval text spelled_policy() {
   text t;
   spell_policy<P>(t);
   return t;
@@ -281,22 +235,19 @@ consteval text spelled_policy() {
 struct with_forward {
   int forward;
 };
-template <class T>
-struct beside_forward : T, with_forward {};
-template <class T>
-inline constexpr bool is_layer = !__is_final(T) && !requires { &beside_forward<T>::forward; };
+template <class T> struct beside_forward : T, with_forward {};
+template <class T> inline constexpr bool is_layer = !__is_final(T) && !requires { &beside_forward<T>::forward; };
 
-template <auto... P>
-struct policy_conflicts;
+template <auto... P> struct policy_conflicts;
 // What is wrong inside one argument: something that is no policy, or a conflict inside a sub.
-template <auto P>
-consteval void faults_within(std::size_t position, text& t) {
+template <auto P> consteval void faults_within(std::size_t position, text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
   if constexpr (!std::is_class_v<T>)
     t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>()
       << "`, which is no policy";
   else if constexpr (is_sub_maker<T>)
-    t << "argument " << position << " of policies<...> is a `sub` without its policies, which stand in parentheses behind it";
+    t << "argument " << position
+      << " of policies<...> is a `sub` without its policies, which stand in parentheses behind it";
   else if constexpr (is_layer<T>)
     t << "argument " << position << " of policies<...> is the layer `" << type_name<T>()
       << "`, which is no policy; activation(...) makes one of it";
@@ -308,8 +259,7 @@ consteval void faults_within(std::size_t position, text& t) {
       if (!inner.empty()) out << "sublayer `" << Name.view() << "`: " << inner;
     }(P, t);
 }
-template <auto... P>
-consteval bool first_conflict(std::size_t& first, std::size_t& second) {
+template <auto... P> consteval bool first_conflict(std::size_t& first, std::size_t& second) {
   constexpr std::size_t n = sizeof...(P);
   std::array<bool, n + 1> kinds[n + 1] = {same_kinds<P, P...>()...}, values[n + 1] = {same_values<P, P...>()...};
   for (std::size_t i = 0; i < n; ++i)
@@ -321,8 +271,7 @@ consteval bool first_conflict(std::size_t& first, std::size_t& second) {
       }
   return false;
 }
-template <auto... P>
-struct policy_conflicts {
+template <auto... P> struct policy_conflicts {
   static consteval text message() {
     constexpr std::size_t n = sizeof...(P);
     text t;
@@ -340,65 +289,51 @@ struct policy_conflicts {
 };
 
 /// A set of policies: `policies<trainable(true), element<double>, sub<"dot">(trainable(false))>`. Two orders name one type.
-export template <auto... P>
-  requires no_error<policy_conflicts<P...>>
-using policies = decltype(normal_set<P...>());
+export template <auto... P> requires no_error<policy_conflicts<P...>> using policies = decltype(normal_set<P...>());
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
-template <fixed_string Name, auto... P>
-struct inherited_set;
+template <fixed_string Name, auto... P> struct inherited_set;
 
 /// The canonical form of `policies<...>`, and how to ask it.
-export template <auto... P>
-struct policy_set {
+export template <auto... P> struct policy_set {
   static constexpr std::size_t size = sizeof...(P);
 
   /// Whether the set itself says something about a kind.
-  template <class Kind>
-  static constexpr bool has = (std::is_same_v<policy_kind<P>, Kind> || ...);
+  template <class Kind> static constexpr bool has = (std::is_same_v<policy_kind<P>, Kind> || ...);
 
   /// The stated policy of a kind, else the kind's default.
-  template <class Kind>
-  static consteval auto get() {
-    if constexpr (has<Kind>)
-      return pick<Kind, P...>();
-    else
-      return Kind{};
+  template <class Kind> static consteval auto get() {
+    if constexpr (has<Kind>) return pick<Kind, P...>();
+    else return Kind{};
   }
 
   /// The set as a sublayer sees it: inherited, with the sublayer's own entry on top.
-  template <fixed_string Name>
-  using for_sublayer = typename inherited_set<Name, P...>::type;
+  template <fixed_string Name> using for_sublayer = typename inherited_set<Name, P...>::type;
 
   /// The policy of a kind for the sublayer at a path of names that is known only as a value, as `result(policy)` says
   /// it.
-  template <class Kind, class F>
-  static constexpr auto at(view<const label> path, F result) {
+  template <class Kind, class F> static constexpr auto at(view<const label> path, F result) {
     auto found = result(get<Kind>());
     look<Kind>(path, result, found);
     return found;
   }
   /// The policy of a kind that carries a value, for the sublayer at a path of names.
-  template <class Kind>
-  static constexpr Kind at(view<const label> path) {
+  template <class Kind> static constexpr Kind at(view<const label> path) {
     return at<Kind>(path, [](Kind p) { return p; });
   }
   /// The `value` of a policy for the sublayer at a path of names.
-  template <class Kind>
-  static constexpr auto value_at(view<const label> path) {
+  template <class Kind> static constexpr auto value_at(view<const label> path) {
     return at<Kind>(path, [](auto p) { return p.value; });
   }
 
   /// Calls f with the policy of a kind in force at a path of names, and with no other; all calls that the set allows must
   /// return one type, which has a default value.
-  template <class Kind, class F>
-  static constexpr auto visit(view<const label> path, F&& f) {
+  template <class Kind, class F> static constexpr auto visit(view<const label> path, F&& f) {
     return visit_from<Kind>(path, f, get<Kind>());
   }
   /// Calls f(policy) for each plain policy that the sublayer at a path sees, from the outermost set inwards.
-  template <class F>
-  static constexpr void each_at(view<const label> path, F&& f) {
+  template <class F> static constexpr void each_at(view<const label> path, F&& f) {
     (visit_plain<P>(f), ...);
     if (path.empty()) return;
     each_sub([&](std::string_view name, auto set) {
@@ -407,19 +342,14 @@ struct policy_set {
   }
 
   /// The set with these policies in place of its own of their kinds.
-  template <auto... Q>
-    requires no_error<policy_conflicts<Q...>>
+  template <auto... Q> requires no_error<policy_conflicts<Q...>>
   using change = decltype(canonical_set<normal_among<Q, Q...>()..., P...>());
 
   /// Calls f(name, set) for each sublayer with an entry of its own.
-  template <class F>
-  static constexpr void each_sub(F&& f) {
-    (visit_sub<P>(f), ...);
-  }
+  template <class F> static constexpr void each_sub(F&& f) { (visit_sub<P>(f), ...); }
 
   // The steps of `at`, also called by the set of the parent.
-  template <class Kind, class F, class R>
-  static constexpr void look(view<const label> path, F& result, R& found) {
+  template <class Kind, class F, class R> static constexpr void look(view<const label> path, F& result, R& found) {
     if constexpr (has<Kind>) found = result(get<Kind>());
     if (path.empty()) return;
     each_sub([&](std::string_view name, auto set) {
@@ -431,10 +361,8 @@ struct policy_set {
   template <class Kind, class F, class Inherited>
   static constexpr auto visit_from(view<const label> path, F& f, Inherited inherited) {
     auto here = [&] {
-      if constexpr (has<Kind>)
-        return get<Kind>();
-      else
-        return inherited;
+      if constexpr (has<Kind>) return get<Kind>();
+      else return inherited;
     }();
     using result = decltype(f(Kind{}));
     if (path.empty()) return result(f(here));
@@ -449,57 +377,41 @@ struct policy_set {
   }
 
  private:
-  template <class Kind, auto Q, auto... R>
-  static consteval auto pick() {
-    if constexpr (std::is_same_v<policy_kind<Q>, Kind>)
-      return Q;
-    else
-      return pick<Kind, R...>();
+  template <class Kind, auto Q, auto... R> static consteval auto pick() {
+    if constexpr (std::is_same_v<policy_kind<Q>, Kind>) return Q;
+    else return pick<Kind, R...>();
   }
-  template <auto Q, class F>
-  static constexpr void visit_plain(F& f) {
+  template <auto Q, class F> static constexpr void visit_plain(F& f) {
     if constexpr (!is_sub<std::remove_cvref_t<decltype(Q)>>) f(Q);
   }
-  template <auto Q, class F>
-  static constexpr void visit_sub(F& f) {
+  template <auto Q, class F> static constexpr void visit_sub(F& f) {
     using T = std::remove_cvref_t<decltype(Q)>;
     if constexpr (is_sub<T>) f(T::name.view(), typename T::policies_of{});
   }
 };
 
 // The union of two sets; where both speak of one kind the left one wins.
-export template <auto... A, auto... B>
-consteval auto operator+(policy_set<A...>, policy_set<B...>) {
+export template <auto... A, auto... B> consteval auto operator+(policy_set<A...>, policy_set<B...>) {
   return canonical_set<A..., B...>();
 }
 
-template <class Set>
-struct plain_part;
-template <auto... P>
-struct plain_part<policy_set<P...>> {
-  template <auto Q>
-  static consteval auto part() {
-    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>)
-      return policy_set<>{};
-    else
-      return policy_set<Q>{};
+template <class Set> struct plain_part;
+template <auto... P> struct plain_part<policy_set<P...>> {
+  template <auto Q> static consteval auto part() {
+    if constexpr (is_sub<std::remove_cvref_t<decltype(Q)>>) return policy_set<>{};
+    else return policy_set<Q>{};
   }
   using type = decltype((policy_set<>{} + ... + part<P>()));
 };
 /// A set without what it says of sublayers: `without_subs<policies<trainable(true), sub<"a">(trainable(false))>>`.
-export template <class Set>
-using without_subs = typename plain_part<Set>::type;
+export template <class Set> using without_subs = typename plain_part<Set>::type;
 
 // What a sublayer sees: its own entry first, then what the parent says for all of its sublayers.
-template <fixed_string Name, auto... P>
-struct inherited_set {
-  template <auto Q>
-  static consteval auto own_part() {
+template <fixed_string Name, auto... P> struct inherited_set {
+  template <auto Q> static consteval auto own_part() {
     using T = std::remove_cvref_t<decltype(Q)>;
-    if constexpr (std::is_same_v<typename kind_of<T>::type, sub_kind<Name>>)
-      return typename T::policies_of{};
-    else
-      return policy_set<>{};
+    if constexpr (std::is_same_v<typename kind_of<T>::type, sub_kind<Name>>) return typename T::policies_of{};
+    else return policy_set<>{};
   }
   using type = decltype((policy_set<>{} + ... + own_part<P>()) + without_subs<policy_set<P...>>{});
 };

@@ -34,20 +34,19 @@ export class philox {
     return static_cast<std::uint64_t>(w[1]) << 32 | w[0];
   }
   /// A number in [0, 1): the upper 24 bits of the element's word for float, 53 bits of both words for double.
-  template <std::floating_point T = float>
-  constexpr T uniform(std::uint64_t element) const {
+  template <std::floating_point T = float> constexpr T uniform(std::uint64_t element) const {
     if constexpr (std::same_as<T, float>) return static_cast<float>(block(element / 4)[element % 4] >> 8) * 0x1p-24f;
     else return unit(block(element / 2), element % 2);
   }
   /// A number of the standard normal distribution by Box and Muller: elements 2 k and 2 k + 1 are r cos(a) and r sin(a)
   /// with r = sqrt(-2 log(1 - v)), a = 2 pi w; v and w are what `uniform` makes of them, for float with all 32 bits.
   /// Numerics: in double with the C library's functions, so the kernels agree within their error, not in every bit.
-  template <std::floating_point T = float>
-  T normal(std::uint64_t element) const {
+  template <std::floating_point T = float> T normal(std::uint64_t element) const {
     auto pair = element / 2 * 2;
     if constexpr (std::same_as<T, double>) return gauss(uniform<double>(pair), uniform<double>(pair + 1), element % 2);
     auto w = block(element / 4);
-    return static_cast<T>(gauss(static_cast<double>(w[pair % 4]) * 0x1p-32, static_cast<double>(w[pair % 4 + 1]) * 0x1p-32, element % 2));
+    return static_cast<T>(
+        gauss(static_cast<double>(w[pair % 4]) * 0x1p-32, static_cast<double>(w[pair % 4 + 1]) * 0x1p-32, element % 2));
   }
 
   /// Ten rounds over a counter with a key.
@@ -62,10 +61,12 @@ export class philox {
   }
 
  private:
-  template <class T>
-  static constexpr std::uint32_t low(T v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v)); }
-  template <class T>
-  static constexpr std::uint32_t high(T v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v) >> 32); }
+  template <class T> static constexpr std::uint32_t low(T v) {
+    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v));
+  }
+  template <class T> static constexpr std::uint32_t high(T v) {
+    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v) >> 32);
+  }
   static constexpr double unit(const words& w, std::uint64_t half) {
     return static_cast<double>(static_cast<std::uint64_t>(w[2 * half]) << 21 | w[2 * half + 1] >> 11) * 0x1p-53;
   }

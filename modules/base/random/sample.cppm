@@ -9,20 +9,22 @@ namespace lamina {
 
 /// How scores become chances: divided by the temperature, cut to the largest, softmax.
 export struct sampling {
-  double temperature = 1;     ///< 0: no chance, always the largest score
-  std::int64_t top_k = 0;     ///< only the k largest scores count; 0: all
-  double top_p = 1;           ///< of these only the fewest of the largest whose chances sum to p at least; 1: all
+  double temperature = 1;  ///< 0: no chance, always the largest score
+  std::int64_t top_k = 0;  ///< only the k largest scores count; 0: all
+  double top_p = 1;        ///< of these only the fewest of the largest whose chances sum to p at least; 1: all
 };
 
 /// The site of streams that draw by scores.
 export inline constexpr std::int64_t sample_site = 0xfffffffe;
 
 namespace detail {
-template <class S>
-struct scores_check {
+template <class S> struct scores_check {
   static consteval text message() {
     text t;
-    if constexpr (!requires(const S& s) { s.data(); s.size(); })
+    if constexpr (!requires(const S& s) {
+                    s.data();
+                    s.size();
+                  })
       t << "a sampler draws by scores that lie in memory: a span, a vector, the data() of a tensor";
     else {
       using score = std::remove_cvref_t<decltype(*std::declval<const S&>().data())>;
@@ -47,22 +49,24 @@ export class sampler {
   explicit sampler(const sampling& how = {}, random_state random = {});
   /// One draw. -infinity has no chance.
   /// Errors: value_error where there are no scores, one is NaN or +infinity, or all are -infinity; nothing is drawn then.
-  template <class S>
-    requires accepted<worded<detail::scores_check<S>>()>
-  std::int64_t operator()(const S& scores) { return draw(scores.data(), scores.size()); }
+  template <class S> requires accepted<worded<detail::scores_check<S>>()> std::int64_t operator()(const S& scores) {
+    return draw(scores.data(), scores.size());
+  }
   /// Where its random numbers stand: `step` counts the draws.
   random_state random() const { return random_; }
   void random(random_state r) { random_ = r; }
 
  private:
-  struct candidate { double score; std::int64_t at; };
+  struct candidate {
+    double score;
+    std::int64_t at;
+  };
   std::int64_t draw(const float* scores, std::size_t count);
   std::int64_t draw(const double* scores, std::size_t count);
-  template <class T>
-  std::int64_t draw_of(const T* scores, std::size_t count);
+  template <class T> std::int64_t draw_of(const T* scores, std::size_t count);
   sampling how_;
   random_state random_;
-  std::vector<candidate> left_;     // scores, then chances, of those that are not cut
+  std::vector<candidate> left_;  // scores, then chances, of those that are not cut
 };
 
 }  // namespace lamina

@@ -10,30 +10,36 @@ sampler::sampler(const sampling& how, random_state random) : how_(how), random_(
   text t("sampling: ");
   if (!(how.temperature >= 0) || how.temperature > std::numeric_limits<double>::max())
     detail::raise(error_kind::value, t << "the temperature is a number from 0 on, and this is " << how.temperature);
-  if (how.top_k < 0) detail::raise(error_kind::value, t << "`top_k` counts scores from 1 on, or is 0 for all; this is " << how.top_k);
-  if (!(how.top_p > 0 && how.top_p <= 1)) detail::raise(error_kind::value, t << "`top_p` is a part above 0, up to 1, and this is " << how.top_p);
+  if (how.top_k < 0)
+    detail::raise(error_kind::value, t << "`top_k` counts scores from 1 on, or is 0 for all; this is " << how.top_k);
+  if (!(how.top_p > 0 && how.top_p <= 1))
+    detail::raise(error_kind::value, t << "`top_p` is a part above 0, up to 1, and this is " << how.top_p);
 }
 
 std::int64_t sampler::draw(const float* scores, std::size_t count) { return draw_of(scores, count); }
 std::int64_t sampler::draw(const double* scores, std::size_t count) { return draw_of(scores, count); }
 
-template <class T>
-std::int64_t sampler::draw_of(const T* scores, std::size_t count) {
+template <class T> std::int64_t sampler::draw_of(const T* scores, std::size_t count) {
   left_.clear();
   std::size_t best = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (!(scores[i] <= std::numeric_limits<T>::max())) {
       text t("sample: score ");
-      detail::raise(error_kind::value, t << static_cast<std::int64_t>(i) << " is " << (scores[i] > 0 ? "infinity" : "NaN"));
+      detail::raise(error_kind::value,
+                    t << static_cast<std::int64_t>(i) << " is " << (scores[i] > 0 ? "infinity" : "NaN"));
     }
     if (scores[i] > scores[best]) best = i;
-    if (scores[i] >= std::numeric_limits<T>::lowest()) left_.push_back({static_cast<double>(scores[i]), static_cast<std::int64_t>(i)});
+    if (scores[i] >= std::numeric_limits<T>::lowest())
+      left_.push_back({static_cast<double>(scores[i]), static_cast<std::int64_t>(i)});
   }
-  if (left_.empty()) detail::raise(error_kind::value, count ? "sample: every score is -infinity" : "sample: there are no scores");
+  if (left_.empty())
+    detail::raise(error_kind::value, count ? "sample: every score is -infinity" : "sample: there are no scores");
   const auto step = random_.step++;
   if (how_.temperature == 0) return static_cast<std::int64_t>(best);
 
-  const auto larger = [](const candidate& a, const candidate& b) { return a.score > b.score || (a.score == b.score && a.at < b.at); };
+  const auto larger = [](const candidate& a, const candidate& b) {
+    return a.score > b.score || (a.score == b.score && a.at < b.at);
+  };
   const auto k = static_cast<std::size_t>(how_.top_k);
   const bool cut = k > 0 && k < left_.size();
   if (cut) {

@@ -22,17 +22,20 @@ export struct dim {
 
   constexpr dim() = default;
   constexpr dim(any_extent) {}
-  template <Count T>
-  constexpr dim(T n) : code(static_cast<std::int64_t>(n)) {
-    if (code < 0) [[unlikely]] extent_below_zero(code, std::is_unsigned_v<T>);
+  template <Count T> constexpr dim(T n) : code(static_cast<std::int64_t>(n)) {
+    if (code < 0) [[unlikely]]
+      extent_below_zero(code, std::is_unsigned_v<T>);
   }
-  template <std::size_t N>
-  constexpr dim(const char (&name)[N]) : code(pack(std::string_view(name, N - 1))) {}
+  template <std::size_t N> constexpr dim(const char (&name)[N]) : code(pack(std::string_view(name, N - 1))) {}
 
   constexpr bool is_number() const { return code >= 0; }
   constexpr bool is_name() const { return code < -1; }
   constexpr bool operator==(const dim&) const = default;
-  static constexpr dim named(std::string_view name) { dim d; d.code = pack(name); return d; }
+  static constexpr dim named(std::string_view name) {
+    dim d;
+    d.code = pack(name);
+    return d;
+  }
   [[gnu::noinline]] constexpr friend text& operator<<(text& t, dim d) {
     if (d.is_number()) return t << d.code;
     if (!d.is_name()) return t << "?";
@@ -68,8 +71,7 @@ export struct place {
   std::int32_t rank = 0;
   std::int64_t at[max_rank]{};
   constexpr place() = default;
-  template <std::integral... I>
-    requires(sizeof...(I) <= static_cast<std::size_t>(max_rank))
+  template <std::integral... I> requires(sizeof...(I) <= static_cast<std::size_t>(max_rank))
   constexpr place(I... i) : rank(sizeof...(I)), at{static_cast<std::int64_t>(i)...} {}
   /// Errors: value_error for an axis that the place does not have.
   constexpr std::int64_t operator[](int axis) const { return at[checked(axis)]; }
@@ -78,10 +80,11 @@ export struct place {
 
  private:
   constexpr int checked(int axis) const {
-    if (axis < 0 || axis >= rank) [[unlikely]] no_such_axis(axis, rank);
+    if (axis < 0 || axis >= rank) [[unlikely]]
+      no_such_axis(axis, rank);
     return axis;
   }
-  [[noreturn]] static void no_such_axis(int axis, int rank);   // not constexpr: ends constant evaluation with its name
+  [[noreturn]] static void no_such_axis(int axis, int rank);  // not constexpr: ends constant evaluation with its name
 };
 
 /// The dimensions of a tensor, outermost first. At run time every dimension of a tensor's shape is a number.
@@ -114,13 +117,14 @@ export struct shape {
   constexpr std::int64_t size() const {
     std::int64_t n = 1;
     bool counted = true;
-    for (int i = 0; i < rank; ++i) counted = dims[i].code >= 0 && !__builtin_mul_overflow(n, dims[i].code, &n) && counted;
+    for (int i = 0; i < rank; ++i)
+      counted = dims[i].code >= 0 && !__builtin_mul_overflow(n, dims[i].code, &n) && counted;
     return counted ? n : size_with_zero(0, rank);
   }
   /// Whether the bytes of so many elements, as far as they are known, can be counted: else memory does not hold them.
   /// Extents of 0 hide nothing.
   constexpr bool countable() const {
-    std::int64_t bytes = 8;                       // of the widest element
+    std::int64_t bytes = 8;  // of the widest element
     for (int i = 0; i < rank; ++i)
       if (dims[i].code > 0 && __builtin_mul_overflow(bytes, dims[i].code, &bytes)) return false;
     return true;
@@ -129,7 +133,8 @@ export struct shape {
   constexpr std::int64_t size(int from, int to) const {
     std::int64_t n = 1;
     bool counted = true;
-    for (int i = from; i < to; ++i) counted = dims[checked(i)].code >= 0 && !__builtin_mul_overflow(n, dims[i].code, &n) && counted;
+    for (int i = from; i < to; ++i)
+      counted = dims[checked(i)].code >= 0 && !__builtin_mul_overflow(n, dims[i].code, &n) && counted;
     return counted ? n : size_with_zero(from, to);
   }
   constexpr bool is_static() const {
@@ -180,11 +185,16 @@ export struct shape {
     for (int i = 0; i < s.rank; ++i) t << (i ? "x" : "") << s.dims[i];
     return t << "]";
   }
-  std::string string() const { text t; t << *this; return t.string(); }
+  std::string string() const {
+    text t;
+    t << *this;
+    return t.string();
+  }
 
  private:
   constexpr int checked(int axis) const {
-    if (axis < 0 || axis >= rank) [[unlikely]] no_such_axis(*this, axis);
+    if (axis < 0 || axis >= rank) [[unlikely]]
+      no_such_axis(*this, axis);
     return axis;
   }
   // A product that overflows on the way is 0 all the same if a factor is.
@@ -205,19 +215,18 @@ export struct shape {
 };
 
 /// The extents of a tensor type: numbers, `dyn` and names in any mix.
-export template <dim... D>
-struct extents {
+export template <dim... D> struct extents {
   static constexpr lamina::shape pattern{D...};
   static constexpr int rank = sizeof...(D);
 };
 
-template <shape S>
-consteval auto extents_for_impl() {
-  return []<std::size_t... I>(std::index_sequence<I...>) { return extents<S.dims[I]...>{}; }(std::make_index_sequence<static_cast<std::size_t>(S.rank)>{});
+template <shape S> consteval auto extents_for_impl() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return extents<S.dims[I]...>{};
+  }(std::make_index_sequence<static_cast<std::size_t>(S.rank)>{});
 }
 /// The extents type of a shape value.
-export template <shape S>
-using extents_for = decltype(extents_for_impl<S>());
+export template <shape S> using extents_for = decltype(extents_for_impl<S>());
 
 /// Whether two dimensions can be equal: both numbers must agree, everything else is settled at run time.
 export constexpr bool may_equal(dim a, dim b) { return a == b || !a.is_number() || !b.is_number(); }
@@ -289,10 +298,11 @@ export constexpr bool broadcast(const shape& a, const shape& b, shape& result) {
 
 /// Number of positions of a window over `size` elements; `dyn` stays `dyn`, 0 where the window does not fit or where a
 /// number is outside of what a window can have.
-export constexpr dim window_positions(dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+export constexpr dim window_positions(dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                                      std::int64_t dilation) {
   if (!size.is_number()) return dyn;
   if (kernel < 1 || stride < 1 || padding < 0 || dilation < 1) return 0;
-  std::int64_t reach = 0, padded = 0;      // reach: from the first element of the window to its last
+  std::int64_t reach = 0, padded = 0;  // reach: from the first element of the window to its last
   if (__builtin_mul_overflow(dilation, kernel - 1, &reach) || __builtin_mul_overflow(padding, 2, &padded) ||
       __builtin_add_overflow(padded, size.code, &padded))
     return 0;
@@ -304,12 +314,10 @@ export struct axes {
   std::int32_t count = 0;
   std::int32_t values[max_rank]{};
   constexpr axes() = default;
-  template <std::integral... T>
-    requires(sizeof...(T) <= static_cast<std::size_t>(max_rank))
+  template <std::integral... T> requires(sizeof...(T) <= static_cast<std::size_t>(max_rank))
   constexpr axes(T... a) : count(sizeof...(T)), values{held(a)...} {}
   /// The axes of a list whose length is known: `axes::of({0, 2})`.
-  template <std::integral T, std::size_t N>
-    requires(N <= static_cast<std::size_t>(max_rank))
+  template <std::integral T, std::size_t N> requires(N <= static_cast<std::size_t>(max_rank))
   static constexpr axes of(const T (&list)[N]) {
     axes a;
     for (T axis : list) a.values[a.count++] = held(axis);
@@ -317,7 +325,8 @@ export struct axes {
   }
   /// Errors: value_error for a position outside of the list.
   constexpr std::int32_t operator[](int i) const {
-    if (i < 0 || i >= count) [[unlikely]] not_in_list(i, count);
+    if (i < 0 || i >= count) [[unlikely]]
+      not_in_list(i, count);
     return values[i];
   }
   constexpr bool operator==(const axes&) const = default;
@@ -333,13 +342,16 @@ export struct axes {
     std::int32_t r = 0;
     return __builtin_add_overflow(a, 0, &r) ? std::numeric_limits<std::int32_t>::max() : r;
   }
-  [[noreturn]] static void not_in_list(int i, int count);   // not constexpr: ends constant evaluation with its name
+  [[noreturn]] static void not_in_list(int i, int count);  // not constexpr: ends constant evaluation with its name
 };
 
 /// Offsets between neighbors of each axis of a row-major tensor, in elements.
 export constexpr void row_major_strides(const shape& s, std::int64_t* strides) {
   std::int64_t step = 1;
-  for (int i = s.rank - 1; i >= 0; --i) { strides[i] = step; step *= s.at(i); }
+  for (int i = s.rank - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= s.at(i);
+  }
 }
 
 }  // namespace lamina

@@ -8,11 +8,14 @@ namespace lamina {
 void dim::extent_below_zero(std::int64_t n, bool is_unsigned) {
   text t;
   t << "an extent is ";
-  if (is_unsigned) t << static_cast<std::uint64_t>(n) << "; expected at most " << std::numeric_limits<std::int64_t>::max();
+  if (is_unsigned)
+    t << static_cast<std::uint64_t>(n) << "; expected at most " << std::numeric_limits<std::int64_t>::max();
   else t << n << "; expected 0 or more, or `dyn` where it is not known";
   detail::raise(error_kind::shape, t);
 }
-void dim::bad_name() { detail::raise(error_kind::value, "a dimension name has 1 to 10 letters, digits or underscores"); }
+void dim::bad_name() {
+  detail::raise(error_kind::value, "a dimension name has 1 to 10 letters, digits or underscores");
+}
 void shape::outside() { detail::raise(error_kind::value, "shape: there is no element at this place"); }
 void shape::no_such_axis(const shape& s, int axis) {
   text t;

@@ -44,6 +44,7 @@ module;
 // library's interfaces ten times smaller and faster to build than includes in each of them.
 export module lamina.std;
 
+// clang-format off
 export namespace std {
 // sizes and integers
 using std::byte; using std::max_align_t; using std::nullptr_t; using std::ptrdiff_t; using std::size_t;

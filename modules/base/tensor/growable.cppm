@@ -12,24 +12,22 @@ namespace detail {
 [[noreturn]] void item_misfit(const shape& wanted, const shape& given);
 [[noreturn]] void no_such_item(std::int64_t i, std::int64_t count);
 [[noreturn]] void no_items();
-template <class T, int Rank, class Given, int GivenRank>
-struct item_check {
+template <class T, int Rank, class Given, int GivenRank> struct item_check {
   static consteval text message() {
     text t;
     if (!std::same_as<T, Given> || Rank != GivenRank)
-      t << "growable: its items are " << dtype_of<T> << " of rank " << Rank << ", and this one is " << dtype_of<Given>
-        << " of rank " << GivenRank;
+      t << "growable: its items are " << dtype_of<T> << " of rank " << Rank << ", and this one is "
+        << dtype_of<Given> << " of rank " << GivenRank;
     return t;
   }
 };
-}
+}  // namespace detail
 
 /// Items of rank `Rank`, seen as one operand of rank `Rank` + 1: extent 0 is their number. They lie packed, so an operation
 /// reads them where they are. A copy shares memory; the first to change it takes a copy of its own, so expressions keep
 /// what they were made of.
 /// Errors: shape_error where an item has another shape; value_error for an item that is not there.
-export template <Element T, int Rank>
-class growable {
+export template <Element T, int Rank> class growable {
  public:
   using world = lazy;
   using element_type = T;
@@ -40,8 +38,7 @@ class growable {
   /// No numbers yet.
   growable() requires(Rank == 0) : growable(lamina::shape{}) {}
   /// No items yet, each to have these extents.
-  template <std::integral... I>
-    requires(sizeof...(I) == Rank && Rank > 0)
+  template <std::integral... I> requires(sizeof...(I) == Rank && Rank > 0)
   explicit growable(I... of_an_item) : growable(lamina::shape{dim(of_an_item)...}) {}
   explicit growable(const lamina::shape& of_an_item) {
     detail::check_extents(item_type::pattern, of_an_item);
@@ -49,9 +46,11 @@ class growable {
     for (int i = 0; i < Rank; ++i) shape_.push_back(of_an_item[i]);
   }
   /// The items of a range. Errors: value_error if it is empty, since then their shape is unknown.
-  template <class First, class Last>
-    requires(!std::integral<First>) && requires(First i, Last end) { ++i; { i != end } -> std::convertible_to<bool>; *i; }
-  growable(First first, Last last) {
+  template <class First, class Last> requires(!std::integral<First>) && requires(First i, Last end) {
+    ++i;
+    { i != end } -> std::convertible_to<bool>;
+    *i;
+  } growable(First first, Last last) {
     if (!(first != last)) detail::no_items();
     *this = growable(item_shape_of(*first));
     for (; first != last; ++first) push(*first);
@@ -69,24 +68,21 @@ class growable {
     memory_ = std::move(o.memory_);
     capacity_ = std::exchange(o.capacity_, 0);
     o.shape_.dims[0] = 0;
-    shape_ = taken;                                   // last: `o` may be this
+    shape_ = taken;  // last: `o` may be this
     return *this;
   }
   ~growable() = default;
 
   /// Adds an item at the end. Errors: shape_error naming both shapes.
-  template <class U, class Extents>
-    requires accepted<worded<detail::item_check<T, Rank, U, Extents::rank>>()>
+  template <class U, class Extents> requires accepted<worded<detail::item_check<T, Rank, U, Extents::rank>>()>
   void push(const tensor<U, Extents>& item) {
     if (item.shape() != item_shape()) detail::item_misfit(item_shape(), item.shape());
-    const tensor<T, Extents> kept = item;             // it may be one of these
+    const tensor<T, Extents> kept = item;  // it may be one of these
     T* to = room_for(size() + 1) + size() * step();
     if (step()) std::memcpy(static_cast<void*>(to), kept.data().data(), static_cast<std::size_t>(step()) * sizeof(T));
     ++shape_[0].code;
   }
-  template <std::convertible_to<T> Number>
-    requires(Rank == 0)
-  void push(const Number& number) {
+  template <std::convertible_to<T> Number> requires(Rank == 0) void push(const Number& number) {
     *(room_for(size() + 1) + size()) = static_cast<T>(number);
     ++shape_[0].code;
   }
@@ -130,12 +126,13 @@ class growable {
     return memory_ ? tensor<T, extents_type>(memory_, shape_) : tensor<T, extents_type>(shape_);
   }
 
-  view<const T> data() const { return {static_cast<const T*>(memory_.data()), static_cast<std::size_t>(shape_.size())}; }
+  view<const T> data() const {
+    return {static_cast<const T*>(memory_.data()), static_cast<std::size_t>(shape_.size())};
+  }
   const storage& memory() const { return memory_; }
 
  private:
-  template <class Item>
-  static lamina::shape item_shape_of(const Item& item) {
+  template <class Item> static lamina::shape item_shape_of(const Item& item) {
     if constexpr (Rank == 0) return {};
     else return item.shape();
   }

@@ -29,7 +29,10 @@ struct decimal {
 // Reads "d.ddde+xx".
 decimal parse(std::string_view s) {
   decimal d;
-  if (s.front() == '-') { d.negative = true; s.remove_prefix(1); }
+  if (s.front() == '-') {
+    d.negative = true;
+    s.remove_prefix(1);
+  }
   auto e = s.find('e');
   for (char c : s.substr(0, e))
     if (c != '.') d.digits += c;
@@ -44,8 +47,7 @@ std::string with_exponent(double v, int decimals) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific, decimals).ptr};
 }
 
-template <class T>
-decimal shortest(T v) {
+template <class T> decimal shortest(T v) {
   if constexpr (std::is_floating_point_v<T>) {
     char buffer[64];
     auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific).ptr;
@@ -53,15 +55,14 @@ decimal shortest(T v) {
   } else {
     double exact = static_cast<double>(static_cast<float>(v));
     for (int precision = 0;; ++precision)
-      for (double near : {exact, exact * (1 + 0x1p-50)}) {   // the second rounds ties away from zero
+      for (double near : {exact, exact * (1 + 0x1p-50)}) {  // the second rounds ties away from zero
         const auto s = with_exponent(near, precision);
         if (precision == 8 || T(static_cast<float>(number_in(s).value_or(0))).bits == v.bits) return parse(s);
       }
   }
 }
 
-template <class T>
-double wide(T v) {
+template <class T> double wide(T v) {
   if constexpr (std::is_floating_point_v<T>) return static_cast<double>(v);
   else return static_cast<double>(static_cast<float>(v));
 }
@@ -71,8 +72,7 @@ struct parts {
   std::string whole, fraction, exponent;
 };
 
-template <class T>
-parts positional(T v, int decimals) {
+template <class T> parts positional(T v, int decimals) {
   decimal d = shortest(v);
   parts p;
   if (static_cast<int>(d.digits.size()) - d.point > decimals) {
@@ -95,8 +95,7 @@ parts positional(T v, int decimals) {
 }
 
 // With at least `least` decimals: beyond the shortest form they are those of the exact number.
-template <class T>
-parts scientific(T v, int decimals, int least = 0) {
+template <class T> parts scientific(T v, int decimals, int least = 0) {
   decimal d = shortest(v);
   auto short_decimals = static_cast<int>(d.digits.size()) - 1;
   if (short_decimals > decimals || short_decimals < least) {
@@ -110,14 +109,15 @@ parts scientific(T v, int decimals, int least = 0) {
 }
 
 // Where numbers turn to exponents: sooner in a type of few digits.
-template <class T>
-constexpr double cutoff = std::same_as<T, double> ? 1e16 : std::same_as<T, float> ? 1e6 : std::same_as<T, float16> ? 1e3 : 1e2;
+template <class T> constexpr double cutoff = std::same_as<T, double>    ? 1e16
+                                             : std::same_as<T, float>   ? 1e6
+                                             : std::same_as<T, float16> ? 1e3
+                                                                        : 1e2;
 
 std::string_view not_finite(double v) { return v != v ? "nan" : v < 0 ? "-inf" : "inf"; }
 
 /// A number on its own, as Python writes it.
-template <class T>
-std::string alone(T v) {
+template <class T> std::string alone(T v) {
   double w = wide(v), size = std::abs(w);
   if (!std::isfinite(w)) return std::string(not_finite(w));
   if (size == 0 || (size >= 1e-4 && size < cutoff<T>)) {
@@ -131,8 +131,7 @@ std::string alone(T v) {
 // ---- columns --------------------------------------------------------------------------------------------------------
 
 /// The common form of all numbers that are shown: aligned at the point.
-template <class T>
-class column {
+template <class T> class column {
  public:
   void see(T v) {
     double w = wide(v);
@@ -187,8 +186,7 @@ class column {
   bool exponents_ = false;
 };
 
-template <std::integral T>
-class column<T> {
+template <std::integral T> class column<T> {
  public:
   void see(T v) { width_ = std::max(width_, std::to_string(v).size()); }
   void settle() {}
@@ -201,8 +199,7 @@ class column<T> {
   std::size_t width_ = 0;
 };
 
-template <>
-class column<bool> {
+template <> class column<bool> {
  public:
   void see(bool) {}
   void settle() {}
@@ -211,10 +208,10 @@ class column<bool> {
 
 // ---- layout ---------------------------------------------------------------------------------------------------------
 
-template <class T>
-class printer {
+template <class T> class printer {
  public:
-  printer(const void* data, const shape& s) : data_(static_cast<const std::byte*>(data)), shape_(s), shortened_(s.size() > threshold) {}
+  printer(const void* data, const shape& s)
+      : data_(static_cast<const std::byte*>(data)), shape_(s), shortened_(s.size() > threshold) {}
 
   std::string run() {
     if (shape_.size() == 0) return "[]";
@@ -237,8 +234,7 @@ class printer {
   }
   bool cut(int a) const { return shortened_ && shape_.at(a) > 2 * edge_items; }
   // Calls f for the indices of an axis that are shown, and f(-1) where some are left out.
-  template <class F>
-  void indices(int a, F f) const {
+  template <class F> void indices(int a, F f) const {
     for (std::int64_t i = 0; i < shape_.at(a); ++i) {
       if (cut(a) && i == edge_items) {
         f(-1);
@@ -249,11 +245,14 @@ class printer {
   }
   void measure(int a, std::int64_t at) {
     if (a == shape_.rank) return column_.see(element(at));
-    indices(a, [&](std::int64_t i) { if (i >= 0) measure(a + 1, at * shape_.at(a) + i); });
+    indices(a, [&](std::int64_t i) {
+      if (i >= 0) measure(a + 1, at * shape_.at(a) + i);
+    });
   }
   std::string axis(int a, std::int64_t at, const std::string& indent, std::size_t width) const {
     bool innermost = a + 1 == shape_.rank;
-    std::string out, line = indent, separator = innermost ? " " : std::string(static_cast<std::size_t>(shape_.rank - a - 1), '\n');
+    std::string out, line = indent,
+                     separator = innermost ? " " : std::string(static_cast<std::size_t>(shape_.rank - a - 1), '\n');
     bool first = true;
     indices(a, [&](std::int64_t i) {
       if (!innermost) {

@@ -18,7 +18,9 @@ export struct tensor_type {
   dtype element = dtype::float32;
   shape dims;
   constexpr bool operator==(const tensor_type&) const = default;
-  [[gnu::noinline]] constexpr friend text& operator<<(text& t, const tensor_type& x) { return t << x.element << x.dims; }
+  [[gnu::noinline]] constexpr friend text& operator<<(text& t, const tensor_type& x) {
+    return t << x.element << x.dims;
+  }
   /// Bytes of a tensor of this type. Errors: shape_error unless every dimension is a number and 64 bits hold the product.
   constexpr std::size_t bytes() const {
     std::size_t n = 0;
@@ -27,7 +29,7 @@ export struct tensor_type {
   }
 
  private:
-  [[noreturn]] static void too_large(const shape& s);   // not constexpr: ends constant evaluation with its name
+  [[noreturn]] static void too_large(const shape& s);  // not constexpr: ends constant evaluation with its name
 };
 
 /// Makes `lamina` an associated namespace of operands that live elsewhere, so that its functions and operators are found.
@@ -53,7 +55,10 @@ export class storage {
     if (block_) count(1);
   }
   inline storage(storage&& o) noexcept : block_(std::exchange(o.block_, nullptr)) {}
-  inline storage& operator=(storage o) noexcept { std::swap(block_, o.block_); return *this; }
+  inline storage& operator=(storage o) noexcept {
+    std::swap(block_, o.block_);
+    return *this;
+  }
   inline ~storage() {
     // The only handle needs no locked instruction to know it.
     if (block_ && (block_->references.load(std::memory_order_acquire) == 1 || count(-1) == 1)) destroy(block_);
@@ -108,7 +113,7 @@ void check_memory(const storage& memory, const tensor_type& type, std::size_t fi
 /// Errors: state_error if there are elements: those that a move has taken away.
 void check_not_moved_from(const shape& s);
 std::string print(const void* data, dtype element, const shape& s);
-}
+}  // namespace detail
 
 consteval std::size_t unknown_extents(const shape& pattern) {
   std::size_t n = 0;
@@ -116,10 +121,12 @@ consteval std::size_t unknown_extents(const shape& pattern) {
   return n;
 }
 /// The initializer list that spells a tensor of a rank: `{{1, 2}, {3, 4}}`.
-template <class T, int Rank>
-struct nested { using type = std::initializer_list<typename nested<T, Rank - 1>::type>; };
-template <class T>
-struct nested<T, 0> { using type = T; };
+template <class T, int Rank> struct nested {
+  using type = std::initializer_list<typename nested<T, Rank - 1>::type>;
+};
+template <class T> struct nested<T, 0> {
+  using type = T;
+};
 
 // ---- tensor ---------------------------------------------------------------------------------------------------------
 
@@ -127,8 +134,7 @@ struct nested<T, 0> { using type = T; };
 /// A tensor that was moved from keeps its shape and has no elements until it is assigned to.
 /// Errors: shape_error where run-time extents do not fit the static ones; state_error when shared memory is written, and when
 /// elements are wanted of a tensor that was moved from.
-export template <Element T, class Extents>
-class tensor {
+export template <Element T, class Extents> class tensor {
  public:
   using element_type = T;
   using extents_type = Extents;
@@ -149,7 +155,7 @@ class tensor {
   }
   /// Zero elements; give every extent, or only those that are not static.
   template <std::integral... I>
-    requires(sizeof...(I) > 0 && (sizeof...(I) == rank || sizeof...(I) == unknown_extents(Extents::pattern)))
+  requires(sizeof...(I) > 0 && (sizeof...(I) == rank || sizeof...(I) == unknown_extents(Extents::pattern)))
   explicit tensor(I... n) {
     const std::int64_t given[] = {static_cast<std::int64_t>(n)...};
     const lamina::shape s = detail::extents_of(pattern, given);
@@ -157,7 +163,10 @@ class tensor {
     allocate(s, true);
   }
   /// Zero elements of a run-time shape.
-  explicit tensor(const lamina::shape& s) { detail::check_extents(pattern, s); allocate(s, true); }
+  explicit tensor(const lamina::shape& s) {
+    detail::check_extents(pattern, s);
+    allocate(s, true);
+  }
   /// Elements of a nested list: `matrix<float> m{{1, 2}, {3, 4}}`.
   tensor(typename nested<T, rank>::type list) requires(rank > 0) {
     lamina::shape s;
@@ -169,20 +178,21 @@ class tensor {
     fill_from<rank>(list, s, 0, out);
   }
   /// An expression is not computed yet: evaluate(e) makes a tensor of it.
-  template <class E>
-    requires requires { typename E::operation; }
-  tensor(const E& call_evaluate) = delete;
+  template <class E> requires requires { typename E::operation; } tensor(const E& call_evaluate) = delete;
   /// A scalar from its number.
-  tensor(T value) requires(rank == 0) { allocate({}, false); *mutable_data_ = value; }
+  tensor(T value) requires(rank == 0) {
+    allocate({}, false);
+    *mutable_data_ = value;
+  }
   /// Existing memory under a shape, from element `first` on. Errors: shape_error if it has fewer elements than the shape.
-  tensor(lamina::storage memory, const lamina::shape& s, std::size_t first = 0) : storage_(std::move(memory)), shape_(s) {
+  tensor(lamina::storage memory, const lamina::shape& s, std::size_t first = 0)
+      : storage_(std::move(memory)), shape_(s) {
     detail::check_extents(pattern, s);
     detail::check_memory(storage_, type(), first * sizeof(T));
     mutable_data_ = static_cast<T*>(storage_.data()) + first;
   }
   /// Less static extents are free, more static ones are checked.
-  template <class Other>
-    requires(!std::same_as<Other, Extents> && fits(Extents::pattern, Other::pattern))
+  template <class Other> requires(!std::same_as<Other, Extents> && fits(Extents::pattern, Other::pattern))
   tensor(const tensor<T, Other>& o) : tensor((static_cast<void>(o.data()), o.memory()), o.shape(), o.offset()) {}
 
   tensor(const tensor&) = default;
@@ -221,8 +231,7 @@ class tensor {
   /// What stands at an index of the outermost axes, for writing: with an index for each axis one element,
   /// `m.writable(2, 0) = 1`, with fewer all elements there: `m.writable(2)` are those of the third row.
   /// Errors: value_error for an index outside the shape; state_error while another tensor or expression shares the memory.
-  template <std::integral... I>
-    requires(sizeof...(I) > 0 && sizeof...(I) <= static_cast<std::size_t>(rank))
+  template <std::integral... I> requires(sizeof...(I) > 0 && sizeof...(I) <= static_cast<std::size_t>(rank))
   decltype(auto) writable(I... i) & {
     const std::int64_t at = offset_of(i...);
     T* first = writable_beside(0).data();
@@ -245,9 +254,7 @@ class tensor {
 
   /// The number at an index; `writable(i...)` is the place where another one is written.
   /// Errors: value_error for an index outside the shape.
-  template <std::integral... I>
-    requires(sizeof...(I) == rank)
-  element operator()(I... i) const {
+  template <std::integral... I> requires(sizeof...(I) == rank) element operator()(I... i) const {
     const std::int64_t at = offset_of(i...);
     return held()[at];
   }
@@ -258,11 +265,15 @@ class tensor {
     held();
     lamina::shape s;
     for (int a = 1; a < rank; ++a) s.push_back(shape_[a]);
-    return tensor<T, inner>(storage_, s, offset() + static_cast<std::size_t>((i < 0 ? i + shape_.at(0) : i) * s.size()));
+    return tensor<T, inner>(storage_, s,
+                            offset() + static_cast<std::size_t>((i < 0 ? i + shape_.at(0) : i) * s.size()));
   }
   /// Rows [first, last) of the outermost axis; shares memory.
   auto rows(std::int64_t first, std::int64_t last) const requires(rank > 0) {
-    if (first < 0 || last < first || last > shape_.at(0)) { std::int64_t range[] = {first, last}; detail::index_out_of_range(shape_, {range, 2}); }
+    if (first < 0 || last < first || last > shape_.at(0)) {
+      std::int64_t range[] = {first, last};
+      detail::index_out_of_range(shape_, {range, 2});
+    }
     held();
     lamina::shape s = shape_;
     s[0] = dim(last - first);
@@ -284,11 +295,14 @@ class tensor {
   struct not_cleared {};
   // Where the elements are; null if there are none.
   T* held() const {
-    if (!mutable_data_) [[unlikely]] detail::check_not_moved_from(shape_);
+    if (!mutable_data_) [[unlikely]]
+      detail::check_not_moved_from(shape_);
     return mutable_data_;
   }
   tensor(not_cleared, const lamina::shape& s)
-      : storage_(static_cast<std::size_t>(s.size()) * sizeof(T)), mutable_data_(static_cast<T*>(storage_.data())), shape_(s) {}
+      : storage_(static_cast<std::size_t>(s.size()) * sizeof(T)),
+        mutable_data_(static_cast<T*>(storage_.data())),
+        shape_(s) {}
   static constexpr lamina::shape inner_pattern() {
     lamina::shape s;
     for (int a = 1; a < rank; ++a) s.push_back(pattern[a]);
@@ -306,90 +320,85 @@ class tensor {
     shape_ = s;
     storage_ = lamina::storage(static_cast<std::size_t>(s.size()) * sizeof(T));
     mutable_data_ = static_cast<T*>(storage_.data());
-    if (clear && s.size()) std::memset(static_cast<void*>(mutable_data_), 0, static_cast<std::size_t>(s.size()) * sizeof(T));
+    if (clear && s.size())
+      std::memset(static_cast<void*>(mutable_data_), 0, static_cast<std::size_t>(s.size()) * sizeof(T));
   }
   // Of an index of the outermost axes: counted in what stands below one.
-  template <class... I>
-  std::int64_t offset_of(I... i) const {
+  template <class... I> std::int64_t offset_of(I... i) const {
     constexpr int given = sizeof...(I);
     const std::int64_t index[] = {static_cast<std::int64_t>(i)..., 0};
     std::int64_t at = 0;
     for (int a = 0; a < given; ++a) {
-      if (index[a] < 0 || index[a] >= shape_.at(a)) detail::index_out_of_range(shape_, {index, static_cast<std::size_t>(given)});
+      if (index[a] < 0 || index[a] >= shape_.at(a))
+        detail::index_out_of_range(shape_, {index, static_cast<std::size_t>(given)});
       at = at * shape_.at(a) + index[a];
     }
     return at;
   }
-  template <int R, class L>
-  static void measure(const L& list, lamina::shape& s, int axis) {
+  template <int R, class L> static void measure(const L& list, lamina::shape& s, int axis) {
     s[axis] = dim(list.size());
     if constexpr (R > 1)
       if (list.size()) measure<R - 1>(*list.begin(), s, axis + 1);
   }
-  template <int R, class L>
-  static void fill_from(const L& list, const lamina::shape& s, int axis, T*& out) {
+  template <int R, class L> static void fill_from(const L& list, const lamina::shape& s, int axis, T*& out) {
     if (static_cast<std::int64_t>(list.size()) != s.at(axis)) ragged();
     for (const auto& x : list) {
       if constexpr (R > 1) fill_from<R - 1>(x, s, axis + 1, out);
       else *out++ = x;
     }
   }
-  [[noreturn]] static void ragged() { detail::raise(error_kind::shape, "tensor: the rows of a nested list have different lengths"); }
+  [[noreturn]] static void ragged() {
+    detail::raise(error_kind::shape, "tensor: the rows of a nested list have different lengths");
+  }
 
   lamina::storage storage_;
   T* mutable_data_ = nullptr;
   lamina::shape shape_;
 };
 
-export template <Element T>
-using scalar = tensor<T, extents<>>;
-export template <Element T, dim N = dyn>
-using vector = tensor<T, extents<N>>;
-export template <Element T, dim Rows = dyn, dim Columns = dyn>
-using matrix = tensor<T, extents<Rows, Columns>>;
+export template <Element T> using scalar = tensor<T, extents<>>;
+export template <Element T, dim N = dyn> using vector = tensor<T, extents<N>>;
+export template <Element T, dim Rows = dyn, dim Columns = dyn> using matrix = tensor<T, extents<Rows, Columns>>;
 
-template <int Rank>
-consteval shape all_dynamic() {
+template <int Rank> consteval shape all_dynamic() {
   shape s;
   for (int i = 0; i < Rank; ++i) s.push_back(dyn);
   return s;
 }
 /// A tensor of a rank with every extent known at run time.
-export template <Element T, int Rank>
-using tensor_of_rank = tensor<T, extents_for<all_dynamic<Rank>()>>;
+export template <Element T, int Rank> using tensor_of_rank = tensor<T, extents_for<all_dynamic<Rank>()>>;
 
 namespace detail {
 /// Errors: shape_error unless every extent is a number and `elements` are enough for all of them.
 void check_borrowed(std::size_t elements, const shape& s);
-}
+}  // namespace detail
 /// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use. What is const is read only: it
 /// is written to as little as memory that is shared.
-export template <class T, std::size_t Rank>
-  requires Element<std::remove_const_t<T>>
+export template <class T, std::size_t Rank> requires Element<std::remove_const_t<T>>
 auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
   shape s = shape::of({dims, Rank});
-  return tensor_of_rank<std::remove_const_t<T>, static_cast<int>(Rank)>(storage::borrowed(data, static_cast<std::size_t>(s.size()) * sizeof(T)), s);
+  return tensor_of_rank<std::remove_const_t<T>, static_cast<int>(Rank)>(
+      storage::borrowed(data, static_cast<std::size_t>(s.size()) * sizeof(T)), s);
 }
 /// The caller's span as a tensor. Errors: shape_error if the extents hold more elements than the span.
-export template <class T, std::size_t N, std::size_t Rank>
-  requires Element<std::remove_const_t<T>>
+export template <class T, std::size_t N, std::size_t Rank> requires Element<std::remove_const_t<T>>
 auto borrow(std::span<T, N> data, const std::int64_t (&dims)[Rank]) {
   detail::check_borrowed(data.size(), shape::of({dims, Rank}));
   return borrow(data.data(), dims);
 }
 /// The same under a shape value, with what is known of its extents in the type: `borrow<extents<dyn, 784>>(span, s)`.
-export template <class Extents, class T, std::size_t N>
-  requires requires { Extents::pattern; } && Element<std::remove_const_t<T>>
-auto borrow(std::span<T, N> data, const shape& s) {
+export template <class Extents, class T, std::size_t N> requires requires {
+  Extents::pattern;
+} && Element<std::remove_const_t<T>> auto borrow(std::span<T, N> data, const shape& s) {
   detail::check_borrowed(data.size(), s);
-  return tensor<std::remove_const_t<T>, Extents>(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), s);
+  return tensor<std::remove_const_t<T>, Extents>(
+      storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), s);
 }
 
 // ---- data without storage -------------------------------------------------------------------------------------------
 
 /// A tensor whose elements are one number; holds no storage until it is evaluated.
-export template <Element T, class Extents>
-class uniform_tensor {
+export template <Element T, class Extents> class uniform_tensor {
  public:
   using element_type = T;
   using extents_type = Extents;
@@ -407,25 +416,27 @@ class uniform_tensor {
 };
 
 /// Zeros of the given extents, without storage: `zeros(2, 3)` of float, `zeros<double>(2, 3)`.
-export template <Element T = float, std::integral... I>
-auto zeros(I... n) { return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(T{}, shape{dim(n)...}); }
+export template <Element T = float, std::integral... I> auto zeros(I... n) {
+  return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(T{}, shape{dim(n)...});
+}
 /// Zeros of static extents, without storage.
-export template <Element T, class Extents>
-  requires(Extents::pattern.is_static())
-auto zeros() { return uniform_tensor<T, Extents>(T{}, Extents::pattern); }
+export template <Element T, class Extents> requires(Extents::pattern.is_static()) auto zeros() {
+  return uniform_tensor<T, Extents>(T{}, Extents::pattern);
+}
 /// One number everywhere, without storage.
-export template <Element T, std::integral... I>
-auto filled(T value, I... n) { return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(value, shape{dim(n)...}); }
+export template <Element T, std::integral... I> auto filled(T value, I... n) {
+  return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(value, shape{dim(n)...});
+}
 
 /// A vector that is `value` at one position and zero elsewhere; holds no storage until it is evaluated.
-export template <Element T>
-class one_hot_vector {
+export template <Element T> class one_hot_vector {
  public:
   using element_type = T;
   using extents_type = extents<dyn>;
   using world = lazy;
   static constexpr lamina::shape pattern = extents_type::pattern;
-  one_hot_vector(std::int64_t length, std::int64_t position, T value) : shape_{dim(length)}, position_(position), value_(value) {
+  one_hot_vector(std::int64_t length, std::int64_t position, T value)
+      : shape_{dim(length)}, position_(position), value_(value) {
     if (position < 0 || position >= length) {
       text t;
       t << "one_hot: position " << position << " is outside 0.." << length - 1;
@@ -446,7 +457,9 @@ class one_hot_vector {
 /// `one_hot(10, 3)` of float, `one_hot<double>(10, 3)`. Errors: value_error if `position` is not below `length`, in every
 /// build.
 export template <Element T = float>
-one_hot_vector<T> one_hot(std::int64_t length, std::int64_t position, T value = T(1)) { return {length, position, value}; }
+one_hot_vector<T> one_hot(std::int64_t length, std::int64_t position, T value = T(1)) {
+  return {length, position, value};
+}
 
 // ---- any element type -----------------------------------------------------------------------------------------------
 
@@ -459,8 +472,8 @@ export class any_tensor {
     detail::check_memory(storage_, type_, first_byte);
     data_ = static_cast<std::byte*>(storage_.data()) + first_byte;
   }
-  template <Element T, class E>
-  any_tensor(const tensor<T, E>& t) : storage_(t.memory()), type_(t.type()), data_(reinterpret_cast<std::byte*>(const_cast<T*>(t.data().data()))) {}
+  template <Element T, class E> any_tensor(const tensor<T, E>& t)
+      : storage_(t.memory()), type_(t.type()), data_(reinterpret_cast<std::byte*>(const_cast<T*>(t.data().data()))) {}
   /// Zero elements of a type.
   explicit any_tensor(const tensor_type& type);
   any_tensor(const any_tensor&) = default;
@@ -485,7 +498,8 @@ export class any_tensor {
   /// For writing: the caller sees to it that nobody reads at the same time. Errors: state_error where the memory is const or
   /// was moved from.
   std::byte* mutable_data() {
-    if (storage_.is_constant()) [[unlikely]] detail::write_refused(type_.dims, storage_);
+    if (storage_.is_constant()) [[unlikely]]
+      detail::write_refused(type_.dims, storage_);
     return held();
   }
   const lamina::storage& memory() const { return storage_; }
@@ -498,16 +512,14 @@ export class any_tensor {
   }
 
   /// The same memory as a typed tensor. Errors: type_error, shape_error; state_error without memory.
-  template <Element T, class E>
-  tensor<T, E> as() const {
+  template <Element T, class E> tensor<T, E> as() const {
     check_type(dtype_of<T>);
-    return tensor<T, E>(storage_, type_.dims, static_cast<std::size_t>(held() - static_cast<std::byte*>(storage_.data())) / sizeof(T));
+    return tensor<T, E>(storage_, type_.dims,
+                        static_cast<std::size_t>(held() - static_cast<std::byte*>(storage_.data())) / sizeof(T));
   }
   /// The same where a tensor is made of it: `matrix<float> a = ws.fetch("a");`.
-  template <Element T, class E>
-  operator tensor<T, E>() const { return as<T, E>(); }
-  template <Element T>
-  view<const T> elements() const {
+  template <Element T, class E> operator tensor<T, E>() const { return as<T, E>(); }
+  template <Element T> view<const T> elements() const {
     check_type(dtype_of<T>);
     return view<const T>(reinterpret_cast<const T*>(held()), static_cast<std::size_t>(type_.dims.size()));
   }
@@ -516,7 +528,8 @@ export class any_tensor {
  private:
   void check_type(dtype wanted) const;
   std::byte* held() const {
-    if (!data_) [[unlikely]] detail::check_not_moved_from(type_.dims);
+    if (!data_) [[unlikely]]
+      detail::check_not_moved_from(type_.dims);
     return data_;
   }
   storage storage_;
@@ -525,11 +538,11 @@ export class any_tensor {
 };
 /// The caller's span under a shape of any rank; `as` gives it a type. Errors: shape_error if the extents hold more elements
 /// than the span.
-export template <class T, std::size_t N>
-  requires Element<std::remove_const_t<T>>
+export template <class T, std::size_t N> requires Element<std::remove_const_t<T>>
 any_tensor borrow(std::span<T, N> data, const shape& s) {
   detail::check_borrowed(data.size(), s);
-  return any_tensor(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)), {dtype_of<std::remove_const_t<T>>, s});
+  return any_tensor(storage::borrowed(data.data(), static_cast<std::size_t>(s.size()) * sizeof(T)),
+                    {dtype_of<std::remove_const_t<T>>, s});
 }
 
 }  // namespace lamina

@@ -11,7 +11,8 @@ namespace lamina {
 
 // The block of owned memory stands in front of its elements, in one piece; that of borrowed memory stands alone.
 storage::storage(std::size_t bytes) {
-  if (bytes > std::numeric_limits<std::size_t>::max() - header) detail::raise(error_kind::memory, "out of memory: the size of a tensor overflows");
+  if (bytes > std::numeric_limits<std::size_t>::max() - header)
+    detail::raise(error_kind::memory, "out of memory: the size of a tensor overflows");
   void* memory = memory::allocate(header + bytes);
   block_ = new (memory) block;
   block_->bytes = bytes;
@@ -43,7 +44,8 @@ void storage::destroy(block* b) noexcept {
   memory::release(b, bytes);
 }
 
-any_tensor::any_tensor(const tensor_type& type) : storage_(type.bytes()), type_(type), data_(static_cast<std::byte*>(storage_.data())) {
+any_tensor::any_tensor(const tensor_type& type)
+    : storage_(type.bytes()), type_(type), data_(static_cast<std::byte*>(storage_.data())) {
   if (type.bytes()) std::memset(data_, 0, type.bytes());
 }
 
@@ -77,7 +79,7 @@ void extents_misfit(const shape& pattern, const shape& got) {
 void check_borrowed(std::size_t elements, const shape& s) {
   text t;
   std::int64_t wanted = 1;
-  bool fits = true;            // the number in 64 bits
+  bool fits = true;  // the number in 64 bits
   for (int i = 0; i < s.rank; ++i) {
     if (!s[i].is_number()) {
       t << "borrow: " << s << " has an extent that is no number";
@@ -128,7 +130,8 @@ void check_memory(const storage& memory, const tensor_type& type, std::size_t fi
     raise(error_kind::shape, t);
   }
   if (!memory.data()) raise(error_kind::value, "tensor: the memory is a null pointer");
-  if (const std::size_t size = size_of(type.element); (reinterpret_cast<std::uintptr_t>(memory.data()) + first) % size) {
+  if (const std::size_t size = size_of(type.element);
+      (reinterpret_cast<std::uintptr_t>(memory.data()) + first) % size) {
     text t;
     raise(error_kind::value, t << "tensor: the memory of " << type << " is not aligned to " << size << " bytes");
   }
@@ -136,7 +139,8 @@ void check_memory(const storage& memory, const tensor_type& type, std::size_t fi
 void check_not_moved_from(const shape& s) {
   if (s.size() == 0) return;
   text t;
-  raise(error_kind::state, t << "tensor " << s << " has no elements: it was moved from, or never had memory; assign to it first");
+  raise(error_kind::state,
+        t << "tensor " << s << " has no elements: it was moved from, or never had memory; assign to it first");
 }
 
 void index_out_of_range(const shape& s, view<const std::int64_t> index) {
@@ -157,7 +161,9 @@ void no_such_item(std::int64_t i, std::int64_t count) {
   t << "growable: item " << i << " is not there, of " << count;
   raise(error_kind::value, t);
 }
-void no_items() { raise(error_kind::value, "growable: an empty range has no item to take the shape from; give the extents of an item"); }
+void no_items() {
+  raise(error_kind::value, "growable: an empty range has no item to take the shape from; give the extents of an item");
+}
 
 void write_refused(const shape& s, const storage& memory) {
   text t;

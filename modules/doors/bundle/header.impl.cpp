@@ -10,7 +10,8 @@ namespace lamina::bundle {
 namespace {
 
 std::string_view c_type(dtype t) {
-  constexpr std::string_view names[] = {"float", "double", "uint16_t", "uint16_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint8_t"};
+  constexpr std::string_view names[] = {"float",   "double",  "uint16_t", "uint16_t", "int8_t",
+                                        "int16_t", "int32_t", "int64_t",  "uint8_t",  "uint8_t"};
   return names[static_cast<int>(t)];
 }
 
@@ -51,14 +52,14 @@ std::string padded(std::string s, std::size_t width) {
   s.resize(std::max(s.size(), width), ' ');
   return s;
 }
-template <class T>
-std::string spell(const T& v) {
+template <class T> std::string spell(const T& v) {
   text t;
   t << v;
   return t.string();
 }
 
-constexpr std::string_view begin = R"(/* @bundle@.h: a network, compiled ahead of time by lamina for @machine@. C99 and C++.
+constexpr std::string_view begin =
+    R"(/* @bundle@.h: a network, compiled ahead of time by lamina for @machine@. C99 and C++.
  *
  * All three regions are memory of the caller, aligned to @alignment@ bytes: the contents of @bundle@.weights; inputs, outputs
  * and states; and memory to work in, which need not be cleared. Calls with activations and mutable weights of their own
@@ -89,7 +90,8 @@ int @bundle@_check_weights(const uint8_t *constant_weights, size_t size);
 
 )";
 
-constexpr std::string_view entry = R"(/* Runs the net once: reads the inputs in the mutable weights and writes the outputs there. */
+constexpr std::string_view entry =
+    R"(/* Runs the net once: reads the inputs in the mutable weights and writes the outputs there. */
 int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
 /* Checks the weights as @bundle@_check_weights does, runs the net on inputs that stand in them, and compares @comparison@. Overwrites the mutable weights and the activations. */
 int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
@@ -101,15 +103,18 @@ constexpr const char* foreign_comparison = R"(the outputs
  * with those that a machine of another kind computed in the same order: the mathematical functions of its C library may
  * differ in the last bit. float may be off by 1e-5 of the output's largest number, double by 1e-10; half-width numbers may
  * be neighbors; all else is the same)";
-constexpr std::string_view reset = R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
+constexpr std::string_view reset =
+    R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
 int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
 )";
-constexpr std::string_view instruments = R"(/* To be defined by the program: called before and after each operation; they are numbered from 0.
+constexpr std::string_view instruments =
+    R"(/* To be defined by the program: called before and after each operation; they are numbered from 0.
  * A cond, loop or scan is one operation, with all that it runs. */
 void @entry@_before(int operation, const char *what);
 void @entry@_after(int operation, const char *what);
 )";
-constexpr std::string_view tensors = R"(/* To be defined by the program: called after each operation, with each of its results that
+constexpr std::string_view tensors =
+    R"(/* To be defined by the program: called after each operation, with each of its results that
  * lie in memory: the type as float32[1x10], and the bytes. Where those are more than the type has, channels lie in blocks;
  * where they are fewer, one element stands for all. Of a cond, loop or scan these are its results, carries before what is
  * stacked; what its programs compute inside is not told, nor what is fused away. */
@@ -135,7 +140,8 @@ constexpr std::string_view end = R"(#ifdef __cplusplus
 #endif
 )";
 
-constexpr std::string_view module_begin = R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, its codes as constants of
+constexpr std::string_view module_begin =
+    R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, its codes as constants of
 // @bundle@_codes, and the places in memory as functions and constants.
 module;
 #include "@bundle@.h"
@@ -170,18 +176,19 @@ class pattern_filler {
  public:
   pattern_filler(text& to, const image& bundle, const entry_image& e) : to_(to), bundle_(bundle), e_(e) {}
   void put(std::string_view pattern) const {
-    to_ << filled(pattern, {{"bundle", bundle_.name},
-                            {"machine", bundle_.set_name() + (bundle_.foreign() ? " (" + comment(bundle_.target) + ")" : "")},
-                            {"comparison", std::string(bundle_.foreign() ? foreign_comparison : own_comparison)},
-                            {"entry", e_.name},
-                            {"ENTRY", upper(e_.name)},
-                            {"alignment", spell(alignment)},
-                            {"constants", spell(bundle_.weights.size())},
-                            {"variables", spell(e_.variable_bytes)},
-                            {"activations", spell(e_.activation_bytes)},
-                            {"arena", spell(e_.arena_bytes)},
-                            {"live", spell(e_.live_bytes)},
-                            {"efficiency", spell(efficiency())}});
+    to_ << filled(pattern,
+                  {{"bundle", bundle_.name},
+                   {"machine", bundle_.set_name() + (bundle_.foreign() ? " (" + comment(bundle_.target) + ")" : "")},
+                   {"comparison", std::string(bundle_.foreign() ? foreign_comparison : own_comparison)},
+                   {"entry", e_.name},
+                   {"ENTRY", upper(e_.name)},
+                   {"alignment", spell(alignment)},
+                   {"constants", spell(bundle_.weights.size())},
+                   {"variables", spell(e_.variable_bytes)},
+                   {"activations", spell(e_.activation_bytes)},
+                   {"arena", spell(e_.arena_bytes)},
+                   {"live", spell(e_.live_bytes)},
+                   {"efficiency", spell(efficiency())}});
   }
   void put(std::string_view pattern, const symbol& s) const {
     put(filled(pattern, {{"tensor", s.identifier},
@@ -205,8 +212,8 @@ void describe(text& t, const image& bundle, const entry_image& e) {
   pattern_filler(t, bundle, e).put(entry_summary);
   for (const auto& s : e.tensors)
     t << " *   " << padded(spell(name_of(s.is)), 9) << padded(comment(s.name), 20) << padded(spell(s.type), 24)
-      << padded(spell(s.type.dims.size()) + " elements", 20) << padded(spell(s.type.bytes()) + " bytes", 18) << "at " << s.offset
-      << "\n";
+      << padded(spell(s.type.dims.size()) + " elements", 20) << padded(spell(s.type.bytes()) + " bytes", 18) << "at "
+      << s.offset << "\n";
 }
 
 void declare(text& t, const image& bundle, const entry_image& e, const options& o) {

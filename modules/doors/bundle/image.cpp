@@ -16,28 +16,31 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1
 
 /// 64 bits of an argument struct: a number, an address in a region, or that of a function or table.
 struct word {
-  std::uint64_t value = 0;             // the number, or the offset
+  std::uint64_t value = 0;  // the number, or the offset
   region in = region::none;
   std::string_view symbol{};
 };
 
 /// A kernel call, or the turns of a loop, whose arguments are none, or the address of a truth and what it must be.
 struct call {
-  std::string_view kernel{};           // empty: not part of a run
+  std::string_view kernel{};  // empty: not part of a run
   std::vector<word> arguments{};
-  std::int32_t loop = -1;              // its number, where this is one
+  std::int32_t loop = -1;  // its number, where this is one
 };
-struct move { std::size_t call, at; std::int64_t stride; };
+struct move {
+  std::size_t call, at;
+  std::int64_t stride;
+};
 struct loop {
-  std::size_t first, count;            // its calls
+  std::size_t first, count;  // its calls
   std::int64_t turns;
-  std::vector<move> moves;             // after each turn a word of a call's arguments changes
+  std::vector<move> moves;  // after each turn a word of a call's arguments changes
 };
 
 /// Bytes that have a name.
 struct symbol {
-  std::string name;                    // as the net has it
-  std::string identifier;              // as C has it
+  std::string name;        // as the net has it
+  std::string identifier;  // as C has it
   tensor_type type;
   region in = region::none;
   std::size_t offset = 0;
@@ -45,24 +48,28 @@ struct symbol {
 };
 /// What a run of calls computes, and where it leaves its results.
 struct operation {
-  struct result { tensor_type type; region in; std::size_t offset, bytes; };
+  struct result {
+    tensor_type type;
+    region in;
+    std::size_t offset, bytes;
+  };
   std::string what;
-  std::size_t first, count;            // its calls
+  std::size_t first, count;  // its calls
   std::vector<result> results{};
 };
 
 struct entry_image {
   std::string name;
-  std::vector<symbol> tensors;         // inputs, then outputs, then states that a run assigns
+  std::vector<symbol> tensors;  // inputs, then outputs, then states that a run assigns
   std::vector<symbol> constants;
-  std::vector<call> calls;             // by number; a run begins at `first` and ends before `end`
+  std::vector<call> calls;  // by number; a run begins at `first` and ends before `end`
   std::vector<loop> loops;
   std::vector<operation> operations;
-  std::size_t first = 0, commit = 0, end = 0;          // from `commit` on states are assigned, and nothing can fail
-  std::size_t variable_bytes = 0, activation_bytes = 0, scratch = 0;     // scratch: its offset in the activations
+  std::size_t first = 0, commit = 0, end = 0;  // from `commit` on states are assigned, and nothing can fail
+  std::size_t variable_bytes = 0, activation_bytes = 0, scratch = 0;  // scratch: its offset in the activations
   std::size_t arena_bytes = 0, live_bytes = 0;
-  std::vector<std::pair<std::size_t, std::string>> checks;    // counters in the activations, and what they count
-  std::vector<std::size_t> given;      // where the weights hold values of the tensors: the self-test's, states' first ones
+  std::vector<std::pair<std::size_t, std::string>> checks;  // counters in the activations, and what they count
+  std::vector<std::size_t> given;  // where the weights hold values of the tensors: the self-test's, states' first ones
   bool states() const { return !tensors.empty() && tensors.back().is == symbol::role::state; }
 };
 
@@ -82,7 +89,7 @@ struct image {
   std::vector<entry_image> entries;
   std::vector<std::byte> weights;
   std::uint64_t checksum = 0;
-  std::string target{};                // the processor and system, where it is not one like this
+  std::string target{};  // the processor and system, where it is not one like this
   std::string set_name() const { return kernels::name_of(set); }
   bool foreign() const { return set == kernels::isa::neon64; }
 };
@@ -120,7 +127,8 @@ std::string filled(std::string_view pattern, std::initializer_list<std::pair<std
   std::string s(pattern);
   for (const auto& [word, meaning] : words) {
     const std::string mark = "@" + std::string(word) + "@";
-    for (std::size_t at = 0; (at = s.find(mark, at)) != s.npos; at += meaning.size()) s.replace(at, mark.size(), meaning);
+    for (std::size_t at = 0; (at = s.find(mark, at)) != s.npos; at += meaning.size())
+      s.replace(at, mark.size(), meaning);
   }
   return s;
 }
@@ -147,7 +155,7 @@ std::string source_of(const image& bundle, const options& o);
 
 /// Compiles the source, joins it with the kernels that it names and puts NAME.o into the directory; `globals` are the
 /// symbols that stay visible. Errors: state_error, file_error.
-void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source,
-                 const std::vector<std::string>& globals, const options& o);
+void make_object(const std::string& directory, const image& bundle, const std::string& header,
+                 const std::string& source, const std::vector<std::string>& globals, const options& o);
 
 }  // namespace lamina::bundle

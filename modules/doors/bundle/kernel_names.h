@@ -8,7 +8,7 @@ namespace lamina::bundle {
 struct kernel_name {
   const void* address;
   const char* name;
-  const char* family;      // the source in which it lies: <family>.cpp
+  const char* family;  // the source in which it lies: <family>.cpp
 };
 extern const kernel_name kernel_names[];
 extern const std::size_t kernel_name_count;

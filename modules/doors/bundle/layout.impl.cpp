@@ -95,8 +95,8 @@ any_tensor made_up(const tensor_type& type) {
 /// Lays out one entry.
 class layout_of {
  public:
-  layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const program_entry& from, const options& o,
-            kernels::isa set)
+  layout_of(entry_image& to, constants& weights, const kernel_table& kernels, const program_entry& from,
+            const options& o, kernels::isa set)
       : to_(to),
         weights_(weights),
         kernels_(kernels),
@@ -127,7 +127,10 @@ class layout_of {
   }
 
  private:
-  struct located { std::int32_t buffer = -1; std::int64_t offset = 0; };
+  struct located {
+    std::int32_t buffer = -1;
+    std::int64_t offset = 0;
+  };
 
   // There is one thread, and lines of the plan stand for steps that follow each other.
   static pass_options one_by_one(pass_options o) {
@@ -141,7 +144,8 @@ class layout_of {
     auto place = [&](std::string name, const tensor_type& type, symbol::role role) {
       symbol s{std::move(name), {}, type, region::variables, to_.variable_bytes, role};
       const std::string first = s.identifier = identifier_of(s.name);
-      for (int& n = next_number_.try_emplace(first, 2).first->second; taken(s.identifier); ++n) s.identifier = first + "_" + std::to_string(n);
+      for (int& n = next_number_.try_emplace(first, 2).first->second; taken(s.identifier); ++n)
+        s.identifier = first + "_" + std::to_string(n);
       identifiers_.insert(upper(s.identifier));
       to_.variable_bytes += aligned(type.bytes());
       to_.tensors.push_back(std::move(s));
@@ -184,8 +188,7 @@ class layout_of {
     if (auto c = plan_->commit_stage(); c < plan_->stages().size()) to_.commit = plan_->stages()[c].first;
     to_.calls.resize(plan_->steps().size());
   }
-  template <class F>
-  void each_address(std::size_t step, F f) const {
+  template <class F> void each_address(std::size_t step, F f) const {
     const auto& s = plan_->steps()[step];
     for (auto i = at_.lower_bound(s.arguments); i != at_.end() && i->first < s.arguments + s.bytes; ++i)
       f(i->first - s.arguments, i->second);
@@ -199,7 +202,10 @@ class layout_of {
       });
   }
 
-  struct place { region in = region::none; std::size_t offset = 0; };
+  struct place {
+    region in = region::none;
+    std::size_t offset = 0;
+  };
   // Where a buffer lies; constants get their place when they are first asked for.
   place place_of(std::int32_t buffer) {
     auto& known = places_[static_cast<std::size_t>(buffer)];
@@ -213,11 +219,14 @@ class layout_of {
     auto raw = [](std::size_t bytes) { return tensor_type{dtype::uint8, shape{static_cast<std::int64_t>(bytes)}}; };
     switch (b.kind) {
       case buffer_kind::arena:
-        if (once_.contains(buffer)) constant("once " + std::to_string(buffer), raw(b.bytes), arena() + b.offset, b.bytes);
+        if (once_.contains(buffer))
+          constant("once " + std::to_string(buffer), raw(b.bytes), arena() + b.offset, b.bytes);
         else known = {region::activations, static_cast<std::size_t>(b.offset)};
         break;
       case buffer_kind::input: known = {region::variables, to_.tensors[at].offset}; break;
-      case buffer_kind::output: known = {region::variables, to_.tensors[plan_->input_types().size() + at].offset}; break;
+      case buffer_kind::output:
+        known = {region::variables, to_.tensors[plan_->input_types().size() + at].offset};
+        break;
       case buffer_kind::state: {
         if (auto assigned = state_at_.find(b.index); assigned != state_at_.end()) {
           known = {region::variables, to_.tensors[assigned->second].offset};
@@ -235,7 +244,8 @@ class layout_of {
       case buffer_kind::packed: {
         const auto& k = plan_->packs()[at];
         const std::string& name = plan_->state_names()[static_cast<std::size_t>(k.state)];
-        constant(name + " (packed)", raw(k.bytes), states_.packed(states_.index(name), k.format).memory.data(), k.bytes);
+        constant(name + " (packed)", raw(k.bytes), states_.packed(states_.index(name), k.format).memory.data(),
+                 k.bytes);
         break;
       }
     }
@@ -262,7 +272,8 @@ class layout_of {
       c.loop = l->second;
       each_address(s, [&](std::size_t, const located& gate) {
         const auto p = place_of(gate.buffer);
-        c.arguments = {{p.offset + static_cast<std::uint64_t>(gate.offset), p.in, {}}, {arguments_of(step.arguments).open, region::none, {}}};
+        c.arguments = {{p.offset + static_cast<std::uint64_t>(gate.offset), p.in, {}},
+                       {arguments_of(step.arguments).open, region::none, {}}};
       });
       return;
     }
@@ -297,7 +308,7 @@ class layout_of {
         const auto& move = plan_->moves()[l.first_move + m];
         const auto step = std::prev(step_at.upper_bound(move.at))->second;
         const call& c = to_.calls[step];
-        if (c.arguments.empty()) continue;                   // of a packing that is done already
+        if (c.arguments.empty()) continue;  // of a packing that is done already
         made.moves.push_back({step, c.loop >= 0 ? 0 : (move.at - plan_->steps()[step].arguments) / 8, move.stride});
       }
       to_.loops.push_back(std::move(made));
@@ -310,8 +321,7 @@ class layout_of {
   }
 
   // Lines of the plan's table stand for runs of steps; those of a loop's turns are part of the loop's own.
-  template <class F>
-  void each_line(F f) const {
+  template <class F> void each_line(F f) const {
     std::size_t at = 0;
     for (const auto& line : plan_->lines()) {
       if (line.what.starts_with("  ")) continue;
@@ -380,16 +390,16 @@ class layout_of {
   const program_entry& from_;
   const options& options_;
   const std::vector<any_tensor>& samples_;
-  parameter_store states_;                     // a copy, in which the weights are packed
+  parameter_store states_;  // a copy, in which the weights are packed
   std::shared_ptr<const plan> plan_;
   std::shared_ptr<workspace> memory_ = std::make_shared<workspace>();
   std::map<std::uint32_t, located> at_;
   std::set<std::uint32_t> code_;
   std::set<std::int32_t> once_;
-  std::map<std::int32_t, std::size_t> state_at_;      // assigned states among the tensors
-  std::set<std::string> identifiers_;                 // of the tensors, in capitals
-  std::map<std::string, int> next_number_;            // of an identifier that several tensors would have
-  std::map<std::uint32_t, std::int32_t> loop_at_;     // loops by their arguments
+  std::map<std::int32_t, std::size_t> state_at_;   // assigned states among the tensors
+  std::set<std::string> identifiers_;              // of the tensors, in capitals
+  std::map<std::string, int> next_number_;         // of an identifier that several tensors would have
+  std::map<std::uint32_t, std::int32_t> loop_at_;  // loops by their arguments
   std::vector<place> places_;
 };
 
@@ -428,9 +438,11 @@ kernels::isa set_of(const options& o) {
       << "aarch64 with addresses of 64 bits, as x86_64-linux-gnu and aarch64-linux-gnu";
     fail(error_kind::unsupported, o.name, t);
   } else if (o.set && *o.set != lamina::isa::neon64) {
-    t << name_of(*o.set) << " is a set of x86_64; the target `" << printable(o.target) << "` has neon64 and needs no choice";
+    t << name_of(*o.set) << " is a set of x86_64; the target `" << printable(o.target)
+      << "` has neon64 and needs no choice";
   } else if (!machine_has(lamina::isa::avx2)) {
-    t << "its weights are packed and its self-test is run here by what stands for neon64 on machines with AVX2, which this "
+    t << "its weights are packed and its self-test is run here by what stands for neon64 on machines with AVX2, which "
+         "this "
          "one lacks";
   } else return kernels::isa::neon64;
   fail(error_kind::value, o.name, t);
@@ -453,7 +465,9 @@ image image_of(view<const program_entry> parts, const options& o) {
   if (made.foreign()) made.target = o.target;
   for (const auto& p : parts)
     if (const auto found = counted_when_run_in(p.of); !found.empty()) {
-      t << found << ": the extent of its result is known only when it has run, and the C code of a bundle has constant offsets and sizes; "
+      t << found
+        << ": the extent of its result is known only when it has run, and the C code of a bundle has constant offsets "
+           "and sizes; "
         << "run this net by a plan_runner, or give the bundle all rows and a mask";
       fail(error_kind::unsupported, o.name, t);
     }

@@ -1,13 +1,13 @@
 module;
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include "kernel_names.h"
 // NAME.o: the generated C compiled and joined with the kernels that it names, everything else of both hidden. Kernels of this
 // kind of machine come from the library's archives, those of another are compiled for it.
@@ -127,15 +127,16 @@ std::string found(std::string_view bundle, std::string_view what, std::string_vi
   for (const auto& u : usual)
     if (!u.empty() && can_run(u)) return u;
   text t;
-  t << "bundle `" << bundle << "`: there is no " << what << " here; install " << package << ", or name one by the variable "
-    << variable << " or in `tools`";
+  t << "bundle `" << bundle << "`: there is no " << what << " here; install " << package
+    << ", or name one by the variable " << variable << " or in `tools`";
   lamina::detail::raise(error_kind::state, t);
 }
 
 /// The folder of a file that belongs to the library: the one that was named, else that of the variable, else beside this
 /// program where it is installed, in the build, and where the library was to be installed. Errors: file_error.
 std::string folder_of(const image& bundle, std::string_view what, const std::string& file, const std::string& named,
-                      std::string_view option, const char* variable, std::string_view built, std::string_view installed) {
+                      std::string_view option, const char* variable, std::string_view built,
+                      std::string_view installed) {
   std::vector<std::string> folders;
   if (!named.empty()) folders = {named};
   else if (const char* set = std::getenv(variable); set && *set) folders = {set};
@@ -147,7 +148,7 @@ std::string folder_of(const image& bundle, std::string_view what, const std::str
       bin = bin.substr(0, bin.rfind('/'));
       folders.push_back(std::string(bin.substr(0, bin.rfind('/'))) + "/" + std::string(installed));
     }
-    if (std::filesystem::is_directory(built)) folders.emplace_back(built);      // else it is one of another machine
+    if (std::filesystem::is_directory(built)) folders.emplace_back(built);  // else it is one of another machine
     folders.push_back(LAMINA_INSTALL_PREFIX "/" + std::string(installed));
   }
   text words;
@@ -165,9 +166,13 @@ std::string archive_of(const image& bundle, const tools& t) {
   const std::string file = "liblamina_kernels_" + bundle.set_name() + ".a";
   if (!bundle.foreign())
     return folder_of(bundle, "the kernels", file, t.kernels, "kernels", "LAMINA_KERNELS", LAMINA_BUILT_KERNELS,
-                     LAMINA_INSTALLED_KERNELS) + "/" + file;
+                     LAMINA_INSTALLED_KERNELS) +
+           "/" + file;
   const char* set = std::getenv("LAMINA_KERNELS");
-  const std::string folder = !t.kernels.empty() ? t.kernels : set ? set : "", at = folder + "/" + bundle.target + "/" + file;
+  const std::string folder = !t.kernels.empty() ? t.kernels
+                             : set              ? set
+                                                : "",
+                    at = folder + "/" + bundle.target + "/" + file;
   return !folder.empty() && std::filesystem::is_regular_file(at) ? at : std::string();
 }
 
@@ -246,22 +251,22 @@ struct workshop {
 
 }  // namespace
 
-void make_object(const std::string& directory, const image& bundle, const std::string& header, const std::string& source,
-                 const std::vector<std::string>& globals, const options& o) {
+void make_object(const std::string& directory, const image& bundle, const std::string& header,
+                 const std::string& source, const std::vector<std::string>& globals, const options& o) {
   const bool foreign = bundle.foreign();
   const auto archive = archive_of(bundle, o.tools);
-  const auto compiler =
-      foreign ? found(bundle.name, "Clang, which compiles the kernels for another processor,", "clang-19", o.tools.compiler,
-                      "LAMINA_CLANG", {LAMINA_COMPILER, "clang-19", "clang"})
-              : found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC",
-                      {LAMINA_COMPILER, "cc", "clang", "gcc"});
-  const auto linker =
-      foreign ? found(bundle.name, "linker for " + bundle.target, "binutils-aarch64-linux-gnu or lld-19", o.tools.linker, "LD",
-                      {"aarch64-linux-gnu-ld", "ld.lld-19", "ld.lld"})
-              : found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
+  const auto compiler = foreign
+                            ? found(bundle.name, "Clang, which compiles the kernels for another processor,", "clang-19",
+                                    o.tools.compiler, "LAMINA_CLANG", {LAMINA_COMPILER, "clang-19", "clang"})
+                            : found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC",
+                                    {LAMINA_COMPILER, "cc", "clang", "gcc"});
+  const auto linker = foreign
+                          ? found(bundle.name, "linker for " + bundle.target, "binutils-aarch64-linux-gnu or lld-19",
+                                  o.tools.linker, "LD", {"aarch64-linux-gnu-ld", "ld.lld-19", "ld.lld"})
+                          : found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
   const auto objcopy =
-      foreign ? found(bundle.name, "objcopy for " + bundle.target, "binutils-aarch64-linux-gnu or llvm-19", o.tools.objcopy,
-                      "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
+      foreign ? found(bundle.name, "objcopy for " + bundle.target, "binutils-aarch64-linux-gnu or llvm-19",
+                      o.tools.objcopy, "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
               : found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
 
   workshop in(directory);
@@ -275,8 +280,9 @@ void make_object(const std::string& directory, const image& bundle, const std::s
     if (other) c << "--target=" + o.target;
     if (!o.cpu.empty()) c << (foreign ? "-mcpu=" : "-march=") + o.cpu;
     if (foreign)
-      c.where_files_are_missing("the headers of C and C++ for aarch64-linux-gnu come with the package g++-aarch64-linux-gnu, "
-                                "those of xsimd with libxsimd-dev");
+      c.where_files_are_missing(
+          "the headers of C and C++ for aarch64-linux-gnu come with the package g++-aarch64-linux-gnu, "
+          "those of xsimd with libxsimd-dev");
     else if (other) c.where_files_are_missing("the headers of the C library for " + o.target + " are not here");
     return std::move(c);
   };
@@ -310,7 +316,8 @@ void make_object(const std::string& directory, const image& bundle, const std::s
   join.run();
   command hide(bundle.name, objcopy);
   for (const auto& g : globals) hide << "--keep-global-symbol=" + g;
-  for (auto section : {".comment", ".llvm_addrsig", ".eh_frame", ".rela.eh_frame"}) hide << "--remove-section" << section;
+  for (auto section : {".comment", ".llvm_addrsig", ".eh_frame", ".rela.eh_frame"})
+    hide << "--remove-section" << section;
   (hide << "--strip-unneeded" << joined << object).run();
   const auto target = directory + "/" + bundle.name + ".o";
   if (::rename(object.c_str(), target.c_str()) != 0) {

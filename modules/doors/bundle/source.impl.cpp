@@ -69,7 +69,8 @@ constexpr std::string_view own_comparison = R"(static int lamina_differ(const ui
 }
 )";
 /// Those where the expected outputs are another machine's: of float and double, and of half-width numbers.
-constexpr std::string_view foreign_comparison = R"(static int lamina_differ_@type@(const uint8_t *a, const uint8_t *b, size_t n) {
+constexpr std::string_view foreign_comparison =
+    R"(static int lamina_differ_@type@(const uint8_t *a, const uint8_t *b, size_t n) {
   const @type@ *x = (const @type@ *)(const void *)a, *y = (const @type@ *)(const void *)b;
   @type@ most = 0;
   size_t i;
@@ -83,7 +84,8 @@ constexpr std::string_view foreign_comparison = R"(static int lamina_differ_@typ
   return 0;
 }
 )";
-constexpr std::string_view half_comparison = R"(static int lamina_differ_half(const uint8_t *a, const uint8_t *b, size_t n) {
+constexpr std::string_view half_comparison =
+    R"(static int lamina_differ_half(const uint8_t *a, const uint8_t *b, size_t n) {
   size_t i;
   for (i = 0; i + 1 < n; i += 2) {
     const int d = (a[i] | a[i + 1] << 8) - (b[i] | b[i + 1] << 8);
@@ -93,7 +95,8 @@ constexpr std::string_view half_comparison = R"(static int lamina_differ_half(co
 }
 )";
 
-constexpr std::string_view entry_begin = R"(int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
+constexpr std::string_view entry_begin =
+    R"(int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
   const int wrong = lamina_regions_of(constant_weights, mutable_weights, activations);
   uint8_t *const scratch = activations + @scratch@;
   (void)scratch;
@@ -118,16 +121,19 @@ constexpr std::string_view quick_part_attribute = R"(#if defined(__clang__)
 #endif
 
 )";
-constexpr std::string_view part_begin = R"(LAMINA_PART lamina_@entry@_part_@part@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations, uint8_t *scratch) {
+constexpr std::string_view part_begin =
+    R"(LAMINA_PART lamina_@entry@_part_@part@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations, uint8_t *scratch) {
   (void)constant_weights, (void)mutable_weights, (void)activations, (void)scratch;
 )";
 
-constexpr std::string_view reset_begin = R"(int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights) {
+constexpr std::string_view reset_begin =
+    R"(int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights) {
   const int wrong = lamina_regions_of(constant_weights, mutable_weights, mutable_weights);
   if (wrong) return wrong;
 )";
 
-constexpr std::string_view test_begin = R"(int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
+constexpr std::string_view test_begin =
+    R"(int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
   int status = lamina_regions_of(constant_weights, mutable_weights, activations);
   if (!status) status = @bundle@_check_weights(constant_weights, @size@);
   if (status) return status;
@@ -223,8 +229,10 @@ class entry_source {
 
  private:
   // Operations [first, end) that are a function.
-  struct part { std::size_t first, end; };
-  static constexpr std::size_t most_calls = 48;      // of a function
+  struct part {
+    std::size_t first, end;
+  };
+  static constexpr std::size_t most_calls = 48;  // of a function
 
   std::size_t before_commit() const {
     std::size_t i = 0;
@@ -249,7 +257,8 @@ class entry_source {
   std::size_t calls_of(std::size_t first, std::size_t count) const {
     std::size_t n = count;
     for (std::size_t c = first; c < first + count; ++c)
-      if (const auto l = e_.calls[c].loop; l >= 0) n += calls_of(e_.loops[static_cast<std::size_t>(l)].first, e_.loops[static_cast<std::size_t>(l)].count);
+      if (const auto l = e_.calls[c].loop; l >= 0)
+        n += calls_of(e_.loops[static_cast<std::size_t>(l)].first, e_.loops[static_cast<std::size_t>(l)].count);
     return n;
   }
   void compute_all(std::size_t first, std::size_t end) {
@@ -257,7 +266,8 @@ class entry_source {
       for (auto i = first; i < end; ++i) compute(i);
     for (std::size_t k = 0; k < parts_.size(); ++k)
       if (parts_[k].first >= first && parts_[k].end <= end)
-        to_ << "  lamina_" << e_.name << "_part_" << k << "(constant_weights, mutable_weights, activations, scratch);\n";
+        to_ << "  lamina_" << e_.name << "_part_" << k
+            << "(constant_weights, mutable_weights, activations, scratch);\n";
   }
 
   void put(std::string_view pattern) {
@@ -325,7 +335,7 @@ class entry_source {
     const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
     const std::string t = "t" + std::to_string(depth);
     to_ << indent << "int64_t " << t << ";\n";
-    if (!e_.calls[call].arguments.empty())       // a truth says whether it runs at all
+    if (!e_.calls[call].arguments.empty())  // a truth says whether it runs at all
       to_ << indent << "if (*(const uint8_t*)(uintptr_t)a" << call << "[0] == a" << call << "[1])\n";
     to_ << indent << "for (" << t << " = 0; " << t << " < " << l.turns << "; ++" << t << ") {\n";
     for (std::size_t c = l.first; c < l.first + l.count; ++c) {
@@ -337,11 +347,12 @@ class entry_source {
     }
     for (const auto& m : l.moves) step_on(m, m.stride, indent + "  ");
     to_ << indent << "}\n";
-    if (depth && e_.calls[call].arguments.empty())      // the next turn around this loop begins where this one did
+    if (depth && e_.calls[call].arguments.empty())  // the next turn around this loop begins where this one did
       for (const auto& m : l.moves) step_on(m, -m.stride * l.turns, indent);
   }
   void step_on(const move& m, std::int64_t by, std::string_view indent) {
-    to_ << indent << "a" << m.call << "[" << m.at << "] " << (by < 0 ? "-" : "+") << "= " << (by < 0 ? -by : by) << ";\n";
+    to_ << indent << "a" << m.call << "[" << m.at << "] " << (by < 0 ? "-" : "+") << "= " << (by < 0 ? -by : by)
+        << ";\n";
   }
 
   void reset() {
@@ -352,7 +363,8 @@ class entry_source {
   // What the weights hold for tensors of a role goes there.
   void copy_given(symbol::role role) {
     each(role, [&](const symbol& s, std::size_t given) {
-      to_ << "  memcpy(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes() << ");\n";
+      to_ << "  memcpy(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes()
+          << ");\n";
     });
   }
   void self_test() {
@@ -361,13 +373,12 @@ class entry_source {
     copy_given(symbol::role::input);
     put(test_run);
     each(symbol::role::output, [&](const symbol& s, std::size_t given) {
-      to_ << "  if (" << comparison_of(bundle_, s.type.element) << "(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes()
-          << ")) return LAMINA_BUNDLE_SELF_TEST;\n";
+      to_ << "  if (" << comparison_of(bundle_, s.type.element) << "(mutable_weights + " << s.offset
+          << ", constant_weights + " << given << ", " << s.type.bytes() << ")) return LAMINA_BUNDLE_SELF_TEST;\n";
     });
     put(function_end);
   }
-  template <class F>
-  void each(symbol::role role, F f) const {
+  template <class F> void each(symbol::role role, F f) const {
     for (std::size_t i = 0; i < e_.tensors.size(); ++i)
       if (e_.tensors[i].is == role && e_.tensors[i].type.bytes()) f(e_.tensors[i], e_.given[i]);
   }
@@ -398,9 +409,9 @@ void config(text& t, const image& bundle, const entry_image& e) {
     for (const auto& s : *all)
       t << "    {" << quoted(s.name) << ", " << s.offset << ", " << s.type.dims.size() << ", LAMINA_BUNDLE_"
         << upper(std::string(name_of(s.is))) << ", " << quoted(lamina::name_of(s.type.element)) << "},\n";
-  t << "};\nconst lamina_bundle_config " << e.name << "_config = {" << bundle.weights.size() << ", " << e.variable_bytes << ", "
-    << e.activation_bytes << ", " << alignment << ", " << e.tensors.size() + e.constants.size() << ", " << e.name
-    << "_symbols};\n\n";
+  t << "};\nconst lamina_bundle_config " << e.name << "_config = {" << bundle.weights.size() << ", " << e.variable_bytes
+    << ", " << e.activation_bytes << ", " << alignment << ", " << e.tensors.size() + e.constants.size() << ", "
+    << e.name << "_symbols};\n\n";
 }
 
 }  // namespace

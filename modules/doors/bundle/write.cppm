@@ -10,21 +10,22 @@ using text = message_text;
 
 /// How a program that calls a bundle finds its way in memory.
 export enum class api : std::uint8_t {
-  fixed,      ///< by the header: each offset and size is a constant
-  dynamic,    ///< by a table in the object file: NAME_config with the symbols, inputs, outputs and constants
+  fixed,    ///< by the header: each offset and size is a constant
+  dynamic,  ///< by a table in the object file: NAME_config with the symbols, inputs, outputs and constants
 };
 
 /// The programs that make an object file, and where the kernels are. What is empty is looked for: by the variable of the
 /// environment, then under the names. For another processor the kernels are compiled, by Clang; with its headers of C and C++
 /// (Debian: g++-aarch64-linux-gnu) and those of xsimd.
 export struct tools {
-  std::string compiler{};      ///< of C: CC, the compiler of the library, cc, clang, gcc; for another processor Clang:
-                               ///< LAMINA_CLANG, the compiler of the library, clang-19, clang
-  std::string linker{};        ///< GNU ld: LD, ld.bfd, ld; for another processor LD, <system>-ld, ld.lld-19, ld.lld
-  std::string objcopy{};       ///< OBJCOPY, objcopy; for another processor OBJCOPY, <system>-objcopy, llvm-objcopy
-  std::string kernels{};       ///< the folder of liblamina_kernels_<set>.a: LAMINA_KERNELS, those of the library; for another
-                               ///< processor <folder>/<target>/liblamina_kernels_<set>.a is taken if it is there
-  std::string sources{};       ///< the folder of the kernels' sources: LAMINA_KERNEL_SOURCES, those of the library
+  std::string compiler{};  ///< of C: CC, the compiler of the library, cc, clang, gcc; for another processor Clang:
+                           ///< LAMINA_CLANG, the compiler of the library, clang-19, clang
+  std::string linker{};    ///< GNU ld: LD, ld.bfd, ld; for another processor LD, <system>-ld, ld.lld-19, ld.lld
+  std::string objcopy{};   ///< OBJCOPY, objcopy; for another processor OBJCOPY, <system>-objcopy, llvm-objcopy
+  std::string
+      kernels{};  ///< the folder of liblamina_kernels_<set>.a: LAMINA_KERNELS, those of the library; for another
+                  ///< processor <folder>/<target>/liblamina_kernels_<set>.a is taken if it is there
+  std::string sources{};  ///< the folder of the kernels' sources: LAMINA_KERNEL_SOURCES, those of the library
 };
 
 /// One more entry into a bundle: the same net for other shapes.
@@ -34,27 +35,27 @@ export struct entry {
 };
 
 export struct options {
-  std::string name{};                     ///< of the bundle, its entry, its files: a C identifier
-  std::vector<shape> inputs{};            ///< the extents of each input
-  std::string directory = ".";            ///< which is made if it is not there
+  std::string name{};           ///< of the bundle, its entry, its files: a C identifier
+  std::vector<shape> inputs{};  ///< the extents of each input
+  std::string directory = ".";  ///< which is made if it is not there
   bundle::api api = api::fixed;
-  std::vector<entry> entries{};           ///< beside the one of the bundle's name; all share the constants
-  bool source = false;                    ///< writes NAME.c too
-  bool text = false;                      ///< writes NAME.weights.txt too: the weights as numbers to be included in an array
-  bool module_interface = false;          ///< writes NAME.cppm too: the header as a module of C++, its codes as
-                                          ///< NAME_codes::ok, null, misaligned, no_weights, weights_version,
-                                          ///< weights_size, weights_checksum, value, self_test
-  bool graph = false;                     ///< writes ENTRY.graph.dot and ENTRY.graph.json too: the program of each entry
-  bool instrument = false;                ///< entries call ENTRY_before and ENTRY_after of the caller's around each
-                                          ///< operation; a `cond`, `loop` or `scan` is one, with all that it runs
-  bool dump_tensors = false;              ///< and ENTRY_tensor with each of its results that lie in memory: not with what
-                                          ///< is fused away, nor with what a cond or a turn computes inside
-  std::vector<any_tensor> samples{};      ///< inputs of the self-test of the first entry; else numbers made up for it
-  std::optional<lamina::isa> set{};       ///< instruction set of the kernels; else that of this process
-  std::string target{};                   ///< as Clang names it: x86_64-linux-gnu, or aarch64-linux-gnu (kernels of NEON);
-                                          ///< x86_64 alone is this system
-  std::string cpu{};                      ///< -march of the C compiler for the calls of kernels; for aarch64 -mcpu of them too
-  std::optional<pass_options> passes{};   ///< else those of the model
+  std::vector<entry> entries{};   ///< beside the one of the bundle's name; all share the constants
+  bool source = false;            ///< writes NAME.c too
+  bool text = false;              ///< writes NAME.weights.txt too: the weights as numbers to be included in an array
+  bool module_interface = false;  ///< writes NAME.cppm too: the header as a module of C++, its codes as
+                                  ///< NAME_codes::ok, null, misaligned, no_weights, weights_version,
+                                  ///< weights_size, weights_checksum, value, self_test
+  bool graph = false;             ///< writes ENTRY.graph.dot and ENTRY.graph.json too: the program of each entry
+  bool instrument = false;        ///< entries call ENTRY_before and ENTRY_after of the caller's around each
+                                  ///< operation; a `cond`, `loop` or `scan` is one, with all that it runs
+  bool dump_tensors = false;      ///< and ENTRY_tensor with each of its results that lie in memory: not with what
+                                  ///< is fused away, nor with what a cond or a turn computes inside
+  std::vector<any_tensor> samples{};  ///< inputs of the self-test of the first entry; else numbers made up for it
+  std::optional<lamina::isa> set{};   ///< instruction set of the kernels; else that of this process
+  std::string target{};               ///< as Clang names it: x86_64-linux-gnu, or aarch64-linux-gnu (kernels of NEON);
+                                      ///< x86_64 alone is this system
+  std::string cpu{};  ///< -march of the C compiler for the calls of kernels; for aarch64 -mcpu of them too
+  std::optional<pass_options> passes{};  ///< else those of the model
   bundle::tools tools{};
 };
 
@@ -68,9 +69,9 @@ export struct program_entry {
 
 /// What was written.
 export struct report {
-  std::vector<std::string> files;         ///< with their folder
-  std::size_t constant_bytes = 0;         ///< of NAME.weights
-  std::size_t mutable_bytes = 0, activation_bytes = 0;     ///< of the first entry
+  std::vector<std::string> files;                       ///< with their folder
+  std::size_t constant_bytes = 0;                       ///< of NAME.weights
+  std::size_t mutable_bytes = 0, activation_bytes = 0;  ///< of the first entry
 };
 
 /// Writes NAME.o, NAME.h and NAME.weights. The entry is
@@ -90,8 +91,7 @@ export report write(view<const program_entry> parts, const options& o);
 /// The same of one program, for `o.inputs` and the shapes of `o.entries`.
 export report write(const program& p, const parameter_store& states, const options& o);
 /// The same of a model's inference.
-export template <const auto& Topology, class... Rest>
-report write(const model<Topology, Rest...>& net, options o) {
+export template <const auto& Topology, class... Rest> report write(const model<Topology, Rest...>& net, options o) {
   if (!o.passes) o.passes = net.core().options().passes;
   return write(net.core().inference(), net.parameters(), o);
 }

@@ -37,7 +37,8 @@ std::vector<std::string> globals_of(const image& bundle, const options& o) {
 
 report write(view<const program_entry> parts, const options& o) {
   const image bundle = image_of(parts, o);
-  const std::string base = o.directory + "/" + bundle.name, header = header_of(bundle, o), source = source_of(bundle, o);
+  const std::string base = o.directory + "/" + bundle.name, header = header_of(bundle, o),
+                    source = source_of(bundle, o);
   std::error_code failed;
   std::filesystem::create_directories(o.directory, failed);
   if (failed) {

@@ -16,18 +16,19 @@ namespace lamina {
 
 /// Makes the plan of a program for concrete input extents: passes, then planning.
 /// Errors: shape_error naming operation and shapes where they do not fit.
-export std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options = {});
+export std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set,
+                                             const pass_options& options = {});
 
 /// Where an executor finds its states.
 export struct state_source {
-  parameter_store* shared = nullptr;     // parameters and packed forms, which executors of other threads may read as well
-  parameter_store* own = nullptr;        // looked up first: states that no other thread reads or assigns
+  parameter_store* shared = nullptr;  // parameters and packed forms, which executors of other threads may read as well
+  parameter_store* own = nullptr;     // looked up first: states that no other thread reads or assigns
 };
 
 namespace detail {
 /// What a plan could not get, with its numbers, and what is planned: a workspace of `planned` bytes.
 [[noreturn]] void no_memory_for(const plan& p, std::size_t planned, const out_of_memory& e);
-}
+}  // namespace detail
 
 /// Guards the packed forms of a store that several threads share, and remembers the plans that made them.
 export struct shared_packs {
@@ -44,7 +45,8 @@ export class executor {
   executor(std::shared_ptr<const lamina::plan> plan, parameter_store* store, thread_pool* pool = nullptr)
       : executor(std::move(plan), {store, nullptr}, pool, std::make_shared<workspace>()) {}
   /// Works in memory that other executors use as well: `work_in` comes before a run after one of another executor.
-  executor(std::shared_ptr<const lamina::plan> plan, state_source states, thread_pool* pool, const std::shared_ptr<workspace>& memory);
+  executor(std::shared_ptr<const lamina::plan> plan, state_source states, thread_pool* pool,
+           const std::shared_ptr<workspace>& memory);
   ~executor();
   /// Makes the packed forms that a plan reads and that its states do not have yet, in no more than the scratch of one
   /// thread. Errors: as those of an executor.
@@ -67,7 +69,8 @@ export class executor {
   /// A run that `is_plain`.
   inline void run_plain() const noexcept {
     std::byte* const scratch = scratch_;
-    for (const bound_step *step = first_, *end = step + plain_; step != end; ++step) step->run(step->arguments, scratch);
+    for (const bound_step *step = first_, *end = step + plain_; step != end; ++step)
+      step->run(step->arguments, scratch);
   }
   /// A run that adds to `nanoseconds` how long each line of the plan took, and last what belongs to no line. The plan should
   /// not be one of operations side by side. Errors: as those of `run`; value_error unless there is one more number than lines.
@@ -75,7 +78,8 @@ export class executor {
   /// Binds in order of inputs and outputs, and runs.
   void run(view<const void* const> inputs, view<void* const> outputs);
   const lamina::plan& plan() const {
-    if (!plan_) [[unlikely]] moved();
+    if (!plan_) [[unlikely]]
+      moved();
     return *plan_;
   }
   /// New memory for output i. Errors: out_of_memory, which names what is planned; value_error: there is no i.
@@ -99,13 +103,17 @@ export class executor {
  private:
   struct unbound {};
   executor(unbound, std::shared_ptr<const lamina::plan> plan, thread_pool* pool);
-  struct range { std::uint32_t first = 0, count = 0; void* address = nullptr; };
+  struct range {
+    std::uint32_t first = 0, count = 0;
+    void* address = nullptr;
+  };
   inline void bind_outside(const std::vector<std::int32_t>& buffers, std::size_t i, void* address) {
-    if (i >= buffers.size()) [[unlikely]] no_such_buffer(i);
-    if (buffers[i] < 0) return;                // the program has it, the plan does not use it
+    if (i >= buffers.size()) [[unlikely]]
+      no_such_buffer(i);
+    if (buffers[i] < 0) return;  // the program has it, the plan does not use it
     const auto& r = ranges_[static_cast<std::size_t>(buffers[i])];
     if (r.address == address) return;
-    if (!address && r.address == arguments_) return;      // a tensor of no elements has no address
+    if (!address && r.address == arguments_) return;  // a tensor of no elements has no address
     unbound_ += static_cast<std::uint32_t>(!address) - static_cast<std::uint32_t>(!r.address);
     bind(buffers[i], address);
   }
@@ -128,65 +136,140 @@ export class executor {
   void check() const;
   void run_whole();
   // Stages in order, with the checks before the first that assigns.
-  template <class F>
-  void run_with(F stages);
+  template <class F> void run_with(F stages);
   void run_stages(std::size_t from, std::size_t to, const detail::stop_link* stop);
   void run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop);
   [[noreturn]] void stopped(std::size_t stage) const;
 
   std::shared_ptr<const lamina::plan> plan_;
   thread_pool* pool_ = nullptr;
-  storage own_;                          // arguments
-  std::shared_ptr<workspace> memory_;    // arena, scratch of each worker
+  storage own_;                        // arguments
+  std::shared_ptr<workspace> memory_;  // arena, scratch of each worker
   std::byte *arguments_ = nullptr, *arena_ = nullptr, *scratch_ = nullptr;
-  std::uint64_t taken_ = 0;              // what the workspace counted when this executor took it
+  std::uint64_t taken_ = 0;  // what the workspace counted when this executor took it
   std::vector<bound_step> steps_;
   std::vector<range> ranges_;
   std::vector<std::int32_t> input_at_, output_at_;
-  std::uint32_t unbound_ = 0;            // inputs and outputs without memory
+  std::uint32_t unbound_ = 0;  // inputs and outputs without memory
   std::vector<parameter*> states_;
   std::vector<packed_form*> packs_;
   // What was made of states before the runs, by the version of each: packed forms, and results of steps that run once.
-  struct watched { const parameter* of; const std::uint64_t* seen; };
+  struct watched {
+    const parameter* of;
+    const std::uint64_t* seen;
+  };
   std::vector<watched> watched_;
   std::vector<std::uint64_t> once_seen_;
-  const bound_step* first_ = nullptr;    // of a run
-  detail::handed_over<std::size_t> plain_{};      // number of steps where a run is nothing but steps
+  const bound_step* first_ = nullptr;         // of a run
+  detail::handed_over<std::size_t> plain_{};  // number of steps where a run is nothing but steps
 };
 
 /// Several tensors of different types; `auto [loss, gradient] = evaluate(...)` takes it apart. Plain structs up to
 /// twelve, so that this works in a program that includes no header.
-export template <class... T>
-struct results;
-template <class A, class B>
-struct results<A, B> { A first; B second; };
-template <class A, class B, class C>
-struct results<A, B, C> { A first; B second; C third; };
-template <class A, class B, class C, class D>
-struct results<A, B, C, D> { A first; B second; C third; D fourth; };
-template <class A, class B, class C, class D, class E>
-struct results<A, B, C, D, E> { A first; B second; C third; D fourth; E fifth; };
-template <class A, class B, class C, class D, class E, class F>
-struct results<A, B, C, D, E, F> { A first; B second; C third; D fourth; E fifth; F sixth; };
-template <class A, class B, class C, class D, class E, class F, class G>
-struct results<A, B, C, D, E, F, G> { A first; B second; C third; D fourth; E fifth; F sixth; G seventh; };
+export template <class... T> struct results;
+template <class A, class B> struct results<A, B> {
+  A first;
+  B second;
+};
+template <class A, class B, class C> struct results<A, B, C> {
+  A first;
+  B second;
+  C third;
+};
+template <class A, class B, class C, class D> struct results<A, B, C, D> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+};
+template <class A, class B, class C, class D, class E> struct results<A, B, C, D, E> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+};
+template <class A, class B, class C, class D, class E, class F> struct results<A, B, C, D, E, F> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+};
+template <class A, class B, class C, class D, class E, class F, class G> struct results<A, B, C, D, E, F, G> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+};
 template <class A, class B, class C, class D, class E, class F, class G, class H>
-struct results<A, B, C, D, E, F, G, H> { A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; };
+struct results<A, B, C, D, E, F, G, H> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+  H eighth;
+};
 template <class A, class B, class C, class D, class E, class F, class G, class H, class I>
 struct results<A, B, C, D, E, F, G, H, I> {
-  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth;
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+  H eighth;
+  I ninth;
 };
 template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J>
 struct results<A, B, C, D, E, F, G, H, I, J> {
-  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth; J tenth;
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+  H eighth;
+  I ninth;
+  J tenth;
 };
 template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J, class K>
 struct results<A, B, C, D, E, F, G, H, I, J, K> {
-  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth; J tenth; K eleventh;
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+  H eighth;
+  I ninth;
+  J tenth;
+  K eleventh;
 };
 template <class A, class B, class C, class D, class E, class F, class G, class H, class I, class J, class K, class L>
 struct results<A, B, C, D, E, F, G, H, I, J, K, L> {
-  A first; B second; C third; D fourth; E fifth; F sixth; G seventh; H eighth; I ninth; J tenth; K eleventh; L twelfth;
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+  H eighth;
+  I ninth;
+  J tenth;
+  K eleventh;
+  L twelfth;
 };
 /// The most expressions that are computed together.
 inline constexpr std::size_t most_results = 12;

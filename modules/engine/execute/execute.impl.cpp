@@ -23,7 +23,7 @@ any_tensor compute_constant(const program& p) {
   any_tensor result(made->output_types()[0]);
   executor run(made, nullptr);
   run.bind_output(0, result.mutable_data());
-  const detail::stopped_by none(nullptr);      // others may wait for the plan
+  const detail::stopped_by none(nullptr);  // others may wait for the plan
   run.run();
   return result;
 }
@@ -32,7 +32,8 @@ constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64
 
 }  // namespace
 
-std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options) {
+std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set,
+                                      const pass_options& options) {
   pass_counters counters;
   auto concrete = specialized(p, inputs, options, counters, &compute_constant);
   if (options.merge) concrete = merged(concrete, counters);
@@ -41,7 +42,8 @@ std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs
 
 void detail::no_memory_for(const plan& p, std::size_t planned, const out_of_memory& e) {
   text t;
-  t << e.what() << "; the plan works in " << p.arena_bytes() << " bytes of activations and " << planned - p.arena_bytes() << " of scratch";
+  t << e.what() << "; the plan works in " << p.arena_bytes() << " bytes of activations and "
+    << planned - p.arena_bytes() << " of scratch";
   throw out_of_memory(t.string(), e.requested(), e.used(), e.limit(), planned);
 }
 
@@ -50,9 +52,7 @@ namespace {
 storage memory_for(const plan& p, std::size_t planned, std::size_t bytes) {
   try {
     return storage(bytes);
-  } catch (const out_of_memory& e) {
-    detail::no_memory_for(p, planned, e);
-  }
+  } catch (const out_of_memory& e) { detail::no_memory_for(p, planned, e); }
 }
 }  // namespace
 
@@ -64,7 +64,9 @@ executor& executor::operator=(executor&&) noexcept = default;
 
 // Bound to no memory and to no states.
 executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* pool)
-    : plan_(std::move(p)), pool_(pool), own_(memory_for(*plan_, planned_bytes(), rounded(plan_->arguments().size()) + 64)) {
+    : plan_(std::move(p)),
+      pool_(pool),
+      own_(memory_for(*plan_, planned_bytes(), rounded(plan_->arguments().size()) + 64)) {
   const auto& plan = *plan_;
   arguments_ = static_cast<std::byte*>(own_.data());
   if (!plan.arguments().empty()) std::memcpy(arguments_, plan.arguments().data(), plan.arguments().size());
@@ -72,7 +74,14 @@ executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* 
   for (const auto& l : plan.loops()) {
     loop_arguments a;
     std::memcpy(&a, arguments_ + l.arguments, sizeof a);
-    a = {steps_.data() + l.first, plan.moves().data() + l.first_move, arguments_, l.count, l.moves, a.turns, a.gate, a.open};
+    a = {steps_.data() + l.first,
+         plan.moves().data() + l.first_move,
+         arguments_,
+         l.count,
+         l.moves,
+         a.turns,
+         a.gate,
+         a.open};
     std::memcpy(arguments_ + l.arguments, &a, sizeof a);
   }
 
@@ -100,15 +109,19 @@ executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* 
   once_seen_.resize(plan.once_states().size());
 }
 
-executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, thread_pool* pool, const std::shared_ptr<workspace>& memory)
+executor::executor(std::shared_ptr<const lamina::plan> p, state_source states, thread_pool* pool,
+                   const std::shared_ptr<workspace>& memory)
     : executor(unbound(), std::move(p), pool) {
   const auto& plan = *plan_;
   work_in(memory);
   bind_states(states);
   prepare();
-  const std::size_t once = plan.once_stages() ? plan.stages()[plan.once_stages() - 1].first + plan.stages()[plan.once_stages() - 1].count : 0;
+  const std::size_t once =
+      plan.once_stages() ? plan.stages()[plan.once_stages() - 1].first + plan.stages()[plan.once_stages() - 1].count
+                         : 0;
   first_ = steps_.data() + once;
-  if ((!pool || pool->threads() == 1) && plan.checks().empty() && plan.assigned_states().empty()) plain_ = plan.cost().steps - once;
+  if ((!pool || pool->threads() == 1) && plan.checks().empty() && plan.assigned_states().empty())
+    plain_ = plan.cost().steps - once;
 }
 
 void executor::pack(std::shared_ptr<const lamina::plan> plan, state_source states) {
@@ -128,9 +141,7 @@ void executor::work_in(const std::shared_ptr<workspace>& memory) {
   std::byte* at = nullptr;
   try {
     at = memory->reserve(needed);
-  } catch (const out_of_memory& e) {
-    detail::no_memory_for(*plan_, needed, e);
-  }
+  } catch (const out_of_memory& e) { detail::no_memory_for(*plan_, needed, e); }
   if (memory_ == memory && at == arena_ && memory->taken_ == taken_) return;
   memory_ = memory;
   taken_ = ++memory_->taken_;
@@ -139,7 +150,7 @@ void executor::work_in(const std::shared_ptr<workspace>& memory) {
   const auto& buffers = plan_->buffers();
   for (std::size_t i = 0; i < buffers.size(); ++i)
     if (buffers[i].kind == buffer_kind::arena) bind(static_cast<std::int32_t>(i), arena_ + buffers[i].offset);
-  std::fill(once_seen_.begin(), once_seen_.end(), 0);     // what was made of states there is gone
+  std::fill(once_seen_.begin(), once_seen_.end(), 0);  // what was made of states there is gone
 }
 
 storage executor::result_memory(std::size_t i) const {
@@ -161,7 +172,8 @@ void executor::bind_states(state_source from) {
     }
     if (const auto& wanted = plan.state_types()[found.size()]; s->value().type() != wanted) {
       text t;
-      t << "state `" << name << "` is " << wanted << " in the plan and " << s->value().type() << " in the parameter store";
+      t << "state `" << name << "` is " << wanted << " in the plan and " << s->value().type()
+        << " in the parameter store";
       detail::raise(s->value().element() == wanted.element ? error_kind::shape : error_kind::type, t);
     }
     found.push_back(s);
@@ -169,7 +181,8 @@ void executor::bind_states(state_source from) {
   states_ = std::move(found);
   for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
     const auto& b = plan.buffers()[i];
-    if (b.kind == buffer_kind::state) bind(static_cast<std::int32_t>(i), states_[static_cast<std::size_t>(b.index)]->mutable_data());
+    if (b.kind == buffer_kind::state)
+      bind(static_cast<std::int32_t>(i), states_[static_cast<std::size_t>(b.index)]->mutable_data());
   }
   watched_.clear();
   for (std::size_t i = 0; i < packs_.size(); ++i) {
@@ -178,7 +191,8 @@ void executor::bind_states(state_source from) {
     packs_[i] = &store.packed(store.index(names[state]), plan.packs()[i].format);
     watched_.push_back({states_[state], &packs_[i]->version});
   }
-  for (std::size_t i = 0; i < once_seen_.size(); ++i) watched_.push_back({states_[static_cast<std::size_t>(plan.once_states()[i])], &once_seen_[i]});
+  for (std::size_t i = 0; i < once_seen_.size(); ++i)
+    watched_.push_back({states_[static_cast<std::size_t>(plan.once_states()[i])], &once_seen_[i]});
   std::fill(once_seen_.begin(), once_seen_.end(), 0);
 }
 
@@ -192,7 +206,8 @@ void executor::read(state_source states) {
 void executor::prepare() {
   prepare_packs();
   run_stages(0, plan_->once_stages(), nullptr);
-  for (std::size_t i = 0; i < once_seen_.size(); ++i) once_seen_[i] = states_[static_cast<std::size_t>(plan_->once_states()[i])]->version();
+  for (std::size_t i = 0; i < once_seen_.size(); ++i)
+    once_seen_[i] = states_[static_cast<std::size_t>(plan_->once_states()[i])]->version();
 }
 void executor::prepare_packs() {
   for (std::size_t i = 0; i < packs_.size(); ++i) {
@@ -202,7 +217,8 @@ void executor::prepare_packs() {
     if (!form.memory) form.memory = memory_for(*plan_, planned_bytes(), k.bytes);
     bind(k.buffer, form.memory.data());
     if (form.version == of.version()) continue;
-    for (std::uint32_t s = 0; s < k.steps.count; ++s) steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
+    for (std::uint32_t s = 0; s < k.steps.count; ++s)
+      steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
     form.version = of.version();
   }
 }
@@ -210,7 +226,8 @@ void executor::prepare_packs() {
 // With `stop` it is asked before each step, and once more when all have run: a loop or a part on another thread may have
 // been left before its end.
 void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_link* stop) {
-  if (stop && stop->requested()) [[unlikely]] stopped(from);
+  if (stop && stop->requested()) [[unlikely]]
+    stopped(from);
   if (from == to) return;
   if (pool_ && pool_->threads() > 1) return run_parallel(from, to, stop);
   const auto& stages = plan_->stages();
@@ -230,16 +247,26 @@ void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_l
 }
 
 void executor::run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop) {
-  struct job { const bound_step* first; std::byte* scratch; std::size_t scratch_bytes; const detail::stop_link* stop; };
+  struct job {
+    const bound_step* first;
+    std::byte* scratch;
+    std::size_t scratch_bytes;
+    const detail::stop_link* stop;
+  };
   for (std::size_t s = from; s < to; ++s) {
     const auto& stage = plan_->stages()[s];
     job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes(), stop};
-    pool_->run(stage.count, [](void* state, std::size_t i, int worker) {
-      const job& at = *static_cast<const job*>(state);
-      if (at.stop && at.stop->requested()) [[unlikely]] return;
-      at.first[i].run(at.first[i].arguments, at.scratch + static_cast<std::size_t>(worker) * at.scratch_bytes);
-    }, &j);
-    if (stop && stop->requested()) [[unlikely]] stopped(s + 1);
+    pool_->run(
+        stage.count,
+        [](void* state, std::size_t i, int worker) {
+          const job& at = *static_cast<const job*>(state);
+          if (at.stop && at.stop->requested()) [[unlikely]]
+            return;
+          at.first[i].run(at.first[i].arguments, at.scratch + static_cast<std::size_t>(worker) * at.scratch_bytes);
+        },
+        &j);
+    if (stop && stop->requested()) [[unlikely]]
+      stopped(s + 1);
   }
 }
 
@@ -277,7 +304,7 @@ void say_first(text& t, const shape& of, bool samples, std::int64_t element, std
 // The first that fails is the error, and those of other places are reported with it: an operation that is cut into steps
 // has a check for each, and its gradient fails where it did.
 void executor::check() const {
-  const auto place_of = [](std::string_view message) {        // `place: operation: words`, or without a place
+  const auto place_of = [](std::string_view message) {  // `place: operation: words`, or without a place
     auto end = message.rfind(": ");
     end = end == 0 || end == message.npos ? message.npos : message.rfind(": ", end - 1);
     return end == message.npos ? message : message.substr(0, end);
@@ -292,10 +319,12 @@ void executor::check() const {
   std::vector<std::string_view> told;
   for (const auto& c : plan_->checks()) {
     if (word_of(c, 0) == 0 || std::find(told.begin(), told.end(), place_of(c.message)) != told.end()) continue;
-    const plan_check* said = &c;      // steps of one operation need not follow each other as its elements do
+    const plan_check* said = &c;  // steps of one operation need not follow each other as its elements do
     if (c.first)
       for (const auto& other : plan_->checks())
-        if (other.first && other.message == c.message && word_of(other, 0) != 0 && position_of(other) < position_of(*said)) said = &other;
+        if (other.first && other.message == c.message && word_of(other, 0) != 0 &&
+            position_of(other) < position_of(*said))
+          said = &other;
     t << (told.empty() ? "" : "; also: ") << said->message;
     if (said->first) say_first(t, said->first->of, said->first->samples, word_of(*said, 1), position_of(*said));
     t << " (" << word_of(*said, 0) << " of them)";
@@ -304,13 +333,12 @@ void executor::check() const {
   if (!t.empty()) detail::raise(error_kind::value, t);
 }
 
-template <class F>
-void executor::run_with(F stages) {
+template <class F> void executor::run_with(F stages) {
   for (const auto& c : plan_->checks()) std::memset(arena_ + c.offset, 0, 8);
   stages(plan_->once_stages(), plan_->commit_stage(), detail::innermost_stop);
   check();
   {
-    const detail::stopped_by none(nullptr);      // states are assigned as a whole
+    const detail::stopped_by none(nullptr);  // states are assigned as a whole
     stages(plan_->commit_stage(), plan_->stages().size(), nullptr);
   }
   for (auto s : plan_->assigned_states()) states_[static_cast<std::size_t>(s)]->changed();
@@ -320,11 +348,15 @@ void executor::run_timed(view<std::int64_t> nanoseconds) {
   const auto lines = plan().lines().size();
   if (nanoseconds.size() != lines + 1) {
     text t;
-    detail::raise(error_kind::value, t << "run_timed: a plan of " << lines << " lines takes " << lines + 1 << " numbers, and here are " << nanoseconds.size());
+    detail::raise(error_kind::value, t << "run_timed: a plan of " << lines << " lines takes " << lines + 1
+                                       << " numbers, and here are " << nanoseconds.size());
   }
   if (unbound_ != 0) not_bound();
   for (const auto& w : watched_)
-    if (*w.seen != w.of->version()) { prepare(); break; }
+    if (*w.seen != w.of->version()) {
+      prepare();
+      break;
+    }
   run_with([&](std::size_t from, std::size_t to, const detail::stop_link* stop) {
     for (auto s = from; s < to; ++s) {
       const auto begin = std::chrono::steady_clock::now();
@@ -337,16 +369,22 @@ void executor::run_timed(view<std::int64_t> nanoseconds) {
 }
 
 void executor::run_whole() {
-  if (!plan_) [[unlikely]] moved();
-  if (unbound_ != 0) [[unlikely]] not_bound();
+  if (!plan_) [[unlikely]]
+    moved();
+  if (unbound_ != 0) [[unlikely]]
+    not_bound();
   for (const auto& w : watched_)
-    if (*w.seen != w.of->version()) [[unlikely]] { prepare(); break; }
-  if (plain_ && !detail::innermost_stop) return run_plain();        // states were brought up to date
+    if (*w.seen != w.of->version()) [[unlikely]] {
+      prepare();
+      break;
+    }
+  if (plain_ && !detail::innermost_stop) return run_plain();  // states were brought up to date
   run_with([this](std::size_t from, std::size_t to, const detail::stop_link* stop) { run_stages(from, to, stop); });
 }
 
 void executor::run_undivided() {
-  if (stop_requested()) [[unlikely]] stopped(plan().once_stages());
+  if (stop_requested()) [[unlikely]]
+    stopped(plan().once_stages());
   const detail::stopped_by none(nullptr);
   run();
 }
@@ -361,7 +399,9 @@ std::size_t executor::own_bytes() const {
   return own_.bytes() + steps_.size() * sizeof(bound_step) + ranges_.size() * sizeof(range);
 }
 
-void executor::moved() { detail::raise(error_kind::state, "executor: it was moved to another one, and has no plan any more"); }
+void executor::moved() {
+  detail::raise(error_kind::state, "executor: it was moved to another one, and has no plan any more");
+}
 
 void executor::no_such_buffer(std::size_t i) const {
   if (!plan_) moved();
@@ -373,7 +413,8 @@ void executor::not_bound() const {
   text t;
   auto look = [&](const std::vector<std::int32_t>& buffers, std::string_view what) {
     for (std::size_t i = 0; i < buffers.size(); ++i)
-      if (buffers[i] >= 0 && !ranges_[static_cast<std::size_t>(buffers[i])].address && t.empty()) t << what << " " << i << " has no memory; bind it before the run";
+      if (buffers[i] >= 0 && !ranges_[static_cast<std::size_t>(buffers[i])].address && t.empty())
+        t << what << " " << i << " has no memory; bind it before the run";
   };
   look(input_at_, "input"), look(output_at_, "output");
   detail::raise(error_kind::state, t);

@@ -37,7 +37,8 @@ export class plan_cache {
   void limit(const cache_limits& limits);
   const cache_limits& limits() const { return kept_->limits(); }
   /// The plan of a program for these extents, whose id is `structure`. Errors: as `make_plan`; nothing is kept then.
-  std::shared_ptr<const plan> get(const program& p, const program_id& structure, view<const shape> inputs, isa set, const pass_options& passes);
+  std::shared_ptr<const plan> get(const program& p, const program_id& structure, view<const shape> inputs, isa set,
+                                  const pass_options& passes);
   cache_statistics statistics() const { return kept_->statistics(); }
   void clear() { kept_->clear(); }
 

@@ -37,8 +37,12 @@ void plan_cache::limit(const cache_limits& limits) {
   });
 }
 
-std::shared_ptr<const plan> plan_cache::get(const program& p, const program_id& structure, view<const shape> inputs, isa set, const pass_options& passes) {
-  return kept_->get_or_create({structure, {inputs.begin(), inputs.end()}, set, passes}, [&] { return make_plan(p, inputs, set, passes); }).value;
+std::shared_ptr<const plan> plan_cache::get(const program& p, const program_id& structure, view<const shape> inputs,
+                                            isa set, const pass_options& passes) {
+  return kept_
+      ->get_or_create({structure, {inputs.begin(), inputs.end()}, set, passes},
+                      [&] { return make_plan(p, inputs, set, passes); })
+      .value;
 }
 
 }  // namespace lamina

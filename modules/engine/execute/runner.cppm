@@ -21,8 +21,8 @@ export using output_place = std::function<void*(std::size_t i, const tensor_type
 export struct timed_plan {
   std::shared_ptr<const lamina::plan> plan;
   std::size_t segment = 0;
-  std::vector<shape> inputs;                      // extents that it is for
-  std::vector<std::int64_t> nanoseconds;          // of each line, and last of what belongs to no line
+  std::vector<shape> inputs;              // extents that it is for
+  std::vector<std::int64_t> nanoseconds;  // of each line, and last of what belongs to no line
   std::shared_ptr<executor> run;
 };
 
@@ -45,8 +45,8 @@ export class plan_runner {
   plan_runner& operator=(plan_runner&&) noexcept;
   ~plan_runner();
   /// `packs` are those of a store that several runners share. With `arenas` memory is lent for each run.
-  plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where, pass_options passes, shared_packs* packs = nullptr,
-              std::shared_ptr<arena_pool> arenas = nullptr);
+  plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where,
+              pass_options passes, shared_packs* packs = nullptr, std::shared_ptr<arena_pool> arenas = nullptr);
   /// The executor for these input extents, made if need be. It may run until the next call, or until `rest`.
   /// Errors: as those of `make_plan` and of an executor; unsupported_error for a program that runs in segments.
   executor& at(view<const shape> inputs);

@@ -59,7 +59,9 @@ struct plan_runner::implementation {
   static constexpr std::size_t nothing = static_cast<std::size_t>(-1);
 
   thread_pool* pool() const { return where->threads() > 1 ? &where->pool() : nullptr; }
-  std::unique_lock<std::mutex> packing() const { return packs ? std::unique_lock(packs->mutex) : std::unique_lock<std::mutex>(); }
+  std::unique_lock<std::mutex> packing() const {
+    return packs ? std::unique_lock(packs->mutex) : std::unique_lock<std::mutex>();
+  }
 
   std::size_t find(view<const shape> inputs) const {
     const std::size_t hash = hash_of(inputs);
@@ -84,7 +86,8 @@ struct plan_runner::implementation {
     std::size_t bytes = run->own_bytes() + plan->bytes();
     for (const auto& e : entries) bytes += e.bytes();
     while (!entries.empty() && (entries.size() >= most_executors || bytes > most)) {
-      const auto oldest = std::min_element(entries.begin(), entries.end(), [](const entry& a, const entry& b) { return a.used < b.used; });
+      const auto oldest = std::min_element(entries.begin(), entries.end(),
+                                           [](const entry& a, const entry& b) { return a.used < b.used; });
       bytes -= oldest->bytes();
       forget(static_cast<std::size_t>(oldest - entries.begin()));
     }
@@ -107,9 +110,7 @@ struct plan_runner::implementation {
     const std::size_t needed = executor::workspace_bytes(p, pool());
     try {
       memory = arenas->take(needed, memory);
-    } catch (const out_of_memory& e) {
-      detail::no_memory_for(p, needed, e);
-    }
+    } catch (const out_of_memory& e) { detail::no_memory_for(p, needed, e); }
     lent = true;
   }
   void rest() noexcept {
@@ -118,12 +119,16 @@ struct plan_runner::implementation {
 
   // ---- segments ----
   // A value between two segments, as the last run left it.
-  struct between { const std::byte* data = nullptr; shape dims; storage own; };
+  struct between {
+    const std::byte* data = nullptr;
+    shape dims;
+    storage own;
+  };
   struct cut {
     segmented_program whole;
-    std::vector<plan_runner> runners;      // of the segments; one that computes nothing has none
+    std::vector<plan_runner> runners;  // of the segments; one that computes nothing has none
     std::vector<between> slots;
-    std::vector<shape> extents;            // of the inputs of one segment
+    std::vector<shape> extents;  // of the inputs of one segment
   };
 
   std::shared_ptr<const program> source;
@@ -133,33 +138,36 @@ struct plan_runner::implementation {
   shared_packs* packs = nullptr;
   std::shared_ptr<arena_pool> arenas;
   std::optional<program_id> structure{};
-  std::uint64_t parameters = 0;         // identity of the shared store that executors have read
+  std::uint64_t parameters = 0;  // identity of the shared store that executors have read
   std::shared_ptr<workspace> memory{};
   bool lent = false;
   std::vector<entry> entries{};
-  std::size_t last = nothing;           // the entry used last
+  std::size_t last = nothing;  // the entry used last
   std::uint64_t uses = 0;
-  std::unique_ptr<cut> segments{};      // of a program that has some
+  std::unique_ptr<cut> segments{};  // of a program that has some
 };
 
 plan_runner::plan_runner() = default;
 plan_runner::plan_runner(plan_runner&&) noexcept = default;
 plan_runner& plan_runner::operator=(plan_runner&&) noexcept = default;
 plan_runner::~plan_runner() = default;
-plan_runner::plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where, pass_options passes, shared_packs* packs,
-                         std::shared_ptr<arena_pool> arenas)
+plan_runner::plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where,
+                         pass_options passes, shared_packs* packs, std::shared_ptr<arena_pool> arenas)
     : impl_(new implementation{std::move(p), states, std::move(where), std::move(passes), packs, std::move(arenas)}) {
   auto& r = *impl_;
   if (counted_when_run_in(*r.source).empty()) return;
   r.segments = std::make_unique<implementation::cut>();
   r.segments->whole = segmented(*r.source);
   for (const auto& s : r.segments->whole.segments)
-    r.segments->runners.push_back(s.body ? plan_runner(s.body, r.states, r.where, r.passes, r.packs, r.arenas) : plan_runner());
+    r.segments->runners.push_back(s.body ? plan_runner(s.body, r.states, r.where, r.passes, r.packs, r.arenas)
+                                         : plan_runner());
   r.segments->slots.resize(r.segments->whole.slots.size());
 }
 
 plan_runner::implementation& plan_runner::made() const {
-  if (!impl_) [[unlikely]] detail::raise(error_kind::state, "plan_runner: it has no program; it was moved to another one, or made without one");
+  if (!impl_) [[unlikely]]
+    detail::raise(error_kind::state,
+                  "plan_runner: it has no program; it was moved to another one, or made without one");
   return *impl_;
 }
 
@@ -174,7 +182,8 @@ executor& plan_runner::at(view<const shape> inputs) {
   if (r.segments) [[unlikely]] {
     text t;
     detail::raise(error_kind::unsupported, t << counted_when_run_in(*r.source)
-                                             << ": the extent of its result is known only when it has run; such a program runs in segments, which one plan cannot hold");
+                                             << ": the extent of its result is known only when it has run; such a "
+                                                "program runs in segments, which one plan cannot hold");
   }
   std::size_t i = r.last;
   if (i == implementation::nothing || !same(r.entries[i].shapes, inputs)) {
@@ -232,13 +241,10 @@ std::size_t plan_runner::bytes() const {
 
 namespace {
 // Memory that is asked for a run of an executor.
-template <class Ask>
-auto asked_for(const executor& e, const Ask& ask) {
+template <class Ask> auto asked_for(const executor& e, const Ask& ask) {
   try {
     return ask();
-  } catch (const out_of_memory& error) {
-    detail::no_memory_for(e.plan(), e.planned_bytes(), error);
-  }
+  } catch (const out_of_memory& error) { detail::no_memory_for(e.plan(), e.planned_bytes(), error); }
 }
 // How many rows there are to be, as a segment has left it.
 std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most) {
@@ -264,7 +270,10 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
                       std::vector<timed_plan>* times) {
   auto& r = made();
   // The executor of a segment, or of the whole, and where its times go.
-  struct chosen { executor& run; timed_plan* times; };
+  struct chosen {
+    executor& run;
+    timed_plan* times;
+  };
   const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of) -> chosen {
     if (!times) return {of.at(inputs_of), nullptr};
     const auto is = [&](const timed_plan& t) { return t.segment == segment && same(t.inputs, inputs_of); };
@@ -292,11 +301,16 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
   }
   if (inputs.size() != r.source->inputs().size() || extents.size() != inputs.size()) {
     text t;
-    detail::raise(error_kind::value, t << "a program of " << r.source->inputs().size() << " inputs is given " << inputs.size() << ", with extents for " << extents.size());
+    detail::raise(error_kind::value, t << "a program of " << r.source->inputs().size() << " inputs is given "
+                                       << inputs.size() << ", with extents for " << extents.size());
   }
   auto& cut = *r.segments;
-  const auto data_of = [&](const segment_source& s) -> const void* { return s.is_input ? inputs[s.at] : cut.slots[s.at].data; };
-  const auto dims_of = [&](const segment_source& s) -> const shape& { return s.is_input ? extents[s.at] : cut.slots[s.at].dims; };
+  const auto data_of = [&](const segment_source& s) -> const void* {
+    return s.is_input ? inputs[s.at] : cut.slots[s.at].data;
+  };
+  const auto dims_of = [&](const segment_source& s) -> const shape& {
+    return s.is_input ? extents[s.at] : cut.slots[s.at].dims;
+  };
   const auto copy_to = [&](std::size_t slot, std::size_t from) {
     const auto& s = cut.slots[slot];
     const auto& outputs = cut.whole.slots[slot].outputs;
@@ -319,7 +333,8 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
         std::byte* to;
         if (outputs.empty()) {
           if (slot.own.bytes() < types[i].bytes())
-            slot.own = asked_for(e, [&] { return storage(std::max(types[i].bytes(), slot.own.bytes() + slot.own.bytes() / 2)); });
+            slot.own = asked_for(
+                e, [&] { return storage(std::max(types[i].bytes(), slot.own.bytes() + slot.own.bytes() / 2)); });
           to = static_cast<std::byte*>(slot.own.data());
         } else to = static_cast<std::byte*>(asked_for(e, [&] { return place(outputs[0], types[i]); }));
         slot.data = to;
@@ -342,9 +357,9 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
 
 namespace {
 // Plans of a program, or of its segments for as many rows as there can be, as `get` makes them.
-template <class Get>
-std::vector<std::shared_ptr<const plan>> plans_of(const program& p, const segmented_program* segments,
-                                                  view<const shape> inputs, const Get& get) {
+template <class Get> std::vector<std::shared_ptr<const plan>> plans_of(const program& p,
+                                                                       const segmented_program* segments,
+                                                                       view<const shape> inputs, const Get& get) {
   std::vector<std::shared_ptr<const plan>> made;
   if (!segments) {
     made.push_back(get(p, inputs));
@@ -358,7 +373,8 @@ std::vector<std::shared_ptr<const plan>> plans_of(const program& p, const segmen
       extents.clear();
       for (const auto& s : segment.inputs) extents.push_back(dims_of(s));
       made.push_back(get(*segment.body, view<const shape>(extents)));
-      for (std::size_t i = 0; i < segment.outputs.size(); ++i) dims[segment.outputs[i]] = made.back()->output_types()[i].dims;
+      for (std::size_t i = 0; i < segment.outputs.size(); ++i)
+        dims[segment.outputs[i]] = made.back()->output_types()[i].dims;
     }
     for (const auto& c : segment.ends) dims[c.slot] = dims_of(c.rows);
   }

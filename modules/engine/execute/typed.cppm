@@ -23,14 +23,14 @@ namespace detail {
 
 /// An evaluation: what its plan depends on, and where its operands are.
 struct evaluation {
-  view<const leaf> leaves;                 // in the order in which `lower` meets them
-  view<const std::int64_t> words;          // what types leave open; and types, if a site serves many
+  view<const leaf> leaves;         // in the order in which `lower` meets them
+  view<const std::int64_t> words;  // what types leave open; and types, if a site serves many
   void (*lower)(program&, lowering&, const void*) = nullptr;
   const void* expression = nullptr;
-  view<const std::size_t> order{};         // the operand that each leaf met by `lower` is, where it is not the next one
-  bool each_apart = false;                 // operands of the same memory are two inputs all the same
-  bool overlapping = false;                // results may lie in memory of operands
-  bool merge = false;                      // many results, that do not depend on each other
+  view<const std::size_t> order{};  // the operand that each leaf met by `lower` is, where it is not the next one
+  bool each_apart = false;          // operands of the same memory are two inputs all the same
+  bool overlapping = false;         // results may lie in memory of operands
+  bool merge = false;               // many results, that do not depend on each other
 };
 /// Executors at rest for evaluations of one kind, with what their plans depend on.
 class evaluation_site {
@@ -38,7 +38,7 @@ class evaluation_site {
   struct prepared;
   /// Keeps up to `most` executors besides the one that each thread used last.
   explicit evaluation_site(std::size_t most = 64);
-  static constexpr std::size_t most_bytes = std::size_t(64) << 20;      // of those
+  static constexpr std::size_t most_bytes = std::size_t(64) << 20;  // of those
   ~evaluation_site();
   evaluation_site(const evaluation_site&) = delete;
   evaluation_site& operator=(const evaluation_site&) = delete;
@@ -58,43 +58,57 @@ class evaluation_site {
   std::unique_ptr<prepared> make(const evaluation& e, context& where);
   // The one that each of the first threads used last; a place is touched by its thread alone.
   static constexpr std::size_t places = 16;
-  struct alignas(64) place { prepared* ready = nullptr; bool busy = false; };
+  struct alignas(64) place {
+    prepared* ready = nullptr;
+    bool busy = false;
+  };
   place places_[places];
   std::size_t most_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<prepared>> resting_;
 };
 
-template <class... E>
-void lower_all(program& p, lowering& l, const void* expressions) {
+template <class... E> void lower_all(program& p, lowering& l, const void* expressions) {
   const auto& all = *static_cast<const std::tuple<const E&...>*>(expressions);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     int n = 0;
-    (p.output(std::string("output") + (n++ ? std::to_string(n) : std::string()), lamina::lower(std::get<I>(all), l)), ...);
+    (p.output(std::string("output") + (n++ ? std::to_string(n) : std::string()), lamina::lower(std::get<I>(all), l)),
+     ...);
   }(std::index_sequence_for<E...>{});
 }
-template <class... E>
-struct site_of { evaluation_site site; };
+template <class... E> struct site_of {
+  evaluation_site site;
+};
 
-template <class... E>
-void run_expressions(context& where, view<void* const> results, bool overlapping, const E&... e) {
-  std::conditional_t<(key_size<E>::known && ...), typed_key<(key_size<E>::leaves + ...), (key_size<E>::words + ...)>, evaluation_key> key;
+template <class... E> void run_expressions(context& where, view<void* const> results, bool overlapping, const E&... e) {
+  std::conditional_t<(key_size<E>::known && ...), typed_key<(key_size<E>::leaves + ...), (key_size<E>::words + ...)>,
+                     evaluation_key>
+      key;
   (visit_leaves(e, key), ...);
   const std::tuple<const E&...> all(e...);
-  where.template slot<site_of<E...>>().site.run(
-      {.leaves = key.leaves(), .words = key.words(), .lower = &lower_all<E...>, .expression = &all, .overlapping = overlapping}, where, results);
+  where.template slot<site_of<E...>>().site.run({.leaves = key.leaves(),
+                                                 .words = key.words(),
+                                                 .lower = &lower_all<E...>,
+                                                 .expression = &all,
+                                                 .overlapping = overlapping},
+                                                where, results);
 }
 
 /// How many handles of a memory an expression alone holds. Those behind a `dynamic`, which others may share, do not count.
-template <class E>
-long handles_in(const E& e, const storage& memory) {
+template <class E> long handles_in(const E& e, const storage& memory) {
   if constexpr (requires { typename E::operation; }) {
     long n = 0;
     e.operands.each([&](auto, const auto& x) { n += handles_in(x, memory); });
     return n;
   } else if constexpr (requires { e.inner(); }) return handles_in(e.inner(), memory);
-  else if constexpr (requires { { e.memory() } -> std::same_as<const storage&>; }) return e.memory().same(memory);
-  else if constexpr (requires { { e.value.memory() } -> std::same_as<const storage&>; }) return e.value.memory().same(memory);
+  else if constexpr (requires {
+                       { e.memory() } -> std::same_as<const storage&>;
+                     })
+    return e.memory().same(memory);
+  else if constexpr (requires {
+                       { e.value.memory() } -> std::same_as<const storage&>;
+                     })
+    return e.value.memory().same(memory);
   else return 0;
 }
 [[noreturn]] void result_misfit(std::string_view given, const shape& result, std::string_view to, const shape& place);
@@ -104,22 +118,20 @@ long handles_in(const E& e, const storage& memory) {
 export template <class E>
 concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy> && accepted<worded<data_check<bare<E>>>()>;
 
-template <class E>
-using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
+template <class E> using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
 
 /// Computes expressions together: common parts once. One gives a tensor, several `results`.
 /// An expression is lowered once per structure; further calls find its plan by its type, what stands behind each `dynamic`,
 /// and the extents of its operands.
 export template <Symbolic E>
-  requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>   // Evaluable, a step earlier
+requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>  // Evaluable, a step earlier
 auto evaluate(const E& e, context& where = default_context()) {
   auto r = evaluated<E>::uninitialized(e.shape());
   void* const out[] = {r.writable().data()};
   detail::run_expressions(where, out, false, detail::as_operand(e));
   return r;
 }
-template <std::size_t Count>
-struct evaluate_check {
+template <std::size_t Count> struct evaluate_check {
   static consteval text message() {
     text t;
     if (Count > most_results)
@@ -128,9 +140,9 @@ struct evaluate_check {
   }
 };
 // The misfit is an argument of its own: Clang says it a step earlier.
-export template <Evaluable E1, Evaluable E2, Evaluable... E, fixed_string Misfit = worded<evaluate_check<sizeof...(E) + 2>>()>
-  requires message_is<Misfit, "">
-auto evaluate(const E1& e1, const E2& e2, const E&... e) {
+export template <Evaluable E1, Evaluable E2, Evaluable... E,
+                 fixed_string Misfit = worded<evaluate_check<sizeof...(E) + 2>>()>
+requires message_is<Misfit, ""> auto evaluate(const E1& e1, const E2& e2, const E&... e) {
   void* out[2 + sizeof...(E)];
   std::size_t n = 0;
   auto place = [&]<class X>(const X& e) {
@@ -139,23 +151,22 @@ auto evaluate(const E1& e1, const E2& e2, const E&... e) {
     return t;
   };
   results<evaluated<E1>, evaluated<E2>, evaluated<E>...> r{place(e1), place(e2), place(e)...};
-  detail::run_expressions(default_context(), out, false, detail::as_operand(e1), detail::as_operand(e2), detail::as_operand(e)...);
+  detail::run_expressions(default_context(), out, false, detail::as_operand(e1), detail::as_operand(e2),
+                          detail::as_operand(e)...);
   return r;
 }
 /// An operand that is computed at most once: `evaluated_once y(a * b);` is computed when an evaluation first needs it, and is a
 /// constant for all expressions that hold it or a copy of it from then on. It keeps the expression, whose operands cannot be
 /// written meanwhile, until it has the result, and then the result alone. Gradients take it as a constant. Safe from any thread.
 /// Errors: those of the expression where it is computed, which the next use tries again; state_error where an operand is empty.
-export template <Element T, class X>
-class evaluated_once {
+export template <Element T, class X> class evaluated_once {
  public:
   using world = lazy;
   using element_type = T;
   using extents_type = X;
   using result_type = tensor<T, X>;
 
-  template <Evaluable E>
-    requires(!std::same_as<E, evaluated_once>)
+  template <Evaluable E> requires(!std::same_as<E, evaluated_once>)
   explicit evaluated_once(const E& e, context& where = default_context()) : cell_(std::make_shared<cell>()) {
     cell_->extents = e.shape();
     cell_->compute = [held = detail::operand_of<E>(detail::as_operand(e)), at = &where] { return evaluate(held, *at); };
@@ -192,12 +203,11 @@ class evaluated_once {
   };
   std::shared_ptr<cell> cell_;
 };
-export template <Evaluable E>
-evaluated_once(const E&) -> evaluated_once<typename E::element_type, extents_for<pattern_of<E>>>;
-export template <Evaluable E>
-evaluated_once(const E&, context&) -> evaluated_once<typename E::element_type, extents_for<pattern_of<E>>>;
-export template <Element T, class X>
-struct data_traits<evaluated_once<T, X>> {
+export template <Evaluable E> evaluated_once(const E&)
+    -> evaluated_once<typename E::element_type, extents_for<pattern_of<E>>>;
+export template <Evaluable E> evaluated_once(const E&, context&)
+    -> evaluated_once<typename E::element_type, extents_for<pattern_of<E>>>;
+export template <Element T, class X> struct data_traits<evaluated_once<T, X>> {
   static const T* data(const evaluated_once<T, X>& x) { return x.value().data().data(); }
 };
 
@@ -209,8 +219,7 @@ void compute_into(tensor<T, X>& out, std::int64_t first, long others, const E& e
   run_expressions(where, to, true, as_operand(e));
 }
 // Calls f with an expression and the number of handles of a memory that end with it: those of a temporary.
-template <class E, class F>
-void with_handles(const storage& memory, E&& e, F f) {
+template <class E, class F> void with_handles(const storage& memory, E&& e, F f) {
   if constexpr (std::is_lvalue_reference_v<E> || std::is_const_v<E>) f(e, 0);
   else {
     const E ended(std::move(e));
@@ -220,7 +229,8 @@ void with_handles(const storage& memory, E&& e, F f) {
 template <class T, class X, class E>
 void replace(std::string_view what, tensor<T, X>& x, E&& e, context& where = default_context()) {
   if (x.shape() != e.shape()) result_misfit(what, e.shape(), "the tensor", x.shape());
-  with_handles(x.memory(), std::forward<E>(e), [&](const auto& now, long others) { compute_into(x, 0, others, now, where); });
+  with_handles(x.memory(), std::forward<E>(e),
+               [&](const auto& now, long others) { compute_into(x, 0, others, now, where); });
 }
 }  // namespace detail
 
@@ -236,7 +246,7 @@ void evaluate_into(tensor<typename bare<E>::element_type, X>& out, E&& e, contex
 /// `assign_row(x, 0, x[1] + x[2])`. `writable(i)` gives the elements themselves.
 /// Errors: value_error where there is no such row; shape_error; state_error if anything else shares the memory of the tensor.
 export template <Element T, class X, Evaluable E>
-  requires(X::rank > 0 && std::same_as<typename bare<E>::element_type, T>)
+requires(X::rank > 0 && std::same_as<typename bare<E>::element_type, T>)
 void assign_row(tensor<T, X>& x, std::int64_t i, E&& row, context& where = default_context()) {
   if (i < -x.extent(0) || i >= x.extent(0)) detail::index_out_of_range(x.shape(), {&i, 1});
   if (i < 0) i += x.extent(0);
@@ -246,8 +256,7 @@ void assign_row(tensor<T, X>& x, std::int64_t i, E&& row, context& where = defau
     detail::compute_into(x, i * wanted.size(), others, now, where);
   });
 }
-export template <Element T, class X, class Number>
-  requires(X::rank > 0 && std::is_arithmetic_v<Number>)
+export template <Element T, class X, class Number> requires(X::rank > 0 && std::is_arithmetic_v<Number>)
 void assign_row(tensor<T, X>& x, std::int64_t i, Number number) {
   T value{};
   if (!detail::to_element(number, value)) detail::raise(error_kind::value, detail::number_misfit(number, dtype_of<T>));
@@ -261,42 +270,48 @@ namespace detail {
 template <class Y>
 concept StepOperand = std::is_arithmetic_v<bare<Y>> || Evaluable<Y>;
 /// What is wrong with an operation whose result replaces its first operand.
-template <class Op, class X, class Y>
-struct step_check {
+template <class Op, class X, class Y> struct step_check {
   static consteval text message() {
     text t = applying<Op, X&, Y>::message();
     if constexpr (accepted<lamina::worded<applying<Op, X&, Y>>()>) {
       using made = decltype(apply<Op>({}, std::declval<X&>(), std::declval<Y>()));
-      if (!fits(X::pattern, made::pattern)) t << Op::name << ": the result is " << made::pattern << ", which is not in place of " << X::pattern;
+      if (!fits(X::pattern, made::pattern))
+        t << Op::name << ": the result is " << made::pattern << ", which is not in place of " << X::pattern;
     }
     return t;
   }
 };
-}
+}  // namespace detail
 /// Elementwise in place: the result stands in the memory of `x`, which keeps its shape; `y` broadcasts to it and may read `x`.
 /// Errors: of the operation; shape_error where the result is larger than `x`; state_error if anything but a temporary shares
 /// its memory.
 export template <Element T, class X, detail::StepOperand Y>
-  requires accepted<worded<detail::step_check<op::add, tensor<T, X>, Y>>()>
-tensor<T, X>& operator+=(tensor<T, X>& x, Y&& y) { return detail::replace("+=: the result", x, x + std::forward<Y>(y)), x; }
+requires accepted<worded<detail::step_check<op::add, tensor<T, X>, Y>>()>
+tensor<T, X>& operator+=(tensor<T, X>& x, Y&& y) {
+  return detail::replace("+=: the result", x, x + std::forward<Y>(y)), x;
+}
 export template <Element T, class X, detail::StepOperand Y>
-  requires accepted<worded<detail::step_check<op::subtract, tensor<T, X>, Y>>()>
-tensor<T, X>& operator-=(tensor<T, X>& x, Y&& y) { return detail::replace("-=: the result", x, x - std::forward<Y>(y)), x; }
+requires accepted<worded<detail::step_check<op::subtract, tensor<T, X>, Y>>()>
+tensor<T, X>& operator-=(tensor<T, X>& x, Y&& y) {
+  return detail::replace("-=: the result", x, x - std::forward<Y>(y)), x;
+}
 export template <Element T, class X, detail::StepOperand Y>
-  requires accepted<worded<detail::step_check<op::multiply, tensor<T, X>, Y>>()>
-tensor<T, X>& operator*=(tensor<T, X>& x, Y&& y) { return detail::replace("*=: the result", x, x * std::forward<Y>(y)), x; }
+requires accepted<worded<detail::step_check<op::multiply, tensor<T, X>, Y>>()>
+tensor<T, X>& operator*=(tensor<T, X>& x, Y&& y) {
+  return detail::replace("*=: the result", x, x * std::forward<Y>(y)), x;
+}
 export template <Element T, class X, detail::StepOperand Y>
-  requires accepted<worded<detail::step_check<op::divide, tensor<T, X>, Y>>()>
-tensor<T, X>& operator/=(tensor<T, X>& x, Y&& y) { return detail::replace("/=: the result", x, x / std::forward<Y>(y)), x; }
+requires accepted<worded<detail::step_check<op::divide, tensor<T, X>, Y>>()>
+tensor<T, X>& operator/=(tensor<T, X>& x, Y&& y) {
+  return detail::replace("/=: the result", x, x / std::forward<Y>(y)), x;
+}
 
 /// The number of a rank-0 operand.
-export template <Evaluable E>
-  requires(pattern_of<E>.rank == 0)
-typename E::element_type item(const E& e) { return evaluate(e).data()[0]; }
+export template <Evaluable E> requires(pattern_of<E>.rank == 0) typename E::element_type item(const E& e) {
+  return evaluate(e).data()[0];
+}
 /// The number of a tensor of one element.
-export template <Element T, class X>
-  requires(X::rank > 0)
-T item(const tensor<T, X>& t) {
+export template <Element T, class X> requires(X::rank > 0) T item(const tensor<T, X>& t) {
   if (t.size() != 1) {
     text w;
     w << "item: a tensor of shape " << t.shape() << " is not one number";
@@ -307,17 +322,14 @@ T item(const tensor<T, X>& t) {
 
 namespace detail {
 
-template <class X>
-inline constexpr bool is_tensor = false;
-template <Element T, class X>
-inline constexpr bool is_tensor<tensor<T, X>> = true;
+template <class X> inline constexpr bool is_tensor = false;
+template <Element T, class X> inline constexpr bool is_tensor<tensor<T, X>> = true;
 // What an expression is where its type says all but its tensors.
-template <class E>
-inline constexpr bool only_tensors = is_tensor<E>;
-template <fixed_string Name, class Tensor>
-inline constexpr bool only_tensors<variable<Name, Tensor>> = only_tensors<Tensor>;
-template <class Op, class A, class... X>
-inline constexpr bool only_tensors<expression<Op, A, X...>> = A::fixed && (only_tensors<X> && ...);
+template <class E> inline constexpr bool only_tensors = is_tensor<E>;
+template <fixed_string Name, class Tensor> inline constexpr bool only_tensors<variable<Name, Tensor>> =
+    only_tensors<Tensor>;
+template <class Op, class A, class... X> inline constexpr bool only_tensors<expression<Op, A, X...>> =
+    A::fixed && (only_tensors<X> && ...);
 template <fixed_string Name, class E, class Said>
 inline constexpr bool only_tensors<gradient_expression<Name, E, Said>> = only_tensors<E>;
 
@@ -330,7 +342,7 @@ concept Traceable = std::is_empty_v<F> && (only_tensors<std::remove_const_t<X>> 
 struct operand_finder {
   view<const leaf> operands;
   std::vector<std::size_t> order{};
-  bool all = true;                         // no other tensor was met
+  bool all = true;  // no other tensor was met
   void operator()(const leaf& x, std::string_view, const tensor_type&) {
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].data == x.data && x.extents && *operands[i].extents == *x.extents) return order.push_back(i);
@@ -339,13 +351,12 @@ struct operand_finder {
 };
 
 /// The traces of a function for types of operands and result.
-template <class F, class... X>
-class traces {
+template <class F, class... X> class traces {
  public:
   // Runs what the function makes of the operands x without calling it, if that is possible.
-  template <class Out, class... Y>
-  bool run(const F& f, context& where, Out& out, const Y&... x) {
-    if (foreign_.load(std::memory_order_relaxed) || !out.memory().unique() || (out.memory().same(x.memory()) || ...)) return false;
+  template <class Out, class... Y> bool run(const F& f, context& where, Out& out, const Y&... x) {
+    if (foreign_.load(std::memory_order_relaxed) || !out.memory().unique() || (out.memory().same(x.memory()) || ...))
+      return false;
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
     // The extents of the result are among the words, so that a plan for others is not found.
     constexpr std::size_t most = (... + Y::rank) + Out::rank;
@@ -354,12 +365,12 @@ class traces {
     (open(x, words, n), ..., open(out, words, n));
     void* const to[] = {out.writable().data()};
     evaluation e{.leaves = at, .words = {words, n}, .each_apart = true, .overlapping = true};
-    if (site_.run(e, where, to, true)) [[likely]] return true;
+    if (site_.run(e, where, to, true)) [[likely]]
+      return true;
     return trace(f, where, e, [&](const shape& made) { return made == out.shape() ? to[0] : nullptr; }, x...);
   }
   // The same into a new tensor.
-  template <class R, class... Y>
-  std::optional<R> make(const F& f, context& where, const Y&... x) {
+  template <class R, class... Y> std::optional<R> make(const F& f, context& where, const Y&... x) {
     if (foreign_.load(std::memory_order_relaxed)) return {};
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
     std::int64_t words[(... + Y::rank) + 1];
@@ -372,19 +383,19 @@ class traces {
       r.emplace(R::uninitialized(extents));
       return r->writable().data();
     };
-    if (site_.run_known(e, where, place, &result) || trace(f, where, e, [&](const shape& made) { return place(&result, made); }, x...)) return result;
+    if (site_.run_known(e, where, place, &result) ||
+        trace(f, where, e, [&](const shape& made) { return place(&result, made); }, x...))
+      return result;
     return {};
   }
 
  private:
-  template <class T>
-  static void open(const T& t, std::int64_t* words, std::size_t& n) {
+  template <class T> static void open(const T& t, std::int64_t* words, std::size_t& n) {
     for (int d = 0; d < T::rank; ++d)
       if (!T::pattern[d].is_number()) words[n++] = t.extent(d);
   }
   // A name may stand for two operands only if they are one tensor, so a trace is made where they are not.
-  template <class... Y>
-  static bool any_shared(const Y&... x) {
+  template <class... Y> static bool any_shared(const Y&... x) {
     const storage* memory[] = {&x.memory()...};
     for (std::size_t i = 0; i < sizeof...(Y); ++i)
       for (std::size_t k = 0; k < i; ++k)
@@ -393,8 +404,7 @@ class traces {
   }
   // The function meets copies: a tensor that it has from elsewhere is then none of its operands, whatever it is. So what it
   // is called with must be small enough to be copied once.
-  template <class Place, class... Y>
-  bool trace(const F& f, context& where, evaluation e, Place place, const Y&... x) {
+  template <class Place, class... Y> bool trace(const F& f, context& where, evaluation e, Place place, const Y&... x) {
     constexpr std::int64_t most = 1 << 24;
     if (((x.size() > most) || ...) || any_shared(x...)) return false;
     return trace_copies(f, where, e, place, std::index_sequence_for<Y...>(), x...);
@@ -416,20 +426,18 @@ class traces {
   }
 
   evaluation_site site_;
-  std::atomic<bool> foreign_{false};       // it makes tensors of its own
+  std::atomic<bool> foreign_{false};  // it makes tensors of its own
 };
 
 /// How a formula is called: with what its function takes, or with a tensor for the result behind that.
-template <class F, class... X>
-struct formula_call {
+template <class F, class... X> struct formula_call {
   static constexpr std::size_t count = sizeof...(X);
-  template <std::size_t I>
-  using at = const std::remove_cvref_t<pick_type<I, X...>>&;
-  template <class>
-  static constexpr bool takes = false;
-  template <std::size_t... I>
-  static constexpr bool takes<std::index_sequence<I...>> = std::is_invocable_v<const F&, at<I>...>;
-  static constexpr bool operands = ((Symbolic<std::remove_cvref_t<X>> || std::is_arithmetic_v<std::remove_cvref_t<X>>) && ...);
+  template <std::size_t I> using at = const std::remove_cvref_t<pick_type<I, X...>>&;
+  template <class> static constexpr bool takes = false;
+  template <std::size_t... I> static constexpr bool takes<std::index_sequence<I...>> =
+      std::is_invocable_v<const F&, at<I>...>;
+  static constexpr bool operands =
+      ((Symbolic<std::remove_cvref_t<X>> || std::is_arithmetic_v<std::remove_cvref_t<X>>) && ...);
   static constexpr bool gives = [] {
     if constexpr (operands) return takes<std::make_index_sequence<count>>;
     else return false;
@@ -442,11 +450,13 @@ struct formula_call {
     text t;
     if constexpr (fills) {
       using last = pick_type<count - 1, X...>;
-      if (!is_tensor<std::remove_cvref_t<last>>) t << "formula: the last argument takes the result, so it must be a tensor";
+      if (!is_tensor<std::remove_cvref_t<last>>)
+        t << "formula: the last argument takes the result, so it must be a tensor";
       else if (!std::is_lvalue_reference_v<last> || std::is_const_v<std::remove_reference_t<last>>)
         t << "formula: the last argument takes the result, so it must be a tensor that stays and can be written";
     } else if (!operands) t << "formula: the arguments are operands, numbers, and a tensor for the result";
-    else if (!gives) t << "formula: its function cannot be called with these operands, nor with all but the last of them";
+    else if (!gives)
+      t << "formula: its function cannot be called with these operands, nor with all but the last of them";
     return t;
   }
 };
@@ -455,15 +465,12 @@ struct formula_call {
 /// A function of tensors: `auto f = formula([](auto x, auto w) { return tanh(matmul(x, w)); });`. One without captures whose
 /// result has no parts but its operands is traced once per types and extents: `f(x, w)` and `f(x, w, out)` then call nothing
 /// and build nothing. What such a function makes depends on types and extents alone.
-export template <class F>
-class formula {
+export template <class F> class formula {
  public:
   explicit formula(F f) : f_(std::move(f)) {}
   /// Gives the result, or puts it into the last argument if the function takes one less. Errors: of the operations; with
   /// memory for the result also shape_error, state_error as of `evaluate_into`.
-  template <class... X>
-    requires accepted<worded<detail::formula_call<F, X...>>()>
-  auto operator()(X&&... x) const {
+  template <class... X> requires accepted<worded<detail::formula_call<F, X...>>()> auto operator()(X&&... x) const {
     if constexpr (detail::formula_call<F, X...>::gives) return made(std::as_const(x)...);
     else
       [&]<std::size_t... I>(std::tuple<X&...> all, std::index_sequence<I...>) {
@@ -472,21 +479,19 @@ class formula {
   }
 
  private:
-  template <class... X>
-  auto made(const X&... x) const {
+  template <class... X> auto made(const X&... x) const {
     if constexpr (sizeof...(X) > 0 && detail::Traceable<F, const X...>) {
       using result = evaluated<std::remove_cvref_t<std::invoke_result_t<const F&, const X&...>>>;
       static context& where = default_context();
-      static auto& known = where.template slot<detail::traces<F, void, X...>>();     // found once
+      static auto& known = where.template slot<detail::traces<F, void, X...>>();  // found once
       if (auto r = known.template make<result>(f_, where, x...)) return *std::move(r);
     }
     return evaluate(f_(x...));
   }
-  template <class Out, class... X>
-  void into(Out& out, const X&... x) const {
+  template <class Out, class... X> void into(Out& out, const X&... x) const {
     if constexpr (sizeof...(X) > 0 && detail::Traceable<F, const X...>) {
       static context& where = default_context();
-      static auto& known = where.template slot<detail::traces<F, Out, X...>>();      // found once
+      static auto& known = where.template slot<detail::traces<F, Out, X...>>();  // found once
       if (known.run(f_, where, out, x...)) return;
     }
     evaluate_into(out, f_(x...));
@@ -497,12 +502,12 @@ class formula {
 // ---- many results in one go -----------------------------------------------------------------------------------------
 
 /// A result of an eval_plan. Errors: state_error when it is read before the plan has run.
-export template <class Tensor>
-class handle {
+export template <class Tensor> class handle {
  public:
   handle() = default;
   const Tensor& value() const {
-    if (!result_ || !*result_) detail::raise(error_kind::state, "handle: the plan has not run, so there is no value yet");
+    if (!result_ || !*result_)
+      detail::raise(error_kind::state, "handle: the plan has not run, so there is no value yet");
     return **result_;
   }
 
@@ -519,15 +524,18 @@ export class eval_plan {
   eval_plan(eval_plan&&) noexcept = default;
   eval_plan& operator=(eval_plan&&) noexcept = default;
   /// Errors: state_error where an operand is empty.
-  template <Symbolic E>
-    requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>
+  template <Symbolic E> requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>
   auto add(const E& e) {
     using operand = detail::operand_of<E>;
-    struct held { std::optional<operand> of; std::optional<evaluated<E>> result; };
+    struct held {
+      std::optional<operand> of;
+      std::optional<evaluated<E>> result;
+    };
     auto kept = std::make_shared<held>(held{detail::as_operand(e), {}});
-    static_cast<void>(kept->of->shape());         // an empty operand is refused here, not when all run
+    static_cast<void>(kept->of->shape());  // an empty operand is refused here, not when all run
     handle<evaluated<E>> h(std::shared_ptr<std::optional<evaluated<E>>>(kept, &kept->result));
-    entry made{kept, [](const void* p, lowering& l) { return lower(*static_cast<const held*>(p)->of, l); },
+    entry made{kept,
+               [](const void* p, lowering& l) { return lower(*static_cast<const held*>(p)->of, l); },
                [](const void* p, detail::evaluation_key& key) {
                  key.tag(&tag_of<operand>);
                  visit_leaves(*static_cast<const held*>(p)->of, key);
@@ -537,7 +545,8 @@ export class eval_plan {
                  at.result.emplace(evaluated<E>::uninitialized(at.of->shape()));
                  return at.result->writable().data();
                },
-               [](void* p) { static_cast<held*>(p)->result.reset(); }, [](void* p) { static_cast<held*>(p)->of.reset(); }};
+               [](void* p) { static_cast<held*>(p)->result.reset(); },
+               [](void* p) { static_cast<held*>(p)->of.reset(); }};
     entries_.push_back(std::move(made));
     return h;
   }
@@ -554,17 +563,16 @@ export class eval_plan {
   const plan_cost& cost() const { return cost_; }
 
  private:
-  struct plans;                          // of earlier runs, kept by the context
+  struct plans;  // of earlier runs, kept by the context
   struct entry {
-    std::shared_ptr<void> kept;          // the expression, while it waits for a run, and its result
+    std::shared_ptr<void> kept;  // the expression, while it waits for a run, and its result
     value (*lower)(const void*, lowering&);
     void (*key)(const void*, detail::evaluation_key&);
-    void* (*result)(void*);              // makes memory for it
+    void* (*result)(void*);  // makes memory for it
     void (*forget)(void*);
-    void (*let_go)(void*);               // of the expression, which its handle may outlive
+    void (*let_go)(void*);  // of the expression, which its handle may outlive
   };
-  template <class E>
-  static constexpr char tag_of = 0;
+  template <class E> static constexpr char tag_of = 0;
   context* where_;
   std::vector<entry> entries_;
   pass_counters counters_;

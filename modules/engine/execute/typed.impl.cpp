@@ -18,8 +18,7 @@ namespace detail {
 
 // Calls f with a number of the memory of each leaf, until that says false. Not in the unnamed namespace: `prepared`, which has
 // linkage, calls it in an inline function.
-template <class F>
-bool each_first_alike(view<const leaf> leaves, F f) {
+template <class F> bool each_first_alike(view<const leaf> leaves, F f) {
   address_numbers seen;
   for (const auto& x : leaves)
     if (!f(static_cast<std::int64_t>(seen.number(x.data)))) return false;
@@ -48,8 +47,14 @@ class thread_number {
   }
 
  private:
-  static std::mutex& mutex() { static auto* m = new std::mutex; return *m; }
-  static std::vector<bool>& used() { static auto* v = new std::vector<bool>; return *v; }
+  static std::mutex& mutex() {
+    static auto* m = new std::mutex;
+    return *m;
+  }
+  static std::vector<bool>& used() {
+    static auto* v = new std::vector<bool>;
+    return *v;
+  }
   std::size_t mine_ = 0;
 };
 }  // namespace
@@ -57,7 +62,7 @@ class thread_number {
 // What a plan depends on: the cases of its context, the words of the evaluation, and which operands are the same memory.
 struct evaluation_site::prepared {
   const context_cases* special;
-  std::size_t cases;                       // their version
+  std::size_t cases;  // their version
   std::vector<std::int64_t> words, first_alike;
   std::vector<std::size_t> leaf_of_input, input_bytes, output_bytes;
   executor run;
@@ -74,7 +79,8 @@ struct evaluation_site::prepared {
     for (std::size_t i = 0; i < leaf_of_input.size(); ++i) run.bind_input(i, e.leaves[leaf_of_input[i]].data);
   }
   [[gnu::always_inline]] inline void run_into(const evaluation& e, view<void* const> results) {
-    if (e.overlapping && overlaps(e, results)) [[unlikely]] return run_aside(e, results);
+    if (e.overlapping && overlaps(e, results)) [[unlikely]]
+      return run_aside(e, results);
     for (std::size_t i = 0; i < results.size(); ++i) run.bind_output(i, results[i]);
     run.run();
   }
@@ -86,7 +92,8 @@ struct evaluation_site::prepared {
     return false;
   }
   bool overlap(const evaluation& e, std::size_t i, view<void* const> results, std::size_t o) const {
-    const auto from = reinterpret_cast<std::uintptr_t>(e.leaves[leaf_of_input[i]].data), to = reinterpret_cast<std::uintptr_t>(results[o]);
+    const auto from = reinterpret_cast<std::uintptr_t>(e.leaves[leaf_of_input[i]].data),
+               to = reinterpret_cast<std::uintptr_t>(results[o]);
     return from < to + output_bytes[o] && to < from + input_bytes[i];
   }
   // What a plan may not write where it reads is computed into memory of its own and copied.
@@ -98,7 +105,8 @@ struct evaluation_site::prepared {
       for (std::size_t i = 0; i < leaf_of_input.size() && !aside[o]; ++i)
         if (overlap(e, i, results, o)) {
           overlapping = true;
-          if (e.leaves[leaf_of_input[i]].data != results[o] || !run.plan().in_place(i, o)) aside[o] = storage(output_bytes[o]);
+          if (e.leaves[leaf_of_input[i]].data != results[o] || !run.plan().in_place(i, o))
+            aside[o] = storage(output_bytes[o]);
         }
       replaced = replaced || (overlapping && !aside[o]);
       run.bind_output(o, aside[o] ? aside[o].data() : results[o]);
@@ -108,8 +116,7 @@ struct evaluation_site::prepared {
       if (aside[o]) std::memcpy(results[o], aside[o].data(), aside[o].bytes());
   }
   /// Calls `run` with one that serves, bound to the operands; false if only a known one is wanted and there is none.
-  template <class F>
-  static bool lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run);
+  template <class F> static bool lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run);
 };
 
 evaluation_site::evaluation_site(std::size_t most) : most_(most) {}
@@ -120,7 +127,8 @@ evaluation_site::~evaluation_site() {
 std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluation& e) {
   if (const auto thread = thread_number::get(); thread < places) {
     place& mine = places_[thread];
-    if (mine.ready && !mine.busy && mine.ready->serves(e)) return std::unique_ptr<prepared>(std::exchange(mine.ready, nullptr));
+    if (mine.ready && !mine.busy && mine.ready->serves(e))
+      return std::unique_ptr<prepared>(std::exchange(mine.ready, nullptr));
   }
   std::lock_guard lock(mutex_);
   for (std::size_t i = resting_.size(); i-- > 0;)
@@ -134,16 +142,27 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluatio
 
 std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluation& e, context& where) {
   auto& special = where.slot<context_cases>();
-  const auto cases = special.version();      // of the list below, or an earlier one: then the next call makes another plan
+  const auto cases = special.version();  // of the list below, or an earlier one: then the next call makes another plan
   program source;
   lowering l(source);
   e.lower(source, l, e.expression);
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  auto plan = where.slot<plan_cache>().get(source, source.id(), shapes, where.isa(), {.cases = special.all(), .merge = e.merge, .side_by_side = e.merge && where.threads() > 1});
-  std::unique_ptr<prepared> p(new prepared{&special, cases, {}, {}, {}, {}, {}, executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
+  auto plan = where.slot<plan_cache>().get(
+      source, source.id(), shapes, where.isa(),
+      {.cases = special.all(), .merge = e.merge, .side_by_side = e.merge && where.threads() > 1});
+  std::unique_ptr<prepared> p(
+      new prepared{&special,
+                   cases,
+                   {},
+                   {},
+                   {},
+                   {},
+                   {},
+                   executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
   p->words.assign(e.words.begin(), e.words.end());
-  if (!e.each_apart) each_first_alike(e.leaves, [&](std::int64_t first) { return p->first_alike.push_back(first), true; });
+  if (!e.each_apart)
+    each_first_alike(e.leaves, [&](std::int64_t first) { return p->first_alike.push_back(first), true; });
   const auto& inputs = source.inputs();
   p->leaf_of_input.assign(inputs.size(), 0);
   for (std::size_t i = l.aliases().size(); i-- > 0;) {
@@ -171,7 +190,9 @@ void evaluation_site::rest(std::unique_ptr<prepared> p) {
   std::lock_guard lock(mutex_);
   resting_.push_back(std::move(p));
   std::size_t bytes = 0, kept = 0;
-  while (kept < resting_.size() && kept < most_ && (bytes += resting_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= most_bytes) ++kept;
+  while (kept < resting_.size() && kept < most_ &&
+         (bytes += resting_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= most_bytes)
+    ++kept;
   resting_.erase(resting_.begin(), resting_.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
@@ -181,7 +202,10 @@ bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e,
   if (const auto thread = thread_number::get(); thread < places) {
     place& mine = site.places_[thread];
     if (mine.ready && !mine.busy && mine.ready->serves(e)) [[likely]] {
-      struct leave { bool& busy; ~leave() { busy = false; } } when_done{mine.busy = true};
+      struct leave {
+        bool& busy;
+        ~leave() { busy = false; }
+      } when_done{mine.busy = true};
       mine.ready->bind_inputs(e);
       run(*mine.ready);
       return true;
@@ -227,7 +251,8 @@ void eval_plan::run() {
   detail::evaluation_key key;
   for (const auto& one : entries_) one.key(one.kept.get(), key);
   const auto lower = [](program& p, lowering& l, const void* entries) {
-    for (const auto& one : *static_cast<const std::vector<entry>*>(entries)) p.output("result", one.lower(one.kept.get(), l));
+    for (const auto& one : *static_cast<const std::vector<entry>*>(entries))
+      p.output("result", one.lower(one.kept.get(), l));
   };
   const auto into_results = [](void* to, executor& run) {
     auto& mine = *static_cast<eval_plan*>(to);
@@ -237,17 +262,16 @@ void eval_plan::run() {
       const auto& one = mine.entries_[i];
       try {
         run.bind_output(i, one.result(one.kept.get()));
-      } catch (const out_of_memory& lack) {
-        detail::no_memory_for(run.plan(), run.planned_bytes(), lack);
-      }
+      } catch (const out_of_memory& lack) { detail::no_memory_for(run.plan(), run.planned_bytes(), lack); }
     }
     run.run();
   };
   try {
     where_->slot<plans>().site.lend(
-        {.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &entries_, .merge = true}, *where_, into_results, this);
+        {.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &entries_, .merge = true}, *where_,
+        into_results, this);
   } catch (...) {
-    for (const auto& one : entries_) one.forget(one.kept.get());      // what was not computed is no value
+    for (const auto& one : entries_) one.forget(one.kept.get());  // what was not computed is no value
     throw;
   }
   clear();

@@ -18,7 +18,7 @@ export class workspace {
  private:
   friend class executor;
   storage memory_;
-  std::uint64_t taken_ = 0;              // how often it changed hands or memory
+  std::uint64_t taken_ = 0;  // how often it changed hands or memory
 };
 
 /// Workspaces that models of any sizes lend for the time of a run, within a limit of bytes. Any thread may use it.

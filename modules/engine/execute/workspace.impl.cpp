@@ -12,14 +12,17 @@ void workspace::release() noexcept {
 }
 std::byte* workspace::reserve(std::size_t bytes) {
   if (memory_.bytes() < bytes) {
-    release();                             // nobody reads what it held
+    release();  // nobody reads what it held
     memory_ = storage(bytes);
   }
   return static_cast<std::byte*>(memory_.data());
 }
 
 struct arena_pool::implementation {
-  struct item { std::shared_ptr<workspace> is; bool lent = false; };
+  struct item {
+    std::shared_ptr<workspace> is;
+    bool lent = false;
+  };
   std::mutex mutex;
   std::condition_variable given_back;
   std::vector<item> all;

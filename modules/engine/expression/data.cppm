@@ -12,24 +12,27 @@ namespace lamina {
 /// How the elements of a user's data type are read, in row-major order. Specialize it for a type that has no member
 /// `void read(view<element_type> out) const`. A specialization with `static const T* data(const X&)` instead tells where
 /// the elements stand already: then nothing is copied.
-export template <class X>
-struct data_traits {
-  static void read(const X& x, view<typename X::element_type> out)
-    requires requires { x.read(out); }
-  { x.read(out); }
+export template <class X> struct data_traits {
+  static void read(const X& x, view<typename X::element_type> out) requires requires { x.read(out); } { x.read(out); }
 };
 
 namespace detail {
 template <class X>
 concept HasElementType = requires { dtype_of<typename X::element_type>; };
 template <class X>
-concept HasExtents = requires { { X::extents_type::pattern } -> std::convertible_to<shape>; };
+concept HasExtents = requires {
+  { X::extents_type::pattern } -> std::convertible_to<shape>;
+};
 template <class X>
-concept HasShape = requires(const X& x) { { x.shape() } -> std::convertible_to<shape>; };
+concept HasShape = requires(const X& x) {
+  { x.shape() } -> std::convertible_to<shape>;
+};
 /// Whether two of a user's data are equal, as a member `same` says, else `==`, else their addresses.
-template <class X>
-bool same_data(const X& a, const X& b) {
-  if constexpr (requires { { a.same(b) } -> std::same_as<bool>; }) return a.same(b);
+template <class X> bool same_data(const X& a, const X& b) {
+  if constexpr (requires {
+                  { a.same(b) } -> std::same_as<bool>;
+                })
+    return a.same(b);
   else if constexpr (std::equality_comparable<X>) return a == b;
   else return &a == &b;
 }
@@ -47,15 +50,13 @@ export template <class X>
 concept UserData = Symbolic<X> && std::same_as<typename X::world, lazy> && !requires { X::pattern; };
 
 /// What is known at compile time of an operand's shape.
-export template <Symbolic X>
-inline constexpr shape pattern_of = [] {
+export template <Symbolic X> inline constexpr shape pattern_of = [] {
   if constexpr (UserData<X>) return X::extents_type::pattern;
   else return X::pattern;
 }();
 
 /// What a user's data type lacks; nothing is said of other types.
-export template <class X>
-struct data_check {
+export template <class X> struct data_check {
   static consteval text message() {
     text t;
     auto lacks = [&](std::string_view what) {
@@ -77,15 +78,16 @@ export template <class X>
 concept UserOperand = UserData<X> && no_error<data_check<X>>;
 
 /// A user's data in an expression. Copies share it; its elements are read once, when the first of them is evaluated.
-export template <class X>
-class data_leaf {
+export template <class X> class data_leaf {
  public:
   using world = lazy;
   using element_type = typename X::element_type;
   using extents_type = typename X::extents_type;
   static constexpr lamina::shape pattern = extents_type::pattern;
 
-  explicit data_leaf(X x) : cell_(std::make_shared<cell>(std::move(x))) { detail::check_extents(pattern, cell_->extents); }
+  explicit data_leaf(X x) : cell_(std::make_shared<cell>(std::move(x))) {
+    detail::check_extents(pattern, cell_->extents);
+  }
   // Moved as it is copied: an expression that was moved from still has its data.
   data_leaf(const data_leaf&) = default;
   data_leaf& operator=(const data_leaf&) = default;
@@ -137,8 +139,7 @@ class data_leaf {
 /// The user's data that one evaluation has met: what is equal (`==`) is read once.
 export class data_seen {
  public:
-  template <class X>
-  void meet(const data_leaf<X>& leaf) {
+  template <class X> void meet(const data_leaf<X>& leaf) {
     if constexpr (std::equality_comparable<X> && !detail::StandsInMemory<X>) {
       for (const auto& e : all_)
         if (e.tag == &tag_of<X>)
@@ -152,25 +153,25 @@ export class data_seen {
   }
 
  private:
-  template <class X>
-  static constexpr char tag_of = 0;
-  struct entry { const void *tag, *leaf; };
+  template <class X> static constexpr char tag_of = 0;
+  struct entry {
+    const void *tag, *leaf;
+  };
   std::vector<entry> all_;
 };
 
-template <class X>
-inline constexpr bool is_data_leaf = false;
-template <class X>
-inline constexpr bool is_data_leaf<data_leaf<X>> = true;
-template <class Y>
-struct data_fault { using type = void; };
-template <class X>
-struct data_fault<data_leaf<X>> { using type = X; };
+template <class X> inline constexpr bool is_data_leaf = false;
+template <class X> inline constexpr bool is_data_leaf<data_leaf<X>> = true;
+template <class Y> struct data_fault {
+  using type = void;
+};
+template <class X> struct data_fault<data_leaf<X>> {
+  using type = X;
+};
 
 namespace detail {
 /// What the first of the operands lacks that is a user's data type, or nothing.
-template <class... Y>
-consteval text operand_fault() {
+template <class... Y> consteval text operand_fault() {
   text t;
   auto look = [&]<class X>(std::type_identity<X>) {
     if constexpr (!std::is_void_v<X>)
@@ -179,19 +180,18 @@ consteval text operand_fault() {
   (look(std::type_identity<typename data_fault<Y>::type>{}), ...);
   return t;
 }
-template <class... Y>
-inline constexpr bool operands_whole =
+template <class... Y> inline constexpr bool operands_whole =
     ((std::is_void_v<typename data_fault<Y>::type> || no_error<data_check<typename data_fault<Y>::type>>) && ...);
 
-template <class E>
-struct kept_as { using type = E; };
-template <UserData E>
-struct kept_as<E> { using type = data_leaf<E>; };
+template <class E> struct kept_as {
+  using type = E;
+};
+template <UserData E> struct kept_as<E> {
+  using type = data_leaf<E>;
+};
 /// What expressions hold of an operand: a user's data becomes a leaf.
-template <class E>
-using operand_of = typename kept_as<E>::type;
-template <class E>
-decltype(auto) as_operand(const E& e) {
+template <class E> using operand_of = typename kept_as<E>::type;
+template <class E> decltype(auto) as_operand(const E& e) {
   if constexpr (UserData<E>) return data_leaf<E>(e);
   else return (e);
 }

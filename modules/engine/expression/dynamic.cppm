@@ -40,17 +40,18 @@ value lower_dynamic(const dynamic_node& node, lowering& l);
 /// Lets go of what a `dynamic` holds, with a flat call stack too.
 void release(dynamic_pointer node) noexcept;
 
-template <class E, class F>
-void visit_dynamics(const E& e, F&& f) {
-  if constexpr (requires { typename E::operation; }) e.operands.each([&](auto, const auto& x) { visit_dynamics(x, f); });
+template <class E, class F> void visit_dynamics(const E& e, F&& f) {
+  if constexpr (requires { typename E::operation; })
+    e.operands.each([&](auto, const auto& x) { visit_dynamics(x, f); });
   else if constexpr (requires { e.inner(); }) visit_dynamics(e.inner(), f);
   else if constexpr (requires { e.node(); }) f(e.node());
 }
-template <class E, class F>
-void visit_variables(const E& e, F&& f) {
-  if constexpr (requires { typename E::operation; }) e.operands.each([&](auto, const auto& x) { visit_variables(x, f); });
+template <class E, class F> void visit_variables(const E& e, F&& f) {
+  if constexpr (requires { typename E::operation; })
+    e.operands.each([&](auto, const auto& x) { visit_variables(x, f); });
   else if constexpr (requires { e.inner(); }) visit_variables(e.inner(), f);
-  else if constexpr (requires { e.value.memory(); }) f(variable_name(e), tensor_type{dtype_of<typename E::element_type>, e.shape()});
+  else if constexpr (requires { e.value.memory(); })
+    f(variable_name(e), tensor_type{dtype_of<typename E::element_type>, e.shape()});
 }
 /// The extents of a variable that an expression holds behind these. Errors: value_error if there is none; shape_error,
 /// type_error if it is not of the type that is wanted.
@@ -58,8 +59,7 @@ shape extents_behind(std::vector<const dynamic_node*> nodes, std::string_view na
 }  // namespace detail
 
 namespace detail {
-template <class T, int Rank, class E>
-struct dynamic_check {
+template <class T, int Rank, class E> struct dynamic_check {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<typename E::world, lazy>)
@@ -73,8 +73,7 @@ struct dynamic_check {
 
 /// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
 /// common subexpressions and fusion work. Errors: state_error when an empty one is used.
-export template <Element T, int Rank>
-class dynamic {
+export template <Element T, int Rank> class dynamic {
  public:
   using world = lazy;
   using element_type = T;
@@ -84,7 +83,7 @@ class dynamic {
   dynamic() = default;
   // The misfit is an argument of its own: Clang says it a step earlier, behind the constructors that copy and move.
   template <Symbolic E, fixed_string Misfit = worded<detail::dynamic_check<T, Rank, E>>()>
-    requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy>) && message_is<Misfit, "">
+  requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy>) && message_is<Misfit, "">
   dynamic(E e) : node_(std::make_shared<holder<detail::operand_of<E>>>(detail::operand_of<E>(std::move(e)))) {}
   dynamic(const dynamic&) = default;
   dynamic(dynamic&&) noexcept = default;
@@ -99,10 +98,10 @@ class dynamic {
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
   bool is_empty() const { return !node_; }
   /// The expression that was put in, or null if it has another type.
-  template <class E>
-  const E* try_cast() const {
+  template <class E> const E* try_cast() const {
     using kept = detail::operand_of<E>;
-    const kept* found = node_ && node_->tag() == &tag_of<kept> ? &static_cast<const holder<kept>&>(*node_).value : nullptr;
+    const kept* found =
+        node_ && node_->tag() == &tag_of<kept> ? &static_cast<const holder<kept>&>(*node_).value : nullptr;
     if constexpr (UserData<E>) return found ? &found->origin() : nullptr;
     else return found;
   }
@@ -113,10 +112,8 @@ class dynamic {
   std::uint64_t structure_hash() const { return node_ ? node_->structure_hash() : 0; }
 
  private:
-  template <class E>
-  static constexpr char tag_of = 0;
-  template <class E>
-  struct holder final : detail::dynamic_node {
+  template <class E> static constexpr char tag_of = 0;
+  template <class E> struct holder final : detail::dynamic_node {
     explicit holder(E e) : value(std::move(e)), hash(detail::hash_here(value)) {}
     const lamina::shape& shape() const override { return value.shape(); }
     lamina::value lower(lowering& l) const override { return lamina::lower(value, l); }
@@ -145,7 +142,8 @@ class dynamic {
   detail::dynamic_pointer node_;
 };
 /// Any operand behind one type; a `dynamic` stays what it is.
-export template <Symbolic E>
-auto make_dynamic(E e) { return dynamic<typename E::element_type, pattern_of<E>.rank>(std::move(e)); }
+export template <Symbolic E> auto make_dynamic(E e) {
+  return dynamic<typename E::element_type, pattern_of<E>.rank>(std::move(e));
+}
 
 }  // namespace lamina

@@ -37,18 +37,22 @@ class node_stack {
 
 // Calls `take` for a node and what it holds, those inside first, unless one is `known`; taking one makes it known. However
 // deep they are nested, the call stack stays flat, and the order is that of `lower` for all who ask.
-template <class Known, class Take>
-void inner_first(const dynamic_node& node, Known known, Take take) {
-  struct search { Known& known; node_stack waiting; } found{known, {}};
+template <class Known, class Take> void inner_first(const dynamic_node& node, Known known, Take take) {
+  struct search {
+    Known& known;
+    node_stack waiting;
+  } found{known, {}};
   found.waiting.push(&node);
   while (found.waiting.size() > 0) {
     const dynamic_node* top = found.waiting.back();
     if (!known(top)) {
       const auto before = found.waiting.size();
-      top->each([](void* to, const dynamic_node* inner) {
-        auto& f = *static_cast<search*>(to);
-        if (inner && !f.known(inner)) f.waiting.push(inner);
-      }, &found);
+      top->each(
+          [](void* to, const dynamic_node* inner) {
+            auto& f = *static_cast<search*>(to);
+            if (inner && !f.known(inner)) f.waiting.push(inner);
+          },
+          &found);
       if (found.waiting.size() > before) continue;
       take(*top);
     }
@@ -58,8 +62,9 @@ void inner_first(const dynamic_node& node, Known known, Take take) {
 }  // namespace
 
 value lower_dynamic(const dynamic_node& node, lowering& l) {
-  inner_first(node, [&](const dynamic_node* n) { return !l.known(n).empty(); },
-              [&](const dynamic_node& n) { l.remember(&n, n.lower(l)); });
+  inner_first(
+      node, [&](const dynamic_node* n) { return !l.known(n).empty(); },
+      [&](const dynamic_node& n) { l.remember(&n, n.lower(l)); });
   return l.known(&node);
 }
 
@@ -93,8 +98,7 @@ std::size_t address_numbers::number_among_many(const void* address) {
 
 namespace {
 // Four times the room.
-template <class T>
-T* grown(view<const T> taken, std::unique_ptr<T[]>& to, std::size_t& room) {
+template <class T> T* grown(view<const T> taken, std::unique_ptr<T[]>& to, std::size_t& room) {
   auto more = std::make_unique<T[]>(room *= 4);
   std::copy(taken.begin(), taken.end(), more.get());
   to = std::move(more);
@@ -117,17 +121,20 @@ bool evaluation_key::first(const void* part) {
   return number == before;
 }
 void evaluation_key::enter(const dynamic_node* node) {
-  if (!node) return attribute(-1);         // empty: to lower it is an error
-  inner_first(*node, [&](const dynamic_node* n) { return parts_.knows(n); }, [&](const dynamic_node& n) {
-    n.key(*this);
-    parts_.number(&n);
-  });
+  if (!node) return attribute(-1);  // empty: to lower it is an error
+  inner_first(
+      *node, [&](const dynamic_node* n) { return parts_.knows(n); },
+      [&](const dynamic_node& n) {
+        n.key(*this);
+        parts_.number(&n);
+      });
   attribute(static_cast<std::int64_t>(parts_.number(node)));
 }
 
 }  // namespace detail
 
-shape detail::extents_behind(std::vector<const dynamic_node*> waiting, std::string_view name, const tensor_type& wanted) {
+shape detail::extents_behind(std::vector<const dynamic_node*> waiting, std::string_view name,
+                             const tensor_type& wanted) {
   struct search {
     std::string_view name;
     std::vector<const dynamic_node*>& waiting;
@@ -138,18 +145,20 @@ shape detail::extents_behind(std::vector<const dynamic_node*> waiting, std::stri
     const dynamic_node* top = waiting.back();
     waiting.pop_back();
     if (!top || !seen.insert(top).second) continue;
-    top->each_variable([](void* to, std::string_view met, const tensor_type& now) {
-      auto& s = *static_cast<search*>(to);
-      if (met == s.name && !s.found) s.found = now;
-    }, &at);
+    top->each_variable(
+        [](void* to, std::string_view met, const tensor_type& now) {
+          auto& s = *static_cast<search*>(to);
+          if (met == s.name && !s.found) s.found = now;
+        },
+        &at);
     top->each([](void* to, const dynamic_node* inner) { static_cast<search*>(to)->waiting.push_back(inner); }, &at);
   }
   if (!at.found) no_variable(name);
   const tensor_type& found = *at.found;
   if (found.element != wanted.element || !fits(wanted.dims, found.dims)) {
     text t;
-    t << "gradient: the variable `" << name << "` is " << found << " and is taken for " << wanted << "; say its type, as in gradient<\"" << name
-      << "\", vector<float>>(loss)";
+    t << "gradient: the variable `" << name << "` is " << found << " and is taken for " << wanted
+      << "; say its type, as in gradient<\"" << name << "\", vector<float>>(loss)";
     raise(found.element == wanted.element ? error_kind::shape : error_kind::type, t);
   }
   return found.dims;

@@ -16,8 +16,7 @@ namespace lamina {
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
 /// A number in an expression: a leaf bound at run time, so that a changing number is no new program.
-export template <Element T>
-struct number {
+export template <Element T> struct number {
   using world = lazy;
   using element_type = T;
   static constexpr lamina::shape pattern{};
@@ -25,14 +24,11 @@ struct number {
   constexpr lamina::shape shape() const { return {}; }
 };
 
-template <class X>
-inline constexpr bool is_number = false;
-template <Element T>
-inline constexpr bool is_number<number<T>> = true;
+template <class X> inline constexpr bool is_number = false;
+template <Element T> inline constexpr bool is_number<number<T>> = true;
 
 /// A tensor under a name, with respect to which gradients can be taken.
-export template <fixed_string Name, class Tensor>
-struct variable {
+export template <fixed_string Name, class Tensor> struct variable {
   using world = lazy;
   using element_type = typename Tensor::element_type;
   static constexpr lamina::shape pattern = Tensor::pattern;
@@ -43,67 +39,83 @@ struct variable {
 };
 /// Names a tensor in an expression: `gradient<"w">(loss)` then refers to it. The tensor without its name is a constant:
 /// the gradient of `var<"w">(a) * a` is `a`.
-export template <fixed_string Name, Element T, class E>
-auto var(const tensor<T, E>& t) { return variable<Name, tensor<T, E>>{t}; }
+export template <fixed_string Name, Element T, class E> auto var(const tensor<T, E>& t) {
+  return variable<Name, tensor<T, E>>{t};
+}
 
-template <fixed_string Name, class E>
-struct var_check {
+template <fixed_string Name, class E> struct var_check {
   static consteval text message() {
     text t;
     t << "the variable `" << Name.view() << "` is given ";
-    if constexpr (UserData<E>) t << "the data type `" << type_name<E>() << "`, and names a tensor: take var<...>(evaluate(x))";
+    if constexpr (UserData<E>)
+      t << "the data type `" << type_name<E>() << "`, and names a tensor: take var<...>(evaluate(x))";
     else if constexpr (Symbolic<E>) t << "an expression, and names a tensor: take var<...>(evaluate(x))";
     else t << "`" << type_name<E>() << "`, and names a tensor";
     return t;
   }
 };
 /// Of anything else nothing is made; the compiler says why.
-export template <fixed_string Name, class E>
-  requires(!requires(const E& t) { t.memory(); t.data(); }) && accepted<worded<var_check<Name, E>>()>
-void var(const E&) {}
+export template <fixed_string Name, class E> requires(!requires(const E& t) {
+                                                       t.memory();
+                                                       t.data();
+                                                     }) && accepted<worded<var_check<Name, E>>()> void var(const E&) {}
 
 /// Attributes in the type.
-export template <auto Value>
-struct fixed_attributes {
+export template <auto Value> struct fixed_attributes {
   static constexpr bool fixed = true;
   static constexpr auto value = Value;
 };
 /// Attributes known only at run time.
-export template <class A>
-struct run_time_attributes {
+export template <class A> struct run_time_attributes {
   static constexpr bool fixed = false;
   A value;
 };
 
 /// The same with the rank that the result has whatever they are.
-export template <class A, class Rank>
-struct ranked_attributes {
+export template <class A, class Rank> struct ranked_attributes {
   static constexpr bool fixed = false;
   using rank = Rank;
   A value;
 };
 
-template <dtype D>
-struct element_of_impl;
-template <> struct element_of_impl<dtype::float32> { using type = float; };
-template <> struct element_of_impl<dtype::float64> { using type = double; };
-template <> struct element_of_impl<dtype::float16> { using type = float16; };
-template <> struct element_of_impl<dtype::bfloat16> { using type = bfloat16; };
-template <> struct element_of_impl<dtype::int8> { using type = std::int8_t; };
-template <> struct element_of_impl<dtype::int16> { using type = std::int16_t; };
-template <> struct element_of_impl<dtype::int32> { using type = std::int32_t; };
-template <> struct element_of_impl<dtype::int64> { using type = std::int64_t; };
-template <> struct element_of_impl<dtype::uint8> { using type = std::uint8_t; };
-template <> struct element_of_impl<dtype::boolean> { using type = bool; };
+template <dtype D> struct element_of_impl;
+template <> struct element_of_impl<dtype::float32> {
+  using type = float;
+};
+template <> struct element_of_impl<dtype::float64> {
+  using type = double;
+};
+template <> struct element_of_impl<dtype::float16> {
+  using type = float16;
+};
+template <> struct element_of_impl<dtype::bfloat16> {
+  using type = bfloat16;
+};
+template <> struct element_of_impl<dtype::int8> {
+  using type = std::int8_t;
+};
+template <> struct element_of_impl<dtype::int16> {
+  using type = std::int16_t;
+};
+template <> struct element_of_impl<dtype::int32> {
+  using type = std::int32_t;
+};
+template <> struct element_of_impl<dtype::int64> {
+  using type = std::int64_t;
+};
+template <> struct element_of_impl<dtype::uint8> {
+  using type = std::uint8_t;
+};
+template <> struct element_of_impl<dtype::boolean> {
+  using type = bool;
+};
 /// The C++ type of an element type.
-export template <dtype D>
-using element_of = typename element_of_impl<D>::type;
+export template <dtype D> using element_of = typename element_of_impl<D>::type;
 
 // ---- what is known at compile time ----------------------------------------------------------------------------------
 
 namespace detail {
-template <class... X>
-consteval dtype number_type() {
+template <class... X> consteval dtype number_type() {
   dtype first = dtype::boolean;
   auto look = [&]<class Y>(std::type_identity<Y>) {
     if constexpr (Symbolic<Y> && HasElementType<Y>)
@@ -113,28 +125,26 @@ consteval dtype number_type() {
   return first;
 }
 /// What an operand becomes: a tensor-like one stays, a number takes the element type of the tensors beside it.
-template <class Y, dtype D>
-struct lifted { using type = Y; };
-template <class Y, dtype D>
-  requires std::is_arithmetic_v<Y>
-struct lifted<Y, D> { using type = number<element_of<D>>; };
-template <class Y, dtype D>
-  requires UserData<Y>
-struct lifted<Y, D> { using type = data_leaf<Y>; };
+template <class Y, dtype D> struct lifted {
+  using type = Y;
+};
+template <class Y, dtype D> requires std::is_arithmetic_v<Y> struct lifted<Y, D> {
+  using type = number<element_of<D>>;
+};
+template <class Y, dtype D> requires UserData<Y> struct lifted<Y, D> {
+  using type = data_leaf<Y>;
+};
 
-template <class Y>
-consteval tensor_type type_of() { return {dtype_of<typename Y::element_type>, Y::pattern}; }
+template <class Y> consteval tensor_type type_of() { return {dtype_of<typename Y::element_type>, Y::pattern}; }
 
-template <class Op, class Attributes, class... X>
-consteval inference infer_static(const Attributes& a) {
+template <class Op, class Attributes, class... X> consteval inference infer_static(const Attributes& a) {
   const tensor_type in[] = {type_of<X>()...};
   inference r;
   infer_checked<Op>(a, view<const tensor_type>(in, sizeof...(X)), r);
   return r;
 }
 /// With attributes unknown: only element types and the first two extents are looked at.
-template <class Op, class... X>
-consteval inference infer_loose() {
+template <class Op, class... X> consteval inference infer_loose() {
   tensor_type in[] = {type_of<X>()...};
   for (auto& t : in)
     for (int i = 2; i < t.dims.rank; ++i) t.dims[i] = dyn;
@@ -154,8 +164,7 @@ constexpr void check_held(const tensor_type& promised, inference& r) {
     r.why << "its `infer` gives " << found << " for these operands, and " << promised << " for their types";
 }
 /// Of any attributes: the element type that the rule finds for those that are left out, and a rank.
-template <class Op, class Rank, class... X>
-consteval inference infer_of_rank() {
+template <class Op, class Rank, class... X> consteval inference infer_of_rank() {
   tensor_type in[] = {type_of<X>()...};
   const int first = in[0].dims.rank;
   for (auto& t : in)
@@ -168,54 +177,53 @@ consteval inference infer_of_rank() {
   r.results[0].dims = {};
   if (rank < 0) r.why << "more axes are named than the operand has";
   else if (rank > max_rank) r.why << "the result would have rank " << rank << "; the limit is " << max_rank;
-  else for (int i = 0; i < rank; ++i) r.results[0].dims.push_back(dyn);
+  else
+    for (int i = 0; i < rank; ++i) r.results[0].dims.push_back(dyn);
   return r;
 }
-template <class Op, class... X>
-consteval text worded(const inference& r) {
+template <class Op, class... X> consteval text worded(const inference& r) {
   if (r.why.empty()) return {};
   const tensor_type in[] = {type_of<X>()...};
   return worded_misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
 }
 
-template <class Op>
-consteval bool takes_so_many(std::size_t given) {
+template <class Op> consteval bool takes_so_many(std::size_t given) {
   if constexpr (requires { Op::operands; }) return Op::operands < 0 || given == static_cast<std::size_t>(Op::operands);
   else return true;
 }
-template <class Op>
-consteval text wrong_number(std::size_t given) {
+template <class Op> consteval text wrong_number(std::size_t given) {
   text t;
-  t << Op::name << ": takes " << Op::operands << (Op::operands == 1 ? " operand" : " operands") << ", and is given " << given;
+  t << Op::name << ": takes " << Op::operands << (Op::operands == 1 ? " operand" : " operands") << ", and is given "
+    << given;
   return t;
 }
-template <class Op>
-consteval text no_loose_rule() {
+template <class Op> consteval text no_loose_rule() {
   text t;
-  t << Op::name << ": attributes that are known at run time are those of values of a program; on typed operands they stand in the type, "
-    << "as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape loose(view<const tensor_type>)` what extents are then known";
+  t << Op::name
+    << ": attributes that are known at run time are those of values of a program; on typed operands they stand in the "
+       "type, "
+    << "as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape loose(view<const "
+       "tensor_type>)` what extents are then known";
   return t;
 }
-template <class Op, class... X>
-struct static_check {
+template <class Op, class... X> struct static_check {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
     else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
-    else if constexpr (requires { Op::loose(view<const tensor_type>()); }) return worded<Op, X...>(infer_loose<Op, X...>());
+    else if constexpr (requires { Op::loose(view<const tensor_type>()); })
+      return worded<Op, X...>(infer_loose<Op, X...>());
     else if constexpr (!std::same_as<typename Op::attributes, no_attributes>) return no_loose_rule<Op>();
     else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
   }
 };
-template <class Op, auto A, class... X>
-struct static_check_fixed {
+template <class Op, auto A, class... X> struct static_check_fixed {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
     else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
     else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A));
   }
 };
-template <class Op, class Rank, class... X>
-struct static_check_of_rank {
+template <class Op, class Rank, class... X> struct static_check_of_rank {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
     else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
@@ -229,8 +237,7 @@ value lower_one_hot(const value& position, const value& number, const value& lik
 // ---- expressions ----------------------------------------------------------------------------------------------------
 
 /// An operation on operands, not yet computed.
-export template <class Op, class Attributes, class... X>
-struct expression {
+export template <class Op, class Attributes, class... X> struct expression {
   using world = lazy;
   using operation = Op;
   static constexpr tensor_type type = [] {
@@ -245,7 +252,7 @@ struct expression {
 
   [[no_unique_address]] Attributes attributes;
   pack<X...> operands;
-  lamina::shape run_time;       // exact, checked when the expression was made
+  lamina::shape run_time;  // exact, checked when the expression was made
   constexpr const lamina::shape& shape() const { return run_time; }
   /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
@@ -253,16 +260,15 @@ struct expression {
 
 /// A special case that the types of the operands decide: a partial specialization for the type of an expression, with
 /// `static auto rewrite(const E&)`, is asked when such an expression is made, and what it gives stands for it.
-export template <class E>
-struct typed_case {};
+export template <class E> struct typed_case {};
 
 template <class E>
 concept HasTypedCase = requires(const E& e) { typed_case<E>::rewrite(e); };
-template <class E>
-struct typed_case_check {
+template <class E> struct typed_case_check {
   static consteval text message() {
     using made = std::remove_cvref_t<decltype(typed_case<E>::rewrite(std::declval<const E&>()))>;
-    constexpr tensor_type wanted{dtype_of<typename E::element_type>, E::pattern}, given{dtype_of<typename made::element_type>, made::pattern};
+    constexpr tensor_type wanted{dtype_of<typename E::element_type>, E::pattern},
+        given{dtype_of<typename made::element_type>, made::pattern};
     text t;
     if (wanted.element != given.element || !fits(wanted.dims, given.dims))
       t << E::operation::name << ": a special case gives " << given << " for an expression that is " << wanted;
@@ -271,48 +277,40 @@ struct typed_case_check {
 };
 
 struct lazy {
-  template <class X>
-  using bare = std::remove_cvref_t<X>;
-  template <dtype D, class X>
-  using lifted = typename detail::lifted<bare<X>, D>::type;
-  template <class Op, class... X>
-  using check = detail::static_check<Op, lifted<detail::number_type<bare<X>...>(), X>...>;
-  template <class Op, typename Op::attributes A, class... X>
-  using check_fixed = detail::static_check_fixed<Op, A, lifted<detail::number_type<bare<X>...>(), X>...>;
-  template <class Op, class Rank, class... X>
-  using check_of_rank = detail::static_check_of_rank<Op, Rank, lifted<detail::number_type<bare<X>...>(), X>...>;
-  template <class X>
-  static constexpr int rank_of = pattern_of<bare<X>>.rank;
+  template <class X> using bare = std::remove_cvref_t<X>;
+  template <dtype D, class X> using lifted = typename detail::lifted<bare<X>, D>::type;
+  template <class Op, class... X> using check =
+      detail::static_check<Op, lifted<detail::number_type<bare<X>...>(), X>...>;
+  template <class Op, typename Op::attributes A, class... X> using check_fixed =
+      detail::static_check_fixed<Op, A, lifted<detail::number_type<bare<X>...>(), X>...>;
+  template <class Op, class Rank, class... X> using check_of_rank =
+      detail::static_check_of_rank<Op, Rank, lifted<detail::number_type<bare<X>...>(), X>...>;
+  template <class X> static constexpr int rank_of = pattern_of<bare<X>>.rank;
 
-  template <class Op, class... X>
-  static auto apply(const typename Op::attributes& a, X&&... x) {
+  template <class Op, class... X> static auto apply(const typename Op::attributes& a, X&&... x) {
     constexpr dtype d = detail::number_type<bare<X>...>();
     if constexpr (std::same_as<typename Op::attributes, no_attributes>)
       return build<Op>(fixed_attributes<no_attributes{}>{}, lift<d>(std::forward<X>(x))...);
     else return build<Op>(run_time_attributes<typename Op::attributes>{a}, lift<d>(std::forward<X>(x))...);
   }
-  template <class Op, typename Op::attributes A, class... X>
-  static auto apply_fixed(X&&... x) {
+  template <class Op, typename Op::attributes A, class... X> static auto apply_fixed(X&&... x) {
     constexpr dtype d = detail::number_type<bare<X>...>();
     return build<Op>(fixed_attributes<A>{}, lift<d>(std::forward<X>(x))...);
   }
-  template <class Op, class Rank, class... X>
-  static auto apply_of_rank(const typename Op::attributes& a, X&&... x) {
+  template <class Op, class Rank, class... X> static auto apply_of_rank(const typename Op::attributes& a, X&&... x) {
     constexpr dtype d = detail::number_type<bare<X>...>();
     return build<Op>(ranked_attributes<typename Op::attributes, Rank>{a}, lift<d>(std::forward<X>(x))...);
   }
 
  private:
   // Whether all that the rule asks for stands in the types, so that nothing is left to find out when an expression is made.
-  template <class Op, class Attributes, class... X>
-  static constexpr bool settled = [] {
+  template <class Op, class Attributes, class... X> static constexpr bool settled = [] {
     if constexpr (!Attributes::fixed) return false;
     else if constexpr (requires { Op::rule_of_rank; }) return true;
     else return (X::pattern.is_static() && ...);
   }();
   // The shape that all operands but numbers have, or null: then the rule decides.
-  template <class... X>
-  static const lamina::shape* common_shape(const X&... x) {
+  template <class... X> static const lamina::shape* common_shape(const X&... x) {
     const lamina::shape* found = nullptr;
     bool same = true;
     auto look = [&]<class Y>(const Y& y) {
@@ -325,8 +323,7 @@ struct lazy {
     (look(x), ...);
     return same ? found : nullptr;
   }
-  template <dtype D, class X>
-  static decltype(auto) lift(X&& x) {
+  template <dtype D, class X> static decltype(auto) lift(X&& x) {
     if constexpr (std::is_arithmetic_v<bare<X>>) {
       number<element_of<D>> n{};
       if (!detail::to_element(x, n.value)) detail::raise(error_kind::value, detail::number_misfit(x, D));
@@ -334,8 +331,7 @@ struct lazy {
     } else if constexpr (UserData<bare<X>>) return data_leaf<bare<X>>(std::forward<X>(x));
     else return std::forward<X>(x);
   }
-  template <class Op, class Attributes, class... X>
-  static auto build(const Attributes& a, X&&... x) {
+  template <class Op, class Attributes, class... X> static auto build(const Attributes& a, X&&... x) {
     using result = expression<Op, Attributes, bare<X>...>;
     if constexpr (HasTypedCase<result>) {
       static_assert(no_error<typed_case_check<result>>);
@@ -347,15 +343,13 @@ struct lazy {
   static Result with_shape(const Attributes& a, lamina::shape exact, X&&... x) {
     return {a, {{std::forward<X>(x)}...}, exact};
   }
-  template <class Op, class Attributes, class... X>
-  static auto made(const Attributes& a, X&&... x) {
+  template <class Op, class Attributes, class... X> static auto made(const Attributes& a, X&&... x) {
     using result = expression<Op, Attributes, bare<X>...>;
     if constexpr (settled<Op, Attributes, bare<X>...> && result::pattern.is_static()) {
       return result{a, {{std::forward<X>(x)}...}, result::pattern};
     } else {
       if constexpr (requires { Op::broadcasts; })
-        if (const lamina::shape* same = common_shape(x...))
-          return with_shape<result>(a, *same, std::forward<X>(x)...);
+        if (const lamina::shape* same = common_shape(x...)) return with_shape<result>(a, *same, std::forward<X>(x)...);
       const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
       inference r;
       if constexpr (detail::holds_shape<typename Op::attributes>) {
@@ -375,7 +369,7 @@ struct lazy {
 /// A leaf of an expression: where its elements are now.
 export struct leaf {
   const void* data = nullptr;
-  const shape* extents = nullptr;    // null: rank 0
+  const shape* extents = nullptr;  // null: rank 0
   bool uniform = false;
 };
 
@@ -399,14 +393,18 @@ export class lowering {
   value known(const void* node) const;
   void remember(const void* node, const value& v) { known_[node] = v; }
   /// A user's data that is equal to what was met before is not read again.
-  template <class X>
-  void meet(const data_leaf<X>& x) { seen_data_.meet(x); }
+  template <class X> void meet(const data_leaf<X>& x) { seen_data_.meet(x); }
 
  private:
-  struct seen { leaf at; tensor_type type; value v; std::string name; };
+  struct seen {
+    leaf at;
+    tensor_type type;
+    value v;
+    std::string name;
+  };
   program& program_;
   std::vector<seen> seen_;
-  std::unordered_map<const void*, std::vector<std::size_t>> at_;      // those of one address
+  std::unordered_map<const void*, std::vector<std::size_t>> at_;  // those of one address
   std::vector<leaf> leaves_;
   std::vector<std::int32_t> aliases_;
   std::vector<std::string> names_;
@@ -415,19 +413,18 @@ export class lowering {
 };
 
 /// Whether the structure of an expression is not all in its type.
-export template <class E>
-inline constexpr bool has_run_time_structure = requires { typename E::run_time_structure; };
-export template <class Op, class A, class... X>
-inline constexpr bool has_run_time_structure<expression<Op, A, X...>> = (has_run_time_structure<X> || ...);
+export template <class E> inline constexpr bool has_run_time_structure = requires { typename E::run_time_structure; };
+export template <class Op, class A, class... X> inline constexpr bool has_run_time_structure<expression<Op, A, X...>> =
+    (has_run_time_structure<X> || ...);
 
-template <fixed_string Name, class T>
-constexpr std::string_view variable_name(const variable<Name, T>&) { return Name.view(); }
+template <fixed_string Name, class T> constexpr std::string_view variable_name(const variable<Name, T>&) {
+  return Name.view();
+}
 
 namespace detail {
 [[noreturn]] void no_variable(std::string_view name);
 // The numbers that a member of attributes is made of.
-template <class T, class F>
-void each_word(const T& v, F& f) {
+template <class T, class F> void each_word(const T& v, F& f) {
   if constexpr (std::same_as<T, lamina::shape>) {
     f.attribute(v.rank);
     for (int i = 0; i < v.rank; ++i) f.attribute(v[i].code);
@@ -440,45 +437,45 @@ void each_word(const T& v, F& f) {
 
 /// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them; f.attribute(n), if
 /// there is one, for each number among attributes that are not in the type; and f.enter(node) for each `dynamic`.
-export template <class E, class F>
-void visit_leaves(const E& e, F&& f) {
+export template <class E, class F> void visit_leaves(const E& e, F&& f) {
   constexpr dtype element = dtype_of<typename E::element_type>;
   constexpr tensor_type type{element, E::pattern};
   if constexpr (requires { typename E::operation; }) {
     if constexpr (requires { f.attribute(std::int64_t()); } && !decltype(e.attributes)::fixed)
-      E::operation::attributes::members(e.attributes.value, [&](std::string_view, const auto& v) { detail::each_word(v, f); });
+      E::operation::attributes::members(e.attributes.value,
+                                        [&](std::string_view, const auto& v) { detail::each_word(v, f); });
     e.operands.each([&](auto, const auto& x) { visit_leaves(x, f); });
-  } else if constexpr (requires { e.inner(); }) {          // an expression made from another one
+  } else if constexpr (requires { e.inner(); }) {  // an expression made from another one
     visit_leaves(e.inner(), f);
-  } else if constexpr (requires { e.node(); }) {           // dynamic
+  } else if constexpr (requires { e.node(); }) {  // dynamic
     f.enter(e.node());
   } else if constexpr (is_data_leaf<E>) {
     if constexpr (requires { f.meet(e); }) f.meet(e);
     f(leaf{e.elements(), &e.shape(), false}, "", type);
-  } else if constexpr (requires { e.position(); }) {       // one_hot
+  } else if constexpr (requires { e.position(); }) {  // one_hot
     f(leaf{&e.position(), nullptr, false}, "", tensor_type{dtype::int64, {}});
     f(leaf{&e.value(), nullptr, false}, "", tensor_type{element, {}});
     f(leaf{&e.value(), &e.shape(), true}, "", type);
-  } else if constexpr (requires { e.memory(); }) {         // tensor
+  } else if constexpr (requires { e.memory(); }) {  // tensor
     f(leaf{e.data().data(), &e.shape(), false}, "", type);
-  } else if constexpr (requires { e.value.memory(); }) {   // variable
+  } else if constexpr (requires { e.value.memory(); }) {  // variable
     f(leaf{e.value.data().data(), &e.shape(), false}, variable_name(e), type);
-  } else if constexpr (requires { e.value(); }) {          // uniform
+  } else if constexpr (requires { e.value(); }) {  // uniform
     f(leaf{&e.value(), &e.shape(), true}, "", type);
   } else {
-    f(leaf{&e.value, nullptr, false}, "", type);           // number
+    f(leaf{&e.value, nullptr, false}, "", type);  // number
   }
 }
 
 /// The value of an expression in a program.
-export template <class E>
-value lower(const E& e, lowering& l) {
+export template <class E> value lower(const E& e, lowering& l) {
   if constexpr (requires { typename E::operation; }) {
     using op = typename E::operation;
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       const value inputs[] = {lower(e.operands.template get<I>(), l)...};
       auto attributes = std::make_shared<const typename op::attributes>(e.attributes.value);
-      return value(&l.owner(), l.owner().add(record<op>, std::move(attributes), view<const value>(inputs, sizeof...(I))));
+      return value(&l.owner(),
+                   l.owner().add(record<op>, std::move(attributes), view<const value>(inputs, sizeof...(I))));
     }(std::make_index_sequence<decltype(e.operands)::size>{});
   } else if constexpr (requires { e.lower(l); }) {
     return e.lower(l);
@@ -486,7 +483,8 @@ value lower(const E& e, lowering& l) {
     value parts[3];
     std::size_t n = 0;
     if constexpr (is_data_leaf<E>) l.meet(e);
-    visit_leaves(e, [&](const leaf& x, std::string_view name, const tensor_type& t) { parts[n++] = l.input(name, x, t); });
+    visit_leaves(e,
+                 [&](const leaf& x, std::string_view name, const tensor_type& t) { parts[n++] = l.input(name, x, t); });
     if constexpr (requires { e.position(); }) return detail::lower_one_hot(parts[0], parts[1], parts[2]);
     else return parts[0];
   }

@@ -28,7 +28,8 @@ value lowering::input(std::string_view name, const leaf& x, const tensor_type& t
   names_.emplace_back(name);
   auto& here = at_[x.data];
   for (auto i : here)
-    if (auto& s = seen_[i]; s.name == name && s.at.uniform == x.uniform && s.type == type && (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
+    if (auto& s = seen_[i]; s.name == name && s.at.uniform == x.uniform && s.type == type &&
+                            (s.at.extents == x.extents || (s.at.extents && x.extents && *s.at.extents == *x.extents))) {
       aliases_.push_back(s.v.id().node);
       return s.v;
     }
@@ -53,7 +54,8 @@ value lowering::variable(std::string_view name, std::size_t first, const value& 
     if (!counts || names_[i] != name || aliases_[i] == found) continue;
     if (found >= 0) {
       auto type_of = [&](std::int32_t input) {
-        const auto& s = *std::find_if(seen_.begin(), seen_.end(), [&](const seen& one) { return one.v.id().node == input; });
+        const auto& s =
+            *std::find_if(seen_.begin(), seen_.end(), [&](const seen& one) { return one.v.id().node == input; });
         return tensor_type{s.type.element, *s.at.extents};
       };
       const tensor_type a = type_of(found), b = type_of(aliases_[i]);

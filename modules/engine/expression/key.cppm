@@ -27,27 +27,28 @@ class address_numbers {
   std::size_t count() const { return count_; }
 
  private:
-  struct place { const void* address = nullptr; std::size_t after = 0; };       // its number + 1; 0: free
+  struct place {
+    const void* address = nullptr;
+    std::size_t after = 0;
+  };  // its number + 1; 0: free
   std::size_t number_among_many(const void* address);
   place& place_of(const void* address) const;
   const void* few_[8];
   std::size_t count_ = 0, places_ = 0;
-  std::unique_ptr<place[]> table_;         // where there are many: all of them, in at most half of the places
+  std::unique_ptr<place[]> table_;  // where there are many: all of them, in at most half of the places
 };
 
 /// How much of a key an expression fills, where its type says that.
-template <class E>
-struct key_size {
+template <class E> struct key_size {
   static constexpr bool known = !has_run_time_structure<E> && !is_data_leaf<E>;
-  static constexpr std::size_t leaves = requires(const E& e) { e.position(); } ? 3 : 1;      // one_hot has three
+  static constexpr std::size_t leaves = requires(const E& e) { e.position(); } ? 3 : 1;  // one_hot has three
   static constexpr std::size_t words = [] {
     std::size_t n = 0;
     for (int d = 0; d < E::pattern.rank; ++d) n += !E::pattern[d].is_number();
     return n;
   }();
 };
-template <class Op, class A, class... X>
-struct key_size<expression<Op, A, X...>> {
+template <class Op, class A, class... X> struct key_size<expression<Op, A, X...>> {
   static constexpr bool known = A::fixed && (key_size<X>::known && ...);
   static constexpr std::size_t leaves = (key_size<X>::leaves + ...), words = (key_size<X>::words + ...);
 };
@@ -55,8 +56,7 @@ struct key_size<expression<Op, A, X...>> {
 /// Takes what an evaluation depends on, of expressions whose key has this size. Two evaluations of expressions of one type
 /// have equal words if they differ in nothing but the addresses of their leaves, which stand in the order in which `lower`
 /// meets them.
-template <std::size_t Leaves, std::size_t Words>
-class typed_key {
+template <std::size_t Leaves, std::size_t Words> class typed_key {
  public:
   inline typed_key() {}
   typed_key(const typed_key&) = delete;
@@ -70,7 +70,9 @@ class typed_key {
   view<const std::int64_t> words() const { return {words_, word_count_}; }
 
  private:
-  union { leaf leaves_[Leaves]; };
+  union {
+    leaf leaves_[Leaves];
+  };
   std::int64_t words_[Words + 1];
   std::size_t leaf_count_ = 0, word_count_ = 0;
 };
@@ -94,15 +96,16 @@ class evaluation_key {
   void enter(const dynamic_node* node);
   /// Whether a part that several nodes share is met for the first time; else a reference to it is taken.
   bool first(const void* part);
-  template <class X>
-  void meet(const data_leaf<X>& x) { seen_.meet(x); }
+  template <class X> void meet(const data_leaf<X>& x) { seen_.meet(x); }
 
   view<const leaf> leaves() const { return {leaves_, leaf_count_}; }
   view<const std::int64_t> words() const { return {words_, word_count_}; }
 
  private:
   void more_words();
-  union { leaf few_leaves_[64]; };         // only those that are taken are ever made
+  union {
+    leaf few_leaves_[64];
+  };  // only those that are taken are ever made
   std::int64_t few_words_[256];
   leaf* leaves_ = few_leaves_;
   std::int64_t* words_ = few_words_;

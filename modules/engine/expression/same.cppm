@@ -19,11 +19,9 @@ using node_pairs = std::vector<std::pair<const dynamic_node*, const dynamic_node
 /// Compares them and what they hold in turn, with a flat call stack and each pair once.
 bool same_nodes(node_pairs waiting);
 
-template <class T>
-bool same_number(const T& a, const T& b) { return a == b || (a != a && b != b); }
+template <class T> bool same_number(const T& a, const T& b) { return a == b || (a != a && b != b); }
 
-template <class E>
-bool same_here(const E& a, const E& b, node_pairs& later) {
+template <class E> bool same_here(const E& a, const E& b, node_pairs& later) {
   if constexpr (requires { typename E::operation; }) {
     using attributes = typename E::operation::attributes;
     const attributes &mine = a.attributes.value, &other = b.attributes.value;
@@ -42,18 +40,18 @@ bool same_here(const E& a, const E& b, node_pairs& later) {
     return a.same(b);
   } else if constexpr (UserData<E>) {
     return same_data(a, b);
-  } else if constexpr (requires { a.position(); }) {         // one_hot
+  } else if constexpr (requires { a.position(); }) {  // one_hot
     return a.shape() == b.shape() && a.position() == b.position() && same_number(a.value(), b.value());
-  } else if constexpr (requires { a.memory(); }) {           // tensor, growable
+  } else if constexpr (requires { a.memory(); }) {  // tensor, growable
     if (a.shape() == b.shape() && a.data().data() == b.data().data()) return true;
     if constexpr (E::pattern.rank == 0) return same_number(a.data()[0], b.data()[0]);
     else return false;
-  } else if constexpr (requires { a.value.memory(); }) {     // variable
+  } else if constexpr (requires { a.value.memory(); }) {  // variable
     return same_here(a.value, b.value, later);
-  } else if constexpr (requires { a.value(); }) {            // uniform
+  } else if constexpr (requires { a.value(); }) {  // uniform
     return a.shape() == b.shape() && same_number(a.value(), b.value());
   } else {
-    return same_number(a.value, b.value);                    // number
+    return same_number(a.value, b.value);  // number
   }
 }
 
@@ -62,26 +60,26 @@ constexpr std::uint64_t hash_words(std::string_view words) {
   for (char c : words) h = mix(h, static_cast<unsigned char>(c));
   return h;
 }
-template <class T>
-std::uint64_t hash_number(const T& v) {
+template <class T> std::uint64_t hash_number(const T& v) {
   // Equal numbers have equal hashes: both zeros, and every NaN.
   if (v != v) return 1;
   if constexpr (std::is_integral_v<T>) return static_cast<std::uint64_t>(v);
   else return v == T(0) ? 0 : std::bit_cast<std::uint64_t>(static_cast<double>(v));
 }
-template <class E>
-std::uint64_t hash_here(const E& e) {
+template <class E> std::uint64_t hash_here(const E& e) {
   if constexpr (requires { typename E::operation; }) {
-    constexpr std::uint64_t name = hash_words(E::operation::name);      // alike where two have one name: `same` tells types apart
+    constexpr std::uint64_t name =
+        hash_words(E::operation::name);  // alike where two have one name: `same` tells types apart
     std::uint64_t h = mix(name, hash_attributes<typename E::operation::attributes>(&e.attributes.value));
     e.operands.each([&](auto, const auto& x) { h = mix(h, hash_here(x)); });
     return h;
   } else if constexpr (requires { e.inner(); }) {
     return mix(3, hash_here(e.inner()));
-  } else if constexpr (requires { e.structure_hash(); }) {   // dynamic
+  } else if constexpr (requires { e.structure_hash(); }) {  // dynamic
     return e.structure_hash();
   } else {
-    std::uint64_t h = mix(static_cast<std::uint64_t>(dtype_of<typename E::element_type>), hash_member<shape>(e.shape()));
+    std::uint64_t h =
+        mix(static_cast<std::uint64_t>(dtype_of<typename E::element_type>), hash_member<shape>(e.shape()));
     if constexpr (is_data_leaf<E> || UserData<E>) return h;
     else if constexpr (requires { e.position(); })
       return mix(mix(h, static_cast<std::uint64_t>(e.position())), hash_number(e.value()));
@@ -98,8 +96,7 @@ std::uint64_t hash_here(const E& e) {
 /// are the same if they are the same memory under the same shape, numbers and tensors of rank 0 if their values are equal,
 /// data without storage if shape and number are, a user's data if `==` says so. Two separately built `a + b` are the same.
 /// Costs as much as the structure has parts; of tensors of rank 1 and more no element is read. (`a == b` compares elements.)
-export template <Symbolic A, Symbolic B>
-bool same(const A& a, const B& b) {
+export template <Symbolic A, Symbolic B> bool same(const A& a, const B& b) {
   if constexpr (!std::same_as<A, B>) return false;
   else if constexpr (std::same_as<A, value>) return a.same(b);
   else {
@@ -109,8 +106,8 @@ bool same(const A& a, const B& b) {
 }
 
 /// A hash of the structure: operands that are `same` have the same one.
-export template <Symbolic E>
-  requires std::same_as<typename E::world, lazy>
-std::uint64_t structure_hash(const E& e) { return detail::hash_here(e); }
+export template <Symbolic E> requires std::same_as<typename E::world, lazy> std::uint64_t structure_hash(const E& e) {
+  return detail::hash_here(e);
+}
 
 }  // namespace lamina

@@ -10,7 +10,8 @@ namespace lamina {
 /// Gradients of `of` (all of them summed, each started with `start` or with ones) with respect to values of one program.
 /// Only what leads to `with_respect_to` is built; a value that `of` does not depend on gets zeros.
 /// Errors: value_error where an operation on the way has no gradient.
-export std::vector<value> gradients(program& p, view<const value> of, view<const value> start, view<const value> with_respect_to);
+export std::vector<value> gradients(program& p, view<const value> of, view<const value> start,
+                                    view<const value> with_respect_to);
 /// Gradients of one loss.
 export inline std::vector<value> gradients(const value& loss, view<const value> with_respect_to) {
   return gradients(loss.owner(), {&loss, 1}, {}, with_respect_to);

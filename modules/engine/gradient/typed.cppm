@@ -14,37 +14,41 @@ import lamina.std;
 
 namespace lamina {
 
-template <class T>
-struct found_variable { using type = T; };
-struct not_found {};
-template <fixed_string Name, class E>
-struct find_variable { using type = not_found; };
-template <fixed_string Name, class T>
-struct find_variable<Name, variable<Name, T>> { using type = T; };
-template <fixed_string Name, class... X>
-struct first_found { using type = not_found; };
-template <fixed_string Name, class X, class... Rest>
-struct first_found<Name, X, Rest...> {
-  using here = typename find_variable<Name, X>::type;
-  using type = typename std::conditional_t<std::same_as<here, not_found>, first_found<Name, Rest...>, find_variable<Name, X>>::type;
+template <class T> struct found_variable {
+  using type = T;
 };
-template <fixed_string Name, class Op, class A, class... X>
-struct find_variable<Name, expression<Op, A, X...>> : first_found<Name, X...> {};
+struct not_found {};
+template <fixed_string Name, class E> struct find_variable {
+  using type = not_found;
+};
+template <fixed_string Name, class T> struct find_variable<Name, variable<Name, T>> {
+  using type = T;
+};
+template <fixed_string Name, class... X> struct first_found {
+  using type = not_found;
+};
+template <fixed_string Name, class X, class... Rest> struct first_found<Name, X, Rest...> {
+  using here = typename find_variable<Name, X>::type;
+  using type = typename std::conditional_t<std::same_as<here, not_found>, first_found<Name, Rest...>,
+                                           find_variable<Name, X>>::type;
+};
+template <fixed_string Name, class Op, class A, class... X> struct find_variable<Name, expression<Op, A, X...>>
+    : first_found<Name, X...> {};
 
 // The types of the variables of a name, as often as they stand in an expression.
-template <fixed_string Name, class E>
-struct variable_types { static consteval void collect(std::vector<tensor_type>&) {} };
-template <fixed_string Name, class T>
-struct variable_types<Name, variable<Name, T>> {
-  static consteval void collect(std::vector<tensor_type>& all) { all.push_back({dtype_of<typename T::element_type>, T::pattern}); }
+template <fixed_string Name, class E> struct variable_types {
+  static consteval void collect(std::vector<tensor_type>&) {}
 };
-template <fixed_string Name, class Op, class A, class... X>
-struct variable_types<Name, expression<Op, A, X...>> {
+template <fixed_string Name, class T> struct variable_types<Name, variable<Name, T>> {
+  static consteval void collect(std::vector<tensor_type>& all) {
+    all.push_back({dtype_of<typename T::element_type>, T::pattern});
+  }
+};
+template <fixed_string Name, class Op, class A, class... X> struct variable_types<Name, expression<Op, A, X...>> {
   static consteval void collect(std::vector<tensor_type>& all) { (variable_types<Name, X>::collect(all), ...); }
 };
 
-template <fixed_string Name, class E>
-const auto* variable_in(const E& e) {
+template <fixed_string Name, class E> const auto* variable_in(const E& e) {
   using wanted = typename find_variable<Name, E>::type;
   if constexpr (requires { typename E::operation; }) {
     const wanted* found = nullptr;
@@ -60,34 +64,38 @@ const auto* variable_in(const E& e) {
 
 // What stands behind a `dynamic` is known when there is one: until then a variable there has the element type and the rank
 // of the operand of most axes whose structure is not in its type.
-template <class E>
-struct behind { using type = not_found; };
-template <class E>
-  requires has_run_time_structure<E> && (!requires { typename E::operation; }) && (!requires(const E& e) { e.inner(); })
-struct behind<E> { using type = tensor_of_rank<typename E::element_type, E::pattern.rank>; };
+template <class E> struct behind {
+  using type = not_found;
+};
+template <class E> requires has_run_time_structure<E> && (!requires { typename E::operation; }) &&
+                            (!requires(const E& e) { e.inner(); }) struct behind<E> {
+  using type = tensor_of_rank<typename E::element_type, E::pattern.rank>;
+};
+template <class A, class B> struct of_more_axes {
+  using type = A;
+};
 template <class A, class B>
-struct of_more_axes { using type = A; };
-template <class A, class B>
-  requires(!std::same_as<B, not_found>) && (std::same_as<A, not_found> || requires { requires (B::rank > A::rank); })
-struct of_more_axes<A, B> { using type = B; };
-template <class Found, class... X>
-struct first_behind { using type = Found; };
-template <class Found, class X, class... Rest>
-struct first_behind<Found, X, Rest...> : first_behind<typename of_more_axes<Found, typename behind<X>::type>::type, Rest...> {};
-template <class Op, class A, class... X>
-struct behind<expression<Op, A, X...>> : first_behind<not_found, X...> {};
+requires(!std::same_as<B, not_found>) && (std::same_as<A, not_found> || requires { requires(B::rank > A::rank); })
+struct of_more_axes<A, B> {
+  using type = B;
+};
+template <class Found, class... X> struct first_behind {
+  using type = Found;
+};
+template <class Found, class X, class... Rest> struct first_behind<Found, X, Rest...>
+    : first_behind<typename of_more_axes<Found, typename behind<X>::type>::type, Rest...> {};
+template <class Op, class A, class... X> struct behind<expression<Op, A, X...>> : first_behind<not_found, X...> {};
 
 // The type of the variable: the one that is said, or that it has in the expression, or what is taken for it.
-template <fixed_string Name, class E, class Said>
-struct variable_of {
+template <fixed_string Name, class E, class Said> struct variable_of {
   using found = typename find_variable<Name, E>::type;
-  using type = std::conditional_t<!std::is_void_v<Said>, Said,
-                                  typename std::conditional_t<std::same_as<found, not_found>, behind<E>, find_variable<Name, E>>::type>;
+  using type = std::conditional_t<
+      !std::is_void_v<Said>, Said,
+      typename std::conditional_t<std::same_as<found, not_found>, behind<E>, find_variable<Name, E>>::type>;
 };
 
 /// The gradient of a loss with respect to a named variable, not yet computed.
-export template <fixed_string Name, class E, class Said = void>
-class gradient_expression {
+export template <fixed_string Name, class E, class Said = void> class gradient_expression {
  public:
   using world = lazy;
   using variable_type = typename variable_of<Name, E, Said>::type;
@@ -108,7 +116,8 @@ class gradient_expression {
 
  private:
   static lamina::shape extents(const E& loss) {
-    if constexpr (!std::same_as<typename find_variable<Name, E>::type, not_found>) return variable_in<Name>(loss)->shape();
+    if constexpr (!std::same_as<typename find_variable<Name, E>::type, not_found>)
+      return variable_in<Name>(loss)->shape();
     else {
       std::vector<const detail::dynamic_node*> nodes;
       detail::visit_dynamics(loss, [&](const detail::dynamic_node* n) { nodes.push_back(n); });
@@ -122,26 +131,24 @@ template <fixed_string Name, fixed_string Other, class E, class Said>
 struct find_variable<Name, gradient_expression<Other, E, Said>> : find_variable<Name, E> {};
 template <fixed_string Name, fixed_string Other, class E, class Said>
 struct variable_types<Name, gradient_expression<Other, E, Said>> : variable_types<Name, E> {};
-template <fixed_string Name, class E, class Said>
-struct behind<gradient_expression<Name, E, Said>> : behind<E> {};
+template <fixed_string Name, class E, class Said> struct behind<gradient_expression<Name, E, Said>> : behind<E> {};
 template <fixed_string Name, class E, class Said>
 inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Said>> = has_run_time_structure<E>;
-template <fixed_string Name, class E, class Said>
-struct detail::key_size<gradient_expression<Name, E, Said>> : detail::key_size<E> {};
+template <fixed_string Name, class E, class Said> struct detail::key_size<gradient_expression<Name, E, Said>>
+    : detail::key_size<E> {};
 
 // The first operation without a rule of gradients between an expression and a variable, as the reverse walk would meet it.
-template <fixed_string Name, class E>
-struct without_gradient {
+template <fixed_string Name, class E> struct without_gradient {
   static constexpr bool leads = !std::same_as<typename find_variable<Name, E>::type, not_found>;
   static consteval std::string_view found() { return {}; }
 };
-template <fixed_string Name, class Op, class A, class... X>
-struct without_gradient<Name, expression<Op, A, X...>> {
+template <fixed_string Name, class Op, class A, class... X> struct without_gradient<Name, expression<Op, A, X...>> {
   // Operands whose elements are real and read.
   static constexpr auto read = [] {
     std::array<bool, sizeof...(X) + 1> r{without_gradient<Name, X>::leads..., false};
     const bool real[] = {is_floating(dtype_of<typename X::element_type>)..., false};
-    for (std::size_t k = 0; k < sizeof...(X); ++k) r[k] = r[k] && real[k] && !(detail::shape_only_of<Op>() >> (k < 31 ? k : 31) & 1u);
+    for (std::size_t k = 0; k < sizeof...(X); ++k)
+      r[k] = r[k] && real[k] && !(detail::shape_only_of<Op>() >> (k < 31 ? k : 31) & 1u);
     return r;
   }();
   static constexpr bool leads = [] {
@@ -161,8 +168,7 @@ struct without_gradient<Name, expression<Op, A, X...>> {
   }
 };
 
-template <fixed_string Name, class E, class Said = void>
-struct variable_check {
+template <fixed_string Name, class E, class Said = void> struct variable_check {
   static consteval text message() {
     text t;
     std::vector<tensor_type> all;
@@ -170,13 +176,16 @@ struct variable_check {
     if (all.empty() && !has_run_time_structure<E>) t << "the expression has no variable named `" << Name.view() << "`";
     for (const auto& other : all)
       if (t.empty() && other != all[0])
-        t << "two variables are named `" << Name.view() << "`: " << all[0] << " and " << other << "; give each a name of its own";
+        t << "two variables are named `" << Name.view() << "`: " << all[0] << " and " << other
+          << "; give each a name of its own";
     if (t.empty() && !all.empty() && !is_floating(all[0].element))
       t << "the variable `" << Name.view() << "` is " << all[0] << ", and gradients are those of float elements";
     if (const auto op = without_gradient<Name, E>::found(); t.empty() && !op.empty())
-      t << op << ": this operation has no gradient, and the variable `" << Name.view() << "` stands behind it; its definition lacks `static void gradient(gradient_call&)`";
+      t << op << ": this operation has no gradient, and the variable `" << Name.view()
+        << "` stands behind it; its definition lacks `static void gradient(gradient_call&)`";
     if constexpr (!std::is_void_v<Said>)
-      if (const tensor_type said{dtype_of<typename Said::element_type>, Said::pattern}; t.empty() && !all.empty() && all[0] != said)
+      if (const tensor_type said{dtype_of<typename Said::element_type>, Said::pattern};
+          t.empty() && !all.empty() && all[0] != said)
         t << "the variable `" << Name.view() << "` is " << all[0] << ", and its gradient is asked for as " << said;
     return t;
   }
@@ -189,7 +198,8 @@ struct variable_check {
 /// Errors: value_error where the name stands for nothing behind a `dynamic`, or, when it is evaluated, for two different
 /// tensors in the loss; shape_error, type_error where the variable behind a `dynamic` is of another type.
 export template <fixed_string Name, class Tensor = void, class E>
-  requires accepted<worded<variable_check<Name, E, Tensor>>()>
-auto gradient(const E& loss) { return gradient_expression<Name, E, Tensor>(loss); }
+requires accepted<worded<variable_check<Name, E, Tensor>>()> auto gradient(const E& loss) {
+  return gradient_expression<Name, E, Tensor>(loss);
+}
 
 }  // namespace lamina

@@ -14,8 +14,7 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64
 /// Elements between rows of scores: not a power of two, so that rows do not fall on each other in the caches.
 LAMINA_INLINE long score_row(const attention_args& a) { return (a.keys + 15) / 16 * 16 + 16; }
 
-template <class T>
-LAMINA_INLINE gemm_args scores(const attention_args& a, long rows, long keys) {
+template <class T> LAMINA_INLINE gemm_args scores(const attention_args& a, long rows, long keys) {
   gemm_args p{};
   p.m = rows, p.n = keys, p.k = a.depth;
   p.a_row = a.depth, p.a_column = 1;
@@ -26,8 +25,7 @@ LAMINA_INLINE gemm_args scores(const attention_args& a, long rows, long keys) {
   a.product->prepare(&p);
   return p;
 }
-template <class T>
-LAMINA_INLINE gemm_args mixture(const attention_args& a, long rows, long keys) {
+template <class T> LAMINA_INLINE gemm_args mixture(const attention_args& a, long rows, long keys) {
   gemm_args p{};
   p.m = rows, p.n = a.width, p.k = keys;
   p.a_row = score_row(a), p.a_column = 1;
@@ -43,8 +41,7 @@ LAMINA_INLINE long seen(const attention_args& a, long last_query) {
   return a.causal == 0 || n > a.keys ? a.keys : n < 0 ? 0 : n;
 }
 
-template <class T>
-std::size_t scratch_bytes(const attention_args& a) {
+template <class T> std::size_t scratch_bytes(const attention_args& a) {
   std::size_t product = 0;
   for (long i = 0; i < a.count; i += attention_rows) {
     const long rows = a.count - i < attention_rows ? a.count - i : attention_rows;
@@ -60,8 +57,7 @@ std::size_t scratch_bytes(const attention_args& a) {
 }
 
 /// Adds the mask to a row of scores, or takes out what it hides.  False where nothing is left.
-template <class T>
-LAMINA_APART bool mask_row(const attention_args& a, T* score, long query, long n) {
+template <class T> LAMINA_APART bool mask_row(const attention_args& a, T* score, long query, long n) {
   const long at = query * a.mask_row, step = a.mask_column;
   if (a.mask_is_bool != 0) {
     const auto* mask = static_cast<const std::uint8_t*>(a.mask) + at;
@@ -78,15 +74,14 @@ LAMINA_APART bool mask_row(const attention_args& a, T* score, long query, long n
   return top != -std::numeric_limits<T>::infinity();
 }
 
-template <class T>
-LAMINA_APART void run(const attention_args& a, char* scratch) {
+template <class T> LAMINA_APART void run(const attention_args& a, char* scratch) {
   const std::size_t packed_bytes = aligned(a.product->packed_bytes(a.depth, a.keys));
   char* const packed = scratch;
   T* const score = reinterpret_cast<T*>(packed + packed_bytes);
   const std::size_t score_bytes = aligned(static_cast<std::size_t>(attention_rows * score_row(a)) * sizeof(T));
   T* const query = reinterpret_cast<T*>(packed + packed_bytes + score_bytes);
-  char* const rest = packed + packed_bytes + score_bytes +
-                     aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T));
+  char* const rest =
+      packed + packed_bytes + score_bytes + aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T));
   if (a.keys > 0) {
     gemm_prepack_args pack{};
     pack.k = a.depth, pack.n = a.keys;
@@ -145,8 +140,7 @@ LAMINA_INLINE void angles(const rotate_args& a, const std::int64_t* positions, T
     if (a.inverse != 0) LAMINA_SMALL for (long i = 0; i < half; ++i) table[i] = -table[i];
   }
 }
-template <class T>
-LAMINA_APART void rotate(const rotate_args& a, char* scratch) {
+template <class T> LAMINA_APART void rotate(const rotate_args& a, char* scratch) {
   const long half = a.depth / 2;
   double* const frequency = reinterpret_cast<double*>(scratch);
   T* const table = reinterpret_cast<T*>(scratch + aligned(static_cast<std::size_t>(half) * sizeof(double)));

@@ -36,8 +36,7 @@ LAMINA_INLINE gemm_args cached_mixture(const cached_attention_args& a, long rows
   return p;
 }
 
-template <class T>
-std::size_t cached_scratch_bytes(const cached_attention_args& a) {
+template <class T> std::size_t cached_scratch_bytes(const cached_attention_args& a) {
   const long whole = a.groups * a.queries, piece = piece_of(a), last = piece > 0 ? whole % piece : 0;
   std::size_t product = 0;
   const auto at_least = [&](gemm_args p) {
@@ -59,9 +58,8 @@ std::size_t cached_scratch_bytes(const cached_attention_args& a) {
 }
 
 /// Scores of `rows` queries against `count` keys, to rows of scores from `to` on.
-template <class T>
-LAMINA_INLINE void score(const cached_attention_args& a, const T* query, long rows, const T* keys, long count, T* to,
-                         char* rest) {
+template <class T> LAMINA_INLINE void score(const cached_attention_args& a, const T* query, long rows, const T* keys,
+                                            long count, T* to, char* rest) {
   if (count == 0) return;
   gemm_args p = cached_scores(a, rows, count);
   const kernel run = a.product->prepare(&p);
@@ -76,9 +74,8 @@ LAMINA_INLINE void score(const cached_attention_args& a, const T* query, long ro
   }
 }
 /// out (+)= chances times `count` values.
-template <class T>
-LAMINA_INLINE void mix(const cached_attention_args& a, const T* chance, long rows, const T* values, long count, T* out,
-                       bool add, char* rest) {
+template <class T> LAMINA_INLINE void mix(const cached_attention_args& a, const T* chance, long rows, const T* values,
+                                          long count, T* out, bool add, char* rest) {
   if (count == 0) return;
   gemm_args p = cached_mixture(a, rows, count);
   p.accumulate = add ? 1 : 0;
@@ -87,8 +84,7 @@ LAMINA_INLINE void mix(const cached_attention_args& a, const T* chance, long row
   run(&p, rest);
 }
 
-template <class T>
-LAMINA_APART void cached(const cached_attention_args& a, char* scratch) {
+template <class T> LAMINA_APART void cached(const cached_attention_args& a, char* scratch) {
   const long seen = *a.seen, row = score_row(a), whole = a.groups * a.queries, piece = piece_of(a);
   if (seen < 0 || seen > a.capacity) {
     count_wrong(a.invalid, seen, 0);

@@ -54,8 +54,7 @@ LAMINA_INLINE void walk(const axis* axes, int count, const Word* in, Word* out, 
   }
 }
 
-template <class Word>
-LAMINA_INLINE void copy_row(const Word* in, Word* out, axis a) {
+template <class Word> LAMINA_INLINE void copy_row(const Word* in, Word* out, axis a) {
   if (a.in == 1 && a.out == 1) {
     __builtin_memcpy(out, in, static_cast<std::size_t>(a.extent) * sizeof(Word));
   } else if (a.in == 0 && a.out == 1) {
@@ -67,8 +66,7 @@ LAMINA_INLINE void copy_row(const Word* in, Word* out, axis a) {
 }
 
 /// A square whose sides are a cache line: both sides are read and written in whole lines.
-template <class Word>
-LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
+template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
   constexpr int side = 64 / static_cast<int>(sizeof(Word));
   if constexpr (sizeof(Word) >= 4) {
     using number = std::conditional_t<sizeof(Word) == 4, float, double>;
@@ -83,8 +81,8 @@ LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, l
             store(reinterpret_cast<number*>(out + (j + k) * out_stride + i), r[k]);
       }
   } else {
-    LAMINA_SMALL for (int j = 0; j < side; ++j)
-      LAMINA_SMALL for (int i = 0; i < side; ++i) out[j * out_stride + i] = in[i * in_stride + j];
+    LAMINA_SMALL for (int j = 0; j < side; ++j) LAMINA_SMALL for (int i = 0; i < side; ++i) out[j * out_stride + i] =
+        in[i * in_stride + j];
   }
 }
 /// A block of squares by way of L1, written past the caches: for outputs that no cache would hold anyway.
@@ -132,8 +130,7 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
     LAMINA_SMALL for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
 }
 
-template <class Word>
-inline void copy(box& b, const Word* in, Word* out) {
+template <class Word> inline void copy(box& b, const Word* in, Word* out) {
   if (b.count == 0) {
     *out = *in;
     return;
@@ -166,19 +163,14 @@ LAMINA_INLINE void run(const copy_args& a) {
   box b;
   if (!simplify(a, b)) return;
   switch (a.size) {
-    case 1:
-      return copy(b, static_cast<const std::uint8_t*>(a.in), static_cast<std::uint8_t*>(a.out));
-    case 2:
-      return copy(b, static_cast<const std::uint16_t*>(a.in), static_cast<std::uint16_t*>(a.out));
-    case 4:
-      return copy(b, static_cast<const std::uint32_t*>(a.in), static_cast<std::uint32_t*>(a.out));
-    default:
-      return copy(b, static_cast<const std::uint64_t*>(a.in), static_cast<std::uint64_t*>(a.out));
+    case 1: return copy(b, static_cast<const std::uint8_t*>(a.in), static_cast<std::uint8_t*>(a.out));
+    case 2: return copy(b, static_cast<const std::uint16_t*>(a.in), static_cast<std::uint16_t*>(a.out));
+    case 4: return copy(b, static_cast<const std::uint32_t*>(a.in), static_cast<std::uint32_t*>(a.out));
+    default: return copy(b, static_cast<const std::uint64_t*>(a.in), static_cast<std::uint64_t*>(a.out));
   }
 }
 
-template <class Word>
-LAMINA_INLINE void fill(const fill_args& a) {
+template <class Word> LAMINA_INLINE void fill(const fill_args& a) {
   Word value;
   __builtin_memcpy(&value, a.value, sizeof value);
   Word* out = static_cast<Word*>(a.out);

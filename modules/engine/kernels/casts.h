@@ -55,21 +55,15 @@ LAMINA_INLINE double to_odd(std::int64_t x) {
 }
 
 /// The value in the type that rounds exactly to any shorter float.
-template <class From>
-LAMINA_INLINE float odd_float(From x) {
-  if constexpr (same<From, half> || same<From, bfloat>)
-    return to_float(x);
-  else if constexpr (same<From, std::int64_t>)
-    return to_odd(to_odd(x));
-  else if constexpr (same<From, double> || same<From, std::int32_t>)
-    return to_odd(static_cast<double>(x));
-  else
-    return static_cast<float>(x);
+template <class From> LAMINA_INLINE float odd_float(From x) {
+  if constexpr (same<From, half> || same<From, bfloat>) return to_float(x);
+  else if constexpr (same<From, std::int64_t>) return to_odd(to_odd(x));
+  else if constexpr (same<From, double> || same<From, std::int32_t>) return to_odd(static_cast<double>(x));
+  else return static_cast<float>(x);
 }
 
 /// Toward zero, saturating; NaN gives 0.
-template <class To, class From>
-LAMINA_INLINE To to_integer(From x) {
+template <class To, class From> LAMINA_INLINE To to_integer(From x) {
   constexpr int bits = 8 * static_cast<int>(sizeof(To)), digits = same<From, float> ? 24 : 53;
   constexpr bool is_signed = To(-1) < To(0);
   constexpr int value_bits = is_signed ? bits - 1 : bits;
@@ -82,24 +76,19 @@ LAMINA_INLINE To to_integer(From x) {
   return x == x ? saturated : To(0);
 }
 
-template <class To, class From>
-LAMINA_INLINE To convert(From x) {
+template <class To, class From> LAMINA_INLINE To convert(From x) {
   if constexpr (same<To, From>) {
     return x;
   } else if constexpr (same<From, truth>) {
     return convert<To>(x.bits);
   } else if constexpr (same<To, truth>) {
-    if constexpr (same<From, half> || same<From, bfloat>)
-      return {static_cast<std::uint8_t>((x.bits & 0x7fffu) != 0)};
-    else
-      return {static_cast<std::uint8_t>(x != From(0))};
+    if constexpr (same<From, half> || same<From, bfloat>) return {static_cast<std::uint8_t>((x.bits & 0x7fffu) != 0)};
+    else return {static_cast<std::uint8_t>(x != From(0))};
   } else if constexpr (same<To, half>) {
     return to_half(odd_float(x));
   } else if constexpr (same<To, bfloat>) {
-    if constexpr (same<From, float>)
-      return to_bfloat(x);
-    else
-      return to_bfloat(odd_float(x));
+    if constexpr (same<From, float>) return to_bfloat(x);
+    else return to_bfloat(odd_float(x));
   } else if constexpr (same<From, half> || same<From, bfloat>) {
     return convert<To>(to_float(x));
   } else if constexpr (is_float<From> && is_integer<To>) {

@@ -31,26 +31,26 @@ struct doubles {
 };
 
 /// The gates of an LSTM, and of a GRU with the product that its reset gate scales, from place `g` of a row on.
-template <class L>
-struct lstm_activated {
+template <class L> struct lstm_activated {
   typename L::type i, f, u, o;
   LAMINA_INLINE lstm_activated(const lstm_args& a, long g, long n)
-      : i(L::sigmoid(L::get(a.gates, g, n))), f(L::sigmoid(L::get(a.gates, g + a.hidden, n))),
-        u(L::tanh(L::get(a.gates, g + 2 * a.hidden, n))), o(L::sigmoid(L::get(a.gates, g + 3 * a.hidden, n))) {}
+      : i(L::sigmoid(L::get(a.gates, g, n))),
+        f(L::sigmoid(L::get(a.gates, g + a.hidden, n))),
+        u(L::tanh(L::get(a.gates, g + 2 * a.hidden, n))),
+        o(L::sigmoid(L::get(a.gates, g + 3 * a.hidden, n))) {}
 };
-template <class L>
-struct gru_activated {
+template <class L> struct gru_activated {
   typename L::type hn, reset, z, u;
   LAMINA_INLINE gru_activated(const gru_args& a, long g, long n)
-      : hn(L::get(a.h, g + 2 * a.hidden, n)), reset(L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n))),
+      : hn(L::get(a.h, g + 2 * a.hidden, n)),
+        reset(L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n))),
         z(L::sigmoid(L::get(a.x, g + a.hidden, n) + L::get(a.h, g + a.hidden, n))),
         u(L::tanh(L::sum(reset, hn, L::get(a.x, g + 2 * a.hidden, n)))) {}
 };
 
 /// Calls f(row, first, count) for the registers of each row; of all but the last the compiler knows that they are whole.
 /// A stream has a single row, which is not to wait for what more of them would need.
-template <class L, class F>
-LAMINA_INLINE void each_register(long rows, long hidden, F f) {
+template <class L, class F> LAMINA_INLINE void each_register(long rows, long hidden, F f) {
   const auto row = [&](long r) __attribute__((always_inline)) {
     long j = 0;
     LAMINA_NO_UNROLL for (; j + L::lanes <= hidden; j += L::lanes) f(r, j, L::lanes);
@@ -61,8 +61,7 @@ LAMINA_INLINE void each_register(long rows, long hidden, F f) {
 }
 
 // Arguments are taken by value: what a row stores cannot change them.
-template <class L>
-LAMINA_INLINE void lstm(const lstm_args a) {
+template <class L> LAMINA_INLINE void lstm(const lstm_args a) {
   const long h = a.hidden;
   each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
     const long at = r * h + j;
@@ -72,8 +71,7 @@ LAMINA_INLINE void lstm(const lstm_args a) {
     L::put(a.out, at, n, o * L::tanh(next));
   });
 }
-template <class L>
-LAMINA_INLINE void lstm_grad(const lstm_args a) {
+template <class L> LAMINA_INLINE void lstm_grad(const lstm_args a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));
@@ -89,8 +87,7 @@ LAMINA_INLINE void lstm_grad(const lstm_args a) {
     L::put(a.cell_gradient, at, n, dc * f);
   });
 }
-template <class L>
-LAMINA_INLINE void gru(const gru_args a) {
+template <class L> LAMINA_INLINE void gru(const gru_args a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));
@@ -101,8 +98,7 @@ LAMINA_INLINE void gru(const gru_args a) {
     L::put(a.out, at, n, L::sum(gate.u, one - gate.z, gate.z * L::get(a.state, at, n)));
   });
 }
-template <class L>
-LAMINA_INLINE void gru_grad(const gru_args a) {
+template <class L> LAMINA_INLINE void gru_grad(const gru_args a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));
@@ -129,17 +125,22 @@ extern "C" {
 
 void LAMINA_KERNEL(lstm_f32)(const void* p, void*) noexcept { lstm<floats>(*static_cast<const lstm_args*>(p)); }
 void LAMINA_KERNEL(lstm_f64)(const void* p, void*) noexcept { lstm<doubles>(*static_cast<const lstm_args*>(p)); }
-void LAMINA_KERNEL(lstm_grad_f32)(const void* p, void*) noexcept { lstm_grad<floats>(*static_cast<const lstm_args*>(p)); }
-void LAMINA_KERNEL(lstm_grad_f64)(const void* p, void*) noexcept { lstm_grad<doubles>(*static_cast<const lstm_args*>(p)); }
+void LAMINA_KERNEL(lstm_grad_f32)(const void* p, void*) noexcept {
+  lstm_grad<floats>(*static_cast<const lstm_args*>(p));
+}
+void LAMINA_KERNEL(lstm_grad_f64)(const void* p, void*) noexcept {
+  lstm_grad<doubles>(*static_cast<const lstm_args*>(p));
+}
 void LAMINA_KERNEL(gru_f32)(const void* p, void*) noexcept { gru<floats>(*static_cast<const gru_args*>(p)); }
 void LAMINA_KERNEL(gru_f64)(const void* p, void*) noexcept { gru<doubles>(*static_cast<const gru_args*>(p)); }
 void LAMINA_KERNEL(gru_grad_f32)(const void* p, void*) noexcept { gru_grad<floats>(*static_cast<const gru_args*>(p)); }
 void LAMINA_KERNEL(gru_grad_f64)(const void* p, void*) noexcept { gru_grad<doubles>(*static_cast<const gru_args*>(p)); }
 
-extern constinit const cell_functions LAMINA_KERNEL(cell) = {{LAMINA_KERNEL(lstm_f32), LAMINA_KERNEL(lstm_f64)},
-                                                             {LAMINA_KERNEL(lstm_grad_f32), LAMINA_KERNEL(lstm_grad_f64)},
-                                                             {LAMINA_KERNEL(gru_f32), LAMINA_KERNEL(gru_f64)},
-                                                             {LAMINA_KERNEL(gru_grad_f32), LAMINA_KERNEL(gru_grad_f64)}};
+extern constinit const cell_functions LAMINA_KERNEL(cell) = {
+    {LAMINA_KERNEL(lstm_f32), LAMINA_KERNEL(lstm_f64)},
+    {LAMINA_KERNEL(lstm_grad_f32), LAMINA_KERNEL(lstm_grad_f64)},
+    {LAMINA_KERNEL(gru_f32), LAMINA_KERNEL(gru_f64)},
+    {LAMINA_KERNEL(gru_grad_f32), LAMINA_KERNEL(gru_grad_f64)}};
 
 }  // extern "C"
 

@@ -115,14 +115,10 @@ LAMINA_INLINE void lay_out(const char* from, long stride, int inner, long rows, 
 inline void lay_out(const chain_operand& operand, const char* from, long rows, long row, char* to) {
   const long stride = operand.outer[2];
   switch (operand.size) {
-    case 1:
-      return lay_out<std::uint8_t>(from, stride, operand.inner, rows, row, to);
-    case 2:
-      return lay_out<std::uint16_t>(from, stride, operand.inner, rows, row, to);
-    case 4:
-      return lay_out<std::uint32_t>(from, stride, operand.inner, rows, row, to);
-    default:
-      return lay_out<std::uint64_t>(from, stride, operand.inner, rows, row, to);
+    case 1: return lay_out<std::uint8_t>(from, stride, operand.inner, rows, row, to);
+    case 2: return lay_out<std::uint16_t>(from, stride, operand.inner, rows, row, to);
+    case 4: return lay_out<std::uint32_t>(from, stride, operand.inner, rows, row, to);
+    default: return lay_out<std::uint64_t>(from, stride, operand.inner, rows, row, to);
   }
 }
 inline void spread_back(const chain_operand& operand, const char* from, long rows, long row, char* to) {

@@ -46,7 +46,7 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
              out_count = divide_up(w.out_channels, block);
   const bool flat =
       w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 && w.pad_w == 0;
-  const long reach = (w.out_width - 1) * w.stride_w + w.kernel_w - w.pad_w - w.width;   // columns beyond the right side
+  const long reach = (w.out_width - 1) * w.stride_w + w.kernel_w - w.pad_w - w.width;  // columns beyond the right side
   const bool edge = !planar && w.kernel_w == 3 && w.pad_w == 1 && reach <= 1;
   d[is_flat] = flat;
   d[has_edge] = edge;
@@ -68,8 +68,7 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   const auto enter = [&](int at, long rows) {
     const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
     for (int last = 0; last < 2; ++last)
-      if (rows > 0 && columns[last] > 0)
-        a->tile[at + last] = tiles_of_blocked.at[columns[last] - 1][rows - 1];
+      if (rows > 0 && columns[last] > 0) a->tile[at + last] = tiles_of_blocked.at[columns[last] - 1][rows - 1];
   };
   const auto enter_row = [&](int at, long count) {
     if (count == 0) return;
@@ -146,15 +145,15 @@ template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[mayb
 
 extern "C" {
 
-#define LAMINA_PLAIN(type, element)                                                                          \
-  void LAMINA_KERNEL(conv_forward_##type)(const void* args, void* scratch) noexcept {                        \
-    plain::run<element>(args, scratch, plain::forward);                                                      \
-  }                                                                                                          \
-  void LAMINA_KERNEL(conv_input_grad_##type)(const void* args, void* scratch) noexcept {                     \
-    plain::run<element>(args, scratch, plain::input_grad);                                                   \
-  }                                                                                                          \
-  void LAMINA_KERNEL(conv_weight_grad_##type)(const void* args, void* scratch) noexcept {                    \
-    plain::run<element>(args, scratch, plain::weight_grad);                                                  \
+#define LAMINA_PLAIN(type, element)                                                       \
+  void LAMINA_KERNEL(conv_forward_##type)(const void* args, void* scratch) noexcept {     \
+    plain::run<element>(args, scratch, plain::forward);                                   \
+  }                                                                                       \
+  void LAMINA_KERNEL(conv_input_grad_##type)(const void* args, void* scratch) noexcept {  \
+    plain::run<element>(args, scratch, plain::input_grad);                                \
+  }                                                                                       \
+  void LAMINA_KERNEL(conv_weight_grad_##type)(const void* args, void* scratch) noexcept { \
+    plain::run<element>(args, scratch, plain::weight_grad);                               \
   }
 LAMINA_PLAIN(f32, float)
 LAMINA_PLAIN(f64, double)
@@ -169,8 +168,7 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   const long in_image = (a.planar_in ? w.channels : in_blocks * blocked::block) * w.height * w.width;
   const long out_image =
       blocked::divide_up(w.out_channels, blocked::block) * blocked::block * w.out_height * w.out_width;
-  if (depthwise)
-    run_depthwise(a, spare);
+  if (depthwise) run_depthwise(a, spare);
   else
     for (long n = a.first; n < a.first + a.count; ++n)
       blocked::run_image(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr,
@@ -178,7 +176,8 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   // both sum over written-out zeros; tiles that skip padding do not
   if (!depthwise && !a.decision[blocked::has_copy]) return;
   const long filter = static_cast<long>(packed_bytes(&w, a.planar_in) / sizeof(float));
-  if (!border::all_finite(a.weight, filter, static_cast<const float*>(a.out) + a.first * out_image, a.count * out_image))
+  if (!border::all_finite(a.weight, filter, static_cast<const float*>(a.out) + a.first * out_image,
+                          a.count * out_image))
     border::mend_blocked(a);
 }
 
@@ -218,7 +217,7 @@ LAMINA_POOL(max_pool_blocked_f32)
 LAMINA_POOL(average_pool_blocked_f32)
 #undef LAMINA_POOL
 
-#define LAMINA_PLAIN(type, element)                                                                               \
+#define LAMINA_PLAIN(type, element)                                                                                   \
   {LAMINA_KERNEL(conv_forward_##type), LAMINA_KERNEL(conv_input_grad_##type), LAMINA_KERNEL(conv_weight_grad_##type), \
    prepare_plain<element>, scratch_of_plain<element>}
 

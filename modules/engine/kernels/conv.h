@@ -1,14 +1,16 @@
 // Two-dimensional convolution and pooling, forward and backward; layouts: plain [N, C, H, W] and channel-blocked
 // [N, ceil(C / lanes), H, W, lanes] with zeros in the channels beyond C.
 #pragma once
-#include "kernels.h"
 #include "gemm.h"
+#include "kernels.h"
 
 namespace lamina::kernels {
 
 /// Sizes of one convolution or pooling window sweep.
-struct window { long channels, height, width, out_channels, out_height, out_width;
-                long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups; };
+struct window {
+  long channels, height, width, out_channels, out_height, out_width;
+  long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
+};
 
 /// Plain layout, directly or through im2col and a matrix product, images [first, first + count) of N.  One struct for
 /// three kernels:
@@ -19,12 +21,16 @@ struct window { long channels, height, width, out_channels, out_height, out_widt
 struct conv_plain_args {
   window w;
   long first, count;
-  const void* in; const void* weight; const void* bias; void* out;
-  double low, high; std::int32_t clamp, pad;
+  const void* in;
+  const void* weight;
+  const void* bias;
+  void* out;
+  double low, high;
+  std::int32_t clamp, pad;
   kernel product_run;
-  gemm_args product, product_tail;           // decided by `prepare`: a full group of rows, and the last, shorter one
-  void (*tile[4])(const void*) noexcept;     // decided by `prepare`
-  long decision[16];                         // decided by `prepare`
+  gemm_args product, product_tail;        // decided by `prepare`: a full group of rows, and the last, shorter one
+  void (*tile[4])(const void*) noexcept;  // decided by `prepare`
+  long decision[16];                      // decided by `prepare`
   template <class F> void each_code(F f) const {
     f(product_run);
     product.each_code(f), product_tail.each_code(f);
@@ -46,13 +52,14 @@ struct conv_blocked_args {
   window w;
   long first, count;
   const float* in;
-  const float* weight;                       // packed
-  const float* bias;                         // padded to the block with zeros; null: none
-  const float* residual;                     // laid out as `out`; null: none
+  const float* weight;    // packed
+  const float* bias;      // padded to the block with zeros; null: none
+  const float* residual;  // laid out as `out`; null: none
   float* out;
-  float low, high; std::int32_t clamp, planar_in;
-  void (*tile[12])(const void*) noexcept;    // decided by `prepare`
-  long decision[16];                         // decided by `prepare`
+  float low, high;
+  std::int32_t clamp, planar_in;
+  void (*tile[12])(const void*) noexcept;  // decided by `prepare`
+  long decision[16];                       // decided by `prepare`
   template <class F> void each_code(F f) const {
     for (const auto& t : tile) f(t);
   }
@@ -64,12 +71,21 @@ struct conv_blocked_functions {
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
   kernel run;
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
-  kernel pack;                               // args: conv_pack_args
+  kernel pack;  // args: conv_pack_args
 };
-struct conv_pack_args { window w; const float* weight; float* packed; std::int32_t planar_in, pad; };
+struct conv_pack_args {
+  window w;
+  const float* weight;
+  float* packed;
+  std::int32_t planar_in, pad;
+};
 
 /// plain [images, channels, pixels] <-> blocked [images, ceil(channels / lanes), pixels, lanes]
-struct reorder_args { const void* in; void* out; long images, channels, pixels; };
+struct reorder_args {
+  const void* in;
+  void* out;
+  long images, channels, pixels;
+};
 
 /// Pooling over `images` maps of w.channels channels (plain) or channel blocks (blocked: w.channels counts channels).
 /// `index` (may be null): for each result the position y * width + x of its maximum in the input map, int32:
@@ -91,16 +107,16 @@ struct pool_grad_args {
   const void* in;
   const std::int32_t* index;
   void* out;
-  std::int64_t* invalid;                     // of max
+  std::int64_t* invalid;  // of max
   std::int32_t count_padding, pad;
 };
 
 struct conv_functions {
-  conv_plain_functions plain[2];             // [f32, f64]
-  conv_blocked_functions blocked;            // f32
-  kernel to_blocked, from_blocked;           // args: reorder_args, f32
-  kernel max_pool[2], average_pool[2], max_pool_grad[2], average_pool_grad[2];   // plain; [f32, f64]
-  kernel max_pool_blocked, average_pool_blocked;                                 // f32, index must be null
+  conv_plain_functions plain[2];                                                // [f32, f64]
+  conv_blocked_functions blocked;                                               // f32
+  kernel to_blocked, from_blocked;                                              // args: reorder_args, f32
+  kernel max_pool[2], average_pool[2], max_pool_grad[2], average_pool_grad[2];  // plain; [f32, f64]
+  kernel max_pool_blocked, average_pool_blocked;                                // f32, index must be null
 };
 
 }  // namespace lamina::kernels

@@ -31,20 +31,20 @@ struct tile_args {
   const float* in;
   const float* weight;
   float* out;
-  const float* bias;                       // null: none
-  const float* residual;                   // null: none; strides of `out`
-  long blocks, in_block, weight_block;     // input blocks and their strides
-  long rows, in_row, weight_row;           // kernel rows and their strides
-  long steps;                              // contiguous steps of one kernel row
-  long pixel;                              // floats between neighboring pixels of the tile
-  long weight_column, out_column;          // strides of output blocks
+  const float* bias;                    // null: none
+  const float* residual;                // null: none; strides of `out`
+  long blocks, in_block, weight_block;  // input blocks and their strides
+  long rows, in_row, weight_row;        // kernel rows and their strides
+  long steps;                           // contiguous steps of one kernel row
+  long pixel;                           // floats between neighboring pixels of the tile
+  long weight_column, out_column;       // strides of output blocks
   float low, high;
-  bool accumulate, last, clamp;            // add to `out`; finish with bias, residual, clamp
-  bool left, right;                        // the first (last) pixel misses its first (last) tap
+  bool accumulate, last, clamp;  // add to `out`; finish with bias, residual, clamp
+  bool left, right;              // the first (last) pixel misses its first (last) tap
 };
 
 /// Pointers to the first of every three pixels of a tile: the others are reached by the machine's addressing modes.
-template <int Rows> using pixel_pointers = const float* [(Rows + 2) / 3];
+template <int Rows> using pixel_pointers = const float * [(Rows + 2) / 3];
 
 /// `steps` contiguous input channels (or taps) of the pixels [First, Last) of a tile, which lie `pixel` floats apart.
 template <int First, int Last, int Rows, int Columns>
@@ -73,15 +73,15 @@ template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, v
   const float* const added[2] = {q.accumulate ? out : nullptr, q.last ? q.residual : nullptr};
   LAMINA_NO_UNROLL for (const float* from : added) {
     if (!from) continue;
-    LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] += load(from + j * out_column + i * block);
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] +=
+        load(from + j * out_column + i * block);
   }
   const bool clamps = q.last && q.clamp;
   const vec<float> low(clamps ? q.low : -infinite), high(clamps ? q.high : infinite);
   LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
     const auto bias = bias_at ? load(bias_at + j * block) : zero<float>();
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-      store<float>(out + j * out_column + i * block, clamp<float>(sum[i][j] + bias, low, high));
+        store<float>(out + j * out_column + i * block, clamp<float>(sum[i][j] + bias, low, high));
   }
 }
 
@@ -95,8 +95,8 @@ template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   const float* in_at = q.in;
   const float* weight_at = q.weight;
   vec<float> sum[Rows][Columns];
-  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = zero<float>();
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] =
+      zero<float>();
   for (long b = 0; b < blocks; ++b, in_at += next_in, weight_at += next_weight) {
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
       pixel_pointers<Rows> in;
@@ -113,11 +113,11 @@ template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
 /// One channel block of a depthwise 3x3 convolution with padding 1.
 struct depthwise_args {
   const float* in;
-  const float* weight;     // [9][block]
-  const float* bias;       // null: none
-  const float* residual;   // null: none
+  const float* weight;    // [9][block]
+  const float* bias;      // null: none
+  const float* residual;  // null: none
   float* out;
-  const float* zeros;      // a row of zeros, as wide as the map
+  const float* zeros;  // a row of zeros, as wide as the map
   long height, width, out_height, out_width, stride_h;
   float low, high;
   bool clamp;
@@ -138,9 +138,7 @@ LAMINA_INLINE void depthwise_pixels(const depthwise_args& q, const float* const 
       }
     }
   }
-  if (q.residual) {
-    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block);
-  }
+  if (q.residual) { LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block); }
   if (q.clamp) {
     const vec<float> low(q.low), high(q.high);
     LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
@@ -173,12 +171,17 @@ template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
 
 /// What `prepare` decides, at fixed places of conv_blocked_args::decision.
 enum place {
-  is_depthwise, is_flat,      // flat: 1x1 stride 1, the map is one long row cut in pieces
-  has_edge, has_copy,         // how padding columns are handled
-  copy_width,                 // pixels of a row of the padded copy
-  row_pixels, row_count,      // pixels and number of (pseudo-)rows
-  tile_rows, tile_columns,    // largest tile
-  in_blocks, row_group,       // input blocks and output rows at a time
+  is_depthwise,
+  is_flat,  // flat: 1x1 stride 1, the map is one long row cut in pieces
+  has_edge,
+  has_copy,    // how padding columns are handled
+  copy_width,  // pixels of a row of the padded copy
+  row_pixels,
+  row_count,  // pixels and number of (pseudo-)rows
+  tile_rows,
+  tile_columns,  // largest tile
+  in_blocks,
+  row_group,  // input blocks and output rows at a time
   place_count
 };
 
@@ -187,7 +190,9 @@ constexpr long smaller(long a, long b) { return a < b ? a : b; }
 constexpr long larger(long a, long b) { return a > b ? a : b; }
 
 /// Pixel rows of input under `count` output rows that start at `row`: [first, last), inside the map.
-struct row_range { long first, last; };
+struct row_range {
+  long first, last;
+};
 LAMINA_INLINE row_range input_rows(const window& w, long row, long count) {
   const long first = row * w.stride_h - w.pad_h, last = first + (count - 1) * w.stride_h + w.kernel_h;
   return {smaller(larger(first, 0), w.height), larger(smaller(last, w.height), 0)};
@@ -220,7 +225,7 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
   const long in_count = planar ? w.channels : divide_up(w.channels, block),
              out_count = divide_up(w.out_channels, block);
   const long pixels = w.out_height * w.out_width;
-  const long kernel_row = w.kernel_w * step * block;     // floats of weights of one kernel row
+  const long kernel_row = w.kernel_w * step * block;  // floats of weights of one kernel row
   tile_args q;
   q.steps = w.kernel_w * step;
   q.pixel = w.stride_w * step;
@@ -238,7 +243,7 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
       q.accumulate = c > 0;
       q.last = c + q.blocks == in_count;
       const float* source = in + c * w.height * w.width * step;
-      long source_row = 0, source_x = -w.pad_w;          // first row held by `source`; column of its first pixel
+      long source_row = 0, source_x = -w.pad_w;  // first row held by `source`; column of its first pixel
       q.in_row = w.width * step;
       q.in_block = w.height * q.in_row;
       if (d[has_copy]) {

@@ -15,10 +15,10 @@ namespace border {
 template <class T> LAMINA_APART bool all_finite(const T* p, long count) {
   vec<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
   long i = 0;
-  LAMINA_NO_UNROLL for (; i + 4 * width<T> <= count; i += 4 * width<T>)
-    LAMINA_UNROLL for (int k = 0; k < 4; ++k) sum[k] = fma<T>(load(p + i + k * width<T>), zero<T>(), sum[k]);
-  LAMINA_NO_UNROLL for (; i < count; i += width<T>)
-    sum[0] = fma<T>(load(p + i, first<T>(static_cast<int>(blocked::smaller(count - i, width<T>)))), zero<T>(), sum[0]);
+  LAMINA_NO_UNROLL for (; i + 4 * width<T> <= count; i += 4 * width<T>) LAMINA_UNROLL for (int k = 0; k < 4; ++k)
+      sum[k] = fma<T>(load(p + i + k * width<T>), zero<T>(), sum[k]);
+  LAMINA_NO_UNROLL for (; i < count; i += width<T>) sum[0] =
+      fma<T>(load(p + i, first<T>(static_cast<int>(blocked::smaller(count - i, width<T>)))), zero<T>(), sum[0]);
   return reduce_add<T>((sum[0] + sum[1]) + (sum[2] + sum[3])) == T(0);
 }
 /// The same of a filter and what was made with it, by reading the smaller of both: a filter that is not finite gives

@@ -10,25 +10,29 @@ inline namespace LAMINA_KERNEL_SET {
 namespace direct {
 
 /// One register of results: where its pixels lie and how many of its lanes are results.
-struct position { long source, target; long row; long lanes; };
+struct position {
+  long source, target;
+  long row;
+  long lanes;
+};
 
 template <class T> struct tile_args {
-  const T* source;               // padded planes
-  const T* weight;               // [taps][channels of the tile]
-  const long* tap;               // offset of each tap in the padded planes
+  const T* source;  // padded planes
+  const T* weight;  // [taps][channels of the tile]
+  const long* tap;  // offset of each tap in the padded planes
   long taps;
-  const position* at;            // as many as the tile has registers
+  const position* at;  // as many as the tile has registers
   T* out;
   long out_plane;
-  const T* bias;                 // null: none
+  const T* bias;  // null: none
   T low, high;
   bool clamp;
 };
 
 template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile_args<T>& q) {
   vec<T> sum[Channels][Vectors];
-  LAMINA_UNROLL for (int i = 0; i < Channels; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = zero<T>();
+  LAMINA_UNROLL for (int i = 0; i < Channels; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] =
+      zero<T>();
   const T* source[Vectors];
   LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) source[j] = q.source + q.at[j].source;
   const T* weight = q.weight;
@@ -61,20 +65,19 @@ inline constexpr long most_outs = 3, most_taps = 4;
 
 /// Sums over images and pixels of gradient[o][pixel] * source[pixel + tap].
 template <class T> struct correlation_args {
-  const T* source;               // padded planes of the images at hand
+  const T* source;  // padded planes of the images at hand
   const T* gradient;
   long source_image, gradient_image, gradient_plane;
   const long* tap;
   const position* at;
   long images, positions;
-  T* out;                        // [output channels][taps], added to
+  T* out;  // [output channels][taps], added to
   long out_row;
 };
 
 template <class T, int Outs, int Taps> LAMINA_INLINE void correlation(const correlation_args<T>& q) {
   vec<T> sum[Outs][Taps];
-  LAMINA_UNROLL for (int i = 0; i < Outs; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Taps; ++j) sum[i][j] = zero<T>();
+  LAMINA_UNROLL for (int i = 0; i < Outs; ++i) LAMINA_UNROLL for (int j = 0; j < Taps; ++j) sum[i][j] = zero<T>();
   long tap[Taps];
   LAMINA_UNROLL for (int j = 0; j < Taps; ++j) tap[j] = q.tap[j];
   const T* source = q.source;
@@ -94,10 +97,10 @@ template <class T, int Outs, int Taps> LAMINA_INLINE void correlation(const corr
   }
   // once for all images: through memory, by code that is not repeated
   alignas(64) T lanes[Outs * Taps][static_cast<std::size_t>(width<T>)];
-  LAMINA_UNROLL for (int i = 0; i < Outs; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Taps; ++j) store<T>(lanes[i * Taps + j], sum[i][j]);
-  LAMINA_NO_UNROLL for (int i = 0; i < Outs; ++i)
-    LAMINA_NO_UNROLL for (int j = 0; j < Taps; ++j) q.out[i * q.out_row + j] += reduce_add<T>(load(lanes[i * Taps + j]));
+  LAMINA_UNROLL for (int i = 0; i < Outs; ++i) LAMINA_UNROLL for (int j = 0; j < Taps; ++j)
+      store<T>(lanes[i * Taps + j], sum[i][j]);
+  LAMINA_NO_UNROLL for (int i = 0; i < Outs; ++i) LAMINA_NO_UNROLL for (int j = 0; j < Taps; ++j)
+      q.out[i * q.out_row + j] += reduce_add<T>(load(lanes[i * Taps + j]));
 }
 
 }  // namespace direct

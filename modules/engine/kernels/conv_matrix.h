@@ -19,7 +19,7 @@ template <class T> constexpr long aligned(long count) {
 
 /// Hands out parts of the scratch, each on its own cache lines.
 class scratch_parts {
-public:
+ public:
   explicit scratch_parts(void* scratch) : next_(static_cast<char*>(scratch)) {}
   template <class T> T* take(long bytes) {
     char* part = next_;
@@ -27,12 +27,14 @@ public:
     return reinterpret_cast<T*>(part);
   }
 
-private:
+ private:
   char* next_;
 };
 
 /// Planes with their padding written out.
-struct padded { long planes, height, width, top, left; };
+struct padded {
+  long planes, height, width, top, left;
+};
 template <class T> constexpr long padded_bytes(const padded& p) {
   return aligned<T>(p.planes * p.height * p.width + 2 * width<T>);
 }
@@ -61,12 +63,9 @@ template <class T, bool Exact> LAMINA_INLINE void copy(const T* from, T* to, lon
 /// `count` elements of rows no longer than a register, in the narrowest moves that hold them: wide moves of a few
 /// elements cross cache lines most of the time.  Reads and writes up to a register more.
 template <class T> LAMINA_INLINE void copy_short(const T* from, T* to, long count) {
-  if (count * static_cast<long>(sizeof(T)) <= 16)
-    __builtin_memcpy(to, from, 16);
-  else if (count * static_cast<long>(sizeof(T)) <= 32)
-    __builtin_memcpy(to, from, 32);
-  else
-    copy<T, false>(from, to, count);
+  if (count * static_cast<long>(sizeof(T)) <= 16) __builtin_memcpy(to, from, 16);
+  else if (count * static_cast<long>(sizeof(T)) <= 32) __builtin_memcpy(to, from, 32);
+  else copy<T, false>(from, to, count);
 }
 
 template <class T> void pad_planes(const T* from, long height, long row, const padded& p, T* to) {
@@ -127,7 +126,7 @@ template <class T> void col2im(const window& w, const T* from, long first, long 
   for (long c = 0; c < w.channels / w.groups; ++c, to += w.height * w.width) {
     for (long i = 0; i < w.kernel_h; ++i) {
       for (long j = 0; j < w.kernel_w; ++j) {
-        const long left = j * w.dilation_w - w.pad_w;      // input column of output column 0
+        const long left = j * w.dilation_w - w.pad_w;  // input column of output column 0
         const long begin = left >= 0 ? 0 : divide_up(-left, w.stride_w);
         const long end = left >= w.width ? 0 : smaller(w.out_width, (w.width - 1 - left) / w.stride_w + 1);
         for (long y = first; y < first + count; ++y, from += w.out_width) {

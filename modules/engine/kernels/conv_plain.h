@@ -16,8 +16,11 @@ inline constexpr long column_bytes = 512 * 1024;
 struct sizes {
   long channels, outs, taps, pixels, in_plane;
   constexpr explicit sizes(const window& w)
-      : channels(w.channels / w.groups), outs(w.out_channels / w.groups), taps(channels * w.kernel_h * w.kernel_w),
-        pixels(w.out_height * w.out_width), in_plane(w.height * w.width) {}
+      : channels(w.channels / w.groups),
+        outs(w.out_channels / w.groups),
+        taps(channels * w.kernel_h * w.kernel_w),
+        pixels(w.out_height * w.out_width),
+        in_plane(w.height * w.width) {}
 };
 
 template <class T> constexpr long matrix_bytes(const conv_plain_args& a) {
@@ -44,8 +47,8 @@ template <class T> void run_products(const conv_plain_args& a, role r, void* scr
   for (long g = 0; g < w.groups; ++g) {
     const T* group_weight = weight + g * s.outs * s.taps;
     for (long n = a.first; n < a.first + a.count; ++n) {
-      const long image = (n * w.groups + g) * s.channels * s.in_plane;       // of the forward input
-      const long result = (n * w.groups + g) * s.outs * s.pixels;            // of the forward result
+      const long image = (n * w.groups + g) * s.channels * s.in_plane;  // of the forward input
+      const long result = (n * w.groups + g) * s.outs * s.pixels;       // of the forward result
       if (columns && r != input_grad) pad_planes(in + image, w.height, w.width, p, planes);
       if (columns && r == input_grad)
         __builtin_memset(out + image, 0, static_cast<std::size_t>(s.channels * s.in_plane) * sizeof(T));
@@ -193,8 +196,10 @@ template <class T> bool meets_padding(const conv_plain_args& a, role r) {
   const long filter = w.out_channels * sizes(w).taps, results = a.count * w.out_channels * sizes(w).pixels;
   const long inputs = a.count * w.channels * sizes(w).in_plane;
   const T *weight = static_cast<const T*>(a.weight), *out = static_cast<const T*>(a.out);
-  if (r == weight_grad) return !border::all_finite(weight + a.first * w.out_channels * sizes(w).pixels, results, out, filter);
-  const long first = r == forward ? a.first * w.out_channels * sizes(w).pixels : a.first * w.channels * sizes(w).in_plane;
+  if (r == weight_grad)
+    return !border::all_finite(weight + a.first * w.out_channels * sizes(w).pixels, results, out, filter);
+  const long first =
+      r == forward ? a.first * w.out_channels * sizes(w).pixels : a.first * w.channels * sizes(w).in_plane;
   return !border::all_finite(weight, filter, out + first, r == forward ? results : inputs);
 }
 

@@ -29,8 +29,7 @@ LAMINA_INLINE void scatter_block(const float* in, long pixels, long count, float
     vec<float> r[static_cast<std::size_t>(block)];
     LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] = load(in + (p + i) * block);
     transpose<float>(r);
-    LAMINA_UNROLL for (int i = 0; i < block; ++i)
-      if (i < count) store<float>(out + i * pixels + p, r[i]);
+    LAMINA_UNROLL for (int i = 0; i < block; ++i) if (i < count) store<float>(out + i * pixels + p, r[i]);
   }
   for (; p < pixels; ++p)
     for (long i = 0; i < smaller(count, block); ++i) out[i * pixels + p] = in[p * block + i];

@@ -11,25 +11,32 @@ enum role { forward, input_grad, weight_grad };
 
 /// What `prepare` decides, at fixed places of conv_plain_args::decision.
 enum place {
-  method,                      // one of `methods`
-  row_group, group_count,      // output rows of one product; number of such groups (the last may be shorter)
-  tile_channels, tile_vectors  // direct: larger of the two tile heights; registers of pixels
+  method,  // one of `methods`
+  row_group,
+  group_count,  // output rows of one product; number of such groups (the last may be shorter)
+  tile_channels,
+  tile_vectors  // direct: larger of the two tile heights; registers of pixels
 };
-enum methods { by_tiles, by_product, by_columns };   // direct; input as it is (1x1); through im2col
+enum methods { by_tiles, by_product, by_columns };  // direct; input as it is (1x1); through im2col
 
 /// Sizes of a direct sweep in one of its two roles.
 struct sweep {
   padded source;
-  long source_height, source_width;      // planes before padding
-  long channels, height, width;          // results of one group
+  long source_height, source_width;  // planes before padding
+  long channels, height, width;      // results of one group
   long kernel_h, kernel_w, dilation_h, dilation_w;
 
   constexpr sweep(const window& w, role r)
       : source(r == forward ? padded_input(w) : padded_result(w)),
-        source_height(r == forward ? w.height : w.out_height), source_width(r == forward ? w.width : w.out_width),
+        source_height(r == forward ? w.height : w.out_height),
+        source_width(r == forward ? w.width : w.out_width),
         channels((r == forward ? w.out_channels : w.channels) / w.groups),
-        height(r == forward ? w.out_height : w.height), width(r == forward ? w.out_width : w.width),
-        kernel_h(w.kernel_h), kernel_w(w.kernel_w), dilation_h(w.dilation_h), dilation_w(w.dilation_w) {}
+        height(r == forward ? w.out_height : w.height),
+        width(r == forward ? w.out_width : w.width),
+        kernel_h(w.kernel_h),
+        kernel_w(w.kernel_w),
+        dilation_h(w.dilation_h),
+        dilation_w(w.dilation_w) {}
   constexpr long taps() const { return source.planes * kernel_h * kernel_w; }
   template <class T> constexpr long positions() const { return height * divide_up(width, lamina::kernels::width<T>); }
 };
@@ -91,7 +98,7 @@ template <class T> void run_tiles(const conv_plain_args& a, role r, void* scratc
       pad_planes(in, s.source_height, s.source_width, p, planes);
       q.source = planes;
       for (long v = 0; v < positions; v += vectors) {
-        q.at = at + smaller(v, positions - vectors);        // the last tile may repeat results of the one before
+        q.at = at + smaller(v, positions - vectors);  // the last tile may repeat results of the one before
         // Kernel rows that meet a row of the map for at least one pixel of the tile.
         const long low = q.at[0].row, high = q.at[vectors - 1].row;
         const long begin = larger(0, divide_up(larger(0, p.top - high), s.dilation_h));

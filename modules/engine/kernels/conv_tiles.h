@@ -22,15 +22,15 @@
 #define LAMINA_ALL_TILES(X) LAMINA_ROWS_WIDE(X, 1) LAMINA_ROWS_WIDE(X, 2) LAMINA_ROWS_NARROW(X, 3)
 
 #define LAMINA_TILE_NAME(c, r) LAMINA_KERNEL(conv_tile_##c##_##r)
-#define LAMINA_DEFINE(c, r)                                                                                \
-  extern "C" void LAMINA_TILE_NAME(c, r)(const void* q) noexcept {                                         \
-    lamina::kernels::blocked::tile<c, r>(*static_cast<const lamina::kernels::blocked::tile_args*>(q));     \
+#define LAMINA_DEFINE(c, r)                                                                            \
+  extern "C" void LAMINA_TILE_NAME(c, r)(const void* q) noexcept {                                     \
+    lamina::kernels::blocked::tile<c, r>(*static_cast<const lamina::kernels::blocked::tile_args*>(q)); \
   }
 LAMINA_ALL_TILES(LAMINA_DEFINE)
 #undef LAMINA_DEFINE
 
-#define LAMINA_DEPTHWISE(s)                                                                    \
-  extern "C" void LAMINA_KERNEL(conv_depthwise_##s)(const void* q) noexcept {                  \
+#define LAMINA_DEPTHWISE(s)                                                                                   \
+  extern "C" void LAMINA_KERNEL(conv_depthwise_##s)(const void* q) noexcept {                                 \
     lamina::kernels::blocked::depthwise<s>(*static_cast<const lamina::kernels::blocked::depthwise_args*>(q)); \
   }
 LAMINA_DEPTHWISE(1)
@@ -46,8 +46,8 @@ LAMINA_DEPTHWISE(2)
 #define LAMINA_DIRECT_TILES(X) LAMINA_DIRECT_6(X, 1) LAMINA_DIRECT_6(X, 2) LAMINA_DIRECT_2(X, 4)
 #endif
 #define LAMINA_DIRECT_NAME(c, v) LAMINA_KERNEL(conv_direct_f32_##c##_##v)
-#define LAMINA_DEFINE(c, v)                                                                                    \
-  extern "C" void LAMINA_DIRECT_NAME(c, v)(const void* q) noexcept {                                           \
+#define LAMINA_DEFINE(c, v)                                                                                        \
+  extern "C" void LAMINA_DIRECT_NAME(c, v)(const void* q) noexcept {                                               \
     lamina::kernels::direct::tile<float, c, v>(*static_cast<const lamina::kernels::direct::tile_args<float>*>(q)); \
   }
 LAMINA_DIRECT_TILES(LAMINA_DEFINE)
@@ -62,10 +62,10 @@ LAMINA_DIRECT_TILES(LAMINA_DEFINE)
 #define LAMINA_CORRELATIONS(X) LAMINA_TAPS_4(X, 1) LAMINA_TAPS_4(X, 2) LAMINA_TAPS_4(X, 3)
 #endif
 #define LAMINA_CORRELATION_NAME(o, k) LAMINA_KERNEL(conv_correlation_f32_##o##_##k)
-#define LAMINA_DEFINE(o, k)                                                                                    \
-  extern "C" void LAMINA_CORRELATION_NAME(o, k)(const void* q) noexcept {                                      \
-    using args = lamina::kernels::direct::correlation_args<float>;                                             \
-    lamina::kernels::direct::correlation<float, o, k>(*static_cast<const args*>(q));                           \
+#define LAMINA_DEFINE(o, k)                                                          \
+  extern "C" void LAMINA_CORRELATION_NAME(o, k)(const void* q) noexcept {            \
+    using args = lamina::kernels::direct::correlation_args<float>;                   \
+    lamina::kernels::direct::correlation<float, o, k>(*static_cast<const args*>(q)); \
   }
 LAMINA_CORRELATIONS(LAMINA_DEFINE)
 #undef LAMINA_DEFINE

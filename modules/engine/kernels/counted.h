@@ -5,7 +5,8 @@
 namespace lamina::kernels {
 
 /// Counts an element into invalid[0]; the first one is noted behind it, and its position.
-__attribute__((always_inline)) inline void count_wrong(std::int64_t* invalid, std::int64_t element, std::int64_t position) {
+__attribute__((always_inline)) inline void count_wrong(std::int64_t* invalid, std::int64_t element,
+                                                       std::int64_t position) {
   if (++invalid[0] != 1) return;
   invalid[1] = element;
   invalid[2] = position;

@@ -13,8 +13,7 @@ namespace wide {
 
 inline constexpr double pi = 0x1.921fb54442d18p+1, ln2 = 0x1.62e42fefa39efp-1;
 
-template <int Count>
-LAMINA_INLINE double horner(const double (&coefficients)[Count], double x) {
+template <int Count> LAMINA_INLINE double horner(const double (&coefficients)[Count], double x) {
   double sum = coefficients[Count - 1];
   LAMINA_UNROLL for (int i = Count - 2; i >= 0; --i) sum = sum * x + coefficients[i];
   return sum;
@@ -127,8 +126,8 @@ LAMINA_INLINE double atanh(double x) {
 /// x Phi(x), as max(x, 0) - t Phi(-t) with t = |x|; Phi(-t) e^(t^2 / 2) (t + 4) is a polynomial of (t - 4) / (t + 4).
 LAMINA_INLINE double gelu(double x) {
   const double a = absolute(x), t = a > 15 ? 15. : a, w = 1 / (t + 4);
-  constexpr double c[] = {0x1.82b4bb8df2749p-1, -0x1.373e3a8263384p-1, 0x1.8c6dbdbcaba06p-2,  -0x1.7dff303838607p-3,
-                          0x1.eec5bdedf24edp-5, -0x1.ee1f51dacb66fp-8, -0x1.c88668dc3cfd5p-9, 0x1.aa8da3663a8c8p-10,
+  constexpr double c[] = {0x1.82b4bb8df2749p-1,  -0x1.373e3a8263384p-1,  0x1.8c6dbdbcaba06p-2,   -0x1.7dff303838607p-3,
+                          0x1.eec5bdedf24edp-5,  -0x1.ee1f51dacb66fp-8,  -0x1.c88668dc3cfd5p-9,  0x1.aa8da3663a8c8p-10,
                           0x1.2cd88263da855p-13, -0x1.c9482218ccb7fp-13, -0x1.aa5b3093d3468p-17, 0x1.12fbd64d31b57p-16};
   const double tail = t * w * horner(c, (t - 4) * w) * exp(t * t * -.5);
   return with_sign((x <= 0 ? 0. : x) - tail, x);

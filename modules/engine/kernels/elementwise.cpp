@@ -20,14 +20,12 @@ constexpr int index(map_op op) { return static_cast<int>(op); }
 constexpr int index(element e) { return static_cast<int>(e); }
 
 /// Storage only: copies and choices, by size.
-template <element E>
-constexpr void add_moves(maps_holder& m) {
+template <element E> constexpr void add_moves(maps_holder& m) {
   using bits = word<sizeof(storage<E>)>;
   m.table[index(map_op::copy)][index(E)] = map_copy<bits>;
   m.table[index(map_op::where)][index(E)] = map_where<bits>;
 }
-template <element E, class T>
-constexpr void add_comparisons(maps_holder& m) {
+template <element E, class T> constexpr void add_comparisons(maps_holder& m) {
   const auto set = [&m](map_op op, map_function f) { m.table[index(op)][index(E)] = f; };
   set(map_op::equal, map_binary<micro::equal, T>);
   set(map_op::not_equal, map_binary<micro::not_equal, T>);
@@ -38,8 +36,7 @@ constexpr void add_comparisons(maps_holder& m) {
     set(map_op::greater_equal, map_binary<micro::greater_equal, T>);
   }
 }
-template <element E>
-constexpr void add_numbers(maps_holder& m) {
+template <element E> constexpr void add_numbers(maps_holder& m) {
   using T = storage<E>;
   const auto set = [&m](map_op op, map_function f) { m.table[index(op)][index(E)] = f; };
   add_moves<E>(m);
@@ -56,8 +53,7 @@ constexpr void add_numbers(maps_holder& m) {
   set(map_op::maximum, map_binary<micro::maximum, T>);
   set(map_op::clamp, map_clamp<T>);
 }
-template <element E>
-constexpr void add_floats(maps_holder& m) {
+template <element E> constexpr void add_floats(maps_holder& m) {
   using T = storage<E>;
   const auto set = [&m](map_op op, map_function f) { m.table[index(op)][index(E)] = f; };
   add_numbers<E>(m);
@@ -156,8 +152,7 @@ constexpr maps_holder make_maps() {
   return m;
 }
 
-template <int... Pair>
-constexpr casts_holder make_casts(std::integer_sequence<int, Pair...>) {
+template <int... Pair> constexpr casts_holder make_casts(std::integer_sequence<int, Pair...>) {
   casts_holder c{};
   ((c.table[Pair / element_count][Pair % element_count] =
         map_cast<storage<static_cast<element>(Pair % element_count)>,
@@ -166,8 +161,7 @@ constexpr casts_holder make_casts(std::integer_sequence<int, Pair...>) {
   return c;
 }
 
-template <class T>
-constexpr const strands::table<T>& strand = strands::steps_of<T>;
+template <class T> constexpr const strands::table<T>& strand = strands::steps_of<T>;
 constexpr maps_holder maps = make_maps();
 constexpr casts_holder casts = make_casts(std::make_integer_sequence<int, element_count * element_count>{});
 

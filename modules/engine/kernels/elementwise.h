@@ -94,14 +94,14 @@ struct chain_step {
 
 /// What a step of a strand does; x and y are slots (any where there is no such input), a is what the registers hold.
 enum class strand_form : std::uint8_t {
-  load,      // a = x
-  unary,     // a = op(a)
-  binary,    // a = a op x
-  reversed,  // a = x op a
-  raise,     // a = clamp(a, x, infinity)
-  lower,     // a = clamp(a, -infinity, x)
-  both,      // a = x op y: add, subtract, multiply
-  onto,      // a = a op (x inner y): add, subtract, multiply
+  load,           // a = x
+  unary,          // a = op(a)
+  binary,         // a = a op x
+  reversed,       // a = x op a
+  raise,          // a = clamp(a, x, infinity)
+  lower,          // a = clamp(a, -infinity, x)
+  both,           // a = x op y: add, subtract, multiply
+  onto,           // a = a op (x inner y): add, subtract, multiply
   reversed_onto,  // a = (x inner y) op a
   store,          // x = a
 };
@@ -124,8 +124,7 @@ struct chain_args {
   chain_operand operand[chain_operands];
   chain_step step[chain_steps];
   strand_step strand[strand_steps];
-  template <class F>
-  void each_code(F f) const {
+  template <class F> void each_code(F f) const {
     for (const chain_step& s : step) f(s.run);
   }
 };
@@ -142,10 +141,7 @@ struct map_args {
   void* out;
   long n;
   unsigned steps;
-  template <class F>
-  void each_code(F f) const {
-    f(run);
-  }
+  template <class F> void each_code(F f) const { f(run); }
 };
 
 /// A function of f32 with a shorter dependency chain and a few units more of error, as gates of recurrent cells use it.

@@ -14,68 +14,39 @@ inline constexpr int levels = 40;  // of the binary counter of blocks
 
 /// Operations on elements or vectors of them; `first` is what nothing reduces to.
 struct sum {
-  template <class T>
-  static constexpr T first() {
-    return T(0);
-  }
-  template <class V>
-  LAMINA_INLINE static V run(V a, V b) {
-    return static_cast<V>(a + b);
-  }
+  template <class T> static constexpr T first() { return T(0); }
+  template <class V> LAMINA_INLINE static V run(V a, V b) { return static_cast<V>(a + b); }
 };
 struct product {
-  template <class T>
-  static constexpr T first() {
-    return T(1);
-  }
-  template <class V>
-  LAMINA_INLINE static V run(V a, V b) {
-    if constexpr (same<V, std::uint16_t>)
-      return static_cast<V>(std::uint32_t{a} * std::uint32_t{b});  // not as int
-    else
-      return static_cast<V>(a * b);
+  template <class T> static constexpr T first() { return T(1); }
+  template <class V> LAMINA_INLINE static V run(V a, V b) {
+    if constexpr (same<V, std::uint16_t>) return static_cast<V>(std::uint32_t{a} * std::uint32_t{b});  // not as int
+    else return static_cast<V>(a * b);
   }
 };
 /// A NaN on either side stays.
 struct maximum {
-  template <class T>
-  static constexpr T first() {
-    return smallest<T>();
-  }
-  template <class V>
-  LAMINA_INLINE static V run(V a, V b) {
-    return ((b > a) | (b != b)) ? b : a;
-  }
+  template <class T> static constexpr T first() { return smallest<T>(); }
+  template <class V> LAMINA_INLINE static V run(V a, V b) { return ((b > a) | (b != b)) ? b : a; }
 };
 struct minimum {
-  template <class T>
-  static constexpr T first() {
-    return largest<T>();
-  }
-  template <class V>
-  LAMINA_INLINE static V run(V a, V b) {
-    return ((b < a) | (b != b)) ? b : a;
-  }
+  template <class T> static constexpr T first() { return largest<T>(); }
+  template <class V> LAMINA_INLINE static V run(V a, V b) { return ((b < a) | (b != b)) ? b : a; }
 };
 
-template <class T>
-inline constexpr int wide_lanes = 64 / static_cast<int>(sizeof(T));
-template <class T>
-using wide_vector = raw<T, wide_lanes<T>>;
+template <class T> inline constexpr int wide_lanes = 64 / static_cast<int>(sizeof(T));
+template <class T> using wide_vector = raw<T, wide_lanes<T>>;
 
-template <class T>
-LAMINA_INLINE wide_vector<T> load_wide(const T* p) {
+template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p) {
   wide_vector<T> x;
   __builtin_memcpy(&x, p, sizeof x);
   return x;
 }
-template <class T, int... I>
-LAMINA_INLINE constexpr wide_vector<T> lane_numbers(fold::indices<I...>) {
+template <class T, int... I> LAMINA_INLINE constexpr wide_vector<T> lane_numbers(fold::indices<I...>) {
   return wide_vector<T>{static_cast<T>(I)...};
 }
 /// The first `count` elements; `other` in the lanes beyond.
-template <class T>
-LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count, T other) {
+template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count, T other) {
   if constexpr (sizeof(T) >= 4) {
     constexpr int parts = wide_lanes<T> / width<T>;
     using number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
@@ -99,12 +70,11 @@ LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count, T other) {
 }
 
 /// Accumulators of a row: four where it pays.  Sums depend on the number; it is the same for all sets.
-template <class Op, class T>
-inline constexpr int chains = same<T, float> && (same<Op, sum> || (this_isa != isa::sse2 && !same<Op, product>)) ? 4 : 1;
+template <class Op, class T> inline constexpr int chains =
+    same<T, float> && (same<Op, sum> || (this_isa != isa::sse2 && !same<Op, product>)) ? 4 : 1;
 
 /// Up to `sum_block` contiguous elements (any number where the order does not matter).
-template <class Op, class T>
-LAMINA_APART T block_of_row(const T* p, long n) {
+template <class Op, class T> LAMINA_APART T block_of_row(const T* p, long n) {
   using V = wide_vector<T>;
   constexpr int lanes = wide_lanes<T>, count = chains<Op, T>;
   constexpr auto op = [](auto a, auto b) __attribute__((always_inline)) { return Op::run(a, b); };
@@ -112,17 +82,17 @@ LAMINA_APART T block_of_row(const T* p, long n) {
   V held[count];
   LAMINA_UNROLL for (int c = 0; c < count; ++c) held[c] = V{} + other;
   long i = 0;
-  LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes)
-    LAMINA_UNROLL for (int c = 0; c < count; ++c) held[c] = Op::run(held[c], load_wide(p + i + c * lanes));
-  if constexpr (count > 1) LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) held[0] = Op::run(held[0], load_wide(p + i));
+  LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c)
+      held[c] = Op::run(held[c], load_wide(p + i + c * lanes));
+  if constexpr (count > 1)
+    LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) held[0] = Op::run(held[0], load_wide(p + i));
   constexpr int last = count > 1 ? 1 : 0;
   if (i < n) held[last] = Op::run(held[last], load_wide(p + i, static_cast<int>(n - i), other));
   if constexpr (count > 1) held[0] = Op::run(Op::run(held[0], held[1]), Op::run(held[2], held[3]));
   return fold::lanes<T, lanes>(held[0], op);
 }
 
-template <class Op, class T>
-LAMINA_APART T row(const T* p, long n) {
+template <class Op, class T> LAMINA_APART T row(const T* p, long n) {
   if (n <= sum_block) return block_of_row<Op, T>(p, n);
   T held[levels];
   long blocks = 0;
@@ -137,12 +107,10 @@ LAMINA_APART T row(const T* p, long n) {
   return value;
 }
 
-template <class T>
-inline constexpr long column_chunk = 1024 / static_cast<long>(sizeof(T));
+template <class T> inline constexpr long column_chunk = 1024 / static_cast<long>(sizeof(T));
 
 /// `length` rows of `n` <= column_chunk elements, `stride` elements apart, into acc.
-template <class Op, class T>
-LAMINA_APART void block_of_columns(const T* p, long length, long stride, long n, T* acc) {
+template <class Op, class T> LAMINA_APART void block_of_columns(const T* p, long length, long stride, long n, T* acc) {
   LAMINA_VECTORS for (long j = 0; j < n; ++j) acc[j] = Op::template first<T>();
   long l = 0;
   LAMINA_NO_UNROLL for (; l + 4 <= length; l += 4, p += 4 * stride) {
@@ -150,12 +118,11 @@ LAMINA_APART void block_of_columns(const T* p, long length, long stride, long n,
     LAMINA_VECTORS for (long j = 0; j < n; ++j) acc[j] =
         Op::run(acc[j], Op::run(Op::run(p[j], q[j]), Op::run(r[j], s[j])));
   }
-  LAMINA_NO_UNROLL for (; l < length; ++l, p += stride)
-    LAMINA_VECTORS for (long j = 0; j < n; ++j) acc[j] = Op::run(acc[j], p[j]);
+  LAMINA_NO_UNROLL for (; l < length; ++l, p += stride) LAMINA_VECTORS for (long j = 0; j < n; ++j) acc[j] =
+      Op::run(acc[j], p[j]);
 }
 
-template <class Op, class T>
-LAMINA_APART void columns(const T* p, long length, long stride, long n, T* acc) {
+template <class Op, class T> LAMINA_APART void columns(const T* p, long length, long stride, long n, T* acc) {
   block_of_columns<Op, T>(p, length < sum_block ? length : sum_block, stride, n, acc);
   if (length <= sum_block) return;
   T held[20][static_cast<std::size_t>(column_chunk<T>)];
@@ -179,8 +146,7 @@ LAMINA_APART void columns(const T* p, long length, long stride, long n, T* acc) 
 }
 
 /// Integers are exact in any order, and seldom reduced: plain loops, a tenth of the code.
-template <class Op, class T>
-LAMINA_INLINE void reduce_integers(const reduce_args& a, const T* in, T* out) {
+template <class Op, class T> LAMINA_INLINE void reduce_integers(const reduce_args& a, const T* in, T* out) {
   for (long o = 0; o < a.outer; ++o, in += a.length * a.inner, out += a.inner) {
     if (a.inner == 1) {
       T value = Op::template first<T>();
@@ -193,8 +159,7 @@ LAMINA_INLINE void reduce_integers(const reduce_args& a, const T* in, T* out) {
       LAMINA_SMALL for (long i = 0; i < a.inner; ++i) out[i] = Op::run(out[i], in[l * a.inner + i]);
   }
 }
-template <class Op, class T>
-LAMINA_APART void reduce_floats(const reduce_args& a, const T* in, T* out, bool mean) {
+template <class Op, class T> LAMINA_APART void reduce_floats(const reduce_args& a, const T* in, T* out, bool mean) {
   const T length = mean ? static_cast<T>(a.length) : T(1);
   for (long o = 0; o < a.outer; ++o, in += a.length * a.inner, out += a.inner) {
     if (a.inner == 1) {
@@ -210,18 +175,14 @@ LAMINA_APART void reduce_floats(const reduce_args& a, const T* in, T* out, bool 
   }
 }
 
-template <class Op, class T, bool Mean>
-void reduce(const void* arguments, void*) noexcept {
+template <class Op, class T, bool Mean> void reduce(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const reduce_args*>(arguments);
-  if constexpr (is_float<T>)
-    reduce_floats<Op, T>(a, static_cast<const T*>(a.in), static_cast<T*>(a.out), Mean);
-  else
-    reduce_integers<Op, T>(a, static_cast<const T*>(a.in), static_cast<T*>(a.out));
+  if constexpr (is_float<T>) reduce_floats<Op, T>(a, static_cast<const T*>(a.in), static_cast<T*>(a.out), Mean);
+  else reduce_integers<Op, T>(a, static_cast<const T*>(a.in), static_cast<T*>(a.out));
 }
 
 /// The first place of `value`, which is there; NaN is found as any NaN.
-template <class T>
-LAMINA_INLINE long find(const T* p, long n, T value) {
+template <class T> LAMINA_INLINE long find(const T* p, long n, T value) {
   using number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
   constexpr long step = wide_lanes<T>;
   const bool nan = value != value;
@@ -232,12 +193,11 @@ LAMINA_INLINE long find(const T* p, long n, T value) {
     const auto hit = nan ? x != x : x == (wide_vector<T>{} + value);
     if (fold::lanes<number, static_cast<int>(step)>(__builtin_bit_cast(wide_vector<number>, hit), joined) != 0) break;
   }
-  LAMINA_SMALL while (i < n && !(nan ? p[i] != p[i] : p[i] == value)) ++i;
+  LAMINA_SMALL while (i < n && !(nan ? p[i] != p[i] : p[i] == value))++ i;
   return i;
 }
 
-template <class Op, class T>
-void arg(const void* arguments, void*) noexcept {
+template <class Op, class T> void arg(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const reduce_args*>(arguments);
   const T* in = static_cast<const T*>(a.in);
   auto* out = static_cast<std::int64_t*>(a.out);

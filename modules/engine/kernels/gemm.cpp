@@ -9,7 +9,7 @@
 #include "gemm_tile.h"
 #include "simd.h"
 
-#define LAMINA_TILE_PARAMETERS                                                                            \
+#define LAMINA_TILE_PARAMETERS                                                                                \
   long k, const void *a, long a_step, const void *b, long b_step, void *c, long c_row, const gemm_args *args, \
       long column, long row, int flags, int columns
 #define LAMINA_PACK_PARAMETERS long k, long count, const void *from, long row, long column, void *to
@@ -33,15 +33,15 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
 // ---- f32 tiles: every height and width up to the full tile, so that no lane computes what nobody reads -------------
 
 #define LAMINA_TILE_NAME(height, wide, mask, order) LAMINA_KERNEL(gemm_f32_tile_##height##x##wide##_##mask##_##order)
-#define LAMINA_TILE(height, wide, mask, order)                                                                        \
+#define LAMINA_TILE(height, wide, mask, order)                                                                         \
   extern "C" void LAMINA_TILE_NAME(height, wide, mask, order)(LAMINA_TILE_PARAMETERS) noexcept {                       \
     run_tile<float, height, wide, masking::mask, a_order::order>(k, a, a_step, b, b_step, c, c_row, args, column, row, \
                                                                  flags, columns);                                      \
   }
 #define LAMINA_TILE_ADDRESS(height, wide, mask, order) &LAMINA_TILE_NAME(height, wide, mask, order),
-#define LAMINA_VARIANTS(each, height, wide)                             \
-  each(height, wide, whole, rows) each(height, wide, last, rows)        \
-      each(height, wide, whole, columns) each(height, wide, last, columns)
+#define LAMINA_VARIANTS(each, height, wide)                                                         \
+  each(height, wide, whole, rows) each(height, wide, last, rows) each(height, wide, whole, columns) \
+      each(height, wide, last, columns)
 // Narrower tiles occur once in a row of tiles: one for each size.
 #if LAMINA_REGISTERS == 32
 #define LAMINA_WIDTHS(each, height) \
@@ -82,25 +82,25 @@ extern "C" void LAMINA_KERNEL(gemm_f32_row_walk)(LAMINA_TILE_PARAMETERS) noexcep
 // ---- f64 tiles: three, as double precision is for checks and small fits --------------------------------------------
 
 extern "C" void LAMINA_KERNEL(gemm_f64_tile)(LAMINA_TILE_PARAMETERS) noexcept {
-  run_tile<double, tile_rows, tile_vectors, masking::whole, a_order::any>(
-      k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns);
+  run_tile<double, tile_rows, tile_vectors, masking::whole, a_order::any>(k, a, a_step, b, b_step, c, c_row, args,
+                                                                          column, row, flags, columns);
 }
 extern "C" void LAMINA_KERNEL(gemm_f64_tile_last)(LAMINA_TILE_PARAMETERS) noexcept {
-  run_tile<double, tile_rows, tile_vectors, masking::every, a_order::any>(
-      k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns);
+  run_tile<double, tile_rows, tile_vectors, masking::every, a_order::any>(k, a, a_step, b, b_step, c, c_row, args,
+                                                                          column, row, flags, columns);
 }
 extern "C" void LAMINA_KERNEL(gemm_f64_tile_row)(LAMINA_TILE_PARAMETERS) noexcept {
-  run_tile<double, 1, tile_vectors, masking::every, a_order::any>(
-      k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns);
+  run_tile<double, 1, tile_vectors, masking::every, a_order::any>(k, a, a_step, b, b_step, c, c_row, args, column, row,
+                                                                  flags, columns);
 }
 
 // ---- packers -------------------------------------------------------------------------------------------------------
 
-#define LAMINA_B_PACKER(type, name, order)                                                            \
-  extern "C" void LAMINA_KERNEL(gemm_##name##_pack_b_##order)(LAMINA_PACK_PARAMETERS) noexcept {              \
-    static_cast<void>(row), static_cast<void>(column);                                                        \
-    pack_b_##order<type, tile_vectors>(k, count, static_cast<const type*>(from), LAMINA_STRIDES_##order,      \
-                                       static_cast<type*>(to));                                               \
+#define LAMINA_B_PACKER(type, name, order)                                                               \
+  extern "C" void LAMINA_KERNEL(gemm_##name##_pack_b_##order)(LAMINA_PACK_PARAMETERS) noexcept {         \
+    static_cast<void>(row), static_cast<void>(column);                                                   \
+    pack_b_##order<type, tile_vectors>(k, count, static_cast<const type*>(from), LAMINA_STRIDES_##order, \
+                                       static_cast<type*>(to));                                          \
   }
 #define LAMINA_STRIDES_rows row
 #define LAMINA_STRIDES_columns column
@@ -143,13 +143,13 @@ extern "C" void LAMINA_KERNEL(gemm_f32_dot)(const void* args, void*) noexcept {
 
 // Rows of up to `row_vectors` registers, whose number, chains and masks are known.
 #define LAMINA_ROW_NAME(wide, mask, chains) LAMINA_KERNEL(gemm_f32_row_##wide##_##mask##_##chains)
-#define LAMINA_ROW(wide, mask, chains)                                                             \
-  extern "C" void LAMINA_ROW_NAME(wide, mask, chains)(const void* args, void*) noexcept {          \
-    run_short_row<wide, masking::mask, chains>(*static_cast<const gemm_args*>(args));              \
+#define LAMINA_ROW(wide, mask, chains)                                                    \
+  extern "C" void LAMINA_ROW_NAME(wide, mask, chains)(const void* args, void*) noexcept { \
+    run_short_row<wide, masking::mask, chains>(*static_cast<const gemm_args*>(args));     \
   }
 #define LAMINA_ROWS(wide, mask, chains) LAMINA_ROW(wide, mask, 1) LAMINA_ROW(wide, mask, chains)
-#define LAMINA_EACH_ROW(free, fixed, mask)                                                                      \
-  free(1, mask, 4) free(2, mask, 4) free(3, mask, 2) free(4, mask, 2) fixed(5, mask, 1) fixed(6, mask, 1)       \
+#define LAMINA_EACH_ROW(free, fixed, mask)                                                                \
+  free(1, mask, 4) free(2, mask, 4) free(3, mask, 2) free(4, mask, 2) fixed(5, mask, 1) fixed(6, mask, 1) \
       fixed(7, mask, 1) fixed(8, mask, 1) fixed(9, mask, 1) LAMINA_WIDE_ROWS(fixed, mask)
 #if LAMINA_REGISTERS == 32
 #define LAMINA_WIDE_ROWS(fixed, mask)
@@ -166,8 +166,9 @@ inline namespace LAMINA_KERNEL_SET {
 
 constexpr gemm_tile f32_tiles[] = {LAMINA_EACH_TILE(LAMINA_TILE_ADDRESS)};
 
-#define LAMINA_ROW_ADDRESSES(wide, mask, chains) {&LAMINA_ROW_NAME(wide, mask, 1), &LAMINA_ROW_NAME(wide, mask, chains)},
-constexpr kernel short_rows[][row_vectors][2] = {        // [whole, last][registers][fixed, free order]
+#define LAMINA_ROW_ADDRESSES(wide, mask, chains) \
+  {&LAMINA_ROW_NAME(wide, mask, 1), &LAMINA_ROW_NAME(wide, mask, chains)},
+constexpr kernel short_rows[][row_vectors][2] = {  // [whole, last][registers][fixed, free order]
     {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, whole)},
     {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, last)}};
 
@@ -202,18 +203,17 @@ kernel prepare_f32(gemm_args* args) noexcept {
   g.a_in_columns = 0;
   g.a_step = a_in_rows ? g.a_row : g.a_column;
   g.pack_b = packs_b<float>(g);
-  const bool walks = g.m == 1 && !g.prepacked && !g.pack_b &&
-                     (g.k * g.n > walk_elements || (!masks_b && !whole_lanes));
+  const bool walks = g.m == 1 && !g.prepacked && !g.pack_b && (g.k * g.n > walk_elements || (!masks_b && !whole_lanes));
   if (!masks_b && !whole_lanes && !g.prepacked && !walks) g.pack_b = 1;
   g.pack_a = g.m > 1 && ((!a_in_rows && !a_in_columns) || packing_a_pays<float>(g));
-  g.packer_a = !g.pack_a        ? nullptr
-               : a_in_rows      ? &LAMINA_KERNEL(gemm_f32_pack_a_rows)
-               : a_in_columns   ? &LAMINA_KERNEL(gemm_f32_pack_a_columns)
-                                : &LAMINA_KERNEL(gemm_f32_pack_a_any);
-  g.packer_b = !g.pack_b        ? nullptr
-               : direct_b(g)    ? &LAMINA_KERNEL(gemm_f32_pack_b_rows)
-               : g.b_row == 1   ? &LAMINA_KERNEL(gemm_f32_pack_b_columns)
-                                : &LAMINA_KERNEL(gemm_f32_pack_b_any);
+  g.packer_a = !g.pack_a      ? nullptr
+               : a_in_rows    ? &LAMINA_KERNEL(gemm_f32_pack_a_rows)
+               : a_in_columns ? &LAMINA_KERNEL(gemm_f32_pack_a_columns)
+                              : &LAMINA_KERNEL(gemm_f32_pack_a_any);
+  g.packer_b = !g.pack_b      ? nullptr
+               : direct_b(g)  ? &LAMINA_KERNEL(gemm_f32_pack_b_rows)
+               : g.b_row == 1 ? &LAMINA_KERNEL(gemm_f32_pack_b_columns)
+                              : &LAMINA_KERNEL(gemm_f32_pack_b_any);
   cut_rows_evenly(g);
   g.tile_columns = panel_columns<float>;
   if (walks) {
@@ -243,10 +243,10 @@ kernel prepare_f64(gemm_args* args) noexcept {
   g.pack_a = 0;
   g.pack_b = packs_b<double>(g) || (!masks_b && !g.prepacked && g.n % panel_columns<double> != 0);
   g.packer_a = nullptr;
-  g.packer_b = !g.pack_b        ? nullptr
-               : direct_b(g)    ? &LAMINA_KERNEL(gemm_f64_pack_b_rows)
-               : g.b_row == 1   ? &LAMINA_KERNEL(gemm_f64_pack_b_columns)
-                                : &LAMINA_KERNEL(gemm_f64_pack_b_any);
+  g.packer_b = !g.pack_b      ? nullptr
+               : direct_b(g)  ? &LAMINA_KERNEL(gemm_f64_pack_b_rows)
+               : g.b_row == 1 ? &LAMINA_KERNEL(gemm_f64_pack_b_columns)
+                              : &LAMINA_KERNEL(gemm_f64_pack_b_any);
   g.tall_rows = tile_rows;
   g.tall_count = g.m / tile_rows;
   g.short_rows = 1;
@@ -265,13 +265,13 @@ template <class T> std::size_t packed_bytes(long k, long n) noexcept { return pa
 
 // ---- the table -----------------------------------------------------------------------------------------------------
 
-#define LAMINA_PREPACK(name)                                                                      \
-  extern "C" void LAMINA_KERNEL(gemm_##name##_prepack)(const void* args, void*) noexcept {        \
-    const auto& g = *static_cast<const gemm_prepack_args*>(args);                                 \
-    const auto pack = g.b_column == 1 ? &LAMINA_KERNEL(gemm_##name##_pack_b_rows)                 \
-                      : g.b_row == 1  ? &LAMINA_KERNEL(gemm_##name##_pack_b_columns)              \
-                                      : &LAMINA_KERNEL(gemm_##name##_pack_b_any);                 \
-    pack(g.k, g.n, g.b, g.b_row, g.b_column, g.packed);                                           \
+#define LAMINA_PREPACK(name)                                                               \
+  extern "C" void LAMINA_KERNEL(gemm_##name##_prepack)(const void* args, void*) noexcept { \
+    const auto& g = *static_cast<const gemm_prepack_args*>(args);                          \
+    const auto pack = g.b_column == 1 ? &LAMINA_KERNEL(gemm_##name##_pack_b_rows)          \
+                      : g.b_row == 1  ? &LAMINA_KERNEL(gemm_##name##_pack_b_columns)       \
+                                      : &LAMINA_KERNEL(gemm_##name##_pack_b_any);           \
+    pack(g.k, g.n, g.b, g.b_row, g.b_column, g.packed);                                    \
   }
 
 LAMINA_PREPACK(f32)
@@ -281,11 +281,11 @@ extern "C" {
 extern const gemm_functions LAMINA_KERNEL(gemm_f32_functions), LAMINA_KERNEL(gemm_f64_functions);
 
 constinit const gemm_functions LAMINA_KERNEL(gemm_f32_functions) = {
-    prepare_f32,         scratch_bytes<float>, LAMINA_KERNEL(gemm_f32),
-    packed_bytes<float>, LAMINA_KERNEL(gemm_f32_prepack), tile_rows, panel_columns<float>};
+    prepare_f32, scratch_bytes<float>, LAMINA_KERNEL(gemm_f32), packed_bytes<float>, LAMINA_KERNEL(gemm_f32_prepack),
+    tile_rows,   panel_columns<float>};
 constinit const gemm_functions LAMINA_KERNEL(gemm_f64_functions) = {
-    prepare_f64,          scratch_bytes<double>, LAMINA_KERNEL(gemm_f64),
-    packed_bytes<double>, LAMINA_KERNEL(gemm_f64_prepack), tile_rows, panel_columns<double>};
+    prepare_f64, scratch_bytes<double>, LAMINA_KERNEL(gemm_f64), packed_bytes<double>, LAMINA_KERNEL(gemm_f64_prepack),
+    tile_rows,   panel_columns<double>};
 }
 
 }  // namespace lamina::kernels

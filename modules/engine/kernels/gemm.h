@@ -21,25 +21,29 @@ using gemm_pack = void (*)(long k, long count, const void* from, long row, long 
 /// N is 1 and both operands are contiguous along K, sixteen chains side by side.
 struct gemm_args {
   long m, n, k;
-  const void* a;  long a_row, a_column;      // A[i, p] = a[i * a_row + p * a_column]
-  const void* b;  long b_row, b_column;      // B[p, j] = b[p * b_row + j * b_column]; ignored where `prepacked`
-  void* c;        long c_row;                // C[i, j] = c[i * c_row + j]
-  const void* bias_column;                   // + bias_column[j]   (null: none)
-  const void* bias_row;                      // + bias_row[i]      (null: none)
-  const void* residual; long residual_row;   // + residual[i * residual_row + j] (null: none)
-  double low, high;                          // clamp to [low, high] where `clamp`; NaN stays
-  std::int32_t clamp, accumulate;            // accumulate: C is read and added to, before bias and residual
-  std::int32_t prepacked;                    // b points to what `prepack` wrote, or to the start of one of its panels
-  std::int32_t free_order;                   // a single row may be summed in several chains: other bits than in a batch
-  std::int32_t pack_a, pack_b;               // from here on: decided by `prepare`
-  std::int32_t a_in_columns;                 // A, or its packed form, is contiguous along M
-  std::int32_t turn;                         // of a row in free order: which way the last run went, its only change to arguments
-  long batch, a_batch, b_batch, c_batch, residual_batch;   // given: strides between products, 0 shares; batch >= 1
-  long k_block, column_block, panel_block;   // K and columns per block, row panels per block
-  long tall_rows, tall_count, short_rows;    // the first tall_count row panels have tall_rows rows, the rest short_rows
+  const void* a;
+  long a_row, a_column;  // A[i, p] = a[i * a_row + p * a_column]
+  const void* b;
+  long b_row, b_column;  // B[p, j] = b[p * b_row + j * b_column]; ignored where `prepacked`
+  void* c;
+  long c_row;               // C[i, j] = c[i * c_row + j]
+  const void* bias_column;  // + bias_column[j]   (null: none)
+  const void* bias_row;     // + bias_row[i]      (null: none)
+  const void* residual;
+  long residual_row;               // + residual[i * residual_row + j] (null: none)
+  double low, high;                // clamp to [low, high] where `clamp`; NaN stays
+  std::int32_t clamp, accumulate;  // accumulate: C is read and added to, before bias and residual
+  std::int32_t prepacked;          // b points to what `prepack` wrote, or to the start of one of its panels
+  std::int32_t free_order;         // a single row may be summed in several chains: other bits than in a batch
+  std::int32_t pack_a, pack_b;     // from here on: decided by `prepare`
+  std::int32_t a_in_columns;       // A, or its packed form, is contiguous along M
+  std::int32_t turn;               // of a row in free order: which way the last run went, its only change to arguments
+  long batch, a_batch, b_batch, c_batch, residual_batch;  // given: strides between products, 0 shares; batch >= 1
+  long k_block, column_block, panel_block;                // K and columns per block, row panels per block
+  long tall_rows, tall_count, short_rows;  // the first tall_count row panels have tall_rows rows, the rest short_rows
   long tile_columns, a_step;
-  gemm_tile tile[2][2];                      // [tall, short][whole, last columns]
-  gemm_pack packer_a, packer_b;              // null where not packed
+  gemm_tile tile[2][2];          // [tall, short][whole, last columns]
+  gemm_pack packer_a, packer_b;  // null where not packed
   template <class F> void each_code(F f) const {
     for (const auto& tiles : tile) f(tiles[0]), f(tiles[1]);
     f(packer_a), f(packer_b);
@@ -48,7 +52,8 @@ struct gemm_args {
 
 struct gemm_prepack_args {
   long k, n;
-  const void* b; long b_row, b_column;
+  const void* b;
+  long b_row, b_column;
   void* packed;
 };
 
@@ -60,7 +65,7 @@ struct gemm_functions {
   kernel (*prepare)(gemm_args* args) noexcept;
   /// Bytes of scratch that `run` needs for prepared arguments.
   std::size_t (*scratch_bytes)(const gemm_args* args) noexcept;
-  kernel run;                                // args: gemm_args
+  kernel run;  // args: gemm_args
   /// Bytes of the packed form of a [k, n] operand, and the kernel that makes it (args: gemm_prepack_args).
   std::size_t (*packed_bytes)(long k, long n) noexcept;
   kernel prepack;

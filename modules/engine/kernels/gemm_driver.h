@@ -89,7 +89,8 @@ template <class T> LAMINA_INLINE std::size_t packed_size(long k, long n) {
 template <class T> struct block {
   long k, columns;
   const T* a;
-  const T* b; long b_step, b_panel;          // column j of the block starts at b + j * b_panel, j at a panel's start
+  const T* b;
+  long b_step, b_panel;  // column j of the block starts at b + j * b_panel, j at a panel's start
   T* c;
   long column;
   int flags;

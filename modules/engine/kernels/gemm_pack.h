@@ -20,13 +20,12 @@ template <class T, int Vectors> LAMINA_INLINE void pack_b_rows(long k, long coun
       if (count - j >= columns) {
         for (long p = p0; p < p1; ++p)
           LAMINA_UNROLL for (int v = 0; v < Vectors; ++v)
-            store(out + p * columns + v * lanes, load(in + p * row + v * lanes));
+              store(out + p * columns + v * lanes, load(in + p * row + v * lanes));
       } else {
         LAMINA_UNROLL for (int v = 0; v < Vectors; ++v) {
           const long left = count - j - v * lanes;
           const auto mask = first<T>(left < 0 ? 0 : static_cast<int>(left));
-          for (long p = p0; p < p1; ++p)
-            store(out + p * columns + v * lanes, load(in + p * row + v * lanes, mask));
+          for (long p = p0; p < p1; ++p) store(out + p * columns + v * lanes, load(in + p * row + v * lanes, mask));
         }
       }
     }
@@ -50,8 +49,7 @@ LAMINA_INLINE void pack_b_columns(long k, long count, const T* from, long column
         LAMINA_UNROLL for (int i = 0; i < lanes; ++i) store(out + (p + i) * columns, r[i]);
       } else {
         const auto mask = first<T>(steps);
-        LAMINA_UNROLL for (int i = 0; i < lanes; ++i)
-          r[i] = i < left ? load(in + i * column + p, mask) : zero<T>();
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] = i < left ? load(in + i * column + p, mask) : zero<T>();
         transpose<T>(r);
         LAMINA_UNROLL for (int i = 0; i < lanes; ++i) if (i < steps) store(out + (p + i) * columns, r[i]);
       }
@@ -73,7 +71,7 @@ LAMINA_INLINE void pack_b_any(long k, long count, const T* from, long row, long 
 
 /// Rows of A are contiguous; at most `Rows` of them.
 template <class T, int Rows> LAMINA_INLINE void pack_a_rows(long k, long count, const T* from, long row, T* to) {
-  constexpr int lanes = width<T>, squares = (Rows + lanes - 1) / lanes;      // side by side
+  constexpr int lanes = width<T>, squares = (Rows + lanes - 1) / lanes;  // side by side
   for (long p = 0; p < k; p += lanes) {
     const int steps = static_cast<int>(k - p < lanes ? k - p : lanes);
     vec<T> r[squares][lanes];
@@ -81,16 +79,16 @@ template <class T, int Rows> LAMINA_INLINE void pack_a_rows(long k, long count, 
     if (steps == lanes && count == Rows) {
       LAMINA_UNROLL for (int i = 0; i < Rows; ++i) r[i / lanes][i % lanes] = load(from + i * row + p);
       LAMINA_UNROLL for (int s = 0; s < squares; ++s) transpose<T>(r[s]);
-      LAMINA_UNROLL for (int i = 0; i < lanes; ++i)
-        LAMINA_UNROLL for (int s = 0; s < squares; ++s) store(to + (p + i) * Rows + s * lanes, r[s][i]);
+      LAMINA_UNROLL for (int i = 0; i < lanes; ++i) LAMINA_UNROLL for (int s = 0; s < squares; ++s)
+          store(to + (p + i) * Rows + s * lanes, r[s][i]);
     } else {
       const auto mask = first<T>(steps);
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-        r[i / lanes][i % lanes] = i < count ? load(from + i * row + p, mask) : zero<T>();
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) r[i / lanes][i % lanes] =
+          i < count ? load(from + i * row + p, mask) : zero<T>();
       LAMINA_UNROLL for (int s = 0; s < squares; ++s) transpose<T>(r[s]);
       LAMINA_UNROLL for (int i = 0; i < lanes; ++i)
-        LAMINA_UNROLL for (int s = 0; s < squares; ++s)
-          if (i < steps && s * lanes < count) store(to + (p + i) * count + s * lanes, r[s][i]);
+          LAMINA_UNROLL for (int s = 0; s < squares; ++s) if (i < steps && s * lanes < count)
+              store(to + (p + i) * count + s * lanes, r[s][i]);
     }
   }
 }
@@ -99,11 +97,11 @@ template <class T, int Rows> LAMINA_INLINE void pack_a_rows(long k, long count, 
 template <class T, int Rows> LAMINA_INLINE void pack_a_columns(long k, long count, const T* from, long column, T* to) {
   constexpr int lanes = width<T>, squares = (Rows + lanes - 1) / lanes;
   lane_mask<T> mask[squares];
-  LAMINA_UNROLL for (int s = 0; s < squares; ++s)
-    mask[s] = first<T>(static_cast<int>(count < s * lanes ? 0 : count - s * lanes));
+  LAMINA_UNROLL for (int s = 0; s < squares; ++s) mask[s] =
+      first<T>(static_cast<int>(count < s * lanes ? 0 : count - s * lanes));
   for (long p = 0; p < k; ++p)
-    LAMINA_UNROLL for (int s = 0; s < squares; ++s)
-      if (s * lanes < count) store(to + p * count + s * lanes, load(from + p * column + s * lanes, mask[s]));
+    LAMINA_UNROLL for (int s = 0; s < squares; ++s) if (s * lanes < count)
+        store(to + p * count + s * lanes, load(from + p * column + s * lanes, mask[s]));
 }
 
 /// Any strides, one element at a time.

@@ -32,12 +32,12 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
   const long panel = g.k * panel_columns<float>;
   const float* a = static_cast<const float*>(g.a);
   vec<float> chain[Chains][Vectors];
-  LAMINA_UNROLL for (int c = 0; c < Chains; ++c)
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = zero<float>();
+  LAMINA_UNROLL for (int c = 0; c < Chains; ++c) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
+      zero<float>();
   const auto add = [&](int c) __attribute__((always_inline)) {
     const vec<float> x = broadcast(a);
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
-      chain[c][j] = fma(x, load(b + j / tile_vectors * panel + j % tile_vectors * width<float>), chain[c][j]);
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
+        fma(x, load(b + j / tile_vectors * panel + j % tile_vectors * width<float>), chain[c][j]);
     a += g.a_column;
     b += panel_columns<float>;
   };
@@ -45,13 +45,12 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
   LAMINA_NO_UNROLL for (; p + Chains <= g.k; p += Chains) LAMINA_UNROLL for (int c = 0; c < Chains; ++c) add(c);
   if constexpr (Chains > 1) LAMINA_NO_UNROLL for (; p < g.k; ++p) add(0);
   vec<float>(&sum)[Vectors] = chain[0];
-  LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2)
-    LAMINA_UNROLL for (int c = 0; c < half; ++c)
+  LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2) LAMINA_UNROLL for (int c = 0; c < half; ++c)
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
   const int columns = static_cast<int>(smaller(g.n - column, Vectors * width<float>));
-  finish_row<float, Vectors, Masking>(sum, tile_mask<float, Vectors, Masking>(columns),
-                                      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0,
-                                       (g.accumulate ? gemm_add : 0) | gemm_finish});
+  finish_row<float, Vectors, Masking>(
+      sum, tile_mask<float, Vectors, Masking>(columns),
+      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, (g.accumulate ? gemm_add : 0) | gemm_finish});
 }
 template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_args& g, const float* b, long column) {
   constexpr int chains = free_chains(Vectors);
@@ -83,8 +82,8 @@ LAMINA_INLINE void run_row(const gemm_args& g) {
 inline constexpr int column_chains = 16, column_registers = column_chains / width<float>;
 
 LAMINA_INLINE void finish_column(vec<float> (&sum)[column_registers], const gemm_args& g, long row) {
-  LAMINA_UNROLL for (int half = column_registers / 2; half > 0; half /= 2)
-    LAMINA_UNROLL for (int j = 0; j < half; ++j) sum[j] = sum[j] + sum[j + half];
+  LAMINA_UNROLL for (int half = column_registers / 2; half > 0; half /= 2) LAMINA_UNROLL for (int j = 0; j < half; ++j)
+      sum[j] = sum[j] + sum[j + half];
   float* c = static_cast<float*>(g.c) + row * g.c_row;
   float x = reduce_add(sum[0]);
   if (g.accumulate) x += *c;
@@ -93,7 +92,7 @@ LAMINA_INLINE void finish_column(vec<float> (&sum)[column_registers], const gemm
   if (g.residual) x += static_cast<const float*>(g.residual)[row * g.residual_row];
   if (g.clamp) {
     const auto low = static_cast<float>(g.low), high = static_cast<float>(g.high);
-    x = low > x ? low : x;                 // a NaN stays
+    x = low > x ? low : x;  // a NaN stays
     x = high < x ? high : x;
   }
   *c = x;
@@ -103,21 +102,19 @@ template <int Rows> LAMINA_INLINE void column_of_rows(const gemm_args& g, long r
   const float* a = static_cast<const float*>(g.a) + row * g.a_row;
   const auto* b = static_cast<const float*>(g.b);
   vec<float> sum[Rows][registers];
-  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-    LAMINA_UNROLL for (int j = 0; j < registers; ++j) sum[i][j] = zero<float>();
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < registers; ++j) sum[i][j] =
+      zero<float>();
   long p = 0;
-  LAMINA_NO_UNROLL for (; p + chains <= g.k; p += chains)
-    LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
-      const long at = p + j * width<float>;
-      const vec<float> y = load(b + at);
-      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = fma(load(a + i * g.a_row + at), y, sum[i][j]);
-    }
+  LAMINA_NO_UNROLL for (; p + chains <= g.k; p += chains) LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
+    const long at = p + j * width<float>;
+    const vec<float> y = load(b + at);
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = fma(load(a + i * g.a_row + at), y, sum[i][j]);
+  }
   LAMINA_UNROLL for (int j = 0; j < registers; ++j) {
     const long at = p + j * width<float>, left = g.k - at;
     if (left <= 0) break;
     const vec<float> y = load_lanes(b + at, left);
-    LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-      sum[i][j] = fma(load_lanes(a + i * g.a_row + at, left), y, sum[i][j]);
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = fma(load_lanes(a + i * g.a_row + at, left), y, sum[i][j]);
   }
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) finish_column(sum[i], g, row + i);
 }

@@ -62,8 +62,8 @@ template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int v
   const bool adds = (end.flags & gemm_add) != 0, last = (end.flags & gemm_finish) != 0;
   const T* bias_column = last && args.bias_column ? static_cast<const T*>(args.bias_column) + end.column : nullptr;
   const T* bias_row = last && args.bias_row ? static_cast<const T*>(args.bias_row) + end.row : nullptr;
-  const T* residual = last && args.residual ? static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column
-                                            : nullptr;
+  const T* residual =
+      last && args.residual ? static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column : nullptr;
   const bool clamps = last && args.clamp;
   const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));
   LAMINA_NO_UNROLL for (int j = 0; j < vectors; ++j) {
@@ -87,8 +87,7 @@ template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int v
 template <class T, int Vectors, masking Masking>
 LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
   const gemm_args& args = *end.args;
-  if (end.flags & gemm_add)
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(end.c, j);
+  if (end.flags & gemm_add) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(end.c, j);
   if (end.flags & gemm_finish) {
     if (args.bias_column) {
       const T* bias = static_cast<const T*>(args.bias_column) + end.column;
@@ -117,17 +116,16 @@ LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vecto
   if constexpr (Rows == 1) return finish_row<T, Vectors, Masking>(sum[0], lanes, end);
   const bool partial = Masking != masking::whole && this_isa != isa::avx512 && columns < Vectors * width<T>;
   if (end.flags == 0 && !partial) {
-    LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
-        T* c = end.c + i * end.c_row;
-        if constexpr (this_isa == isa::avx512) lanes.store(c, j, sum[i][j]);
-        else store(c + j * width<T>, sum[i][j]);
-      }
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
+      T* c = end.c + i * end.c_row;
+      if constexpr (this_isa == isa::avx512) lanes.store(c, j, sum[i][j]);
+      else store(c + j * width<T>, sum[i][j]);
+    }
     return;
   }
   alignas(64) T held[Rows * Vectors][static_cast<std::size_t>(width<T>)];
-  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) store(held[i * Vectors + j], sum[i][j]);
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
+      store(held[i * Vectors + j], sum[i][j]);
   finish_apart(held[0], Rows, Vectors, Masking == masking::whole ? Vectors * width<T> : columns, end);
 }
 
@@ -140,8 +138,7 @@ LAMINA_INLINE void tile(long k, const T* __restrict a, long a_step, const T* __r
   const long across = in_columns ? 1 : a_step;
   const long along = in_columns ? a_step : Order == a_order::rows ? 1 : end.args->a_column;
   vec<T> sum[Rows][Vectors];
-  LAMINA_UNROLL for (int i = 0; i < Rows; ++i)
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = zero<T>();
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = zero<T>();
   if constexpr (Order == a_order::columns) {
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i) __builtin_prefetch(end.c + i * end.c_row, 1);
   }
@@ -174,8 +171,8 @@ LAMINA_INLINE void panels_side_by_side(long k, const T* a, long a_step, const T*
   LAMINA_UNROLL for (int j = 0; j < count; ++j) sum[0][j] = zero<T>();
   LAMINA_NO_UNROLL for (long p = 0; p < k; ++p) {
     const vec<T> x = broadcast(a + p * a_step);
-    LAMINA_UNROLL for (int j = 0; j < count; ++j)
-      sum[0][j] = fma(x, load(b + j / Vectors * panel + j % Vectors * width<T>), sum[0][j]);
+    LAMINA_UNROLL for (int j = 0; j < count; ++j) sum[0][j] =
+        fma(x, load(b + j / Vectors * panel + j % Vectors * width<T>), sum[0][j]);
     b += panel_columns;
   }
   finish<T, 1, count, Masking>(sum, tile_mask<T, count, Masking>(columns), columns, end);
@@ -203,7 +200,8 @@ template <class T>
 LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b_step, int columns, tile_end<T> end) {
   constexpr int sweep = 8, lanes = width<T>;
   alignas(64) T sums[walk_columns<T>];
-  if (k == 0) for (int j = 0; j < columns; j += lanes) store(sums + j, zero<T>());
+  if (k == 0)
+    for (int j = 0; j < columns; j += lanes) store(sums + j, zero<T>());
   for (long p = 0; p < k; p += sweep) {
     const int rows = static_cast<int>(k - p < sweep ? k - p : sweep);
     vec<T> x[sweep];
@@ -214,14 +212,13 @@ LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b
       if (rows == sweep) {
         LAMINA_UNROLL for (int u = 0; u < sweep; ++u) sum = fma(x[u], load_b(from + u * b_step + j), sum);
       } else {
-        LAMINA_UNROLL for (int u = 0; u < sweep - 1; ++u)
-          if (u < rows) sum = fma(x[u], load_b(from + u * b_step + j), sum);
+        LAMINA_UNROLL for (int u = 0; u < sweep - 1; ++u) if (u < rows) sum =
+            fma(x[u], load_b(from + u * b_step + j), sum);
       }
       store(sums + j, sum);
     };
     int j = 0;
-    for (; j + lanes <= columns; j += lanes)
-      step(j, [](const T* q) __attribute__((always_inline)) { return load(q); });
+    for (; j + lanes <= columns; j += lanes) step(j, [](const T* q) __attribute__((always_inline)) { return load(q); });
     if (j < columns) {
       const auto mask = first<T>(columns - j);
       step(j, [mask](const T* q) __attribute__((always_inline)) { return load(q, mask); });

@@ -17,8 +17,7 @@ LAMINA_INLINE long place(std::int64_t index, long length, std::int64_t* invalid,
   return -1;
 }
 
-template <class Word>
-LAMINA_INLINE void gather_words(const gather_args& a) {
+template <class Word> LAMINA_INLINE void gather_words(const gather_args& a) {
   const Word* in = static_cast<const Word*>(a.in);
   Word* out = static_cast<Word*>(a.out);
   long o = a.first / a.count, j = a.first % a.count;
@@ -43,16 +42,13 @@ LAMINA_INLINE void gather_rows(const gather_args& a) {
       }
     }
     const long at = place(a.index[j], a.length, a.invalid, j);
-    if (at < 0)
-      __builtin_memset(out, 0, static_cast<std::size_t>(a.row));
-    else
-      __builtin_memcpy(out, in + (o * a.length + at) * a.row, static_cast<std::size_t>(a.row));
+    if (at < 0) __builtin_memset(out, 0, static_cast<std::size_t>(a.row));
+    else __builtin_memcpy(out, in + (o * a.length + at) * a.row, static_cast<std::size_t>(a.row));
     if (++j == a.count) j = 0, ++o;
   }
 }
 
-template <class Word>
-LAMINA_INLINE void take(const take_args& a) {
+template <class Word> LAMINA_INLINE void take(const take_args& a) {
   const Word* in = static_cast<const Word*>(a.in);
   Word* out = static_cast<Word*>(a.out);
   const std::int64_t* index = a.index;
@@ -64,18 +60,14 @@ LAMINA_INLINE void take(const take_args& a) {
       }
 }
 
-template <class T>
-using unsigned_of = word<static_cast<int>(sizeof(T))>;
+template <class T> using unsigned_of = word<static_cast<int>(sizeof(T))>;
 /// Integers add as unsigned, so that they wrap.
-template <class T>
-LAMINA_INLINE T sum_of(T a, T b) {
-  if constexpr (is_float<T>)
-    return a + b;
+template <class T> LAMINA_INLINE T sum_of(T a, T b) {
+  if constexpr (is_float<T>) return a + b;
   else
     return static_cast<T>(static_cast<unsigned_of<T>>(static_cast<unsigned_of<T>>(a) + static_cast<unsigned_of<T>>(b)));
 }
-template <class T>
-void scatter_rows(const void* args, void*) noexcept {
+template <class T> void scatter_rows(const void* args, void*) noexcept {
   const auto& a = *static_cast<const scatter_rows_args*>(args);
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
@@ -92,8 +84,7 @@ void scatter_rows(const void* args, void*) noexcept {
     }
   }
 }
-template <class T>
-void scatter_elements(const void* args, void*) noexcept {
+template <class T> void scatter_elements(const void* args, void*) noexcept {
   const auto& a = *static_cast<const scatter_elements_args*>(args);
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
@@ -106,8 +97,7 @@ void scatter_elements(const void* args, void*) noexcept {
       }
 }
 
-template <class Word>
-LAMINA_INLINE void one_hot(const one_hot_args& a) {
+template <class Word> LAMINA_INLINE void one_hot(const one_hot_args& a) {
   Word value;
   __builtin_memcpy(&value, a.value, sizeof value);
   Word* out = static_cast<Word*>(a.out);
@@ -116,8 +106,7 @@ LAMINA_INLINE void one_hot(const one_hot_args& a) {
     if (const long at = place(a.index[r], a.depth, a.invalid, r); at >= 0) out[at] = value;
 }
 
-template <class T>
-void running_sum(const void* args, void*) noexcept {
+template <class T> void running_sum(const void* args, void*) noexcept {
   using wide = std::conditional_t<is_float<T>, double, std::uint64_t>;
   constexpr long side = 64 / static_cast<long>(sizeof(T) < 4 ? 4 : sizeof(T));  // columns at a time
   const auto& a = *static_cast<const running_sum_args*>(args);
@@ -150,8 +139,7 @@ void running_sum(const void* args, void*) noexcept {
   }
 }
 
-template <class T>
-LAMINA_INLINE void product_of_others(const product_of_others_args& a, void* scratch) {
+template <class T> LAMINA_INLINE void product_of_others(const product_of_others_args& a, void* scratch) {
   // A number and its derivative: products of those before a place, and of those after it.
   struct dual {
     double value, slope;
@@ -184,8 +172,7 @@ struct entry {
   std::int64_t at;
 };
 /// A number whose order as unsigned is that of the elements: NaN above all, both zeros equal.
-template <class T>
-LAMINA_INLINE std::uint64_t key_of(T x, bool largest) {
+template <class T> LAMINA_INLINE std::uint64_t key_of(T x, bool largest) {
   using bits_type = unsigned_of<T>;
   constexpr bits_type sign = static_cast<bits_type>(bits_type(1) << (8 * sizeof(T) - 1));
   bits_type bits;
@@ -243,8 +230,7 @@ LAMINA_APART entry* sort(entry* all, entry* other, long n, int bytes) {
   }
   return all;
 }
-template <class T>
-void order(const void* args, void* scratch) noexcept {
+template <class T> void order(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const order_args*>(args);
   auto* entries = static_cast<entry*>(scratch);
   const long n = a.length, k = a.count;
@@ -276,8 +262,7 @@ void order(const void* args, void* scratch) noexcept {
     }
 }
 
-template <class T>
-void sum_alike(const void* args, void* scratch) noexcept {
+template <class T> void sum_alike(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const sum_alike_args*>(args);
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
@@ -286,10 +271,8 @@ void sum_alike(const void* args, void* scratch) noexcept {
   long n = 0;
   for (long k = 0; k < a.count; ++k) {
     const long at = place(a.index[k], a.length, a.invalid, k);
-    if (at >= 0)
-      entries[n++] = {static_cast<std::uint64_t>(at), k};
-    else
-      __builtin_memset(out + k * inner, 0, static_cast<std::size_t>(inner) * sizeof(T));
+    if (at >= 0) entries[n++] = {static_cast<std::uint64_t>(at), k};
+    else __builtin_memset(out + k * inner, 0, static_cast<std::size_t>(inner) * sizeof(T));
   }
   if (n == 0) return;
   const entry* sorted = sort(entries, entries + a.count, n, 8);
@@ -305,8 +288,7 @@ void sum_alike(const void* args, void* scratch) noexcept {
   }
 }
 
-template <element E>
-constexpr void add_element(index_functions& f) {
+template <element E> constexpr void add_element(index_functions& f) {
   using T = storage<E>;
   constexpr int at = static_cast<int>(E);
   f.scatter_rows[at] = scatter_rows<T>;
@@ -325,42 +307,29 @@ extern "C" {
 void LAMINA_KERNEL(gather)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const gather_args*>(args);
   switch (a.row) {
-    case 1:
-      return gather_words<std::uint8_t>(a);
-    case 2:
-      return gather_words<std::uint16_t>(a);
-    case 4:
-      return gather_words<std::uint32_t>(a);
-    case 8:
-      return gather_words<std::uint64_t>(a);
-    default:
-      return gather_rows(a);
+    case 1: return gather_words<std::uint8_t>(a);
+    case 2: return gather_words<std::uint16_t>(a);
+    case 4: return gather_words<std::uint32_t>(a);
+    case 8: return gather_words<std::uint64_t>(a);
+    default: return gather_rows(a);
   }
 }
 void LAMINA_KERNEL(take)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const take_args*>(args);
   switch (a.size) {
-    case 1:
-      return take<std::uint8_t>(a);
-    case 2:
-      return take<std::uint16_t>(a);
-    case 4:
-      return take<std::uint32_t>(a);
-    default:
-      return take<std::uint64_t>(a);
+    case 1: return take<std::uint8_t>(a);
+    case 2: return take<std::uint16_t>(a);
+    case 4: return take<std::uint32_t>(a);
+    default: return take<std::uint64_t>(a);
   }
 }
 void LAMINA_KERNEL(one_hot)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const one_hot_args*>(args);
   switch (a.size) {
-    case 1:
-      return one_hot<std::uint8_t>(a);
-    case 2:
-      return one_hot<std::uint16_t>(a);
-    case 4:
-      return one_hot<std::uint32_t>(a);
-    default:
-      return one_hot<std::uint64_t>(a);
+    case 1: return one_hot<std::uint8_t>(a);
+    case 2: return one_hot<std::uint16_t>(a);
+    case 4: return one_hot<std::uint32_t>(a);
+    default: return one_hot<std::uint64_t>(a);
   }
 }
 void LAMINA_KERNEL(put_rows)(const void* args, void*) noexcept {

@@ -25,8 +25,7 @@ constexpr const char* name_of(isa set) { return isa_names[static_cast<int>(set)]
 constexpr int lanes(isa set) { return set == isa::avx512 ? 16 : set == isa::avx2 ? 8 : 4; }
 
 /// Declares the object of a name and type that each set has under the C name `name_<set>`.
-#define LAMINA_OF_EACH_SET(type, name) \
-  extern "C" const type name##_sse2, name##_avx2, name##_avx512, name##_neon64
+#define LAMINA_OF_EACH_SET(type, name) extern "C" const type name##_sse2, name##_avx2, name##_avx512, name##_neon64
 
 /// Element types in the order of `lamina::dtype`.
 enum class element : std::int32_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, boolean };

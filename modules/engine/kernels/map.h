@@ -12,22 +12,16 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// How a result is stored: comparisons as bytes.
-template <class T>
-LAMINA_INLINE T stored(T x) {
-  return x;
-}
+template <class T> LAMINA_INLINE T stored(T x) { return x; }
 LAMINA_INLINE std::uint8_t stored(bool x) { return x ? 1 : 0; }
-template <class T>
-using stored_as = decltype(stored(T()));
+template <class T> using stored_as = decltype(stored(T()));
 
-template <class T>
-LAMINA_APART void fill_run(T* out, T value, long n) {
+template <class T> LAMINA_APART void fill_run(T* out, T value, long n) {
   LAMINA_NO_UNROLL for (long i = 0; i < n; ++i) out[i] = value;
 }
 
 /// An operand of integers: it advances by 0 or 1, so that one small loop serves every pattern; integers are seldom hot.
-template <class T>
-struct stepped {
+template <class T> struct stepped {
   const T* at;
   long step;
   T held;  // what repeats; the output may lie over it
@@ -53,8 +47,7 @@ void map_unary(const void* a, const void*, const void*, void* out, long n, unsig
   LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) y[i] = stored(Op::run(x[i]));
 }
 
-template <class Op, class T, unsigned Steps>
-LAMINA_INLINE void binary_run(const T* x, const T* y, auto* out, long n) {
+template <class Op, class T, unsigned Steps> LAMINA_INLINE void binary_run(const T* x, const T* y, auto* out, long n) {
   const T x0 = *x, y0 = *y;
   LAMINA_IN_PAIRS for (long i = 0; i < n; ++i) out[i] =
       stored(Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0));
@@ -70,41 +63,28 @@ void map_binary(const void* a, const void* b, const void*, void* out, long n, un
     return;
   }
   switch (steps & 3) {
-    case 3:
-      return binary_run<Op, T, 3>(x, y, z, n);
-    case 2:
-      return binary_run<Op, T, 2>(x, y, z, n);
-    case 1:
-      return binary_run<Op, T, 1>(x, y, z, n);
-    default:
-      return fill_run(z, stored(Op::run(*x, *y)), n);
+    case 3: return binary_run<Op, T, 3>(x, y, z, n);
+    case 2: return binary_run<Op, T, 2>(x, y, z, n);
+    case 1: return binary_run<Op, T, 1>(x, y, z, n);
+    default: return fill_run(z, stored(Op::run(*x, *y)), n);
   }
 }
 
-template <class T, unsigned Steps>
-LAMINA_INLINE void clamp_run(const T* x, const T* y, const T* z, T* out, long n) {
+template <class T, unsigned Steps> LAMINA_INLINE void clamp_run(const T* x, const T* y, const T* z, T* out, long n) {
   const T x0 = *x, y0 = *y, z0 = *z;
   LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] =
       micro::clamp::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0, (Steps & 4) != 0 ? z[i] : z0);
 }
 #define LAMINA_EACH_STEPS(run) \
   switch (steps & 7) {         \
-    case 0:                    \
-      return run(0);           \
-    case 1:                    \
-      return run(1);           \
-    case 2:                    \
-      return run(2);           \
-    case 3:                    \
-      return run(3);           \
-    case 4:                    \
-      return run(4);           \
-    case 5:                    \
-      return run(5);           \
-    case 6:                    \
-      return run(6);           \
-    default:                   \
-      return run(7);           \
+    case 0: return run(0);     \
+    case 1: return run(1);     \
+    case 2: return run(2);     \
+    case 3: return run(3);     \
+    case 4: return run(4);     \
+    case 5: return run(5);     \
+    case 6: return run(6);     \
+    default: return run(7);    \
   }
 template <class T>
 void map_clamp(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
@@ -147,8 +127,7 @@ void map_where(const void* a, const void* b, const void* c, void* out, long n, u
   LAMINA_SMALL for (long i = 0; i < n; ++i) to[i] = condition[i] != 0 ? yes[i] : no[i];
 }
 
-template <class T>
-void map_copy(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
+template <class T> void map_copy(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
   const T* x = static_cast<const T*>(a);
   T* y = static_cast<T*>(out);
   if ((steps & 1) == 0) return fill_run(y, *x, n);
@@ -226,10 +205,9 @@ void map_guarded_binary(const void* a, const void* b, const void*, void* out, lo
 }
 
 /// Conversions that data and weights go through: whole registers at a time.
-template <class To, class From>
-inline constexpr bool converts_often =
-    (same<To, float> && !same<From, float>) || (same<From, float> && !same<To, float> && !same<To, truth> &&
-                                                sizeof(To) != 1);
+template <class To, class From> inline constexpr bool converts_often =
+    (same<To, float> && !same<From, float>) ||
+    (same<From, float> && !same<To, float> && !same<To, truth> && sizeof(To) != 1);
 template <class To, class From>
 void map_cast(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
   if constexpr (same<From, truth>) {

@@ -10,72 +10,49 @@ inline namespace LAMINA_KERNEL_SET {
 namespace micro {
 
 /// Numbers that round: float, double and registers of them.
-template <class T>
-inline constexpr bool rounds = is_float<T> || same<T, many<float>> || same<T, many<double>>;
+template <class T> inline constexpr bool rounds = is_float<T> || same<T, many<float>> || same<T, many<double>>;
 
 // --- any number ---------------------------------------------------------------------------------------------------
 struct negate {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
-    if constexpr (rounds<T>)
-      return -x;
-    else
-      return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(x));
+  template <class T> LAMINA_INLINE static T run(T x) {
+    if constexpr (rounds<T>) return -x;
+    else return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(x));
   }
 };
 struct absolute {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
-    if constexpr (rounds<T>)
-      return __builtin_elementwise_abs(x);
-    else
-      return x < T(0) ? negate::run(x) : x;
+  template <class T> LAMINA_INLINE static T run(T x) {
+    if constexpr (rounds<T>) return __builtin_elementwise_abs(x);
+    else return x < T(0) ? negate::run(x) : x;
   }
 };
 /// -1, 0 or 1; zeros and NaN stay.
 struct sign {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
-    return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x);
-  }
+  template <class T> LAMINA_INLINE static T run(T x) { return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x); }
 };
 struct add {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (rounds<T>)
-      return x + y;
-    else
-      return static_cast<T>(static_cast<wrapping<T>>(x) + static_cast<wrapping<T>>(y));
+  template <class T> LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (rounds<T>) return x + y;
+    else return static_cast<T>(static_cast<wrapping<T>>(x) + static_cast<wrapping<T>>(y));
   }
 };
 struct subtract {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (rounds<T>)
-      return x - y;
-    else
-      return static_cast<T>(static_cast<wrapping<T>>(x) - static_cast<wrapping<T>>(y));
+  template <class T> LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (rounds<T>) return x - y;
+    else return static_cast<T>(static_cast<wrapping<T>>(x) - static_cast<wrapping<T>>(y));
   }
 };
 struct multiply {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (rounds<T>)
-      return x * y;
-    else
-      return static_cast<T>(static_cast<wrapping<T>>(x) * static_cast<wrapping<T>>(y));
+  template <class T> LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (rounds<T>) return x * y;
+    else return static_cast<T>(static_cast<wrapping<T>>(x) * static_cast<wrapping<T>>(y));
   }
 };
 struct square {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
-    return multiply::run(x, x);
-  }
+  template <class T> LAMINA_INLINE static T run(T x) { return multiply::run(x, x); }
 };
 /// Integers: toward zero; 0 if y is 0; the smallest integer divided by -1 wraps.
 struct divide {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T y) {
+  template <class T> LAMINA_INLINE static T run(T x, T y) {
     if constexpr (rounds<T>) {
       return x / y;
     } else if constexpr (sizeof(T) <= 2) {  // the float quotient truncates to the exact one
@@ -92,70 +69,37 @@ struct divide {
   }
 };
 struct minimum {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T y) {
-    return x < y ? x : (x != x ? x : y);
-  }
+  template <class T> LAMINA_INLINE static T run(T x, T y) { return x < y ? x : (x != x ? x : y); }
 };
 struct maximum {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T y) {
-    return x > y ? x : (x != x ? x : y);
-  }
+  template <class T> LAMINA_INLINE static T run(T x, T y) { return x > y ? x : (x != x ? x : y); }
 };
 struct raise {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T low) {
-    return x < low ? low : x;
-  }
+  template <class T> LAMINA_INLINE static T run(T x, T low) { return x < low ? low : x; }
 };
 struct lower {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T high) {
-    return x > high ? high : x;
-  }
+  template <class T> LAMINA_INLINE static T run(T x, T high) { return x > high ? high : x; }
 };
 struct clamp {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T low, T high) {
-    return lower::run(raise::run(x, low), high);
-  }
+  template <class T> LAMINA_INLINE static T run(T x, T low, T high) { return lower::run(raise::run(x, low), high); }
 };
 struct equal {
-  template <class T>
-  LAMINA_INLINE static bool run(T x, T y) {
-    return x == y;
-  }
+  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x == y; }
 };
 struct not_equal {
-  template <class T>
-  LAMINA_INLINE static bool run(T x, T y) {
-    return x != y;
-  }
+  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x != y; }
 };
 struct less {
-  template <class T>
-  LAMINA_INLINE static bool run(T x, T y) {
-    return x < y;
-  }
+  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x < y; }
 };
 struct less_equal {
-  template <class T>
-  LAMINA_INLINE static bool run(T x, T y) {
-    return x <= y;
-  }
+  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x <= y; }
 };
 struct greater {
-  template <class T>
-  LAMINA_INLINE static bool run(T x, T y) {
-    return x > y;
-  }
+  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x > y; }
 };
 struct greater_equal {
-  template <class T>
-  LAMINA_INLINE static bool run(T x, T y) {
-    return x >= y;
-  }
+  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x >= y; }
 };
 
 // --- truth values as bytes ----------------------------------------------------------------------------------------
@@ -174,34 +118,21 @@ struct logical_xor {
 
 // --- floats that the compiler vectorizes --------------------------------------------------------------------------
 struct reciprocal {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
-    return T(1) / x;
-  }
+  template <class T> LAMINA_INLINE static T run(T x) { return T(1) / x; }
 };
 struct relu {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
-    return x <= T(0) ? T(0) : x;
-  }
+  template <class T> LAMINA_INLINE static T run(T x) { return x <= T(0) ? T(0) : x; }
 };
 struct square_root {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
-    return __builtin_elementwise_sqrt(x);
-  }
+  template <class T> LAMINA_INLINE static T run(T x) { return __builtin_elementwise_sqrt(x); }
 };
 /// The first power of two from which all numbers are integers.
-template <class T>
-inline constexpr T whole_from = T(0x1p23f);
-template <>
-inline constexpr double whole_from<double> = 0x1p52;
-template <>
-inline constexpr many<double> whole_from<many<double>> = many<double>(0x1p52);
+template <class T> inline constexpr T whole_from = T(0x1p23f);
+template <> inline constexpr double whole_from<double> = 0x1p52;
+template <> inline constexpr many<double> whole_from<many<double>> = many<double>(0x1p52);
 /// To the nearest integer, ties to even.
 struct round {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
+  template <class T> LAMINA_INLINE static T run(T x) {
 #if defined(__SSE4_1__) || defined(LAMINA_NEON64)
     return __builtin_elementwise_roundeven(x);
 #else
@@ -210,20 +141,17 @@ struct round {
 #endif
   }
 };
-template <class T>
-LAMINA_INLINE T with_sign_of(T magnitude, T sign) {
+template <class T> LAMINA_INLINE T with_sign_of(T magnitude, T sign) {
   return __builtin_elementwise_copysign(magnitude, sign);
 }
 struct floor {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
+  template <class T> LAMINA_INLINE static T run(T x) {
     const T nearest = round::run(x);
     return with_sign_of(nearest > x ? nearest - T(1) : nearest, x);
   }
 };
 struct ceil {
-  template <class T>
-  LAMINA_INLINE static T run(T x) {
+  template <class T> LAMINA_INLINE static T run(T x) {
     const T nearest = round::run(x);
     return with_sign_of(nearest < x ? nearest + T(1) : nearest, x);
   }
@@ -438,7 +366,7 @@ struct mish_f64 {
 struct gelu_tanh_f64 {
   static double run(double x) {
     constexpr double a = 0x1.2444f2a4d8b4bp-4, a_low = -0x1.6c843a29d1c70p-61;  // sqrt(8 / pi) 0.044715
-    constexpr double b = 0x1.9884533d43651p0, b_low = -0x1.cbc0d30ebfd15p-54;  // sqrt(8 / pi)
+    constexpr double b = 0x1.9884533d43651p0, b_low = -0x1.cbc0d30ebfd15p-54;   // sqrt(8 / pi)
     const double held = x < -25 ? -25. : x, t = held > 25 ? 25. : held;
     const double h = t * t, h_low = __builtin_fma(t, t, -h), p = h * a;
     const double sum = p + b, part = sum - p;

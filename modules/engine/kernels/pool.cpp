@@ -11,7 +11,9 @@ inline namespace LAMINA_KERNEL_SET {
 namespace {
 
 /// Pixels of the window of one result in one direction: inside the map [begin, end), and counted with its padding.
-struct span { long begin, end, padded; };
+struct span {
+  long begin, end, padded;
+};
 LAMINA_INLINE span window_span(long at, long stride, long pad, long kernel, long size) {
   const long begin = at * stride - pad, end = begin + kernel;
   const long last = end < size + pad ? end : size + pad;
@@ -46,7 +48,9 @@ template <int... I> LAMINA_INLINE ints twice_counting(fold::indices<I...>) {
 }
 
 /// The 2 x 2 pixels above `count` neighboring results: [row][column parity].
-struct quads { floats at[2][2]; };
+struct quads {
+  floats at[2][2];
+};
 LAMINA_INLINE quads load_quads(const float* top, long row, long count) {
   quads q;
   LAMINA_UNROLL for (int i = 0; i < 2; ++i) {
@@ -80,10 +84,8 @@ LAMINA_INLINE void store_quads(float* top, long row, long count, const quads& q)
   }
 }
 LAMINA_INLINE void store_floats(float* p, floats x, long count) {
-  if (count >= lane_count)
-    store<float>(p, x);
-  else
-    store<float>(p, x, first<float>(static_cast<int>(count)));
+  if (count >= lane_count) store<float>(p, x);
+  else store<float>(p, x, first<float>(static_cast<int>(count)));
 }
 
 template <bool Index> void max_pairs(const pool_args& a) {
@@ -103,7 +105,7 @@ template <bool Index> void max_pairs(const pool_args& a) {
         auto place = bits_as<float>(corner);
         LAMINA_UNROLL for (int i = 1; i < 4; ++i) {
           const floats v = q.at[i / 2][i % 2];
-          const auto better = (v > best) | xsimd::isnan(v);   // != is an ordered comparison on some sets
+          const auto better = (v > best) | xsimd::isnan(v);  // != is an ordered comparison on some sets
           best = xsimd::select(better, v, best);
           if constexpr (Index) {
             const auto here = corner + ints(static_cast<std::int32_t>(i / 2 * w.width + i % 2));
@@ -234,10 +236,8 @@ template <class T> void max_any_grad(const pool_grad_args& a) {
   __builtin_memset(out, 0, static_cast<std::size_t>(maps * plane) * sizeof(T));
   for (long n = 0; n < maps; ++n, in += results, index += results, out += plane)
     for (long i = 0; i < results; ++i) {
-      if (index[i] >= 0 && index[i] < plane)
-        out[index[i]] += in[i];
-      else if (index[i] >= 0)
-        count_wrong(a.invalid, index[i], n * results + i);
+      if (index[i] >= 0 && index[i] < plane) out[index[i]] += in[i];
+      else if (index[i] >= 0) count_wrong(a.invalid, index[i], n * results + i);
     }
 }
 
@@ -330,40 +330,32 @@ extern "C" {
 void LAMINA_KERNEL(max_pool_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const pool_args*>(args);
   if (!is_pairs(a.w)) return max_any<float>(a);
-  if (a.index)
-    max_pairs<true>(a);
-  else
-    max_pairs<false>(a);
+  if (a.index) max_pairs<true>(a);
+  else max_pairs<false>(a);
 }
 void LAMINA_KERNEL(max_pool_f64)(const void* args, void*) noexcept {
   max_any<double>(*static_cast<const pool_args*>(args));
 }
 void LAMINA_KERNEL(average_pool_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const pool_args*>(args);
-  if (is_pairs(a.w))
-    average_pairs(a);
-  else
-    average_any<float>(a);
+  if (is_pairs(a.w)) average_pairs(a);
+  else average_any<float>(a);
 }
 void LAMINA_KERNEL(average_pool_f64)(const void* args, void*) noexcept {
   average_any<double>(*static_cast<const pool_args*>(args));
 }
 void LAMINA_KERNEL(max_pool_grad_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const pool_grad_args*>(args);
-  if (is_pairs(a.w))
-    max_pairs_grad(a);
-  else
-    max_any_grad<float>(a);
+  if (is_pairs(a.w)) max_pairs_grad(a);
+  else max_any_grad<float>(a);
 }
 void LAMINA_KERNEL(max_pool_grad_f64)(const void* args, void*) noexcept {
   max_any_grad<double>(*static_cast<const pool_grad_args*>(args));
 }
 void LAMINA_KERNEL(average_pool_grad_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const pool_grad_args*>(args);
-  if (is_pairs(a.w))
-    average_pairs_grad(a);
-  else
-    average_any_grad<float>(a);
+  if (is_pairs(a.w)) average_pairs_grad(a);
+  else average_any_grad<float>(a);
 }
 void LAMINA_KERNEL(average_pool_grad_f64)(const void* args, void*) noexcept {
   average_any_grad<double>(*static_cast<const pool_grad_args*>(args));
@@ -371,11 +363,9 @@ void LAMINA_KERNEL(average_pool_grad_f64)(const void* args, void*) noexcept {
 
 void LAMINA_KERNEL(max_pool_blocked_f32)(const void* args, void*) noexcept {
   sweep_blocked(
-      *static_cast<const pool_args*>(args),
-      []() __attribute__((always_inline)) { return floats(-__builtin_inff()); },
-      [](floats best, floats v) __attribute__((always_inline)) {
-        return xsimd::select((v > best) | xsimd::isnan(v), v, best);
-      },
+      *static_cast<const pool_args*>(args), []() __attribute__((always_inline)) { return floats(-__builtin_inff()); },
+      [](floats best, floats v)
+          __attribute__((always_inline)) { return xsimd::select((v > best) | xsimd::isnan(v), v, best); },
       [](floats best, const span&, const span&) __attribute__((always_inline)) { return best; });
 }
 void LAMINA_KERNEL(average_pool_blocked_f32)(const void* args, void*) noexcept {

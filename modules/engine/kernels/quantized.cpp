@@ -152,14 +152,12 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
   void LAMINA_KERNEL(quantized_conv##suffix##_pack)(const void* args, void*) noexcept {                    \
     pack_conv<Form>(*static_cast<const quantized_conv_pack_args*>(args));                                  \
   }
-#define LAMINA_QUANTIZED_PRODUCTS(suffix)                                                                     \
-  {                                                                                                           \
-    &LAMINA_KERNEL(quantized_linear##suffix), &LAMINA_KERNEL(quantized_conv##suffix),                         \
-        &LAMINA_KERNEL(quantized_linear##suffix##_scratch), &LAMINA_KERNEL(quantized_conv##suffix##_scratch), \
-        &LAMINA_KERNEL(quantized_linear##suffix##_packed), &LAMINA_KERNEL(quantized_conv##suffix##_packed),   \
-        &LAMINA_KERNEL(quantized_conv##suffix##_order), &LAMINA_KERNEL(quantized_linear##suffix##_pack),      \
-        &LAMINA_KERNEL(quantized_conv##suffix##_pack)                                                         \
-  }
+#define LAMINA_QUANTIZED_PRODUCTS(suffix)                                                                \
+  {&LAMINA_KERNEL(quantized_linear##suffix),           &LAMINA_KERNEL(quantized_conv##suffix),           \
+   &LAMINA_KERNEL(quantized_linear##suffix##_scratch), &LAMINA_KERNEL(quantized_conv##suffix##_scratch), \
+   &LAMINA_KERNEL(quantized_linear##suffix##_packed),  &LAMINA_KERNEL(quantized_conv##suffix##_packed),  \
+   &LAMINA_KERNEL(quantized_conv##suffix##_order),     &LAMINA_KERNEL(quantized_linear##suffix##_pack),  \
+   &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
 
 LAMINA_QUANTIZED_FORM(by_pairs, )
 #if defined(__AVX512BW__)

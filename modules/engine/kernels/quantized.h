@@ -9,52 +9,71 @@ namespace lamina::kernels {
 
 /// out = saturated(round(in / scale) + offset), ties to even, NaN as 0; and back, out = (in - offset) * scale.
 /// Seen as [outer, channels, inner] with a scale and an offset for each channel.
-struct quantize_args { long outer, channels, inner; const void* in; void* out; const float* scale; const std::int8_t* offset; };
+struct quantize_args {
+  long outer, channels, inner;
+  const void* in;
+  void* out;
+  const float* scale;
+  const std::int8_t* offset;
+};
 
 /// How an int32 sum becomes an int8 result: saturated(round(sum * x_scale * w_scale / y_scale) + y_offset) within
 /// [low, high], which lies within [-128, 127]; ties to even.  All of it is operands of the net, read when it runs.
 struct requantization {
-  const float* x_scale; const float* w_scale; const float* y_scale;   // of w: one, or one for each output channel
-  const std::int8_t* x_offset; const std::int8_t* y_offset;
-  const std::int32_t* bias;                  // for each output channel, in units of x_scale * w_scale
-  long w_scale_step;                         // 0: one scale for all
+  const float* x_scale;
+  const float* w_scale;
+  const float* y_scale;  // of w: one, or one for each output channel
+  const std::int8_t* x_offset;
+  const std::int8_t* y_offset;
+  const std::int32_t* bias;  // for each output channel, in units of x_scale * w_scale
+  long w_scale_step;         // 0: one scale for all
   std::int32_t low, high;
 };
 
 /// y[i, o] from the sums over p of (x[i, p] - x_offset) w[o, p] + bias[o], for rows i and output channels o.
 struct quantized_linear_args {
   long rows, columns, depth;
-  const std::int8_t* x; long x_row;
-  const std::int8_t* packed;                 // the weights as `linear_pack` wrote them
-  std::int8_t* y; long y_row;
+  const std::int8_t* x;
+  long x_row;
+  const std::int8_t* packed;  // the weights as `linear_pack` wrote them
+  std::int8_t* y;
+  long y_row;
   requantization to;
 };
 /// w: [columns, depth]
-struct quantized_linear_pack_args { long columns, depth; const std::int8_t* w; std::int8_t* packed; };
+struct quantized_linear_pack_args {
+  long columns, depth;
+  const std::int8_t* w;
+  std::int8_t* packed;
+};
 
 /// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset.
 struct quantized_conv_args {
   window w;
   long first, count;
   const std::int8_t* in;
-  const std::int8_t* packed;                 // the weights as `conv_pack` wrote them
+  const std::int8_t* packed;  // the weights as `conv_pack` wrote them
   std::int8_t* out;
   requantization to;
 };
 /// weight: [O, C / groups, KH, KW]
-struct quantized_conv_pack_args { window w; const std::int8_t* weight; std::int8_t* packed; };
+struct quantized_conv_pack_args {
+  window w;
+  const std::int8_t* weight;
+  std::int8_t* packed;
+};
 
 /// A form of the products; each has weights of its own.
 struct quantized_products {
-  kernel linear;                             // args: quantized_linear_args
-  kernel conv;                               // args: quantized_conv_args
+  kernel linear;  // args: quantized_linear_args
+  kernel conv;    // args: quantized_conv_args
   std::size_t (*linear_scratch_bytes)(const quantized_linear_args* args) noexcept;
   std::size_t (*conv_scratch_bytes)(const quantized_conv_args* args) noexcept;
   std::size_t (*linear_packed_bytes)(long columns, long depth) noexcept;
   std::size_t (*conv_packed_bytes)(const window* w) noexcept;
-  int (*conv_order)(const window* w) noexcept;         // of packed weights: windows of two orders cannot share them
-  kernel linear_pack;                        // args: quantized_linear_pack_args
-  kernel conv_pack;                          // args: quantized_conv_pack_args
+  int (*conv_order)(const window* w) noexcept;  // of packed weights: windows of two orders cannot share them
+  kernel linear_pack;                           // args: quantized_linear_pack_args
+  kernel conv_pack;                             // args: quantized_conv_pack_args
 };
 
 /// y = saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset) within
@@ -71,23 +90,24 @@ struct quantized_add_args {
 /// saturated(round((sum of x - x_offset) (x_scale / y_scale) / count) + y_offset) over the positions of a window that lie
 /// in the map, each step in float32 but the sum; ties to even.  `count` as of `pool_args`.
 struct quantized_average_args {
-  pool_args pool;                            // of int8; without index
+  pool_args pool;  // of int8; without index
   const float *x_scale, *y_scale;
   const std::int8_t *x_offset, *y_offset;
 };
 
 struct quantized_functions {
-  kernel quantize, dequantize;               // args: quantize_args
+  kernel quantize, dequantize;  // args: quantize_args
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   quantized_products products[2];
   int (*form)() noexcept;
-  kernel max_pool;                           // args: pool_args; a window that lies in the padding altogether gives -128
-  kernel average_pool;                       // args: quantized_average_args
-  kernel add;                                // args: quantized_add_args
+  kernel max_pool;      // args: pool_args; a window that lies in the padding altogether gives -128
+  kernel average_pool;  // args: quantized_average_args
+  kernel add;           // args: quantized_add_args
 };
 
 extern "C" {
-extern const quantized_functions lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512, lamina_quantized_neon64;
+extern const quantized_functions lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512,
+    lamina_quantized_neon64;
 }
 
 }  // namespace lamina::kernels

@@ -98,8 +98,7 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
             const std::int8_t v = filter[c * taps + i * w.kernel_w + j];
             const long plane = to.by_channels ? c / to.numbers : c, tap = to.by_channels ? j : j / to.numbers;
             const long word = (plane * w.kernel_h + i) * to.taps + tap, part = (to.by_channels ? c : j) % to.numbers;
-            if (to.pixels_in_lanes)
-              Form::put_number(packed + (word * to.filters + o) * 4 + part * (4 / to.numbers), v);
+            if (to.pixels_in_lanes) Form::put_number(packed + (word * to.filters + o) * 4 + part * (4 / to.numbers), v);
             else
               packed[o / panel_columns * to.panel_step() + (word * panel_columns + o % panel_columns) * to.numbers +
                      part] = v;
@@ -137,8 +136,7 @@ template <class Form> struct conv_run {
     for (long r = 0, rest = 0, q = 0; r < used; ++r) {
       std::int8_t* row = all + (rest * has.rows + q) * step + w.pad_w;
       const long y = top + r;
-      if (rest < has.rests && y >= 0 && y < w.height)
-        copy_bytes(row, from + y * w.width, w.width);
+      if (rest < has.rests && y >= 0 && y < w.height) copy_bytes(row, from + y * w.width, w.width);
       else if (rest < has.rests)
         for (long x = 0; x < step - w.pad_w; x += 16) put(row + x, bytes16(zero), step - w.pad_w - x);
       if (++rest == w.stride_h) rest = 0, ++q;
@@ -152,10 +150,8 @@ template <class Form> struct conv_run {
     for (long p = 0; p < has.planes; ++p) {
       const std::int8_t* from[numbers];
       for (long i = 0; i < numbers; ++i)
-        if (!has.by_channels)
-          from[i] = i ? from[0] + i * w.dilation_w : raw(p, top, used, 0);
-        else
-          from[i] = p * numbers + i < has.channels ? raw(p * numbers + i, top, used, i) : from[0];
+        if (!has.by_channels) from[i] = i ? from[0] + i * w.dilation_w : raw(p, top, used, 0);
+        else from[i] = p * numbers + i < has.channels ? raw(p * numbers + i, top, used, i) : from[0];
       for (long k = 0; k < has.phases; ++k) {
         std::int8_t* to = image() + p * has.plane + k * has.segment * 4;
         if (w.stride_w == 1)
@@ -174,17 +170,15 @@ template <class Form> struct conv_run {
   }
 
   /// Results of `count` pixels of the line, for some of the filters.
-  template <int NV>
-  LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int filters, std::int8_t* to,
-                                    long step) const {
+  template <int NV> LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int filters,
+                                                      std::int8_t* to, long step) const {
     alignas(64) std::int32_t sums[most_sums<Form>];
     const long* where = at();
     constexpr long each = NV * Form::lanes;
     for (long x = 0; x < count; x += each) {
-      with_rows<most_rows<Form>(NV)>(
-          filters, [&]<int MR>() __attribute__((always_inline)) {
-            pixel_tile<Form, MR, NV>(has.words, where, words + x * 4, packed + o * 4, has.filters * 4, sums);
-          });
+      with_rows<most_rows<Form>(NV)>(filters, [&]<int MR>() __attribute__((always_inline)) {
+        pixel_tile<Form, MR, NV>(has.words, where, words + x * 4, packed + o * 4, has.filters * 4, sums);
+      });
       for (int i = 0; i < filters; ++i) {
         LAMINA_UNROLL
         for (int j = 0; j < (each + 15) / 16; ++j)
@@ -203,23 +197,21 @@ template <class Form> struct conv_run {
     const auto run = [&]<int NV>(std::integral_constant<int, NV>) __attribute__((always_inline)) {
       for (long y = 0; y < count; y += at_once) {
         const long rows = count - y < at_once ? count - y : at_once, pixels = (rows - 1) * has.pitch + w.out_width;
-        even_parts(
-            has.filters, most_rows<Form>(NV), [&](long o, int filters) __attribute__((always_inline)) {
-              std::int8_t* to = out + o * results + (first + y) * w.out_width;
-              std::int8_t* line = straight ? to : scratch + has.results;
-              const long step = straight ? results : has.line_bytes;
-              line_of_pixels<NV>(image() + y * has.pitch * 4, pixels, o, filters, line, step);
-              if (!straight)
-                for (int i = 0; i < filters; ++i)
-                  for (long r = 0; r < rows; ++r) {  // what is written behind a row is the next ones' of this map
-                    std::int8_t* row = to + i * results + r * w.out_width;
-                    const std::int8_t* from = line + i * step + r * has.pitch;
-                    if (results - (first + y + r) * w.out_width < w.out_width + 16)
-                      copy_bytes(row, from, w.out_width);
-                    else
-                      for (long x = 0; x < w.out_width; x += 16) write(row + x, read<bytes16>(from + x));
-                  }
-            });
+        even_parts(has.filters, most_rows<Form>(NV), [&](long o, int filters) __attribute__((always_inline)) {
+          std::int8_t* to = out + o * results + (first + y) * w.out_width;
+          std::int8_t* line = straight ? to : scratch + has.results;
+          const long step = straight ? results : has.line_bytes;
+          line_of_pixels<NV>(image() + y * has.pitch * 4, pixels, o, filters, line, step);
+          if (!straight)
+            for (int i = 0; i < filters; ++i)
+              for (long r = 0; r < rows; ++r) {  // what is written behind a row is the next ones' of this map
+                std::int8_t* row = to + i * results + r * w.out_width;
+                const std::int8_t* from = line + i * step + r * has.pitch;
+                if (results - (first + y + r) * w.out_width < w.out_width + 16) copy_bytes(row, from, w.out_width);
+                else
+                  for (long x = 0; x < w.out_width; x += 16) write(row + x, read<bytes16>(from + x));
+              }
+        });
       }
     };
     constexpr int one = most_rows<Form>(whole<Form>), two = most_rows<Form>(2 * whole<Form>);
@@ -260,20 +252,20 @@ template <class Form> struct conv_run {
         if (++column == w.out_width) column = 0, ++row;
       }
       std::int8_t* to_pixel = out + first * w.out_width + begin;
-      filter_tiles<Form, true>(
-          pixels, has.filters, has.words, at(), x, packed, has.panel_step(),
-          [&](long p, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
-            for (int j = 0; j < wide; ++j) {
-              const long o = (panel + j) * panel_columns;
-              for (int i = 0; i < tall; ++i)
-                write(block + (j * most + p + i) * 16,
-                      finished.template operator()<true>(sums + (i * wide + j) * panel_columns, by.bias + o,
-                                                         by.factor + o));
-              if (const long filters = has.filters - o; p + tall == pixels)
-                put_turned(block + j * most * 16, to_pixel + o * w.out_height * w.out_width,
-                           filters < panel_columns ? filters : panel_columns, pixels);
-            }
-          });
+      filter_tiles<Form, true>(pixels, has.filters, has.words, at(), x, packed, has.panel_step(),
+                               [&](long p, int tall, long panel, int wide, const std::int32_t* sums)
+                                   __attribute__((always_inline)) {
+                                     for (int j = 0; j < wide; ++j) {
+                                       const long o = (panel + j) * panel_columns;
+                                       for (int i = 0; i < tall; ++i)
+                                         write(block + (j * most + p + i) * 16,
+                                               finished.template operator()<true>(sums + (i * wide + j) * panel_columns,
+                                                                                  by.bias + o, by.factor + o));
+                                       if (const long filters = has.filters - o; p + tall == pixels)
+                                         put_turned(block + j * most * 16, to_pixel + o * w.out_height * w.out_width,
+                                                    filters < panel_columns ? filters : panel_columns, pixels);
+                                     }
+                                   });
     }
   }
 
@@ -281,10 +273,8 @@ template <class Form> struct conv_run {
     for (long first = 0; first < w.out_height; first += has.band) {
       const long count = w.out_height - first < has.band ? w.out_height - first : has.band;
       cut_band(first, count);
-      if (has.pixels_in_lanes)
-        rows_of_pixels(first, count);
-      else
-        rows_of_filters(first, count);
+      if (has.pixels_in_lanes) rows_of_pixels(first, count);
+      else rows_of_filters(first, count);
     }
   }
 };

@@ -47,10 +47,8 @@ template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std:
     for (long x = 0; x < w.out_width; x += 16) {
       bytes16 most(-128);
       for (long j = 0; j < w.kernel_w; ++j) {
-        if constexpr (Stride == 1)
-          most = __builtin_elementwise_max(most, read<bytes16>(line + x + j));
-        else
-          most = __builtin_elementwise_max(most, even_bytes(line + 2 * x + j));
+        if constexpr (Stride == 1) most = __builtin_elementwise_max(most, read<bytes16>(line + x + j));
+        else most = __builtin_elementwise_max(most, even_bytes(line + 2 * x + j));
       }
       put(out + x, most, w.out_width - x);
     }
@@ -110,16 +108,11 @@ LAMINA_INLINE void max_pool(const pool_args& a) {
   for (long m = 0; m < maps; ++m) {
     const std::int8_t* in = first + m * plane;
     std::int8_t* out = to + m * results;
-    if (a.index)
-      pool_with_index(w, in, out, a.index + m * results);
-    else if (pairs)
-      pool_pairs(w, in, out, in_end, out_end);
-    else if (fits && w.stride_w == 1)
-      pool_lines<1>(w, in, out);
-    else if (fits && w.stride_w == 2)
-      pool_lines<2>(w, in, out);
-    else
-      pool_map(w, in, out);
+    if (a.index) pool_with_index(w, in, out, a.index + m * results);
+    else if (pairs) pool_pairs(w, in, out, in_end, out_end);
+    else if (fits && w.stride_w == 1) pool_lines<1>(w, in, out);
+    else if (fits && w.stride_w == 2) pool_lines<2>(w, in, out);
+    else pool_map(w, in, out);
   }
 }
 
@@ -148,7 +141,7 @@ LAMINA_INLINE void average_pool(const quantized_average_args& a) {
         const long inside = (rows.end - rows.begin) * (columns.end - columns.begin);
         const long counted = padding ? rows.padded * columns.padded : inside;
         std::int32_t sum = 0;
-        if (columns.end - columns.begin == w.width)            // whole rows are one line
+        if (columns.end - columns.begin == w.width)  // whole rows are one line
           for (long k = rows.begin * w.width; k < rows.end * w.width; ++k) sum += in[k];
         else
           for (long i = rows.begin; i < rows.end; ++i)

@@ -129,10 +129,8 @@ struct finish {
     using floats = float __attribute__((ext_vector_type(16)));
     ints b;
     floats f;
-    if constexpr (Each)
-      b = read<ints>(bias), f = read<floats>(factor);
-    else
-      b = ints(static_cast<std::uint32_t>(*bias)), f = floats(*factor);
+    if constexpr (Each) b = read<ints>(bias), f = read<floats>(factor);
+    else b = ints(static_cast<std::uint32_t>(*bias)), f = floats(*factor);
     floats v = __builtin_convertvector(__builtin_bit_cast(numbers, read<ints>(sums) + b), floats) * f;
     v = v > low ? v : floats(low);  // a NaN, too
     v = v < high ? v : floats(high);

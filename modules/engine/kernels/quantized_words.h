@@ -50,16 +50,11 @@ LAMINA_INLINE void copy_bytes(std::int8_t* to, const std::int8_t* from, long n) 
   if (n > 32) {
     for (long i = 0; i + 16 < n; i += 16) write(to + i, read<bytes16>(from + i));
     write(to + n - 16, read<bytes16>(from + n - 16));
-  } else if (n >= 16)
-    ends(bytes16());
-  else if (n >= 8)
-    ends(std::int64_t());
-  else if (n >= 4)
-    ends(std::int32_t());
-  else if (n >= 2)
-    ends(std::int16_t());
-  else if (n)
-    *to = *from;
+  } else if (n >= 16) ends(bytes16());
+  else if (n >= 8) ends(std::int64_t());
+  else if (n >= 4) ends(std::int32_t());
+  else if (n >= 2) ends(std::int16_t());
+  else if (n) *to = *from;
 }
 LAMINA_APART void put_part(std::int8_t* to, bytes16 v, long count) {
   std::int8_t all[16];
@@ -68,10 +63,8 @@ LAMINA_APART void put_part(std::int8_t* to, bytes16 v, long count) {
 }
 /// The first of 16 bytes.
 LAMINA_INLINE void put(std::int8_t* to, bytes16 v, long count) {
-  if (count >= 16)
-    write(to, v);
-  else
-    put_part(to, v, count);
+  if (count >= 16) write(to, v);
+  else put_part(to, v, count);
 }
 
 // ---- forms
@@ -186,8 +179,8 @@ template <class Form> constexpr int most_rows(int vectors) {
 // ------------------------------------------------------------------------------------------------------------
 
 /// Numbers from the sums of one row to those of the next.
-template <class Form, int NV>
-inline constexpr int row_of_sums = NV < whole<Form> ? static_cast<int>(panel_columns) : NV* Form::lanes;
+template <class Form, int NV> inline constexpr int row_of_sums =
+    NV < whole<Form> ? static_cast<int>(panel_columns) : NV * Form::lanes;
 template <class Form> inline constexpr int most_sums = 8 * 2 * static_cast<int>(panel_columns);
 
 /// Calls each(k) for all k; few sums leave registers for two steps at a time.
@@ -213,21 +206,20 @@ void filter_tile(long words, const long* at, const std::int8_t* const* x, const 
     LAMINA_UNROLL
     for (int j = 0; j < NV; ++j) s[i][j] = Form::none();
   }
-  steps<MR * NV>(
-      words, [&](long k) __attribute__((always_inline)) {
-        const long place = Scattered ? at[k] : k * 4;
-        const std::int8_t* filters = panel + k * panel_columns * Form::numbers;
-        typename Form::vector w[NV];
-        LAMINA_UNROLL
-        for (int j = 0; j < NV; ++j)
-          w[j] = Form::filters(filters + j / whole<Form> * panel_step + j % whole<Form> * vector_bytes);
-        LAMINA_UNROLL
-        for (int i = 0; i < MR; ++i) {
-          const auto all = Form::everywhere(row[i] + place);
-          LAMINA_UNROLL
-          for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], all, w[j]);
-        }
-      });
+  steps<MR * NV>(words, [&](long k) __attribute__((always_inline)) {
+    const long place = Scattered ? at[k] : k * 4;
+    const std::int8_t* filters = panel + k * panel_columns * Form::numbers;
+    typename Form::vector w[NV];
+    LAMINA_UNROLL
+    for (int j = 0; j < NV; ++j)
+      w[j] = Form::filters(filters + j / whole<Form> * panel_step + j % whole<Form> * vector_bytes);
+    LAMINA_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      const auto all = Form::everywhere(row[i] + place);
+      LAMINA_UNROLL
+      for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], all, w[j]);
+    }
+  });
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) {
     LAMINA_UNROLL
@@ -236,28 +228,26 @@ void filter_tile(long words, const long* at, const std::int8_t* const* x, const 
 }
 
 /// Sums of MR filters, [K words][of `filter_step` bytes], for the words of NV vectors of x.
-template <class Form, int MR, int NV>
-void pixel_tile(long words, const long* at, const std::int8_t* x, const std::int8_t* filter, long filter_step,
-                std::int32_t* sums) {
+template <class Form, int MR, int NV> void pixel_tile(long words, const long* at, const std::int8_t* x,
+                                                      const std::int8_t* filter, long filter_step, std::int32_t* sums) {
   typename Form::sums s[MR][NV];
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) {
     LAMINA_UNROLL
     for (int j = 0; j < NV; ++j) s[i][j] = Form::none();
   }
-  steps<MR * NV>(
-      words, [&](long k) __attribute__((always_inline)) {
-        const std::int8_t *from = x + at[k], *of = filter + k * filter_step;
-        typename Form::vector pixels[NV];
-        LAMINA_UNROLL
-        for (int j = 0; j < NV; ++j) pixels[j] = Form::words(from + j * Form::lanes * 4);
-        LAMINA_UNROLL
-        for (int i = 0; i < MR; ++i) {
-          const auto all = Form::everywhere(of + i * 4);
-          LAMINA_UNROLL
-          for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], pixels[j], all);
-        }
-      });
+  steps<MR * NV>(words, [&](long k) __attribute__((always_inline)) {
+    const std::int8_t *from = x + at[k], *of = filter + k * filter_step;
+    typename Form::vector pixels[NV];
+    LAMINA_UNROLL
+    for (int j = 0; j < NV; ++j) pixels[j] = Form::words(from + j * Form::lanes * 4);
+    LAMINA_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      const auto all = Form::everywhere(of + i * 4);
+      LAMINA_UNROLL
+      for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], pixels[j], all);
+    }
+  });
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) {
     LAMINA_UNROLL
@@ -269,8 +259,7 @@ void pixel_tile(long words, const long* at, const std::int8_t* x, const std::int
 template <int Most, class Run> LAMINA_INLINE void with_rows(int rows, Run run) {
   [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
     (void)((rows == I + 1 && (run.template operator()<I + 1>(), true)) || ...);
-  }
-  (std::make_integer_sequence<int, Most>());
+  }(std::make_integer_sequence<int, Most>());
 }
 
 /// Calls each(first, count) for parts of at most `most` that share `all` evenly.
@@ -292,14 +281,12 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
   alignas(64) std::int32_t sums[most_sums<Form>];
   constexpr int one = most_rows<Form>(whole<Form>), two = most_rows<Form>(2 * whole<Form>);
   const auto run = [&]<int NV>(long p, long most, std::integral_constant<int, NV>) __attribute__((always_inline)) {
-    even_parts(
-        rows, most, [&](long r, int tall) __attribute__((always_inline)) {
-          with_rows<most_rows<Form>(NV)>(
-              tall, [&]<int MR>() __attribute__((always_inline)) {
-                filter_tile<Form, MR, NV, Scattered>(words, at, x + r, panel + p * panel_step, panel_step, sums);
-              });
-          each(r, tall, p, (NV + whole<Form> - 1) / whole<Form>, static_cast<const std::int32_t*>(sums));
-        });
+    even_parts(rows, most, [&](long r, int tall) __attribute__((always_inline)) {
+      with_rows<most_rows<Form>(NV)>(tall, [&]<int MR>() __attribute__((always_inline)) {
+        filter_tile<Form, MR, NV, Scattered>(words, at, x + r, panel + p * panel_step, panel_step, sums);
+      });
+      each(r, tall, p, (NV + whole<Form> - 1) / whole<Form>, static_cast<const std::int32_t*>(sums));
+    });
   };
   const long panels = panels_of(columns);
   for (long p = 0; p < panels;) {
@@ -324,17 +311,14 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
 template <class Form, int Stride>
 LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* const* from, long first) {
   const auto line = [&](int i) __attribute__((always_inline)) {
-    if constexpr (Stride == 1)
-      return read<bytes16>(from[i] + first);
-    else
-      return even_bytes(from[i] + first);
+    if constexpr (Stride == 1) return read<bytes16>(from[i] + first);
+    else return even_bytes(from[i] + first);
   };
   const auto both = [](bytes16 a, bytes16 b) __attribute__((always_inline)) {
     return bytes<32>(__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
                                              10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
   };
-  if constexpr (Form::numbers == 2)
-    Form::put_x(to, both(line(0), line(1)));
+  if constexpr (Form::numbers == 2) Form::put_x(to, both(line(0), line(1)));
   else {
     const bytes<32> ab = both(line(0), line(1)), cd = both(line(2), line(3));
     Form::put_x(to, __builtin_shufflevector(ab, cd, 0, 1, 32, 33, 2, 3, 34, 35, 4, 5, 36, 37, 6, 7, 38, 39, 8, 9, 40,

@@ -47,8 +47,7 @@ LAMINA_INLINE double unit(std::uint32_t first, std::uint32_t second) {
 }
 
 /// Runs make(words, block, out) by tiles of `per_block` elements a block and copies what is asked for.
-template <class T, int PerBlock, class Make>
-LAMINA_INLINE void tiles(const random_args& a, Make make) {
+template <class T, int PerBlock, class Make> LAMINA_INLINE void tiles(const random_args& a, Make make) {
   constexpr long tile = block_count * PerBlock;
   T* out = static_cast<T*>(a.out);
   words w;

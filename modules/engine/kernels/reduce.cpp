@@ -18,8 +18,7 @@ struct reduce_holder {
   reduce_table table;
 };
 
-template <element E>
-constexpr void add_extremes(reduce_holder& h) {
+template <element E> constexpr void add_extremes(reduce_holder& h) {
   using T = std::conditional_t<E == element::boolean, std::uint8_t, storage<E>>;
   const auto set = [&h](reduce_op op, kernel k) { h.table[static_cast<int>(op)][static_cast<int>(E)] = k; };
   set(reduce_op::maximum, folds::reduce<folds::maximum, T, false>);
@@ -53,14 +52,12 @@ LAMINA_INLINE bool inside(const pick_args& a, long row) {
   if (!valid && a.invalid != nullptr) count_wrong(a.invalid, a.index[row], row);
   return valid;
 }
-template <class T>
-LAMINA_INLINE void pick(const pick_args& a) {
+template <class T> LAMINA_INLINE void pick(const pick_args& a) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   for (long r = 0; r < a.rows; ++r) out[r] = inside(a, r) ? in[r * a.length + a.index[r]] : T(0);
 }
-template <class T>
-LAMINA_INLINE void spread(const pick_args& a) {
+template <class T> LAMINA_INLINE void spread(const pick_args& a) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   __builtin_memset(out, 0, static_cast<std::size_t>(a.rows * a.length) * sizeof(T));
@@ -108,14 +105,10 @@ void LAMINA_KERNEL(copy)(const void* args, void*) noexcept { boxes::run(*static_
 void LAMINA_KERNEL(fill)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const fill_args*>(args);
   switch (a.size) {
-    case 1:
-      return boxes::fill<std::uint8_t>(a);
-    case 2:
-      return boxes::fill<std::uint16_t>(a);
-    case 4:
-      return boxes::fill<std::uint32_t>(a);
-    default:
-      return boxes::fill<std::uint64_t>(a);
+    case 1: return boxes::fill<std::uint8_t>(a);
+    case 2: return boxes::fill<std::uint16_t>(a);
+    case 4: return boxes::fill<std::uint32_t>(a);
+    default: return boxes::fill<std::uint64_t>(a);
   }
 }
 

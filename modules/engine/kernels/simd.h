@@ -98,7 +98,9 @@ template <class T> LAMINA_INLINE vec<T> fma(vec<T> a, vec<T> b, vec<T> c) {
 }
 
 /// a / b, rounded once: on NEON xsimd's operator refines an estimate instead.
-template <class T> LAMINA_INLINE vec<T> quotient(vec<T> a, vec<T> b) { return from_raw<T>(to_raw<T>(a) / to_raw<T>(b)); }
+template <class T> LAMINA_INLINE vec<T> quotient(vec<T> a, vec<T> b) {
+  return from_raw<T>(to_raw<T>(a) / to_raw<T>(b));
+}
 
 /// x within [low, high]; a NaN in x stays (x86 min and max give the second operand if one is NaN, NEON's the NaN).
 template <class T> LAMINA_INLINE vec<T> clamp(vec<T> x, vec<T> low, vec<T> high) {
@@ -130,15 +132,13 @@ template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   using reg = decltype(vec<T>::data);
   if constexpr (sizeof(T) == 4)
     return vec<T>(__builtin_bit_cast(reg, _mm512_maskz_loadu_ps(static_cast<__mmask16>(m.bits), p)));
-  else
-    return vec<T>(__builtin_bit_cast(reg, _mm512_maskz_loadu_pd(static_cast<__mmask8>(m.bits), p)));
+  else return vec<T>(__builtin_bit_cast(reg, _mm512_maskz_loadu_pd(static_cast<__mmask8>(m.bits), p)));
 }
 /// Memory outside the mask is not touched.
 template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
   if constexpr (sizeof(T) == 4)
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>(m.bits), __builtin_bit_cast(__m512, x.data));
-  else
-    _mm512_mask_storeu_pd(p, static_cast<__mmask8>(m.bits), __builtin_bit_cast(__m512d, x.data));
+  else _mm512_mask_storeu_pd(p, static_cast<__mmask8>(m.bits), __builtin_bit_cast(__m512d, x.data));
 }
 
 #elif defined(__AVX2__)
@@ -156,8 +156,7 @@ template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   using reg = decltype(vec<T>::data);
   if constexpr (sizeof(T) == 4)
     return vec<T>(__builtin_bit_cast(reg, _mm256_maskload_ps(reinterpret_cast<const float*>(p), m.bits)));
-  else
-    return vec<T>(__builtin_bit_cast(reg, _mm256_maskload_pd(reinterpret_cast<const double*>(p), m.bits)));
+  else return vec<T>(__builtin_bit_cast(reg, _mm256_maskload_pd(reinterpret_cast<const double*>(p), m.bits)));
 }
 /// Memory outside the mask is not touched.  Stores 4, 2, 1 lanes: masked stores are microcoded on some processors.
 template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
@@ -305,8 +304,7 @@ template <class T> LAMINA_INLINE T reduce_min(vec<T> x) {
 
 namespace butterfly {
 /// Lanes of (a, b) after swapping a's blocks with that bit set against b's blocks without it.
-template <class T, int Block, int... I>
-LAMINA_INLINE void swap(vec<T>& a, vec<T>& b, fold::indices<I...>) {
+template <class T, int Block, int... I> LAMINA_INLINE void swap(vec<T>& a, vec<T>& b, fold::indices<I...>) {
   constexpr int count = width<T>;
   const auto x = to_raw<T>(a), y = to_raw<T>(b);
   a = from_raw<T>(__builtin_shufflevector(x, y, ((I & Block) == 0 ? I : count + I - Block)...));

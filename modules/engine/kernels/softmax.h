@@ -15,13 +15,8 @@ LAMINA_APART void exp_run(float* x, long n) {
     store(x + i, kernels::exp(load(x + i, m)), m);
   }
 }
-LAMINA_APART void exp_run(double* x, long n) {
-  LAMINA_SMALL for (long i = 0; i < n; ++i) x[i] = __builtin_exp(x[i]);
-}
-template <class T>
-LAMINA_INLINE T log_of(T x) {
-  return static_cast<T>(__builtin_log(static_cast<double>(x)));
-}
+LAMINA_APART void exp_run(double* x, long n) { LAMINA_SMALL for (long i = 0; i < n; ++i) x[i] = __builtin_exp(x[i]); }
+template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
 
 /// One row of up to 64 bytes, in registers.
 LAMINA_INLINE void short_row(const float* in, float* out, int n, bool log) {
@@ -37,10 +32,8 @@ LAMINA_INLINE void short_row(const float* in, float* out, int n, bool log) {
   const auto shifted = inside ? x - fold::lanes<float, folds::wide_lanes<float>>(x, larger) : none;
   auto y = __builtin_bit_cast(registers, shifted);
   LAMINA_UNROLL for (int i = 0; i < parts; ++i) {
-    if (i * lanes < n)
-      y.part[i] = to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
-    else
-      y.part[i] = raw<float, lanes>{};
+    if (i * lanes < n) y.part[i] = to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
+    else y.part[i] = raw<float, lanes>{};
   }
   const auto e = inside ? __builtin_bit_cast(folds::wide_vector<float>, y) : none;
   const float total = fold::lanes<float, folds::wide_lanes<float>>(e, added);
@@ -51,8 +44,7 @@ LAMINA_INLINE void short_row(const float* in, float* out, int n, bool log) {
 }
 
 /// One row; the exponentials go to `out` by pieces that stay in L1 for log-softmax, whole for softmax.
-template <class T>
-LAMINA_INLINE void row(const T* in, T* out, long n, bool log) {
+template <class T> LAMINA_INLINE void row(const T* in, T* out, long n, bool log) {
   if constexpr (same<T, float>)
     if (n <= folds::wide_lanes<float>) return short_row(in, out, static_cast<int>(n), log);
   constexpr long piece = 512;
@@ -77,8 +69,7 @@ LAMINA_INLINE void row(const T* in, T* out, long n, bool log) {
 }
 
 /// `n` columns of a chunk, rows `stride` apart.
-template <class T>
-LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n, bool log) {
+template <class T> LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n, bool log) {
   constexpr auto chunk = static_cast<std::size_t>(folds::column_chunk<T>);
   constexpr long group = 64;  // rows added up before they join the total
   T top[chunk], total[chunk], part[chunk], e[chunk];
@@ -97,15 +88,12 @@ LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n
   for (long l = 0; l < length; ++l) {
     const T* from = in + l * stride;
     T* to = out + l * stride;
-    if (log)
-      LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] = (from[j] - top[j]) - total[j];
-    else
-      LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] *= total[j];
+    if (log) LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] = (from[j] - top[j]) - total[j];
+    else LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] *= total[j];
   }
 }
 
-template <class T>
-LAMINA_APART void run(const softmax_args& a, bool log) {
+template <class T> LAMINA_APART void run(const softmax_args& a, bool log) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   const long plane = a.length * a.inner;

@@ -31,100 +31,72 @@ struct truth {
   std::uint8_t bits;
 };  // 0 or 1
 
-template <element E>
-struct storage_of;
-template <>
-struct storage_of<element::f32> {
+template <element E> struct storage_of;
+template <> struct storage_of<element::f32> {
   using type = float;
 };
-template <>
-struct storage_of<element::f64> {
+template <> struct storage_of<element::f64> {
   using type = double;
 };
-template <>
-struct storage_of<element::f16> {
+template <> struct storage_of<element::f16> {
   using type = half;
 };
-template <>
-struct storage_of<element::bf16> {
+template <> struct storage_of<element::bf16> {
   using type = bfloat;
 };
-template <>
-struct storage_of<element::i8> {
+template <> struct storage_of<element::i8> {
   using type = std::int8_t;
 };
-template <>
-struct storage_of<element::i16> {
+template <> struct storage_of<element::i16> {
   using type = std::int16_t;
 };
-template <>
-struct storage_of<element::i32> {
+template <> struct storage_of<element::i32> {
   using type = std::int32_t;
 };
-template <>
-struct storage_of<element::i64> {
+template <> struct storage_of<element::i64> {
   using type = std::int64_t;
 };
-template <>
-struct storage_of<element::u8> {
+template <> struct storage_of<element::u8> {
   using type = std::uint8_t;
 };
-template <>
-struct storage_of<element::boolean> {
+template <> struct storage_of<element::boolean> {
   using type = truth;
 };
-template <element E>
-using storage = typename storage_of<E>::type;
+template <element E> using storage = typename storage_of<E>::type;
 
-template <class T, class U>
-inline constexpr bool same = false;
-template <class T>
-inline constexpr bool same<T, T> = true;
-template <class T>
-inline constexpr bool is_float = same<T, float> || same<T, double>;
-template <class T>
-inline constexpr bool is_integer = same<T, std::int8_t> || same<T, std::int16_t> || same<T, std::int32_t> ||
-                                   same<T, std::int64_t> || same<T, std::uint8_t>;
+template <class T, class U> inline constexpr bool same = false;
+template <class T> inline constexpr bool same<T, T> = true;
+template <class T> inline constexpr bool is_float = same<T, float> || same<T, double>;
+template <class T> inline constexpr bool is_integer = same<T, std::int8_t> || same<T, std::int16_t> ||
+                                                      same<T, std::int32_t> || same<T, std::int64_t> ||
+                                                      same<T, std::uint8_t>;
 
 /// The unsigned type of `Bytes` bytes.
-template <int Bytes>
-struct word_of;
-template <>
-struct word_of<1> {
+template <int Bytes> struct word_of;
+template <> struct word_of<1> {
   using type = std::uint8_t;
 };
-template <>
-struct word_of<2> {
+template <> struct word_of<2> {
   using type = std::uint16_t;
 };
-template <>
-struct word_of<4> {
+template <> struct word_of<4> {
   using type = std::uint32_t;
 };
-template <>
-struct word_of<8> {
+template <> struct word_of<8> {
   using type = std::uint64_t;
 };
-template <int Bytes>
-using word = typename word_of<Bytes>::type;
+template <int Bytes> using word = typename word_of<Bytes>::type;
 
 /// Where integers of T are added and multiplied: unsigned, so that they wrap, and never promoted to int.
-template <class T>
-using wrapping = word<sizeof(T) == 8 ? 8 : 4>;
+template <class T> using wrapping = word<sizeof(T) == 8 ? 8 : 4>;
 
-template <class T>
-LAMINA_INLINE constexpr T smallest() {
-  if constexpr (is_float<T>)
-    return -std::numeric_limits<T>::infinity();
-  else
-    return std::numeric_limits<T>::min();
+template <class T> LAMINA_INLINE constexpr T smallest() {
+  if constexpr (is_float<T>) return -std::numeric_limits<T>::infinity();
+  else return std::numeric_limits<T>::min();
 }
-template <class T>
-LAMINA_INLINE constexpr T largest() {
-  if constexpr (is_float<T>)
-    return std::numeric_limits<T>::infinity();
-  else
-    return std::numeric_limits<T>::max();
+template <class T> LAMINA_INLINE constexpr T largest() {
+  if constexpr (is_float<T>) return std::numeric_limits<T>::infinity();
+  else return std::numeric_limits<T>::max();
 }
 
 }  // namespace LAMINA_KERNEL_SET

@@ -9,95 +9,72 @@ namespace strands {
 
 inline constexpr int registers = 8;
 /// Elements of T in a block.
-template <class T>
-inline constexpr long block = registers * width<T>;
+template <class T> inline constexpr long block = registers * width<T>;
 inline constexpr long block_bytes = registers * static_cast<long>(sizeof(vec<float>));
 
 #define LAMINA_HELD(T) many<T> a0, many<T> a1, many<T> a2, many<T> a3, many<T> a4, many<T> a5, many<T> a6, many<T> a7
 
-template <class T>
-struct code;
+template <class T> struct code;
 /// A step at byte `at` of the row.
-template <class T>
-using function = void (*)(const code<T>*, long at, LAMINA_HELD(T)) noexcept;
+template <class T> using function = void (*)(const code<T>*, long at, LAMINA_HELD(T)) noexcept;
 /// A step with its addresses; a `moves` of -1 walks along the row, one of 0 stays.
-template <class T>
-struct code {
+template <class T> struct code {
   function<T> run;
   char *x, *y;
   long x_moves, y_moves;
 };
 
 /// Register `i` of a block in memory.
-template <class T>
-LAMINA_INLINE many<T> get(const char* block, int i) {
+template <class T> LAMINA_INLINE many<T> get(const char* block, int i) {
   many<T> v;
   __builtin_memcpy(&v, block + i * static_cast<long>(sizeof v), sizeof v);
   return v;
 }
 /// An operation of `micro` on a register, or on xsimd's where it is written for those.
-template <class Op, class T>
-LAMINA_INLINE many<T> apply(many<T> x) {
-  if constexpr (requires { Op::template run<many<T>>(x); })
-    return Op::run(x);
-  else
-    return __builtin_bit_cast(many<T>, Op::run(vec<T>(__builtin_bit_cast(decltype(vec<T>::data), x))).data);
+template <class Op, class T> LAMINA_INLINE many<T> apply(many<T> x) {
+  if constexpr (requires { Op::template run<many<T>>(x); }) return Op::run(x);
+  else return __builtin_bit_cast(many<T>, Op::run(vec<T>(__builtin_bit_cast(decltype(vec<T>::data), x))).data);
 }
 
 // --- what steps do to the registers ---------------------------------------------------------------------------------
 #define LAMINA_EACH_HELD LAMINA_UNROLL for (int i = 0; i < registers; ++i)
 
 struct load {
-  template <class T>
-  LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char*) {
+  template <class T> LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char*) {
     LAMINA_EACH_HELD a[i] = get<T>(x, i);
   }
 };
-template <class Op>
-struct unary {
-  template <class T>
-  LAMINA_INLINE static void run(many<T> (&a)[registers], const char*, const char*) {
+template <class Op> struct unary {
+  template <class T> LAMINA_INLINE static void run(many<T> (&a)[registers], const char*, const char*) {
     LAMINA_EACH_HELD a[i] = apply<Op, T>(a[i]);
   }
 };
-template <class Op>
-struct binary {
-  template <class T>
-  LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char*) {
+template <class Op> struct binary {
+  template <class T> LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char*) {
     LAMINA_EACH_HELD a[i] = Op::run(a[i], get<T>(x, i));
   }
 };
-template <class Op>
-struct reversed {
-  template <class T>
-  LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char*) {
+template <class Op> struct reversed {
+  template <class T> LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char*) {
     LAMINA_EACH_HELD a[i] = Op::run(get<T>(x, i), a[i]);
   }
 };
-template <class Op>
-struct both {
-  template <class T>
-  LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char* y) {
+template <class Op> struct both {
+  template <class T> LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char* y) {
     LAMINA_EACH_HELD a[i] = Op::run(get<T>(x, i), get<T>(y, i));
   }
 };
-template <class Op, class Inner>
-struct onto {
-  template <class T>
-  LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char* y) {
+template <class Op, class Inner> struct onto {
+  template <class T> LAMINA_INLINE static void run(many<T> (&a)[registers], const char* x, const char* y) {
     LAMINA_EACH_HELD a[i] = Op::run(a[i], Inner::run(get<T>(x, i), get<T>(y, i)));
   }
 };
 struct subtract_from {
-  template <class T>
-  LAMINA_INLINE static T run(T x, T y) {
-    return y - x;
-  }
+  template <class T> LAMINA_INLINE static T run(T x, T y) { return y - x; }
 };
 
 // --- steps ----------------------------------------------------------------------------------------------------------
-template <class Body, class T>
-void step(const code<T>* pc, long at, LAMINA_HELD(T)) noexcept {
+template <class Body, class T> void step(const code<T>* pc, long at, LAMINA_HELD(T)) noexcept {
   many<T> a[registers] = {a0, a1, a2, a3, a4, a5, a6, a7};
   Body::template run<T>(a, pc->x + (at & pc->x_moves), pc->y + (at & pc->y_moves));
   ++pc;
@@ -105,15 +82,12 @@ void step(const code<T>* pc, long at, LAMINA_HELD(T)) noexcept {
 }
 /// Writes a block, past the caches if streamed; the last step of a strand goes on with the first one at the next block
 /// until the row ends: `y` is the first step, `y_moves` the bytes of the row.
-template <bool Streamed, bool Last, class T>
-void store(const code<T>* pc, long at, LAMINA_HELD(T)) noexcept {
+template <bool Streamed, bool Last, class T> void store(const code<T>* pc, long at, LAMINA_HELD(T)) noexcept {
   const many<T> a[registers] = {a0, a1, a2, a3, a4, a5, a6, a7};
   char* const x = pc->x + (at & pc->x_moves);
   LAMINA_EACH_HELD {
-    if constexpr (Streamed)
-      __builtin_nontemporal_store(a[i], reinterpret_cast<many<T>*>(x) + i);
-    else
-      __builtin_memcpy(x + i * static_cast<long>(sizeof(a[0])), &a[i], sizeof(a[0]));
+    if constexpr (Streamed) __builtin_nontemporal_store(a[i], reinterpret_cast<many<T>*>(x) + i);
+    else __builtin_memcpy(x + i * static_cast<long>(sizeof(a[0])), &a[i], sizeof(a[0]));
   }
   if constexpr (Last) {
     at += block_bytes;
@@ -132,20 +106,17 @@ constexpr int index(map_op op) { return static_cast<int>(op); }
 inline constexpr int simple_ops = 3;
 constexpr int simple(int op) { return op - index(map_op::add); }
 
-template <class T>
-struct table {
+template <class T> struct table {
   function<T> load, unary[map_op_count], binary[map_op_count], reversed[map_op_count], raise, lower, both[simple_ops],
       onto[simple_ops][simple_ops], reversed_onto[simple_ops], store[2][2];  // [streamed][last]
 };
 
-template <class Op, class T>
-constexpr void add_onto(function<T> (&row)[simple_ops]) {
+template <class Op, class T> constexpr void add_onto(function<T> (&row)[simple_ops]) {
   row[0] = step<onto<Op, micro::add>, T>;
   row[1] = step<onto<Op, micro::subtract>, T>;
   row[2] = step<onto<Op, micro::multiply>, T>;
 }
-template <class T>
-constexpr table<T> make_table() {
+template <class T> constexpr table<T> make_table() {
   table<T> t{};
   t.load = step<load, T>;
   const auto one = [&t]<class Op>(map_op op, Op) { t.unary[index(op)] = step<unary<Op>, T>; };
@@ -159,7 +130,8 @@ constexpr table<T> make_table() {
     one(map_op::logarithm, micro::logarithm_f32()), one(map_op::hyperbolic_tangent, micro::tanh_f32());
     one(map_op::sigmoid, micro::sigmoid_f32()), one(map_op::error_function, micro::erf_f32());
     one(map_op::exponential_minus_one, micro::expm1_f32()), one(map_op::logarithm_of_one_plus, micro::log1p_f32());
-    one(map_op::softplus, micro::softplus_f32()), one(map_op::silu, micro::silu_f32()), one(map_op::mish, micro::mish_f32());
+    one(map_op::softplus, micro::softplus_f32()), one(map_op::silu, micro::silu_f32()),
+        one(map_op::mish, micro::mish_f32());
 #if defined(LAMINA_FUSED)
     one(map_op::gelu_tanh, micro::gelu_tanh_f32());
 #endif
@@ -182,50 +154,36 @@ constexpr table<T> make_table() {
   t.store[1][0] = store<true, false, T>, t.store[1][1] = store<true, true, T>;
   return t;
 }
-template <class T>
-inline constexpr table<T> steps_of = make_table<T>();
+template <class T> inline constexpr table<T> steps_of = make_table<T>();
 
 /// The operations that a form takes, as bits.
-template <class T>
-constexpr std::uint64_t supported(const function<T> (&row)[map_op_count]) {
+template <class T> constexpr std::uint64_t supported(const function<T> (&row)[map_op_count]) {
   std::uint64_t bits = 0;
   for (int i = 0; i < map_op_count; ++i) bits |= static_cast<std::uint64_t>(row[i] != nullptr) << i;
   return bits;
 }
 
 // --- running one row ------------------------------------------------------------------------------------------------
-template <class T>
-LAMINA_INLINE function<T> function_of(const strand_step& s) {
+template <class T> LAMINA_INLINE function<T> function_of(const strand_step& s) {
   const table<T>& t = steps_of<T>;
   switch (s.form) {
-    case strand_form::load:
-      return t.load;
-    case strand_form::unary:
-      return t.unary[s.op];
-    case strand_form::binary:
-      return t.binary[s.op];
-    case strand_form::reversed:
-      return t.reversed[s.op];
-    case strand_form::raise:
-      return t.raise;
-    case strand_form::lower:
-      return t.lower;
-    case strand_form::both:
-      return t.both[simple(s.op)];
-    case strand_form::onto:
-      return t.onto[simple(s.op)][simple(s.inner)];
-    case strand_form::reversed_onto:
-      return t.reversed_onto[simple(s.inner)];
-    default:
-      return t.store[0][0];
+    case strand_form::load: return t.load;
+    case strand_form::unary: return t.unary[s.op];
+    case strand_form::binary: return t.binary[s.op];
+    case strand_form::reversed: return t.reversed[s.op];
+    case strand_form::raise: return t.raise;
+    case strand_form::lower: return t.lower;
+    case strand_form::both: return t.both[simple(s.op)];
+    case strand_form::onto: return t.onto[simple(s.op)][simple(s.inner)];
+    case strand_form::reversed_onto: return t.reversed_onto[simple(s.inner)];
+    default: return t.store[0][0];
   }
 }
 
 /// Runs a strand over the whole blocks of `n` elements.  `address` holds those of operands and temporaries, `advancing`
 /// has a bit for each operand that moves; one that repeats an element is spread over its block of `blocks`.  Returns
 /// how many elements are done.
-template <class T>
-long run(const chain_args& args, char* const* address, unsigned advancing, char* blocks, long n) {
+template <class T> long run(const chain_args& args, char* const* address, unsigned advancing, char* blocks, long n) {
   const long done = n / block<T> * block<T>;
   if (done == 0) return 0;
   char* at[chain_operands];

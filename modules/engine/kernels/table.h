@@ -14,7 +14,7 @@ namespace lamina::kernels {
 /// Points to constant data, so that a table needs no initialization at run time.
 struct table {
   isa set;
-  const gemm_functions* gemm[2];             // [f32, f64]
+  const gemm_functions* gemm[2];  // [f32, f64]
   const conv_functions* conv;
   const elementwise_functions* elementwise;
   const reduce_functions* reduce;

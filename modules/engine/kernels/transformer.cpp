@@ -42,7 +42,7 @@ void LAMINA_KERNEL(causal)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const causal_args*>(args);
   auto* out = static_cast<std::uint8_t*>(a.out);
   for (long i = 0; i < a.rows; ++i)
-    LAMINA_SMALL for (long j = 0; j < a.columns; ++j) *out++ = j <= i + a.columns - a.rows ? 1 : 0;
+    LAMINA_SMALL for (long j = 0; j < a.columns; ++j)* out++ = j <= i + a.columns - a.rows ? 1 : 0;
 }
 void LAMINA_KERNEL(positions)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const positions_args*>(args);

@@ -34,10 +34,7 @@ struct attention_args {
   double scale;
   std::int32_t causal, mask_is_bool;
   const gemm_functions* product;
-  template <class F>
-  void each_code(F f) const {
-    f(product);
-  }
+  template <class F> void each_code(F f) const { f(product); }
 };
 inline constexpr long attention_rows = 64;
 
@@ -58,10 +55,7 @@ struct cached_attention_args {
   long groups, queries, capacity, depth, width;
   double scale;
   const gemm_functions* product;
-  template <class F>
-  void each_code(F f) const {
-    f(product);
-  }
+  template <class F> void each_code(F f) const { f(product); }
 };
 /// Rows up to which scores are sums along rows of keys as they lie, which needs no packing.
 inline constexpr long few_queries = 4;

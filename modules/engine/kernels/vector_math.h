@@ -22,8 +22,7 @@ LAMINA_INLINE vi bits_of(vf x) { return bits_as<std::int32_t>(x); }
 LAMINA_INLINE vf float_of(vi x) { return bits_as<float>(x); }
 
 /// coefficients[0] + coefficients[1] x + ...
-template <int Count>
-LAMINA_INLINE vf horner(const float (&coefficients)[Count], vf x) {
+template <int Count> LAMINA_INLINE vf horner(const float (&coefficients)[Count], vf x) {
   vf sum(coefficients[Count - 1]);
   LAMINA_UNROLL for (int i = Count - 2; i >= 0; --i) sum = fma(sum, x, vf(coefficients[i]));
   return sum;
@@ -42,8 +41,7 @@ LAMINA_INLINE vf lookup(const float (&table)[32], vi i) {
   return vf(_mm512_permutex2var_ps(_mm512_load_ps(table), i.data, _mm512_load_ps(table + 16)));
 }
 /// One of 32 polynomials of degree five, by the size of a in [0, 15).
-template <haste Haste>
-LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
+template <haste Haste> LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
   const vi i = bits_of(a + vf(1.f)) >> 20;
   const vf y = a - lookup(pieces[0], i);
   if constexpr (Haste == haste::hurried) {
@@ -143,8 +141,7 @@ LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
 /// 2^32 e^x for x within [lowest, 0] or NaN: for products whose other factor keeps e^x from being denormal.  A number
 /// of `lowest` times e^lowest is 0.
 inline constexpr float raised = 0x1p32f, lowered = 0x1p-32f, lowest = -109.4f;
-template <class Adjust = as_is>
-LAMINA_INLINE vf exp_raised(vf x, Adjust adjust = {}) {
+template <class Adjust = as_is> LAMINA_INLINE vf exp_raised(vf x, Adjust adjust = {}) {
 #if defined(__AVX512F__)
   const exp_terms t = exp_reduced<digits::enough, 0>(x, adjust);
   return vf(_mm512_scalef_ps(fma(t.base, t.p, t.base).data, (t.n + vf(32.f)).data));
@@ -305,12 +302,9 @@ LAMINA_INLINE vf gelu(vf x) {
 #endif
 
 /// x y, where y is a quotient of which 2^32 is a factor if x is negative.
-LAMINA_INLINE vf times_raised(vf x, vf y) {
-  return x * y * xsimd::select(x < vf(0.f), vf(lowered), vf(1.f));
-}
+LAMINA_INLINE vf times_raised(vf x, vf y) { return x * y * xsimd::select(x < vf(0.f), vf(lowered), vf(1.f)); }
 /// x / (1 + e^-u), for u with the sign of x and a low part of it.
-template <class Adjust = as_is>
-LAMINA_INLINE vf times_sigmoid(vf x, vf u, Adjust low = {}) {
+template <class Adjust = as_is> LAMINA_INLINE vf times_sigmoid(vf x, vf u, Adjust low = {}) {
   const vf one(1.f), e = exp_raised(-xsimd::abs(u), low);
   return times_raised(x, quotient(vf(xsimd::select(x < vf(0.f), e, one)), fma(e, vf(lowered), one)));
 }

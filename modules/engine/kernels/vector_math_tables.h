@@ -9,6 +9,7 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
+// clang-format off
 /// tanh, degree 5.
 alignas(64) inline constexpr float tanh_pieces[7][32] = {
     {

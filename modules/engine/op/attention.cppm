@@ -32,7 +32,9 @@ export struct cached_attention_attributes {
 export struct rope_attributes {
   double base = 10000;
   bool interleaved = false, inverse = false;
-  static constexpr void members(auto& a, auto&& f) { f("base", a.base), f("interleaved", a.interleaved), f("inverse", a.inverse); }
+  static constexpr void members(auto& a, auto&& f) {
+    f("base", a.base), f("interleaved", a.interleaved), f("inverse", a.inverse);
+  }
   bool operator==(const rope_attributes&) const = default;
 };
 
@@ -43,19 +45,35 @@ export struct attention {
   static constexpr int operands = -1;
   using attributes = attention_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    if (in.size() < 3 || in.size() > 4) { out.why << "takes queries, keys, values and a mask or none, not " << in.size() << " operands"; return; }
+    if (in.size() < 3 || in.size() > 4) {
+      out.why << "takes queries, keys, values and a mask or none, not " << in.size() << " operands";
+      return;
+    }
     const shape &q = in[0].dims, &k = in[1].dims, &v = in[2].dims;
     if (!detail::same_elements({in.first, 3}, out) || !detail::takes(domain::real, in[0].element, out)) return;
-    if (q.rank < 2 || k.rank != q.rank || v.rank != q.rank) { out.why << "queries, keys and values of one rank [..., T, D] are expected"; return; }
+    if (q.rank < 2 || k.rank != q.rank || v.rank != q.rank) {
+      out.why << "queries, keys and values of one rank [..., T, D] are expected";
+      return;
+    }
     const int last = q.rank - 1;
-    if (!may_equal(q[last], k[last])) { out.why << "queries and keys differ in depth"; return; }
-    if (q[last] == dim(0)) { out.why << "queries and keys have no depth"; return; }
-    if (!may_equal(k[last - 1], v[last - 1])) { out.why << "keys and values differ in number"; return; }
+    if (!may_equal(q[last], k[last])) {
+      out.why << "queries and keys differ in depth";
+      return;
+    }
+    if (q[last] == dim(0)) {
+      out.why << "queries and keys have no depth";
+      return;
+    }
+    if (!may_equal(k[last - 1], v[last - 1])) {
+      out.why << "keys and values differ in number";
+      return;
+    }
     shape s = q;
     for (int i = 0; i < last - 1; ++i) {
       const bool heads = i == last - 2;
       if (!may_equal(k[i], v[i]) || !(heads ? divides(k[i], q[i]) : may_equal(q[i], k[i]))) {
-        out.why << (heads ? "the heads of keys and values do not divide those of the queries" : "the leading axes differ");
+        out.why << (heads ? "the heads of keys and values do not divide those of the queries"
+                          : "the leading axes differ");
         return;
       }
       if (!heads) s[i] = better(q[i], k[i]);
@@ -68,7 +86,10 @@ export struct attention {
       }
       shape score = q, both;
       score[last] = k[last - 1];
-      if (!broadcast(in[3].dims, score, both) || !fits(both, score)) { out.why << "the mask does not broadcast to the scores " << score; return; }
+      if (!broadcast(in[3].dims, score, both) || !fits(both, score)) {
+        out.why << "the mask does not broadcast to the scores " << score;
+        return;
+      }
     }
     out.result(in[0].element, s);
   }
@@ -79,7 +100,8 @@ export struct attention {
   }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     const shape &q = in[0].dims, &v = in[2].dims;
-    return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(v.at(v.rank - 2)) * static_cast<double>(q.back().code + v.back().code);
+    return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(v.at(v.rank - 2)) *
+           static_cast<double>(q.back().code + v.back().code);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
@@ -100,18 +122,30 @@ export struct group_heads {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     const shape &x = in[0].dims, &keys = in[1].dims;
-    if (x.rank < 3 || keys.rank < 3) { out.why << "both operands must have heads [..., heads, rows, columns]"; return; }
-    if (x.rank == max_rank) { out.why << "the result would have rank " << max_rank + 1 << "; the limit is " << max_rank; return; }
+    if (x.rank < 3 || keys.rank < 3) {
+      out.why << "both operands must have heads [..., heads, rows, columns]";
+      return;
+    }
+    if (x.rank == max_rank) {
+      out.why << "the result would have rank " << max_rank + 1 << "; the limit is " << max_rank;
+      return;
+    }
     const dim all = x[x.rank - 3], heads = keys[keys.rank - 3];
     dim shared = dyn, groups = all.is_number() ? heads : dim(dyn);
     if (all == dim(1)) groups = shared = 1;
     else if (all.is_number() && heads.is_number()) {
-      if (heads.code > 0 ? all.code % heads.code != 0 : all.code != 0) { out.why << heads << " heads of keys do not divide " << all; return; }
+      if (heads.code > 0 ? all.code % heads.code != 0 : all.code != 0) {
+        out.why << heads << " heads of keys do not divide " << all;
+        return;
+      }
       shared = heads.code > 0 ? dim(all.code / heads.code) : dim(1);
     }
     shape s;
     for (int i = 0; i < x.rank; ++i) {
-      if (i != x.rank - 3) { s.push_back(x[i]); continue; }
+      if (i != x.rank - 3) {
+        s.push_back(x[i]);
+        continue;
+      }
       s.push_back(groups);
       s.push_back(shared);
     }
@@ -132,10 +166,20 @@ export struct cached_attention {
     if (!out.why.empty()) return;
     out.count = 0;
     if (!detail::same_elements({in.first, 5}, out)) return;
-    if (in[5].element != dtype::int64) { out.refuse(in[5].element, "an int64 count of earlier positions", "std::int64_t"); return; }
-    if (!fits(shape{1}, in[5].dims)) { out.why << "the count of earlier positions is not [1]"; return; }
-    if (!may_equal(q[q.rank - 2], k[q.rank - 2])) { out.why << "each query of the block has a key of its own"; return; }
-    if (!same_but_room(k, in[3].dims) || !same_but_room(v, in[4].dims) || !may_equal(in[3].dims[q.rank - 2], in[4].dims[q.rank - 2])) {
+    if (in[5].element != dtype::int64) {
+      out.refuse(in[5].element, "an int64 count of earlier positions", "std::int64_t");
+      return;
+    }
+    if (!fits(shape{1}, in[5].dims)) {
+      out.why << "the count of earlier positions is not [1]";
+      return;
+    }
+    if (!may_equal(q[q.rank - 2], k[q.rank - 2])) {
+      out.why << "each query of the block has a key of its own";
+      return;
+    }
+    if (!same_but_room(k, in[3].dims) || !same_but_room(v, in[4].dims) ||
+        !may_equal(in[3].dims[q.rank - 2], in[4].dims[q.rank - 2])) {
       out.why << "the memory must have the shape of keys and values but for the number of positions";
       return;
     }
@@ -146,7 +190,8 @@ export struct cached_attention {
   static constexpr shape loose(view<const tensor_type> in) { return attention::loose(in); }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     const shape &q = in[0].dims, &keys = in[3].dims;
-    return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(keys.at(q.rank - 2)) * static_cast<double>(q.back().code + in[2].dims.back().code);
+    return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(keys.at(q.rank - 2)) *
+           static_cast<double>(q.back().code + in[2].dims.back().code);
   }
   static void emit(emission&);
 
@@ -166,7 +211,10 @@ export struct positions {
   using attributes = axis_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const int axis = detail::normal_axis(a.axis, in[0].dims.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
     out.result(dtype::int64, shape{in[0].dims[axis]});
   }
   static void emit(emission&);
@@ -179,7 +227,10 @@ export struct causal_mask {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
-    if (s.rank < 2) { out.why << "scores [..., queries, keys] are expected"; return; }
+    if (s.rank < 2) {
+      out.why << "scores [..., queries, keys] are expected";
+      return;
+    }
     out.result(dtype::boolean, shape{s[s.rank - 2], s[s.rank - 1]});
   }
   static void emit(emission&);
@@ -191,10 +242,22 @@ export struct rope {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape &x = in[0].dims, &at = in[1].dims;
     if (!detail::takes(domain::real, in[0].element, out)) return;
-    if (in[1].element != dtype::int64) { out.refuse(in[1].element, "int64 positions", "std::int64_t"); return; }
-    if (x.rank < 2) { out.why << "[..., T, D] is expected"; return; }
-    if (x.back().is_number() && x.back().code % 2) { out.why << "a depth of " << x.back() << " is odd"; return; }
-    if (!(a.base > 0)) { out.why << "the base must be positive"; return; }
+    if (in[1].element != dtype::int64) {
+      out.refuse(in[1].element, "int64 positions", "std::int64_t");
+      return;
+    }
+    if (x.rank < 2) {
+      out.why << "[..., T, D] is expected";
+      return;
+    }
+    if (x.back().is_number() && x.back().code % 2) {
+      out.why << "a depth of " << x.back() << " is odd";
+      return;
+    }
+    if (!(a.base > 0)) {
+      out.why << "the base must be positive";
+      return;
+    }
     shape rows = x;
     --rows.rank;
     if (!(at.rank == 1 && may_equal(at[0], rows.back())) && !fits(rows, at)) {
@@ -204,7 +267,9 @@ export struct rope {
     out.result(in[0].element, x);
   }
   static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
-  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 3.0 * static_cast<double>(in[0].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return 3.0 * static_cast<double>(in[0].dims.size());
+  }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -218,12 +283,17 @@ export struct rope {
 /// Errors:  shape_error where depths, numbers of keys, heads or the mask do not fit.
 /// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic M>
-  requires accepted<worded<applying<op::attention, Q, K, V, M>>()>
-constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {}, origin_of<Q, K, V, M> = {}) { return apply<op::attention>(a, q, k, v, mask); }
+requires accepted<worded<applying<op::attention, Q, K, V, M>>()>
+constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {},
+                         origin_of<Q, K, V, M> = {}) {
+  return apply<op::attention>(a, q, k, v, mask);
+}
 // The type of the attributes is deduced, so that a mask that does not fit is not first told that it is no attributes.
 export template <Symbolic Q, Symbolic K, Symbolic V, std::same_as<attention_attributes> A = attention_attributes>
-  requires accepted<worded<applying<op::attention, Q, K, V>>()>
-constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}, origin_of<Q, K, V> = {}) { return apply<op::attention>(a, q, k, v); }
+requires accepted<worded<applying<op::attention, Q, K, V>>()>
+constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}, origin_of<Q, K, V> = {}) {
+  return apply<op::attention>(a, q, k, v);
+}
 
 /// Causal attention of a block of positions to those remembered and to each other: one that sees what was remembered of
 /// earlier blocks, and of its own block what stands before it.
@@ -232,30 +302,37 @@ constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}, origin_of
 /// Numerics: rows sum first over what is remembered, then over the block: other last bits than `attention` over the whole.
 /// Errors:  shape_error where shapes do not fit; value_error in a run with a count outside 0..room. It has no gradient.
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic Keys, Symbolic Values, Symbolic Count>
-  requires accepted<worded<applying<op::cached_attention, Q, K, V, Keys, Values, Count>>()>
-constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& keys, const Values& values, const Count& count,
-                                cached_attention_attributes a = {}, origin_of<Q, K, V, Keys, Values, Count> = {}) {
+requires accepted<worded<applying<op::cached_attention, Q, K, V, Keys, Values, Count>>()>
+constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& keys, const Values& values,
+                                const Count& count, cached_attention_attributes a = {},
+                                origin_of<Q, K, V, Keys, Values, Count> = {}) {
   return apply<op::cached_attention>(a, q, k, v, keys, values, count);
 }
 
 /// The numbers 0, 1, ... of the positions along an axis of x, of which only the extent is read.
 /// Shapes: x [N, T, 8], axis 1 -> int64 [T].
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
-constexpr auto positions(const X& x, std::int64_t axis, origin_of<X> = {}) { return apply_of_rank<op::positions, rank_of_rule>({axis}, x); }
+export template <Symbolic X> requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
+constexpr auto positions(const X& x, std::int64_t axis, origin_of<X> = {}) {
+  return apply_of_rank<op::positions, rank_of_rule>({axis}, x);
+}
 export template <Symbolic X, std::same_as<axis_attributes> A = axis_attributes>
-  requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
-constexpr auto positions(const X& x, A a, origin_of<X> = {}) { return apply_of_rank<op::positions, rank_of_rule>(a, x); }
+requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
+constexpr auto positions(const X& x, A a, origin_of<X> = {}) {
+  return apply_of_rank<op::positions, rank_of_rule>(a, x);
+}
 export template <int Axis, Symbolic X>
-  requires accepted<worded<applying_fixed<op::positions, axis_attributes{Axis}, X>>()>
-constexpr auto positions(const X& x, origin_of<X> = {}) { return apply_fixed<op::positions, axis_attributes{Axis}>(x); }
+requires accepted<worded<applying_fixed<op::positions, axis_attributes{Axis}, X>>()>
+constexpr auto positions(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::positions, axis_attributes{Axis}>(x);
+}
 
 /// Rotates pairs of the last axis by angles position * base^(-2 i / D).
 /// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.
 /// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
-export template <Symbolic X, Symbolic P>
-  requires accepted<worded<applying<op::rope, X, P>>()>
-constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) { return apply<op::rope>(a, x, positions); }
+export template <Symbolic X, Symbolic P> requires accepted<worded<applying<op::rope, X, P>>()>
+constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) {
+  return apply<op::rope>(a, x, positions);
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::attention>;

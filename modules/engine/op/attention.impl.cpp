@@ -22,9 +22,13 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::transformer_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).transformer; }
+const kernels::transformer_functions& functions(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).transformer;
+}
 
-double scale_of(const attention_attributes& a, std::int64_t depth) { return a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(depth)); }
+double scale_of(const attention_attributes& a, std::int64_t depth) {
+  return a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(depth));
+}
 
 // The bytes between masks of neighboring positions of an axis: 0 where the mask is repeated along it.
 struct mask_strides {
@@ -70,23 +74,28 @@ void attention::emit(emission& e) {
   for (std::int64_t h = 0; h < heads; ++h) {
     std::int64_t mask_at = 0;
     for (int i = 0; i < rank - 2; ++i) mask_at += index[i] * mask.axis[i];
-    emission::cut(a.queries, cost, [&](std::int64_t first, std::int64_t count) {
-      kernels::attention_args part = a;
-      part.first = first;
-      part.count = count;
-      std::vector<address> where{{&part.q, e.in(0).at(h * a.queries * a.depth * size)},
-                                 {&part.k, e.in(1).at(h / shared * a.keys * a.depth * size)},
-                                 {&part.v, e.in(2).at(h / shared * a.keys * a.width * size)},
-                                 {&part.out, e.out(0).at(h * a.queries * a.width * size)}};
-      if (masked) where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
-      e.step(functions(e).attention[static_cast<int>(element)], part, where,
-            functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
-    }, 2e6, kernels::attention_rows);
+    emission::cut(
+        a.queries, cost,
+        [&](std::int64_t first, std::int64_t count) {
+          kernels::attention_args part = a;
+          part.first = first;
+          part.count = count;
+          std::vector<address> where{{&part.q, e.in(0).at(h * a.queries * a.depth * size)},
+                                     {&part.k, e.in(1).at(h / shared * a.keys * a.depth * size)},
+                                     {&part.v, e.in(2).at(h / shared * a.keys * a.width * size)},
+                                     {&part.out, e.out(0).at(h * a.queries * a.width * size)}};
+          if (masked) where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
+          e.step(functions(e).attention[static_cast<int>(element)], part, where,
+                 functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
+        },
+        2e6, kernels::attention_rows);
     for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;
   }
 }
 
-void group_heads::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void group_heads::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void group_heads::emit(emission& e) { detail::emit_copy(e); }
 
 // With P the probabilities and W the gradient of the result: dV = P^T W, dP = W V^T, dS = P (dP - sum(P dP)),
@@ -123,7 +132,9 @@ void attention::gradient(gradient_call& c) {
     if (at.causal) scores = lamina::where(apply<op::causal_mask>({}, scores), scores, nothing);
     p = lamina::where(scores <= nothing, 0, lamina::softmax(scores));
   }
-  const auto back = [](const value& x, const value& part, const value& whole) { return value(lamina::reshape_like(lamina::sum_like(x, part), whole)); };
+  const auto back = [](const value& x, const value& part, const value& whole) {
+    return value(lamina::reshape_like(lamina::sum_like(x, part), whole));
+  };
   c(2, [&] { return back(lamina::matmul(p, g, {.transpose_a = true}), v, c(2)); });
   if (!c.wanted[0] && !c.wanted[1] && !(added && c.wanted[3])) return;
   value dp = lamina::matmul(g, v, {.transpose_b = true}), weighted = p * dp;

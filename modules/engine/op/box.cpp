@@ -39,7 +39,11 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
     a.in_stride[i] = b.in_stride[i];
     a.out_stride[i] = b.out_stride[i];
   }
-  if (a.axes == 0) { a.axes = 1; a.extent[0] = 1; a.in_stride[0] = a.out_stride[0] = 1; }
+  if (a.axes == 0) {
+    a.axes = 1;
+    a.extent[0] = 1;
+    a.in_stride[0] = a.out_stride[0] = 1;
+  }
   auto size = static_cast<std::int64_t>(a.size);
   from = from.at(b.in_first * size);
   to = to.at(b.out_first * size);
@@ -48,11 +52,16 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
   int axis = 0;
   while (axis + 1 < a.axes && a.extent[axis] == 1) ++axis;
   double cost = static_cast<double>(b.extent.size()) / static_cast<double>(a.extent[axis]) * 4;
-  emission::cut(a.extent[axis], cost, [&](std::int64_t first, std::int64_t count) {
-    kernels::copy_args part = a;
-    part.extent[axis] = count;
-    e.step(copy, part, {{&part.in, from.at(first * a.in_stride[axis] * size)}, {&part.out, to.at(first * a.out_stride[axis] * size)}});
-  }, 400e3, 16);
+  emission::cut(
+      a.extent[axis], cost,
+      [&](std::int64_t first, std::int64_t count) {
+        kernels::copy_args part = a;
+        part.extent[axis] = count;
+        e.step(copy, part,
+               {{&part.in, from.at(first * a.in_stride[axis] * size)},
+                {&part.out, to.at(first * a.out_stride[axis] * size)}});
+      },
+      400e3, 16);
 }
 
 /// The whole operand, where the planner could not let the result be a view.
@@ -67,17 +76,20 @@ void emit_copy(emission& e) {
 void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element, double number = 0) {
   const auto fill = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->fill;
   auto size = static_cast<std::int64_t>(size_of(element));
-  emission::cut(n, static_cast<double>(size) / 4, [&](std::int64_t first, std::int64_t count) {
-    kernels::fill_args a{};
-    a.n = count;
-    a.size = static_cast<std::int32_t>(size);
-    with_type(element, [&]<class T>() {
-      T v{};
-      to_element(number, v);
-      std::memcpy(a.value, &v, sizeof v);
-    });
-    e.step(fill, a, {{&a.out, to.at(first * size)}});
-  }, 400e3, 64);
+  emission::cut(
+      n, static_cast<double>(size) / 4,
+      [&](std::int64_t first, std::int64_t count) {
+        kernels::fill_args a{};
+        a.n = count;
+        a.size = static_cast<std::int32_t>(size);
+        with_type(element, [&]<class T>() {
+          T v{};
+          to_element(number, v);
+          std::memcpy(a.value, &v, sizeof v);
+        });
+        e.step(fill, a, {{&a.out, to.at(first * size)}});
+      },
+      400e3, 64);
 }
 
 /// The operation and the layer that it belongs to.

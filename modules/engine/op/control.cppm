@@ -16,7 +16,9 @@ namespace lamina {
 export struct scan_attributes {
   std::int64_t carries = 0, sequences = 1;
   bool reverse = false;
-  static constexpr void members(auto& a, auto&& f) { f("carries", a.carries), f("sequences", a.sequences), f("reverse", a.reverse); }
+  static constexpr void members(auto& a, auto&& f) {
+    f("carries", a.carries), f("sequences", a.sequences), f("reverse", a.reverse);
+  }
   bool operator==(const scan_attributes&) const = default;
 };
 
@@ -61,14 +63,17 @@ export struct in_training {
   static constexpr auto identity = identity_rule::always;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op
 
 /// Calls a pure program: one value for each of its outputs.   Errors: shape_error where an operand does not fit an input.
-export std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands, const origin& = {});
+export std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands,
+                               const origin& = {});
 
 /// The gradient of an operation that computes what `forward` says: for rules that state no formula of their own.
 export void gradient_of_call(gradient_call& c, const program& forward);
@@ -78,8 +83,9 @@ export void gradient_of_call(gradient_call& c, const program& forward);
 ///          axis, and the invariants; its outputs are the next carries, of the same types, and what each turn gives, [...].
 ///          Results: the carries after the last turn, then [T, ...] for each of the others, at the positions of their turns.
 /// Errors:  shape_error where lengths differ or a carry would change its type; state_error for a program with states.
-export std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences,
-                               view<const value> invariants, bool reverse = false, const origin& = {});
+export std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries,
+                               view<const value> sequences, view<const value> invariants, bool reverse = false,
+                               const origin& = {});
 
 /// Runs one of two programs on the operands, as a truth decides that is computed in the same run; the other costs nothing.
 /// Shapes:  the truth is bool of one element; both programs take the operands and give results of the same types. At least
@@ -88,8 +94,9 @@ export std::vector<value> scan(std::shared_ptr<const program> turn, view<const v
 /// Errors:  unsupported_error for a program of which a result is counted when it runs (`non_zero`, `unique`, ...), as of `loop`
 ///          and `scan`; shape_error, type_error where the truth, the operands or the results do not fit; state_error for a program with
 ///          states; value_error for a wrong number of operands or results.
-export std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise,
-                               view<const value> operands, const origin& = {});
+export std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
+                               std::shared_ptr<const program> otherwise, view<const value> operands,
+                               const origin& = {});
 
 /// Runs a program again and again while a truth holds, at most `most` times.
 /// Shapes:  the program's inputs are the carries, then the invariants; its outputs are the truth for the next turn, bool [],
@@ -98,8 +105,8 @@ export std::vector<value> cond(const value& truth, std::shared_ptr<const program
 /// Gradient: as that of `scan` over `most` turns, of which those after the last one pass on what arrives; the memory of
 ///          training grows with `most`.
 /// Errors:  value_error for `most` below 1 or a wrong number of operands; those of `scan` and `cond`.
-export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries,
-                               view<const value> invariants = {}, const origin& = {});
+export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn,
+                               view<const value> carries, view<const value> invariants = {}, const origin& = {});
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::call>;

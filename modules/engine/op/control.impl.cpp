@@ -18,7 +18,8 @@ namespace lamina {
 namespace {
 std::vector<value> results_of(program& owner, value_id first, std::size_t count) {
   std::vector<value> results;
-  for (std::size_t i = 0; i < count; ++i) results.emplace_back(&owner, value_id{first.node, static_cast<std::int32_t>(i)});
+  for (std::size_t i = 0; i < count; ++i)
+    results.emplace_back(&owner, value_id{first.node, static_cast<std::int32_t>(i)});
   return results;
 }
 // An error of a function: where it was called, and which it is.
@@ -32,11 +33,12 @@ std::vector<value> results_of(program& owner, value_id first, std::size_t count)
 void check_subprogram(const program* owner, std::string_view function, const program* sub, std::string_view which) {
   text t;
   if (!sub) refuse(owner, function, error_kind::value, t << "the " << which << " is a null pointer");
-  if (!sub->states().empty() || !sub->assignments().empty()) refuse(owner, function, error_kind::state, t << "a subprogram has no states of its own");
+  if (!sub->states().empty() || !sub->assignments().empty())
+    refuse(owner, function, error_kind::state, t << "a subprogram has no states of its own");
 }
 // Whether an operand is what a subprogram takes at its place.
-void check_operand(const program& owner, std::string_view function, const tensor_type& given, std::string_view what, std::size_t i,
-                   const tensor_type& wanted, std::string_view which) {
+void check_operand(const program& owner, std::string_view function, const tensor_type& given, std::string_view what,
+                   std::size_t i, const tensor_type& wanted, std::string_view which) {
   text t;
   if (wanted.element == given.element && fits(wanted.dims, given.dims)) return;
   refuse(&owner, function, wanted.element != given.element ? error_kind::type : error_kind::shape,
@@ -51,7 +53,8 @@ std::vector<value> call(std::shared_ptr<const program> subprogram, view<const va
   program& owner = operands[0].owner();
   check_subprogram(&owner, "call", subprogram.get(), "subprogram");
   if (operands.size() != subprogram->inputs().size())
-    refuse(&owner, "call", error_kind::value, t << "the subprogram takes " << subprogram->inputs().size() << " operands and is given " << operands.size());
+    refuse(&owner, "call", error_kind::value,
+           t << "the subprogram takes " << subprogram->inputs().size() << " operands and is given " << operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i)
     check_operand(owner, "call", operands[i].type(), "operand", i, input_type(*subprogram, i), "subprogram");
   auto outputs = subprogram->outputs().size();
@@ -97,17 +100,21 @@ void gradient_of_call(gradient_call& c, const program& forward) {
 }
 void op::call::gradient(gradient_call& c) { gradient_of_call(c, *c.of.subprograms[0]); }
 
-void op::in_training::gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
+void op::in_training::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient(); });
+}
 void op::in_training::emit(emission& e) { detail::emit_copy(e); }
 
 // ---- cond -----------------------------------------------------------------------------------------------------------
 
 void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
-  if (in[0].element != dtype::boolean || (in[0].dims.is_static() && in[0].dims.size() != 1)) why << "the truth is " << in[0] << " and must be bool of one element";
+  if (in[0].element != dtype::boolean || (in[0].dims.is_static() && in[0].dims.size() != 1))
+    why << "the truth is " << in[0] << " and must be bool of one element";
   in.erase(in.begin());
 }
 
-std::vector<value> cond(const value& truth, std::shared_ptr<const program> then, std::shared_ptr<const program> otherwise, view<const value> operands, const origin&) {
+std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
+                        std::shared_ptr<const program> otherwise, view<const value> operands, const origin&) {
   const program* both[] = {then.get(), otherwise.get()};
   const std::string_view names[] = {"first program", "second program"};
   program& owner = truth.owner();
@@ -117,17 +124,22 @@ std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
     text t;
     refuse_counted(p, "cond", owner.place());
     if (p.inputs().size() != operands.size() || operands.empty())
-      refuse(&owner, "cond", error_kind::value, t << "the " << names[b] << " takes " << p.inputs().size() << " operands and is given " << operands.size());
-    for (std::size_t i = 0; i < operands.size(); ++i) check_operand(owner, "cond", operands[i].type(), "operand", i, input_type(p, i), names[b]);
+      refuse(&owner, "cond", error_kind::value,
+             t << "the " << names[b] << " takes " << p.inputs().size() << " operands and is given " << operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      check_operand(owner, "cond", operands[i].type(), "operand", i, input_type(p, i), names[b]);
   }
   if (then->outputs().size() != otherwise->outputs().size()) {
     text t;
-    refuse(&owner, "cond", error_kind::value, t << "the first program gives " << then->outputs().size() << " results and the second " << otherwise->outputs().size());
+    refuse(&owner, "cond", error_kind::value,
+           t << "the first program gives " << then->outputs().size() << " results and the second "
+             << otherwise->outputs().size());
   }
   std::vector<value> all{truth};
   all.insert(all.end(), operands.begin(), operands.end());
   const auto outputs = then->outputs().size();
-  value_id id = owner.add(record<op::cond>, std::make_shared<const no_attributes>(), all, {std::move(then), std::move(otherwise)});
+  value_id id = owner.add(record<op::cond>, std::make_shared<const no_attributes>(), all,
+                          {std::move(then), std::move(otherwise)});
   return results_of(owner, id, outputs);
 }
 
@@ -138,7 +150,8 @@ void op::cond::gradient(gradient_call& c) {
 }
 
 // A scan over turns that are counted and not read: each runs the program, or passes the carries on once the truth is false.
-std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn, view<const value> carries, view<const value> invariants, const origin&) {
+std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn,
+                        view<const value> carries, view<const value> invariants, const origin&) {
   const std::size_t given = carries.size() + invariants.size();
   program& owner = first.owner();
   text t;
@@ -146,13 +159,18 @@ std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<c
   if (most < 1) fail(error_kind::value, t << "at most " << most << " turns; at least 1 is needed");
   if (carries.empty()) fail(error_kind::value, t << "there is nothing that a turn hands on to the next");
   check_subprogram(&owner, "loop", turn.get(), "subprogram");
-  if (turn->inputs().size() != given) fail(error_kind::value, t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << given);
+  if (turn->inputs().size() != given)
+    fail(error_kind::value,
+         t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << given);
   if (turn->outputs().size() != carries.size() + 1)
-    fail(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results; a truth and " << carries.size() << " carries are needed");
+    fail(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results; a truth and "
+                              << carries.size() << " carries are needed");
   refuse_counted(*turn, "loop", owner.place());
   const tensor_type truth{dtype::boolean, {}}, next = turn->type(turn->outputs()[0].value);
   const auto check_truth = [&](const tensor_type& is, std::string_view which) {
-    if (is != truth) fail(is.element == dtype::boolean ? error_kind::shape : error_kind::type, t << "the truth for the " << which << " turn is " << is << " and must be bool []");
+    if (is != truth)
+      fail(is.element == dtype::boolean ? error_kind::shape : error_kind::type,
+           t << "the truth for the " << which << " turn is " << is << " and must be bool []");
   };
   check_truth(first.type(), "first");
   check_truth(next, "next");
@@ -160,10 +178,12 @@ std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<c
     const tensor_type &is = carries[i].type(), &made = turn->type(turn->outputs()[i + 1].value);
     check_operand(owner, "loop", is, "carry", i, input_type(*turn, i), "subprogram");
     if (made.element != is.element || (!fits(made.dims, is.dims) && !fits(is.dims, made.dims)))
-      fail(made.element != is.element ? error_kind::type : error_kind::shape, t << "carry " << i << " is " << is << " and a turn makes " << made << " of it");
+      fail(made.element != is.element ? error_kind::type : error_kind::shape,
+           t << "carry " << i << " is " << is << " and a turn makes " << made << " of it");
   }
   for (std::size_t i = 0; i < invariants.size(); ++i)
-    check_operand(owner, "loop", invariants[i].type(), "invariant", i, input_type(*turn, carries.size() + i), "subprogram");
+    check_operand(owner, "loop", invariants[i].type(), "invariant", i, input_type(*turn, carries.size() + i),
+                  "subprogram");
 
   auto wait = std::make_shared<program>();
   std::vector<value> waiting;
@@ -180,7 +200,8 @@ std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<c
   std::vector<value> operands;
   for (std::size_t i = 0; i < carries.size(); ++i) operands.push_back(each->input("carry", carries[i].type()));
   each->input("turn", {dtype::boolean, {}});
-  for (std::size_t i = 0; i < invariants.size(); ++i) operands.push_back(each->input("invariant", invariants[i].type()));
+  for (std::size_t i = 0; i < invariants.size(); ++i)
+    operands.push_back(each->input("invariant", invariants[i].type()));
   for (const auto& v : lamina::cond(going, std::move(turn), std::move(wait), operands)) each->output("carry", v);
 
   std::vector<value> all{first};
@@ -224,7 +245,8 @@ void op::scan::map_axis(const scan_attributes& a, axis_map& m) {
   m.independent = true;
 }
 
-void op::scan::outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why) {
+void op::scan::outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results,
+                       text& why) {
   const auto& a = *static_cast<const scan_attributes*>(attributes);
   auto carries = static_cast<std::size_t>(a.carries);
   if (results.size() < carries) {
@@ -232,7 +254,8 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
     return;
   }
   dim length = dyn;
-  for (std::size_t i = carries; i < carries + static_cast<std::size_t>(a.sequences); ++i) length = better(length, in[i].dims[0]);
+  for (std::size_t i = carries; i < carries + static_cast<std::size_t>(a.sequences); ++i)
+    length = better(length, in[i].dims[0]);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (i >= carries) {
       results[i].dims = with_first(length, results[i].dims);
@@ -247,9 +270,12 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
   }
 }
 
-std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences, view<const value> invariants, bool reverse, const origin&) {
+std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences,
+                        view<const value> invariants, bool reverse, const origin&) {
   text t;
-  if (sequences.empty()) refuse(carries.empty() ? nullptr : &carries[0].owner(), "scan", error_kind::value, t << "there is no sequence to walk along");
+  if (sequences.empty())
+    refuse(carries.empty() ? nullptr : &carries[0].owner(), "scan", error_kind::value,
+           t << "there is no sequence to walk along");
   program& owner = sequences[0].owner();
   const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "scan", kind, why); };
   check_subprogram(&owner, "scan", turn.get(), "subprogram");
@@ -258,17 +284,22 @@ std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> c
   operands.insert(operands.end(), sequences.begin(), sequences.end());
   operands.insert(operands.end(), invariants.begin(), invariants.end());
   if (operands.size() != turn->inputs().size())
-    fail(error_kind::value, t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << operands.size());
+    fail(error_kind::value,
+         t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << operands.size());
   if (turn->outputs().size() < carries.size())
-    fail(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results for " << carries.size() << " carries");
-  const scan_attributes a{static_cast<std::int64_t>(carries.size()), static_cast<std::int64_t>(sequences.size()), reverse};
+    fail(error_kind::value,
+         t << "the subprogram gives " << turn->outputs().size() << " results for " << carries.size() << " carries");
+  const scan_attributes a{static_cast<std::int64_t>(carries.size()), static_cast<std::int64_t>(sequences.size()),
+                          reverse};
   std::vector<tensor_type> inside;
   for (const auto& v : operands) inside.push_back(v.type());
   op::scan::inside(&a, inside, t);
   if (!t.empty()) fail(error_kind::shape, t);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (const auto& wanted = input_type(*turn, i); wanted.element != inside[i].element || !fits(wanted.dims, inside[i].dims))
-      fail(error_kind::shape, t << "operand " << i << " is " << inside[i] << " in each turn, and the subprogram takes " << wanted);
+    if (const auto& wanted = input_type(*turn, i);
+        wanted.element != inside[i].element || !fits(wanted.dims, inside[i].dims))
+      fail(error_kind::shape,
+           t << "operand " << i << " is " << inside[i] << " in each turn, and the subprogram takes " << wanted);
   auto outputs = turn->outputs().size();
   value_id id = owner.add(record<op::scan>, std::make_shared<const scan_attributes>(a), operands, {std::move(turn)});
   return results_of(owner, id, outputs);
@@ -281,7 +312,7 @@ namespace {
 class copier {
  public:
   copier(const program& from, program& to) : from_(from), to_(to) {}
-  std::map<value_id, value> stored, given;     // instead of the value wherever it is read; instead of an input
+  std::map<value_id, value> stored, given;  // instead of the value wherever it is read; instead of an input
   value operator()(value_id v) { return reach(v, true); }
 
  private:
@@ -290,12 +321,18 @@ class copier {
     std::vector<std::pair<value_id, bool>> stack{{v, read}};
     while (!stack.empty()) {
       auto [at, reads] = stack.back();
-      if (found(at, reads)) { stack.pop_back(); continue; }
+      if (found(at, reads)) {
+        stack.pop_back();
+        continue;
+      }
       const node& n = from_.at(at);
       bool ready = true;
       for (std::size_t k = 0; k < n.inputs.size(); ++k) {
         bool inner = reads && n.reads_data(k);
-        if (!found(n.inputs[k], inner)) { stack.push_back({n.inputs[k], inner}); ready = false; }
+        if (!found(n.inputs[k], inner)) {
+          stack.push_back({n.inputs[k], inner});
+          ready = false;
+        }
       }
       if (!ready) continue;
       stack.pop_back();
@@ -325,7 +362,9 @@ class copier {
 
 // A gradient that is a product or a sum over the rows of one turn need not be added up turn by turn: its factors are
 // stacked, and one product over all turns gives the sum.
-struct product { value_id a, b; };
+struct product {
+  value_id a, b;
+};
 bool is_product(const program& p, value_id g, product& found) {
   const node& n = p.at(g);
   if (!is_call_of<op::matmul>(n)) return false;
@@ -343,7 +382,8 @@ bool is_product(const program& p, value_id g, product& found) {
 void op::scan::gradient(gradient_call& c) {
   const auto& a = c.attributes<scan_attributes>();
   const program& turn = *c.of.subprograms[0];
-  const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences), count = c.inputs.size();
+  const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences),
+             count = c.inputs.size();
   const auto invariants = carries + sequences;
   auto floating = [&](std::size_t i) { return is_floating(c(i).type().element); };
 
@@ -353,7 +393,7 @@ void op::scan::gradient(gradient_call& c) {
   for (auto i : turn.inputs()) inputs.push_back(both.input(turn.at(i).name, turn.at(i).results[0]));
   auto outputs = both.inlined(turn, inputs);
   const auto boundary = static_cast<std::int32_t>(both.nodes().size());
-  std::vector<std::size_t> arriving;                  // outputs that have a gradient: every floating carry, what somebody reads
+  std::vector<std::size_t> arriving;  // outputs that have a gradient: every floating carry, what somebody reads
   std::vector<value> arrives(outputs.size());
   for (std::size_t r = 0; r < outputs.size(); ++r) {
     bool flows = r < carries ? floating(r) : !c.gradients[r].empty();
@@ -363,7 +403,7 @@ void op::scan::gradient(gradient_call& c) {
     of.push_back(outputs[r]);
     start.push_back(arrives[r]);
   }
-  std::vector<std::size_t> asked;                     // count whose gradient a turn computes
+  std::vector<std::size_t> asked;  // count whose gradient a turn computes
   for (std::size_t i = 0; i < count; ++i) {
     if (!floating(i) || !(i < carries || c.wanted[i])) continue;
     asked.push_back(i);
@@ -396,7 +436,10 @@ void op::scan::gradient(gradient_call& c) {
       if (!seen.insert(v).second) continue;
       const node& n = both.at(v);
       if (n.kind != node_kind::operation) continue;
-      if (v.node < boundary && varies[static_cast<std::size_t>(v.node)]) { stored.insert(v); continue; }
+      if (v.node < boundary && varies[static_cast<std::size_t>(v.node)]) {
+        stored.insert(v);
+        continue;
+      }
       for (std::size_t k = 0; k < n.inputs.size(); ++k)
         if (n.reads_data(k)) stack.push_back(n.inputs[k]);
     }
@@ -413,16 +456,18 @@ void op::scan::gradient(gradient_call& c) {
   for (auto v : stored) keeping->output("stored", keep(v));
   auto kept = lamina::scan(keeping, c.inputs.subview(0, carries), c.inputs.subview(carries, sequences),
                            c.inputs.subview(invariants, count - invariants), a.reverse);
-  const value* before = kept.data() + outputs.size();   // of each carry, then what is stored
+  const value* before = kept.data() + outputs.size();  // of each carry, then what is stored
 
   // The turn backwards. Carries: gradients of the carries, then sums of the invariants' gradients. Sequences: carries
   // before the turn, the sequences, arriving gradients, what is stored.
   auto back = std::make_shared<program>();
   copier copy(both, *back);
-  std::map<value_id, value> stacked;                                // what is known of a value of the turn for all turns
+  std::map<value_id, value> stacked;  // what is known of a value of the turn for all turns
   std::vector<value> first, walked, same;
-  std::vector<std::pair<std::size_t, value>> carried, summed;      // operand, and its value in the turn
-  auto zero_like = [](const value& v) { return value(lamina::broadcast_like(v.owner().number(0.0, v.type().element), v)); };
+  std::vector<std::pair<std::size_t, value>> carried, summed;  // operand, and its value in the turn
+  auto zero_like = [](const value& v) {
+    return value(lamina::broadcast_like(v.owner().number(0.0, v.type().element), v));
+  };
   auto walk = [&](const value& sequence) {
     walked.push_back(sequence);
     return back->input("sequence", {sequence.type().element, without_first(sequence.shape())});
@@ -453,13 +498,13 @@ void op::scan::gradient(gradient_call& c) {
     copy.given[inputs[i].id()] = back->input("invariant", c(i).type());
   }
 
-  std::vector<value> gradient_of(count);            // in the turn
+  std::vector<value> gradient_of(count);  // in the turn
   for (std::size_t k = 0; k < asked.size(); ++k)
     if (!by_product[asked[k]]) gradient_of[asked[k]] = copy(found[k].id());
   for (auto [i, v] : carried) back->output("gradient", gradient_of[i]);
   for (auto [i, v] : summed) back->output("sum", v + gradient_of[i]);
   std::size_t results = carried.size() + summed.size();
-  std::map<value_id, std::size_t> given;               // what a turn gives for all turns
+  std::map<value_id, std::size_t> given;  // what a turn gives for all turns
   auto give = [&](value_id v) {
     if (stacked.contains(v) || !given.try_emplace(v, results).second) return;
     back->output("factor", copy(v));

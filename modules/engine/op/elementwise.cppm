@@ -39,12 +39,11 @@ export struct elementwise_traits {
   bool involution = false, adds = false, predicate = false;
 };
 /// What the definitions of elementwise operations share.
-export template <fixed_string Name, int Operands, domain Domain, elementwise_traits Traits = {}>
-struct elementwise {
+export template <fixed_string Name, int Operands, domain Domain, elementwise_traits Traits = {}> struct elementwise {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = Operands;
   using attributes = no_attributes;
-  static constexpr bool broadcasts = true;      // operands of one shape give that shape
+  static constexpr bool broadcasts = true;  // operands of one shape give that shape
   static constexpr zero_rule zeros = Traits.zeros;
   static constexpr neutral_number neutral = Traits.neutral;
   static constexpr bool involution = Traits.involution, adds = Traits.adds;
@@ -53,7 +52,9 @@ struct elementwise {
     if (!detail::takes(Domain, in[0].element, out)) return;
     detail::infer_broadcast(in, Traits.predicate ? dtype::boolean : in[0].element, out);
   }
-  static double flops(const no_attributes&, view<const tensor_type>, view<const tensor_type> out) { return static_cast<double>(out[0].dims.size()); }
+  static double flops(const no_attributes&, view<const tensor_type>, view<const tensor_type> out) {
+    return static_cast<double>(out[0].dims.size());
+  }
 };
 
 export struct cast_attributes {
@@ -66,6 +67,7 @@ namespace op {
 using traits = elementwise_traits;
 inline constexpr traits keeps_zero{.zeros = zero_rule::all}, gives_bool{.predicate = true};
 
+// clang-format off
 // Unary.
 export struct negate : elementwise<"negate", 1, domain::numbers, traits{.zeros = zero_rule::all, .involution = true}> { static int map(); static void gradient(gradient_call&); };
 export struct abs : elementwise<"abs", 1, domain::numbers, keeps_zero> { static int map(); static void gradient(gradient_call&); };
@@ -122,9 +124,12 @@ export struct greater_equal : elementwise<"greater_equal", 2, domain::numbers, g
 export struct logical_and : elementwise<"logical_and", 2, domain::logic> { static int map(); };
 export struct logical_or : elementwise<"logical_or", 2, domain::logic> { static int map(); };
 export struct logical_xor : elementwise<"logical_xor", 2, domain::logic> { static int map(); };
+// clang-format on
 // Ternary.
 export struct clamp : elementwise<"clamp", 3, domain::numbers> {
-  static std::optional<value_bounds> bounds(view<const std::optional<double>> of) { return of[1] && of[2] ? std::optional(value_bounds{*of[1], *of[2]}) : std::nullopt; }
+  static std::optional<value_bounds> bounds(view<const std::optional<double>> of) {
+    return of[1] && of[2] ? std::optional(value_bounds{*of[1], *of[2]}) : std::nullopt;
+  }
   static int map();
   static void gradient(gradient_call&);
 };
@@ -133,7 +138,10 @@ export struct where {
   static constexpr int operands = 3;
   using attributes = no_attributes;
   static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
-    if (in[0].element != dtype::boolean) { out.refuse(in[0].element, "a bool condition", "bool"); return; }
+    if (in[0].element != dtype::boolean) {
+      out.refuse(in[0].element, "a bool condition", "bool");
+      return;
+    }
     if (!detail::same_elements({in.first + 1, 2}, out)) return;
     detail::infer_broadcast(in, in[1].element, out);
   }
@@ -146,7 +154,9 @@ export struct cast {
   static constexpr int operands = 1;
   static constexpr auto identity = identity_rule::if_types_agree;
   using attributes = cast_attributes;
-  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { out.result(a.to, in[0].dims); }
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    out.result(a.to, in[0].dims);
+  }
   static int map();
   static void gradient(gradient_call&);
 };
@@ -157,7 +167,9 @@ export struct stop_gradient {
   static constexpr auto identity = identity_rule::always;
   static constexpr bool stops_gradient = true;
   using attributes = no_attributes;
-  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) { out.result(in[0].element, in[0].dims); }
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
   static int map();
 };
 }  // namespace op
@@ -169,122 +181,279 @@ struct interpolate : elementwise<"interpolate", 3, domain::numbers> {};
 // ---- spellings ------------------------------------------------------------------------------------------------------
 
 /// -x.   Shapes: any.   Types: float and integer.
-export template <TypedOperand X> requires accepted<worded<applying<op::negate, X>>()> constexpr auto operator-(X&& x) { return apply<op::negate>({}, std::forward<X>(x)); }
+export template <TypedOperand X> requires accepted<worded<applying<op::negate, X>>()> constexpr auto operator-(X&& x) {
+  return apply<op::negate>({}, std::forward<X>(x));
+}
 /// |x|.   Shapes: any.   Types: float and integer.
-export template <Symbolic X> requires accepted<worded<applying<op::abs, X>>()> constexpr auto abs(X&& x, origin_of<X> = {}) { return apply<op::abs>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::abs, X>>()>
+constexpr auto abs(X&& x, origin_of<X> = {}) {
+  return apply<op::abs>({}, std::forward<X>(x));
+}
 /// -1, 0 or 1.   Shapes: any.   Numerics: NaN stays NaN.
-export template <Symbolic X> requires accepted<worded<applying<op::sign, X>>()> constexpr auto sign(X&& x, origin_of<X> = {}) { return apply<op::sign>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::sign, X>>()>
+constexpr auto sign(X&& x, origin_of<X> = {}) {
+  return apply<op::sign>({}, std::forward<X>(x));
+}
 /// x * x.
-export template <Symbolic X> requires accepted<worded<applying<op::square, X>>()> constexpr auto square(X&& x, origin_of<X> = {}) { return apply<op::square>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::square, X>>()>
+constexpr auto square(X&& x, origin_of<X> = {}) {
+  return apply<op::square>({}, std::forward<X>(x));
+}
 /// Square root; NaN below zero.
-export template <Symbolic X> requires accepted<worded<applying<op::sqrt, X>>()> constexpr auto sqrt(X&& x, origin_of<X> = {}) { return apply<op::sqrt>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::sqrt, X>>()>
+constexpr auto sqrt(X&& x, origin_of<X> = {}) {
+  return apply<op::sqrt>({}, std::forward<X>(x));
+}
 /// 1 / x.
-export template <Symbolic X> requires accepted<worded<applying<op::reciprocal, X>>()> constexpr auto reciprocal(X&& x, origin_of<X> = {}) { return apply<op::reciprocal>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::reciprocal, X>>()>
+constexpr auto reciprocal(X&& x, origin_of<X> = {}) {
+  return apply<op::reciprocal>({}, std::forward<X>(x));
+}
 /// e to the power of x.   Numerics: float32 within 1.14 ULP; docs/accuracy.md has the errors on each instruction set.
-export template <Symbolic X> requires accepted<worded<applying<op::exp, X>>()> constexpr auto exp(X&& x, origin_of<X> = {}) { return apply<op::exp>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::exp, X>>()>
+constexpr auto exp(X&& x, origin_of<X> = {}) {
+  return apply<op::exp>({}, std::forward<X>(x));
+}
 /// Natural logarithm; -inf at zero, NaN below.   Numerics: float32 within 1 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::log, X>>()> constexpr auto log(X&& x, origin_of<X> = {}) { return apply<op::log>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::log, X>>()>
+constexpr auto log(X&& x, origin_of<X> = {}) {
+  return apply<op::log>({}, std::forward<X>(x));
+}
 /// Sine; x in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::sin, X>>()> constexpr auto sin(X&& x, origin_of<X> = {}) { return apply<op::sin>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::sin, X>>()>
+constexpr auto sin(X&& x, origin_of<X> = {}) {
+  return apply<op::sin>({}, std::forward<X>(x));
+}
 /// Cosine; x in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::cos, X>>()> constexpr auto cos(X&& x, origin_of<X> = {}) { return apply<op::cos>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::cos, X>>()>
+constexpr auto cos(X&& x, origin_of<X> = {}) {
+  return apply<op::cos>({}, std::forward<X>(x));
+}
 /// Tangent; x in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::tan, X>>()> constexpr auto tan(X&& x, origin_of<X> = {}) { return apply<op::tan>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::tan, X>>()>
+constexpr auto tan(X&& x, origin_of<X> = {}) {
+  return apply<op::tan>({}, std::forward<X>(x));
+}
 /// Arc sine in radians; NaN outside [-1, 1].
-export template <Symbolic X> requires accepted<worded<applying<op::asin, X>>()> constexpr auto asin(X&& x, origin_of<X> = {}) { return apply<op::asin>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::asin, X>>()>
+constexpr auto asin(X&& x, origin_of<X> = {}) {
+  return apply<op::asin>({}, std::forward<X>(x));
+}
 /// Arc cosine in radians; NaN outside [-1, 1].
-export template <Symbolic X> requires accepted<worded<applying<op::acos, X>>()> constexpr auto acos(X&& x, origin_of<X> = {}) { return apply<op::acos>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::acos, X>>()>
+constexpr auto acos(X&& x, origin_of<X> = {}) {
+  return apply<op::acos>({}, std::forward<X>(x));
+}
 /// Arc tangent in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::atan, X>>()> constexpr auto atan(X&& x, origin_of<X> = {}) { return apply<op::atan>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::atan, X>>()>
+constexpr auto atan(X&& x, origin_of<X> = {}) {
+  return apply<op::atan>({}, std::forward<X>(x));
+}
 /// Hyperbolic tangent.   Numerics: float32 within 1.27 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::tanh, X>>()> constexpr auto tanh(X&& x, origin_of<X> = {}) { return apply<op::tanh>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::tanh, X>>()>
+constexpr auto tanh(X&& x, origin_of<X> = {}) {
+  return apply<op::tanh>({}, std::forward<X>(x));
+}
 /// Inverse hyperbolic sine.
-export template <Symbolic X> requires accepted<worded<applying<op::asinh, X>>()> constexpr auto asinh(X&& x, origin_of<X> = {}) { return apply<op::asinh>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::asinh, X>>()>
+constexpr auto asinh(X&& x, origin_of<X> = {}) {
+  return apply<op::asinh>({}, std::forward<X>(x));
+}
 /// Inverse hyperbolic cosine; NaN below 1.
-export template <Symbolic X> requires accepted<worded<applying<op::acosh, X>>()> constexpr auto acosh(X&& x, origin_of<X> = {}) { return apply<op::acosh>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::acosh, X>>()>
+constexpr auto acosh(X&& x, origin_of<X> = {}) {
+  return apply<op::acosh>({}, std::forward<X>(x));
+}
 /// 1 / (1 + e^-x), right in both tails.   Numerics: float32 within 2 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::sigmoid, X>>()> constexpr auto sigmoid(X&& x, origin_of<X> = {}) { return apply<op::sigmoid>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::sigmoid, X>>()>
+constexpr auto sigmoid(X&& x, origin_of<X> = {}) {
+  return apply<op::sigmoid>({}, std::forward<X>(x));
+}
 /// max(x, 0); NaN stays NaN.
-export template <Symbolic X> requires accepted<worded<applying<op::relu, X>>()> constexpr auto relu(X&& x, origin_of<X> = {}) { return apply<op::relu>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::relu, X>>()>
+constexpr auto relu(X&& x, origin_of<X> = {}) {
+  return apply<op::relu>({}, std::forward<X>(x));
+}
 /// Error function.   Numerics: float32 within 2.11 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::erf, X>>()> constexpr auto erf(X&& x, origin_of<X> = {}) { return apply<op::erf>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::erf, X>>()>
+constexpr auto erf(X&& x, origin_of<X> = {}) {
+  return apply<op::erf>({}, std::forward<X>(x));
+}
 /// e to the power of x, less 1; no loss for small x.   Numerics: float32 within 1.48 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::expm1, X>>()> constexpr auto expm1(X&& x, origin_of<X> = {}) { return apply<op::expm1>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::expm1, X>>()>
+constexpr auto expm1(X&& x, origin_of<X> = {}) {
+  return apply<op::expm1>({}, std::forward<X>(x));
+}
 /// log(1 + x); no loss for small x; -inf at -1, NaN below.   Numerics: float32 within 1.49 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::log1p, X>>()> constexpr auto log1p(X&& x, origin_of<X> = {}) { return apply<op::log1p>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::log1p, X>>()>
+constexpr auto log1p(X&& x, origin_of<X> = {}) {
+  return apply<op::log1p>({}, std::forward<X>(x));
+}
 /// Hyperbolic sine.
-export template <Symbolic X> requires accepted<worded<applying<op::sinh, X>>()> constexpr auto sinh(X&& x, origin_of<X> = {}) { return apply<op::sinh>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::sinh, X>>()>
+constexpr auto sinh(X&& x, origin_of<X> = {}) {
+  return apply<op::sinh>({}, std::forward<X>(x));
+}
 /// Hyperbolic cosine.
-export template <Symbolic X> requires accepted<worded<applying<op::cosh, X>>()> constexpr auto cosh(X&& x, origin_of<X> = {}) { return apply<op::cosh>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::cosh, X>>()>
+constexpr auto cosh(X&& x, origin_of<X> = {}) {
+  return apply<op::cosh>({}, std::forward<X>(x));
+}
 /// Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
-export template <Symbolic X> requires accepted<worded<applying<op::atanh, X>>()> constexpr auto atanh(X&& x, origin_of<X> = {}) { return apply<op::atanh>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::atanh, X>>()>
+constexpr auto atanh(X&& x, origin_of<X> = {}) {
+  return apply<op::atanh>({}, std::forward<X>(x));
+}
 /// log(1 + e^x), right in both tails.   Numerics: float32 within 2.87 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::softplus, X>>()> constexpr auto softplus(X&& x, origin_of<X> = {}) { return apply<op::softplus>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::softplus, X>>()>
+constexpr auto softplus(X&& x, origin_of<X> = {}) {
+  return apply<op::softplus>({}, std::forward<X>(x));
+}
 /// x Phi(x), Phi the distribution function of the normal distribution: x (1 + erf(x / sqrt(2))) / 2.
 /// Numerics: float32 within 3.27 ULP, float64 within 8, negative tail included; -0 at -inf.   `gelu_tanh` is the
 /// approximation by tanh.
 /// Source: Hendrycks, Gimpel, "Gaussian Error Linear Units" (2016), arXiv:1606.08415.
-export template <Symbolic X> requires accepted<worded<applying<op::gelu, X>>()> constexpr auto gelu(X&& x, origin_of<X> = {}) { return apply<op::gelu>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::gelu, X>>()>
+constexpr auto gelu(X&& x, origin_of<X> = {}) {
+  return apply<op::gelu>({}, std::forward<X>(x));
+}
 /// The approximation of `gelu` by tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
 /// Numerics: float32 within 3.79 ULP, float64 within 4, negative tail included; -0 at -inf.
-export template <Symbolic X> requires accepted<worded<applying<op::gelu_tanh, X>>()> constexpr auto gelu_tanh(X&& x, origin_of<X> = {}) { return apply<op::gelu_tanh>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::gelu_tanh, X>>()>
+constexpr auto gelu_tanh(X&& x, origin_of<X> = {}) {
+  return apply<op::gelu_tanh>({}, std::forward<X>(x));
+}
 /// x sigmoid(x), also called swish.   Numerics: float32 within 3.91 ULP, float64 within 4, negative tail included; -0 at -inf.
 /// Source: Elfwing, Uchibe, Doya (2017), arXiv:1702.03118.
-export template <Symbolic X> requires accepted<worded<applying<op::silu, X>>()> constexpr auto silu(X&& x, origin_of<X> = {}) { return apply<op::silu>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::silu, X>>()>
+constexpr auto silu(X&& x, origin_of<X> = {}) {
+  return apply<op::silu>({}, std::forward<X>(x));
+}
 /// x tanh(softplus(x)).   Numerics: float32 within 4.95 ULP, float64 within 4, negative tail included; -0 at -inf.
 /// Source: Misra (2019), arXiv:1908.08681.
-export template <Symbolic X> requires accepted<worded<applying<op::mish, X>>()> constexpr auto mish(X&& x, origin_of<X> = {}) { return apply<op::mish>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::mish, X>>()>
+constexpr auto mish(X&& x, origin_of<X> = {}) {
+  return apply<op::mish>({}, std::forward<X>(x));
+}
 /// Largest integer not above x.
-export template <Symbolic X> requires accepted<worded<applying<op::floor, X>>()> constexpr auto floor(X&& x, origin_of<X> = {}) { return apply<op::floor>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::floor, X>>()>
+constexpr auto floor(X&& x, origin_of<X> = {}) {
+  return apply<op::floor>({}, std::forward<X>(x));
+}
 /// Smallest integer not below x.
-export template <Symbolic X> requires accepted<worded<applying<op::ceil, X>>()> constexpr auto ceil(X&& x, origin_of<X> = {}) { return apply<op::ceil>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::ceil, X>>()>
+constexpr auto ceil(X&& x, origin_of<X> = {}) {
+  return apply<op::ceil>({}, std::forward<X>(x));
+}
 /// Nearest integer, halves to even.
-export template <Symbolic X> requires accepted<worded<applying<op::round, X>>()> constexpr auto round(X&& x, origin_of<X> = {}) { return apply<op::round>({}, std::forward<X>(x)); }
+export template <Symbolic X> requires accepted<worded<applying<op::round, X>>()>
+constexpr auto round(X&& x, origin_of<X> = {}) {
+  return apply<op::round>({}, std::forward<X>(x));
+}
 /// The opposite of a bool.
-export template <TypedSymbolic X> requires accepted<worded<applying<op::logical_not, X>>()> constexpr auto operator!(X&& x) { return apply<op::logical_not>({}, std::forward<X>(x)); }
+export template <TypedSymbolic X> requires accepted<worded<applying<op::logical_not, X>>()>
+constexpr auto operator!(X&& x) {
+  return apply<op::logical_not>({}, std::forward<X>(x));
+}
 
 /// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error; value_error for a
 /// number that an integer type does not hold.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::add, A, B>>()> constexpr auto operator+(A&& a, B&& b) { return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::add, A, B>>()>
+constexpr auto operator+(A&& a, B&& b) {
+  return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// Difference with broadcasting.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::subtract, A, B>>()> constexpr auto operator-(A&& a, B&& b) { return apply<op::subtract>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::subtract, A, B>>()>
+constexpr auto operator-(A&& a, B&& b) {
+  return apply<op::subtract>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// Elementwise product with broadcasting.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::multiply, A, B>>()> constexpr auto operator*(A&& a, B&& b) { return apply<op::multiply>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::multiply, A, B>>()>
+constexpr auto operator*(A&& a, B&& b) {
+  return apply<op::multiply>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// Quotient with broadcasting; integer division by zero gives 0.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::divide, A, B>>()> constexpr auto operator/(A&& a, B&& b) { return apply<op::divide>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::divide, A, B>>()>
+constexpr auto operator/(A&& a, B&& b) {
+  return apply<op::divide>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// The smaller of two; NaN if either is NaN.
-export template <Operand A, Operand B> requires accepted<worded<applying<op::minimum, A, B>>()> constexpr auto min(A&& a, B&& b, origin_of<A, B> = {}) { return apply<op::minimum>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires accepted<worded<applying<op::minimum, A, B>>()>
+constexpr auto min(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::minimum>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// The larger of two; NaN if either is NaN.
-export template <Operand A, Operand B> requires accepted<worded<applying<op::maximum, A, B>>()> constexpr auto max(A&& a, B&& b, origin_of<A, B> = {}) { return apply<op::maximum>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires accepted<worded<applying<op::maximum, A, B>>()>
+constexpr auto max(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::maximum>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// a to the power of b.   Numerics: at 0 to the power of 0 both derivatives are 0, as PyTorch has them.
-export template <Operand A, Operand B> requires accepted<worded<applying<op::pow, A, B>>()> constexpr auto pow(A&& a, B&& b, origin_of<A, B> = {}) { return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <Operand A, Operand B> requires accepted<worded<applying<op::pow, A, B>>()>
+constexpr auto pow(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// Elementwise comparisons give bool tensors.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::equal, A, B>>()> constexpr auto operator==(A&& a, B&& b) { return apply<op::equal>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::not_equal, A, B>>()> constexpr auto operator!=(A&& a, B&& b) { return apply<op::not_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less, A, B>>()> constexpr auto operator<(A&& a, B&& b) { return apply<op::less>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less_equal, A, B>>()> constexpr auto operator<=(A&& a, B&& b) { return apply<op::less_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater, A, B>>()> constexpr auto operator>(A&& a, B&& b) { return apply<op::greater>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater_equal, A, B>>()> constexpr auto operator>=(A&& a, B&& b) { return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::equal, A, B>>()>
+constexpr auto operator==(A&& a, B&& b) {
+  return apply<op::equal>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::not_equal, A, B>>()>
+constexpr auto operator!=(A&& a, B&& b) {
+  return apply<op::not_equal>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less, A, B>>()>
+constexpr auto operator<(A&& a, B&& b) {
+  return apply<op::less>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less_equal, A, B>>()>
+constexpr auto operator<=(A&& a, B&& b) {
+  return apply<op::less_equal>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater, A, B>>()>
+constexpr auto operator>(A&& a, B&& b) {
+  return apply<op::greater>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater_equal, A, B>>()>
+constexpr auto operator>=(A&& a, B&& b) {
+  return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b));
+}
 /// Both, either, or exactly one of two bools.
-export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_and, A, B>>()> constexpr auto operator&&(A&& a, B&& b) { return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_or, A, B>>()> constexpr auto operator||(A&& a, B&& b) { return apply<op::logical_or>({}, std::forward<A>(a), std::forward<B>(b)); }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::logical_xor, A, B>>()> constexpr auto operator^(A&& a, B&& b) { return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b)); }
+export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_and, A, B>>()>
+constexpr auto operator&&(A&& a, B&& b) {
+  return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_or, A, B>>()>
+constexpr auto operator||(A&& a, B&& b) {
+  return apply<op::logical_or>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::logical_xor, A, B>>()>
+constexpr auto operator^(A&& a, B&& b) {
+  return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b));
+}
 
 /// x where the condition holds, else y; all three broadcast.
 export template <Symbolic C, Operand X, Operand Y> requires accepted<worded<applying<op::where, C, X, Y>>()>
-constexpr auto where(C&& condition, X&& x, Y&& y, origin_of<C, X, Y> = {}) { return apply<op::where>({}, std::forward<C>(condition), std::forward<X>(x), std::forward<Y>(y)); }
+constexpr auto where(C&& condition, X&& x, Y&& y, origin_of<C, X, Y> = {}) {
+  return apply<op::where>({}, std::forward<C>(condition), std::forward<X>(x), std::forward<Y>(y));
+}
 /// x held between low and high; NaN stays NaN.
 export template <Symbolic X, Operand L, Operand H> requires accepted<worded<applying<op::clamp, X, L, H>>()>
-constexpr auto clamp(X&& x, L&& low, H&& high, origin_of<X, L, H> = {}) { return apply<op::clamp>({}, std::forward<X>(x), std::forward<L>(low), std::forward<H>(high)); }
+constexpr auto clamp(X&& x, L&& low, H&& high, origin_of<X, L, H> = {}) {
+  return apply<op::clamp>({}, std::forward<X>(x), std::forward<L>(low), std::forward<H>(high));
+}
 /// a where l is 1, b where it is 0, between them in proportion: a l + b (1 - l); all three broadcast.
 export template <Operand A, Operand B, Operand L> requires accepted<worded<applying<rule::interpolate, A, B, L>>()>
-constexpr auto interpolate(const A& a, const B& b, const L& l, origin_of<A, B, L> = {}) { return a * l + b * (1 - l); }
+constexpr auto interpolate(const A& a, const B& b, const L& l, origin_of<A, B, L> = {}) {
+  return a * l + b * (1 - l);
+}
 /// The same numbers in another element type. Float to integer truncates toward zero and saturates; NaN gives 0.
-export template <Element T, Symbolic X>
-constexpr auto cast(X&& x, origin_of<X> = {}) { return apply_fixed<op::cast, cast_attributes{dtype_of<T>}>(std::forward<X>(x)); }
+export template <Element T, Symbolic X> constexpr auto cast(X&& x, origin_of<X> = {}) {
+  return apply_fixed<op::cast, cast_attributes{dtype_of<T>}>(std::forward<X>(x));
+}
 /// The operand, through which no gradient flows.
-export template <Symbolic X>
-constexpr auto stop_gradient(X&& x, origin_of<X> = {}) { return apply<op::stop_gradient>({}, std::forward<X>(x)); }
+export template <Symbolic X> constexpr auto stop_gradient(X&& x, origin_of<X> = {}) {
+  return apply<op::stop_gradient>({}, std::forward<X>(x));
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::abs>;

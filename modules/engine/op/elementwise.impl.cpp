@@ -16,14 +16,12 @@ namespace lamina {
 // ---- operators of values --------------------------------------------------------------------------------------------
 
 namespace {
-template <class Op, std::same_as<placed_value>... X>
-value operate(const placed_value& first, const X&... others) {
+template <class Op, std::same_as<placed_value>... X> value operate(const placed_value& first, const X&... others) {
   const origin here(first.at());
   const value inputs[] = {first.held(), others.held()...};
   return graph_world::add<Op>({}, view<const value>(inputs));
 }
-template <class Op>
-value operate(const value_or_number& first, const value_or_number& second) {
+template <class Op> value operate(const value_or_number& first, const value_or_number& second) {
   const origin here(first.at());
   program* owner = nullptr;
   dtype element = dtype::float32;
@@ -67,8 +65,7 @@ using kernels::map_op;
 namespace {
 constexpr int code(map_op m) { return static_cast<int>(m); }
 
-template <class T>
-bool holds_no_zero(view<const T> all) {
+template <class T> bool holds_no_zero(view<const T> all) {
   for (const T& x : all)
     if (x == 0) return false;
   return true;
@@ -77,9 +74,10 @@ bool holds_no_zero(view<const T> all) {
 bool never_zero(const value& v) {
   const node& n = v.owner().at(v.id());
   if (n.kind != node_kind::constant) return false;
-  return v.type().element == dtype::float64 ? holds_no_zero(n.constant.elements<double>()) : holds_no_zero(n.constant.elements<float>());
+  return v.type().element == dtype::float64 ? holds_no_zero(n.constant.elements<double>())
+                                            : holds_no_zero(n.constant.elements<float>());
 }
-}
+}  // namespace
 
 int negate::map() { return code(map_op::negate); }
 int abs::map() { return code(map_op::absolute); }
@@ -133,37 +131,87 @@ int logical_or::map() { return code(map_op::logical_or); }
 int logical_xor::map() { return code(map_op::logical_xor); }
 int clamp::map() { return code(map_op::clamp); }
 int where::map() { return code(map_op::where); }
-int cast::map() { return -1; }               // its function depends on two element types
+int cast::map() { return -1; }  // its function depends on two element types
 int stop_gradient::map() { return code(map_op::copy); }
 
 // Gradients: y is the result, x the operand, g the gradient of the result. Broadcast operands are summed back.
 
-void negate::gradient(gradient_call& c) { c(0, [&] { return -c.gradient(); }); }
-void abs::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sign(c(0)); }); }
-void sign::gradient(gradient_call&) {}       // 0 where there is one, also times an infinite gradient
-void square::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c(0) * 2); }); }
-void sqrt::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (c.result() * 2); }); }
-void reciprocal::gradient(gradient_call& c) { c(0, [&] { return -(c.gradient() * lamina::square(c.result())); }); }
-void exp::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * c.result(); }); }
-void log::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / c(0); }); }
-void sin::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::cos(c(0)); }); }
-void cos::gradient(gradient_call& c) { c(0, [&] { return -(c.gradient() * lamina::sin(c(0))); }); }
-void tan::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (lamina::square(c.result()) + 1); }); }
-void asin::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / lamina::sqrt(1 - lamina::square(c(0))); }); }
-void acos::gradient(gradient_call& c) { c(0, [&] { return -(c.gradient() / lamina::sqrt(1 - lamina::square(c(0)))); }); }
-void atan::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (lamina::square(c(0)) + 1); }); }
-void tanh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (1 - lamina::square(c.result())); }); }
-void asinh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) + 1); }); }
-void acosh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) - 1); }); }
-void sigmoid::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c.result() * (1 - c.result())); }); }
-void relu::gradient(gradient_call& c) { c(0, [&] { return lamina::where(c.result() > 0, c.gradient(), 0); }); }
-void erf::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (lamina::exp(-lamina::square(c(0))) * 1.1283791670955126); }); }
-void expm1::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * (c.result() + 1); }); }
-void log1p::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (c(0) + 1); }); }
-void sinh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::cosh(c(0)); }); }
-void cosh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sinh(c(0)); }); }
-void atanh::gradient(gradient_call& c) { c(0, [&] { return c.gradient() / (1 - lamina::square(c(0))); }); }
-void softplus::gradient(gradient_call& c) { c(0, [&] { return c.gradient() * lamina::sigmoid(c(0)); }); }
+void negate::gradient(gradient_call& c) {
+  c(0, [&] { return -c.gradient(); });
+}
+void abs::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * lamina::sign(c(0)); });
+}
+void sign::gradient(gradient_call&) {}  // 0 where there is one, also times an infinite gradient
+void square::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * (c(0) * 2); });
+}
+void sqrt::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / (c.result() * 2); });
+}
+void reciprocal::gradient(gradient_call& c) {
+  c(0, [&] { return -(c.gradient() * lamina::square(c.result())); });
+}
+void exp::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * c.result(); });
+}
+void log::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / c(0); });
+}
+void sin::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * lamina::cos(c(0)); });
+}
+void cos::gradient(gradient_call& c) {
+  c(0, [&] { return -(c.gradient() * lamina::sin(c(0))); });
+}
+void tan::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * (lamina::square(c.result()) + 1); });
+}
+void asin::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / lamina::sqrt(1 - lamina::square(c(0))); });
+}
+void acos::gradient(gradient_call& c) {
+  c(0, [&] { return -(c.gradient() / lamina::sqrt(1 - lamina::square(c(0)))); });
+}
+void atan::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / (lamina::square(c(0)) + 1); });
+}
+void tanh::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * (1 - lamina::square(c.result())); });
+}
+void asinh::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) + 1); });
+}
+void acosh::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) - 1); });
+}
+void sigmoid::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * (c.result() * (1 - c.result())); });
+}
+void relu::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::where(c.result() > 0, c.gradient(), 0); });
+}
+void erf::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * (lamina::exp(-lamina::square(c(0))) * 1.1283791670955126); });
+}
+void expm1::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * (c.result() + 1); });
+}
+void log1p::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / (c(0) + 1); });
+}
+void sinh::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * lamina::cosh(c(0)); });
+}
+void cosh::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * lamina::sinh(c(0)); });
+}
+void atanh::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() / (1 - lamina::square(c(0))); });
+}
+void softplus::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient() * lamina::sigmoid(c(0)); });
+}
 // In the derivatives of these, x is a factor of what vanishes in both tails: a bound on it is read by nothing but infinities.
 namespace {
 value bounded(const value& x) { return lamina::clamp(x, -40, 40); }
@@ -240,14 +288,18 @@ void pow::gradient(gradient_call& c) {
     value base = never_zero(c(1)) ? c(0) : value(base_or_one(c(0) == 0 && c(1) == 0));
     return lamina::sum_like(c.gradient() * (c(1) * lamina::pow(base, c(1) - 1)), c(0));
   });
-  c(1, [&] { return lamina::sum_like(c.gradient() * (c.result() * lamina::log(base_or_one(c(0) == 0 && c(1) >= 0))), c(1)); });
+  c(1, [&] {
+    return lamina::sum_like(c.gradient() * (c.result() * lamina::log(base_or_one(c(0) == 0 && c(1) >= 0))), c(1));
+  });
 }
 // Bounds that cross give the upper one, wherever x lies.
 void clamp::gradient(gradient_call& c) {
   auto inside = [&] { return (c(0) >= c(1)) && (c(0) <= c(2)); };
   c(0, [&] { return lamina::sum_like(lamina::where(inside(), c.gradient(), 0), c(0)); });
   c(1, [&] { return lamina::sum_like(lamina::where((c(0) < c(1)) && !(c(1) > c(2)), c.gradient(), 0), c(1)); });
-  c(2, [&] { return lamina::sum_like(lamina::where((c(0) > c(2)) || ((c(0) < c(1)) && (c(1) > c(2))), c.gradient(), 0), c(2)); });
+  c(2, [&] {
+    return lamina::sum_like(lamina::where((c(0) > c(2)) || ((c(0) < c(1)) && (c(1) > c(2))), c.gradient(), 0), c(2));
+  });
 }
 void where::gradient(gradient_call& c) {
   c(1, [&] { return lamina::sum_like(lamina::where(c(0), c.gradient(), 0), c(1)); });

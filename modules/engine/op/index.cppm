@@ -23,7 +23,9 @@ export struct one_hot_attributes {
 export struct cumsum_attributes {
   std::int64_t axis = -1;
   bool exclusive = false, reverse = false;
-  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("exclusive", a.exclusive), f("reverse", a.reverse); }
+  static constexpr void members(auto& a, auto&& f) {
+    f("axis", a.axis), f("exclusive", a.exclusive), f("reverse", a.reverse);
+  }
   bool operator==(const cumsum_attributes&) const = default;
 };
 /// The first `count` positions in order along an axis; all of them where it is `all`.
@@ -31,11 +33,19 @@ export struct order_attributes {
   static constexpr std::int64_t all = -1;
   std::int64_t count = all, axis = -1;
   bool descending = false;
-  static constexpr void members(auto& a, auto&& f) { f("count", a.count), f("axis", a.axis), f("descending", a.descending); }
+  static constexpr void members(auto& a, auto&& f) {
+    f("count", a.count), f("axis", a.axis), f("descending", a.descending);
+  }
   bool operator==(const order_attributes&) const = default;
 };
-export struct top_k_attributes { std::int64_t k = 1, axis = -1; bool largest = true; };
-export struct sort_attributes { std::int64_t axis = -1; bool descending = false; };
+export struct top_k_attributes {
+  std::int64_t k = 1, axis = -1;
+  bool largest = true;
+};
+export struct sort_attributes {
+  std::int64_t axis = -1;
+  bool descending = false;
+};
 
 namespace detail {
 constexpr bool takes_positions(const tensor_type& index, inference& out) {
@@ -50,7 +60,10 @@ constexpr int indexed_axis(std::int64_t axis, const shape& s, inference& out) {
 }
 /// Rows of x in place of the positions: x without its axis around the shape of the positions.
 constexpr bool gathered_shape(const shape& x, const shape& index, int axis, shape& r, inference& out) {
-  if (x.rank - 1 + index.rank > max_rank) { out.why << "the result would have rank " << x.rank - 1 + index.rank << "; the limit is " << max_rank; return false; }
+  if (x.rank - 1 + index.rank > max_rank) {
+    out.why << "the result would have rank " << x.rank - 1 + index.rank << "; the limit is " << max_rank;
+    return false;
+  }
   r = {};
   for (int i = 0; i < axis; ++i) r.push_back(x[i]);
   for (int i = 0; i < index.rank; ++i) r.push_back(index[i]);
@@ -68,8 +81,7 @@ constexpr bool beside_axis(const shape& x, const shape& index, int axis, inferen
 
 namespace op {
 /// What the definitions that read positions share: a run finds out whether they are inside.
-template <fixed_string Name, int Operands, unsigned ShapeOnly = 0>
-struct by_position {
+template <fixed_string Name, int Operands, unsigned ShapeOnly = 0> struct by_position {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = Operands;
   static constexpr bool may_fail = true;
@@ -93,7 +105,10 @@ export struct scatter_rows : by_position<"scatter_rows", 3, 4> {
     if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
     int axis = detail::indexed_axis(a.axis, in[2].dims, out);
     if (axis < 0 || !detail::gathered_shape(in[2].dims, in[1].dims, axis, r, out)) return;
-    if (!fits(r, in[0].dims)) { out.why << "the rows to add must be " << r; return; }
+    if (!fits(r, in[0].dims)) {
+      out.why << "the rows to add must be " << r;
+      return;
+    }
     out.result(in[0].element, in[2].dims);
   }
   static void gradient(gradient_call&);
@@ -118,7 +133,10 @@ export struct scatter_elements : by_position<"scatter_elements", 3, 4> {
     if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
     int axis = detail::indexed_axis(a.axis, in[2].dims, out);
     if (axis < 0 || !detail::beside_axis(in[2].dims, in[1].dims, axis, out)) return;
-    if (!fits(in[1].dims, in[0].dims)) { out.why << "positions and elements to add must have one shape"; return; }
+    if (!fits(in[1].dims, in[0].dims)) {
+      out.why << "positions and elements to add must have one shape";
+      return;
+    }
     out.result(in[0].element, in[2].dims);
   }
   static void gradient(gradient_call&);
@@ -132,8 +150,14 @@ export struct to_one_hot {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[0], out)) return;
     shape s = in[0].dims;
-    if (a.depth < 0) { out.why << "a depth of " << a.depth; return; }
-    if (s.rank == max_rank) { out.why << "the result would have rank " << max_rank + 1 << "; the limit is " << max_rank; return; }
+    if (a.depth < 0) {
+      out.why << "a depth of " << a.depth;
+      return;
+    }
+    if (s.rank == max_rank) {
+      out.why << "the result would have rank " << max_rank + 1 << "; the limit is " << max_rank;
+      return;
+    }
     s.push_back(a.depth);
     out.result(a.element, s);
   }
@@ -145,10 +169,13 @@ export struct cumsum {
   static constexpr int operands = 1;
   using attributes = cumsum_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
-    if (!detail::takes(domain::numbers, in[0].element, out) || detail::indexed_axis(a.axis, in[0].dims, out) < 0) return;
+    if (!detail::takes(domain::numbers, in[0].element, out) || detail::indexed_axis(a.axis, in[0].dims, out) < 0)
+      return;
     out.result(in[0].element, in[0].dims);
   }
-  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return static_cast<double>(in[0].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return static_cast<double>(in[0].dims.size());
+  }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -165,15 +192,24 @@ export struct order {
     int axis = detail::indexed_axis(a.axis, s, out);
     if (axis < 0) return;
     if (in.size() == 2) {
-      if (in[1].dims.rank != 1 || a.count != order_attributes::all) { out.why << "how many positions there are to be is the extent of a vector alone"; return; }
+      if (in[1].dims.rank != 1 || a.count != order_attributes::all) {
+        out.why << "how many positions there are to be is the extent of a vector alone";
+        return;
+      }
       const dim n = in[1].dims[0];
-      if (n.is_number() && s[axis].is_number() && n.code > s.at(axis)) { out.why << "axis " << a.axis << " has no " << n << " elements"; return; }
+      if (n.is_number() && s[axis].is_number() && n.code > s.at(axis)) {
+        out.why << "axis " << a.axis << " has no " << n << " elements";
+        return;
+      }
       s[axis] = n;
     } else if (in.size() != 1) {
       out.why << "takes one operand or two";
       return;
     } else if (a.count != order_attributes::all) {
-      if (a.count < 0 || (s[axis].is_number() && a.count > s.at(axis))) { out.why << "axis " << a.axis << " has no " << a.count << " elements"; return; }
+      if (a.count < 0 || (s[axis].is_number() && a.count > s.at(axis))) {
+        out.why << "axis " << a.axis << " has no " << a.count << " elements";
+        return;
+      }
       s[axis] = a.count;
     }
     out.result(dtype::int64, s);
@@ -191,7 +227,10 @@ export struct put_rows {
     shape r;
     if (!detail::takes_positions(in[1], out) || detail::indexed_axis(0, in[0].dims, out) < 0) return;
     if (!detail::gathered_shape(in[0].dims, in[1].dims, 0, r, out)) return;
-    if (in[0].element != in[2].element || !fits(r, in[2].dims)) { out.why << "the rows to put must be " << in[0].element << r; return; }
+    if (in[0].element != in[2].element || !fits(r, in[2].dims)) {
+      out.why << "the rows to put must be " << in[0].element << r;
+      return;
+    }
     out.result(in[0].element, in[0].dims);
   }
   static void emit(emission&);
@@ -201,8 +240,13 @@ export struct put_rows {
 export struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out) || detail::indexed_axis(0, in[2].dims, out) < 0) return;
-    if (in[1].dims.rank != 1 || in[0].dims.rank < 1 || !may_equal(in[0].dims[0], in[1].dims[0])) { out.why << "rows [n, ...] and positions [n] are expected"; return; }
+    if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out) ||
+        detail::indexed_axis(0, in[2].dims, out) < 0)
+      return;
+    if (in[1].dims.rank != 1 || in[0].dims.rank < 1 || !may_equal(in[0].dims[0], in[1].dims[0])) {
+      out.why << "rows [n, ...] and positions [n] are expected";
+      return;
+    }
     out.result(in[0].element, in[0].dims);
   }
   static void emit(emission&);
@@ -216,13 +260,15 @@ struct embedding {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[1], out)) return;
-    if (in[0].dims.rank != 2) { out.why << "a table [rows, features] is expected"; return; }
+    if (in[0].dims.rank != 2) {
+      out.why << "a table [rows, features] is expected";
+      return;
+    }
     op::gather::infer({0}, in, out);
   }
 };
 /// Operands in the order in which users write them: what is added to, the positions, what is added.
-template <class Op, fixed_string Name>
-struct addition {
+template <class Op, fixed_string Name> struct addition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 3;
   using attributes = axis_attributes;
@@ -233,8 +279,9 @@ struct addition {
     Op::infer(a, turned, out);
   }
 };
-template <fixed_string Name>
-struct order : op::order { static constexpr std::string_view name = Name.view(); };
+template <fixed_string Name> struct order : op::order {
+  static constexpr std::string_view name = Name.view();
+};
 using scatter_add = addition<op::scatter_elements, "scatter_add">;
 using index_add = addition<op::scatter_rows, "index_add">;
 }  // namespace rule
@@ -247,20 +294,24 @@ using index_add = addition<op::scatter_rows, "index_add">;
 /// Slices of x along an axis at any positions: result[.., j, ..] = x[.., index[j], ..] (ONNX Gather, numpy.take).
 /// Shapes: x [3, V, 4], index [5, 6], axis 1 -> [3, 5, 6, 4].   Types: any, index int64.
 /// Gradient: slices are added where they came from, in the order of the positions for any number of threads.
-export template <Symbolic X, Symbolic I>
-  requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
-constexpr auto gather(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply_of_rank<op::gather, rank_of_rule>({axis}, x, index); }
+export template <Symbolic X, Symbolic I> requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
+constexpr auto gather(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) {
+  return apply_of_rank<op::gather, rank_of_rule>({axis}, x, index);
+}
 export template <Symbolic X, Symbolic I, std::same_as<axis_attributes> A = axis_attributes>
-  requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
-constexpr auto gather(const X& x, const I& index, A a, origin_of<X, I> = {}) { return apply_of_rank<op::gather, rank_of_rule>(a, x, index); }
+requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
+constexpr auto gather(const X& x, const I& index, A a, origin_of<X, I> = {}) {
+  return apply_of_rank<op::gather, rank_of_rule>(a, x, index);
+}
 /// The same with the axis in the type; the first without one.
 export template <int Axis = 0, Symbolic X, Symbolic I>
-  requires accepted<worded<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
-constexpr auto gather(const X& x, const I& index, origin_of<X, I> = {}) { return apply_fixed<op::gather, axis_attributes{Axis}>(x, index); }
+requires accepted<worded<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
+constexpr auto gather(const X& x, const I& index, origin_of<X, I> = {}) {
+  return apply_fixed<op::gather, axis_attributes{Axis}>(x, index);
+}
 /// Rows of a table: result[.., :] = table[ids[..], :].   Shapes: table [V, D], ids [...] -> [..., D].
 /// Source: Bengio, Ducharme, Vincent, Jauvin, "A neural probabilistic language model" (2003).
-export template <Symbolic W, Symbolic I>
-  requires accepted<worded<applying<rule::embedding, W, I>>()>
+export template <Symbolic W, Symbolic I> requires accepted<worded<applying<rule::embedding, W, I>>()>
 constexpr auto embedding(const W& table, const I& ids, origin_of<W, I> = {}) {
   detail::obey<rule::embedding>({}, table, ids);
   return gather<0>(table, ids);
@@ -268,30 +319,36 @@ constexpr auto embedding(const W& table, const I& ids, origin_of<W, I> = {}) {
 /// Elements of x along an axis, each at a position of its own (ONNX GatherElements, numpy.take_along_axis).
 /// Shapes: x [3, V], index [3, 5], axis 1 -> [3, 5].   Types: any, index int64.
 export template <Symbolic X, Symbolic I>
-  requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
-constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) { return apply_of_rank<op::take_along_axis, rank_of_rule>({axis}, x, index); }
+requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
+constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) {
+  return apply_of_rank<op::take_along_axis, rank_of_rule>({axis}, x, index);
+}
 export template <Symbolic X, Symbolic I, std::same_as<axis_attributes> A = axis_attributes>
-  requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
-constexpr auto take_along_axis(const X& x, const I& index, A a, origin_of<X, I> = {}) { return apply_of_rank<op::take_along_axis, rank_of_rule>(a, x, index); }
+requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
+constexpr auto take_along_axis(const X& x, const I& index, A a, origin_of<X, I> = {}) {
+  return apply_of_rank<op::take_along_axis, rank_of_rule>(a, x, index);
+}
 export template <int Axis, Symbolic X, Symbolic I>
-  requires accepted<worded<applying_fixed<op::take_along_axis, axis_attributes{Axis}, X, I>>()>
-constexpr auto take_along_axis(const X& x, const I& index, origin_of<X, I> = {}) { return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index); }
+requires accepted<worded<applying_fixed<op::take_along_axis, axis_attributes{Axis}, X, I>>()>
+constexpr auto take_along_axis(const X& x, const I& index, origin_of<X, I> = {}) {
+  return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index);
+}
 /// x with updates added at positions along an axis, several to one place too; the adjoint of take_along_axis.
 /// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
 /// Numerics: what goes to one place is summed in the order of the positions, then added to x.
 export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
-  requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
+requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, A a, origin_of<X, I, U> = {}) {
   detail::obey<rule::scatter_add>(a, x, index, updates);
   return x + apply_of_rank<op::scatter_elements, rank_of_rule>(a, updates, index, x);
 }
 export template <Symbolic X, Symbolic I, Symbolic U>
-  requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
+requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
   return scatter_add(x, index, updates, axis_attributes{axis});
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
-  requires accepted<worded<applying_fixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>>()>
+requires accepted<worded<applying_fixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, origin_of<X, I, U> = {}) {
   detail::obey<rule::scatter_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_elements, axis_attributes{Axis}>(updates, index, x);
@@ -299,84 +356,93 @@ constexpr auto scatter_add(const X& x, const I& index, const U& updates, origin_
 /// x with whole slices of updates added at positions of an axis; the adjoint of gather.
 /// Shapes: x [V, 4], index [5], updates [5, 4], axis 0 -> [V, 4].   Types: float and integer.
 export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
-  requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
+requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, A a, origin_of<X, I, U> = {}) {
   detail::obey<rule::index_add>(a, x, index, updates);
   return x + apply_of_rank<op::scatter_rows, rank_of_rule>(a, updates, index, x);
 }
 export template <Symbolic X, Symbolic I, Symbolic U>
-  requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
+requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
   return index_add(x, index, updates, axis_attributes{axis});
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
-  requires accepted<worded<applying_fixed<rule::index_add, axis_attributes{Axis}, X, I, U>>()>
+requires accepted<worded<applying_fixed<rule::index_add, axis_attributes{Axis}, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, origin_of<X, I, U> = {}) {
   detail::obey<rule::index_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_rows, axis_attributes{Axis}>(updates, index, x);
 }
 /// Zeros with 1 at each position, along a new last axis.   Shapes: [2, 3] with depth 10 -> [2, 3, 10].
 /// (`one_hot` is a tensor that is made of one position known when it is written.)
-export template <Symbolic I>
-  requires accepted<worded<run_time_check<"to_one_hot<10>(index)", I>>()>
-constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32, origin_of<I> = {}) { return apply<op::to_one_hot>({depth, element}, index); }
+export template <Symbolic I> requires accepted<worded<run_time_check<"to_one_hot<10>(index)", I>>()>
+constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32, origin_of<I> = {}) {
+  return apply<op::to_one_hot>({depth, element}, index);
+}
 /// Of a typed operand the element type stands in the type, the depth may be known only at run time.
 export template <Element T = float, Typed I>
-  requires accepted<worded<applying_of_rank<op::to_one_hot, rank_of_rule, I>>()>
+requires accepted<worded<applying_of_rank<op::to_one_hot, rank_of_rule, I>>()>
 auto to_one_hot(const I& index, std::int64_t depth) {
   return cast<T>(apply_of_rank<op::to_one_hot, rank_of_rule>({depth, dtype::float32}, index));
 }
 /// The same with depth and element type in the type.
 export template <std::int64_t Depth, Element T = float, Symbolic I>
-  requires accepted<worded<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
-constexpr auto to_one_hot(const I& index, origin_of<I> = {}) { return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index); }
+requires accepted<worded<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
+constexpr auto to_one_hot(const I& index, origin_of<I> = {}) {
+  return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index);
+}
 
 /// Running sums along an axis; `exclusive` leaves each element itself out, `reverse` begins at the end.
 /// Numerics: float32 adds in double; integers wrap.
 export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
-constexpr auto cumsum(const X& x, origin_of<X> = {}) { return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<op::cumsum, rank_of_rule, X>>()>
-constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) { return apply_of_rank<op::cumsum, rank_of_rule>(a, x); }
+requires accepted<worded<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
+constexpr auto cumsum(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x);
+}
+export template <Symbolic X> requires accepted<worded<applying_of_rank<op::cumsum, rank_of_rule, X>>()>
+constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) {
+  return apply_of_rank<op::cumsum, rank_of_rule>(a, x);
+}
 
 /// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.
-export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
-  requires accepted<worded<applying_fixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
+export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X> requires accepted<
+    worded<applying_fixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
 constexpr auto argsort(const X& x, origin_of<X> = {}) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, Axis, Descending}, x);
   return apply_fixed<op::order, order_attributes{order_attributes::all, Axis, Descending}>(x);
 }
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<rule::order<"argsort">, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<worded<applying_of_rank<rule::order<"argsort">, rank_of_rule, X>>()>
 constexpr auto argsort(const X& x, sort_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, a.axis, a.descending}, x);
   return apply_of_rank<op::order, rank_of_rule>({order_attributes::all, a.axis, a.descending}, x);
 }
 /// x sorted along an axis.
-export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X>
-  requires accepted<worded<applying_fixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
-constexpr auto sort(const X& x, origin_of<X> = {}) { return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x)); }
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<rule::order<"sort">, rank_of_rule, X>>()>
-constexpr auto sort(const X& x, sort_attributes a, origin_of<X> = {}) { return take_along_axis(x, argsort(x, a), a.axis); }
+export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X> requires accepted<
+    worded<applying_fixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
+constexpr auto sort(const X& x, origin_of<X> = {}) {
+  return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x));
+}
+export template <Symbolic X> requires accepted<worded<applying_of_rank<rule::order<"sort">, rank_of_rule, X>>()>
+constexpr auto sort(const X& x, sort_attributes a, origin_of<X> = {}) {
+  return take_along_axis(x, argsort(x, a), a.axis);
+}
 
 /// Elements and their positions: `auto [values, indices] = top_k<3>(x)`.
-export template <class V, class I>
-struct top_k_result { V values; I indices; };
+export template <class V, class I> struct top_k_result {
+  V values;
+  I indices;
+};
 /// The k largest (or smallest) elements along an axis in order, and their int64 positions; of equal ones the first.
 /// Shapes: [3, 9] -> twice [3, k].   Types: float and integer.   Errors: shape_error where there are fewer than k.
 /// Gradient: that of the values.
 export template <std::int64_t K, std::int64_t Axis = -1, bool Largest = true, Symbolic X>
-  requires accepted<worded<applying_fixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>>()>
+requires accepted<worded<applying_fixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>>()>
 constexpr auto top_k(const X& x, origin_of<X> = {}) {
   detail::obey<rule::order<"top_k">>({K, Axis, Largest}, x);
   auto at = apply_fixed<op::order, order_attributes{K, Axis, Largest}>(x);
   auto values = take_along_axis<static_cast<int>(Axis)>(x, at);
   return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
 }
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<rule::order<"top_k">, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<worded<applying_of_rank<rule::order<"top_k">, rank_of_rule, X>>()>
 constexpr auto top_k(const X& x, top_k_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"top_k">>({a.k, a.axis, a.largest}, x);
   auto at = apply_of_rank<op::order, rank_of_rule>({a.k, a.axis, a.largest}, x);

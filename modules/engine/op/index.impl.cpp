@@ -18,9 +18,14 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::index_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index; }
+const kernels::index_functions& functions(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index;
+}
 
-struct line { int axis; std::int64_t outer, length, inner; };
+struct line {
+  int axis;
+  std::int64_t outer, length, inner;
+};
 line along(const shape& s, std::int64_t at) {
   int axis = detail::normal_axis(at, s.rank);
   return {axis, s.size(0, axis), s.at(axis), s.size(axis + 1, s.rank)};
@@ -58,11 +63,16 @@ void emit_scatter_rows(emission& e) {
     auto a = rows_of<kernels::scatter_rows_args>(outers, count, length, inner);
     a.low = low;
     a.high = low + positions;
-    e.step(run, a, {{&a.in, e.in(0).at(o * count * inner * size)}, {&a.index, e.in(1)}, {&a.out, e.out(0).at(o * length * inner * size)}, {&a.invalid, range_check(e, length)}});
+    e.step(run, a,
+           {{&a.in, e.in(0).at(o * count * inner * size)},
+            {&a.index, e.in(1)},
+            {&a.out, e.out(0).at(o * length * inner * size)},
+            {&a.invalid, range_check(e, length)}});
   };
   if (outer >= 16) {
-    emission::cut(outer, 4.0 * static_cast<double>((count + length) * inner), [&](std::int64_t first, std::int64_t n) { part(first, n, 0, length); });
-  } else if (inner < 16 || length == 0) {      // a step looks at all positions: not worth it for short rows
+    emission::cut(outer, 4.0 * static_cast<double>((count + length) * inner),
+                  [&](std::int64_t first, std::int64_t n) { part(first, n, 0, length); });
+  } else if (inner < 16 || length == 0) {  // a step looks at all positions: not worth it for short rows
     part(0, outer, 0, length);
   } else {
     double cost = 4.0 * static_cast<double>(outer * (count + length) * inner) / static_cast<double>(length);
@@ -79,18 +89,26 @@ void emit_scatter_elements(emission& e) {
   auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t column, std::int64_t columns) {
     auto a = rows_of<kernels::scatter_elements_args>(outers, count, length, inner);
     a.columns = columns;
-    e.step(run, a, {{&a.in, e.in(0).at((o * count * inner + column) * size)}, {&a.index, e.in(1).at((o * count * inner + column) * 8)},
-                    {&a.out, e.out(0).at((o * length * inner + column) * size)}, {&a.invalid, range_check(e, length, 1, o * count * inner + column)}});
+    e.step(run, a,
+           {{&a.in, e.in(0).at((o * count * inner + column) * size)},
+            {&a.index, e.in(1).at((o * count * inner + column) * 8)},
+            {&a.out, e.out(0).at((o * length * inner + column) * size)},
+            {&a.invalid, range_check(e, length, 1, o * count * inner + column)}});
   };
   if (outer >= 16 || inner == 1)
-    emission::cut(outer, 4.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) { part(first, n, 0, inner); });
+    emission::cut(outer, 4.0 * static_cast<double>(count * inner),
+                  [&](std::int64_t first, std::int64_t n) { part(first, n, 0, inner); });
   else
-    emission::cut(inner, 4.0 * static_cast<double>(outer * count), [&](std::int64_t first, std::int64_t n) { part(0, outer, first, n); }, 400e3, 64 / size);
+    emission::cut(
+        inner, 4.0 * static_cast<double>(outer * count),
+        [&](std::int64_t first, std::int64_t n) { part(0, outer, first, n); }, 400e3, 64 / size);
 }
 
 }  // namespace
 
-void gather::gradient(gradient_call& c) { c(0, [&] { return apply<op::scatter_rows>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); }); }
+void gather::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::scatter_rows>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); });
+}
 void gather::emit(emission& e) {
   auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);
   std::int64_t count = e.in_type(1).dims.size(), row = inner * bytes_of(e.in_type(0));
@@ -102,15 +120,22 @@ void gather::emit(emission& e) {
     a.count = count;
     a.length = length;
     a.row = row;
-    e.step(functions(e).gather, a, {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0).at(first * row)}, {&a.invalid, range_check(e, length)}});
+    e.step(functions(e).gather, a,
+           {{&a.in, e.in(0)},
+            {&a.index, e.in(1)},
+            {&a.out, e.out(0).at(first * row)},
+            {&a.invalid, range_check(e, length)}});
   });
 }
-void scatter_rows::gradient(gradient_call& c) { c(0, [&] { return lamina::gather(c.gradient(), c(1), c.attributes<axis_attributes>().axis); }); }
+void scatter_rows::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::gather(c.gradient(), c(1), c.attributes<axis_attributes>().axis); });
+}
 void scatter_rows::emit(emission& e) { emit_scatter_rows(e); }
 
 void put_rows::emit(emission& e) {
   const shape& table = e.in_type(0).dims;
-  const std::int64_t length = table.at(0), row = table.size(1, table.rank) * bytes_of(e.in_type(0)), count = e.in_type(1).dims.size();
+  const std::int64_t length = table.at(0), row = table.size(1, table.rank) * bytes_of(e.in_type(0)),
+                     count = e.in_type(1).dims.size();
   const buffer_ref from = e.in(0), to = e.out(0);
   if (row == 0 || length == 0) return;
   if (from.buffer != to.buffer || from.offset != to.offset) {
@@ -120,7 +145,8 @@ void put_rows::emit(emission& e) {
       a.size = 1;
       a.extent[0] = rows * row;
       a.in_stride[0] = a.out_stride[0] = 1;
-      e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->copy, a, {{&a.in, from.at(first * row)}, {&a.out, to.at(first * row)}});
+      e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->copy, a,
+             {{&a.in, from.at(first * row)}, {&a.out, to.at(first * row)}});
     });
     e.stage();
   }
@@ -143,7 +169,9 @@ void sum_rows_alike::emit(emission& e) {
            static_cast<std::size_t>(kernels::order_scratch(a.count)));
 }
 
-void take_along_axis::gradient(gradient_call& c) { c(0, [&] { return apply<op::scatter_elements>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); }); }
+void take_along_axis::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::scatter_elements>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); });
+}
 void take_along_axis::emit(emission& e) {
   auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);
   std::int64_t count = e.in_type(1).dims.at(axis);
@@ -151,8 +179,11 @@ void take_along_axis::emit(emission& e) {
   emission::cut(outer, 20.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) {
     auto a = rows_of<kernels::take_args>(n, count, length, inner);
     a.size = static_cast<std::int32_t>(size);
-    e.step(functions(e).take, a, {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.index, e.in(1).at(first * count * inner * 8)},
-                                  {&a.out, e.out(0).at(first * count * inner * size)}, {&a.invalid, range_check(e, length, 1, first * count * inner)}});
+    e.step(functions(e).take, a,
+           {{&a.in, e.in(0).at(first * length * inner * size)},
+            {&a.index, e.in(1).at(first * count * inner * 8)},
+            {&a.out, e.out(0).at(first * count * inner * size)},
+            {&a.invalid, range_check(e, length, 1, first * count * inner)}});
   });
 }
 void scatter_elements::gradient(gradient_call& c) {
@@ -160,22 +191,26 @@ void scatter_elements::gradient(gradient_call& c) {
 }
 void scatter_elements::emit(emission& e) { emit_scatter_elements(e); }
 
-void to_one_hot::gradient(gradient_call&) {}      // positions have none
+void to_one_hot::gradient(gradient_call&) {}  // positions have none
 void to_one_hot::emit(emission& e) {
   const auto& at = e.attributes<one_hot_attributes>();
   auto size = bytes_of(e.out_type(0));
-  emission::cut(e.in_type(0).dims.size(), static_cast<double>(at.depth * size) / 2 + 4, [&](std::int64_t first, std::int64_t rows) {
-    kernels::one_hot_args a{};
-    a.rows = rows;
-    a.depth = at.depth;
-    a.size = static_cast<std::int32_t>(size);
-    with_type(at.element, [&]<class T>() {
-      T one{};
-      detail::to_element(1.0, one);
-      std::memcpy(a.value, &one, sizeof one);
-    });
-    e.step(functions(e).one_hot, a, {{&a.index, e.in(0).at(first * 8)}, {&a.out, e.out(0).at(first * at.depth * size)}, {&a.invalid, range_check(e, at.depth, 0, first)}});
-  });
+  emission::cut(e.in_type(0).dims.size(), static_cast<double>(at.depth * size) / 2 + 4,
+                [&](std::int64_t first, std::int64_t rows) {
+                  kernels::one_hot_args a{};
+                  a.rows = rows;
+                  a.depth = at.depth;
+                  a.size = static_cast<std::int32_t>(size);
+                  with_type(at.element, [&]<class T>() {
+                    T one{};
+                    detail::to_element(1.0, one);
+                    std::memcpy(a.value, &one, sizeof one);
+                  });
+                  e.step(functions(e).one_hot, a,
+                         {{&a.index, e.in(0).at(first * 8)},
+                          {&a.out, e.out(0).at(first * at.depth * size)},
+                          {&a.invalid, range_check(e, at.depth, 0, first)}});
+                });
 }
 
 void cumsum::gradient(gradient_call& c) {
@@ -197,7 +232,8 @@ void cumsum::emit(emission& e) {
     a.exclusive = at.exclusive;
     a.reverse = at.reverse;
     auto skip = first * length * inner * size;
-    e.step(functions(e).running_sum[static_cast<int>(e.in_type(0).element)], a, {{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}});
+    e.step(functions(e).running_sum[static_cast<int>(e.in_type(0).element)], a,
+           {{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}});
   });
 }
 
@@ -214,7 +250,8 @@ void order::emit(emission& e) {
     a.inner = inner;
     a.count = count;
     a.largest = at.descending;
-    e.step(functions(e).order[static_cast<int>(e.in_type(0).element)], a, {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.out, e.out(0).at(first * count * inner * 8)}},
+    e.step(functions(e).order[static_cast<int>(e.in_type(0).element)], a,
+           {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.out, e.out(0).at(first * count * inner * 8)}},
            static_cast<std::size_t>(kernels::order_scratch(length)));
   });
 }

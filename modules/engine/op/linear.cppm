@@ -32,20 +32,31 @@ namespace op {
 export struct matmul {
   static constexpr std::string_view name = "matmul";
   static constexpr int operands = 2;
-  static channel_axes channels(const matmul_attributes& a, const shape& result, const shape& w) { return {result.rank - 1, w.rank - (a.transpose_b ? 2 : 1)}; }
+  static channel_axes channels(const matmul_attributes& a, const shape& result, const shape& w) {
+    return {result.rank - 1, w.rank - (a.transpose_b ? 2 : 1)};
+  }
   using attributes = matmul_attributes;
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     const shape &a = in[0].dims, &b = in[1].dims;
     if (!detail::same_elements(in, out)) return;
     if (!detail::takes(domain::real, in[0].element, out)) return;
-    if (a.rank < 2 || b.rank < 2) { out.why << "both operands must be matrices"; return; }
+    if (a.rank < 2 || b.rank < 2) {
+      out.why << "both operands must be matrices";
+      return;
+    }
     dim m = a[a.rank - (at.transpose_a ? 1 : 2)], ka = a[a.rank - (at.transpose_a ? 2 : 1)];
     dim kb = b[b.rank - (at.transpose_b ? 1 : 2)], n = b[b.rank - (at.transpose_b ? 2 : 1)];
-    if (!may_equal(ka, kb)) { out.why << "the inner sizes differ"; return; }
+    if (!may_equal(ka, kb)) {
+      out.why << "the inner sizes differ";
+      return;
+    }
     shape batch_a = a, batch_b = b, s;
     batch_a.rank -= 2;
     batch_b.rank -= 2;
-    if (!broadcast(batch_a, batch_b, s)) { out.why << "the batch shapes do not broadcast"; return; }
+    if (!broadcast(batch_a, batch_b, s)) {
+      out.why << "the batch shapes do not broadcast";
+      return;
+    }
     s.push_back(m);
     s.push_back(n);
     out.result(in[0].element, s);
@@ -67,11 +78,20 @@ export struct dot_result {
   using attributes = dot_attributes;
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     const shape &a = in[1].dims, &b = in[2].dims;
-    if (at.count < 0 || a.rank < at.count || b.rank < at.count) { out.why << "both shapes must have " << at.count << " axes or more"; return; }
+    if (at.count < 0 || a.rank < at.count || b.rank < at.count) {
+      out.why << "both shapes must have " << at.count << " axes or more";
+      return;
+    }
     const int left = a.rank - at.count, right = b.rank - at.count;
-    if (left + right > max_rank) { out.why << "the result would have rank " << left + right << "; the limit is " << max_rank; return; }
+    if (left + right > max_rank) {
+      out.why << "the result would have rank " << left + right << "; the limit is " << max_rank;
+      return;
+    }
     const shape product{detail::product_of(a, 0, left), detail::product_of(b, at.count, b.rank)};
-    if (!fits(product, in[0].dims)) { out.why << "the product must be " << product; return; }
+    if (!fits(product, in[0].dims)) {
+      out.why << "the product must be " << product;
+      return;
+    }
     shape s;
     for (int i = 0; i < left; ++i) s.push_back(a[i]);
     for (int i = at.count; i < b.rank; ++i) s.push_back(b[i]);
@@ -90,11 +110,18 @@ struct dot {
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     const shape &a = in[0].dims, &b = in[1].dims;
     if (!detail::same_elements(in, out) || !detail::takes(domain::real, in[0].element, out)) return;
-    if (at.count < 0 || a.rank < at.count || b.rank < at.count) { out.why << "both operands must have " << at.count << " axes or more"; return; }
-    if (a.rank + b.rank - 2 * at.count > max_rank) { out.why << "the result would have rank " << a.rank + b.rank - 2 * at.count << "; the limit is " << max_rank; return; }
+    if (at.count < 0 || a.rank < at.count || b.rank < at.count) {
+      out.why << "both operands must have " << at.count << " axes or more";
+      return;
+    }
+    if (a.rank + b.rank - 2 * at.count > max_rank) {
+      out.why << "the result would have rank " << a.rank + b.rank - 2 * at.count << "; the limit is " << max_rank;
+      return;
+    }
     for (int i = 0; i < at.count; ++i)
       if (!may_equal(a[a.rank - at.count + i], b[i])) {
-        out.why << (at.count == 1 ? "the last axis of the first is not the first of the second" : "the last axes of the first are not the first ones of the second");
+        out.why << (at.count == 1 ? "the last axis of the first is not the first of the second"
+                                  : "the last axes of the first are not the first ones of the second");
         return;
       }
   }
@@ -106,12 +133,11 @@ struct dot {
 /// Numerics: one fused multiply-add chain per block of at most 768 of K.   Errors: shape_error where the inner sizes differ.
 /// Transposition is in the type (`matmul<false, true>(x, w)`) or an attribute (`matmul(x, w, {.transpose_b = true})`).
 export template <bool TransposeA = false, bool TransposeB = false, Symbolic A, Symbolic B>
-  requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>>()>
+requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>>()>
 constexpr auto matmul(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}>(std::forward<A>(a), std::forward<B>(b));
 }
-export template <Symbolic A, Symbolic B>
-  requires accepted<worded<applying_of_rank<op::matmul, rank_of_rule, A, B>>()>
+export template <Symbolic A, Symbolic B> requires accepted<worded<applying_of_rank<op::matmul, rank_of_rule, A, B>>()>
 constexpr auto matmul(A&& a, B&& b, matmul_attributes at, origin_of<A, B> = {}) {
   return apply_of_rank<op::matmul, rank_of_rule>(at, std::forward<A>(a), std::forward<B>(b));
 }
@@ -119,18 +145,21 @@ constexpr auto matmul(A&& a, B&& b, matmul_attributes at, origin_of<A, B> = {}) 
 /// Rows of features times the rows of a weight, and a bias: x w^T + b.
 /// Shapes:  x [..., in], w [out, in], b [out] -> [..., out].   Errors: shape_error where the inner sizes differ.
 export template <Symbolic X, Symbolic W, Symbolic B>
-  requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{false, true}, X, W>>()>
-constexpr auto linear(const X& x, const W& w, const B& b, origin_of<X, W, B> = {}) { return matmul<false, true>(x, w) + b; }
+requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{false, true}, X, W>>()>
+constexpr auto linear(const X& x, const W& w, const B& b, origin_of<X, W, B> = {}) {
+  return matmul<false, true>(x, w) + b;
+}
 
 /// Contraction: sums over the last `Count` axes of a with the first of b, one matrix product of both as matrices.
 /// Shapes:  a [..., K1, ..., Kn], b [K1, ..., Kn, ...] -> the other axes of a, then those of b; two vectors give a number.
 /// Errors:  shape_error where the axes differ.   Cost: that of matmul; nothing is copied.
 export template <int Count = 1, Symbolic A, Symbolic B>
-  requires accepted<worded<applying_fixed<rule::dot, dot_attributes{Count}, A, B>>()>
+requires accepted<worded<applying_fixed<rule::dot, dot_attributes{Count}, A, B>>()>
 constexpr auto dot(const A& a, const B& b, origin_of<A, B> = {}) {
   detail::obey<rule::dot>({Count}, a, b);
   if constexpr (std::same_as<world_of<A, B>, lazy>)
-    return apply_fixed<op::dot_result, dot_attributes{Count}>(matmul(as_matrix<world_of<A>::template rank_of<A> - Count>(a), as_matrix<Count>(b)), a, b);
+    return apply_fixed<op::dot_result, dot_attributes{Count}>(
+        matmul(as_matrix<world_of<A>::template rank_of<A> - Count>(a), as_matrix<Count>(b)), a, b);
   else return apply<op::dot_result>({Count}, matmul(as_matrix(a, a.shape().rank - Count), as_matrix(b, Count)), a, b);
 }
 

@@ -29,7 +29,9 @@ void matmul::gradient(gradient_call& c) {
   });
 }
 
-void dot_result::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void dot_result::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void dot_result::emit(emission& e) { detail::emit_copy(e); }
 
 void matmul::emit(emission& e) {
@@ -72,27 +74,32 @@ void matmul::emit(emission& e) {
   p.free_order = e.free_order();
 
   buffer_ref packed;
-  const bool column = p.n == 1 && p.a_column == 1;         // read along K as it lies
+  const bool column = p.n == 1 && p.a_column == 1;  // read along K as it lies
   if (one_b && !column && p.m * batches < 4096)
-    packed = e.packed(e.of().inputs[1], 0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 | static_cast<unsigned>(e.isa()) << 8, gemm.packed_bytes(p.k, p.n), [&](buffer_ref from, buffer_ref to) {
-      kernels::gemm_prepack_args q{};
-      q.k = p.k;
-      q.n = p.n;
-      q.b_row = p.b_row;
-      q.b_column = p.b_column;
-      e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
-    });
+    packed = e.packed(e.of().inputs[1],
+                      0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 |
+                          static_cast<unsigned>(e.isa()) << 8,
+                      gemm.packed_bytes(p.k, p.n), [&](buffer_ref from, buffer_ref to) {
+                        kernels::gemm_prepack_args q{};
+                        q.k = p.k;
+                        q.n = p.n;
+                        q.b_row = p.b_row;
+                        q.b_column = p.b_column;
+                        e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
+                      });
   p.prepacked = static_cast<bool>(packed);
 
   // A call on rows and columns of the product, or of as many products as `part` has, that begins at these elements.
-  auto call = [&](kernels::gemm_args part, std::int64_t a_first, std::int64_t b_first, std::int64_t c_first, std::int64_t row = 0, std::int64_t column = 0) {
+  auto call = [&](kernels::gemm_args part, std::int64_t a_first, std::int64_t b_first, std::int64_t c_first,
+                  std::int64_t row = 0, std::int64_t column = 0) {
     const auto run = gemm.prepare(&part);
     buffer_ref b_at = packed ? packed.at(column * p.k * size) : e.in(1).at((b_first + column * p.b_column) * size);
     std::vector<address> where{{&part.a, e.in(0).at((a_first + row * p.a_row) * size)},
                                {&part.b, b_at},
                                {&part.c, e.out(0).at((c_first + row * p.c_row + column) * size)}};
     if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
-    if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
+    if (tail.residual)
+      where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
     e.step(run, part, where, gemm.scratch_bytes(&part));
   };
   const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
@@ -101,17 +108,23 @@ void matmul::emit(emission& e) {
     if (small) return call(p, a_first, b_first, c_first);
     // Rows or, for few rows, columns are cut at tile boundaries, by size alone.
     if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
-      emission::cut(p.m, flops / static_cast<double>(p.m), [&](std::int64_t first, std::int64_t count) {
-        kernels::gemm_args part = p;
-        part.m = count;
-        call(part, a_first, b_first, c_first, first, 0);
-      }, 1e6, gemm.tile_rows);
+      emission::cut(
+          p.m, flops / static_cast<double>(p.m),
+          [&](std::int64_t first, std::int64_t count) {
+            kernels::gemm_args part = p;
+            part.m = count;
+            call(part, a_first, b_first, c_first, first, 0);
+          },
+          1e6, gemm.tile_rows);
     else
-      emission::cut(p.n, flops / static_cast<double>(p.n), [&](std::int64_t first, std::int64_t count) {
-        kernels::gemm_args part = p;
-        part.n = count;
-        call(part, a_first, b_first, c_first, 0, first);
-      }, 1e6, gemm.panel_columns);
+      emission::cut(
+          p.n, flops / static_cast<double>(p.n),
+          [&](std::int64_t first, std::int64_t count) {
+            kernels::gemm_args part = p;
+            part.n = count;
+            call(part, a_first, b_first, c_first, 0, first);
+          },
+          1e6, gemm.panel_columns);
   };
 
   // Small products at equal distances are few calls. A single column stays a call of its own, which sums it in another order.
@@ -120,11 +133,14 @@ void matmul::emit(emission& e) {
     p.a_batch = a_batch.size() == 1 ? 0 : a_step;
     p.b_batch = one_b ? 0 : b_step;
     p.c_batch = p.residual_batch = c_step;
-    emission::cut(batches, flops, [&](std::int64_t first, std::int64_t count) {
-      kernels::gemm_args part = p;
-      part.batch = count;
-      call(part, first * p.a_batch, first * p.b_batch, first * c_step);
-    }, 1e6);
+    emission::cut(
+        batches, flops,
+        [&](std::int64_t first, std::int64_t count) {
+          kernels::gemm_args part = p;
+          part.batch = count;
+          call(part, first * p.a_batch, first * p.b_batch, first * c_step);
+        },
+        1e6);
     return;
   }
   std::int64_t index[max_rank]{};
@@ -150,7 +166,7 @@ void matmul::map_axis(const attributes& at, axis_map& m) {
     m.worth_copies = true;
   } else if (!m.broadcast(1)) return;
   if (c.rank == 2 && at.transpose_a) {
-    if (c.at(1) == 1) return;       // a single column is summed in another order where it lies in one piece
+    if (c.at(1) == 1) return;  // a single column is summed in another order where it lies in one piece
     m.operands[0] = 1;
   }
   m.independent = true;

@@ -20,7 +20,10 @@ namespace detail {
 constexpr void infer_pick(view<const tensor_type> in, inference& out, std::string_view index, std::string_view of) {
   const shape &x = in[0].dims, &at = in[1].dims;
   if (!takes(domain::real, in[0].element, out)) return;
-  if (in[1].element != dtype::int64) { out.refuse(in[1].element, index == "index" ? "an int64 index" : "int64 labels", "std::int64_t"); return; }
+  if (in[1].element != dtype::int64) {
+    out.refuse(in[1].element, index == "index" ? "an int64 index" : "int64 labels", "std::int64_t");
+    return;
+  }
   shape rows = x;
   if (rows.rank > 0) --rows.rank;
   if (x.rank < 1 || !fits(rows, at)) {
@@ -58,7 +61,9 @@ export struct pick {
   static constexpr bool may_fail = true;
   static constexpr int operands = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_pick(in, out, "index", "operand without its"); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    detail::infer_pick(in, out, "index", "operand without its");
+  }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -103,7 +108,9 @@ export struct same_shape {
   static constexpr int operands = 2, alias = 0;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_same_shape(in, out); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    detail::infer_same_shape(in, out);
+  }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -120,20 +127,22 @@ export struct one_hot_like {
 }  // namespace op
 
 namespace rule {
-template <fixed_string Name, fixed_string Of>
-struct loss_of_classes {
+template <fixed_string Name, fixed_string Of> struct loss_of_classes {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_pick(in, out, "labels", Of.view()); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    detail::infer_pick(in, out, "labels", Of.view());
+  }
 };
 /// A loss of results and targets of one shape.
-template <fixed_string Name>
-struct loss_of_targets {
+template <fixed_string Name> struct loss_of_targets {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::infer_same_shape(in, out); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    detail::infer_same_shape(in, out);
+  }
 };
 struct nll_loss {
   static constexpr std::string_view name = "nll_loss";
@@ -148,17 +157,16 @@ struct nll_loss {
 
 namespace detail {
 /// `x` where its shape is known to be that of `like`; else `x`, compared with it once the extents are known.
-template <class X, class Like>
-constexpr auto in_shape_of(const X& x, const Like& like) {
+template <class X, class Like> constexpr auto in_shape_of(const X& x, const Like& like) {
   using world = world_of<X, Like>;
-  if constexpr (std::same_as<world, graph_world>) return surely_equal(x.shape(), like.shape()) ? value(x) : value(apply<op::same_shape>({}, x, like));
+  if constexpr (std::same_as<world, graph_world>)
+    return surely_equal(x.shape(), like.shape()) ? value(x) : value(apply<op::same_shape>({}, x, like));
   else if constexpr (std::same_as<world, type_world>) return x;
   else if constexpr (requires { requires X::pattern.is_static() && Like::pattern.is_static(); }) return x;
   else return apply<op::same_shape>({}, x, like);
 }
 /// results - targets, of one shape.
-template <class Rule, class A, class B>
-constexpr auto difference(const A& results, const B& targets) {
+template <class Rule, class A, class B> constexpr auto difference(const A& results, const B& targets) {
   obey<Rule>({}, results, targets);
   return in_shape_of(results, targets) - targets;
 }
@@ -166,41 +174,41 @@ constexpr auto difference(const A& results, const B& targets) {
 
 /// Entry index[..] of the last axis.   Shapes: x [..., C], index [...] int64 -> [...].
 /// Errors: value_error at run time for an index outside 0..C-1.
-export template <Symbolic X, Symbolic I>
-  requires accepted<worded<applying<op::pick, X, I>>()>
-constexpr auto pick(const X& x, const I& index, origin_of<X, I> = {}) { return apply<op::pick>({}, x, index); }
+export template <Symbolic X, Symbolic I> requires accepted<worded<applying<op::pick, X, I>>()>
+constexpr auto pick(const X& x, const I& index, origin_of<X, I> = {}) {
+  return apply<op::pick>({}, x, index);
+}
 
 /// Negative log likelihood, averaged.   Shapes: log_probabilities [..., C], labels [...] int64 -> [].
 /// Errors: value_error at run time for a label outside 0..C-1, naming the label, C and the sample.
 export template <Symbolic X, Symbolic L>
-  requires accepted<worded<applying<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>>()>
-constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> = {}) { return -reduce_mean(apply_fixed<op::pick_label, label_attributes{}>(log_probabilities, labels)); }
+requires accepted<worded<applying<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>>()>
+constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> = {}) {
+  return -reduce_mean(apply_fixed<op::pick_label, label_attributes{}>(log_probabilities, labels));
+}
 /// Negative log likelihood of probabilities under weights: -sum(weights log probabilities) / sum(weights).
 /// Shapes:  equal -> [].   Units: nats.
 /// Numerics: the gradient by the logits of a softmax before it needs no division by the probabilities, and is right where
 /// one of them is 0.   Errors: shape_error where the shapes differ.
-export template <Symbolic W, Symbolic P>
-  requires accepted<worded<applying<rule::nll_loss, W, P>>()>
+export template <Symbolic W, Symbolic P> requires accepted<worded<applying<rule::nll_loss, W, P>>()>
 constexpr auto nll_loss(const W& weights, const P& probabilities, origin_of<W, P> = {}) {
   detail::obey<rule::nll_loss>({}, weights, probabilities);
   return -(reduce_sum(detail::in_shape_of(weights, probabilities) * log(probabilities)) / reduce_sum(weights));
 }
 /// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].   Errors: those of `nll`.
 export template <Symbolic X, Symbolic L>
-  requires accepted<worded<applying<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>>()>
+requires accepted<worded<applying<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>>()>
 constexpr auto cross_entropy(const X& logits, const L& labels, origin_of<X, L> = {}) {
   return -reduce_mean(apply_fixed<op::pick_label, label_attributes{.logits = true}>(log_softmax(logits), labels));
 }
 /// Mean of squared differences.   Shapes: equal -> [].
 /// Errors: shape_error where the shapes differ: a loss does not broadcast.
-export template <Symbolic A, Symbolic B>
-  requires accepted<worded<applying<rule::loss_of_targets<"mse">, A, B>>()>
+export template <Symbolic A, Symbolic B> requires accepted<worded<applying<rule::loss_of_targets<"mse">, A, B>>()>
 constexpr auto mse(const A& results, const B& targets, origin_of<A, B> = {}) {
   return reduce_mean(square(detail::difference<rule::loss_of_targets<"mse">>(results, targets)));
 }
 /// Mean of absolute differences.   Shapes: equal -> [].   Errors: those of `mse`.
-export template <Symbolic A, Symbolic B>
-  requires accepted<worded<applying<rule::loss_of_targets<"l1_loss">, A, B>>()>
+export template <Symbolic A, Symbolic B> requires accepted<worded<applying<rule::loss_of_targets<"l1_loss">, A, B>>()>
 constexpr auto l1_loss(const A& results, const B& targets, origin_of<A, B> = {}) {
   return reduce_mean(abs(detail::difference<rule::loss_of_targets<"l1_loss">>(results, targets)));
 }
@@ -208,14 +216,17 @@ constexpr auto l1_loss(const A& results, const B& targets, origin_of<A, B> = {})
 /// Half the squared distance of each sample.   Shapes: results, targets [N, ...], equal -> [N].   Errors: those of `mse`.
 /// Source: Caffe2's SquaredL2Distance.
 export template <Symbolic A, Symbolic B>
-  requires accepted<worded<applying<rule::loss_of_targets<"squared_l2_distance">, A, B>>()>
+requires accepted<worded<applying<rule::loss_of_targets<"squared_l2_distance">, A, B>>()>
 constexpr auto squared_l2_distance(const A& results, const B& targets, origin_of<A, B> = {}) {
-  return reduce_sum<axes(1)>(as_matrix<1>(square(detail::difference<rule::loss_of_targets<"squared_l2_distance">>(results, targets)))) * 0.5;
+  return reduce_sum<axes(1)>(
+             as_matrix<1>(square(detail::difference<rule::loss_of_targets<"squared_l2_distance">>(results, targets)))) *
+         0.5;
 }
 /// The mean of the losses of samples.   Shapes: any -> [].
-export template <Symbolic X>
-  requires accepted<worded<applying<op::reduce_mean, X>>()>
-constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) { return reduce_mean(losses); }
+export template <Symbolic X> requires accepted<worded<applying<op::reduce_mean, X>>()>
+constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) {
+  return reduce_mean(losses);
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::one_hot_like>;

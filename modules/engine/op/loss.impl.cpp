@@ -18,14 +18,20 @@ import lamina.std;
 namespace lamina::op {
 
 namespace {
-const kernels::reduce_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce; }
+const kernels::reduce_functions& functions(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
+}
 
 // Picks or spreads by the positions of operand 1; those outside of the table's last axis are counted under `message`.
 void emit_pick(emission& e, kernels::kernel run, const shape& table, std::string_view message, bool samples = false) {
   kernels::pick_args a{};
   a.length = table.at(table.rank - 1);
   a.rows = table.size(0, table.rank - 1);
-  e.step(run, a, {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, e.status_with_first(message, {e.in_type(1).dims, samples})}});
+  e.step(run, a,
+         {{&a.in, e.in(0)},
+          {&a.index, e.in(1)},
+          {&a.out, e.out(0)},
+          {&a.invalid, e.status_with_first(message, {e.in_type(1).dims, samples})}});
 }
 std::string outside_of(const emission& e, const shape& table) {
   return (detail::named(e) << ": an index is outside 0.." << table.at(table.rank - 1) - 1).string();
@@ -35,30 +41,37 @@ std::string no_class_of(const emission& e, const shape& scores) {
   const std::int64_t classes = scores.at(scores.rank - 1);
   text t;
   if (!e.of().path.empty()) t << e.of().path << ": ";
-  t << (e.attributes<label_attributes>().logits ? "cross_entropy" : "nll") << ": a label is outside 0.." << classes - 1 << " (" << classes
-    << (classes == 1 ? " class)" : " classes)");
+  t << (e.attributes<label_attributes>().logits ? "cross_entropy" : "nll") << ": a label is outside 0.." << classes - 1
+    << " (" << classes << (classes == 1 ? " class)" : " classes)");
   return t.string();
 }
 
 void emit_random(emission& e, const kernels::kernel (&run)[2]) {
   const auto& at = e.attributes<random_attributes>();
   dtype element = e.out_type(0).element;
-  emission::cut(e.out_type(0).dims.size(), 20, [&](std::int64_t first, std::int64_t count) {
-    kernels::random_args a{};
-    a.first = first;
-    a.n = count;
-    a.site = at.site;
-    a.low = at.a;
-    a.high = at.b;
-    e.step(run[static_cast<int>(element)], a,
-           {{&a.state, e.in(0)}, {&a.out, e.out(0).at(first * static_cast<std::int64_t>(size_of(element)))}});
-  }, 400e3, 64);
+  emission::cut(
+      e.out_type(0).dims.size(), 20,
+      [&](std::int64_t first, std::int64_t count) {
+        kernels::random_args a{};
+        a.first = first;
+        a.n = count;
+        a.site = at.site;
+        a.low = at.a;
+        a.high = at.b;
+        e.step(run[static_cast<int>(element)], a,
+               {{&a.state, e.in(0)}, {&a.out, e.out(0).at(first * static_cast<std::int64_t>(size_of(element)))}});
+      },
+      400e3, 64);
 }
 // Spreading moves bits, so the size of an element is all it needs.
-kernels::kernel spread_of(const emission& e) { return functions(e).spread[std::bit_width(size_of(e.out_type(0).element)) - 1]; }
+kernels::kernel spread_of(const emission& e) {
+  return functions(e).spread[std::bit_width(size_of(e.out_type(0).element)) - 1];
+}
 }  // namespace
 
-void pick::gradient(gradient_call& c) { c(0, [&] { return apply<op::unpick>({}, c.gradient(), c(1), c(0)); }); }
+void pick::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::unpick>({}, c.gradient(), c(1), c(0)); });
+}
 void pick::emit(emission& e) {
   const shape& table = e.in_type(0).dims;
   emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], table, outside_of(e, table));
@@ -67,7 +80,9 @@ void unpick::infer(const attributes&, view<const tensor_type> in, inference& out
   const tensor_type picked[] = {{dtype::float32, in[2].dims}, in[1]};
   if (detail::is_result_of<pick>({}, picked, {dtype::float32, in[0].dims}, out)) out.result(in[0].element, in[2].dims);
 }
-void unpick::gradient(gradient_call& c) { c(0, [&] { return lamina::pick(c.gradient(), c(1)); }); }
+void unpick::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::pick(c.gradient(), c(1)); });
+}
 void unpick::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims, outside_of(e, e.out_type(0).dims)); }
 
 void pick_label::gradient(gradient_call& c) {
@@ -79,19 +94,27 @@ void pick_label::emit(emission& e) {
 }
 void pick_label_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type picked[] = {{dtype::float32, in[2].dims}, in[1]};
-  if (detail::is_result_of<pick_label>(a, picked, {dtype::float32, in[0].dims}, out)) out.result(in[0].element, in[2].dims);
+  if (detail::is_result_of<pick_label>(a, picked, {dtype::float32, in[0].dims}, out))
+    out.result(in[0].element, in[2].dims);
 }
-void pick_label_grad::gradient(gradient_call& c) { c(0, [&] { return apply<op::pick_label>(c.attributes<label_attributes>(), c.gradient(), c(1)); }); }
-void pick_label_grad::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims, no_class_of(e, e.out_type(0).dims), true); }
+void pick_label_grad::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::pick_label>(c.attributes<label_attributes>(), c.gradient(), c(1)); });
+}
+void pick_label_grad::emit(emission& e) {
+  emit_pick(e, spread_of(e), e.out_type(0).dims, no_class_of(e, e.out_type(0).dims), true);
+}
 
-void same_shape::gradient(gradient_call& c) { c(0, [&] { return detail::in_shape_of(c.gradient(), c(0)); }); }
+void same_shape::gradient(gradient_call& c) {
+  c(0, [&] { return detail::in_shape_of(c.gradient(), c(0)); });
+}
 void same_shape::emit(emission& e) { detail::emit_copy(e); }
 
 void one_hot_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (in[0].element != dtype::int64) return out.refuse(in[0].element, "an int64 position", "std::int64_t");
   for (std::size_t i = 0; i < 2; ++i)
     if (in[i].dims.is_static() && in[i].dims.size() != 1) {
-      out.why << (i == 0 ? "the position" : "the number") << " has " << in[i].dims.size() << " elements, and one is expected";
+      out.why << (i == 0 ? "the position" : "the number") << " has " << in[i].dims.size()
+              << " elements, and one is expected";
       return;
     }
   out.result(in[1].element, in[2].dims);
@@ -101,7 +124,10 @@ void one_hot_like::emit(emission& e) {
   a.rows = 1;
   a.length = e.out_type(0).dims.size();
   e.step(spread_of(e), a,
-         {{&a.in, e.in(1)}, {&a.index, e.in(0)}, {&a.out, e.out(0)}, {&a.invalid, e.status_with_first((detail::named(e) << ": the position is outside the vector").view(), {})}});
+         {{&a.in, e.in(1)},
+          {&a.index, e.in(0)},
+          {&a.out, e.out(0)},
+          {&a.invalid, e.status_with_first((detail::named(e) << ": the position is outside the vector").view(), {})}});
 }
 
 void random_uniform::emit(emission& e) { emit_random(e, functions(e).uniform); }

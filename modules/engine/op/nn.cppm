@@ -33,10 +33,11 @@ export struct conv2d_attributes {
   bool operator==(const conv2d_attributes&) const = default;
 };
 export struct pool2d_attributes {
-  extent2d kernel_size = 2, stride = 0, padding = 0;      // stride 0: that of the kernel
-  bool count_padding = true;                         // of average pooling: padding counts in the divisor
+  extent2d kernel_size = 2, stride = 0, padding = 0;  // stride 0: that of the kernel
+  bool count_padding = true;                          // of average pooling: padding counts in the divisor
   static constexpr void members(auto& a, auto&& f) {
-    f("kernel_h", a.kernel_size.h), f("kernel_w", a.kernel_size.w), f("stride_h", a.stride.h), f("stride_w", a.stride.w);
+    f("kernel_h", a.kernel_size.h), f("kernel_w", a.kernel_size.w), f("stride_h", a.stride.h),
+        f("stride_w", a.stride.w);
     f("padding_h", a.padding.h), f("padding_w", a.padding.w), f("count_padding", a.count_padding);
   }
   constexpr extent2d step() const { return {stride.h ? stride.h : kernel_size.h, stride.w ? stride.w : kernel_size.w}; }
@@ -64,7 +65,10 @@ export struct conv1d_options {
 namespace detail {
 constexpr bool image_operand(const tensor_type& x, inference& out) {
   if (!takes(domain::real, x.element, out)) return false;
-  if (x.dims.rank != 4) { out.why << "images [N, C, H, W] are expected"; return false; }
+  if (x.dims.rank != 4) {
+    out.why << "images [N, C, H, W] are expected";
+    return false;
+  }
   return true;
 }
 /// Whether numbers of windows are small enough that their products stay in 64 bits.
@@ -72,32 +76,46 @@ constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   for (const auto& e : all)
     if (e.h > most || e.w > most) {
-      out.why << (e.h > most ? e.h : e.w) << " is too large for a window, stride, padding, dilation or groups; the limit is " << most;
+      out.why << (e.h > most ? e.h : e.w)
+              << " is too large for a window, stride, padding, dilation or groups; the limit is " << most;
       return false;
     }
   return true;
 }
 constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in, inference& out, bool index) {
   // Maxima of int8 are those of the numbers that it stands for.
-  if (!image_operand(index && in[0].element == dtype::int8 ? tensor_type{dtype::float32, in[0].dims} : in[0], out)) return;
+  if (!image_operand(index && in[0].element == dtype::int8 ? tensor_type{dtype::float32, in[0].dims} : in[0], out))
+    return;
   const shape& x = in[0].dims;
   extent2d step = a.step();
-  if (a.kernel_size.h < 1 || a.kernel_size.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) { out.why << "kernel_size and stride must be positive, padding not negative"; return; }
+  if (a.kernel_size.h < 1 || a.kernel_size.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) {
+    out.why << "kernel_size and stride must be positive, padding not negative";
+    return;
+  }
   if (!window_numbers_fit({a.kernel_size, step, a.padding}, out)) return;
-  if (a.padding.h > a.kernel_size.h / 2 || a.padding.w > a.kernel_size.w / 2) { out.why << "padding is more than half of the window"; return; }
-  shape s{x[0], x[1], window_positions(x[2], a.kernel_size.h, step.h, a.padding.h, 1), window_positions(x[3], a.kernel_size.w, step.w, a.padding.w, 1)};
-  if (x[2] == dim(0) || x[3] == dim(0) || s[2] == dim(0) || s[3] == dim(0)) { out.why << "the window " << a.kernel_size.h << "x" << a.kernel_size.w << " is larger than the map"; return; }
+  if (a.padding.h > a.kernel_size.h / 2 || a.padding.w > a.kernel_size.w / 2) {
+    out.why << "padding is more than half of the window";
+    return;
+  }
+  shape s{x[0], x[1], window_positions(x[2], a.kernel_size.h, step.h, a.padding.h, 1),
+          window_positions(x[3], a.kernel_size.w, step.w, a.padding.w, 1)};
+  if (x[2] == dim(0) || x[3] == dim(0) || s[2] == dim(0) || s[3] == dim(0)) {
+    out.why << "the window " << a.kernel_size.h << "x" << a.kernel_size.w << " is larger than the map";
+    return;
+  }
   out.result(in[0].element, s);
   if (index) out.result(dtype::int32, s);
 }
 constexpr shape any_image(view<const tensor_type>) { return {dyn, dyn, dyn, dyn}; }
 /// Pools take images in whatever layout they have.
-inline image_layouts pooled_images(const image_call& c) { return c.blocked && c.first_only ? image_layouts{true, true} : image_layouts{}; }
+inline image_layouts pooled_images(const image_call& c) {
+  return c.blocked && c.first_only ? image_layouts{true, true} : image_layouts{};
+}
 }  // namespace detail
 
 namespace op {
 export struct conv2d {
-  static constexpr std::int64_t most_elements = std::int64_t(1) << 59;     // their bytes stay in 64 bits
+  static constexpr std::int64_t most_elements = std::int64_t(1) << 59;  // their bytes stay in 64 bits
   static constexpr std::string_view name = "conv2d";
   static constexpr int operands = 2;
   static channel_axes channels(const conv2d_attributes&, const shape&, const shape&) { return {1, 0}; }
@@ -106,26 +124,43 @@ export struct conv2d {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out) || !detail::image_operand(in[0], out)) return;
     const shape &x = in[0].dims, &w = in[1].dims;
-    if (w.rank != 4) { out.why << "weights [O, C / groups, H, W] are expected"; return; }
-    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 || a.padding.w < 0) {
+    if (w.rank != 4) {
+      out.why << "weights [O, C / groups, H, W] are expected";
+      return;
+    }
+    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 ||
+        a.padding.w < 0) {
       out.why << "stride, dilation and groups must be positive, padding not negative";
       return;
     }
     if (!detail::window_numbers_fit({a.stride, a.padding, a.dilation, a.groups}, out)) return;
-    if (w[1] == dim(0)) { out.why << "the weights have no input channels"; return; }
-    if (w[2] == dim(0) || w[3] == dim(0)) { out.why << "the kernel has no extent"; return; }
+    if (w[1] == dim(0)) {
+      out.why << "the weights have no input channels";
+      return;
+    }
+    if (w[2] == dim(0) || w[3] == dim(0)) {
+      out.why << "the kernel has no extent";
+      return;
+    }
     if (x[1].is_number() && w[1].is_number() && (x.at(1) % a.groups || x.at(1) / a.groups != w.at(1))) {
       out.why << "the weights expect " << w[1] << (a.groups > 1 ? " input channels in each group" : " input channels");
       return;
     }
-    if (w[0].is_number() && w.at(0) % a.groups) { out.why << w.at(0) << " output channels do not divide into " << a.groups << " groups"; return; }
+    if (w[0].is_number() && w.at(0) % a.groups) {
+      out.why << w.at(0) << " output channels do not divide into " << a.groups << " groups";
+      return;
+    }
     dim h = w[2].is_number() ? window_positions(x[2], w.at(2), a.stride.h, a.padding.h, a.dilation.h) : dim(dyn);
     dim wide = w[3].is_number() ? window_positions(x[3], w.at(3), a.stride.w, a.padding.w, a.dilation.w) : dim(dyn);
-    if (h == dim(0) || wide == dim(0)) { out.why << "the kernel is larger than the padded map"; return; }
+    if (h == dim(0) || wide == dim(0)) {
+      out.why << "the kernel is larger than the padded map";
+      return;
+    }
     shape s{x[0], w[0], h, wide};
     std::int64_t elements = 1;
     for (int i = 0; i < 4; ++i)
-      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) || elements > most_elements)) {
+      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) ||
+                               elements > most_elements)) {
         out.why << "the result " << s << " is too large";
         return;
       }
@@ -175,29 +210,49 @@ export struct conv_transpose2d {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out) || !detail::image_operand(in[0], out)) return;
     const shape &x = in[0].dims, &w = in[1].dims;
-    if (w.rank != 4) { out.why << "weights [C, O / groups, H, W] are expected"; return; }
-    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 || a.padding.w < 0 ||
-        a.output_padding.h < 0 || a.output_padding.w < 0) {
+    if (w.rank != 4) {
+      out.why << "weights [C, O / groups, H, W] are expected";
+      return;
+    }
+    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 ||
+        a.padding.w < 0 || a.output_padding.h < 0 || a.output_padding.w < 0) {
       out.why << "stride, dilation and groups must be positive, padding not negative";
       return;
     }
     if (!detail::window_numbers_fit({a.stride, a.padding, a.output_padding, a.dilation, a.groups}, out)) return;
-    if (a.output_padding.h >= a.stride.h || a.output_padding.w >= a.stride.w) { out.why << "output padding must be smaller than the stride"; return; }
-    if (!may_equal(x[1], w[0])) { out.why << "the weights expect " << w[0] << " input channels"; return; }
-    if (w[0].is_number() && w.at(0) % a.groups) { out.why << w.at(0) << " input channels do not divide into " << a.groups << " groups"; return; }
-    if (w[1] == dim(0) || w[2] == dim(0) || w[3] == dim(0)) { out.why << "the kernel has no extent"; return; }
-    const auto size = [&](dim n, dim kernel, std::int64_t stride, std::int64_t padding, std::int64_t more, std::int64_t dilation) {
+    if (a.output_padding.h >= a.stride.h || a.output_padding.w >= a.stride.w) {
+      out.why << "output padding must be smaller than the stride";
+      return;
+    }
+    if (!may_equal(x[1], w[0])) {
+      out.why << "the weights expect " << w[0] << " input channels";
+      return;
+    }
+    if (w[0].is_number() && w.at(0) % a.groups) {
+      out.why << w.at(0) << " input channels do not divide into " << a.groups << " groups";
+      return;
+    }
+    if (w[1] == dim(0) || w[2] == dim(0) || w[3] == dim(0)) {
+      out.why << "the kernel has no extent";
+      return;
+    }
+    const auto size = [&](dim n, dim kernel, std::int64_t stride, std::int64_t padding, std::int64_t more,
+                          std::int64_t dilation) {
       if (!n.is_number() || !kernel.is_number() || n.code > most || kernel.code > most) return dim(dyn);
       const std::int64_t left = (n.code - 1) * stride - 2 * padding + dilation * (kernel.code - 1) + more + 1;
-      return dim(std::max<std::int64_t>(left, 0));   // below 0 it would be a name
+      return dim(std::max<std::int64_t>(left, 0));  // below 0 it would be a name
     };
     const dim h = size(x[2], w[2], a.stride.h, a.padding.h, a.output_padding.h, a.dilation.h);
     const dim wide = size(x[3], w[3], a.stride.w, a.padding.w, a.output_padding.w, a.dilation.w);
-    if (x[2] == dim(0) || x[3] == dim(0) || h == dim(0) || wide == dim(0)) { out.why << "nothing is left inside the padding"; return; }
+    if (x[2] == dim(0) || x[3] == dim(0) || h == dim(0) || wide == dim(0)) {
+      out.why << "nothing is left inside the padding";
+      return;
+    }
     const shape s{x[0], w[1].is_number() ? dim(w.at(1) * a.groups) : dim(dyn), h, wide};
     std::int64_t elements = 1;
     for (int i = 0; i < 4; ++i)
-      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) || elements > conv2d::most_elements)) {
+      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) ||
+                               elements > conv2d::most_elements)) {
         out.why << "the result " << s << " is too large";
         return;
       }
@@ -221,10 +276,13 @@ export struct max_pool2d {
   static constexpr bool keeps_elements = true;
   static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
   using attributes = pool2d_attributes;
-  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, true); }
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    detail::infer_pool(a, in, out, true);
+  }
   static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) * static_cast<double>(a.kernel_size.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
+           static_cast<double>(a.kernel_size.w);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
@@ -248,10 +306,13 @@ export struct avg_pool2d {
   static constexpr int operands = 1;
   static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
   using attributes = pool2d_attributes;
-  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) { detail::infer_pool(a, in, out, false); }
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    detail::infer_pool(a, in, out, false);
+  }
   static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) * static_cast<double>(a.kernel_size.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
+           static_cast<double>(a.kernel_size.w);
   }
   static void gradient(gradient_call&);
   static void emit(emission&);
@@ -293,59 +354,66 @@ struct global_avg_pool2d {
   static constexpr std::string_view name = "global_avg_pool2d";
   static constexpr int operands = 1;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { detail::image_operand(in[0], out); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    detail::image_operand(in[0], out);
+  }
 };
 }  // namespace rule
 
 /// Cross-correlation of images with filters.
 /// Shapes:  x [N, C, H, W], w [O, C / groups, KH, KW] -> [N, O, OH, OW] with OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1.
 /// Errors:  shape_error where channels do not fit or the kernel is larger than the padded map.
-export template <Symbolic X, Symbolic W>
-  requires accepted<worded<applying<op::conv2d, X, W>>()>
-constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}, origin_of<X, W> = {}) { return apply<op::conv2d>(a, x, w); }
+export template <Symbolic X, Symbolic W> requires accepted<worded<applying<op::conv2d, X, W>>()>
+constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}, origin_of<X, W> = {}) {
+  return apply<op::conv2d>(a, x, w);
+}
 /// The adjoint of `conv2d`, also called deconvolution.
 /// Shapes:  x [N, C, H, W], w [C, O / groups, KH, KW] -> [N, O, OH, OW] with
 ///          OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
 /// Errors:  shape_error where channels do not fit or nothing is left inside the padding.
-export template <Symbolic X, Symbolic W>
-  requires accepted<worded<applying<op::conv_transpose2d, X, W>>()>
-constexpr auto conv_transpose2d(const X& x, const W& w, conv_transpose2d_attributes a = {}, origin_of<X, W> = {}) { return apply<op::conv_transpose2d>(a, x, w); }
+export template <Symbolic X, Symbolic W> requires accepted<worded<applying<op::conv_transpose2d, X, W>>()>
+constexpr auto conv_transpose2d(const X& x, const W& w, conv_transpose2d_attributes a = {}, origin_of<X, W> = {}) {
+  return apply<op::conv_transpose2d>(a, x, w);
+}
 /// Cross-correlation along a sequence, as `conv2d` of one row.
 /// Shapes:  x [N, C, L], w [O, C / groups, K] -> [N, O, OL] with OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1,
 ///          or (L - 1) / stride + 1 where it is causal.
-export template <Symbolic X, Symbolic W>
-  requires accepted<worded<applying<rule::conv1d, X, W>>()>
+export template <Symbolic X, Symbolic W> requires accepted<worded<applying<rule::conv1d, X, W>>()>
 constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}, origin_of<X, W> = {}) {
   const auto rows = [](const auto& v) {
     using V = bare<decltype(v)>;
-    if constexpr (std::same_as<world_of<V>, lazy>) return apply_fixed<op::reshape, reshape_attributes{detail::one_row(V::pattern)}>(v);
+    if constexpr (std::same_as<world_of<V>, lazy>)
+      return apply_fixed<op::reshape, reshape_attributes{detail::one_row(V::pattern)}>(v);
     else return reshape(v, detail::one_row(v.shape()));
   };
   const std::int64_t before = a.causal && w.shape().rank == 3 ? detail::reach(a, w.shape()) : a.padding;
   // Zeros on both sides, of which only those before the sequence are to count: the last positions go again.
   const bool cut = a.causal && before > 0;
-  const auto y = flatten<2>(conv2d(rows(x), rows(w), {.stride = {1, cut ? 1 : a.stride}, .padding = {0, before}, .dilation = {1, a.dilation}, .groups = a.groups}));
+  const auto y = flatten<2>(conv2d(
+      rows(x), rows(w),
+      {.stride = {1, cut ? 1 : a.stride}, .padding = {0, before}, .dilation = {1, a.dilation}, .groups = a.groups}));
   if constexpr (std::same_as<world_of<X>, lazy>)
-    return slice(y, {.stop = cut ? -before : std::numeric_limits<std::int64_t>::max(), .axis = 2, .step = cut ? a.stride : 1});
-  else
-    return cut ? slice(y, {.stop = -before, .axis = 2, .step = a.stride}) : y;
+    return slice(
+        y, {.stop = cut ? -before : std::numeric_limits<std::int64_t>::max(), .axis = 2, .step = cut ? a.stride : 1});
+  else return cut ? slice(y, {.stop = -before, .axis = 2, .step = a.stride}) : y;
 }
 /// Largest element of each window, also of int8.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins;
 /// NaN does.
-export template <Symbolic X>
-  requires accepted<worded<applying<op::max_pool2d, X>>()>
+export template <Symbolic X> requires accepted<worded<applying<op::max_pool2d, X>>()>
 constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) {
   if constexpr (std::same_as<world_of<X>, lazy>) return apply<op::max_pool2d>(a, x);
   else return apply<op::max_pool2d>(a, x)[0];
 }
 /// Mean of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].
-export template <Symbolic X>
-  requires accepted<worded<applying<op::avg_pool2d, X>>()>
-constexpr auto avg_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) { return apply<op::avg_pool2d>(a, x); }
+export template <Symbolic X> requires accepted<worded<applying<op::avg_pool2d, X>>()>
+constexpr auto avg_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) {
+  return apply<op::avg_pool2d>(a, x);
+}
 /// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].
-export template <Symbolic X>
-  requires accepted<worded<applying<rule::global_avg_pool2d, X>>()>
-constexpr auto global_avg_pool2d(const X& x, origin_of<X> = {}) { return reduce_mean<axes(2, 3), true>(x); }
+export template <Symbolic X> requires accepted<worded<applying<rule::global_avg_pool2d, X>>()>
+constexpr auto global_avg_pool2d(const X& x, origin_of<X> = {}) {
+  return reduce_mean<axes(2, 3), true>(x);
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::avg_pool2d>;

@@ -20,19 +20,24 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::conv_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).conv; }
+const kernels::conv_functions& functions(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).conv;
+}
 
 kernels::window window_of(const conv2d_attributes& a, const shape& x, const shape& w, const shape& y) {
-  return {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), a.stride.h, a.stride.w,
-          a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups};
+  return {x.at(1),    x.at(2),    x.at(3),     y.at(1),     y.at(2),      y.at(3),      w.at(2), w.at(3),
+          a.stride.h, a.stride.w, a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups};
 }
 kernels::window window_of(const pool2d_attributes& a, const shape& x, const shape& y) {
   auto step = a.step();
-  return {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), a.kernel_size.h, a.kernel_size.w, step.h, step.w, a.padding.h, a.padding.w, 1, 1, 1};
+  return {x.at(1), x.at(2),     x.at(3),     y.at(1), y.at(2), y.at(3), a.kernel_size.h, a.kernel_size.w, step.h,
+          step.w,  a.padding.h, a.padding.w, 1,       1,       1};
 }
 
 // A convolution of few channels reads its plain images directly.
-bool takes_plain_images(const image_call& c) { return !c.blocked && c.in[0].dims.at(1) * 2 <= kernels::lanes(static_cast<kernels::isa>(c.isa)); }
+bool takes_plain_images(const image_call& c) {
+  return !c.blocked && c.in[0].dims.at(1) * 2 <= kernels::lanes(static_cast<kernels::isa>(c.isa));
+}
 
 // Bytes between the images of a buffer.
 std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layout form) {
@@ -53,26 +58,31 @@ enum role { forward, input_grad, weight_grad };
 kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
   kernels::conv_plain_args a{};
   a.w = w;
-  a.product_run = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(e.out_type(0).element)]->run;
+  a.product_run =
+      kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(e.out_type(0).element)]->run;
   return a;
 }
 
-void emit_plain(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, role r, std::initializer_list<buffer_ref> operands) {
+void emit_plain(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, role r,
+                std::initializer_list<buffer_ref> operands) {
   const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
   auto run = r == forward ? f.forward : f.input_grad;
-  emission::cut(images, flops_per_image, [&](std::int64_t first, std::int64_t count) {
-    auto a = plain_args(e, w);
-    a.first = first;
-    a.count = count;
-    const auto& tail = e.epilogue();
-    a.clamp = tail.clamp;
-    a.low = tail.low;
-    a.high = tail.high;
-    f.prepare(&a, r);
-    std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
-    if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
-    e.step(run, a, where, f.scratch_bytes(&a, r));
-  }, 3e6);
+  emission::cut(
+      images, flops_per_image,
+      [&](std::int64_t first, std::int64_t count) {
+        auto a = plain_args(e, w);
+        a.first = first;
+        a.count = count;
+        const auto& tail = e.epilogue();
+        a.clamp = tail.clamp;
+        a.low = tail.low;
+        a.high = tail.high;
+        f.prepare(&a, r);
+        std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
+        if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
+        e.step(run, a, where, f.scratch_bytes(&a, r));
+      },
+      3e6);
 }
 
 void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
@@ -86,7 +96,8 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
     p.planar_in = planar;
     e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
   };
-  auto format = 0x63760000u | (planar ? 1u : 0u) | static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
+  auto format =
+      0x63760000u | (planar ? 1u : 0u) | static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
   buffer_ref weight = e.packed(e.of().inputs[1], format, f.packed_bytes(&w, planar), make);
   if (!weight) {
     weight = e.temporary(f.packed_bytes(&w, planar));
@@ -119,28 +130,33 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
       e.stage();
     }
   }
-  emission::cut(images, flops_per_image, [&](std::int64_t first, std::int64_t count) {
-    kernels::conv_blocked_args a{};
-    a.w = w;
-    a.first = first;
-    a.count = count;
-    a.planar_in = planar;
-    a.clamp = tail.clamp;
-    a.low = static_cast<float>(tail.low);
-    a.high = static_cast<float>(tail.high);
-    f.prepare(&a);
-    std::vector<address> where{{&a.in, e.in(0)}, {&a.weight, weight}, {&a.out, e.out(0)}};
-    if (bias) where.push_back({&a.bias, bias});
-    if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual)});
-    e.step(f.run, a, where, f.scratch_bytes(&a));
-  }, 3e6);
+  emission::cut(
+      images, flops_per_image,
+      [&](std::int64_t first, std::int64_t count) {
+        kernels::conv_blocked_args a{};
+        a.w = w;
+        a.first = first;
+        a.count = count;
+        a.planar_in = planar;
+        a.clamp = tail.clamp;
+        a.low = static_cast<float>(tail.low);
+        a.high = static_cast<float>(tail.high);
+        f.prepare(&a);
+        std::vector<address> where{{&a.in, e.in(0)}, {&a.weight, weight}, {&a.out, e.out(0)}};
+        if (bias) where.push_back({&a.bias, bias});
+        if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual)});
+        e.step(f.run, a, where, f.scratch_bytes(&a));
+      },
+      3e6);
 }
 
 }  // namespace
 
 image_layouts conv2d::images(const image_call& c) {
-  const kernels::window w = window_of(*static_cast<const conv2d_attributes*>(c.attributes), c.in[0].dims, c.in[1].dims, c.out[0].dims);
-  const bool plain = takes_plain_images(c), taken = kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked.supports(&w, plain) != 0;
+  const kernels::window w =
+      window_of(*static_cast<const conv2d_attributes*>(c.attributes), c.in[0].dims, c.in[1].dims, c.out[0].dims);
+  const bool plain = takes_plain_images(c),
+             taken = kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked.supports(&w, plain) != 0;
   return {taken, taken && !plain};
 }
 
@@ -165,9 +181,13 @@ void conv2d_input_grad::infer(const attributes& a, view<const tensor_type> in, i
 void conv2d_input_grad::emit(emission& e) {
   const shape &g = e.in_type(0).dims, &weights = e.in_type(1).dims, &x = e.out_type(0).dims;
   if (x.size() == 0) return;
-  if (g.size() == 0) { emit_zeros(e); return; }      // no output channels
+  if (g.size() == 0) {
+    emit_zeros(e);
+    return;
+  }  // no output channels
   emit_plain(e, window_of(e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
-             2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad, {e.in(0), e.in(1)});
+             2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad,
+             {e.in(0), e.in(1)});
 }
 void conv2d_input_grad::gradient(gradient_call& c) {
   const auto& a = c.attributes<conv2d_attributes>();
@@ -178,9 +198,13 @@ void conv2d_input_grad::gradient(gradient_call& c) {
 void conv_transpose2d::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &weights = e.in_type(1).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  if (x.size() == 0) { emit_zeros(e); return; }      // no input channels
+  if (x.size() == 0) {
+    emit_zeros(e);
+    return;
+  }  // no input channels
   emit_plain(e, window_of(e.attributes<conv_transpose2d_attributes>().forward(), y, weights, x), y.at(0),
-             2.0 * static_cast<double>(x.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad, {e.in(0), e.in(1)});
+             2.0 * static_cast<double>(x.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad,
+             {e.in(0), e.in(1)});
 }
 void conv_transpose2d::gradient(gradient_call& c) {
   const conv2d_attributes a = c.attributes<conv_transpose2d_attributes>().forward();
@@ -202,14 +226,18 @@ void conv2d_weight_grad::emit(emission& e) {
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first, count); }, 3e6);
   auto bytes = static_cast<std::int64_t>(e.out_type(0).bytes());
-  if (runs.empty() || g.size() == 0 || x.size() == 0) { emit_zeros(e); return; }
+  if (runs.empty() || g.size() == 0 || x.size() == 0) {
+    emit_zeros(e);
+    return;
+  }
   buffer_ref parts = runs.size() == 1 ? e.out(0) : e.temporary(runs.size() * static_cast<std::size_t>(bytes));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto a = plain_args(e, w);
     a.first = runs[i].first;
     a.count = runs[i].second;
     f.prepare(&a, weight_grad);
-    e.step(f.weight_grad, a, {{&a.in, e.in(1)}, {&a.weight, e.in(0)}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
+    e.step(f.weight_grad, a,
+           {{&a.in, e.in(1)}, {&a.weight, e.in(0)}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
            f.scratch_bytes(&a, weight_grad));
   }
   if (runs.size() == 1) return;
@@ -235,20 +263,24 @@ void emit_pool(emission& e, bool maximum) {
   const auto& f = functions(e);
   dtype element = e.in_type(0).element;
   layout form = e.in(0).form;
-  auto run = form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
+  auto run = form == layout::blocked  ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
              : element == dtype::int8 ? kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized->max_pool
                                       : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
   bool index = maximum && e.used(1);
-  emission::cut(x.at(0), 4.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w), [&](std::int64_t first, std::int64_t count) {
-    kernels::pool_args a{};
-    a.w = window_of(at, x, y);
-    a.images = count;
-    a.count_padding = at.count_padding;
-    std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, x, element, form))},
-                               {&a.out, e.out(0).at(first * image_bytes(e, y, element, form))}};
-    if (index) where.push_back({&a.index, e.out(1).at(first * image_bytes(e, y, dtype::int32, layout::plain))});
-    e.step(run, a, where);
-  });
+  emission::cut(x.at(0),
+                4.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) *
+                    static_cast<double>(at.kernel_size.w),
+                [&](std::int64_t first, std::int64_t count) {
+                  kernels::pool_args a{};
+                  a.w = window_of(at, x, y);
+                  a.images = count;
+                  a.count_padding = at.count_padding;
+                  std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, x, element, form))},
+                                             {&a.out, e.out(0).at(first * image_bytes(e, y, element, form))}};
+                  if (index)
+                    where.push_back({&a.index, e.out(1).at(first * image_bytes(e, y, dtype::int32, layout::plain))});
+                  e.step(run, a, where);
+                });
 }
 void emit_pool_grad(emission& e, bool maximum) {
   const shape &g = e.in_type(0).dims, &x = e.out_type(0).dims;
@@ -303,7 +335,9 @@ void avg_pool2d_grad::infer(const attributes& a, view<const tensor_type> in, inf
   if (detail::is_result_of<avg_pool2d>(a, forward, in[0], out)) out.result(in[0].element, in[1].dims);
 }
 void avg_pool2d_grad::emit(emission& e) { emit_pool_grad(e, false); }
-void avg_pool2d_grad::gradient(gradient_call& c) { c(0, [&] { return lamina::avg_pool2d(c.gradient(), c.attributes<pool2d_attributes>()); }); }
+void avg_pool2d_grad::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::avg_pool2d(c.gradient(), c.attributes<pool2d_attributes>()); });
+}
 
 void conv2d::map_axis(const attributes&, axis_map& m) {
   m.share(1);

@@ -46,7 +46,8 @@ void emit_rows(emission& e, bool centered) {
     a.length = length;
     a.epsilon = at.epsilon;
     a.centered = centered;
-    std::vector<address> where{{&a.in, e.in(0).at(first * length * size)}, {&a.out, e.out(0).at(first * length * size)}};
+    std::vector<address> where{{&a.in, e.in(0).at(first * length * size)},
+                               {&a.out, e.out(0).at(first * length * size)}};
     if (operands > 1) where.push_back({&a.weight, e.in(1)});
     if (operands > 2) where.push_back({&a.bias, e.in(2)});
     if (e.used(1)) where.push_back({&a.scale, e.out(1).at(first * size)});
@@ -76,7 +77,8 @@ void pass_on(gradient_call& c, bool centered) {
       value along = y * lamina::reduce_mean(h * y, row);
       add(factor * (centered ? value(h - lamina::reduce_mean(h, row) - along) : value(h - along)));
     }
-    if (const value& f = c.gradient(1); !f.empty()) add(-(y * apply<op::spread_mean>(row, f * lamina::square(factor), c(0))));
+    if (const value& f = c.gradient(1); !f.empty())
+      add(-(y * apply<op::spread_mean>(row, f * lamina::square(factor), c(0))));
     if (centered)
       if (const value& m = c.gradient(2); !m.empty()) add(apply<op::spread_mean>(row, m, c(0)));
     return d;

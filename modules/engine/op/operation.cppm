@@ -23,8 +23,7 @@ export struct no_attributes {
 /// `using cases = special_cases<narrow, wide>;`. Each has a `name`, which the plan's lines show, `static bool
 /// applies(const emission&)`, asked when a plan is made, and `static void emit(emission&)`.
 /// (Cases that are added from outside: `special_case` and `typed_case`.)
-export template <class... Case>
-struct special_cases {};
+export template <class... Case> struct special_cases {};
 
 namespace detail {
 constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
@@ -32,8 +31,7 @@ constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
   h *= 0xff51afd7ed558ccdu;
   return h ^ h >> 32;
 }
-template <class T>
-std::uint64_t hash_member(const T& v) {
+template <class T> std::uint64_t hash_member(const T& v) {
   if constexpr (std::same_as<T, shape>) {
     std::uint64_t h = static_cast<std::uint64_t>(v.rank);
     for (int i = 0; i < v.rank; ++i) h = mix(h, static_cast<std::uint64_t>(v[i].code));
@@ -45,16 +43,15 @@ std::uint64_t hash_member(const T& v) {
   } else if constexpr (std::same_as<T, double>) return std::bit_cast<std::uint64_t>(v);
   else return static_cast<std::uint64_t>(v);
 }
-template <class A>
-std::uint64_t hash_attributes(const void* p) {
+template <class A> std::uint64_t hash_attributes(const void* p) {
   std::uint64_t h = 17;
   A::members(*static_cast<const A*>(p), [&](std::string_view, const auto& v) { h = mix(h, hash_member(v)); });
   return h;
 }
-template <class A>
-bool equal_attributes(const void* a, const void* b) { return *static_cast<const A*>(a) == *static_cast<const A*>(b); }
-template <class M>
-attribute_value to_attribute(const M& v) {
+template <class A> bool equal_attributes(const void* a, const void* b) {
+  return *static_cast<const A*>(a) == *static_cast<const A*>(b);
+}
+template <class M> attribute_value to_attribute(const M& v) {
   using form = attribute_value::form;
   attribute_value a;
   if constexpr (std::same_as<M, shape>) a.is = form::dims, a.dims = v;
@@ -65,8 +62,7 @@ attribute_value to_attribute(const M& v) {
   else a.integer = static_cast<std::int64_t>(v);
   return a;
 }
-template <class M>
-M from_attribute(const attribute_value& a) {
+template <class M> M from_attribute(const attribute_value& a) {
   if constexpr (std::same_as<M, shape>) return a.dims;
   else if constexpr (std::same_as<M, axes>) return a.list;
   else if constexpr (std::same_as<M, dtype>) return a.element;
@@ -74,13 +70,12 @@ M from_attribute(const attribute_value& a) {
   else if constexpr (std::floating_point<M>) return static_cast<M>(a.real);
   else return static_cast<M>(a.integer);
 }
-template <class A>
-std::shared_ptr<const void> share_attributes(const A& attributes) {
-  if constexpr (std::is_trivially_copyable_v<A> && alignof(A) <= alignof(std::max_align_t)) return copy_of(&attributes, sizeof attributes);
+template <class A> std::shared_ptr<const void> share_attributes(const A& attributes) {
+  if constexpr (std::is_trivially_copyable_v<A> && alignof(A) <= alignof(std::max_align_t))
+    return copy_of(&attributes, sizeof attributes);
   else return std::make_shared<const A>(attributes);
 }
-template <class A>
-std::shared_ptr<const void> visit_attributes(const void* p, const attribute_visitor& each) {
+template <class A> std::shared_ptr<const void> visit_attributes(const void* p, const attribute_visitor& each) {
   A a = p ? *static_cast<const A*>(p) : A{};
   A::members(a, [&]<class M>(std::string_view name, M& m) {
     attribute_value v = to_attribute(m);
@@ -91,22 +86,21 @@ std::shared_ptr<const void> visit_attributes(const void* p, const attribute_visi
   });
   return share_attributes(a);
 }
-template <class A>
-inline constexpr bool holds_shape = [] {
+template <class A> inline constexpr bool holds_shape = [] {
   bool found = false;
   A a{};
   A::members(a, [&]<class M>(std::string_view, const M&) { found = found || std::same_as<M, shape>; });
   return found;
 }();
 /// Attributes with the names of dimensions replaced by what they mean.
-template <class A>
-A bound_to(A a, const dimension_names& names) {
-  A::members(a, [&]<class M>(std::string_view, M& m) { if constexpr (std::same_as<M, shape>) m = names(m); });
+template <class A> A bound_to(A a, const dimension_names& names) {
+  A::members(a, [&]<class M>(std::string_view, M& m) {
+    if constexpr (std::same_as<M, shape>) m = names(m);
+  });
   return a;
 }
 // The first special case that applies, else the general one.
-template <class Op, class... C>
-void emit_first(emission& e, special_cases<C...>*) {
+template <class Op, class... C> void emit_first(emission& e, special_cases<C...>*) {
   bool taken = false;
   auto offer = [&]<class One>(std::type_identity<One>) {
     if (taken || !One::applies(std::as_const(e))) return;
@@ -117,17 +111,24 @@ void emit_first(emission& e, special_cases<C...>*) {
   (offer(std::type_identity<C>{}), ...);
   if (!taken) Op::emit(e);
 }
-template <class Op>
-consteval unsigned shape_only_of() { if constexpr (requires { Op::shape_only; }) return Op::shape_only; else return 0; }
-template <class Op>
-consteval int alias_of() { if constexpr (requires { Op::alias; }) return Op::alias; else return -1; }
-template <class Op>
-consteval int subprograms_of() { if constexpr (requires { Op::subprograms; }) return Op::subprograms; else return 0; }
-template <class Op>
-consteval bool may_fail_of() { if constexpr (requires { Op::may_fail; }) return Op::may_fail; else return false; }
+template <class Op> consteval unsigned shape_only_of() {
+  if constexpr (requires { Op::shape_only; }) return Op::shape_only;
+  else return 0;
+}
+template <class Op> consteval int alias_of() {
+  if constexpr (requires { Op::alias; }) return Op::alias;
+  else return -1;
+}
+template <class Op> consteval int subprograms_of() {
+  if constexpr (requires { Op::subprograms; }) return Op::subprograms;
+  else return 0;
+}
+template <class Op> consteval bool may_fail_of() {
+  if constexpr (requires { Op::may_fail; }) return Op::may_fail;
+  else return false;
+}
 /// How many results the rule of an operation is to give; an operation with a subprogram has those of the subprogram.
-template <class Op>
-consteval int results_of() {
+template <class Op> consteval int results_of() {
   if constexpr (subprograms_of<Op>() > 0) return 0;
   else if constexpr (requires { Op::results; }) return Op::results;
   else return 1;
@@ -135,14 +136,16 @@ consteval int results_of() {
 /// What is wrong with what a rule gives where it finds nothing wrong.
 constexpr void check_results(int expected, int alias, view<const tensor_type> in, inference& out) {
   if (out.count != expected || out.count > inference::most_results) {
-    out.why << "its `infer` gives " << out.count << (out.count == 1 ? " result" : " results") << " and no reason, and " << expected;
+    out.why << "its `infer` gives " << out.count << (out.count == 1 ? " result" : " results") << " and no reason, and "
+            << expected;
     out.why << (expected == 1 ? " result is" : " results are") << " expected";
     return;
   }
   for (int i = 0; i < out.count; ++i) {
     const int element = static_cast<int>(out.results[i].element), rank = out.results[i].dims.rank;
     if (rank >= 0 && rank <= max_rank && element >= 0 && element < dtype_count) continue;
-    out.why << "its `infer` gives result " << i << " the rank " << rank << " and the element type " << element << "; ranks are 0.." << max_rank;
+    out.why << "its `infer` gives result " << i << " the rank " << rank << " and the element type " << element
+            << "; ranks are 0.." << max_rank;
     out.why << ", element types 0.." << dtype_count - 1;
     return;
   }
@@ -157,8 +160,7 @@ constexpr void check_results(int expected, int alias, view<const tensor_type> in
   out.why << "a view of operand " << alias << " cannot be " << seen;
 }
 /// Whether a definition is the rule of a spelling, which need not give results.
-template <class Op>
-inline constexpr bool only_a_rule = type_name<Op>().starts_with("lamina::rule::");
+template <class Op> inline constexpr bool only_a_rule = type_name<Op>().starts_with("lamina::rule::");
 /// The rule of an operation on these operands, and that it gives what its definition says. User code is called here.
 template <class Op>
 constexpr void infer_checked(const typename Op::attributes& a, view<const tensor_type> in, inference& out) {
@@ -166,12 +168,13 @@ constexpr void infer_checked(const typename Op::attributes& a, view<const tensor
   if constexpr (only_a_rule<Op>) return;
   if (out.why.empty()) check_results(results_of<Op>(), alias_of<Op>(), in, out);
 }
-template <class Op>
-consteval bool pure_of() { if constexpr (requires { Op::pure; }) return Op::pure; else return true; }
+template <class Op> consteval bool pure_of() {
+  if constexpr (requires { Op::pure; }) return Op::pure;
+  else return true;
+}
 }  // namespace detail
 
-template <class Op, class... C>
-consteval std::string_view case_without(special_cases<C...>*) {
+template <class Op, class... C> consteval std::string_view case_without(special_cases<C...>*) {
   std::string_view found;
   auto look = [&]<class One>(std::type_identity<One>) {
     constexpr bool whole = requires(emission& e, const emission& plan) {
@@ -185,50 +188,66 @@ consteval std::string_view case_without(special_cases<C...>*) {
   return found;
 }
 // Whether an operation names a micro-operation of the kernels, which only those of the library know.
-template <class Op>
-consteval bool names_a_kernel() {
+template <class Op> consteval bool names_a_kernel() {
   if constexpr (requires { &Op::map; }) return !type_name<Op>().starts_with("lamina::");
   else return false;
 }
 // Whether a member is there and cannot be called as F.
-template <class Op, class F>
-consteval bool wrong_gradient() {
+template <class Op, class F> consteval bool wrong_gradient() {
   if constexpr (requires { &Op::gradient; }) return !std::is_convertible_v<decltype(&Op::gradient), F>;
   else return false;
 }
-template <class Op, class F>
-consteval bool wrong_emit() {
+template <class Op, class F> consteval bool wrong_emit() {
   if constexpr (requires { &Op::emit; }) return !std::is_convertible_v<decltype(&Op::emit), F>;
   else return false;
 }
-template <class Op>
-consteval bool wrong_map_axis() {
-  if constexpr (requires { &Op::map_axis; }) return !requires(const typename Op::attributes& a, axis_map& m) { Op::map_axis(a, m); };
+template <class Op> consteval bool wrong_map_axis() {
+  if constexpr (requires { &Op::map_axis; })
+    return !requires(const typename Op::attributes& a, axis_map& m) { Op::map_axis(a, m); };
   else return false;
 }
 /// What the definition of an operation lacks.
-export template <class Op>
-struct operation_check {
+export template <class Op> struct operation_check {
   static consteval text message() {
     text t;
     auto lacks = [&](std::string_view what) { t << "the operation " << type_name<Op>() << " lacks " << what; };
-    if constexpr (!requires { { Op::name } -> std::convertible_to<std::string_view>; }) lacks("`static constexpr std::string_view name`");
-    else if constexpr (!requires { { Op::operands } -> std::convertible_to<int>; }) lacks("`static constexpr int operands`, the number of its operands");
-    else if constexpr (!requires { typename Op::attributes; }) lacks("`using attributes`, which is lamina::no_attributes where it has none");
-    else if constexpr (!requires(const typename Op::attributes& a) { Op::attributes::members(a, [](std::string_view, const auto&) {}); { a == a } -> std::convertible_to<bool>; })
-      lacks("in its attributes `static constexpr void members(auto& a, auto&& f)`, which calls f(\"name\", a.name), or `==`");
-    else if constexpr (!requires(const typename Op::attributes& a, view<const tensor_type> in, inference& out) { Op::infer(a, in, out); })
+    if constexpr (!requires {
+                    { Op::name } -> std::convertible_to<std::string_view>;
+                  })
+      lacks("`static constexpr std::string_view name`");
+    else if constexpr (!requires {
+                         { Op::operands } -> std::convertible_to<int>;
+                       })
+      lacks("`static constexpr int operands`, the number of its operands");
+    else if constexpr (!requires { typename Op::attributes; })
+      lacks("`using attributes`, which is lamina::no_attributes where it has none");
+    else if constexpr (!requires(const typename Op::attributes& a) {
+                         Op::attributes::members(a, [](std::string_view, const auto&) {});
+                         { a == a } -> std::convertible_to<bool>;
+                       })
+      lacks(
+          "in its attributes `static constexpr void members(auto& a, auto&& f)`, which calls f(\"name\", a.name), or "
+          "`==`");
+    else if constexpr (!requires(const typename Op::attributes& a, view<const tensor_type> in, inference& out) {
+                         Op::infer(a, in, out);
+                       })
       lacks("`static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out)`");
     else if constexpr (names_a_kernel<Op>())
-      t << "the operation " << type_name<Op>() << " has `map`, which names a kernel of the library by a number that only the library knows; it needs `static void emit(emission&)` instead";
-    else if constexpr (wrong_gradient<Op, void (*)(gradient_call&)>()) lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
-    else if constexpr (wrong_emit<Op, void (*)(emission&)>()) lacks("`static void emit(emission&)`: its `emit` is declared otherwise");
-    else if constexpr (wrong_map_axis<Op>()) lacks("`static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise");
+      t << "the operation " << type_name<Op>()
+        << " has `map`, which names a kernel of the library by a number that only the library knows; it needs `static "
+           "void emit(emission&)` instead";
+    else if constexpr (wrong_gradient<Op, void (*)(gradient_call&)>())
+      lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
+    else if constexpr (wrong_emit<Op, void (*)(emission&)>())
+      lacks("`static void emit(emission&)`: its `emit` is declared otherwise");
+    else if constexpr (wrong_map_axis<Op>())
+      lacks("`static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise");
     else if constexpr (requires { typename Op::cases; }) {
       if (auto wrong = case_without<Op>(static_cast<typename Op::cases*>(nullptr)); !wrong.empty()) {
         lacks("in its case ");
         t << wrong << " `name`, `static bool applies(const emission&)` or `static void emit(emission&)`";
-      } else if constexpr (!requires { &Op::emit; }) lacks("`static void emit(emission&)`, the general one after its cases");
+      } else if constexpr (!requires { &Op::emit; })
+        lacks("`static void emit(emission&)`, the general one after its cases");
     }
     return t;
   }
@@ -240,27 +259,32 @@ concept Operation = accepted<worded<operation_check<Op>>()>;
 namespace detail {
 /// The functions of an operation's record, and the record. The library instantiates those of its own operations, so that
 /// they are no part of what a program compiles.
-template <Operation Op>
-struct recorded {
+template <Operation Op> struct recorded {
   using attributes = typename Op::attributes;
-  static void infer(const void* a, view<const tensor_type> in, inference& out) { infer_checked<Op>(*static_cast<const attributes*>(a), in, out); }
+  static void infer(const void* a, view<const tensor_type> in, inference& out) {
+    infer_checked<Op>(*static_cast<const attributes*>(a), in, out);
+  }
   static double flops(const void* a, view<const tensor_type> in, view<const tensor_type> out) {
-    if constexpr (requires { Op::flops(*static_cast<const attributes*>(a), in, out); }) return Op::flops(*static_cast<const attributes*>(a), in, out);
+    if constexpr (requires { Op::flops(*static_cast<const attributes*>(a), in, out); })
+      return Op::flops(*static_cast<const attributes*>(a), in, out);
     else return 0;
   }
   static std::uint64_t hash(const void* a) { return hash_attributes<attributes>(a); }
   static bool equal(const void* a, const void* b) { return equal_attributes<attributes>(a, b); }
-  static std::shared_ptr<const void> visit(const void* a, const attribute_visitor& each) { return visit_attributes<attributes>(a, each); }
-  static std::shared_ptr<const void> bound(const void* a, const dimension_names& names)
-    requires holds_shape<attributes>
-  { return std::make_shared<const attributes>(bound_to(*static_cast<const attributes*>(a), names)); }
-  static void emit(emission& e)
-    requires requires { typename Op::cases; }
-  { emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr)); }
+  static std::shared_ptr<const void> visit(const void* a, const attribute_visitor& each) {
+    return visit_attributes<attributes>(a, each);
+  }
+  static std::shared_ptr<const void> bound(const void* a, const dimension_names& names) requires holds_shape<attributes>
+  {
+    return std::make_shared<const attributes>(bound_to(*static_cast<const attributes*>(a), names));
+  }
+  static void emit(emission& e) requires requires { typename Op::cases; } {
+    emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr));
+  }
 
-  static void map_axis(const void* a, axis_map& m)
-    requires requires { &Op::map_axis; }
-  { Op::map_axis(*static_cast<const attributes*>(a), m); }
+  static void map_axis(const void* a, axis_map& m) requires requires { &Op::map_axis; } {
+    Op::map_axis(*static_cast<const attributes*>(a), m);
+  }
   static void map_elementwise(const void*, axis_map& m) { m.elementwise(); }
 
   // What passes may rely on.
@@ -278,50 +302,53 @@ struct recorded {
     if constexpr (requires { Op::updates; }) r.updates = Op::updates;
     if constexpr (requires { &Op::subprogram_name; }) r.subprogram_name = &Op::subprogram_name;
     if constexpr (requires { &Op::channels; })
-      r.channels = [](const void* a, const shape& result, const shape& weights) { return Op::channels(*static_cast<const attributes*>(a), result, weights); };
+      r.channels = [](const void* a, const shape& result, const shape& weights) {
+        return Op::channels(*static_cast<const attributes*>(a), result, weights);
+      };
     if constexpr (requires { &Op::bounds; }) r.bounds = &Op::bounds;
     if constexpr (requires { &Op::part_of; })
-      r.part_of = [](const void* a, const shape& whole) -> std::optional<axis_view> { return Op::part_of(*static_cast<const attributes*>(a), whole); };
+      r.part_of = [](const void* a, const shape& whole) -> std::optional<axis_view> {
+        return Op::part_of(*static_cast<const attributes*>(a), whole);
+      };
     if constexpr (requires { &Op::images; }) r.images = &Op::images;
     if constexpr (requires { &Op::node_may_fail; }) r.node_may_fail = &Op::node_may_fail;
     if constexpr (requires { &Op::map_axis; }) r.map_axis = &map_axis;
     else if constexpr (requires { &Op::map; }) r.map_axis = &map_elementwise;
   }
   static consteval operation record() {
-    operation r{Op::name, type_name<Op>(), type_name<Op>().starts_with("lamina::"), 1, Op::operands, pure_of<Op>(), shape_only_of<Op>(), alias_of<Op>(), requires { &Op::map; }, &infer, nullptr,
-                nullptr, nullptr, &hash, &equal, &visit, &flops, may_fail_of<Op>(), nullptr, nullptr, nullptr, subprograms_of<Op>()};
-    if constexpr (requires { Op::version; }) r.version = Op::version;
-    if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
-    if constexpr (requires { typename Op::cases; }) r.emit = &emit;
-    else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
-    if constexpr (requires { &Op::map; }) r.map = &Op::map;
-    if constexpr (holds_shape<attributes>) r.bound = &bound;
-    if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
-    if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
-    traits(r);
-    return r;
+    operation r{Op::name, type_name<Op>(), type_name<Op>().starts_with("lamina::"), 1, Op::operands, pure_of<Op>(),
+                shape_only_of<Op>(), alias_of<Op>(), requires {&Op::map;
   }
-  static constexpr operation is = record();
+  , &infer, nullptr, nullptr, nullptr, &hash, &equal, &visit, &flops, may_fail_of<Op>(), nullptr, nullptr,
+      nullptr, subprograms_of<Op>()
 };
+if constexpr (requires { Op::version; }) r.version = Op::version;
+if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
+if constexpr (requires { typename Op::cases; }) r.emit = &emit;
+else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
+if constexpr (requires { &Op::map; }) r.map = &Op::map;
+if constexpr (holds_shape<attributes>) r.bound = &bound;
+if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
+if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
+traits(r);
+return r;
+}  // namespace detail
+static constexpr operation is = record();
+};  // namespace lamina
 }  // namespace detail
 
 /// The run-time record of an operation, made from its definition.
-export template <Operation Op>
-inline constexpr const operation& record = detail::recorded<Op>::is;
+export template <Operation Op> inline constexpr const operation& record = detail::recorded<Op>::is;
 
 /// Whether a node is a call of this operation: for patterns that hold for one operation alone. What holds for a kind of
 /// operations is a member of the record.
-template <Operation Op>
-bool is_call_of(const node& n) { return n.op == &record<Op>; }
-template <Operation... Op>
-bool is_call_of_any(const node& n) { return (is_call_of<Op>(n) || ...); }
+template <Operation Op> bool is_call_of(const node& n) { return n.op == &record<Op>; }
+template <Operation... Op> bool is_call_of_any(const node& n) { return (is_call_of<Op>(n) || ...); }
 
 // ---- worlds ---------------------------------------------------------------------------------------------------------
 
-template <class X>
-using bare = std::remove_cvref_t<X>;
-template <class X>
-struct no_operand {
+template <class X> using bare = std::remove_cvref_t<X>;
+template <class X> struct no_operand {
   static consteval text message() {
     text t;
     t << "`" << type_name<X>() << "` is no operand; tensors, expressions and values of a program are";
@@ -330,15 +357,10 @@ struct no_operand {
   }
 };
 // Words are made for those that are none alone: every type of an expression passes here.
-template <class X>
-inline constexpr auto operand_words = worded<no_operand<X>>();
-template <class X>
-  requires requires { typename X::world; }
-inline constexpr auto operand_words<X> = fixed_string<1>{};
-template <class X>
-inline constexpr auto operand_or_number_words = operand_words<X>;
-template <class X>
-  requires std::is_arithmetic_v<X>
+template <class X> inline constexpr auto operand_words = worded<no_operand<X>>();
+template <class X> requires requires { typename X::world; } inline constexpr auto operand_words<X> = fixed_string<1>{};
+template <class X> inline constexpr auto operand_or_number_words = operand_words<X>;
+template <class X> requires std::is_arithmetic_v<X>
 inline constexpr auto operand_or_number_words<X> = fixed_string<1>{};
 /// A tensor-like operand: it names its world, and the world knows how to apply an operation.
 export template <class X>
@@ -363,31 +385,26 @@ concept TypedSymbolic = accepted<operand_words<bare<X>>> && !std::same_as<bare<X
 /// Stands where an operation is no part of a program.
 export struct no_origin {};
 /// The last parameter of the functions that users call: where in their code an operation is added to a program.
-export template <class... X>
-using origin_of = std::conditional_t<(std::same_as<bare<X>, value> || ...), origin, no_origin>;
+export template <class... X> using origin_of =
+    std::conditional_t<(std::same_as<bare<X>, value> || ...), origin, no_origin>;
 
-template <class... X>
-struct common_world;
-template <class X, class... Y>
-struct common_world<X, Y...> : common_world<Y...> {};
-template <Symbolic X, class... Y>
-struct common_world<X, Y...> { using type = typename bare<X>::world; };
-export template <class... X>
-using world_of = typename common_world<X...>::type;
+template <class... X> struct common_world;
+template <class X, class... Y> struct common_world<X, Y...> : common_world<Y...> {};
+template <Symbolic X, class... Y> struct common_world<X, Y...> {
+  using type = typename bare<X>::world;
+};
+export template <class... X> using world_of = typename common_world<X...>::type;
 
 /// What the world of the operands says of applying Op to them. Functions require `accepted<worded<applying<...>>()>`
 /// rather than `Applicable<...>`, which is the same: the compiler then prints the sentence a step earlier.
-export template <class Op, class... X>
-  requires(Symbolic<X> || ...)
+export template <class Op, class... X> requires(Symbolic<X> || ...)
 using applying = typename world_of<X...>::template check<Op, X...>;
 /// The same with attributes that are part of the type.
-export template <class Op, auto Attributes, class... X>
-  requires(Symbolic<X> || ...)
+export template <class Op, auto Attributes, class... X> requires(Symbolic<X> || ...)
 using applying_fixed = typename world_of<X...>::template check_fixed<Op, Attributes, X...>;
 
 /// The same with attributes that are known only at run time, and a rank of the result that is known all the same.
-export template <class Op, class Rank, class... X>
-  requires(Symbolic<X> || ...)
+export template <class Op, class Rank, class... X> requires(Symbolic<X> || ...)
 using applying_of_rank = typename world_of<X...>::template check_of_rank<Op, Rank, X...>;
 
 /// Whether the world of the operands finds nothing wrong with applying Op; its message carries the reason.
@@ -398,21 +415,22 @@ concept Applicable = accepted<worded<applying<Op, X...>>()>;
 // which its constraint finds a misfit under the name that the user wrote.
 
 // So that the signature stands where a definition has none, and the concept can say so.
-template <class Op>
-struct attributes_of { using type = no_attributes; };
-template <class Op>
-  requires requires { typename Op::attributes; }
-struct attributes_of<Op> { using type = typename Op::attributes; };
+template <class Op> struct attributes_of {
+  using type = no_attributes;
+};
+template <class Op> requires requires { typename Op::attributes; } struct attributes_of<Op> {
+  using type = typename Op::attributes;
+};
 
 /// Applies an operation in the world of its operands.
 export template <class Op, Operand... X>
-  requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying<Op, X...>>()>
+requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying<Op, X...>>()>
 constexpr auto apply(const typename attributes_of<Op>::type& attributes, X&&... x) {
   return world_of<X...>::template apply<Op>(attributes, std::forward<X>(x)...);
 }
 /// The same with attributes that are part of the type: extents then follow at compile time.
 export template <class Op, typename attributes_of<Op>::type Attributes, Operand... X>
-  requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_fixed<Op, Attributes, X...>>()>
+requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_fixed<Op, Attributes, X...>>()>
 constexpr auto apply_fixed(X&&... x) {
   return world_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
 }
@@ -420,48 +438,56 @@ constexpr auto apply_fixed(X&&... x) {
 /// The same with attributes that are known only at run time. A typed operand then has the rank that `Rank` says, and
 /// extents that are known at run time.
 export template <class Op, class Rank, Operand... X>
-  requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_of_rank<Op, Rank, X...>>()>
+requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_of_rank<Op, Rank, X...>>()>
 constexpr auto apply_of_rank(const typename attributes_of<Op>::type& attributes, X&&... x) {
   return world_of<X...>::template apply_of_rank<Op, Rank>(attributes, std::forward<X>(x)...);
 }
 
 // The rank of a result, from that of the first operand and that which the rule of the operation finds for attributes that
 // are left out.
-export struct rank_of_rule { static constexpr int of(int, int rule) { return rule; } };
-export struct same_rank { static constexpr int of(int first, int) { return first; } };
-export template <int N>
-struct fixed_rank { static constexpr int of(int, int) { return N; } };
-export template <int N>
-struct rank_less { static constexpr int of(int first, int) { return first - N; } };
-export template <int N>
-struct rank_more { static constexpr int of(int first, int) { return first + N; } };
-export template <int N>
-struct rank_at_least { static constexpr int of(int first, int) { return first < N ? N : first; } };
+export struct rank_of_rule {
+  static constexpr int of(int, int rule) { return rule; }
+};
+export struct same_rank {
+  static constexpr int of(int first, int) { return first; }
+};
+export template <int N> struct fixed_rank {
+  static constexpr int of(int, int) { return N; }
+};
+export template <int N> struct rank_less {
+  static constexpr int of(int first, int) { return first - N; }
+};
+export template <int N> struct rank_more {
+  static constexpr int of(int first, int) { return first + N; }
+};
+export template <int N> struct rank_at_least {
+  static constexpr int of(int first, int) { return first < N ? N : first; }
+};
 
 /// No message: the world checks when the node is made.
-export struct nothing_to_say { static consteval text message() { return {}; } };
+export struct nothing_to_say {
+  static consteval text message() { return {}; }
+};
 
 /// Values of a program.
 struct graph_world {
-  template <class Op, class... X>
-  using check = nothing_to_say;
-  template <class Op, typename Op::attributes A, class... X>
-  using check_fixed = nothing_to_say;
-  template <class Op, class... X>
-  static auto apply(const typename Op::attributes& attributes, const X&... x) {
+  template <class Op, class... X> using check = nothing_to_say;
+  template <class Op, typename Op::attributes A, class... X> using check_fixed = nothing_to_say;
+  template <class Op, class... X> static auto apply(const typename Op::attributes& attributes, const X&... x) {
     if constexpr ((std::same_as<bare<X>, value> && ...)) {
       const value inputs[] = {x...};
       return add<Op>(attributes, view<const value>(inputs, sizeof...(X)));
     } else return apply_beside_numbers<Op>(attributes, x...);
   }
+  template <class Op, class Rank, class... X> using check_of_rank = nothing_to_say;
+  template <class Op, typename Op::attributes A, class... X> static auto apply_fixed(const X&... x) {
+    return apply<Op>(A, x...);
+  }
   template <class Op, class Rank, class... X>
-  using check_of_rank = nothing_to_say;
-  template <class Op, typename Op::attributes A, class... X>
-  static auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
-  template <class Op, class Rank, class... X>
-  static auto apply_of_rank(const typename Op::attributes& attributes, const X&... x) { return apply<Op>(attributes, x...); }
-  template <class Op>
-  static auto add(const typename Op::attributes& attributes, view<const value> inputs) {
+  static auto apply_of_rank(const typename Op::attributes& attributes, const X&... x) {
+    return apply<Op>(attributes, x...);
+  }
+  template <class Op> static auto add(const typename Op::attributes& attributes, view<const value> inputs) {
     program& owner = inputs[0].owner();
     return wrap<Op>(&owner, owner.add(record<Op>, detail::share_attributes(attributes), inputs));
   }
@@ -473,7 +499,10 @@ struct graph_world {
     dtype element = dtype::float32;
     auto look = [&](const auto& v) {
       if constexpr (std::same_as<bare<decltype(v)>, value>)
-        if (!owner) { owner = &v.owner(); element = v.type().element; }
+        if (!owner) {
+          owner = &v.owner();
+          element = v.type().element;
+        }
     };
     (look(x), ...);
     // `where` and comparisons take their numbers in the type of the values beside them
@@ -484,15 +513,16 @@ struct graph_world {
     (prefer(x), ...);
     auto lift = [&](const auto& v) -> value {
       if constexpr (std::same_as<bare<decltype(v)>, value>) return v;
-      else if constexpr (std::is_signed_v<bare<decltype(v)>> && std::is_integral_v<bare<decltype(v)>>) return owner->number(static_cast<std::int64_t>(v), element);
-      else if constexpr (std::is_integral_v<bare<decltype(v)>>) return owner->number(static_cast<std::uint64_t>(v), element);
+      else if constexpr (std::is_signed_v<bare<decltype(v)>> && std::is_integral_v<bare<decltype(v)>>)
+        return owner->number(static_cast<std::int64_t>(v), element);
+      else if constexpr (std::is_integral_v<bare<decltype(v)>>)
+        return owner->number(static_cast<std::uint64_t>(v), element);
       else return owner->number(static_cast<double>(v), element);
     };
     const value inputs[] = {lift(x)...};
     return add<Op>(attributes, view<const value>(inputs, sizeof...(X)));
   }
-  template <class Op>
-  static auto wrap(program* owner, value_id id) {
+  template <class Op> static auto wrap(program* owner, value_id id) {
     if constexpr (requires { Op::results; }) {
       std::array<value, Op::results> all;
       for (int i = 0; i < Op::results; ++i) all[static_cast<std::size_t>(i)] = value(owner, {id.node, i});
@@ -502,8 +532,9 @@ struct graph_world {
 };
 
 /// Adds an operation with a run-time number of operands to their program.
-export template <Operation Op>
-auto apply_all(const typename Op::attributes& attributes, view<const value> inputs) { return graph_world::add<Op>(attributes, inputs); }
+export template <Operation Op> auto apply_all(const typename Op::attributes& attributes, view<const value> inputs) {
+  return graph_world::add<Op>(attributes, inputs);
+}
 
 /// A value that is only element type and shape: what layers run over at compile time to check a network.
 export struct type_world;
@@ -517,10 +548,8 @@ export struct traced : operand_base {
   constexpr const lamina::shape& shape() const { return type.dims; }
 };
 struct type_world {
-  template <class Op, class... X>
-  using check = nothing_to_say;
-  template <class Op, typename Op::attributes A, class... X>
-  using check_fixed = nothing_to_say;
+  template <class Op, class... X> using check = nothing_to_say;
+  template <class Op, typename Op::attributes A, class... X> using check_fixed = nothing_to_say;
   template <class Op, class... X>
   static constexpr auto apply(const typename Op::attributes& attributes, const X&... x) {
     text* why = nullptr;
@@ -555,19 +584,20 @@ struct type_world {
       return all;
     } else return traced{r.results[0], why};
   }
+  template <class Op, class Rank, class... X> using check_of_rank = nothing_to_say;
+  template <class Op, typename Op::attributes A, class... X> static constexpr auto apply_fixed(const X&... x) {
+    return apply<Op>(A, x...);
+  }
   template <class Op, class Rank, class... X>
-  using check_of_rank = nothing_to_say;
-  template <class Op, typename Op::attributes A, class... X>
-  static constexpr auto apply_fixed(const X&... x) { return apply<Op>(A, x...); }
-  template <class Op, class Rank, class... X>
-  static constexpr auto apply_of_rank(const typename Op::attributes& attributes, const X&... x) { return apply<Op>(attributes, x...); }
+  static constexpr auto apply_of_rank(const typename Op::attributes& attributes, const X&... x) {
+    return apply<Op>(attributes, x...);
+  }
 };
 
 namespace detail {
 /// Checks operands of a spelling that is made of several operations where no constraint has done so: extents known at run
 /// time, values of a program, types alone.
-template <class Rule, class... X>
-constexpr void obey(const typename Rule::attributes& attributes, const X&... x) {
+template <class Rule, class... X> constexpr void obey(const typename Rule::attributes& attributes, const X&... x) {
   inference found;
   if constexpr (std::same_as<world_of<X...>, type_world>) {
     const traced all[] = {x...};
@@ -587,14 +617,15 @@ constexpr void obey(const typename Rule::attributes& attributes, const X&... x) 
     };
     (look(x), ...);
     Rule::infer(attributes, view<const tensor_type>(in, sizeof...(X)), found);
-    if (!found.why.empty()) raise(found.of_elements ? error_kind::type : error_kind::shape, t << worded_misfit(Rule::name, found, view<const tensor_type>(in, sizeof...(X))));
+    if (!found.why.empty())
+      raise(found.of_elements ? error_kind::type : error_kind::shape,
+            t << worded_misfit(Rule::name, found, view<const tensor_type>(in, sizeof...(X))));
   }
 }
 }  // namespace detail
 
 /// That no operand is typed: the rank of a typed result is to follow from the call.
-export template <fixed_string Spelling, class... X>
-struct run_time_check {
+export template <fixed_string Spelling, class... X> struct run_time_check {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<world_of<X...>, lazy>)
@@ -612,7 +643,9 @@ concept Listed = std::integral<T> && !std::same_as<T, bool>;
 struct single_axis {
   std::int64_t axis;
   constexpr single_axis(std::integral auto a) : axis(static_cast<std::int64_t>(a)) {}
-  consteval single_axis(std::integral auto, std::integral auto, std::integral auto...) : axis(0) { several_axes_of_a_typed_operand_are_a_list_as_in_sum_x_0_2(); }
+  consteval single_axis(std::integral auto, std::integral auto, std::integral auto...) : axis(0) {
+    several_axes_of_a_typed_operand_are_a_list_as_in_sum_x_0_2();
+  }
   consteval single_axis(const axes& a) : axis(a[0]) {
     if (a.count != 1) several_axes_of_a_typed_operand_are_a_list_as_in_sum_x_0_2();
   }
@@ -656,8 +689,8 @@ constexpr void infer_broadcast(view<const tensor_type> in, dtype element, infere
   out.result(element, s);
 }
 /// Whether `given` is what `Op` makes of operands as its first result: what an adjoint asks of its operands. Else the reason.
-template <class Op>
-constexpr bool is_result_of(const typename Op::attributes& a, view<const tensor_type> in, const tensor_type& given, inference& out) {
+template <class Op> constexpr bool is_result_of(const typename Op::attributes& a, view<const tensor_type> in,
+                                                const tensor_type& given, inference& out) {
   inference found;
   Op::infer(a, in, found);
   if (!found.why.empty()) {

@@ -42,7 +42,9 @@ export struct quantize {
   static constexpr int operands = 3;
   using attributes = quantize_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) { return 2.0 * static_cast<double>(out[0].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size());
+  }
   static void emit(emission&);
 };
 /// Operands: q, scale, offset.
@@ -51,7 +53,9 @@ export struct dequantize {
   static constexpr int operands = 3;
   using attributes = quantize_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) { return 2.0 * static_cast<double>(out[0].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size());
+  }
   static void emit(emission&);
 };
 /// Operands of both products: x, its scale and offset; weights and their scales; bias; scale and offset of the result.
@@ -93,17 +97,22 @@ export struct quantized_avg_pool2d {
   using attributes = pool2d_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
-    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) * static_cast<double>(a.kernel_size.w);
+    return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
+           static_cast<double>(a.kernel_size.w);
   }
   static void emit(emission&);
 };
 }  // namespace op
 
 /// What int8 numbers stand for: (q - offset) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
-export struct quantization { value scale, offset; };
+export struct quantization {
+  value scale, offset;
+};
 /// Weights [out, ...] of int8, whose offset is 0, with their scales, [] or [out]; a bias [out] of int32 in units of the
 /// product of the scales of x and weights.
-export struct quantized_weights { value weight, scale, bias; };
+export struct quantized_weights {
+  value weight, scale, bias;
+};
 
 /// The nearest int8 numbers: saturated(round(x / scale) + offset), ties to even; NaN becomes 0, infinities the ends.
 /// Shapes:  x [...] -> [...].   Errors: type_error unless x is float32; shape_error where scales and axis do not fit.
@@ -115,12 +124,12 @@ export value dequantize(const value& q, const quantization& as, quantize_attribu
 /// Shapes:  x int8 [..., in], weight [out, in] -> int8 [..., out].
 /// Numerics: sums are exact in int32, which holds those of 65000 features; they wrap. Ties to even. The same bits on all
 ///           instruction sets.   No gradient.   Errors: type_error, shape_error.
-export value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
-                              quantized_linear_attributes a = {}, const origin& = {});
+export value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w,
+                              const quantization& y_as, quantized_linear_attributes a = {}, const origin& = {});
 /// Cross-correlation of images with filters, in integers as `quantized_linear`; padding stands for 0.
 /// Shapes:  x int8 [N, C, H, W], weight [O, C / groups, KH, KW] -> int8 [N, O, OH, OW], as of `conv2d`.   No gradient.
-export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
-                              quantized_conv2d_attributes a = {}, const origin& = {});
+export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w,
+                              const quantization& y_as, quantized_conv2d_attributes a = {}, const origin& = {});
 
 /// The sum of two tensors that stand for numbers in different scales:
 /// saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset), within [low, high].

@@ -17,7 +17,9 @@ namespace lamina {
 
 namespace {
 
-const kernels::quantized_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized; }
+const kernels::quantized_functions& functions(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized;
+}
 // The form of the products that this machine has, and what tells weights in one form from those in another.
 const kernels::quantized_products& products(const emission& e) { return functions(e).products[functions(e).form()]; }
 std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(functions(e).form()); }
@@ -35,7 +37,8 @@ buffer_ref weights_of(emission& e, std::uint64_t format, std::size_t bytes,
 bool is(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
   if (t.element == wanted) return true;
   out.of_elements = true;
-  out.why << what << " " << (what.ends_with("s") && what != "bias" ? "are" : "is") << " to be " << wanted << ", not " << t.element;
+  out.why << what << " " << (what.ends_with("s") && what != "bias" ? "are" : "is") << " to be " << wanted << ", not "
+          << t.element;
   return false;
 }
 bool one(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
@@ -53,12 +56,17 @@ bool along(const tensor_type& t, dim extent, std::string_view what, inference& o
 
 void infer_change(const quantize_attributes& a, view<const tensor_type> in, dtype from, dtype to, inference& out) {
   const shape& x = in[0].dims;
-  if (in[0].element != from) return out.refuse(in[0].element, name_of(from), from == dtype::float32 ? "float" : "std::int8_t");
+  if (in[0].element != from)
+    return out.refuse(in[0].element, name_of(from), from == dtype::float32 ? "float" : "std::int8_t");
   if (!is(in[1], dtype::float32, "scales", out) || !is(in[2], dtype::int8, "offsets", out)) return;
   if (in[1].dims.rank || in[2].dims.rank) {
     const int axis = detail::normal_axis(a.axis, x.rank);
-    if (axis < 0) { out.why << "the axis " << a.axis << " is outside of the rank"; return; }
-    if (in[1].dims.rank != 1 || in[2].dims.rank != 1 || !along(in[1], x[axis], "scales", out) || !along(in[2], x[axis], "offsets", out)) {
+    if (axis < 0) {
+      out.why << "the axis " << a.axis << " is outside of the rank";
+      return;
+    }
+    if (in[1].dims.rank != 1 || in[2].dims.rank != 1 || !along(in[1], x[axis], "scales", out) ||
+        !along(in[2], x[axis], "offsets", out)) {
       if (out.why.empty()) out.why << "there are to be as many scales as offsets";
       return;
     }
@@ -69,7 +77,8 @@ void emit_change(emission& e, kernels::kernel run) {
   const shape& x = e.in_type(0).dims;
   if (x.size() == 0) return;
   const auto& a = e.attributes<quantize_attributes>();
-  const auto in_size = static_cast<std::int64_t>(size_of(e.in_type(0).element)), out_size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
+  const auto in_size = static_cast<std::int64_t>(size_of(e.in_type(0).element)),
+             out_size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
   kernels::quantize_args q{1, 1, x.size(), nullptr, nullptr, nullptr, nullptr};
   if (e.in_type(1).dims.rank) {
     const int axis = detail::normal_axis(a.axis, x.rank);
@@ -79,13 +88,17 @@ void emit_change(emission& e, kernels::kernel run) {
   emission::cut(items, static_cast<double>(each) * 2, [&](std::int64_t first, std::int64_t count) {
     auto part = q;
     (q.channels == 1 ? part.inner : part.outer) = count;
-    e.step(run, part, {{&part.in, e.in(0).at(first * each * in_size)}, {&part.out, e.out(0).at(first * each * out_size)},
-                       {&part.scale, e.in(1)}, {&part.offset, e.in(2)}});
+    e.step(run, part,
+           {{&part.in, e.in(0).at(first * each * in_size)},
+            {&part.out, e.out(0).at(first * each * out_size)},
+            {&part.scale, e.in(1)},
+            {&part.offset, e.in(2)}});
   });
 }
 
 // What a result asks: its scale and offset, and the numbers that it stays within.
-bool result_operands(const tensor_type& scale, const tensor_type& offset, std::int64_t low, std::int64_t high, inference& out) {
+bool result_operands(const tensor_type& scale, const tensor_type& offset, std::int64_t low, std::int64_t high,
+                     inference& out) {
   if (!one(scale, dtype::float32, "the scale of the result", out)) return false;
   if (!one(offset, dtype::int8, "the offset of the result", out)) return false;
   if (low >= -128 && high <= 127 && low <= high) return true;
@@ -94,9 +107,15 @@ bool result_operands(const tensor_type& scale, const tensor_type& offset, std::i
 }
 // What both products ask of their operands but x and weights; `out_channels` are the first extent of the weights.
 bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t high, inference& out) {
-  if (in[0].element != dtype::int8) { out.refuse(in[0].element, "int8", "std::int8_t"); return false; }
-  if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the offset of x", out)) return false;
-  if (!is(in[3], dtype::int8, "weights", out) || !is(in[4], dtype::float32, "scales of weights", out) || !is(in[5], dtype::int32, "bias", out)) return false;
+  if (in[0].element != dtype::int8) {
+    out.refuse(in[0].element, "int8", "std::int8_t");
+    return false;
+  }
+  if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the offset of x", out))
+    return false;
+  if (!is(in[3], dtype::int8, "weights", out) || !is(in[4], dtype::float32, "scales of weights", out) ||
+      !is(in[5], dtype::int32, "bias", out))
+    return false;
   return result_operands(in[6], in[7], low, high, out);
 }
 bool product_channels(view<const tensor_type> in, inference& out) {
@@ -114,24 +133,38 @@ kernels::requantization requantization_of(const emission& e, std::int64_t low, s
 }
 // The addresses of it; `first` is the output channel that the call begins with.
 void add_operands(emission& e, const kernels::requantization& r, std::int64_t first, std::vector<address>& where) {
-  where.insert(where.end(), {{&r.x_scale, e.in(1)}, {&r.x_offset, e.in(2)}, {&r.w_scale, e.in(4).at(first * r.w_scale_step * 4)},
-                             {&r.bias, e.in(5).at(first * 4)}, {&r.y_scale, e.in(6)}, {&r.y_offset, e.in(7)}});
+  where.insert(where.end(), {{&r.x_scale, e.in(1)},
+                             {&r.x_offset, e.in(2)},
+                             {&r.w_scale, e.in(4).at(first * r.w_scale_step * 4)},
+                             {&r.bias, e.in(5).at(first * 4)},
+                             {&r.y_scale, e.in(6)},
+                             {&r.y_offset, e.in(7)}});
 }
 
 }  // namespace
 
 namespace op {
 
-void quantize::infer(const attributes& a, view<const tensor_type> in, inference& out) { infer_change(a, in, dtype::float32, dtype::int8, out); }
+void quantize::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  infer_change(a, in, dtype::float32, dtype::int8, out);
+}
 void quantize::emit(emission& e) { emit_change(e, functions(e).quantize); }
-void dequantize::infer(const attributes& a, view<const tensor_type> in, inference& out) { infer_change(a, in, dtype::int8, dtype::float32, out); }
+void dequantize::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  infer_change(a, in, dtype::int8, dtype::float32, out);
+}
 void dequantize::emit(emission& e) { emit_change(e, functions(e).dequantize); }
 
 void quantized_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (!product_operands(in, a.low, a.high, out)) return;
   const shape &x = in[0].dims, &w = in[3].dims;
-  if (w.rank != 2 || x.rank < 1) { out.why << "x [..., in] and weights [out, in] are expected"; return; }
-  if (!may_equal(x[x.rank - 1], w[1])) { out.why << "the inner sizes differ"; return; }
+  if (w.rank != 2 || x.rank < 1) {
+    out.why << "x [..., in] and weights [out, in] are expected";
+    return;
+  }
+  if (!may_equal(x[x.rank - 1], w[1])) {
+    out.why << "the inner sizes differ";
+    return;
+  }
   if (!product_channels(in, out)) return;
   shape y = x;
   y[y.rank - 1] = w[0];
@@ -160,13 +193,21 @@ void quantized_linear::emit(emission& e) {
     auto part = a;
     part.rows = rows;
     part.columns = columns;
-    std::vector<address> where{{&part.x, e.in(0).at(row * a.x_row)}, {&part.packed, packed.at(column / panel * panel_bytes)}, {&part.y, e.out(0).at(row * a.y_row + column)}};
+    std::vector<address> where{{&part.x, e.in(0).at(row * a.x_row)},
+                               {&part.packed, packed.at(column / panel * panel_bytes)},
+                               {&part.y, e.out(0).at(row * a.y_row + column)}};
     add_operands(e, part.to, column, where);
     e.step(f.linear, part, where, f.linear_scratch_bytes(&part));
   };
   const double all = 2.0 * static_cast<double>(y.size()) * static_cast<double>(a.depth);
-  if (a.rows >= 16) emission::cut(a.rows, all / static_cast<double>(a.rows), [&](std::int64_t first, std::int64_t count) { part_of(first, count, 0, a.columns); }, 4e6, 4);
-  else emission::cut(a.columns, all / static_cast<double>(a.columns), [&](std::int64_t first, std::int64_t count) { part_of(0, a.rows, first, count); }, 4e6, 4 * panel);
+  if (a.rows >= 16)
+    emission::cut(
+        a.rows, all / static_cast<double>(a.rows),
+        [&](std::int64_t first, std::int64_t count) { part_of(first, count, 0, a.columns); }, 4e6, 4);
+  else
+    emission::cut(
+        a.columns, all / static_cast<double>(a.columns),
+        [&](std::int64_t first, std::int64_t count) { part_of(0, a.rows, first, count); }, 4e6, 4 * panel);
 }
 
 void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -174,7 +215,10 @@ void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, in
   const tensor_type as_float[] = {{dtype::float32, in[0].dims}, {dtype::float32, in[3].dims}};
   inference found;
   conv2d::infer(a.conv, as_float, found);
-  if (!found.why.empty()) { out.why = found.why; return; }
+  if (!found.why.empty()) {
+    out.why = found.why;
+    return;
+  }
   if (!product_channels(in, out)) return;
   out.result(dtype::int8, found.results[0].dims);
 }
@@ -184,8 +228,9 @@ void quantized_conv2d::emit(emission& e) {
   if (y.size() == 0) return;
   const auto& f = products(e);
   const auto& c = at.conv;
-  const kernels::window window{x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3),
-                               c.stride.h, c.stride.w, c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups};
+  const kernels::window window{x.at(1),     x.at(2),     x.at(3),      y.at(1),      y.at(2),
+                               y.at(3),     w.at(2),     w.at(3),      c.stride.h,   c.stride.w,
+                               c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups};
   const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
   const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
   const buffer_ref packed = weights_of(e, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
@@ -193,13 +238,16 @@ void quantized_conv2d::emit(emission& e) {
     e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
   });
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
-    const auto to = requantization_of(e, at.low, at.high);
-    kernels::quantized_conv_args a{window, first, count, nullptr, nullptr, nullptr, to};
-    std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
-    add_operands(e, a.to, 0, where);
-    e.step(f.conv, a, where, f.conv_scratch_bytes(&a));
-  }, 8e6);
+  emission::cut(
+      x.at(0), flops,
+      [&](std::int64_t first, std::int64_t count) {
+        const auto to = requantization_of(e, at.low, at.high);
+        kernels::quantized_conv_args a{window, first, count, nullptr, nullptr, nullptr, to};
+        std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
+        add_operands(e, a.to, 0, where);
+        e.step(f.conv, a, where, f.conv_scratch_bytes(&a));
+      },
+      8e6);
 }
 
 void quantized_add::infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -226,8 +274,14 @@ void quantized_add::emit(emission& e) {
     a.count = count;
     a.low = static_cast<std::int32_t>(at.low), a.high = static_cast<std::int32_t>(at.high);
     e.step(functions(e).add, a,
-           {{&a.a, e.in(0).at(first)}, {&a.a_scale, e.in(1)}, {&a.a_offset, e.in(2)}, {&a.b, e.in(3).at(first)},
-            {&a.b_scale, e.in(4)}, {&a.b_offset, e.in(5)}, {&a.y_scale, e.in(6)}, {&a.y_offset, e.in(7)},
+           {{&a.a, e.in(0).at(first)},
+            {&a.a_scale, e.in(1)},
+            {&a.a_offset, e.in(2)},
+            {&a.b, e.in(3).at(first)},
+            {&a.b_scale, e.in(4)},
+            {&a.b_offset, e.in(5)},
+            {&a.y_scale, e.in(6)},
+            {&a.y_offset, e.in(7)},
             {&a.y, e.out(0).at(first)}});
   });
 }
@@ -250,42 +304,56 @@ void quantized_avg_pool2d::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
   const auto step = at.step();
-  const double flops = static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w);
+  const double flops =
+      static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w);
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
     kernels::quantized_average_args a{};
-    a.pool.w = {x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), at.kernel_size.h, at.kernel_size.w,
-                step.h, step.w, at.padding.h, at.padding.w, 1, 1, 1};
+    a.pool.w = {
+        x.at(1), x.at(2),      x.at(3),      y.at(1), y.at(2), y.at(3), at.kernel_size.h, at.kernel_size.w, step.h,
+        step.w,  at.padding.h, at.padding.w, 1,       1,       1};
     a.pool.images = count;
     a.pool.count_padding = at.count_padding;
     e.step(functions(e).average_pool, a,
-           {{&a.pool.in, e.in(0).at(first * x.size(1, 4))}, {&a.x_scale, e.in(1)}, {&a.x_offset, e.in(2)},
-            {&a.y_scale, e.in(3)}, {&a.y_offset, e.in(4)}, {&a.pool.out, e.out(0).at(first * y.size(1, 4))}});
+           {{&a.pool.in, e.in(0).at(first * x.size(1, 4))},
+            {&a.x_scale, e.in(1)},
+            {&a.x_offset, e.in(2)},
+            {&a.y_scale, e.in(3)},
+            {&a.y_offset, e.in(4)},
+            {&a.pool.out, e.out(0).at(first * y.size(1, 4))}});
   });
 }
 
 }  // namespace op
 
 namespace {
-template <class Op>
-value product(const typename Op::attributes& a, const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as) {
+template <class Op> value product(const typename Op::attributes& a, const value& x, const quantization& x_as,
+                                  const quantized_weights& w, const quantization& y_as) {
   return apply<Op>(a, x, x_as.scale, x_as.offset, w.weight, w.scale, w.bias, y_as.scale, y_as.offset);
 }
 }  // namespace
 
-value quantize(const value& x, const quantization& as, quantize_attributes a, const origin&) { return apply<op::quantize>(a, x, as.scale, as.offset); }
-value dequantize(const value& q, const quantization& as, quantize_attributes a, const origin&) { return apply<op::dequantize>(a, q, as.scale, as.offset); }
-value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as, quantized_linear_attributes a, const origin&) {
+value quantize(const value& x, const quantization& as, quantize_attributes a, const origin&) {
+  return apply<op::quantize>(a, x, as.scale, as.offset);
+}
+value dequantize(const value& q, const quantization& as, quantize_attributes a, const origin&) {
+  return apply<op::dequantize>(a, q, as.scale, as.offset);
+}
+value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
+                       quantized_linear_attributes a, const origin&) {
   return product<op::quantized_linear>(a, x, x_as, w, y_as);
 }
-value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as, quantized_conv2d_attributes a, const origin&) {
+value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
+                       quantized_conv2d_attributes a, const origin&) {
   return product<op::quantized_conv2d>(a, x, x_as, w, y_as);
 }
 
 value quantized_add(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                     const quantization& y_as, quantized_linear_attributes within, const origin&) {
-  return apply<op::quantized_add>(within, a, a_as.scale, a_as.offset, b, b_as.scale, b_as.offset, y_as.scale, y_as.offset);
+  return apply<op::quantized_add>(within, a, a_as.scale, a_as.offset, b, b_as.scale, b_as.offset, y_as.scale,
+                                  y_as.offset);
 }
-value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as, pool2d_attributes a, const origin&) {
+value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as, pool2d_attributes a,
+                           const origin&) {
   return apply<op::quantized_avg_pool2d>(a, x, x_as.scale, x_as.offset, y_as.scale, y_as.offset);
 }
 

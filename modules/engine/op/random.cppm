@@ -14,31 +14,43 @@ import lamina.std;
 namespace lamina {
 
 export struct random_attributes {
-  double a = 0, b = 1;             // uniform: low, high; normal: mean, deviation
+  double a = 0, b = 1;  // uniform: low, high; normal: mean, deviation
   std::int64_t site = 0;
   static constexpr void members(auto& s, auto&& f) { f("a", s.a), f("b", s.b), f("site", s.site); }
   bool operator==(const random_attributes&) const = default;
 };
-export struct dropout_attributes { double probability = 0.5; std::int64_t site = 0; };
+export struct dropout_attributes {
+  double probability = 0.5;
+  std::int64_t site = 0;
+};
 
 namespace op {
 /// Operands: generator state int64 [2], and the tensor whose element type and shape the result has.
-template <fixed_string Name>
-struct random_definition {
+template <fixed_string Name> struct random_definition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = random_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    if (in[0].element != dtype::int64) { out.refuse(in[0].element, "an int64 generator state", "std::int64_t"); return; }
-    if (!fits(shape{2}, in[0].dims)) { out.why << "the generator state is not [2]"; return; }
+    if (in[0].element != dtype::int64) {
+      out.refuse(in[0].element, "an int64 generator state", "std::int64_t");
+      return;
+    }
+    if (!fits(shape{2}, in[0].dims)) {
+      out.why << "the generator state is not [2]";
+      return;
+    }
     if (!detail::takes(domain::real, in[1].element, out)) return;
     out.result(in[1].element, in[1].dims);
   }
   static constexpr shape loose(view<const tensor_type> in) { return in[1].dims; }
 };
-export struct random_uniform : random_definition<"random_uniform"> { static void emit(emission&); };
-export struct random_normal : random_definition<"random_normal"> { static void emit(emission&); };
+export struct random_uniform : random_definition<"random_uniform"> {
+  static void emit(emission&);
+};
+export struct random_normal : random_definition<"random_normal"> {
+  static void emit(emission&);
+};
 }  // namespace op
 
 namespace rule {
@@ -54,17 +66,18 @@ struct dropout {
 }  // namespace rule
 
 /// Numbers uniform in [a, b) of the type and shape of `like`.
-export template <Symbolic S, Symbolic Like>
-  requires accepted<worded<applying<op::random_uniform, S, Like>>()>
-constexpr auto random_uniform(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) { return apply<op::random_uniform>(a, state, like); }
+export template <Symbolic S, Symbolic Like> requires accepted<worded<applying<op::random_uniform, S, Like>>()>
+constexpr auto random_uniform(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) {
+  return apply<op::random_uniform>(a, state, like);
+}
 /// Normal numbers of mean a and deviation b of the type and shape of `like`.
-export template <Symbolic S, Symbolic Like>
-  requires accepted<worded<applying<op::random_normal, S, Like>>()>
-constexpr auto random_normal(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) { return apply<op::random_normal>(a, state, like); }
+export template <Symbolic S, Symbolic Like> requires accepted<worded<applying<op::random_normal, S, Like>>()>
+constexpr auto random_normal(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) {
+  return apply<op::random_normal>(a, state, like);
+}
 /// Zeroes each element with the given probability and scales the others to keep the mean.
 /// Source: Srivastava et al., "Dropout" (2014).
-export template <Symbolic X, Symbolic S>
-  requires accepted<worded<applying<rule::dropout, X, S>>()>
+export template <Symbolic X, Symbolic S> requires accepted<worded<applying<rule::dropout, X, S>>()>
 constexpr auto dropout(const X& x, const S& state, dropout_attributes a, origin_of<X, S> = {}) {
   auto keep = random_uniform(state, x, {.a = 0, .b = 1, .site = a.site}) >= a.probability;
   return where(keep, x * (1 / (1 - a.probability)), 0);

@@ -18,7 +18,8 @@ constexpr bool gates_fit(const tensor_type& gates, const tensor_type& state, std
   const shape &g = gates.dims, &s = state.dims;
   if (g.rank != 2 || s.rank != 2) out.why << "gates and state must be matrices";
   else if (!may_equal(g[0], s[0])) out.why << "gates and state differ in rows";
-  else if (g[1].is_number() && s[1].is_number() && g.at(1) != count * s.at(1)) out.why << "the gates must have " << count << " times the columns of the state";
+  else if (g[1].is_number() && s[1].is_number() && g.at(1) != count * s.at(1))
+    out.why << "the gates must have " << count << " times the columns of the state";
   return out.why.empty();
 }
 constexpr bool cell_operands(view<const tensor_type> in, inference& out) {
@@ -37,7 +38,9 @@ export struct lstm_gates {
     out.result(in[1].element, in[1].dims);
     out.result(in[1].element, in[1].dims);
   }
-  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 30.0 * static_cast<double>(in[1].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return 30.0 * static_cast<double>(in[1].dims.size());
+  }
   static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
@@ -56,10 +59,14 @@ export struct gru_gates {
   static constexpr int operands = 3;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[2], 3, out) || !detail::gates_fit(in[1], in[2], 3, out)) return;
+    if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[2], 3, out) ||
+        !detail::gates_fit(in[1], in[2], 3, out))
+      return;
     out.result(in[2].element, in[2].dims);
   }
-  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 25.0 * static_cast<double>(in[2].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return 25.0 * static_cast<double>(in[2].dims.size());
+  }
   static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
@@ -75,26 +82,29 @@ export struct gru_gates_grad {
 };
 }  // namespace op
 
-template <class... X>
-struct lstm_gates_check {
+template <class... X> struct lstm_gates_check {
   static consteval text message() {
     text t;
-    if constexpr (std::same_as<world_of<X...>, lazy>) t << "lstm_gates: gives two results, which a typed expression does not hold; use values of a program, or the layer nn::lstm_cell";
+    if constexpr (std::same_as<world_of<X...>, lazy>)
+      t << "lstm_gates: gives two results, which a typed expression does not hold; use values of a program, or the "
+           "layer nn::lstm_cell";
     return t;
   }
 };
 /// What follows the products of an LSTM step: next = s(f) cell + s(i) tanh(g) and out = s(o) tanh(next).
 /// Shapes:  gates [N, 4 H] in the order i f g o, cell [N, H] -> out and next, each [N, H], as an array.
 /// Source:  Hochreiter, Schmidhuber, "Long short-term memory" (1997); Gers, Schmidhuber, Cummins (2000).
-export template <Symbolic G, Symbolic C>
-  requires accepted<worded<lstm_gates_check<G, C>>()>
-constexpr auto lstm_gates(const G& gates, const C& cell, origin_of<G, C> = {}) { return apply<op::lstm_gates>({}, gates, cell); }
+export template <Symbolic G, Symbolic C> requires accepted<worded<lstm_gates_check<G, C>>()>
+constexpr auto lstm_gates(const G& gates, const C& cell, origin_of<G, C> = {}) {
+  return apply<op::lstm_gates>({}, gates, cell);
+}
 /// What follows the products of a GRU step: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), n + z (state - n).
 /// Shapes:  x and h [N, 3 H] in the order r z n, state [N, H] -> [N, H].
 /// Source:  Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), in the form of cuDNN.
-export template <Symbolic X, Symbolic H, Symbolic S>
-  requires accepted<worded<applying<op::gru_gates, X, H, S>>()>
-constexpr auto gru_gates(const X& x, const H& h, const S& state, origin_of<X, H, S> = {}) { return apply<op::gru_gates>({}, x, h, state); }
+export template <Symbolic X, Symbolic H, Symbolic S> requires accepted<worded<applying<op::gru_gates, X, H, S>>()>
+constexpr auto gru_gates(const X& x, const H& h, const S& state, origin_of<X, H, S> = {}) {
+  return apply<op::gru_gates>({}, x, h, state);
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::gru_gates>;

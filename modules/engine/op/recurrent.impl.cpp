@@ -26,21 +26,25 @@ value columns(const value& v, std::int64_t i, const value& like) {
   auto width = like.shape().at(1);
   return lamina::slice(v, {.start = i * width, .stop = (i + 1) * width, .axis = 1});
 }
-value joined(std::initializer_list<value> parts) { return apply_all<op::concat>(axis_attributes{1}, view<const value>(parts.begin(), parts.size())); }
+value joined(std::initializer_list<value> parts) {
+  return apply_all<op::concat>(axis_attributes{1}, view<const value>(parts.begin(), parts.size()));
+}
 bool known_width(const value& v) { return v.shape()[1].is_number(); }
 
 // The backward formulas in operations that have gradients themselves: how second gradients are found.
 std::vector<value> lstm_backward(const std::vector<value>& v) {
   const value &gates = v[0], &cell = v[1], &next = v[2], &dh = v[3], &dn = v[4];
-  value i = lamina::sigmoid(columns(gates, 0, cell)), f = lamina::sigmoid(columns(gates, 1, cell)), g = lamina::tanh(columns(gates, 2, cell)),
-        o = lamina::sigmoid(columns(gates, 3, cell)), t = lamina::tanh(next);
+  value i = lamina::sigmoid(columns(gates, 0, cell)), f = lamina::sigmoid(columns(gates, 1, cell)),
+        g = lamina::tanh(columns(gates, 2, cell)), o = lamina::sigmoid(columns(gates, 3, cell)), t = lamina::tanh(next);
   value dc = dn + dh * o * (1 - t * t);
-  return {joined({dc * g * (i * (1 - i)), dc * cell * (f * (1 - f)), dc * i * (1 - g * g), dh * t * (o * (1 - o))}), dc * f};
+  return {joined({dc * g * (i * (1 - i)), dc * cell * (f * (1 - f)), dc * i * (1 - g * g), dh * t * (o * (1 - o))}),
+          dc * f};
 }
 std::vector<value> gru_backward(const std::vector<value>& v) {
   const value &x = v[0], &h = v[1], &state = v[2], &d = v[3];
-  value r = lamina::sigmoid(columns(x, 0, state) + columns(h, 0, state)), z = lamina::sigmoid(columns(x, 1, state) + columns(h, 1, state)),
-        hn = columns(h, 2, state), n = lamina::tanh(columns(x, 2, state) + r * hn);
+  value r = lamina::sigmoid(columns(x, 0, state) + columns(h, 0, state)),
+        z = lamina::sigmoid(columns(x, 1, state) + columns(h, 1, state)), hn = columns(h, 2, state),
+        n = lamina::tanh(columns(x, 2, state) + r * hn);
   value dn = d * (1 - z) * (1 - n * n), dz = d * (state - n) * (z * (1 - z)), dr = dn * hn * (r * (1 - r));
   return {joined({dr, dz, dn}), joined({dr, dz, dn * r}), d * z};
 }
@@ -56,7 +60,9 @@ void second_order(gradient_call& c, std::string_view name, std::vector<value> (*
   gradient_of_call(c, p);
 }
 
-const kernels::cell_functions& cells(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).cell; }
+const kernels::cell_functions& cells(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).cell;
+}
 
 // Steps over the rows of a state; `where` says where the operands of each lie, `at` bytes into the state.
 template <class Arguments, class F>
@@ -76,7 +82,8 @@ void emit_rows(emission& e, std::size_t state, const kernels::kernel (&run)[2], 
 }  // namespace
 
 void lstm_gates::gradient(gradient_call& c) {
-  auto d = apply<lstm_gates_grad>({}, c(0), c(1), c.result(1), or_zero(c.gradients[0], c(1)), or_zero(c.gradients[1], c(1)));
+  auto d =
+      apply<lstm_gates_grad>({}, c(0), c(1), c.result(1), or_zero(c.gradients[0], c(1)), or_zero(c.gradients[1], c(1)));
   c(0, [&] { return d[0]; });
   c(1, [&] { return d[1]; });
 }
@@ -95,7 +102,9 @@ void gru_gates::gradient(gradient_call& c) {
   for (std::size_t i = 0; i < 3; ++i) c(i, [&] { return d[i]; });
 }
 void gru_gates_grad::infer(const attributes&, view<const tensor_type> in, inference& out) {
-  if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[2], 3, out) || !detail::gates_fit(in[1], in[2], 3, out)) return;
+  if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[2], 3, out) ||
+      !detail::gates_fit(in[1], in[2], 3, out))
+    return;
   if (!fits(in[2].dims, in[3].dims)) {
     out.why << "the gradient must have the shape of the state";
     return;
@@ -106,25 +115,30 @@ void gru_gates_grad::gradient(gradient_call& c) { second_order(c, name, &gru_bac
 
 void lstm_gates::emit(emission& e) {
   emit_rows<kernels::lstm_args>(e, 1, cells(e).lstm, [&](const auto& a, std::int64_t at) {
-    return std::array{address{&a.gates, e.in(0).at(4 * at)}, address{&a.cell, e.in(1).at(at)}, address{&a.out, e.out(0).at(at)}, address{&a.next_out, e.out(1).at(at)}};
+    return std::array{address{&a.gates, e.in(0).at(4 * at)}, address{&a.cell, e.in(1).at(at)},
+                      address{&a.out, e.out(0).at(at)}, address{&a.next_out, e.out(1).at(at)}};
   });
 }
 void lstm_gates_grad::emit(emission& e) {
   emit_rows<kernels::lstm_args>(e, 1, cells(e).lstm_grad, [&](const auto& a, std::int64_t at) {
-    return std::array{address{&a.gates, e.in(0).at(4 * at)}, address{&a.cell, e.in(1).at(at)}, address{&a.next, e.in(2).at(at)},
-                      address{&a.out_gradient, e.in(3).at(at)}, address{&a.next_gradient, e.in(4).at(at)},
-                      address{&a.gates_gradient, e.out(0).at(4 * at)}, address{&a.cell_gradient, e.out(1).at(at)}};
+    return std::array{address{&a.gates, e.in(0).at(4 * at)},     address{&a.cell, e.in(1).at(at)},
+                      address{&a.next, e.in(2).at(at)},          address{&a.out_gradient, e.in(3).at(at)},
+                      address{&a.next_gradient, e.in(4).at(at)}, address{&a.gates_gradient, e.out(0).at(4 * at)},
+                      address{&a.cell_gradient, e.out(1).at(at)}};
   });
 }
 void gru_gates::emit(emission& e) {
   emit_rows<kernels::gru_args>(e, 2, cells(e).gru, [&](const auto& a, std::int64_t at) {
-    return std::array{address{&a.x, e.in(0).at(3 * at)}, address{&a.h, e.in(1).at(3 * at)}, address{&a.state, e.in(2).at(at)}, address{&a.out, e.out(0).at(at)}};
+    return std::array{address{&a.x, e.in(0).at(3 * at)}, address{&a.h, e.in(1).at(3 * at)},
+                      address{&a.state, e.in(2).at(at)}, address{&a.out, e.out(0).at(at)}};
   });
 }
 void gru_gates_grad::emit(emission& e) {
   emit_rows<kernels::gru_args>(e, 2, cells(e).gru_grad, [&](const auto& a, std::int64_t at) {
-    return std::array{address{&a.x, e.in(0).at(3 * at)}, address{&a.h, e.in(1).at(3 * at)}, address{&a.state, e.in(2).at(at)}, address{&a.out_gradient, e.in(3).at(at)},
-                      address{&a.x_gradient, e.out(0).at(3 * at)}, address{&a.h_gradient, e.out(1).at(3 * at)}, address{&a.state_gradient, e.out(2).at(at)}};
+    return std::array{address{&a.x, e.in(0).at(3 * at)},           address{&a.h, e.in(1).at(3 * at)},
+                      address{&a.state, e.in(2).at(at)},           address{&a.out_gradient, e.in(3).at(at)},
+                      address{&a.x_gradient, e.out(0).at(3 * at)}, address{&a.h_gradient, e.out(1).at(3 * at)},
+                      address{&a.state_gradient, e.out(2).at(at)}};
   });
 }
 

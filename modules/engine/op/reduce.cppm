@@ -22,7 +22,9 @@ export struct reduce_attributes {
   bool operator==(const reduce_attributes&) const = default;
 };
 /// One axis of a typed operand, and axes of one that are kept.
-struct one_axis { single_axis axes; };
+struct one_axis {
+  single_axis axes;
+};
 struct kept_axes {
   lamina::axes axes{};
   always_kept keepdim;
@@ -64,7 +66,10 @@ constexpr shape reduced_shape(const shape& s, unsigned bits, bool keepdim) {
   return r;
 }
 /// A run of neighboring elements of an operand: positions that stay, or that one result is reduced from.
-struct axis_group { std::int64_t size; bool reduced; };
+struct axis_group {
+  std::int64_t size;
+  bool reduced;
+};
 /// One reduction over the groups that an operand consists of, outermost first.
 void emit_groups(emission&, int kind, std::vector<axis_group> groups);
 void emit_reduction(emission&, int kind);
@@ -72,30 +77,53 @@ void map_reduced_axis(const reduce_attributes&, axis_map&);
 }  // namespace detail
 
 /// What the definitions of reductions share.
-export template <fixed_string Name, domain Domain>
-struct reduction {
+export template <fixed_string Name, domain Domain> struct reduction {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
-  static constexpr bool rule_of_rank = true;      // no extent is wrong
+  static constexpr bool rule_of_rank = true;  // no extent is wrong
   using attributes = reduce_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(Domain, in[0].element, out)) return;
     unsigned bits = 0;
-    if (!detail::reduced_axes(a, in[0].dims.rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of the operand"; return; }
+    if (!detail::reduced_axes(a, in[0].dims.rank, bits)) {
+      out.why << "the axes " << a.axes << " are not distinct axes of the operand";
+      return;
+    }
     out.result(in[0].element, detail::reduced_shape(in[0].dims, bits, a.keepdim));
   }
-  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return static_cast<double>(in[0].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return static_cast<double>(in[0].dims.size());
+  }
   static void map_axis(const attributes& a, axis_map& m) { detail::map_reduced_axis(a, m); }
 };
 
 namespace op {
-export struct reduce_sum : reduction<"reduce_sum", domain::numbers> { static void gradient(gradient_call&); static void emit(emission&); };
-export struct reduce_mean : reduction<"reduce_mean", domain::real> { static void gradient(gradient_call&); static void emit(emission&); };
-export struct reduce_max : reduction<"reduce_max", domain::numbers> { static void gradient(gradient_call&); static void emit(emission&); };
-export struct reduce_min : reduction<"reduce_min", domain::numbers> { static void gradient(gradient_call&); static void emit(emission&); };
-export struct reduce_prod : reduction<"reduce_prod", domain::numbers> { static void gradient(gradient_call&); static void emit(emission&); };
-export struct reduce_any : reduction<"reduce_any", domain::logic> { static void emit(emission&); };
-export struct reduce_all : reduction<"reduce_all", domain::logic> { static void emit(emission&); };
+export struct reduce_sum : reduction<"reduce_sum", domain::numbers> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct reduce_mean : reduction<"reduce_mean", domain::real> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct reduce_max : reduction<"reduce_max", domain::numbers> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct reduce_min : reduction<"reduce_min", domain::numbers> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct reduce_prod : reduction<"reduce_prod", domain::numbers> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct reduce_any : reduction<"reduce_any", domain::logic> {
+  static void emit(emission&);
+};
+export struct reduce_all : reduction<"reduce_all", domain::logic> {
+  static void emit(emission&);
+};
 
 /// For each entry of a row the product of the others: the derivative of a product, without division.
 export struct product_of_others {
@@ -116,8 +144,7 @@ export struct product_of_others_slope {
 };
 
 /// The adjoint of a reduction: the first operand repeated over the reduced axes of the second, whose shape alone is read.
-template <fixed_string Name, domain Domain>
-struct spread_definition {
+template <fixed_string Name, domain Domain> struct spread_definition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
@@ -126,49 +153,80 @@ struct spread_definition {
     if (!detail::takes(Domain, in[0].element, out)) return;
     unsigned bits = 0;
     const shape& to = in[1].dims;
-    if (!detail::reduced_axes(a, to.rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of the second operand"; return; }
+    if (!detail::reduced_axes(a, to.rank, bits)) {
+      out.why << "the axes " << a.axes << " are not distinct axes of the second operand";
+      return;
+    }
     const shape reduced = detail::reduced_shape(to, bits, a.keepdim);
-    if (!fits(reduced, in[0].dims)) { out.why << "the operand to spread must be " << reduced; return; }
+    if (!fits(reduced, in[0].dims)) {
+      out.why << "the operand to spread must be " << reduced;
+      return;
+    }
     out.result(in[0].element, to);
   }
 };
-export struct spread : spread_definition<"spread", domain::any> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct spread : spread_definition<"spread", domain::any> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
 /// The same divided by the number of elements that each was reduced from.
-export struct spread_mean : spread_definition<"spread_mean", domain::real> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct spread_mean : spread_definition<"spread_mean", domain::real> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
 
 /// What argmax and argmin share.
-template <fixed_string Name>
-struct extreme_position {
+template <fixed_string Name> struct extreme_position {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
   using attributes = argmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::numbers, in[0].element, out)) return;
     int axis = detail::normal_axis(a.axis, in[0].dims.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
-    if (in[0].dims[axis] == dim(0)) { out.why << "axis " << a.axis << " has no elements"; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
+    if (in[0].dims[axis] == dim(0)) {
+      out.why << "axis " << a.axis << " has no elements";
+      return;
+    }
     out.result(dtype::int64, detail::reduced_shape(in[0].dims, 1u << axis, a.keepdim));
   }
 };
-export struct argmax : extreme_position<"argmax"> { static void emit(emission&); };
-export struct argmin : extreme_position<"argmin"> { static void emit(emission&); };
+export struct argmax : extreme_position<"argmax"> {
+  static void emit(emission&);
+};
+export struct argmin : extreme_position<"argmin"> {
+  static void emit(emission&);
+};
 
-template <fixed_string Name>
-struct softmax_definition {
+template <fixed_string Name> struct softmax_definition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
   using attributes = softmax_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::real, in[0].element, out)) return;
-    if (detail::normal_axis(a.axis, in[0].dims.rank) < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (detail::normal_axis(a.axis, in[0].dims.rank) < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
     out.result(in[0].element, in[0].dims);
   }
   static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
-  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) { return 5.0 * static_cast<double>(in[0].dims.size()); }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return 5.0 * static_cast<double>(in[0].dims.size());
+  }
   static void map_axis(const attributes& a, axis_map& m) { m.independent = m.before(a.axis); }
 };
-export struct softmax : softmax_definition<"softmax"> { static void gradient(gradient_call&); static void emit(emission&); };
-export struct log_softmax : softmax_definition<"log_softmax"> { static void gradient(gradient_call&); static void emit(emission&); };
+export struct softmax : softmax_definition<"softmax"> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
+export struct log_softmax : softmax_definition<"log_softmax"> {
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
 }  // namespace op
 
 struct last_axes {
@@ -177,8 +235,7 @@ struct last_axes {
   bool operator==(const last_axes&) const = default;
 };
 namespace rule {
-template <fixed_string Name>
-struct softmax_of_last {
+template <fixed_string Name> struct softmax_of_last {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
   using attributes = last_axes;
@@ -189,8 +246,7 @@ struct softmax_of_last {
 };
 }  // namespace rule
 namespace detail {
-template <int Last, class X>
-constexpr auto last_as_columns(const X& x) {
+template <int Last, class X> constexpr auto last_as_columns(const X& x) {
   if constexpr (std::same_as<world_of<X>, lazy>) return as_matrix<world_of<X>::template rank_of<X> - Last>(x);
   else return as_matrix(x, x.shape().rank - Last);
 }
@@ -204,189 +260,275 @@ constexpr auto last_as_columns(const X& x) {
 /// Sum over axes.   Shapes: reduced axes vanish, or stay as 1 with keepdim.
 /// Numerics: summed in a fixed order that depends on the lengths alone.   Errors: shape_error for an axis outside the rank.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_sum(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x); }
+requires accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>>()>
+constexpr auto reduce_sum(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x);
+}
 export template <class All = void, bool Keepdim = false, Symbolic X>
-  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}, X>>()>
-constexpr auto reduce_sum(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}>(x); }
+requires std::same_as<All, axes()> &&
+         accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_sum(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}>(x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<N>, X>>()>
-constexpr auto reduce_sum(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_sum, rank_less<N>>({axes::of(over)}, x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_sum(x, {0, 2})", X>>()>
-constexpr auto reduce_sum(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_sum>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<1>, X>>()>
-auto reduce_sum(const X& x, one_axis a) { return apply_of_rank<op::reduce_sum, rank_less<1>>({axes(a.axes.axis)}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_sum, same_rank, X>>()>
-auto reduce_sum(const X& x, kept_axes a) { return apply_of_rank<op::reduce_sum, same_rank>({a.axes, true}, x); }
+requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<N>, X>>()>
+constexpr auto reduce_sum(const X& x, const T (&over)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::reduce_sum, rank_less<N>>({axes::of(over)}, x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_sum(x, {0, 2})", X>>()>
+constexpr auto reduce_sum(const X& x, reduce_attributes a, origin_of<X> = {}) {
+  return apply<op::reduce_sum>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<1>, X>>()>
+auto reduce_sum(const X& x, one_axis a) {
+  return apply_of_rank<op::reduce_sum, rank_less<1>>({axes(a.axes.axis)}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_sum, same_rank, X>>()>
+auto reduce_sum(const X& x, kept_axes a) {
+  return apply_of_rank<op::reduce_sum, same_rank>({a.axes, true}, x);
+}
 /// Mean over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_mean(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x); }
+requires accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>>()>
+constexpr auto reduce_mean(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x);
+}
 export template <class All = void, bool Keepdim = false, Symbolic X>
-  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}, X>>()>
-constexpr auto reduce_mean(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}>(x); }
+requires std::same_as<All, axes()> &&
+         accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_mean(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}>(x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<N>, X>>()>
-constexpr auto reduce_mean(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_mean, rank_less<N>>({axes::of(over)}, x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_mean(x, {0, 2})", X>>()>
-constexpr auto reduce_mean(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_mean>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<1>, X>>()>
-auto reduce_mean(const X& x, one_axis a) { return apply_of_rank<op::reduce_mean, rank_less<1>>({axes(a.axes.axis)}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_mean, same_rank, X>>()>
-auto reduce_mean(const X& x, kept_axes a) { return apply_of_rank<op::reduce_mean, same_rank>({a.axes, true}, x); }
+requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<N>, X>>()>
+constexpr auto reduce_mean(const X& x, const T (&over)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::reduce_mean, rank_less<N>>({axes::of(over)}, x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_mean(x, {0, 2})", X>>()>
+constexpr auto reduce_mean(const X& x, reduce_attributes a, origin_of<X> = {}) {
+  return apply<op::reduce_mean>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<1>, X>>()>
+auto reduce_mean(const X& x, one_axis a) {
+  return apply_of_rank<op::reduce_mean, rank_less<1>>({axes(a.axes.axis)}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_mean, same_rank, X>>()>
+auto reduce_mean(const X& x, kept_axes a) {
+  return apply_of_rank<op::reduce_mean, same_rank>({a.axes, true}, x);
+}
 /// Largest element over axes; the gradient is shared by equal ones.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_max(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x); }
+requires accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>>()>
+constexpr auto reduce_max(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x);
+}
 export template <class All = void, bool Keepdim = false, Symbolic X>
-  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}, X>>()>
-constexpr auto reduce_max(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}>(x); }
+requires std::same_as<All, axes()> &&
+         accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_max(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}>(x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<N>, X>>()>
-constexpr auto reduce_max(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_max, rank_less<N>>({axes::of(over)}, x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_max(x, {0, 2})", X>>()>
-constexpr auto reduce_max(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_max>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<1>, X>>()>
-auto reduce_max(const X& x, one_axis a) { return apply_of_rank<op::reduce_max, rank_less<1>>({axes(a.axes.axis)}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_max, same_rank, X>>()>
-auto reduce_max(const X& x, kept_axes a) { return apply_of_rank<op::reduce_max, same_rank>({a.axes, true}, x); }
+requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<N>, X>>()>
+constexpr auto reduce_max(const X& x, const T (&over)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::reduce_max, rank_less<N>>({axes::of(over)}, x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_max(x, {0, 2})", X>>()>
+constexpr auto reduce_max(const X& x, reduce_attributes a, origin_of<X> = {}) {
+  return apply<op::reduce_max>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<1>, X>>()>
+auto reduce_max(const X& x, one_axis a) {
+  return apply_of_rank<op::reduce_max, rank_less<1>>({axes(a.axes.axis)}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_max, same_rank, X>>()>
+auto reduce_max(const X& x, kept_axes a) {
+  return apply_of_rank<op::reduce_max, same_rank>({a.axes, true}, x);
+}
 /// Smallest element over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_min(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x); }
+requires accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>>()>
+constexpr auto reduce_min(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x);
+}
 export template <class All = void, bool Keepdim = false, Symbolic X>
-  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}, X>>()>
-constexpr auto reduce_min(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}>(x); }
+requires std::same_as<All, axes()> &&
+         accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_min(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}>(x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<N>, X>>()>
-constexpr auto reduce_min(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_min, rank_less<N>>({axes::of(over)}, x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_min(x, {0, 2})", X>>()>
-constexpr auto reduce_min(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_min>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<1>, X>>()>
-auto reduce_min(const X& x, one_axis a) { return apply_of_rank<op::reduce_min, rank_less<1>>({axes(a.axes.axis)}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_min, same_rank, X>>()>
-auto reduce_min(const X& x, kept_axes a) { return apply_of_rank<op::reduce_min, same_rank>({a.axes, true}, x); }
+requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<N>, X>>()>
+constexpr auto reduce_min(const X& x, const T (&over)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::reduce_min, rank_less<N>>({axes::of(over)}, x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_min(x, {0, 2})", X>>()>
+constexpr auto reduce_min(const X& x, reduce_attributes a, origin_of<X> = {}) {
+  return apply<op::reduce_min>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<1>, X>>()>
+auto reduce_min(const X& x, one_axis a) {
+  return apply_of_rank<op::reduce_min, rank_less<1>>({axes(a.axes.axis)}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_min, same_rank, X>>()>
+auto reduce_min(const X& x, kept_axes a) {
+  return apply_of_rank<op::reduce_min, same_rank>({a.axes, true}, x);
+}
 /// Product over axes; of nothing 1.   Types: float and integer.
 /// Gradient: right where elements are zero too; it has a second one, and no third.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_prod(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}>(x); }
+requires accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>>()>
+constexpr auto reduce_prod(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}>(x);
+}
 export template <class All = void, bool Keepdim = false, Symbolic X>
-  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}, X>>()>
-constexpr auto reduce_prod(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}>(x); }
+requires std::same_as<All, axes()> &&
+         accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_prod(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}>(x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<N>, X>>()>
-constexpr auto reduce_prod(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_prod, rank_less<N>>({axes::of(over)}, x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_prod(x, {0, 2})", X>>()>
-constexpr auto reduce_prod(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_prod>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<1>, X>>()>
-auto reduce_prod(const X& x, one_axis a) { return apply_of_rank<op::reduce_prod, rank_less<1>>({axes(a.axes.axis)}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_prod, same_rank, X>>()>
-auto reduce_prod(const X& x, kept_axes a) { return apply_of_rank<op::reduce_prod, same_rank>({a.axes, true}, x); }
+requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<N>, X>>()>
+constexpr auto reduce_prod(const X& x, const T (&over)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::reduce_prod, rank_less<N>>({axes::of(over)}, x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_prod(x, {0, 2})", X>>()>
+constexpr auto reduce_prod(const X& x, reduce_attributes a, origin_of<X> = {}) {
+  return apply<op::reduce_prod>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<1>, X>>()>
+auto reduce_prod(const X& x, one_axis a) {
+  return apply_of_rank<op::reduce_prod, rank_less<1>>({axes(a.axes.axis)}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_prod, same_rank, X>>()>
+auto reduce_prod(const X& x, kept_axes a) {
+  return apply_of_rank<op::reduce_prod, same_rank>({a.axes, true}, x);
+}
 /// Whether any bool over axes is true; of nothing false.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_any(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}>(x); }
+requires accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>>()>
+constexpr auto reduce_any(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}>(x);
+}
 export template <class All = void, bool Keepdim = false, Symbolic X>
-  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}, X>>()>
-constexpr auto reduce_any(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}>(x); }
+requires std::same_as<All, axes()> &&
+         accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_any(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}>(x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<N>, X>>()>
-constexpr auto reduce_any(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_any, rank_less<N>>({axes::of(over)}, x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_any(x, {0, 2})", X>>()>
-constexpr auto reduce_any(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_any>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<1>, X>>()>
-auto reduce_any(const X& x, one_axis a) { return apply_of_rank<op::reduce_any, rank_less<1>>({axes(a.axes.axis)}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_any, same_rank, X>>()>
-auto reduce_any(const X& x, kept_axes a) { return apply_of_rank<op::reduce_any, same_rank>({a.axes, true}, x); }
+requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<N>, X>>()>
+constexpr auto reduce_any(const X& x, const T (&over)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::reduce_any, rank_less<N>>({axes::of(over)}, x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_any(x, {0, 2})", X>>()>
+constexpr auto reduce_any(const X& x, reduce_attributes a, origin_of<X> = {}) {
+  return apply<op::reduce_any>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<1>, X>>()>
+auto reduce_any(const X& x, one_axis a) {
+  return apply_of_rank<op::reduce_any, rank_less<1>>({axes(a.axes.axis)}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_any, same_rank, X>>()>
+auto reduce_any(const X& x, kept_axes a) {
+  return apply_of_rank<op::reduce_any, same_rank>({a.axes, true}, x);
+}
 /// Whether all bools over axes are true; of nothing true.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>>()>
-constexpr auto reduce_all(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}>(x); }
+requires accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>>()>
+constexpr auto reduce_all(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}>(x);
+}
 export template <class All = void, bool Keepdim = false, Symbolic X>
-  requires std::same_as<All, axes()> && accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}, X>>()>
-constexpr auto reduce_all(const X& x, origin_of<X> = {}) { return apply_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}>(x); }
+requires std::same_as<All, axes()> &&
+         accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}, X>>()>
+constexpr auto reduce_all(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}>(x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<N>, X>>()>
-constexpr auto reduce_all(const X& x, const T (&over)[N], origin_of<X> = {}) { return apply_of_rank<op::reduce_all, rank_less<N>>({axes::of(over)}, x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reduce_all(x, {0, 2})", X>>()>
-constexpr auto reduce_all(const X& x, reduce_attributes a, origin_of<X> = {}) { return apply<op::reduce_all>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<1>, X>>()>
-auto reduce_all(const X& x, one_axis a) { return apply_of_rank<op::reduce_all, rank_less<1>>({axes(a.axes.axis)}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::reduce_all, same_rank, X>>()>
-auto reduce_all(const X& x, kept_axes a) { return apply_of_rank<op::reduce_all, same_rank>({a.axes, true}, x); }
+requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<N>, X>>()>
+constexpr auto reduce_all(const X& x, const T (&over)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::reduce_all, rank_less<N>>({axes::of(over)}, x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_all(x, {0, 2})", X>>()>
+constexpr auto reduce_all(const X& x, reduce_attributes a, origin_of<X> = {}) {
+  return apply<op::reduce_all>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<1>, X>>()>
+auto reduce_all(const X& x, one_axis a) {
+  return apply_of_rank<op::reduce_all, rank_less<1>>({axes(a.axes.axis)}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_all, same_rank, X>>()>
+auto reduce_all(const X& x, kept_axes a) {
+  return apply_of_rank<op::reduce_all, same_rank>({a.axes, true}, x);
+}
 /// Position of the smallest element along an axis, the first of equals; int64. As of all functions along one axis
 /// (`softmax`, `sort`, `cumsum`, `top_k`) it is the last one where none is named.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>>()>
-constexpr auto argmin(const X& x, origin_of<X> = {}) { return apply_fixed<op::argmin, argmax_attributes{Axis, Keepdim}>(x); }
-export template <Symbolic X>
-  requires(!Typed<X>)
-constexpr auto argmin(const X& x, argmax_attributes a, origin_of<X> = {}) { return apply<op::argmin>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::argmin, rank_of_rule, X>>()>
-auto argmin(const X& x, axis_attributes a) { return apply_of_rank<op::argmin, rank_of_rule>({a.axis}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::argmin, same_rank, X>>()>
-auto argmin(const X& x, kept_axis a) { return apply_of_rank<op::argmin, same_rank>({a.axis, true}, x); }
+requires accepted<worded<applying_fixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>>()>
+constexpr auto argmin(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::argmin, argmax_attributes{Axis, Keepdim}>(x);
+}
+export template <Symbolic X> requires(!Typed<X>)
+constexpr auto argmin(const X& x, argmax_attributes a, origin_of<X> = {}) {
+  return apply<op::argmin>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::argmin, rank_of_rule, X>>()>
+auto argmin(const X& x, axis_attributes a) {
+  return apply_of_rank<op::argmin, rank_of_rule>({a.axis}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::argmin, same_rank, X>>()>
+auto argmin(const X& x, kept_axis a) {
+  return apply_of_rank<op::argmin, same_rank>({a.axis, true}, x);
+}
 /// Position of the largest element along an axis, the last one where none is named, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
-  requires accepted<worded<applying_fixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>>()>
-constexpr auto argmax(const X& x, origin_of<X> = {}) { return apply_fixed<op::argmax, argmax_attributes{Axis, Keepdim}>(x); }
-export template <Symbolic X>
-  requires(!Typed<X>)
-constexpr auto argmax(const X& x, argmax_attributes a, origin_of<X> = {}) { return apply<op::argmax>(a, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::argmax, rank_of_rule, X>>()>
-auto argmax(const X& x, axis_attributes a) { return apply_of_rank<op::argmax, rank_of_rule>({a.axis}, x); }
-export template <Typed X>
-  requires accepted<worded<applying_of_rank<op::argmax, same_rank, X>>()>
-auto argmax(const X& x, kept_axis a) { return apply_of_rank<op::argmax, same_rank>({a.axis, true}, x); }
+requires accepted<worded<applying_fixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>>()>
+constexpr auto argmax(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::argmax, argmax_attributes{Axis, Keepdim}>(x);
+}
+export template <Symbolic X> requires(!Typed<X>)
+constexpr auto argmax(const X& x, argmax_attributes a, origin_of<X> = {}) {
+  return apply<op::argmax>(a, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::argmax, rank_of_rule, X>>()>
+auto argmax(const X& x, axis_attributes a) {
+  return apply_of_rank<op::argmax, rank_of_rule>({a.axis}, x);
+}
+export template <Typed X> requires accepted<worded<applying_of_rank<op::argmax, same_rank, X>>()>
+auto argmax(const X& x, kept_axis a) {
+  return apply_of_rank<op::argmax, same_rank>({a.axis, true}, x);
+}
 /// exp(x - max) / sum of it along an axis.   Numerics: safe for large x.
 export template <std::int64_t Axis = -1, Symbolic X>
-  requires accepted<worded<applying_fixed<op::softmax, softmax_attributes{Axis}, X>>()>
-constexpr auto softmax(const X& x, origin_of<X> = {}) { return apply_fixed<op::softmax, softmax_attributes{Axis}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<applying<op::softmax, X>>()>
-constexpr auto softmax(const X& x, softmax_attributes a, origin_of<X> = {}) { return apply<op::softmax>(a, x); }
+requires accepted<worded<applying_fixed<op::softmax, softmax_attributes{Axis}, X>>()>
+constexpr auto softmax(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::softmax, softmax_attributes{Axis}>(x);
+}
+export template <Symbolic X> requires accepted<worded<applying<op::softmax, X>>()>
+constexpr auto softmax(const X& x, softmax_attributes a, origin_of<X> = {}) {
+  return apply<op::softmax>(a, x);
+}
 /// Logarithm of softmax, without its underflow.
 export template <std::int64_t Axis = -1, Symbolic X>
-  requires accepted<worded<applying_fixed<op::log_softmax, softmax_attributes{Axis}, X>>()>
-constexpr auto log_softmax(const X& x, origin_of<X> = {}) { return apply_fixed<op::log_softmax, softmax_attributes{Axis}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<applying<op::log_softmax, X>>()>
-constexpr auto log_softmax(const X& x, softmax_attributes a, origin_of<X> = {}) { return apply<op::log_softmax>(a, x); }
+requires accepted<worded<applying_fixed<op::log_softmax, softmax_attributes{Axis}, X>>()>
+constexpr auto log_softmax(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::log_softmax, softmax_attributes{Axis}>(x);
+}
+export template <Symbolic X> requires accepted<worded<applying<op::log_softmax, X>>()>
+constexpr auto log_softmax(const X& x, softmax_attributes a, origin_of<X> = {}) {
+  return apply<op::log_softmax>(a, x);
+}
 /// Softmax over the last N axes as one distribution.   Shapes: any of that rank or more; the same.
 export template <int N, Symbolic X>
-  requires accepted<worded<applying_fixed<rule::softmax_of_last<"softmax_over_last">, last_axes{N}, X>>()>
+requires accepted<worded<applying_fixed<rule::softmax_of_last<"softmax_over_last">, last_axes{N}, X>>()>
 constexpr auto softmax_over_last(const X& x, origin_of<X> = {}) {
   detail::obey<rule::softmax_of_last<"softmax_over_last">>({N}, x);
   return reshape_like(softmax(detail::last_as_columns<N>(x)), x);
 }
 /// Logarithm of softmax over the last N axes.
 export template <int N, Symbolic X>
-  requires accepted<worded<applying_fixed<rule::softmax_of_last<"log_softmax_over_last">, last_axes{N}, X>>()>
+requires accepted<worded<applying_fixed<rule::softmax_of_last<"log_softmax_over_last">, last_axes{N}, X>>()>
 constexpr auto log_softmax_over_last(const X& x, origin_of<X> = {}) {
   detail::obey<rule::softmax_of_last<"log_softmax_over_last">>({N}, x);
   return reshape_like(log_softmax(detail::last_as_columns<N>(x)), x);

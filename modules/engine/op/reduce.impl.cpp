@@ -20,20 +20,26 @@ namespace lamina {
 
 namespace {
 
-const kernels::reduce_functions& functions(const emission& e) { return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce; }
+const kernels::reduce_functions& functions(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
+}
 
 // One reduction of [outer, length, inner], cut along outer.
-void emit_axis(emission& e, kernels::reduce_op kind, buffer_ref in, buffer_ref out, dtype element, std::int64_t outer, std::int64_t length, std::int64_t inner) {
+void emit_axis(emission& e, kernels::reduce_op kind, buffer_ref in, buffer_ref out, dtype element, std::int64_t outer,
+               std::int64_t length, std::int64_t inner) {
   auto run = (*functions(e).reduce)[static_cast<int>(kind)][static_cast<int>(element)];
   auto size = static_cast<std::int64_t>(size_of(element));
   auto result_size = kind == kernels::reduce_op::argmax || kind == kernels::reduce_op::argmin ? 8 : size;
-  emission::cut(outer, static_cast<double>(length * inner), [&](std::int64_t first, std::int64_t count) {
-    kernels::reduce_args a{};
-    a.outer = count;
-    a.length = length;
-    a.inner = inner;
-    e.step(run, a, {{&a.in, in.at(first * length * inner * size)}, {&a.out, out.at(first * inner * result_size)}});
-  }, 100e3);
+  emission::cut(
+      outer, static_cast<double>(length * inner),
+      [&](std::int64_t first, std::int64_t count) {
+        kernels::reduce_args a{};
+        a.outer = count;
+        a.length = length;
+        a.inner = inner;
+        e.step(run, a, {{&a.in, in.at(first * length * inner * size)}, {&a.out, out.at(first * inner * result_size)}});
+      },
+      100e3);
 }
 
 // Runs of neighboring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
@@ -56,7 +62,7 @@ unsigned reduced_bits(emission& e, int kind) {
     detail::reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
     return bits;
   }
-  const shape& to = e.out_type(0).dims;      // sum_like: what broadcasting `to` repeats
+  const shape& to = e.out_type(0).dims;  // sum_like: what broadcasting `to` repeats
   for (int i = 0; i < x.rank; ++i) {
     int k = i - (x.rank - to.rank);
     if (k < 0 || (to.at(k) == 1 && x.at(i) != 1)) bits |= 1u << i;
@@ -78,7 +84,7 @@ void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) 
   dtype element = e.in_type(0).element;
   bool any = false;
   for (const auto& g : groups) any = any || g.reduced;
-  if (!any) groups.push_back({1, true});       // nothing to reduce: a copy
+  if (!any) groups.push_back({1, true});  // nothing to reduce: a copy
   // The innermost run first; what remains is reduced in further passes over ever fewer elements.
   buffer_ref from = e.in(0);
   for (bool last = false; !last;) {
@@ -93,7 +99,9 @@ void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) 
     }
     last = left == 1;
     std::int64_t length = groups[at].size;
-    buffer_ref to = last ? e.out(0) : e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(outer * inner, 1)) * size_of(element));
+    buffer_ref to =
+        last ? e.out(0)
+             : e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(outer * inner, 1)) * size_of(element));
     // A mean of several passes is the mean of means: every pass divides by its own length.
     emit_axis(e, op, from, to, element, outer, length, inner);
     if (!last) e.stage();
@@ -154,19 +162,28 @@ void emit_spread(emission& e, bool mean) {
     a.extent[i] = to.at(i);
     a.out_stride[i] = out[i];
     if (bits >> i & 1u) reduced *= to.at(i);
-    else { a.in_stride[i] = step; step *= to.at(i); }
+    else {
+      a.in_stride[i] = step;
+      step *= to.at(i);
+    }
   }
   buffer_ref from = e.in(0);
   if (mean) {
     // The few gradients are divided before they are repeated.
     const auto& f = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).elementwise;
     std::int64_t n = e.in_type(0).dims.size();
-    buffer_ref divisor = e.temporary(8), scaled = e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(n, 1)) * size_of(element));
+    buffer_ref divisor = e.temporary(8),
+               scaled = e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(n, 1)) * size_of(element));
     kernels::fill_args fill{};
     fill.n = 1;
     fill.size = a.size;
-    if (element == dtype::float64) { auto d = static_cast<double>(reduced); std::memcpy(fill.value, &d, 8); }
-    else { auto d = static_cast<float>(reduced); std::memcpy(fill.value, &d, 4); }
+    if (element == dtype::float64) {
+      auto d = static_cast<double>(reduced);
+      std::memcpy(fill.value, &d, 8);
+    } else {
+      auto d = static_cast<float>(reduced);
+      std::memcpy(fill.value, &d, 4);
+    }
     e.step(functions(e).fill, fill, {{&fill.out, divisor}});
     e.stage();
     kernels::map_args divide{};
@@ -181,13 +198,21 @@ void emit_spread(emission& e, bool mean) {
 }
 }  // namespace
 
-void reduce_sum::gradient(gradient_call& c) { c(0, [&] { return spread_back(c, false); }); }
+void reduce_sum::gradient(gradient_call& c) {
+  c(0, [&] { return spread_back(c, false); });
+}
 void reduce_sum::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::sum)); }
-void reduce_mean::gradient(gradient_call& c) { c(0, [&] { return spread_back(c, true); }); }
+void reduce_mean::gradient(gradient_call& c) {
+  c(0, [&] { return spread_back(c, true); });
+}
 void reduce_mean::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::mean)); }
-void reduce_max::gradient(gradient_call& c) { c(0, [&] { return share_of_extreme(c); }); }
+void reduce_max::gradient(gradient_call& c) {
+  c(0, [&] { return share_of_extreme(c); });
+}
 void reduce_max::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::maximum)); }
-void reduce_min::gradient(gradient_call& c) { c(0, [&] { return share_of_extreme(c); }); }
+void reduce_min::gradient(gradient_call& c) {
+  c(0, [&] { return share_of_extreme(c); });
+}
 void reduce_min::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::minimum)); }
 
 void reduce_prod::gradient(gradient_call& c) {
@@ -222,7 +247,8 @@ void emit_product_of_others(emission& e, bool slope) {
   const shape& s = e.in_type(0).dims;
   dtype element = e.in_type(0).element;
   auto size = static_cast<std::int64_t>(size_of(element));
-  auto run = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index->product_of_others[static_cast<int>(element)];
+  auto run =
+      kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index->product_of_others[static_cast<int>(element)];
   std::int64_t length = s.back().code;
   emission::cut(s.size(0, s.rank - 1), 8.0 * static_cast<double>(length), [&](std::int64_t first, std::int64_t count) {
     kernels::product_of_others_args a{};
@@ -260,16 +286,20 @@ void spread_mean::gradient(gradient_call& c) {
   c(0, [&] {
     const auto& a = c.attributes<reduce_attributes>();
     const value like = c(1);
-    if (surely_has_elements(a, like.shape())) return value(lamina::reshape_like(lamina::reduce_mean(c.gradient(), a), c(0)));
+    if (surely_has_elements(a, like.shape()))
+      return value(lamina::reshape_like(lamina::reduce_mean(c.gradient(), a), c(0)));
     // A mean of no elements is NaN; spread over none, a number has no influence at all.
-    const value parts = apply<op::spread_mean>(a, lamina::broadcast_like(c.owner.number(1.0, c.gradient().type().element), c(0)), like);
+    const value parts =
+        apply<op::spread_mean>(a, lamina::broadcast_like(c.owner.number(1.0, c.gradient().type().element), c(0)), like);
     return value(lamina::reshape_like(lamina::reduce_sum(c.gradient() * parts, a), c(0)));
   });
 }
 void spread_mean::emit(emission& e) { emit_spread(e, true); }
 
 namespace {
-struct line { std::int64_t outer, length, inner; };
+struct line {
+  std::int64_t outer, length, inner;
+};
 line along(const shape& s, std::int64_t axis) {
   int a = detail::normal_axis(axis, s.rank);
   return {s.size(0, a), s.at(a), s.size(a + 1, s.rank)};
@@ -308,7 +338,8 @@ void softmax::emit(emission& e) { emit_softmax(e, functions(e).softmax); }
 void log_softmax::gradient(gradient_call& c) {
   c(0, [&] {
     auto axis = static_cast<int>(c.attributes<softmax_attributes>().axis);
-    return c.gradient() - lamina::exp(c.result()) * lamina::reduce_sum(c.gradient(), {.axes = axes(axis), .keepdim = true});
+    return c.gradient() -
+           lamina::exp(c.result()) * lamina::reduce_sum(c.gradient(), {.axes = axes(axis), .keepdim = true});
   });
 }
 void log_softmax::emit(emission& e) { emit_softmax(e, functions(e).log_softmax); }

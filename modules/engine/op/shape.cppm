@@ -29,7 +29,9 @@ export struct permute_attributes {
 /// Elements [start, stop) of one axis; negative positions count from the end, stop beyond the end is the end.
 export struct slice_attributes {
   std::int64_t start = 0, stop = std::numeric_limits<std::int64_t>::max(), axis = 0, step = 1;
-  static constexpr void members(auto& a, auto&& f) { f("start", a.start), f("stop", a.stop), f("axis", a.axis), f("step", a.step); }
+  static constexpr void members(auto& a, auto&& f) {
+    f("start", a.start), f("stop", a.stop), f("axis", a.axis), f("step", a.step);
+  }
   bool operator==(const slice_attributes&) const = default;
 };
 export struct axis_attributes {
@@ -45,7 +47,9 @@ export struct concat_part_attributes {
 
 namespace detail {
 /// First position and count of a slice of an axis of known size.
-struct slice_range { std::int64_t first, count; };
+struct slice_range {
+  std::int64_t first, count;
+};
 constexpr slice_range resolve(const slice_attributes& a, std::int64_t size) {
   auto inside = [&](std::int64_t p) { return p < 0 ? (p + size < 0 ? 0 : p + size) : p > size ? size : p; };
   std::int64_t first = inside(a.start), last = inside(a.stop);
@@ -57,8 +61,7 @@ constexpr bool adds(dtype element, inference& out) {
   out.refuse(element, "float32, float64 or an integer type", "float");
   return false;
 }
-template <class T, std::size_t N>
-constexpr shape shape_of_list(const T (&list)[N]) {
+template <class T, std::size_t N> constexpr shape shape_of_list(const T (&list)[N]) {
   static_assert(N <= static_cast<std::size_t>(max_rank), "a shape has at most 8 extents");
   shape s;
   for (const T& n : list) s.push_back(dim(n));
@@ -69,13 +72,14 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
   for (int i = 0; i < to.rank; ++i) open += to[i] == dim(dyn);
   while (own < open - 1 && own < from.rank && to[own] == dim(dyn)) ++own;
   std::int64_t n = 1, known = 1;
-  bool fits = true;            // the product in 64 bits
+  bool fits = true;  // the product in 64 bits
   for (int i = own; i < to.rank; ++i) {
     if (to[i].is_number()) fits = !__builtin_mul_overflow(known, to.at(i), &known) && fits;
     else if (to[i].is_name()) continue;
     else if (unknown < 0) unknown = i;
     else {
-      out.why << "of several unknown extents the leading ones are those of the operand, and one more is inferred; " << to << " has others";
+      out.why << "of several unknown extents the leading ones are those of the operand, and one more is inferred; "
+              << to << " has others";
       return;
     }
   }
@@ -83,7 +87,10 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
   bool decided = true;
   bool paired[max_rank]{};
   for (int i = own; i < from.rank; ++i) {
-    if (from[i].is_number()) { n *= from.at(i); continue; }
+    if (from[i].is_number()) {
+      n *= from.at(i);
+      continue;
+    }
     int k = own;
     while (k < to.rank && !(from[i].is_name() && to[k] == from[i] && !paired[k])) ++k;
     if (k < to.rank) paired[k] = true;
@@ -93,9 +100,15 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
   shape s = to;
   for (int i = 0; i < own; ++i) s.dims[i] = from[i];
   if (decided && unknown >= 0) {
-    if (!fits || known == 0 || n % known != 0) { out.why << n << " elements do not divide into " << to; return; }
+    if (!fits || known == 0 || n % known != 0) {
+      out.why << n << " elements do not divide into " << to;
+      return;
+    }
     s[unknown] = dim(n / known);
-  } else if (decided && (!fits || n != known)) { out.why << n << " elements do not make " << to; return; }
+  } else if (decided && (!fits || n != known)) {
+    out.why << n << " elements do not make " << to;
+    return;
+  }
   out.result(element, s);
 }
 }  // namespace detail
@@ -120,7 +133,10 @@ export struct reshape_like {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     const shape &from = in[0].dims, &to = in[1].dims;
-    if (from.is_static() && to.is_static() && from.size() != to.size()) { out.why << from.size() << " elements do not make " << to; return; }
+    if (from.is_static() && to.is_static() && from.size() != to.size()) {
+      out.why << from.size() << " elements do not make " << to;
+      return;
+    }
     out.result(in[0].element, to);
   }
   static void gradient(gradient_call&);
@@ -144,7 +160,10 @@ export struct flatten {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
     int from = a.from == s.rank ? s.rank : detail::normal_axis(a.from, s.rank);
-    if (from < 0) { out.why << "axis " << a.from << " is outside the rank"; return; }
+    if (from < 0) {
+      out.why << "axis " << a.from << " is outside the rank";
+      return;
+    }
     shape r;
     dim rest = 1;
     for (int i = 0; i < s.rank; ++i) {
@@ -166,12 +185,18 @@ export struct permute {
   using attributes = permute_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
-    if (a.order.count != s.rank) { out.why << "the order " << a.order << " does not name every axis once"; return; }
+    if (a.order.count != s.rank) {
+      out.why << "the order " << a.order << " does not name every axis once";
+      return;
+    }
     unsigned seen = 0;
     shape r;
     for (int i = 0; i < s.rank; ++i) {
       int axis = detail::normal_axis(a.order[i], s.rank);
-      if (axis < 0 || seen >> axis & 1u) { out.why << "the order " << a.order << " does not name every axis once"; return; }
+      if (axis < 0 || seen >> axis & 1u) {
+        out.why << "the order " << a.order << " does not name every axis once";
+        return;
+      }
       seen |= 1u << axis;
       r.push_back(s[axis]);
     }
@@ -195,8 +220,14 @@ export struct slice {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
-    if (a.step < 1) { out.why << "a step of " << a.step << " is not positive"; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
+    if (a.step < 1) {
+      out.why << "a step of " << a.step << " is not positive";
+      return;
+    }
     s[axis] = s[axis].is_number() ? dim(detail::resolve(a, s.at(axis)).count) : dim(dyn);
     out.result(in[0].element, s);
   }
@@ -228,14 +259,22 @@ export struct concat {
     if (!detail::same_elements(in, out)) return;
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
     for (std::size_t i = 1; i < in.size(); ++i) {
       const shape& o = in[i].dims;
-      if (o.rank != s.rank) { out.why << "the ranks differ"; return; }
+      if (o.rank != s.rank) {
+        out.why << "the ranks differ";
+        return;
+      }
       for (int d = 0; d < s.rank; ++d) {
         if (d == axis) s[d] = s[d].is_number() && o[d].is_number() ? dim(s.at(d) + o.at(d)) : dim(dyn);
-        else if (!may_equal(s[d], o[d])) { out.why << "the sizes differ on axis " << d << ", not only on " << axis; return; }
-        else s[d] = better(s[d], o[d]);
+        else if (!may_equal(s[d], o[d])) {
+          out.why << "the sizes differ on axis " << d << ", not only on " << axis;
+          return;
+        } else s[d] = better(s[d], o[d]);
       }
     }
     out.result(in[0].element, s);
@@ -263,7 +302,10 @@ export struct broadcast_like {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     shape s;
-    if (!broadcast(in[0].dims, in[1].dims, s) || !fits(s, in[1].dims)) { out.why << "the first shape does not broadcast to the second"; return; }
+    if (!broadcast(in[0].dims, in[1].dims, s) || !fits(s, in[1].dims)) {
+      out.why << "the first shape does not broadcast to the second";
+      return;
+    }
     out.result(in[0].element, in[1].dims);
   }
   static void gradient(gradient_call&);
@@ -279,7 +321,10 @@ export struct sum_like {
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     shape s;
     if (!detail::adds(in[0].element, out)) return;
-    if (!broadcast(in[1].dims, in[0].dims, s) || !fits(s, in[0].dims)) { out.why << "the second shape does not broadcast to the first"; return; }
+    if (!broadcast(in[1].dims, in[0].dims, s) || !fits(s, in[0].dims)) {
+      out.why << "the second shape does not broadcast to the first";
+      return;
+    }
     out.result(in[0].element, in[1].dims);
   }
   static void gradient(gradient_call&);
@@ -291,7 +336,9 @@ export struct shape_of {
   static constexpr int operands = 1;
   static constexpr unsigned shape_only = 1;
   using attributes = no_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) { out.result(dtype::int64, shape{dim(in[0].dims.rank)}); }
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    out.result(dtype::int64, shape{dim(in[0].dims.rank)});
+  }
   static void emit(emission&);
 };
 }  // namespace op
@@ -312,59 +359,77 @@ struct transpose {
 /// The same elements under another shape; one extent may be `dyn` and is then inferred. Where several are, all but the last
 /// of them are to lead and are the operand's: [5, 3, 8] to [dyn, dyn, 2, 4] is [5, 3, 2, 4].   Cost: none, a view.
 /// Errors: shape_error where the counts differ.
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"reshape(x, {6, 2})", X>>()>
-constexpr auto reshape(const X& x, const shape& to, origin_of<X> = {}) { return apply<op::reshape>(reshape_attributes{to}, x); }
+export template <Symbolic X> requires accepted<worded<run_time_check<"reshape(x, {6, 2})", X>>()>
+constexpr auto reshape(const X& x, const shape& to, origin_of<X> = {}) {
+  return apply<op::reshape>(reshape_attributes{to}, x);
+}
 /// Extents of a typed operand at run time stand in a list, from which the rank is known: `reshape(x, {n, dyn})`.
 export template <std::size_t Rank, Typed X>
-  requires accepted<worded<applying_of_rank<op::reshape, fixed_rank<Rank>, X>>()>
-auto reshape(const X& x, const dim (&to)[Rank]) { return apply_of_rank<op::reshape, fixed_rank<Rank>>({detail::shape_of_list(to)}, x); }
+requires accepted<worded<applying_of_rank<op::reshape, fixed_rank<Rank>, X>>()>
+auto reshape(const X& x, const dim (&to)[Rank]) {
+  return apply_of_rank<op::reshape, fixed_rank<Rank>>({detail::shape_of_list(to)}, x);
+}
 /// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
 // With a default it is the later of two candidates where extents are an argument.
-export template <class To = void, Symbolic X>
-  requires requires { To::pattern; } && accepted<worded<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
-constexpr auto reshape(const X& x, origin_of<X> = {}) { return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x); }
+export template <class To = void, Symbolic X> requires requires {
+  To::pattern;
+} && accepted<worded<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
+constexpr auto reshape(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x);
+}
 /// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
 /// The axis of a typed operand stands in the type (`flatten<2>(x)`), since the rank of the result follows from it.
 /// Errors: shape_error for an axis outside the rank.
 export template <std::int64_t From = 1, Symbolic X>
-  requires accepted<worded<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
-constexpr auto flatten(const X& x, origin_of<X> = {}) { return apply_fixed<op::flatten, flatten_attributes{From}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"flatten<2>(x)", X>>()>
-constexpr auto flatten(const X& x, flatten_attributes a, origin_of<X> = {}) { return apply<op::flatten>(a, x); }
+requires accepted<worded<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
+constexpr auto flatten(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::flatten, flatten_attributes{From}>(x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"flatten<2>(x)", X>>()>
+constexpr auto flatten(const X& x, flatten_attributes a, origin_of<X> = {}) {
+  return apply<op::flatten>(a, x);
+}
 /// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`, or `permute(x, {1, 0})` at run time.
 export template <int... Order, Symbolic X>
-  requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
-constexpr auto permute(const X& x, origin_of<X> = {}) { return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
-constexpr auto permute(const X& x, axes order, origin_of<X> = {}) { return apply_of_rank<op::permute, same_rank>(permute_attributes{order}, x); }
+requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
+constexpr auto permute(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x);
+}
+export template <Symbolic X> requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
+constexpr auto permute(const X& x, axes order, origin_of<X> = {}) {
+  return apply_of_rank<op::permute, same_rank>(permute_attributes{order}, x);
+}
 /// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
-export template <Symbolic X>
-  requires accepted<worded<applying<rule::transpose, X>>()>
-constexpr auto transpose(const X& x, origin_of<X> = {}) { return permute<1, 0>(x); }
+export template <Symbolic X> requires accepted<worded<applying<rule::transpose, X>>()>
+constexpr auto transpose(const X& x, origin_of<X> = {}) {
+  return permute<1, 0>(x);
+}
 /// Positions start, start + step, ... below stop of one axis.
-export template <Symbolic X>
-  requires accepted<worded<applying<op::slice, X>>()>
-constexpr auto slice(const X& x, slice_attributes a, origin_of<X> = {}) { return apply<op::slice>(a, x); }
+export template <Symbolic X> requires accepted<worded<applying<op::slice, X>>()>
+constexpr auto slice(const X& x, slice_attributes a, origin_of<X> = {}) {
+  return apply<op::slice>(a, x);
+}
 /// The same with attributes in the type: `slice<slice_attributes{.stop = 2}>(x)`.
 // With a default that is none it is the later of two candidates where attributes are an argument.
 export template <slice_attributes A = slice_attributes{.step = 0}, Symbolic X>
-  requires(A.step != 0) && accepted<worded<applying_fixed<op::slice, A, X>>()>
-constexpr auto slice(const X& x, origin_of<X> = {}) { return apply_fixed<op::slice, A>(x); }
+requires(A.step != 0) && accepted<worded<applying_fixed<op::slice, A, X>>()>
+constexpr auto slice(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::slice, A>(x);
+}
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
 // The misfit is an argument of its own: Clang says it a step earlier, behind the overload for values of a program.
-export template <int Axis = 0, TypedSymbolic... X, fixed_string Misfit = worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
-  requires message_is<Misfit, "">
-constexpr auto concat(const X&... x) { return apply_fixed<op::concat, axis_attributes{Axis}>(x...); }
+export template <int Axis = 0, TypedSymbolic... X,
+                 fixed_string Misfit = worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
+requires message_is<Misfit, ""> constexpr auto concat(const X&... x) {
+  return apply_fixed<op::concat, axis_attributes{Axis}>(x...);
+}
 /// x repeated to the shape of `like`.
-export template <Symbolic X, Symbolic Like>
-  requires accepted<worded<applying<op::broadcast_like, X, Like>>()>
-constexpr auto broadcast_like(const X& x, const Like& like, origin_of<X, Like> = {}) { return apply<op::broadcast_like>({}, x, like); }
+export template <Symbolic X, Symbolic Like> requires accepted<worded<applying<op::broadcast_like, X, Like>>()>
+constexpr auto broadcast_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
+  return apply<op::broadcast_like>({}, x, like);
+}
 /// x summed over what broadcasting `like` to its shape would repeat.
-export template <Symbolic X, Symbolic Like>
-  requires accepted<worded<applying<op::sum_like, X, Like>>()>
+export template <Symbolic X, Symbolic Like> requires accepted<worded<applying<op::sum_like, X, Like>>()>
 constexpr auto sum_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   if constexpr (std::same_as<world_of<X>, graph_world>)
     if (surely_equal(x.shape(), like.shape())) return x;
@@ -372,12 +437,14 @@ constexpr auto sum_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   else return apply<op::sum_like>({}, x, like);
 }
 /// x under the shape of `like`.
-export template <Symbolic X, Symbolic Like>
-  requires accepted<worded<applying<op::reshape_like, X, Like>>()>
-constexpr auto reshape_like(const X& x, const Like& like, origin_of<X, Like> = {}) { return apply<op::reshape_like>({}, x, like); }
+export template <Symbolic X, Symbolic Like> requires accepted<worded<applying<op::reshape_like, X, Like>>()>
+constexpr auto reshape_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
+  return apply<op::reshape_like>({}, x, like);
+}
 /// The extents of x as an int64 vector.
-export template <Symbolic X>
-constexpr auto shape_of(const X& x, origin_of<X> = {}) { return apply<op::shape_of>({}, x); }
+export template <Symbolic X> constexpr auto shape_of(const X& x, origin_of<X> = {}) {
+  return apply<op::shape_of>({}, x);
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::broadcast_like>;

@@ -29,7 +29,7 @@ box slice_box(const slice_attributes& at, const shape& whole, const shape& part)
   row_major_strides(whole, b.in_stride);
   row_major_strides(part, b.out_stride);
   b.in_first = detail::resolve(at, whole.at(axis)).first * b.in_stride[axis];
-  if (part.at(axis) > 1) b.in_stride[axis] *= at.step;      // a step beyond the axis is never taken
+  if (part.at(axis) > 1) b.in_stride[axis] *= at.step;  // a step beyond the axis is never taken
   return b;
 }
 box reversed(box b) {
@@ -40,9 +40,13 @@ box reversed(box b) {
 
 }  // namespace
 
-void reshape::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void reshape::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void reshape::emit(emission& e) { emit_copy(e); }
-void reshape_like::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void reshape_like::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void reshape_like::emit(emission& e) { emit_copy(e); }
 void gradient_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (in[0].element != in[1].element) out.of_elements = true;
@@ -54,9 +58,13 @@ void gradient_like::infer(const attributes&, view<const tensor_type> in, inferen
   for (int i = 0; i < s.rank; ++i) s[i] = better(s[i], in[1].dims[i]);
   out.result(in[0].element, s);
 }
-void gradient_like::gradient(gradient_call& c) { c(0, [&] { return c.gradient(); }); }
+void gradient_like::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient(); });
+}
 void gradient_like::emit(emission& e) { emit_copy(e); }
-void flatten::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void flatten::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void flatten::emit(emission& e) { emit_copy(e); }
 
 void permute::gradient(gradient_call& c) {
@@ -80,17 +88,21 @@ void slice::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::unslice>(c.attributes<slice_attributes>(), c.gradient(), c(0)); });
 }
 void slice::emit(emission& e) {
-  emit_box(e, slice_box(e.attributes<slice_attributes>(), e.in_type(0).dims, e.out_type(0).dims), e.in(0), e.out(0), e.out_type(0).element);
+  emit_box(e, slice_box(e.attributes<slice_attributes>(), e.in_type(0).dims, e.out_type(0).dims), e.in(0), e.out(0),
+           e.out_type(0).element);
 }
 void unslice::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type whole[] = {shaped(in[0].element, in[1])};
   if (detail::is_result_of<slice>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
 }
-void unslice::gradient(gradient_call& c) { c(0, [&] { return lamina::slice(c.gradient(), c.attributes<slice_attributes>()); }); }
+void unslice::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::slice(c.gradient(), c.attributes<slice_attributes>()); });
+}
 void unslice::emit(emission& e) {
   emit_fill(e, e.out(0), e.out_type(0).dims.size(), e.out_type(0).element);
   e.stage();
-  emit_box(e, reversed(slice_box(e.attributes<slice_attributes>(), e.out_type(0).dims, e.in_type(0).dims)), e.in(0), e.out(0), e.out_type(0).element);
+  emit_box(e, reversed(slice_box(e.attributes<slice_attributes>(), e.out_type(0).dims, e.in_type(0).dims)), e.in(0),
+           e.out(0), e.out_type(0).element);
 }
 
 void concat::gradient(gradient_call& c) {
@@ -121,14 +133,17 @@ void concat_part::infer(const attributes& a, view<const tensor_type> in, inferen
   }
   std::vector<tensor_type> joined;
   for (std::size_t i = 1; i < in.size(); ++i) joined.push_back(shaped(in[0].element, in[i]));
-  if (detail::is_result_of<concat>({a.axis}, joined, in[0], out)) out.result(in[0].element, in[static_cast<std::size_t>(1 + a.part)].dims);
+  if (detail::is_result_of<concat>({a.axis}, joined, in[0], out))
+    out.result(in[0].element, in[static_cast<std::size_t>(1 + a.part)].dims);
 }
 void concat_part::gradient(gradient_call& c) {
   c(0, [&] {
     const auto& at = c.attributes<concat_part_attributes>();
     std::vector<value> parts;
     for (std::size_t i = 1; i < c.inputs.size(); ++i)
-      parts.push_back(static_cast<std::int64_t>(i) == at.part + 1 ? c.gradient() : value(lamina::broadcast_like(c.owner.number(0.0, c.gradient().type().element), c(i))));
+      parts.push_back(static_cast<std::int64_t>(i) == at.part + 1
+                          ? c.gradient()
+                          : value(lamina::broadcast_like(c.owner.number(0.0, c.gradient().type().element), c(i))));
     return apply_all<op::concat>({at.axis}, parts);
   });
 }
@@ -144,7 +159,9 @@ void concat_part::emit(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
-void broadcast_like::gradient(gradient_call& c) { c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); }); }
+void broadcast_like::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
+}
 void broadcast_like::emit(emission& e) {
   const shape &from = e.in_type(0).dims, &to = e.out_type(0).dims;
   box b = box::whole(to);
@@ -157,10 +174,14 @@ void broadcast_like::emit(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
-void sum_like::gradient(gradient_call& c) { c(0, [&] { return lamina::broadcast_like(c.gradient(), c(0)); }); }
+void sum_like::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::broadcast_like(c.gradient(), c(0)); });
+}
 void sum_like::emit(emission& e) { detail::emit_reduction(e, -1); }
 
-void shape_of::emit(emission&) { detail::raise(error_kind::state, "shape_of: its operand's shape is not known when planning"); }
+void shape_of::emit(emission&) {
+  detail::raise(error_kind::state, "shape_of: its operand's shape is not known when planning");
+}
 
 // The result's extents but that of the axis, which is then inferred.
 void reshape::map_axis(const attributes&, axis_map& m) {

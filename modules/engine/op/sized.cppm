@@ -23,15 +23,21 @@ export struct suppression_attributes {
   static constexpr std::int64_t all = -1;
   double iou_threshold = 0.5;
   double score_threshold = -std::numeric_limits<double>::infinity();
-  std::int64_t most = all;       ///< of each class of each image
-  bool centers = false;          ///< boxes are [x, y, width, height], not two opposite corners
+  std::int64_t most = all;  ///< of each class of each image
+  bool centers = false;     ///< boxes are [x, y, width, height], not two opposite corners
   static constexpr void members(auto& a, auto&& f) {
-    f("iou_threshold", a.iou_threshold), f("score_threshold", a.score_threshold), f("most", a.most), f("centers", a.centers);
+    f("iou_threshold", a.iou_threshold), f("score_threshold", a.score_threshold), f("most", a.most),
+        f("centers", a.centers);
   }
   bool operator==(const suppression_attributes&) const = default;
 };
-export struct computed_top_k_attributes { std::int64_t axis = -1; bool largest = true; };
-export struct unique_attributes { bool sorted = true; };
+export struct computed_top_k_attributes {
+  std::int64_t axis = -1;
+  bool largest = true;
+};
+export struct unique_attributes {
+  bool sorted = true;
+};
 
 namespace detail {
 constexpr dim elements_of(const shape& s) { return product_of(s, 0, s.rank); }
@@ -58,7 +64,10 @@ export struct first_rows {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
-    if (s.rank < 1) { out.why << "a scalar has no rows"; return; }
+    if (s.rank < 1) {
+      out.why << "a scalar has no rows";
+      return;
+    }
     if (!detail::is_count(in[1], out)) return;
     s[0] = dyn;
     out.result(in[0].element, s);
@@ -72,7 +81,10 @@ export struct non_zero {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
-    if (s.rank < 1) { out.why << "a scalar has no positions"; return; }
+    if (s.rank < 1) {
+      out.why << "a scalar has no positions";
+      return;
+    }
     out.result(dtype::int64, shape{detail::elements_of(s), dim(s.rank)});
     out.result(dtype::int64, {});
   }
@@ -87,7 +99,10 @@ export struct unique {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::numbers, in[0].element, out) || !detail::takes_positions(in[1], out)) return;
-    if (in[0].dims.rank != 1 || !fits(in[0].dims, in[1].dims)) { out.why << "elements and their order are expected as two vectors of one length"; return; }
+    if (in[0].dims.rank != 1 || !fits(in[0].dims, in[1].dims)) {
+      out.why << "elements and their order are expected as two vectors of one length";
+      return;
+    }
     for (int i = 0; i < 3; ++i) out.result(dtype::int64, in[0].dims);
     out.result(dtype::int64, {});
   }
@@ -106,17 +121,27 @@ export struct non_max_suppression {
     const tensor_type two[] = {in[0], in[1]};
     if (!detail::same_elements(two, out)) return;
     const bool batch = boxes.rank == 3;
-    if ((!batch && boxes.rank != 2) || !may_equal(boxes.back(), 4) || scores.rank != boxes.rank - 1 + (batch ? 1 : 0) || !may_equal(scores.back(), boxes[boxes.rank - 2]) ||
-        (batch && !may_equal(scores[0], boxes[0]))) {
+    if ((!batch && boxes.rank != 2) || !may_equal(boxes.back(), 4) || scores.rank != boxes.rank - 1 + (batch ? 1 : 0) ||
+        !may_equal(scores.back(), boxes[boxes.rank - 2]) || (batch && !may_equal(scores[0], boxes[0]))) {
       out.why << "boxes [N, 4] and scores [N] are expected, or boxes [B, N, 4] and scores [B, C, N]";
       return;
     }
-    if (!fits(scores, in[2].dims)) { out.why << "the order must have the shape of the scores"; return; }
-    if (!(a.iou_threshold >= 0 && a.iou_threshold <= 1)) { out.why << "an overlap to suppress from of " << a.iou_threshold << " is outside 0..1"; return; }
-    if (a.most < suppression_attributes::all) { out.why << a.most << " boxes at most"; return; }
+    if (!fits(scores, in[2].dims)) {
+      out.why << "the order must have the shape of the scores";
+      return;
+    }
+    if (!(a.iou_threshold >= 0 && a.iou_threshold <= 1)) {
+      out.why << "an overlap to suppress from of " << a.iou_threshold << " is outside 0..1";
+      return;
+    }
+    if (a.most < suppression_attributes::all) {
+      out.why << a.most << " boxes at most";
+      return;
+    }
     dim rows = dyn;
     if (scores.is_static()) {
-      const std::int64_t n = scores.back().code, each = a.most == suppression_attributes::all || a.most > n ? n : a.most;
+      const std::int64_t n = scores.back().code,
+                         each = a.most == suppression_attributes::all || a.most > n ? n : a.most;
       rows = scores.size(0, scores.rank - 1) * each;
     }
     out.result(dtype::int64, batch ? shape{rows, 3} : shape{rows});
@@ -132,8 +157,14 @@ struct masked_select {
   static constexpr int operands = 2;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
-    if (in[1].element != dtype::boolean) { out.refuse(in[1].element, "a bool mask", "bool"); return; }
-    if (!fits(in[0].dims, in[1].dims)) { out.why << "the mask must have the shape of the operand"; return; }
+    if (in[1].element != dtype::boolean) {
+      out.refuse(in[1].element, "a bool mask", "bool");
+      return;
+    }
+    if (!fits(in[0].dims, in[1].dims)) {
+      out.why << "the mask must have the shape of the operand";
+      return;
+    }
     if (in[0].dims.rank < 1) out.why << "a scalar has no elements to select";
   }
 };
@@ -142,10 +173,14 @@ struct compress {
   static constexpr int operands = 2;
   using attributes = axis_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
-    if (in[1].element != dtype::boolean) { out.refuse(in[1].element, "a bool mask", "bool"); return; }
+    if (in[1].element != dtype::boolean) {
+      out.refuse(in[1].element, "a bool mask", "bool");
+      return;
+    }
     const int axis = detail::indexed_axis(a.axis, in[0].dims, out);
     if (axis < 0) return;
-    if (in[1].dims.rank != 1 || !may_equal(in[1].dims[0], in[0].dims[axis])) out.why << "the mask must have one element for each position of axis " << a.axis;
+    if (in[1].dims.rank != 1 || !may_equal(in[1].dims[0], in[0].dims[axis]))
+      out.why << "the mask must have one element for each position of axis " << a.axis;
   }
 };
 struct unique {
@@ -178,24 +213,23 @@ struct non_max_suppression {
 }  // namespace rule
 
 /// That no operand is typed: the extents of an expression are known before it is evaluated.
-export template <fixed_string Function, class... X>
-struct counted_when_run {
+export template <fixed_string Function, class... X> struct counted_when_run {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<world_of<X...>, lazy>)
-      t << "an extent of the result of `" << Function.view() << "` is known only when it has run, and the extents of an expression before; use it on values of a program or a net";
+      t << "an extent of the result of `" << Function.view()
+        << "` is known only when it has run, and the extents of an expression before; use it on values of a program or "
+           "a net";
     return t;
   }
 };
 
 namespace detail {
 /// What is added to a program while it lives says for which spelling it stands.
-template <class World>
-struct spelled {
+template <class World> struct spelled {
   constexpr spelled(const auto&, std::string_view) {}
 };
-template <>
-struct spelled<graph_world> {
+template <> struct spelled<graph_world> {
   spelled(const value& x, std::string_view spelling) : path(x.owner(), with(x.owner().place(), spelling)) {}
   static std::string with(std::string here, std::string_view spelling) {
     if (!here.empty()) here += ": ";
@@ -214,50 +248,50 @@ struct spelled<graph_world> {
 /// Shapes:  x [N, ...], count [] or [1] -> [count, ...].   Types: any, count int64.   Cost: none, the rows stay where they are.
 /// Errors:  value_error where a run finds the count outside of 0..N; no state is assigned then.
 /// Gradient: that of the rows, zero for the rest.
-export template <Symbolic X, Symbolic N>
-  requires accepted<worded<counted_when_run<"first_rows", X, N>>()>
-constexpr auto first_rows(const X& x, const N& count, origin_of<X, N> = {}) { return apply<op::first_rows>({}, x, count); }
+export template <Symbolic X, Symbolic N> requires accepted<worded<counted_when_run<"first_rows", X, N>>()>
+constexpr auto first_rows(const X& x, const N& count, origin_of<X, N> = {}) {
+  return apply<op::first_rows>({}, x, count);
+}
 
 /// The coordinates of all elements that are not zero, one row each, in row-major order (numpy.argwhere, torch.nonzero).
 /// NaN is not zero, -0 is.   Shapes: [A, B] -> int64 [n, 2].   Types: any.
-export template <Symbolic X>
-  requires accepted<worded<counted_when_run<"argwhere", X>>()>
+export template <Symbolic X> requires accepted<worded<counted_when_run<"argwhere", X>>()>
 constexpr auto argwhere(const X& x, origin_of<X> = {}) {
   auto found = apply<op::non_zero>({}, x);
   return first_rows(found[0], found[1]);
 }
 /// The same as ONNX's NonZero lays it out: one row of coordinates for each axis.   Shapes: [A, B] -> int64 [2, n].
-export template <Symbolic X>
-  requires accepted<worded<counted_when_run<"non_zero", X>>()>
-constexpr auto non_zero(const X& x, origin_of<X> = {}) { return permute(argwhere(x), axes(1, 0)); }
+export template <Symbolic X> requires accepted<worded<counted_when_run<"non_zero", X>>()>
+constexpr auto non_zero(const X& x, origin_of<X> = {}) {
+  return permute(argwhere(x), axes(1, 0));
+}
 
 /// The elements where a mask is true, in row-major order (torch.masked_select, NumPy's x[mask]).
 /// Shapes: x and mask [A, B] -> [n].   Types: any, mask bool.   Gradient: that of the elements.
-export template <Symbolic X, Symbolic M>
-  requires accepted<worded<counted_when_run<"masked_select", X, M>>()>
+export template <Symbolic X, Symbolic M> requires accepted<worded<counted_when_run<"masked_select", X, M>>()>
 constexpr auto masked_select(const X& x, const M& mask, origin_of<X, M> = {}) {
   detail::obey<rule::masked_select>({}, x, mask);
   return gather(reshape(x, shape{dyn}), squeeze(argwhere(reshape(mask, shape{dyn})), axes(1)), 0);
 }
 /// The slices along an axis where a mask is true (ONNX Compress, numpy.compress).
 /// Shapes: x [3, V, 4], mask [V], axis 1 -> [3, n, 4].   Types: any, mask bool.   Gradient: that of the slices.
-export template <Symbolic X, Symbolic M>
-  requires accepted<worded<counted_when_run<"compress", X, M>>()>
+export template <Symbolic X, Symbolic M> requires accepted<worded<counted_when_run<"compress", X, M>>()>
 constexpr auto compress(const X& x, const M& mask, std::int64_t axis = 0, origin_of<X, M> = {}) {
   detail::obey<rule::compress>({axis}, x, mask);
   return gather(x, squeeze(argwhere(mask), axes(1)), axis);
 }
 
 /// Distinct elements: `auto [values, indices, inverse, counts] = unique(x)`.
-export template <class V, class I>
-struct unique_result { V values; I indices, inverse, counts; };
+export template <class V, class I> struct unique_result {
+  V values;
+  I indices, inverse, counts;
+};
 /// The distinct elements of x, where each stands first in x laid out in a row, which of them each element of x is, and how
 /// often there is each. In ascending order, or with {.sorted = false} in that of their first appearance.
 /// Shapes:  [A, B] -> values [n], indices [n], inverse [A, B], counts [n]; gather(values, inverse) is x.
 /// Types:   float and integer; the others int64.   Numerics: all NaN are one element, above all numbers; -0 and 0 are one.
 /// Gradient: of the values, to the first of the equal elements.
-export template <Symbolic X>
-  requires accepted<worded<counted_when_run<"unique", X>>()>
+export template <Symbolic X> requires accepted<worded<counted_when_run<"unique", X>>()>
 constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
   detail::obey<rule::unique>({}, x);
   auto row = reshape(x, shape{dyn});
@@ -278,8 +312,7 @@ constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
 /// The k largest (or smallest) elements along an axis in order and their positions, where k is an int64 value that is
 /// computed in the same run. Otherwise as with a k that is known.
 /// Shapes:  x [3, 9], k [] or [1] -> twice [3, k].   Errors: value_error where a run finds k outside of the axis.
-export template <Symbolic X, Symbolic K>
-  requires accepted<worded<counted_when_run<"top_k", X, K>>()>
+export template <Symbolic X, Symbolic K> requires accepted<worded<counted_when_run<"top_k", X, K>>()>
 constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, origin_of<X, K> = {}) {
   detail::obey<rule::computed_top_k>({a.axis}, x, k);
   const detail::spelled<world_of<X>> here(x, "top_k");
@@ -296,11 +329,12 @@ constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, o
 /// Numerics: overlaps are computed in double; equal scores in the order of the boxes. A score counts if it is above
 ///          `score_threshold`; one that is NaN does not. A box without area, or with NaN, overlaps nothing.
 /// Source:  Girshick, Donahue, Darrell, Malik, "Rich feature hierarchies" (2014), arXiv:1311.2524.
-export template <Symbolic X, Symbolic S>
-  requires accepted<worded<counted_when_run<"non_max_suppression", X, S>>()>
-constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_attributes a = {}, origin_of<X, S> = {}) {
+export template <Symbolic X, Symbolic S> requires accepted<worded<counted_when_run<"non_max_suppression", X, S>>()>
+constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_attributes a = {},
+                                   origin_of<X, S> = {}) {
   detail::obey<rule::non_max_suppression>(a, boxes, scores);
-  auto left = apply<op::non_max_suppression>(a, boxes, scores, argsort(scores, sort_attributes{.axis = -1, .descending = true}));
+  auto left = apply<op::non_max_suppression>(a, boxes, scores,
+                                             argsort(scores, sort_attributes{.axis = -1, .descending = true}));
   return first_rows(left[0], left[1]);
 }
 

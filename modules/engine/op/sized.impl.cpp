@@ -24,29 +24,26 @@ namespace {
 
 // ---- positions that are not zero ------------------------------------------------------------------------------------
 
-template <class T>
-bool is_zero(T x) {
+template <class T> bool is_zero(T x) {
   if constexpr (std::is_class_v<T>) return static_cast<float>(x) == 0;
   else return x == T(0);
 }
 // One block of neighboring elements. Blocks are counted first, so that each knows where its rows begin.
 struct non_zero_args {
   const void* in;
-  std::int64_t *counts, *out, *total;      // of all blocks; from the first row on; null but for the last block
+  std::int64_t *counts, *out, *total;  // of all blocks; from the first row on; null but for the last block
   std::int64_t first, n, block;
   std::int32_t rank;
   std::int64_t extent[max_rank];
 };
-template <class T>
-void count_non_zero(const void* p, void*) noexcept {
+template <class T> void count_non_zero(const void* p, void*) noexcept {
   const auto& a = *static_cast<const non_zero_args*>(p);
   const T* in = static_cast<const T*>(a.in) + a.first;
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < a.n; ++i) count += !is_zero(in[i]);
   a.counts[a.block] = count;
 }
-template <class T>
-void find_non_zero(const void* p, void*) noexcept {
+template <class T> void find_non_zero(const void* p, void*) noexcept {
   const auto& a = *static_cast<const non_zero_args*>(p);
   const T* in = static_cast<const T*>(a.in) + a.first;
   std::int64_t row = 0;
@@ -78,13 +75,12 @@ struct unique_args {
   std::int64_t *first, *inverse, *counts, *total, *invalid;
   std::int64_t n;
 };
-template <class T>
-void find_unique(const void* p, void*) noexcept {
+template <class T> void find_unique(const void* p, void*) noexcept {
   const auto& a = *static_cast<const unique_args*>(p);
   const T* in = static_cast<const T*>(a.in);
   std::int64_t found = 0;
   T before{};
-  std::fill_n(a.inverse, a.n, 0);      // an order that names a position twice leaves another one out
+  std::fill_n(a.inverse, a.n, 0);  // an order that names a position twice leaves another one out
   for (std::int64_t i = 0; i < a.n; ++i) {
     const std::int64_t at = a.order[i];
     if (!inside(at, a.n, a.invalid, i)) continue;
@@ -108,11 +104,12 @@ struct suppression_args {
   std::int64_t *out, *total, *invalid;
   std::int64_t images, classes, n, most;
   double overlap, score;
-  bool centers, rows;      // rows {image, class, box}
+  bool centers, rows;  // rows {image, class, box}
 };
-struct corners { double low[2], high[2]; };
-template <class T>
-corners corners_of(const T* box, bool centers) {
+struct corners {
+  double low[2], high[2];
+};
+template <class T> corners corners_of(const T* box, bool centers) {
   corners c;
   for (int k = 0; k < 2; ++k) {
     const double a = static_cast<double>(box[k]), b = static_cast<double>(box[k + 2]);
@@ -133,8 +130,7 @@ bool overlaps(const corners& a, const corners& b, double part) {
   }
   return both > part * (one + other - both);
 }
-template <class T>
-void suppress(const void* p, void* scratch) noexcept {
+template <class T> void suppress(const void* p, void* scratch) noexcept {
   const auto& a = *static_cast<const suppression_args*>(p);
   auto* kept = static_cast<corners*>(scratch);
   std::int64_t* out = a.out;
@@ -166,10 +162,10 @@ void suppress(const void* p, void* scratch) noexcept {
 
 // Operand `operand` is the order.
 buffer_ref order_check(emission& e, std::int64_t n, std::size_t operand) {
-  return e.status_with_first((detail::named(e) << ": a position of the order is outside 0.." << n - 1).view(), {.of = e.in_type(operand).dims});
+  return e.status_with_first((detail::named(e) << ": a position of the order is outside 0.." << n - 1).view(),
+                             {.of = e.in_type(operand).dims});
 }
-template <class F>
-void of_numbers(dtype element, F f) {
+template <class F> void of_numbers(dtype element, F f) {
   with_type(element, [&]<class T>() {
     if constexpr (std::is_arithmetic_v<T> && !std::same_as<T, bool>) f.template operator()<T>();
   });
@@ -199,7 +195,8 @@ void non_zero::emit(emission& e) {
     for (const auto& b : blocks) e.step(&count_non_zero<T>, b, {{&b.in, e.in(0)}, {&b.counts, counts}});
     e.stage();
     for (const auto& b : blocks) {
-      if (&b == &blocks.back()) e.step(&find_non_zero<T>, b, {{&b.in, e.in(0)}, {&b.counts, counts}, {&b.out, e.out(0)}, {&b.total, e.out(1)}});
+      if (&b == &blocks.back())
+        e.step(&find_non_zero<T>, b, {{&b.in, e.in(0)}, {&b.counts, counts}, {&b.out, e.out(0)}, {&b.total, e.out(1)}});
       else e.step(&find_non_zero<T>, b, {{&b.in, e.in(0)}, {&b.counts, counts}, {&b.out, e.out(0)}});
     }
   });
@@ -209,8 +206,14 @@ void unique::emit(emission& e) {
   unique_args a{};
   a.n = e.in_type(0).dims.at(0);
   of_numbers(e.in_type(0).element, [&]<class T>() {
-    e.step(&find_unique<T>, a, {{&a.in, e.in(0)}, {&a.order, e.in(1)}, {&a.first, e.out(0)}, {&a.inverse, e.out(1)}, {&a.counts, e.out(2)}, {&a.total, e.out(3)},
-                                {&a.invalid, order_check(e, a.n, 1)}});
+    e.step(&find_unique<T>, a,
+           {{&a.in, e.in(0)},
+            {&a.order, e.in(1)},
+            {&a.first, e.out(0)},
+            {&a.inverse, e.out(1)},
+            {&a.counts, e.out(2)},
+            {&a.total, e.out(3)},
+            {&a.invalid, order_check(e, a.n, 1)}});
   });
 }
 
@@ -227,8 +230,13 @@ void non_max_suppression::emit(emission& e) {
   a.score = at.score_threshold;
   a.centers = at.centers;
   of_numbers(e.in_type(0).element, [&]<class T>() {
-    e.step(&suppress<T>, a, {{&a.boxes, e.in(0)}, {&a.scores, e.in(1)}, {&a.order, e.in(2)}, {&a.out, e.out(0)}, {&a.total, e.out(1)},
-                              {&a.invalid, order_check(e, a.n, 2)}},
+    e.step(&suppress<T>, a,
+           {{&a.boxes, e.in(0)},
+            {&a.scores, e.in(1)},
+            {&a.order, e.in(2)},
+            {&a.out, e.out(0)},
+            {&a.total, e.out(1)},
+            {&a.invalid, order_check(e, a.n, 2)}},
            static_cast<std::size_t>(a.most) * sizeof(corners));
   });
 }
@@ -239,7 +247,8 @@ namespace lamina {
 
 std::string spelling_of(const program& p, const node& n) {
   const node& rows = p.at(n.inputs[0]);
-  const bool counts = rows.kind == node_kind::operation && rows.results.size() > 1 && n.inputs[0].node == n.inputs[1].node;
+  const bool counts =
+      rows.kind == node_kind::operation && rows.results.size() > 1 && n.inputs[0].node == n.inputs[1].node;
   return (n.path.empty() ? "" : n.path + ": ") + std::string(counts ? rows.op->name : n.op->name);
 }
 
@@ -248,7 +257,8 @@ void refuse_counted(const program& sub, std::string_view op, std::string_view pa
   if (found.empty()) return;
   text t;
   if (!path.empty()) t << path << ": ";
-  t << op << ": its program has `" << found << "`: the extent of that result is known only when it has run, and the program is planned as one; "
+  t << op << ": its program has `" << found
+    << "`: the extent of that result is known only when it has run, and the program is planned as one; "
     << "count outside of it, or give it all rows and a mask";
   detail::raise(error_kind::unsupported, t);
 }

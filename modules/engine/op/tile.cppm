@@ -32,7 +32,9 @@ export struct repeat_attributes {
 export struct pad_attributes {
   std::int64_t axis = 0, before = 0, after = 0;
   double value = 0;
-  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("before", a.before), f("after", a.after), f("value", a.value); }
+  static constexpr void members(auto& a, auto&& f) {
+    f("axis", a.axis), f("before", a.before), f("after", a.after), f("value", a.value);
+  }
   bool operator==(const pad_attributes&) const = default;
 };
 
@@ -44,7 +46,10 @@ constexpr bool multiple_of(dim whole, dim part) {
 }
 /// Whether a shape is one of tiles of another, trailing axes aligned.
 constexpr bool tiles_fit(const shape& one, const shape& all, inference& out) {
-  if (all.rank < one.rank) { out.why << "the rank of " << all << " is less than that of the operand"; return false; }
+  if (all.rank < one.rank) {
+    out.why << "the rank of " << all << " is less than that of the operand";
+    return false;
+  }
   for (int i = all.rank - one.rank; i < all.rank; ++i)
     if (const dim part = one[i - (all.rank - one.rank)]; !multiple_of(all[i], part)) {
       out.why << "extent " << all[i] << " of " << all << " is no multiple of " << part;
@@ -55,7 +60,10 @@ constexpr bool tiles_fit(const shape& one, const shape& all, inference& out) {
 /// Whether a shape is that of another one with the elements along an axis repeated.
 constexpr bool repeats_fit(const shape& one, const shape& all, std::int64_t at, inference& out) {
   const int axis = normal_axis(at, one.rank);
-  if (axis < 0) { out.why << "axis " << at << " is outside the rank"; return false; }
+  if (axis < 0) {
+    out.why << "axis " << at << " is outside the rank";
+    return false;
+  }
   bool fit = one.rank == all.rank;
   for (int i = 0; fit && i < one.rank; ++i) fit = i == axis ? multiple_of(all[i], one[i]) : may_equal(all[i], one[i]);
   if (!fit) out.why << all << " is not " << one << " with elements repeated along axis " << axis;
@@ -75,9 +83,15 @@ export struct tile {
     for (int i = 0; i < r.rank; ++i) {
       int from = i - (r.rank - s.rank), by = i - (r.rank - n.rank);
       dim size = from < 0 ? dim(1) : s[from], times = by < 0 ? dim(1) : n[by];
-      if (!times.is_number()) { out.why << "the numbers of tiles " << n << " must be known"; return; }
+      if (!times.is_number()) {
+        out.why << "the numbers of tiles " << n << " must be known";
+        return;
+      }
       std::int64_t product = 0;
-      if (size.is_number() && __builtin_mul_overflow(size.code, times.code, &product)) { out.why << times << " tiles are too many"; return; }
+      if (size.is_number() && __builtin_mul_overflow(size.code, times.code, &product)) {
+        out.why << times << " tiles are too many";
+        return;
+      }
       r[i] = size.is_number() ? dim(product) : times == dim(1) ? size : dim(dyn);
     }
     out.result(in[0].element, r);
@@ -93,7 +107,10 @@ export struct tile_to {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape &s = in[0].dims, &to = a.to;
     for (int i = 0; i < to.rank; ++i)
-      if (to[i] == dim(dyn) && to.rank >= s.rank) { out.why << "no extent of " << to << " can be inferred"; return; }
+      if (to[i] == dim(dyn) && to.rank >= s.rank) {
+        out.why << "no extent of " << to << " can be inferred";
+        return;
+      }
     if (detail::tiles_fit(s, to, out)) out.result(in[0].element, to);
   }
   static void gradient(gradient_call&);
@@ -126,9 +143,15 @@ export struct repeat {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
     std::int64_t n = 0;
-    if (a.count < 0 || (s[axis].is_number() && __builtin_mul_overflow(s.at(axis), a.count, &n))) { out.why << "elements cannot be repeated " << a.count << " times"; return; }
+    if (a.count < 0 || (s[axis].is_number() && __builtin_mul_overflow(s.at(axis), a.count, &n))) {
+      out.why << "elements cannot be repeated " << a.count << " times";
+      return;
+    }
     s[axis] = s[axis].is_number() ? dim(n) : a.count == 1 ? s[axis] : dim(dyn);
     out.result(in[0].element, s);
   }
@@ -161,14 +184,25 @@ export struct pad {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
     std::int64_t n = 0;
-    if (a.before < 0 || a.after < 0 || __builtin_add_overflow(a.before, a.after, &n) || (s[axis].is_number() && __builtin_add_overflow(s.at(axis), n, &n))) {
+    if (a.before < 0 || a.after < 0 || __builtin_add_overflow(a.before, a.after, &n) ||
+        (s[axis].is_number() && __builtin_add_overflow(s.at(axis), n, &n))) {
       out.why << "a border cannot have " << a.before << " positions before and " << a.after << " after";
       return;
     }
-    bool held = with_type(in[0].element, [&]<class T>() { T v{}; return detail::to_element(a.value, v); });
-    if (!held) { out.why << detail::number_misfit(a.value, in[0].element); out.of_elements = true; return; }
+    bool held = with_type(in[0].element, [&]<class T>() {
+      T v{};
+      return detail::to_element(a.value, v);
+    });
+    if (!held) {
+      out.why << detail::number_misfit(a.value, in[0].element);
+      out.of_elements = true;
+      return;
+    }
     s[axis] = s[axis].is_number() ? dim(n) : n ? dim(dyn) : s[axis];
     out.result(in[0].element, s);
   }
@@ -199,64 +233,78 @@ struct tile_to {
 
 /// x side by side with itself, repeats[i] times along axis i; axes that one of both lacks lead, with 1 (as numpy.tile).
 /// Shapes: [2, 3] by {2, 1} -> [4, 3]; [3] by {2, 1} -> [2, 3].   Types: any.   Errors: shape_error.
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"tile(x, {2, 1})", X>>()>
-constexpr auto tile(const X& x, const shape& repeats, origin_of<X> = {}) { return apply<op::tile>({repeats}, x); }
+export template <Symbolic X> requires accepted<worded<run_time_check<"tile(x, {2, 1})", X>>()>
+constexpr auto tile(const X& x, const shape& repeats, origin_of<X> = {}) {
+  return apply<op::tile>({repeats}, x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::tile, rank_at_least<N>, X>>()>
-constexpr auto tile(const X& x, const T (&repeats)[N], origin_of<X> = {}) { return apply_of_rank<op::tile, rank_at_least<N>>({detail::shape_of_list(repeats)}, x); }
+requires accepted<worded<applying_of_rank<op::tile, rank_at_least<N>, X>>()>
+constexpr auto tile(const X& x, const T (&repeats)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::tile, rank_at_least<N>>({detail::shape_of_list(repeats)}, x);
+}
 /// The same with the numbers in the type.
 export template <std::int64_t... Repeats, Symbolic X>
-  requires(sizeof...(Repeats) > 0) && accepted<worded<applying_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>>()>
-constexpr auto tile(const X& x, origin_of<X> = {}) { return apply_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}>(x); }
+requires(sizeof...(Repeats) > 0) &&
+        accepted<worded<applying_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>>()>
+constexpr auto tile(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}>(x);
+}
 /// x side by side with itself up to a shape whose extents are multiples of its own; `new_axes` names the axes of that
 /// shape which x does not have: the leading ones if none is named.
 /// Shapes: [2, 3] to [4, 3]; [2, 3] to [4, 2, 3]; [2, 3] to [2, 5, 3] with new axis 1.   Types: any.
 /// Errors: shape_error where an extent is no multiple.
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"tile_to(x, {4, 3})", X>>()>
+export template <Symbolic X> requires accepted<worded<run_time_check<"tile_to(x, {4, 3})", X>>()>
 constexpr auto tile_to(const X& x, const shape& to, axes new_axes = {}, origin_of<X> = {}) {
   return new_axes.count ? apply<op::tile_to>({to}, unsqueeze(x, new_axes)) : apply<op::tile_to>({to}, x);
 }
 /// Extents of a typed operand at run time stand in a list, from which the rank is known: `tile_to(x, {4, 3})`.
 export template <std::size_t Rank, Typed X>
-  requires accepted<worded<applying_of_rank<op::tile_to, fixed_rank<Rank>, X>>()>
+requires accepted<worded<applying_of_rank<op::tile_to, fixed_rank<Rank>, X>>()>
 auto tile_to(const X& x, const dim (&to)[Rank], axes new_axes = {}) {
   // One type, whether axes are named or not: the leading ones are new where none is.
   if (new_axes.count == 0)
-    for (int i = x.shape().rank; i < static_cast<int>(Rank); ++i) new_axes.values[new_axes.count] = new_axes.count, ++new_axes.count;
+    for (int i = x.shape().rank; i < static_cast<int>(Rank); ++i)
+      new_axes.values[new_axes.count] = new_axes.count, ++new_axes.count;
   detail::obey<rule::tile_to>({detail::shape_of_list(to), new_axes}, x);
-  return apply_of_rank<op::tile_to, fixed_rank<Rank>>({detail::shape_of_list(to)}, apply_of_rank<op::unsqueeze, fixed_rank<Rank>>({new_axes}, x));
+  return apply_of_rank<op::tile_to, fixed_rank<Rank>>({detail::shape_of_list(to)},
+                                                      apply_of_rank<op::unsqueeze, fixed_rank<Rank>>({new_axes}, x));
 }
 /// The same with extents in the type: `tile_to<extents<2, 5, 3>, 1>(x)`.
 export template <class To, int... NewAxes, Symbolic X>
-  requires accepted<worded<applying_fixed<rule::tile_to, rule::tile_to_attributes{To::pattern, axes(NewAxes...)}, X>>()>
+requires accepted<worded<applying_fixed<rule::tile_to, rule::tile_to_attributes{To::pattern, axes(NewAxes...)}, X>>()>
 constexpr auto tile_to(const X& x, origin_of<X> = {}) {
   if constexpr (To::pattern.is_static()) detail::obey<rule::tile_to>({To::pattern, axes(NewAxes...)}, x);
   if constexpr (sizeof...(NewAxes) == 0) return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(x);
   else return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(unsqueeze<NewAxes...>(x));
 }
 /// Each element along an axis `count` times (as numpy.repeat).   Shapes: [2, 3], 2 times along 1 -> [2, 6].   Types: any.
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
-constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0, origin_of<X> = {}) { return apply_of_rank<op::repeat, rank_of_rule>({count, axis}, x); }
+export template <Symbolic X> requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
+constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0, origin_of<X> = {}) {
+  return apply_of_rank<op::repeat, rank_of_rule>({count, axis}, x);
+}
 export template <Symbolic X, std::same_as<repeat_attributes> A = repeat_attributes>
-  requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
-constexpr auto repeat(const X& x, A a, origin_of<X> = {}) { return apply_of_rank<op::repeat, rank_of_rule>(a, x); }
+requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
+constexpr auto repeat(const X& x, A a, origin_of<X> = {}) {
+  return apply_of_rank<op::repeat, rank_of_rule>(a, x);
+}
 /// The same with number and axis in the type.
 export template <std::int64_t Count, std::int64_t Axis = 0, Symbolic X>
-  requires accepted<worded<applying_fixed<op::repeat, repeat_attributes{Count, Axis}, X>>()>
-constexpr auto repeat(const X& x, origin_of<X> = {}) { return apply_fixed<op::repeat, repeat_attributes{Count, Axis}>(x); }
+requires accepted<worded<applying_fixed<op::repeat, repeat_attributes{Count, Axis}, X>>()>
+constexpr auto repeat(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::repeat, repeat_attributes{Count, Axis}>(x);
+}
 /// A border of one number before and after an axis; one call for each axis.
 /// Shapes: [2, 3] with 1 before and 2 after axis 1 -> [2, 6].   Types: any.
 /// Errors: shape_error for a negative border, type_error for a number that the element type does not hold.
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<op::pad, rank_of_rule, X>>()>
-constexpr auto pad(const X& x, pad_attributes a, origin_of<X> = {}) { return apply_of_rank<op::pad, rank_of_rule>(a, x); }
+export template <Symbolic X> requires accepted<worded<applying_of_rank<op::pad, rank_of_rule, X>>()>
+constexpr auto pad(const X& x, pad_attributes a, origin_of<X> = {}) {
+  return apply_of_rank<op::pad, rank_of_rule>(a, x);
+}
 /// The same with attributes in the type.
-export template <pad_attributes A, Symbolic X>
-  requires accepted<worded<applying_fixed<op::pad, A, X>>()>
-constexpr auto pad(const X& x, origin_of<X> = {}) { return apply_fixed<op::pad, A>(x); }
+export template <pad_attributes A, Symbolic X> requires accepted<worded<applying_fixed<op::pad, A, X>>()>
+constexpr auto pad(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::pad, A>(x);
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::pad>;

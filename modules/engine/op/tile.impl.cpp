@@ -37,7 +37,8 @@ std::vector<axis_group> tiles_of(const shape& one, const shape& all) {
 std::vector<axis_group> repeats_of(const shape& one, const shape& all, std::int64_t at) {
   int axis = detail::normal_axis(at, one.rank);
   std::int64_t size = one.at(axis);
-  return {{one.size(0, axis + 1), false}, {size ? all.at(axis) / size : 1, true}, {one.size(axis + 1, one.rank), false}};
+  return {
+      {one.size(0, axis + 1), false}, {size ? all.at(axis) / size : 1, true}, {one.size(axis + 1, one.rank), false}};
 }
 
 // Without axes of size 1; neighbors of one kind joined.
@@ -96,35 +97,59 @@ void tile_like::infer(const attributes&, view<const tensor_type> in, inference& 
   if (detail::tiles_fit(in[0].dims, in[1].dims, out)) out.result(in[0].element, in[1].dims);
 }
 void untile::infer(const attributes&, view<const tensor_type> in, inference& out) {
-  if (detail::adds(in[0].element, out) && detail::tiles_fit(in[1].dims, in[0].dims, out)) out.result(in[0].element, in[1].dims);
+  if (detail::adds(in[0].element, out) && detail::tiles_fit(in[1].dims, in[0].dims, out))
+    out.result(in[0].element, in[1].dims);
 }
 void repeat_like::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (detail::repeats_fit(in[0].dims, in[1].dims, a.axis, out)) out.result(in[0].element, in[1].dims);
 }
 void unrepeat::infer(const attributes& a, view<const tensor_type> in, inference& out) {
-  if (detail::adds(in[0].element, out) && detail::repeats_fit(in[1].dims, in[0].dims, a.axis, out)) out.result(in[0].element, in[1].dims);
+  if (detail::adds(in[0].element, out) && detail::repeats_fit(in[1].dims, in[0].dims, a.axis, out))
+    out.result(in[0].element, in[1].dims);
 }
 
-void tile::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }
+void tile::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); });
+}
 void tile::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
-void tile_to::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }
+void tile_to::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); });
+}
 void tile_to::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
-void tile_like::gradient(gradient_call& c) { c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); }); }
+void tile_like::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); });
+}
 void tile_like::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
-void untile::gradient(gradient_call& c) { c(0, [&] { return apply<op::tile_like>({}, c.gradient(), c(0)); }); }
+void untile::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::tile_like>({}, c.gradient(), c(0)); });
+}
 void untile::emit(emission& e) { emit_sum(e, tiles_of(e.out_type(0).dims, e.in_type(0).dims)); }
 
-void repeat::gradient(gradient_call& c) { c(0, [&] { return apply<op::unrepeat>({c.attributes<repeat_attributes>().axis}, c.gradient(), c(0)); }); }
-void repeat::emit(emission& e) { emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<repeat_attributes>().axis)); }
-void repeat_like::gradient(gradient_call& c) { c(0, [&] { return apply<op::unrepeat>(c.attributes<axis_attributes>(), c.gradient(), c(0)); }); }
-void repeat_like::emit(emission& e) { emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<axis_attributes>().axis)); }
-void unrepeat::gradient(gradient_call& c) { c(0, [&] { return apply<op::repeat_like>(c.attributes<axis_attributes>(), c.gradient(), c(0)); }); }
-void unrepeat::emit(emission& e) { emit_sum(e, repeats_of(e.out_type(0).dims, e.in_type(0).dims, e.attributes<axis_attributes>().axis)); }
+void repeat::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::unrepeat>({c.attributes<repeat_attributes>().axis}, c.gradient(), c(0)); });
+}
+void repeat::emit(emission& e) {
+  emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<repeat_attributes>().axis));
+}
+void repeat_like::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::unrepeat>(c.attributes<axis_attributes>(), c.gradient(), c(0)); });
+}
+void repeat_like::emit(emission& e) {
+  emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<axis_attributes>().axis));
+}
+void unrepeat::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::repeat_like>(c.attributes<axis_attributes>(), c.gradient(), c(0)); });
+}
+void unrepeat::emit(emission& e) {
+  emit_sum(e, repeats_of(e.out_type(0).dims, e.in_type(0).dims, e.attributes<axis_attributes>().axis));
+}
 
 void pad::gradient(gradient_call& c) {
   c(0, [&] {
     const auto& a = c.attributes<pad_attributes>();
-    return lamina::slice(c.gradient(), {.start = a.before, .stop = a.after ? -a.after : std::numeric_limits<std::int64_t>::max(), .axis = a.axis});
+    return lamina::slice(
+        c.gradient(),
+        {.start = a.before, .stop = a.after ? -a.after : std::numeric_limits<std::int64_t>::max(), .axis = a.axis});
   });
 }
 void pad::emit(emission& e) {
@@ -138,10 +163,11 @@ void pad::emit(emission& e) {
   detail::box b = detail::box::whole(from);
   row_major_strides(to, b.out_stride);
   b.out_first = a.before * inner;
-  if (outer <= 16) {      // the borders alone
+  if (outer <= 16) {  // the borders alone
     for (std::int64_t o = 0; o < outer; ++o) {
       if (a.before) detail::emit_fill(e, e.out(0).at(o * row * size), a.before * inner, element, a.value);
-      if (a.after) detail::emit_fill(e, e.out(0).at((o * row + row - a.after * inner) * size), a.after * inner, element, a.value);
+      if (a.after)
+        detail::emit_fill(e, e.out(0).at((o * row + row - a.after * inner) * size), a.after * inner, element, a.value);
     }
   } else {
     detail::emit_fill(e, e.out(0), to.size(), element, a.value);

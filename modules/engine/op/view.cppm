@@ -26,7 +26,9 @@ export struct select_attributes {
 /// Positions [start, start + count) of an axis that has `whole` of them.
 export struct section_attributes {
   std::int64_t axis = 0, start = 0, count = 0, whole = 0;
-  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("start", a.start), f("count", a.count), f("whole", a.whole); }
+  static constexpr void members(auto& a, auto&& f) {
+    f("axis", a.axis), f("start", a.start), f("count", a.count), f("whole", a.whole);
+  }
   bool operator==(const section_attributes&) const = default;
 };
 /// One of `parts` equal parts of an axis.
@@ -82,8 +84,14 @@ export struct unsqueeze {
     const shape& s = in[0].dims;
     unsigned bits = 0;
     int rank = s.rank + a.axes.count;
-    if (rank > max_rank) { out.why << "the result would have rank " << rank << "; the limit is " << max_rank; return; }
-    if (!detail::named_axes(a.axes, rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of a result of rank " << rank; return; }
+    if (rank > max_rank) {
+      out.why << "the result would have rank " << rank << "; the limit is " << max_rank;
+      return;
+    }
+    if (!detail::named_axes(a.axes, rank, bits)) {
+      out.why << "the axes " << a.axes << " are not distinct axes of a result of rank " << rank;
+      return;
+    }
     shape r;
     for (int i = 0, from = 0; i < rank; ++i) r.push_back(bits >> i & 1u ? dim(1) : s[from++]);
     out.result(in[0].element, r);
@@ -99,12 +107,21 @@ export struct squeeze {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
     unsigned bits = 0;
-    if (!detail::named_axes(a.axes, s.rank, bits)) { out.why << "the axes " << a.axes << " are not distinct axes of the operand"; return; }
+    if (!detail::named_axes(a.axes, s.rank, bits)) {
+      out.why << "the axes " << a.axes << " are not distinct axes of the operand";
+      return;
+    }
     shape r;
     for (int i = 0; i < s.rank; ++i) {
-      if (a.axes.count == 0 && !s[i].is_number()) { out.why << "axis " << i << " is not known yet; name the axes"; return; }
+      if (a.axes.count == 0 && !s[i].is_number()) {
+        out.why << "axis " << i << " is not known yet; name the axes";
+        return;
+      }
       bool goes = a.axes.count ? bits >> i & 1u : s[i] == dim(1);
-      if (goes && !may_equal(s[i], 1)) { out.why << "axis " << i << " has " << s[i] << " positions, not one"; return; }
+      if (goes && !may_equal(s[i], 1)) {
+        out.why << "axis " << i << " has " << s[i] << " positions, not one";
+        return;
+      }
       if (!goes) r.push_back(s[i]);
     }
     out.result(in[0].element, r);
@@ -124,8 +141,14 @@ export struct select {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
-    if (s[axis].is_number() && (a.index >= s.at(axis) || a.index < -s.at(axis))) { out.why << "position " << a.index << " is outside of axis " << a.axis; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
+    if (s[axis].is_number() && (a.index >= s.at(axis) || a.index < -s.at(axis))) {
+      out.why << "position " << a.index << " is outside of axis " << a.axis;
+      return;
+    }
     shape r;
     for (int i = 0; i < s.rank; ++i)
       if (i != axis) r.push_back(s[i]);
@@ -144,14 +167,28 @@ export struct section {
   static constexpr int operands = 1;
   static constexpr bool keeps_elements = true;
   using attributes = section_attributes;
-  static constexpr axis_view part_of(const attributes& a, const shape& s) { return {detail::normal_axis(a.axis, s.rank), a.start, a.count}; }
+  static constexpr axis_view part_of(const attributes& a, const shape& s) {
+    return {detail::normal_axis(a.axis, s.rank), a.start, a.count};
+  }
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
-    if (a.count < 0) { out.why << "a part of " << a.count << " positions"; return; }
-    if (!may_equal(s[axis], a.whole)) { out.why << "the parts of axis " << a.axis << " are " << a.whole << " positions together"; return; }
-    if (a.start < 0 || a.count > a.whole || a.start > a.whole - a.count) { out.why << a.count << " positions from " << a.start << " on are not among " << a.whole; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
+    if (a.count < 0) {
+      out.why << "a part of " << a.count << " positions";
+      return;
+    }
+    if (!may_equal(s[axis], a.whole)) {
+      out.why << "the parts of axis " << a.axis << " are " << a.whole << " positions together";
+      return;
+    }
+    if (a.start < 0 || a.count > a.whole || a.start > a.whole - a.count) {
+      out.why << a.count << " positions from " << a.start << " on are not among " << a.whole;
+      return;
+    }
     s[axis] = a.count;
     out.result(in[0].element, s);
   }
@@ -171,10 +208,22 @@ export struct equal_part {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;
     int axis = detail::normal_axis(a.axis, s.rank);
-    if (axis < 0) { out.why << "axis " << a.axis << " is outside the rank"; return; }
-    if (a.parts < 1) { out.why << a.parts << " parts"; return; }
-    if (a.part < 0 || a.part >= a.parts) { out.why << "part " << a.part << " of " << a.parts; return; }
-    if (s[axis].is_number() && s.at(axis) % a.parts) { out.why << "axis " << a.axis << " does not divide into " << a.parts << " equal parts"; return; }
+    if (axis < 0) {
+      out.why << "axis " << a.axis << " is outside the rank";
+      return;
+    }
+    if (a.parts < 1) {
+      out.why << a.parts << " parts";
+      return;
+    }
+    if (a.part < 0 || a.part >= a.parts) {
+      out.why << "part " << a.part << " of " << a.parts;
+      return;
+    }
+    if (s[axis].is_number() && s.at(axis) % a.parts) {
+      out.why << "axis " << a.axis << " does not divide into " << a.parts << " equal parts";
+      return;
+    }
     s[axis] = s[axis].is_number() ? dim(s.at(axis) / a.parts) : dim(dyn);
     out.result(in[0].element, s);
   }
@@ -198,7 +247,10 @@ export struct as_matrix {
   using attributes = matrix_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape& s = in[0].dims;
-    if (a.leading < 0 || a.leading > s.rank) { out.why << a.leading << " leading axes are more than the rank"; return; }
+    if (a.leading < 0 || a.leading > s.rank) {
+      out.why << a.leading << " leading axes are more than the rank";
+      return;
+    }
     auto leading = static_cast<int>(a.leading);
     out.result(in[0].element, {detail::product_of(s, 0, leading), detail::product_of(s, leading, s.rank)});
   }
@@ -212,64 +264,82 @@ export struct as_matrix {
 /// New axes of size 1, at their places in the result.   Shapes: [2, 3] -> [1, 2, 3] for axis 0.   Cost: none, a view.
 /// Axes stand in the type, `unsqueeze<0>(x)`, or in a list, `unsqueeze(x, {0})`.
 export template <int... Axes, Symbolic X>
-  requires accepted<worded<applying_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>>()>
-constexpr auto unsqueeze(const X& x, origin_of<X> = {}) { return apply_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"unsqueeze(x, {0})", X>>()>
-constexpr auto unsqueeze(const X& x, axes at, origin_of<X> = {}) { return apply<op::unsqueeze>({at}, x); }
+requires accepted<worded<applying_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>>()>
+constexpr auto unsqueeze(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}>(x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"unsqueeze(x, {0})", X>>()>
+constexpr auto unsqueeze(const X& x, axes at, origin_of<X> = {}) {
+  return apply<op::unsqueeze>({at}, x);
+}
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::unsqueeze, rank_more<N>, X>>()>
-constexpr auto unsqueeze(const X& x, const T (&at)[N], origin_of<X> = {}) { return apply_of_rank<op::unsqueeze, rank_more<N>>({axes::of(at)}, x); }
+requires accepted<worded<applying_of_rank<op::unsqueeze, rank_more<N>, X>>()>
+constexpr auto unsqueeze(const X& x, const T (&at)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::unsqueeze, rank_more<N>>({axes::of(at)}, x);
+}
 /// Without the named axes of size 1, or without all that have size 1: `squeeze<0>(x)`, `squeeze(x, {0})`.
 /// Cost:   none, a view.
 /// Errors: shape_error for an axis of another size.
 // The list comes first: of what does not compile it is said first, then.
 export template <Listed T, std::size_t N, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::squeeze, rank_less<N>, X>>()>
-constexpr auto squeeze(const X& x, const T (&at)[N], origin_of<X> = {}) { return apply_of_rank<op::squeeze, rank_less<N>>({axes::of(at)}, x); }
+requires accepted<worded<applying_of_rank<op::squeeze, rank_less<N>, X>>()>
+constexpr auto squeeze(const X& x, const T (&at)[N], origin_of<X> = {}) {
+  return apply_of_rank<op::squeeze, rank_less<N>>({axes::of(at)}, x);
+}
 export template <int... Axes, Symbolic X>
-  requires accepted<worded<applying_fixed<op::squeeze, axes_attributes{axes(Axes...)}, X>>()>
-constexpr auto squeeze(const X& x, origin_of<X> = {}) { return apply_fixed<op::squeeze, axes_attributes{axes(Axes...)}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<run_time_check<"squeeze(x, {0})", X>>()>
-constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) { return apply<op::squeeze>({at}, x); }
+requires accepted<worded<applying_fixed<op::squeeze, axes_attributes{axes(Axes...)}, X>>()>
+constexpr auto squeeze(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::squeeze, axes_attributes{axes(Axes...)}>(x);
+}
+export template <Symbolic X> requires accepted<worded<run_time_check<"squeeze(x, {0})", X>>()>
+constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) {
+  return apply<op::squeeze>({at}, x);
+}
 
 /// What stands at one position of an axis; the axis vanishes. A negative position counts from the end.
 /// Errors: shape_error for a position outside of the axis: when the operation is made, or planned where the extent is
 /// known only then.
 /// `x[i]` is select(x, 0, i).
-export template <Symbolic X>
-  requires accepted<worded<applying<op::select, X>>()>
-constexpr auto select(const X& x, std::int64_t axis, std::int64_t index, origin_of<X> = {}) { return apply<op::select>({axis, index}, x); }
+export template <Symbolic X> requires accepted<worded<applying<op::select, X>>()>
+constexpr auto select(const X& x, std::int64_t axis, std::int64_t index, origin_of<X> = {}) {
+  return apply<op::select>({axis, index}, x);
+}
 export template <Symbolic X, std::same_as<select_attributes> A = select_attributes>
-  requires accepted<worded<applying<op::select, X>>()>
-constexpr auto select(const X& x, A a, origin_of<X> = {}) { return apply<op::select>(a, x); }
+requires accepted<worded<applying<op::select, X>>()> constexpr auto select(const X& x, A a, origin_of<X> = {}) {
+  return apply<op::select>(a, x);
+}
 /// The same with axis and position in the type.
 export template <std::int64_t Axis, std::int64_t Index, Symbolic X>
-  requires accepted<worded<applying_fixed<op::select, select_attributes{Axis, Index}, X>>()>
-constexpr auto select(const X& x, origin_of<X> = {}) { return apply_fixed<op::select, select_attributes{Axis, Index}>(x); }
+requires accepted<worded<applying_fixed<op::select, select_attributes{Axis, Index}, X>>()>
+constexpr auto select(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::select, select_attributes{Axis, Index}>(x);
+}
 
 /// Equal parts of an axis, one behind the other.   Errors: shape_error where they would not be equal.
 /// Of a typed operand a tuple: `auto [a, b] = split<2, 1>(x)`.
 export template <std::int64_t Parts, std::int64_t Axis = 0, Symbolic X>
-  requires accepted<worded<applying_fixed<op::equal_part, part_attributes{Axis, 0, Parts}, X>>()>
+requires accepted<worded<applying_fixed<op::equal_part, part_attributes{Axis, 0, Parts}, X>>()>
 constexpr auto split(const X& x, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::make_tuple(apply_fixed<op::equal_part, part_attributes{Axis, static_cast<std::int64_t>(I), Parts}>(x)...);
+    return std::make_tuple(
+        apply_fixed<op::equal_part, part_attributes{Axis, static_cast<std::int64_t>(I), Parts}>(x)...);
   }(std::make_index_sequence<static_cast<std::size_t>(Parts)>{});
 }
 /// The same along an axis known at run time: `split<2>(x, {.axis = i})`.
 export template <std::int64_t Parts, Symbolic X>
-  requires accepted<worded<applying_of_rank<op::equal_part, rank_of_rule, X>>()>
+requires accepted<worded<applying_of_rank<op::equal_part, rank_of_rule, X>>()>
 constexpr auto split(const X& x, axis_attributes a, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::make_tuple(apply_of_rank<op::equal_part, rank_of_rule>({a.axis, static_cast<std::int64_t>(I), Parts}, x)...);
+    return std::make_tuple(
+        apply_of_rank<op::equal_part, rank_of_rule>({a.axis, static_cast<std::int64_t>(I), Parts}, x)...);
   }(std::make_index_sequence<static_cast<std::size_t>(Parts)>{});
 }
 export std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis = 0, const origin& = {});
 /// Parts of the given sizes, which together are the whole axis: `split(x, {2, 3}, 1)`.
-export std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0, const origin& = {});
-export std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis = 0, const origin& = {});
+export std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0,
+                                const origin& = {});
+export std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis = 0,
+                                const origin& = {});
 namespace detail {
 constexpr std::int64_t sum_of(const axes& a, int count) {
   std::int64_t n = 0;
@@ -279,25 +349,27 @@ constexpr std::int64_t sum_of(const axes& a, int count) {
 }  // namespace detail
 /// The same with the sizes in the type: `split<axes(2, 3), 1>(x)`.
 export template <auto Sizes, std::int64_t Axis = 0, Symbolic X>
-  requires std::same_as<std::remove_const_t<decltype(Sizes)>, axes> && accepted<worded<applying_fixed<op::section, section_attributes{Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, X>>()>
+requires std::same_as<std::remove_const_t<decltype(Sizes)>, axes> &&
+         accepted<worded<applying_fixed<
+             op::section, section_attributes{Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, X>>()>
 constexpr auto split(const X& x, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::make_tuple(apply_fixed<op::section, section_attributes{Axis, detail::sum_of(Sizes, static_cast<int>(I)), Sizes[static_cast<int>(I)],
-                                                                       detail::sum_of(Sizes, Sizes.count)}>(x)...);
+    return std::make_tuple(
+        apply_fixed<op::section, section_attributes{Axis, detail::sum_of(Sizes, static_cast<int>(I)),
+                                                    Sizes[static_cast<int>(I)], detail::sum_of(Sizes, Sizes.count)}>(
+            x)...);
   }(std::make_index_sequence<static_cast<std::size_t>(Sizes.count)>{});
 }
 
 /// Tensors of one shape along a new axis.   Shapes: [2, 3] [2, 3] -> [2, 2, 3].
-export template <int Axis = 0, TypedSymbolic... X>
-constexpr auto stack(const X&... x) {
+export template <int Axis = 0, TypedSymbolic... X> constexpr auto stack(const X&... x) {
   return concat<Axis>(apply_fixed<op::unsqueeze, axes_attributes{axes(Axis)}>(x)...);
 }
 /// The same for any number of values of a program.
 export value stack(view<const value> x, std::int64_t axis = 0, const origin& = {});
 /// Values of a program one behind the other along an axis.
 export value concat(view<const value> x, std::int64_t axis = 0, const origin& = {});
-export template <int Axis = 0, std::same_as<value>... X>
-value stack(const placed_value& first, const X&... others) {
+export template <int Axis = 0, std::same_as<value>... X> value stack(const placed_value& first, const X&... others) {
   const origin here(first.at());
   const value all[] = {first.held(), others...};
   return stack(view<const value>(all), Axis);
@@ -312,19 +384,25 @@ value concat(const placed_value& first, const X&... others) {
 
 /// The opposite of permute: axis order[i] of the result is axis i of x.
 export template <int... Order, Symbolic X>
-  requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
-constexpr auto permute_inverse(const X& x, origin_of<X> = {}) { return apply_fixed<op::permute, permute_attributes{detail::inverse_of(axes(Order...))}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
-constexpr auto permute_inverse(const X& x, axes order, origin_of<X> = {}) { return apply_of_rank<op::permute, same_rank>(permute_attributes{detail::inverse_of(order)}, x); }
+requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
+constexpr auto permute_inverse(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::permute, permute_attributes{detail::inverse_of(axes(Order...))}>(x);
+}
+export template <Symbolic X> requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
+constexpr auto permute_inverse(const X& x, axes order, origin_of<X> = {}) {
+  return apply_of_rank<op::permute, same_rank>(permute_attributes{detail::inverse_of(order)}, x);
+}
 
 /// The first `Leading` axes as rows and the others as columns.   Cost: none, a view.
 export template <std::int64_t Leading, Symbolic X>
-  requires accepted<worded<applying_fixed<op::as_matrix, matrix_attributes{Leading}, X>>()>
-constexpr auto as_matrix(const X& x, origin_of<X> = {}) { return apply_fixed<op::as_matrix, matrix_attributes{Leading}>(x); }
-export template <Symbolic X>
-  requires accepted<worded<applying_of_rank<op::as_matrix, fixed_rank<2>, X>>()>
-constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) { return apply_of_rank<op::as_matrix, fixed_rank<2>>({leading}, x); }
+requires accepted<worded<applying_fixed<op::as_matrix, matrix_attributes{Leading}, X>>()>
+constexpr auto as_matrix(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::as_matrix, matrix_attributes{Leading}>(x);
+}
+export template <Symbolic X> requires accepted<worded<applying_of_rank<op::as_matrix, fixed_rank<2>, X>>()>
+constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) {
+  return apply_of_rank<op::as_matrix, fixed_rank<2>>({leading}, x);
+}
 
 // Made once, here, for all programs.
 template struct detail::recorded<op::as_matrix>;

@@ -37,14 +37,16 @@ void emit_axis_view(emission& e, const axis_view& v) {
 std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis, const origin&) {
   std::vector<value> all;
   // None is refused as one is: with words.
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(parts, 1); ++i) all.push_back(apply<op::equal_part>({axis, i, parts}, x));
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(parts, 1); ++i)
+    all.push_back(apply<op::equal_part>({axis, i, parts}, x));
   return all;
 }
 std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis, const origin&) {
   std::vector<value> all;
   std::int64_t whole = 0, at = 0;
   for (auto n : sizes)
-    if (__builtin_add_overflow(whole, n, &whole)) detail::raise(error_kind::shape, "split: the sizes together are more than 64 bits hold");
+    if (__builtin_add_overflow(whole, n, &whole))
+      detail::raise(error_kind::shape, "split: the sizes together are more than 64 bits hold");
   // A negative size is refused as such, not as the other sizes that then seem too large.
   for (auto n : sizes)
     if (n < 0) apply<op::section>({axis, 0, n, whole}, x);
@@ -77,18 +79,25 @@ value value::operator[](const placed_position& i) const {
 
 namespace op {
 
-void unsqueeze::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void unsqueeze::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void unsqueeze::emit(emission& e) { detail::emit_copy(e); }
-void squeeze::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void squeeze::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void squeeze::emit(emission& e) { detail::emit_copy(e); }
-void as_matrix::gradient(gradient_call& c) { c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); }); }
+void as_matrix::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
+}
 void as_matrix::emit(emission& e) { detail::emit_copy(e); }
 
 void select::gradient(gradient_call& c) {
   c(0, [&] {
     const auto& a = c.attributes<select_attributes>();
     auto axis = detail::normal_axis(a.axis, c(0).shape().rank);
-    slice_attributes at{.start = a.index, .stop = a.index == -1 ? std::numeric_limits<std::int64_t>::max() : a.index + 1, .axis = axis};
+    slice_attributes at{
+        .start = a.index, .stop = a.index == -1 ? std::numeric_limits<std::int64_t>::max() : a.index + 1, .axis = axis};
     return apply<op::unslice>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0));
   });
 }
@@ -96,18 +105,23 @@ void select::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<select_a
 void section::gradient(gradient_call& c) {
   c(0, [&] {
     const auto& a = c.attributes<section_attributes>();
-    return apply<op::unslice>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis}, c.gradient(), c(0));
+    return apply<op::unslice>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis},
+                              c.gradient(), c(0));
   });
 }
 void section::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
-void equal_part::gradient(gradient_call& c) { c(0, [&] { return apply<op::unpart>(c.attributes<part_attributes>(), c.gradient(), c(0)); }); }
+void equal_part::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::unpart>(c.attributes<part_attributes>(), c.gradient(), c(0)); });
+}
 void equal_part::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<part_attributes>(), e.in_type(0).dims)); }
 
 void unpart::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type whole[] = {{in[0].element, in[1].dims}};
   if (detail::is_result_of<equal_part>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
 }
-void unpart::gradient(gradient_call& c) { c(0, [&] { return apply<op::equal_part>(c.attributes<part_attributes>(), c.gradient()); }); }
+void unpart::gradient(gradient_call& c) {
+  c(0, [&] { return apply<op::equal_part>(c.attributes<part_attributes>(), c.gradient()); });
+}
 void unpart::emit(emission& e) {
   const shape& whole = e.out_type(0).dims;
   const auto at = equal_part::part_of(e.attributes<part_attributes>(), whole);

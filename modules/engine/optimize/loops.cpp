@@ -14,7 +14,7 @@ namespace lamina {
 // Scans of the same operands that become one, and what each gives of its results.
 struct joined_loop {
   std::shared_ptr<const program> turn;
-  std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>> members;    // node, and the place of each result or -1
+  std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>> members;  // node, and the place of each result or -1
 };
 
 // Scans over the same operands whose carries agree, as a scan and the one that its gradient reads from, run as one; results
@@ -39,7 +39,8 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
     const auto carries = static_cast<std::size_t>(leader.attributes_as<scan_attributes>().carries);
     auto turn = std::make_shared<program>();
     std::vector<value> inputs;
-    for (auto i : leader.subprograms[0]->inputs()) inputs.push_back(turn->input(leader.subprograms[0]->at(i).name, leader.subprograms[0]->at(i).results[0]));
+    for (auto i : leader.subprograms[0]->inputs())
+      inputs.push_back(turn->input(leader.subprograms[0]->at(i).name, leader.subprograms[0]->at(i).results[0]));
     std::vector<value> common = turn->inlined(*leader.subprograms[0], inputs);
     common.resize(carries);
     std::vector<value> outputs = common;
@@ -57,7 +58,8 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
         std::int32_t place = -1;
         if (r < carries) place = static_cast<std::int32_t>(r);
         else if (read.contains({scans[k], static_cast<std::int32_t>(r)})) {
-          auto at = std::find_if(outputs.begin() + static_cast<std::ptrdiff_t>(carries), outputs.end(), [&](const value& v) { return v.same(mine[r]); });
+          auto at = std::find_if(outputs.begin() + static_cast<std::ptrdiff_t>(carries), outputs.end(),
+                                 [&](const value& v) { return v.same(mine[r]); });
           if (at == outputs.end()) at = outputs.insert(at, mine[r]);
           place = static_cast<std::int32_t>(at - outputs.begin());
         }
@@ -74,8 +76,8 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
 }
 
 // A scan of one turn: the turn takes its place.
-std::vector<value> only_turn(program& into, const node& scan, view<const value> in, const std::vector<tensor_type>& inside, const program& turn,
-                             pass_counters& counters) {
+std::vector<value> only_turn(program& into, const node& scan, view<const value> in,
+                             const std::vector<tensor_type>& inside, const program& turn, pass_counters& counters) {
   std::vector<tensor_type> operands, results;
   for (const auto& v : in) operands.push_back(v.type());
   for (const auto& o : turn.outputs()) results.push_back(turn.type(o.value));

@@ -34,14 +34,10 @@ class merger {
     std::vector<std::vector<std::int32_t>> levels;
     for (std::size_t i = 0; i < count; ++i) {
       const node& n = from_.nodes()[i];
-      if (n.kind == node_kind::input)
-        made_[i] = {to_.input(n.name, n.results[0], n.uniform)};
-      else if (!needed[i])
-        continue;
-      else if (n.kind == node_kind::state)
-        made_[i] = {to_.state(n.name, n.results[0])};
-      else if (n.kind == node_kind::constant)
-        made_[i] = {to_.constant(n.constant)};
+      if (n.kind == node_kind::input) made_[i] = {to_.input(n.name, n.results[0], n.uniform)};
+      else if (!needed[i]) continue;
+      else if (n.kind == node_kind::state) made_[i] = {to_.state(n.name, n.results[0])};
+      else if (n.kind == node_kind::constant) made_[i] = {to_.constant(n.constant)};
       else {
         for (auto v : n.inputs) level[i] = std::max(level[i], level[static_cast<std::size_t>(v.node)] + 1);
         if (levels.size() <= static_cast<std::size_t>(level[i])) levels.resize(static_cast<std::size_t>(level[i]) + 1);
@@ -105,10 +101,8 @@ class merger {
     for (const auto& r : n.results)
       if (r.dims.rank != rank || rank == max_rank) return {};
     for (std::size_t k = 0; k < types.size(); ++k)
-      if (types[k].dims.rank > rank)
-        return {};
-      else if (types[k].dims.rank < rank)
-        j.in[k] = shared;
+      if (types[k].dims.rank > rank) return {};
+      else if (types[k].dims.rank < rank) j.in[k] = shared;
     return j;
   }
   std::optional<joint> joint_of(const node& n, way how) const {
@@ -253,10 +247,8 @@ class merger {
             f(c.how.in[k], from_.at(c.node).inputs[k], u->second, c.how.axis);
     };
     each([&](int in, value_id v, uses& u, int) {
-      if (in == shared)
-        u.shared.insert(v);
-      else if (in != either)
-        u.joined = true;
+      if (in == shared) u.shared.insert(v);
+      else if (in != either) u.joined = true;
     });
     each([&](int in, value_id v, uses& u, int) {
       if (in == either && !u.shared.contains(v)) u.open.insert(v), ++u.count;
@@ -279,17 +271,13 @@ class merger {
       }
       const auto like = std::find_if(with_bodies.begin(), with_bodies.end(),
                                      [&](const auto& s) { return alike_with_bodies(from_.at(s[0]), n); });
-      if (like != with_bodies.end())
-        like->push_back(i);
-      else
-        with_bodies.push_back({i});
+      if (like != with_bodies.end()) like->push_back(i);
+      else with_bodies.push_back({i});
     }
     for (const auto& s : with_bodies) {
       const auto how = s.size() > 1 ? of_bodies(s) : std::nullopt;
-      if (how)
-        merge(s, *how);
-      else
-        left.insert(left.end(), s.begin(), s.end());
+      if (how) merge(s, *how);
+      else left.insert(left.end(), s.begin(), s.end());
     }
     for (auto how : {way::as_operands_lie, way::first_axis, way::new_axis})
       if (left.size() > 1) left = merge_alike(left, how);
@@ -303,8 +291,7 @@ class merger {
       if (auto j = joint_of(from_.at(i), by)) {
         const auto key = key_of(from_.at(i), *j);
         calls.push_back({i, *std::move(j), key});
-      } else
-        left.push_back(i);
+      } else left.push_back(i);
     resolve(calls);
     if (by == way::as_operands_lie)
       for (auto& c : calls)
@@ -321,17 +308,13 @@ class merger {
     for (const auto& c : calls) {
       auto key = c.key;
       for (std::size_t k = 0; k < c.how.in.size(); ++k) {
-        if (c.how.in[k] == shared)
-          key = key * 1000003 + static_cast<std::uint64_t>(from_.at(c.node).inputs[k].node);
-        else if (!c.lies_in.empty())
-          key = key * 1000003 + static_cast<std::uint64_t>(c.lies_in[k].node);
+        if (c.how.in[k] == shared) key = key * 1000003 + static_cast<std::uint64_t>(from_.at(c.node).inputs[k].node);
+        else if (!c.lies_in.empty()) key = key * 1000003 + static_cast<std::uint64_t>(c.lies_in[k].node);
       }
       auto& known = by_key[key];
       const auto like = std::find_if(known.begin(), known.end(), [&](auto g) { return alike(*groups[g].first, c); });
-      if (like != known.end())
-        groups[*like].nodes.push_back(c.node);
-      else
-        known.push_back(groups.size()), groups.push_back({&c, {c.node}});
+      if (like != known.end()) groups[*like].nodes.push_back(c.node);
+      else known.push_back(groups.size()), groups.push_back({&c, {c.node}});
     }
     for (auto& g : groups) {
       // What is read as the same operand lies together.
@@ -340,8 +323,7 @@ class merger {
       });
       if (g.nodes.size() > 1 && worthwhile(g.nodes, g.first->how) && fits_together(g.nodes, g.first->how))
         merge(g.nodes, g.first->how);
-      else
-        left.insert(left.end(), g.nodes.begin(), g.nodes.end());
+      else left.insert(left.end(), g.nodes.begin(), g.nodes.end());
     }
     std::sort(left.begin(), left.end());
     return left;
@@ -392,12 +374,9 @@ class merger {
     for (auto i : nodes) {
       auto p = parts_.find(from_.at(i).inputs[k]);
       if (p == parts_.end() || p->second.axis != axis) return {};
-      if (!all)
-        all = p->second;
-      else if (!p->second.of.same(all->of) || p->second.first != all->first + all->count)
-        return {};
-      else
-        all->count += p->second.count;
+      if (!all) all = p->second;
+      else if (!p->second.of.same(all->of) || p->second.first != all->first + all->count) return {};
+      else all->count += p->second.count;
     }
     return all;
   }
@@ -428,10 +407,8 @@ class merger {
     const auto calls = static_cast<std::int64_t>(nodes.size());
     std::vector<value> in;
     for (std::size_t k = 0; k < how.in.size(); ++k) {
-      if (how.in[k] == shared)
-        in.push_back(at(first.inputs[k]));
-      else
-        in.push_back(together(nodes, k, how.in[k]));
+      if (how.in[k] == shared) in.push_back(at(first.inputs[k]));
+      else in.push_back(together(nodes, k, how.in[k]));
       if (how.stacked && how.in[k] != shared) in.back() = with_calls_in_front(in.back(), calls);
     }
     to_.path = first.path;
@@ -471,12 +448,9 @@ class merger {
     std::size_t next = 0;
     for (std::size_t i = 0; i < one.nodes().size(); ++i) {
       const node& n = one.nodes()[i];
-      if (n.kind == node_kind::input)
-        made[i] = {all->input(n.name, types[next++], n.uniform)};
-      else if (!needed[i])
-        continue;
-      else if (n.kind == node_kind::constant)
-        made[i] = {all->constant(n.constant)};
+      if (n.kind == node_kind::input) made[i] = {all->input(n.name, types[next++], n.uniform)};
+      else if (!needed[i]) continue;
+      else if (n.kind == node_kind::constant) made[i] = {all->constant(n.constant)};
       else {
         std::vector<value> operands;
         for (auto v : n.inputs)

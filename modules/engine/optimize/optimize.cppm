@@ -12,16 +12,16 @@ namespace lamina {
 /// The rewritings of single operations that `simplify` stands for, in the order in which they are tried. None changes a
 /// result by more than the rounding of the operations that it replaces, but where it says so.
 export enum class rewrite : std::uint8_t {
-  neutral_number,       ///< x + 0, x - 0, x * 1, x / 1 and x ^ 1 are x; -0 + 0 stays -0
-  same_type,            ///< a reshape, broadcast or cast to what the operand is already
-  stopped_gradient,     ///< once gradients are taken it is its operand
-  double_inverse,       ///< -(-x), !!x, and 1 / (1 / x), also where 1 / x overflows
-  logarithm,            ///< log(exp x), also where exp x overflows; log(softmax x), also where softmax x is 0
-  composed_permutation, ///< permutations one after the other, or back to where they began
-  composed_reshape,     ///< reshapes one after the other
-  transposed_operand,   ///< a matrix product reads a transposed operand in place
-  scale,                ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a sign joins a factor
-  softmax_loss,         ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
+  neutral_number,        ///< x + 0, x - 0, x * 1, x / 1 and x ^ 1 are x; -0 + 0 stays -0
+  same_type,             ///< a reshape, broadcast or cast to what the operand is already
+  stopped_gradient,      ///< once gradients are taken it is its operand
+  double_inverse,        ///< -(-x), !!x, and 1 / (1 / x), also where 1 / x overflows
+  logarithm,             ///< log(exp x), also where exp x overflows; log(softmax x), also where softmax x is 0
+  composed_permutation,  ///< permutations one after the other, or back to where they began
+  composed_reshape,      ///< reshapes one after the other
+  transposed_operand,    ///< a matrix product reads a transposed operand in place
+  scale,  ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a sign joins a factor
+  softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
 };
 export inline constexpr int rewrite_count = 10;
 export std::string_view name_of(rewrite r);
@@ -41,9 +41,8 @@ export struct rewrites {
 export struct special_call {
   const node& of;
   view<const value> inputs;
-  program& owner;                      // of the inputs, and of what is to stand for the call
-  template <class A>
-  const A& attributes() const { return *static_cast<const A*>(of.attributes.get()); }
+  program& owner;  // of the inputs, and of what is to stand for the call
+  template <class A> const A& attributes() const { return *static_cast<const A*>(of.attributes.get()); }
   const value& operator()(std::size_t i) const { return inputs[i]; }
   const tensor_type& type() const { return of.results[0]; }
   /// The operand k of the call that computes input i, or an empty value if that is no call of this operation.
@@ -78,28 +77,28 @@ class context_cases {
 
 /// How results share the memory of the arena; none of them changes a bit of a result.
 export enum class memory_sharing : std::uint8_t {
-  best,       ///< what needs the fewest bytes of several orders, each block in the smallest gap that is large enough, and of `dynamic`
-  greedy,     ///< the largest block first, in the smallest gap that is large enough
-  dynamic,    ///< by dynamic programming: in order of time, each block whole into the memory of blocks that are over
-  none,       ///< every result has memory of its own
+  best,  ///< what needs the fewest bytes of several orders, each block in the smallest gap that is large enough, and of `dynamic`
+  greedy,   ///< the largest block first, in the smallest gap that is large enough
+  dynamic,  ///< by dynamic programming: in order of time, each block whole into the memory of blocks that are over
+  none,     ///< every result has memory of its own
 };
 export std::string_view name_of(memory_sharing m);
 
 /// Which rewritings run; all do unless told otherwise.
 export struct pass_options {
-  bool fold_constants = true;          ///< operations on constants alone are computed once
-  bool simplify = true;                ///< what `rewrite` lists
-  bool fuse_elementwise = true;        ///< chains of elementwise operations become one pass over memory
-  bool fuse_epilogues = true;          ///< bias, residual and clamp join the matrix product or convolution before them
-  bool blocked_layout = true;          ///< convolutions of inference plans run in channel blocks
-  bool reuse_memory = true;            ///< results take the memory of operands that nobody reads afterwards
-  rewrites without{};                  ///< those of `simplify` that stay off
-  std::vector<special_case> cases{};   ///< of the user, tried before them
-  bool merge = false;                  ///< like operations of one level become one, row by row; what an eval_plan does
-  bool free_order = false;             ///< a single row is waited for: its sums run in several chains, and its tanh and sigmoid
-                                       ///< are those of recurrent gates; not the bits of a batch
-  bool common = true;                  ///< equal operations become one; see `program::joins` for those of the program itself
-  bool side_by_side = false;           ///< operations that do not depend on each other run at once on several threads
+  bool fold_constants = true;         ///< operations on constants alone are computed once
+  bool simplify = true;               ///< what `rewrite` lists
+  bool fuse_elementwise = true;       ///< chains of elementwise operations become one pass over memory
+  bool fuse_epilogues = true;         ///< bias, residual and clamp join the matrix product or convolution before them
+  bool blocked_layout = true;         ///< convolutions of inference plans run in channel blocks
+  bool reuse_memory = true;           ///< results take the memory of operands that nobody reads afterwards
+  rewrites without{};                 ///< those of `simplify` that stay off
+  std::vector<special_case> cases{};  ///< of the user, tried before them
+  bool merge = false;                 ///< like operations of one level become one, row by row; what an eval_plan does
+  bool free_order = false;    ///< a single row is waited for: its sums run in several chains, and its tanh and sigmoid
+                              ///< are those of recurrent gates; not the bits of a batch
+  bool common = true;         ///< equal operations become one; see `program::joins` for those of the program itself
+  bool side_by_side = false;  ///< operations that do not depend on each other run at once on several threads
   memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;
 };
@@ -107,7 +106,8 @@ export struct pass_options {
 /// How often each rewriting applied; `simplified` is the sum of `rewritten`. `common` counts operations that were found
 /// equal to another one, when the program was built and when it was planned.
 export struct pass_counters {
-  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0, merged = 0, fused_elementwise = 0, fused_epilogues = 0;
+  std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0,
+               merged = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};
   constexpr std::int64_t of(rewrite r) const { return rewritten[static_cast<int>(r)]; }
 };
@@ -117,8 +117,8 @@ export using constant_evaluator = std::function<any_tensor(const program&)>;
 
 /// The program with every shape a number, calls replaced by their subprograms, and the rules applied.
 /// `inputs` holds the extents of each input. Errors: shape_error naming operation and shapes where they do not fit.
-export program specialized(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
-                           const constant_evaluator& evaluate);
+export program specialized(const program& p, view<const shape> inputs, const pass_options& options,
+                           pass_counters& counters, const constant_evaluator& evaluate);
 
 /// The specialized program with like operations of one level merged: samples that are evaluated side by side become the rows
 /// of one operation, with the same bits. `counters.merged` counts the operations that went away.
@@ -126,10 +126,10 @@ export program merged(const program& p, pass_counters& counters);
 
 /// A program in which everything that depends on parameters alone is a state, to be computed once.
 export struct settled_program {
-  std::shared_ptr<program> rewritten;   // the same inputs and outputs
-  std::shared_ptr<program> values;      // from the states of the origin: an output for each state that is new
-  std::vector<std::string> names;        // of the new states, in the order of those outputs
-  std::int64_t joined = 0;               // factors and terms that moved into the product before them
+  std::shared_ptr<program> rewritten;  // the same inputs and outputs
+  std::shared_ptr<program> values;     // from the states of the origin: an output for each state that is new
+  std::vector<std::string> names;      // of the new states, in the order of those outputs
+  std::int64_t joined = 0;             // factors and terms that moved into the product before them
 };
 /// Moves factors and terms of channels, as those of a batch norm with its running statistics, into the weights of the
 /// convolution or matrix product before them, and computes on parameters beforehand. States that the program assigns stay

@@ -46,11 +46,12 @@ void checked_case(const node& call, const value& v) {
   detail::raise(v.type().element == call.results[0].element ? error_kind::shape : error_kind::type, t);
 }
 
-constexpr std::int64_t most_folded = 1 << 16;   // elements of a constant that folding may make
+constexpr std::int64_t most_folded = 1 << 16;  // elements of a constant that folding may make
 
 class specializer {
  public:
-  specializer(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters, const constant_evaluator& evaluate)
+  specializer(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
+              const constant_evaluator& evaluate)
       : p_(p), given_(inputs), options_(options), counters_(counters), evaluate_(evaluate), copy_(p, to_) {
     to_.path = p.path;
     to_.joins = options.common;
@@ -76,14 +77,17 @@ class specializer {
   // An input with the extents that it is given, which say what its names mean.
   value bound_input(const node& n) {
     tensor_type t = n.results[0];
-    if (next_input_ >= given_.size()) detail::raise(error_kind::value, "a program is planned with fewer input shapes than it has inputs");
+    if (next_input_ >= given_.size())
+      detail::raise(error_kind::value, "a program is planned with fewer input shapes than it has inputs");
     const shape& given = given_[next_input_++];
     text w;
-    if (!fits(t.dims, given)) detail::raise(error_kind::shape, w << named(n, next_input_) << " is " << t.dims << " and is given " << given);
+    if (!fits(t.dims, given))
+      detail::raise(error_kind::shape, w << named(n, next_input_) << " is " << t.dims << " and is given " << given);
     if (dim clash = names_.bind(t.dims, given); clash.is_name()) {
       int at = 0;
       while (t.dims[at] != clash || given[at] == names_(clash)) ++at;
-      w << named(n, next_input_) << ": dimension `" << clash << "` is " << given[at] << " here and " << names_(clash) << " in another input";
+      w << named(n, next_input_) << ": dimension `" << clash << "` is " << given[at] << " here and " << names_(clash)
+        << " in another input";
       detail::raise(error_kind::shape, w);
     }
     t.dims = given;
@@ -92,7 +96,7 @@ class specializer {
 
   void operation(std::int32_t i, const node& n, const std::map<std::int32_t, joined_loop>& loops) {
     const auto in = copy_.operands(n);
-    to_.path = n.path.empty() ? p_.path : n.path;    // what is found wrong with these extents names the layer
+    to_.path = n.path.empty() ? p_.path : n.path;  // what is found wrong with these extents names the layer
     const auto joint = loops.find(i);
     if (joint == loops.end()) return copy_.set(i, add(n, in, names_));
     node all = n;
@@ -101,7 +105,8 @@ class specializer {
     for (const auto& [member, places] : joint->second.members) {
       taken_.insert(member);
       for (std::size_t r = 0; r < places.size(); ++r)
-        if (places[r] >= 0) copy_.set({member, static_cast<std::int32_t>(r)}, results[static_cast<std::size_t>(places[r])]);
+        if (places[r] >= 0)
+          copy_.set({member, static_cast<std::int32_t>(r)}, results[static_cast<std::size_t>(places[r])]);
     }
     counters_.joined_loops += static_cast<std::int64_t>(joint->second.members.size()) - 1;
   }
@@ -143,7 +148,8 @@ class specializer {
     for (const auto& t : inside) extents.push_back(t.dims);
     std::vector<std::shared_ptr<const program>> subprograms;
     for (const auto& sub : n.subprograms)
-      subprograms.push_back(std::make_shared<program>(specializer(*sub, extents, options_, counters_, evaluate_).run()));
+      subprograms.push_back(
+          std::make_shared<program>(specializer(*sub, extents, options_, counters_, evaluate_).run()));
     if (is_call_of<op::cond>(n)) {
       if (const auto holds = to_.number_of(in[0].id())) {
         ++counters_.inlined_calls;
@@ -187,14 +193,17 @@ class specializer {
         text w;
         w << n.op->name;
         if (n.op == &record<op::first_rows>)
-          fail(error_kind::unsupported, w << ": the extent of its result is known only when it has run; such a program runs in segments, which one plan cannot hold");
+          fail(error_kind::unsupported, w << ": the extent of its result is known only when it has run; such a program "
+                                             "runs in segments, which one plan cannot hold");
         fail(error_kind::shape, w << ": not all dimensions of " << t.dims << " are those of an input");
       }
   }
 
   // An operation on constants, or on shapes alone, computed now.
   value folded(const node& n, view<const value> in) {
-    if (!options_.fold_constants || !evaluate_ || !n.op->pure || in.empty() || n.results.size() != 1 || n.results[0].dims.size() > most_folded) return {};
+    if (!options_.fold_constants || !evaluate_ || !n.op->pure || in.empty() || n.results.size() != 1 ||
+        n.results[0].dims.size() > most_folded)
+      return {};
     for (std::size_t k = 0; k < in.size(); ++k)
       if (n.reads_data(k) && node_of(in[k]).kind != node_kind::constant) return {};
     program alone;
@@ -241,7 +250,7 @@ class specializer {
   rewriter copy_;
   dimension_names names_;
   std::size_t next_input_ = 0;
-  std::set<std::int32_t> taken_;       // scans that run as part of another one
+  std::set<std::int32_t> taken_;  // scans that run as part of another one
 };
 
 }  // namespace
@@ -254,7 +263,7 @@ std::string_view name_of(rewrite r) { return rewriting::rules[static_cast<int>(r
 
 value special_call::through(std::size_t i, std::string_view operation, std::size_t k) const {
   const node& inner = rewriting::node_of(inputs[i]);
-  const bool is_it = inner.op && inner.op->library && inner.op->name == operation;      // a user names it
+  const bool is_it = inner.op && inner.op->library && inner.op->name == operation;  // a user names it
   return is_it && k < inner.inputs.size() ? rewriting::operand(inner, k, owner) : value();
 }
 

@@ -29,7 +29,9 @@ using rule = value (*)(const node& n, view<const value> in, program& p);
 value identity_number(const node& n, view<const value> in, program&) {
   const neutral_number& neutral = n.op->neutral;
   if (in.size() != 2 || n.results.size() != 1) return {};
-  auto changes_nothing = [&](std::size_t at) { return in[1 - at].type() == n.results[0] && constant_number(in[at]) == neutral.number; };
+  auto changes_nothing = [&](std::size_t at) {
+    return in[1 - at].type() == n.results[0] && constant_number(in[at]) == neutral.number;
+  };
   if (neutral.right && changes_nothing(1)) return in[0];
   return neutral.left && changes_nothing(0) ? in[1] : value();
 }
@@ -51,7 +53,8 @@ value log_of(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::log>(n)) return {};
   const node& inner = node_of(in[0]);
   if (is_call_of<op::exp>(inner)) return operand(inner, 0, p);
-  if (is_call_of<op::softmax>(inner)) return log_softmax(operand(inner, 0, p), inner.attributes_as<softmax_attributes>());
+  if (is_call_of<op::softmax>(inner))
+    return log_softmax(operand(inner, 0, p), inner.attributes_as<softmax_attributes>());
   return {};
 }
 
@@ -75,14 +78,17 @@ value composed_permutation(const node& n, view<const value> in, program& p) {
 
 value composed_reshape(const node& n, view<const value> in, program& p) {
   const shape& becomes = n.results[0].dims;
-  if (!reshapes(n) || std::count(becomes.dims, becomes.dims + becomes.rank, dim(dyn)) > 1) return {};   // which `in` may not imply
+  if (!reshapes(n) || std::count(becomes.dims, becomes.dims + becomes.rank, dim(dyn)) > 1)
+    return {};  // which `in` may not imply
   const node& inner = node_of(in[0]);
   if (reshapes(inner)) {
     value from = operand(inner, 0, p);
     return from.type() == n.results[0] ? from : reshape(from, n.results[0].dims);
   }
   // One spelling for all: a reshape to known extents.
-  return is_call_of<op::reshape>(n) && n.attributes_as<reshape_attributes>().to == n.results[0].dims ? value() : reshape(in[0], n.results[0].dims);
+  return is_call_of<op::reshape>(n) && n.attributes_as<reshape_attributes>().to == n.results[0].dims
+             ? value()
+             : reshape(in[0], n.results[0].dims);
 }
 
 value transposed_operand(const node& n, view<const value> in, program& p) {
@@ -101,7 +107,8 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
   auto at = n.attributes_as<matmul_attributes>();
   bool a = swaps_last(in[0]), b = swaps_last(in[1]);
   if (!a && !b) return {};
-  return matmul(a ? operand(node_of(in[0]), 0, p) : in[0], b ? operand(node_of(in[1]), 0, p) : in[1], {at.transpose_a != a, at.transpose_b != b});
+  return matmul(a ? operand(node_of(in[0]), 0, p) : in[0], b ? operand(node_of(in[1]), 0, p) : in[1],
+                {at.transpose_a != a, at.transpose_b != b});
 }
 
 /// A product with a number: the other operand and the number.
@@ -151,7 +158,9 @@ value gradient_of_log(const node& n, view<const value> in, program& p) {
   for (std::size_t side : {0u, 1u}) {
     value y = bare(in[side]), quotient = bare(in[1 - side]);
     const node& q = node_of(quotient);
-    if (!(is_call_of<op::softmax>(node_of(y)) || is_call_of<op::exp>(node_of(y))) || !is_call_of<op::divide>(q) || !bare(operand(q, 1, p)).same(y)) continue;
+    if (!(is_call_of<op::softmax>(node_of(y)) || is_call_of<op::exp>(node_of(y))) || !is_call_of<op::divide>(q) ||
+        !bare(operand(q, 1, p)).same(y))
+      continue;
     value u = operand(q, 0, p);
     if (u.type() != q.results[0] || in[0].shape() != in[1].shape()) continue;
     return u.type() == n.results[0] ? u : value(reshape(u, n.results[0].dims));
@@ -160,13 +169,21 @@ value gradient_of_log(const node& n, view<const value> in, program& p) {
 }
 
 /// A rule by the name that counters and messages have for it.
-struct named_rule { std::string_view name; rule apply; };
+struct named_rule {
+  std::string_view name;
+  rule apply;
+};
 /// In the order of `rewrite`.
-inline constexpr named_rule rules[] = {
-    {"neutral_number", identity_number}, {"same_type", same_type},           {"stopped_gradient", operand_itself},
-    {"double_inverse", double_inverse},  {"logarithm", log_of},              {"composed_permutation", composed_permutation},
-    {"composed_reshape", composed_reshape}, {"transposed_operand", transposed_operand}, {"scale", joined_scale},
-    {"softmax_loss", gradient_of_log}};
+inline constexpr named_rule rules[] = {{"neutral_number", identity_number},
+                                       {"same_type", same_type},
+                                       {"stopped_gradient", operand_itself},
+                                       {"double_inverse", double_inverse},
+                                       {"logarithm", log_of},
+                                       {"composed_permutation", composed_permutation},
+                                       {"composed_reshape", composed_reshape},
+                                       {"transposed_operand", transposed_operand},
+                                       {"scale", joined_scale},
+                                       {"softmax_loss", gradient_of_log}};
 static_assert(std::size(rules) == rewrite_count);
 
 }  // namespace lamina::rewriting

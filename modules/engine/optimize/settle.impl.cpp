@@ -17,7 +17,6 @@ namespace lamina {
 
 namespace {
 
-
 /// Which nodes depend on constants and on states that are never assigned, and on nothing else; grows with the program.
 class settled_nodes {
  public:
@@ -34,7 +33,8 @@ class settled_nodes {
   char look(const node& n) const {
     if (n.kind == node_kind::constant) return 1;
     if (n.kind == node_kind::state) return !assigned_.contains(n.name);
-    if (n.kind == node_kind::input || !n.op->pure || n.op->may_fail || !n.subprograms.empty() || n.results.size() != 1) return 0;
+    if (n.kind == node_kind::input || !n.op->pure || n.op->may_fail || !n.subprograms.empty() || n.results.size() != 1)
+      return 0;
     for (auto v : n.inputs)
       if (!known_[static_cast<std::size_t>(v.node)]) return 0;
     return n.results[0].dims.is_static() && !n.inputs.empty();
@@ -61,7 +61,8 @@ class joining {
   program run(std::int64_t& joined) {
     copy_.run([&](std::int32_t i, const node& n) {
       std::vector<value> in;
-      for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(n.reads_data(k) ? copy_.at(n.inputs[k]) : alike(copy_.at(n.inputs[k])));
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        in.push_back(n.reads_data(k) ? copy_.at(n.inputs[k]) : alike(copy_.at(n.inputs[k])));
       to_.path = n.path;
       const value joint = in.size() == 2 && n.results.size() == 1 ? joint_of(n, in[0], in[1]) : value();
       if (!joint.empty() && joint.type() == n.results[0]) {
@@ -99,7 +100,8 @@ class joining {
     if (!is_real(n.results[0].element) || settled_(a) == settled_(b)) return {};
     const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
     if (is_call_of<op::multiply>(n)) return scaled(moving, still);
-    if (n.op->adds) return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);   // else nothing would change
+    if (n.op->adds)
+      return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);  // else nothing would change
     if (settled_(a)) return {};
     if (is_call_of<op::divide>(n)) return scaled(moving, reciprocal(still));
     if (is_call_of<op::subtract>(n)) return shifted(moving, -still);
@@ -108,7 +110,7 @@ class joining {
 
   /// The same as a * s, with s in the weights of the product that a is made of; empty where it is made otherwise.
   value scaled(const value& a, const value& s) {
-    const node n = to_.at(a.id());   // a copy: nodes are added
+    const node n = to_.at(a.id());  // a copy: nodes are added
     if (!read_once(a) || n.kind != node_kind::operation) return {};
     if (n.op->adds) {
       for (std::size_t k = 0; k < 2; ++k) {
@@ -123,7 +125,8 @@ class joining {
     const value x = operand(n, 0), w = operand(n, 1);
     const channel_axes channels = n.op->channels(n.attributes.get(), a.shape(), w.shape());
     shape of_weights;
-    for (int i = 0; i < w.shape().rank; ++i) of_weights.push_back(i == channels.weights ? a.shape()[channels.result] : dim(1));
+    for (int i = 0; i < w.shape().rank; ++i)
+      of_weights.push_back(i == channels.weights ? a.shape()[channels.result] : dim(1));
     const value factor = along(s, a.shape(), channels.result, of_weights);
     if (factor.empty()) return {};
     const value in[] = {x, w * factor};
@@ -139,26 +142,27 @@ class joining {
     if (!n.op->adds) return {};
     for (std::size_t k = 0; k < 2; ++k) {
       value product = operand(n, 1 - k), term = operand(n, k);
-      if (settled_(term) && is_product_or_view_of_it(product.id()) && product.type() == a.type()) return product + (term + t);
+      if (settled_(term) && is_product_or_view_of_it(product.id()) && product.type() == a.type())
+        return product + (term + t);
     }
     return {};
   }
 
   /// What `move` makes of the value that `view` looks at and of `s`, seen by the view again; empty where the positions of
   /// `s` are not those of one axis on both sides.
-  template <class F>
-  value across(const node& view, const value& s, F move) {
+  template <class F> value across(const node& view, const value& s, F move) {
     const value x = operand(view, 0);
-    const shape inner = x.shape(), outer = view.results[0].dims, given = s.shape();    // copies: nodes are added
+    const shape inner = x.shape(), outer = view.results[0].dims, given = s.shape();  // copies: nodes are added
     value seen;
     if (given.size() == 1) seen = reshape(s, shape{});
     else {
-      int axis = -1;       // of the outer shape
+      int axis = -1;  // of the outer shape
       for (int i = 0; i < given.rank; ++i)
         if (given[i] != dim(1)) axis = axis < 0 && given.rank <= outer.rank ? i + outer.rank - given.rank : outer.rank;
       if (axis < 0 || axis >= outer.rank || outer[axis] != given.size()) return {};
       for (int k = 0; k < inner.rank; ++k)
-        if (inner[k] == outer[axis] && (same(inner, 0, k, outer, 0, axis) || same(inner, k + 1, inner.rank, outer, axis + 1, outer.rank))) {
+        if (inner[k] == outer[axis] &&
+            (same(inner, 0, k, outer, 0, axis) || same(inner, k + 1, inner.rank, outer, axis + 1, outer.rank))) {
           shape to{given.size()};
           for (int i = k + 1; i < inner.rank; ++i) to.push_back(1);
           seen = reshape(s, to);
@@ -199,8 +203,8 @@ class joining {
   rewriter copy_;
   settled_nodes settled_;
   std::vector<std::int64_t> uses_;
-  std::map<std::int32_t, std::int64_t> users_;   // of the nodes of the new program
-  std::map<value_id, value_id> alike_;           // values into which something was moved, and what they became
+  std::map<std::int32_t, std::int64_t> users_;  // of the nodes of the new program
+  std::map<value_id, value_id> alike_;          // values into which something was moved, and what they became
 };
 
 }  // namespace
@@ -238,7 +242,8 @@ settled_program settled(const program& p) {
   for (const auto& a : joint.assignments()) take(a.value);
 
   for (const auto& o : joint.outputs()) r.rewritten->output(o.name, to_program.reach(o.value));
-  for (const auto& a : joint.assignments()) r.rewritten->assign(to_program.reach({a.state, 0}), to_program.reach(a.value));
+  for (const auto& a : joint.assignments())
+    r.rewritten->assign(to_program.reach({a.state, 0}), to_program.reach(a.value));
   return r;
 }
 

@@ -135,24 +135,20 @@ export void fill(any_tensor& out, const initializer& how, std::int64_t seed, std
 // ---- the policy -----------------------------------------------------------------------------------------------------
 
 /// The kind of `initialize<Name>(how)`; the layer's own choice where nothing is said.
-export template <fixed_string Name>
-struct initializer_kind {
+export template <fixed_string Name> struct initializer_kind {
   static constexpr bool given = false;
 };
-template <fixed_string Name>
-struct initializer_policy {
+template <fixed_string Name> struct initializer_policy {
   using kind = initializer_kind<Name>;
   static constexpr bool is_initializer = true;
   static constexpr std::string_view parameter = Name.view();
   initializer value;
 };
-template <fixed_string Name>
-struct initializer_maker {
+template <fixed_string Name> struct initializer_maker {
   consteval initializer_policy<Name> operator()(const initializer& how) const { return {how}; }
 };
 /// How the parameters of a name begin, as in `initialize<"weight">(initializer::xavier_uniform())`, or all of them:
 /// `initialize<>(...)`. What is said for a name goes before what is said for all, at whatever level.
-export template <fixed_string Name = "">
-inline constexpr initializer_maker<Name> initialize{};
+export template <fixed_string Name = ""> inline constexpr initializer_maker<Name> initialize{};
 
 }  // namespace lamina

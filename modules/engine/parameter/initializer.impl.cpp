@@ -85,15 +85,12 @@ struct drawn {
   philox stream;
   double operator()(std::uint64_t i) const {
     switch (how.how) {
-      case initializer::kind::uniform:
-        return how.a + (how.b - how.a) * stream.uniform<double>(i);
-      case initializer::kind::normal:
-        return how.a + how.b * stream.normal<double>(i);
+      case initializer::kind::uniform: return how.a + (how.b - how.a) * stream.uniform<double>(i);
+      case initializer::kind::normal: return how.a + how.b * stream.normal<double>(i);
       case initializer::kind::truncated_normal:
         return how.a +
                how.b * between((how.low - how.a) / how.b, (how.high - how.a) / how.b, stream.uniform<double>(i));
-      default:
-        return how.a;
+      default: return how.a;
     }
   }
 };
@@ -105,12 +102,9 @@ initializer scaled(std::string_view name, const initializer& how, const shape& s
   const double fan = how.mode == fan_mode::in ? f.in : how.mode == fan_mode::out ? f.out : 0.5 * (f.in + f.out);
   const double variance = how.a / std::max(fan, 1.0), deviation = std::sqrt(variance), limit = std::sqrt(3 * variance);
   switch (how.distribution) {
-    case fan_distribution::uniform:
-      return initializer::uniform(-limit, limit);
-    case fan_distribution::truncated:
-      return initializer::truncated_normal(0, deviation / cut_deviation);
-    default:
-      return initializer::normal(0, deviation);
+    case fan_distribution::uniform: return initializer::uniform(-limit, limit);
+    case fan_distribution::truncated: return initializer::truncated_normal(0, deviation / cut_deviation);
+    default: return initializer::normal(0, deviation);
   }
 }
 
@@ -131,20 +125,18 @@ void check(std::string_view name, const initializer& how, const tensor_type& typ
       T as_it_is{};
       if (!detail::to_element(how.a, as_it_is)) refuse(name, "the number ", how.a, " is no ", type.element);
     });
-  if (how.how == kind::constant || (how.how == kind::uniform && type.element != dtype::boolean) || is_floating(type.element)) return;
+  if (how.how == kind::constant || (how.how == kind::uniform && type.element != dtype::boolean) ||
+      is_floating(type.element))
+    return;
   text t;
   t << "parameter `" << name << "` of " << type.element << " begins with constant or uniform numbers only";
   detail::raise(error_kind::type, t);
 }
 
-template <class T>
-T as(double v) {
-  if constexpr (std::is_class_v<T>)
-    return T(static_cast<float>(v));
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(std::floor(v));
-  else
-    return static_cast<T>(v);
+template <class T> T as(double v) {
+  if constexpr (std::is_class_v<T>) return T(static_cast<float>(v));
+  else if constexpr (std::is_integral_v<T>) return static_cast<T>(std::floor(v));
+  else return static_cast<T>(v);
 }
 
 }  // namespace

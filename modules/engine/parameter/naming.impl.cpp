@@ -109,7 +109,7 @@ initializers& initializers::set(std::string name, const any_tensor& v) {
 }
 
 void initializers::check(std::string_view layer, view<const std::string> names) const {
-  if (layer.empty()) return;   // its parameters cannot be told from those of others
+  if (layer.empty()) return;  // its parameters cannot be told from those of others
   names_.check(layer, names);
   std::vector<std::string> mapped;
   for (const auto& n : names) mapped.push_back(names_(n));

@@ -77,13 +77,13 @@ export class parameter_store {
   const parameter* find(std::string_view name) const;
   parameter& add(std::string name, any_tensor value, state_role role, bool trainable = true);
   /// Makes and initializes a parameter; bits depend on seed and name alone.
-  parameter& make(std::string name, const tensor_type& type, const initializer& how, std::int64_t seed, state_role role, bool trainable = true);
+  parameter& make(std::string name, const tensor_type& type, const initializer& how, std::int64_t seed, state_role role,
+                  bool trainable = true);
   std::size_t size() const { return all_.size(); }
   parameter& operator[](std::size_t i) { return *all_[i]; }
   const parameter& operator[](std::size_t i) const { return *all_[i]; }
   /// Walks through the parameters in the order in which they were made: `for (auto& p : net.parameters())`.
-  template <class Store>
-  struct iterator {
+  template <class Store> struct iterator {
     Store* store = nullptr;
     std::size_t at = 0;
     auto& operator*() const { return (*store)[at]; }

@@ -52,7 +52,8 @@ parameter& parameter_store::add(std::string name, any_tensor value, state_role r
   return *all_.back();
 }
 
-parameter& parameter_store::make(std::string name, const tensor_type& type, const initializer& how, std::int64_t seed, state_role role, bool trainable) {
+parameter& parameter_store::make(std::string name, const tensor_type& type, const initializer& how, std::int64_t seed,
+                                 state_role role, bool trainable) {
   if (!type.dims.is_static()) {
     text t;
     t << "parameter `" << name << "` has a shape that is not known: " << type.dims;

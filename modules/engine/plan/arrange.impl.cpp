@@ -67,29 +67,32 @@ void planner::into_levels() {
   const auto count = items_.size();
   std::map<value_id, std::vector<std::size_t>> changed_form;
   std::vector<std::vector<std::size_t>> needs(count);
-  std::vector<char> runs(count, 1);              // a view of another result takes no time
+  std::vector<char> runs(count, 1);  // a view of another result takes no time
   for (std::size_t i = 0; i < count; ++i) {
     const item& it = items_[i];
     runs[i] = it.what != item::kind::operation || !viewed({it.nodes[0], 0});
     reads(it, [&](value_id v) {
-      if (auto from = item_of_[static_cast<std::size_t>(v.node)]; p_.at(v).kind == node_kind::operation && from != static_cast<std::int32_t>(i))
+      if (auto from = item_of_[static_cast<std::size_t>(v.node)];
+          p_.at(v).kind == node_kind::operation && from != static_cast<std::int32_t>(i))
         needs[i].push_back(static_cast<std::size_t>(from));
-      if (auto c = changed_form.find(v); c != changed_form.end()) needs[i].insert(needs[i].end(), c->second.begin(), c->second.end());
+      if (auto c = changed_form.find(v); c != changed_form.end())
+        needs[i].insert(needs[i].end(), c->second.begin(), c->second.end());
       return false;
     });
     if (it.what == item::kind::reorder) changed_form[it.result].push_back(i);
   }
-  std::map<std::int32_t, std::vector<std::int32_t>> states_of;        // by the node of the value that they become
+  std::map<std::int32_t, std::vector<std::int32_t>> states_of;  // by the node of the value that they become
   for (const auto& a : p_.assignments()) states_of[a.value.node].push_back(a.state);
   const auto assigned_by = [&](const item& it) {
     std::vector<std::int32_t> states;
     if (it.what == item::kind::reorder) return states;
     for (auto m : it.nodes)
-      if (const auto of = states_of.find(m); of != states_of.end()) states.insert(states.end(), of->second.begin(), of->second.end());
+      if (const auto of = states_of.find(m); of != states_of.end())
+        states.insert(states.end(), of->second.begin(), of->second.end());
     return states;
   };
 
-  std::map<std::int32_t, std::int32_t> last_reader;      // of each state
+  std::map<std::int32_t, std::int32_t> last_reader;  // of each state
   std::int32_t begin = 0, last = -1, last_failure = -1;
   for (std::size_t i = 0; i < count; ++i) {
     item& it = items_[i];
@@ -140,7 +143,9 @@ bool planner::runs_once(const item& it) const {
       if (from.kind == node_kind::constant || std::binary_search(it.nodes.begin(), it.nodes.end(), base.node)) continue;
       if (from.kind == node_kind::state) {
         if (p_.is_assigned(base.node)) return false;
-      } else if (from.kind != node_kind::operation || !items_[static_cast<std::size_t>(item_of_[static_cast<std::size_t>(base.node)])].once) return false;
+      } else if (from.kind != node_kind::operation ||
+                 !items_[static_cast<std::size_t>(item_of_[static_cast<std::size_t>(base.node)])].once)
+        return false;
       reads_states = true;
     }
   }
@@ -180,10 +185,16 @@ void planner::visit(std::int32_t root) {
   while (!stack.empty()) {
     auto n = stack.back();
     const node& at = p_.at(n);
-    if (at.kind != node_kind::operation || item_of_[static_cast<std::size_t>(n)] != nobody) { stack.pop_back(); continue; }
+    if (at.kind != node_kind::operation || item_of_[static_cast<std::size_t>(n)] != nobody) {
+      stack.pop_back();
+      continue;
+    }
     bool ready = true;
     for (auto d : dependencies_of_item(n))
-      if (p_.at(d).kind == node_kind::operation && item_of_[static_cast<std::size_t>(d.node)] == nobody) { stack.push_back(d.node); ready = false; }
+      if (p_.at(d).kind == node_kind::operation && item_of_[static_cast<std::size_t>(d.node)] == nobody) {
+        stack.push_back(d.node);
+        ready = false;
+      }
     if (!ready) continue;
     stack.pop_back();
     append(n);
@@ -257,7 +268,9 @@ std::int32_t planner::root_block(std::int32_t b) const {
 
 std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) const {
   const node& n = p_.at(v);
-  if (n.kind != node_kind::operation || group_of_[static_cast<std::size_t>(v.node)] != nobody || absorbed_[static_cast<std::size_t>(v.node)] != nobody) return {};
+  if (n.kind != node_kind::operation || group_of_[static_cast<std::size_t>(v.node)] != nobody ||
+      absorbed_[static_cast<std::size_t>(v.node)] != nobody)
+    return {};
   if (n.op->alias >= 0) {
     value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];
     return form(of) == layout::uniform ? std::nullopt : std::optional(std::pair{of, std::int64_t(0)});
@@ -265,8 +278,9 @@ std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) con
   if (!n.op->part_of || form(n.inputs[0]) != layout::plain) return {};
   const shape& whole = p_.type(n.inputs[0]).dims;
   const auto at = n.op->part_of(n.attributes.get(), whole);
-  if (!at || whole.size(0, at->axis) != 1) return {};      // its elements lie apart
-  return std::pair{n.inputs[0], at->first * whole.size(at->axis + 1, whole.rank) * static_cast<std::int64_t>(size_of(n.results[0].element))};
+  if (!at || whole.size(0, at->axis) != 1) return {};  // its elements lie apart
+  return std::pair{n.inputs[0], at->first * whole.size(at->axis + 1, whole.rank) *
+                                    static_cast<std::int64_t>(size_of(n.results[0].element))};
 }
 
 buffer_ref planner::home(value_id v) {
@@ -279,7 +293,9 @@ buffer_ref planner::home(value_id v) {
   std::int32_t b;
   if (n.kind == node_kind::input) {
     const auto& all = p_.inputs();
-    b = external(buffer_kind::input, static_cast<std::int32_t>(std::lower_bound(all.begin(), all.end(), v.node) - all.begin()), bytes_of(v, form(v)));
+    b = external(buffer_kind::input,
+                 static_cast<std::int32_t>(std::lower_bound(all.begin(), all.end(), v.node) - all.begin()),
+                 bytes_of(v, form(v)));
   } else if (n.kind == node_kind::state) {
     b = external(buffer_kind::state, state_index(v.node), bytes_of(v, layout::plain));
   } else if (n.kind == node_kind::constant) {
@@ -316,7 +332,9 @@ void planner::place_roots() {
       if (view->second != 0 || bytes_of(view->first, form(view->first)) != bytes_of(v, layout::plain)) break;
       v = view->first;
     }
-    if (p_.at(v).kind == node_kind::operation && !viewed(v) && !items_[static_cast<std::size_t>(item_of_[static_cast<std::size_t>(v.node)])].once && !home_.contains(v) && form(v) == layout::plain) {
+    if (p_.at(v).kind == node_kind::operation && !viewed(v) &&
+        !items_[static_cast<std::size_t>(item_of_[static_cast<std::size_t>(v.node)])].once && !home_.contains(v) &&
+        form(v) == layout::plain) {
       home_[v] = external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain));
       if (v == p_.outputs()[o].value || viewed(p_.outputs()[o].value)) placed_outputs_.insert(o);
     }
@@ -339,12 +357,15 @@ void planner::place_roots() {
   for (const auto& a : p_.assignments()) read_at_the_end.insert(base_of(a.value).node);
   for (const auto& a : p_.assignments()) {
     plan_.assigned_.push_back(state_index(a.state));
-    if (p_.at(a.value).kind != node_kind::operation || viewed(a.value) || home_.contains(a.value) || form(a.value) != layout::plain) continue;
+    if (p_.at(a.value).kind != node_kind::operation || viewed(a.value) || home_.contains(a.value) ||
+        form(a.value) != layout::plain)
+      continue;
     const auto mine = item_of_[static_cast<std::size_t>(a.value.node)];
     // From here on nobody may read the old value, and no run may fail.
     const auto last = last_reader.find(a.state);
     const bool safe = last_failure < mine && (last == last_reader.end() || last->second <= mine) &&
-                      !reads_state(items_[static_cast<std::size_t>(mine)], a.state, a.value) && !read_at_the_end.contains(a.state);
+                      !reads_state(items_[static_cast<std::size_t>(mine)], a.state, a.value) &&
+                      !read_at_the_end.contains(a.state);
     if (!safe) continue;
     home_[a.value] = external(buffer_kind::state, state_index(a.state), bytes_of(a.value, layout::plain));
     placed_assignments_.insert(a.state);
@@ -366,7 +387,9 @@ bool planner::reads_state(const item& it, std::int32_t state, value_id replaced_
     const int replaced = replaced_by.node == m ? n.op->updates : -1;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       value_id v = n.inputs[k];
-      bool in_step = ((before_write && p_.type(v).dims == p_.type(replaced_by).dims) || static_cast<int>(k) == replaced) && v.node == state;
+      bool in_step =
+          ((before_write && p_.type(v).dims == p_.type(replaced_by).dims) || static_cast<int>(k) == replaced) &&
+          v.node == state;
       if (n.reads_data(k) && reads(v) && !in_step) return true;
     }
   }
@@ -402,14 +425,16 @@ void planner::finish() {
   for (std::size_t k = 0; k < blocks.size(); ++k) offset[owner[k]] = blocks[k].offset;
   for (std::size_t i = 0; i < virtual_.size(); ++i) {
     const auto& b = virtual_[i];
-    plan_.buffers_.push_back({b.kind, b.index, offset[static_cast<std::size_t>(root_block(static_cast<std::int32_t>(i)))], b.bytes});
+    plan_.buffers_.push_back(
+        {b.kind, b.index, offset[static_cast<std::size_t>(root_block(static_cast<std::int32_t>(i)))], b.bytes});
   }
   if (status_ >= 0) {
     for (auto& c : plan_.checks_) c.offset += offset[static_cast<std::size_t>(status_)];
     // The first to fail is the same whatever runs at the same time.
     std::vector<std::size_t> order(plan_.checks_.size());
     std::iota(order.begin(), order.end(), std::size_t(0));
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return check_order_[a] < check_order_[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return check_order_[a] < check_order_[b]; });
     std::vector<plan_check> checks;
     for (auto k : order) checks.push_back(std::move(plan_.checks_[k]));
     plan_.checks_ = std::move(checks);
@@ -428,7 +453,8 @@ void planner::finish() {
   plan_.cost_.steps = plan_.steps_.size() - pack_steps_.size() - loop_steps_.size();
   plan_.cost_.stages = plan_.stages_.size();
   // Addresses of one buffer stand together, so that binding one is one run over its addresses.
-  std::stable_sort(plan_.relocations_.begin(), plan_.relocations_.end(), [](const relocation& a, const relocation& b) { return a.buffer < b.buffer; });
+  std::stable_sort(plan_.relocations_.begin(), plan_.relocations_.end(),
+                   [](const relocation& a, const relocation& b) { return a.buffer < b.buffer; });
 }
 
 }  // namespace lamina

@@ -26,8 +26,9 @@ kernels::map_function planner::function_of(const node& n) const {
   const auto& e = *table_.elementwise;
   // The last operand has the type that counts: the first one may be a condition.
   const auto element = static_cast<std::size_t>(p_.type(n.inputs.back()).element);
-  const int code = n.op->map();      // below 0: of a function between two element types
-  const kernels::map_function f = code < 0 ? (*e.casts)[element][static_cast<std::size_t>(n.results[0].element)] : (*e.maps)[code][element];
+  const int code = n.op->map();  // below 0: of a function between two element types
+  const kernels::map_function f =
+      code < 0 ? (*e.casts)[element][static_cast<std::size_t>(n.results[0].element)] : (*e.maps)[code][element];
   if (!f) {
     text t;
     t << n.op->name << ": not available for " << p_.type(n.inputs[0]).element;
@@ -52,7 +53,9 @@ struct planner::chain {
   std::vector<std::int64_t> extent;
   std::vector<int> axis_of;
 
-  std::int64_t stride(const chain_slot& s, std::size_t axis) const { return axis_of[axis] < 0 ? 0 : s.stride[axis_of[axis]]; }
+  std::int64_t stride(const chain_slot& s, std::size_t axis) const {
+    return axis_of[axis] < 0 ? 0 : s.stride[axis_of[axis]];
+  }
   void merge_axes() {
     for (int a = 0; a < space.rank; ++a) {
       if (space.at(a) == 1) continue;
@@ -75,7 +78,10 @@ void planner::emit_chain() {
   chain c;
   c.blocked = form(current_->result) == layout::blocked;
   const tensor_type& type = p_.type(current_->result);
-  c.space = c.blocked ? shape{dim(static_cast<std::int64_t>(bytes_of(current_->result, layout::blocked) / size_of(type.element)))} : type.dims;
+  c.space =
+      c.blocked
+          ? shape{dim(static_cast<std::int64_t>(bytes_of(current_->result, layout::blocked) / size_of(type.element)))}
+          : type.dims;
   if (c.space.size() == 0) return;
   find_slots(c);
   c.merge_axes();
@@ -110,7 +116,9 @@ void planner::find_slots(chain& c) {
     for (auto in : p_.at(m).inputs)
       if (!std::binary_search(nodes.begin(), nodes.end(), in.node)) {
         const auto i = slot_of(c, in, false);
-        const layout wanted = form(in) == layout::uniform ? layout::uniform : c.blocked && c.slots[i].stride[0] ? layout::blocked : layout::plain;
+        const layout wanted = form(in) == layout::uniform         ? layout::uniform
+                              : c.blocked && c.slots[i].stride[0] ? layout::blocked
+                                                                  : layout::plain;
         c.slots[i].at = read(in, wanted);
       }
   for (auto m : nodes)
@@ -139,19 +147,26 @@ void planner::emit_calls(chain& c) {
   for (auto m : current_->nodes) {
     const node& n = p_.at(m);
     const auto run = options_.free_order ? low_latency_function_of(n) : function_of(n);
-    emission::cut(c.extent[0], 8, [&](std::int64_t first, std::int64_t count) {
-      kernels::map_args a{};
-      a.run = run;
-      a.n = count;
-      std::vector<address> where;
-      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-        const auto [at, moves] = place_in(c, n.inputs[k], false);
-        a.steps |= static_cast<unsigned>(moves) << k;
-        where.push_back({&a.in[k], at.at(moves ? first * static_cast<std::int64_t>(size_of(p_.type(n.inputs[k]).element)) : 0)});
-      }
-      where.push_back({&a.out, place_in(c, {m, 0}, true).first.at(first * static_cast<std::int64_t>(size_of(n.results[0].element)))});
-      step(table_.elementwise->map, a, where);
-    }, 400e3, 64);
+    emission::cut(
+        c.extent[0], 8,
+        [&](std::int64_t first, std::int64_t count) {
+          kernels::map_args a{};
+          a.run = run;
+          a.n = count;
+          std::vector<address> where;
+          for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+            const auto [at, moves] = place_in(c, n.inputs[k], false);
+            a.steps |= static_cast<unsigned>(moves) << k;
+            where.push_back(
+                {&a.in[k],
+                 at.at(moves ? first * static_cast<std::int64_t>(size_of(p_.type(n.inputs[k]).element)) : 0)});
+          }
+          where.push_back(
+              {&a.out,
+               place_in(c, {m, 0}, true).first.at(first * static_cast<std::int64_t>(size_of(n.results[0].element)))});
+          step(table_.elementwise->map, a, where);
+        },
+        400e3, 64);
     stage();
   }
 }
@@ -164,7 +179,9 @@ kernels::chain_args planner::steps_of(chain& of) {
   c.step_count = static_cast<std::int32_t>(nodes.size());
   std::map<std::int32_t, std::int8_t> temporary;
   std::vector<std::int8_t> free;
-  for (auto t = static_cast<std::int8_t>(kernels::chain_operands + kernels::chain_temporaries); t-- > kernels::chain_operands;) free.push_back(t);
+  for (auto t = static_cast<std::int8_t>(kernels::chain_operands + kernels::chain_temporaries);
+       t-- > kernels::chain_operands;)
+    free.push_back(t);
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     const node& n = p_.at(nodes[k]);
     auto& s = c.step[k];
@@ -184,14 +201,18 @@ kernels::chain_args planner::steps_of(chain& of) {
       temporary[nodes[k]] = s.out;
     } else s.out = static_cast<std::int8_t>(slot_of(of, {nodes[k], 0}, true));
     for (std::size_t q = 0; q < k; ++q)
-      if (auto t = temporary.find(nodes[q]); t != temporary.end() && uses({nodes[q], 0}).nodes.back() == nodes[k]) free.push_back(t->second);
+      if (auto t = temporary.find(nodes[q]); t != temporary.end() && uses({nodes[q], 0}).nodes.back() == nodes[k])
+        free.push_back(t->second);
   }
   auto read_inside = [&](std::size_t i) {
-    return std::any_of(c.step, c.step + c.step_count, [&](const kernels::chain_step& s) { return std::find(s.in, s.in + 3, static_cast<std::int8_t>(i)) != s.in + 3; });
+    return std::any_of(c.step, c.step + c.step_count, [&](const kernels::chain_step& s) {
+      return std::find(s.in, s.in + 3, static_cast<std::int8_t>(i)) != s.in + 3;
+    });
   };
   for (std::size_t i = 0; i < of.slots.size(); ++i) {
     c.operand[i].size = static_cast<std::int32_t>(of.slots[i].size);
-    if (of.slots[i].written && of.space.size() * of.slots[i].size >= kernels::streamed_bytes && !read_inside(i)) c.streamed |= 1u << i;
+    if (of.slots[i].written && of.space.size() * of.slots[i].size >= kernels::streamed_bytes && !read_inside(i))
+      c.streamed |= 1u << i;
   }
   kernels::weave(*table_.elementwise, c);
   return c;
@@ -201,7 +222,7 @@ kernels::chain_args planner::steps_of(chain& of) {
 void planner::emit_tiles(const chain& of, kernels::chain_args c) {
   constexpr auto walked = static_cast<std::size_t>(kernels::chain_axes);
   const std::size_t axes = of.extent.size(), inside = std::min(axes, walked), outside = axes - inside;
-  const std::size_t split = walked - inside;      // the outermost axis that the kernel walks
+  const std::size_t split = walked - inside;  // the outermost axis that the kernel walks
   for (auto& extent : c.extent) extent = 1;
   for (std::size_t a = 0; a < inside; ++a) {
     c.extent[split + a] = of.extent[outside + a];
@@ -216,18 +237,22 @@ void planner::emit_tiles(const chain& of, kernels::chain_args c) {
   std::int64_t rounds = 1;
   for (std::size_t a = 0; a < outside; ++a) rounds *= of.extent[a];
   for (std::int64_t r = 0; r < rounds; ++r) {
-    emission::cut(c.extent[split], cost, [&](std::int64_t first, std::int64_t count) {
-      kernels::chain_args part = c;
-      part.extent[split] = count;
-      std::vector<address> where;
-      for (std::size_t i = 0; i < of.slots.size(); ++i) {
-        const chain_slot& s = of.slots[i];
-        std::int64_t at = split + 1 == walked ? first * of.stride(s, axes - 1) * s.size : first * c.operand[i].outer[split];
-        for (std::size_t a = 0; a < outside; ++a) at += index[a] * of.stride(s, a) * s.size;
-        where.push_back({&part.operand[i].data, s.at.at(at)});
-      }
-      step(table_.elementwise->chain, part, where, kernels::chain_scratch_bytes);
-    }, 400e3, split + 1 == walked ? 64 : 1);
+    emission::cut(
+        c.extent[split], cost,
+        [&](std::int64_t first, std::int64_t count) {
+          kernels::chain_args part = c;
+          part.extent[split] = count;
+          std::vector<address> where;
+          for (std::size_t i = 0; i < of.slots.size(); ++i) {
+            const chain_slot& s = of.slots[i];
+            std::int64_t at =
+                split + 1 == walked ? first * of.stride(s, axes - 1) * s.size : first * c.operand[i].outer[split];
+            for (std::size_t a = 0; a < outside; ++a) at += index[a] * of.stride(s, a) * s.size;
+            where.push_back({&part.operand[i].data, s.at.at(at)});
+          }
+          step(table_.elementwise->chain, part, where, kernels::chain_scratch_bytes);
+        },
+        400e3, split + 1 == walked ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == of.extent[a];) index[a] = 0;
   }
 }
@@ -238,7 +263,9 @@ void planner::reuse_operand(value_id result, const std::vector<chain_slot>& slot
     if (s.written || viewed(s.v) || p_.at(s.v).kind != node_kind::operation || form(s.v) != form(result)) continue;
     if (p_.type(s.v) != p_.type(result) || uses(s.v).root || !last_read_here(s.v, result.node)) continue;
     auto h = home_.find(s.v);
-    if (h == home_.end() || virtual_[static_cast<std::size_t>(h->second)].kind != buffer_kind::arena || reused_.contains(h->second)) continue;
+    if (h == home_.end() || virtual_[static_cast<std::size_t>(h->second)].kind != buffer_kind::arena ||
+        reused_.contains(h->second))
+      continue;
     reused_.insert(h->second);
     auto b = new_block(bytes_of(result, form(result)));
     virtual_[static_cast<std::size_t>(b)].same_as = h->second;

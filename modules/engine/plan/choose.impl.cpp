@@ -73,7 +73,7 @@ std::size_t planner::bytes_of(value_id v, layout f) const {
 }
 
 std::optional<float> planner::padding(value_id v) const {
-  if (p_.type(v).dims.at(1) % lanes() == 0) return 0;      // there is none
+  if (p_.type(v).dims.at(1) % lanes() == 0) return 0;  // there is none
   const auto known = padding_.find(v);
   return known == padding_.end() ? std::nullopt : std::optional(known->second);
 }
@@ -82,7 +82,8 @@ std::optional<float> planner::padding_after(const node& n) const {
   float in[3]{}, out = 0;
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
     const bool blocked = form(n.inputs[k]) == layout::blocked;
-    const std::optional<double> number = blocked ? std::optional<double>(padding(n.inputs[k])) : p_.number_of(n.inputs[k]);
+    const std::optional<double> number =
+        blocked ? std::optional<double>(padding(n.inputs[k])) : p_.number_of(n.inputs[k]);
     if (blocked && n.op->zeros == zero_rule::any && number == 0) return 0;
     if (!number) return {};
     in[k] = static_cast<float>(*number);
@@ -97,7 +98,9 @@ void planner::choose_layouts() {
     if (!needed_[i]) continue;
     const node& n = p_.nodes()[i];
     value_id v{static_cast<std::int32_t>(i), 0};
-    if (n.kind != node_kind::operation || n.results[0].element != dtype::float32 || n.results[0].dims.rank != 4 || n.results[0].dims.size() == 0) continue;
+    if (n.kind != node_kind::operation || n.results[0].element != dtype::float32 || n.results[0].dims.rank != 4 ||
+        n.results[0].dims.size() == 0)
+      continue;
     if (n.op->images) {
       const auto forms = images(n);
       if (!forms.result) continue;
@@ -124,7 +127,8 @@ image_layouts planner::images(const node& n) const {
   for (auto v : n.inputs) in.push_back(p_.type(v));
   const auto at = static_cast<std::int32_t>(&n - p_.nodes().data());
   bool first_only = true;
-  for (std::int32_t r = 1; r < static_cast<std::int32_t>(n.results.size()); ++r) first_only = first_only && !uses_.contains(value_id{at, r});
+  for (std::int32_t r = 1; r < static_cast<std::int32_t>(n.results.size()); ++r)
+    first_only = first_only && !uses_.contains(value_id{at, r});
   return n.op->images({n.attributes.get(), in, n.results, form(n.inputs[0]) == layout::blocked, first_only, isa_});
 }
 
@@ -165,7 +169,7 @@ bool planner::absorb(item& it, const node& product) {
   const auto& u = uses(it.result);
   if (u.root || u.nodes.size() != 1) return false;
   const auto next = u.nodes[0];
-  if (absorbed_[static_cast<std::size_t>(next)] != nobody) return false;   // it ends another product already
+  if (absorbed_[static_cast<std::size_t>(next)] != nobody) return false;  // it ends another product already
   const node& c = p_.at(next);
   const bool blocked = form({it.nodes[0], 0}) == layout::blocked;
   // What joins a blocked convolution becomes blocked with it.
@@ -183,7 +187,8 @@ bool planner::absorb(item& it, const node& product) {
     it.tail.clamp = true;
     it.tail.low = limits->low;
     it.tail.high = limits->high;
-    if (beyond) beyond = static_cast<float>(std::min(std::max(static_cast<double>(*beyond), limits->low), limits->high));
+    if (beyond)
+      beyond = static_cast<float>(std::min(std::max(static_cast<double>(*beyond), limits->low), limits->high));
   } else return false;
   it.nodes.push_back(next);
   it.result = {next, 0};
@@ -196,7 +201,8 @@ bool planner::absorb(item& it, const node& product) {
 
 // What one operation alone reads is no part of its other operand, but for shapes that are read.
 bool planner::ready(value_id other, const item& it) const {
-  const bool by_shape = std::any_of(it.nodes.begin(), it.nodes.end(), [&](auto m) { return shape_read_[static_cast<std::size_t>(m)] != 0; });
+  const bool by_shape = std::any_of(it.nodes.begin(), it.nodes.end(),
+                                    [&](auto m) { return shape_read_[static_cast<std::size_t>(m)] != 0; });
   return !by_shape || before(other.node, it.nodes[0]);
 }
 
@@ -245,7 +251,8 @@ void planner::rederive_layouts() {
 void planner::group_elementwise() {
   group_of_.assign(p_.nodes().size(), nobody);
   for (auto i = static_cast<std::int32_t>(p_.nodes().size()); i-- > 0;) {
-    if (!needed_[static_cast<std::size_t>(i)] || !elementwise(i) || absorbed_[static_cast<std::size_t>(i)] != nobody) continue;
+    if (!needed_[static_cast<std::size_t>(i)] || !elementwise(i) || absorbed_[static_cast<std::size_t>(i)] != nobody)
+      continue;
     const node& n = p_.at(i);
     value_id v{i, 0};
     std::int32_t into = nobody;
@@ -260,7 +267,8 @@ void planner::group_elementwise() {
       auto operands = g.operands;
       operands.erase(v);
       for (auto in : n.inputs) operands.insert(in);
-      bool fits_in = g.dims == n.results[0].dims && g.form == form(v) && g.nodes.size() < kernels::chain_steps && operands.size() + g.results + u.root <= kernels::chain_operands;
+      bool fits_in = g.dims == n.results[0].dims && g.form == form(v) && g.nodes.size() < kernels::chain_steps &&
+                     operands.size() + g.results + u.root <= kernels::chain_operands;
       if (fits_in) {
         g.nodes.push_back(i);
         g.operands = std::move(operands);
@@ -276,7 +284,7 @@ void planner::group_elementwise() {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     auto& nodes = groups_[g].nodes;
     std::sort(nodes.begin(), nodes.end());
-    if (most_temporaries(nodes) > kernels::chain_temporaries) {      // too wide: one pass each
+    if (most_temporaries(nodes) > kernels::chain_temporaries) {  // too wide: one pass each
       auto all = nodes;
       nodes = {all.back()};
       for (std::size_t k = 0; k + 1 < all.size(); ++k) {

@@ -35,7 +35,8 @@ void planner::run() {
 
 void planner::no_such(std::string_view what, std::size_t i, std::size_t count) const {
   text t;
-  detail::raise(error_kind::value, t << of().op->name << ": its `emit` asks for " << what << " " << i << " of " << count);
+  detail::raise(error_kind::value,
+                t << of().op->name << ": its `emit` asks for " << what << " " << i << " of " << count);
 }
 
 buffer_ref planner::out(std::size_t i) {
@@ -69,7 +70,8 @@ buffer_ref planner::counter(std::string_view message, const std::optional<first_
   return {status_, at, layout::plain};
 }
 
-buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) {
+buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes,
+                           const std::function<void(buffer_ref, buffer_ref)>& make) {
   value_id base = base_of(v);
   if (p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
   std::int32_t state;
@@ -83,7 +85,8 @@ buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes, 
     if (training_ || p_.at(base).kind != node_kind::state) return {};
     state = state_index(base.node);
   }
-  if (const auto known = pack_of_.find({state, format}); known != pack_of_.end()) return {known->second, 0, layout::plain};
+  if (const auto known = pack_of_.find({state, format}); known != pack_of_.end())
+    return {known->second, 0, layout::plain};
   auto b = external(buffer_kind::packed, static_cast<std::int32_t>(plan_.packs_.size()), bytes);
   // The steps that pack stand apart from those of a run.
   auto kept_steps = std::move(pending_);
@@ -93,7 +96,12 @@ buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes, 
   packing_ = false;
   std::swap(pending_, kept_steps);
   pack_of_[{state, format}] = b;
-  plan_.packs_.push_back({state, format, bytes, b, {static_cast<std::uint32_t>(pack_steps_.size()), static_cast<std::uint32_t>(kept_steps.size())}});
+  plan_.packs_.push_back(
+      {state,
+       format,
+       bytes,
+       b,
+       {static_cast<std::uint32_t>(pack_steps_.size()), static_cast<std::uint32_t>(kept_steps.size())}});
   pack_steps_.insert(pack_steps_.end(), kept_steps.begin(), kept_steps.end());
   return {b, 0, layout::plain};
 }
@@ -106,7 +114,8 @@ void planner::keep_once() {
     if (once_states_.insert(state).second) plan_.once_states_.push_back(state);
   };
   for (auto m : current_->nodes) {
-    if (auto h = home_.find({m, 0}); h != home_.end()) virtual_[static_cast<std::size_t>(root_block(h->second))].last = never;
+    if (auto h = home_.find({m, 0}); h != home_.end())
+      virtual_[static_cast<std::size_t>(root_block(h->second))].last = never;
     for (auto v : p_.at(m).inputs)
       if (auto base = base_of(v); p_.at(base).kind == node_kind::state) remember(state_index(base.node));
   }
@@ -114,7 +123,8 @@ void planner::keep_once() {
 
 void planner::stage() {
   if (!packing_ && pending_.size() > stage_first_) {
-    plan_.stages_.push_back({static_cast<std::uint32_t>(stage_first_), static_cast<std::uint32_t>(pending_.size() - stage_first_)});
+    plan_.stages_.push_back(
+        {static_cast<std::uint32_t>(stage_first_), static_cast<std::uint32_t>(pending_.size() - stage_first_)});
     stage_first_ = pending_.size();
   }
 }
@@ -126,7 +136,8 @@ std::uint32_t planner::more_arguments(std::size_t bytes) {
   const std::size_t at = (all.size() + 63) / 64 * 64;
   if (at > limit || bytes > limit - at) {
     text t;
-    t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name) << ": the kernel calls of one plan take more than 256 MiB of arguments";
+    t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name)
+      << ": the kernel calls of one plan take more than 256 MiB of arguments";
     if (!current_->nodes.empty()) {
       t << "; split the operands";
       for (auto v : of().inputs) t << " " << p_.type(v).dims;
@@ -137,16 +148,19 @@ std::uint32_t planner::more_arguments(std::size_t bytes) {
   return static_cast<std::uint32_t>(at);
 }
 
-void planner::add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code, std::size_t scratch) {
+void planner::add(step_function run, view<const std::byte> arguments, view<const address> addresses,
+                  view<const void* const> code, std::size_t scratch) {
   const std::uint32_t at = more_arguments(arguments.size());
   std::memcpy(plan_.arguments_.data() + at, arguments.data(), arguments.size());
   const auto wrong = [&](std::string_view what) {
     text t;
-    detail::raise(error_kind::value, t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name) << ": its `emit` gives a step " << what);
+    detail::raise(error_kind::value, t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name)
+                                       << ": its `emit` gives a step " << what);
   };
   auto place = [&](const void* field) {
     const auto offset = reinterpret_cast<std::uintptr_t>(field) - reinterpret_cast<std::uintptr_t>(arguments.data());
-    if (offset > arguments.size() || arguments.size() - offset < sizeof(void*)) wrong("an address for a field that is not one of its arguments");
+    if (offset > arguments.size() || arguments.size() - offset < sizeof(void*))
+      wrong("an address for a field that is not one of its arguments");
     return static_cast<std::uint32_t>(at + offset);
   };
   if (!run) wrong("without a function");
@@ -183,7 +197,8 @@ void planner::check_written(bool steps) const {
   for (std::size_t r = 0; r < of().results.size(); ++r)
     if (used(r) && of().results[r].dims.size() > 0 && !(steps && written_ >> r & 1u)) {
       text t;
-      detail::raise(error_kind::value, t << of().op->name << ": its `emit` adds no step that writes result " << static_cast<std::int64_t>(r));
+      detail::raise(error_kind::value, t << of().op->name << ": its `emit` adds no step that writes result "
+                                         << static_cast<std::int64_t>(r));
     }
 }
 
@@ -204,7 +219,9 @@ void planner::emit_items() {
       if (current_->once) keep_once();
       record(pending_.size() - steps);
       for (auto s = mine; s < stages.size(); ++s) stages[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
-      if (pending_.size() > steps) parts.push_back({mine, stages.size(), (plan_.cost_.flops - flops) / static_cast<double>(pending_.size() - steps)});
+      if (pending_.size() > steps)
+        parts.push_back(
+            {mine, stages.size(), (plan_.cost_.flops - flops) / static_cast<double>(pending_.size() - steps)});
     }
     if (parts.size() > 1) merge_stages(std::move(parts), first_step);
   }
@@ -215,7 +232,8 @@ void planner::emit_items() {
 void planner::merge_stages(std::vector<part> parts, std::size_t first_step) {
   const auto first_stage = parts[0].first;
   const std::vector<plan_step> steps(pending_.begin() + static_cast<std::ptrdiff_t>(first_step), pending_.end());
-  const std::vector<plan_stage> stages(plan_.stages_.begin() + static_cast<std::ptrdiff_t>(first_stage), plan_.stages_.end());
+  const std::vector<plan_stage> stages(plan_.stages_.begin() + static_cast<std::ptrdiff_t>(first_stage),
+                                       plan_.stages_.end());
   pending_.resize(first_step);
   plan_.stages_.resize(first_stage);
   stage_first_ = first_step;
@@ -258,7 +276,8 @@ void planner::record(std::size_t steps) {
       for (auto v : n.inputs) in.push_back(p_.type(v));
       line.flops += n.op->flops(n.attributes.get(), in, n.results);
       for (std::size_t q = 0; q < n.inputs.size(); ++q)
-        if (n.reads_data(q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != at_) line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
+        if (n.reads_data(q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != at_)
+          line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
     }
     line.bytes += bytes_of(current_->result, form(current_->result));
     for (auto m : current_->nodes)
@@ -283,24 +302,27 @@ void planner::emit_reorder() {
   converted_[{v, current_->to}] = b;
   touch(b);
   buffer_ref to{b, 0, current_->to};
-  if (from.form == layout::uniform || current_->to == layout::uniform) {      // one element spread over all
+  if (from.form == layout::uniform || current_->to == layout::uniform) {  // one element spread over all
     kernels::copy_args a{};
     a.axes = 1;
     a.size = static_cast<std::int32_t>(size_of(p_.type(v).element));
-    a.extent[0] = static_cast<std::int64_t>(bytes_of(v, current_->to)) / a.size;      // of a blocked image, padding too
+    a.extent[0] = static_cast<std::int64_t>(bytes_of(v, current_->to)) / a.size;  // of a blocked image, padding too
     a.out_stride[0] = 1;
     if (s.size()) step(table_.reduce->copy, a, {{&a.in, from}, {&a.out, to}});
     return;
   }
   auto run = current_->to == layout::blocked ? table_.conv->to_blocked : table_.conv->from_blocked;
-  auto plain_image = s.size(1, 4) * 4, blocked_image = static_cast<std::int64_t>(bytes_of(v, layout::blocked)) / std::max<std::int64_t>(s.at(0), 1);
+  auto plain_image = s.size(1, 4) * 4,
+       blocked_image = static_cast<std::int64_t>(bytes_of(v, layout::blocked)) / std::max<std::int64_t>(s.at(0), 1);
   emission::cut(s.at(0), static_cast<double>(s.size(1, 4)) * 2, [&](std::int64_t first, std::int64_t count) {
     kernels::reorder_args a{};
     a.images = count;
     a.channels = s.at(1);
     a.pixels = s.at(2) * s.at(3);
     bool blocks = current_->to == layout::blocked;
-    step(run, a, {{&a.in, from.at(first * (blocks ? plain_image : blocked_image))}, {&a.out, to.at(first * (blocks ? blocked_image : plain_image))}});
+    step(run, a,
+         {{&a.in, from.at(first * (blocks ? plain_image : blocked_image))},
+          {&a.out, to.at(first * (blocks ? blocked_image : plain_image))}});
   });
 }
 
@@ -323,7 +345,8 @@ const planner::reader_list& planner::readers_of(value_id v) {
 }
 
 bool planner::last_read_here(value_id v, std::int32_t until) {
-  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != nobody && items_[static_cast<std::size_t>(i)].once) return false;
+  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != nobody && items_[static_cast<std::size_t>(i)].once)
+    return false;
   const auto& readers = readers_of(v);
   if (readers.viewed || (readers.item == at_ ? readers.other_level : readers.level) >= now_ - 1) return false;
   for (auto m : current_->nodes) {
@@ -358,14 +381,16 @@ void planner::emit_copies() {
       it.what = item::kind::reorder;
       it.result = v;
       it.to = layout::plain;
-      stage();                             // copies before it may read what its result lies over
+      stage();  // copies before it may read what its result lies over
       ++now_;
       if (!converted_.contains({v, layout::plain})) emit_reorder();
       stage();
       record(1);
     }
     ++now_;
-    copy_whole(v, read(v, layout::plain), {external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain)), 0, layout::plain});
+    copy_whole(
+        v, read(v, layout::plain),
+        {external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain)), 0, layout::plain});
   }
   stage();
   // What takes the old value of a state that gets a new one, too, is set aside first.
@@ -381,11 +406,15 @@ void planner::emit_copies() {
   stage();
   for (const auto& a : p_.assignments()) {
     if (placed_assignments_.contains(a.state) || base_of(a.value).node == a.state) continue;
-    if (commit_item_ == never) { plan_.commit_stage_ = plan_.stages_.size(); commit_item_ = 0; }
+    if (commit_item_ == never) {
+      plan_.commit_stage_ = plan_.stages_.size();
+      commit_item_ = 0;
+    }
     ++now_;
     auto kept = aside.find(a.state);
     if (kept != aside.end()) touch(kept->second);
-    copy_whole(a.value, kept != aside.end() ? buffer_ref{kept->second, 0, layout::plain} : read(a.value, layout::plain), home({a.state, 0}));
+    copy_whole(a.value, kept != aside.end() ? buffer_ref{kept->second, 0, layout::plain} : read(a.value, layout::plain),
+               home({a.state, 0}));
   }
   stage();
   current_ = nullptr;

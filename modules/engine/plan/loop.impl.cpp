@@ -37,8 +37,10 @@ void run_loop(const void* p, void* scratch) noexcept {
   const detail::stop_link* const stop = detail::innermost_stop;
   std::int64_t t = 0;
   for (; t < a.turns; ++t) {
-    for (std::int64_t i = 0; i < a.count && !(stop && stop->requested()); ++i) a.steps[i].run(a.steps[i].arguments, scratch);
-    if (stop && stop->requested()) [[unlikely]] break;        // the executor asks again, and gives up the run
+    for (std::int64_t i = 0; i < a.count && !(stop && stop->requested()); ++i)
+      a.steps[i].run(a.steps[i].arguments, scratch);
+    if (stop && stop->requested()) [[unlikely]]
+      break;  // the executor asks again, and gives up the run
     move(1);
   }
   move(-t);
@@ -76,7 +78,12 @@ void planner::emit_loop() {
     copy_whole(n.inputs[i], in(i), write(result));
   }
   stage();
-  take_over(inner, {.count = turns, .first_operand = carries, .carries = carries, .sequences = static_cast<std::size_t>(a.sequences), .reverse = a.reverse},
+  take_over(inner,
+            {.count = turns,
+             .first_operand = carries,
+             .carries = carries,
+             .sequences = static_cast<std::size_t>(a.sequences),
+             .reverse = a.reverse},
             inside.status_);
   tell(inner, "each of " + std::to_string(turns) + " turns: ", static_cast<double>(turns));
 }
@@ -116,7 +123,7 @@ bool has_place(const std::string& message) {
 // A message of a subprogram that does not say where in the user's code it is about says where the subprogram runs.
 std::string placed(const std::string& message, const std::string& place) {
   if (place.empty() || has_place(message)) return message;
-  for (std::size_t k = 0; k != place.npos; k = place.find(": ", k)) {      // they may have the layer in common
+  for (std::size_t k = 0; k != place.npos; k = place.find(": ", k)) {  // they may have the layer in common
     if (k > 0) k += 2;
     if (message.starts_with(place.substr(k) + ": ")) return place.substr(0, k) + message;
   }
@@ -128,7 +135,7 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
   // Where each buffer of the turn lies here, and how far it moves with each turn.
   std::vector<buffer_ref> to(turn.buffers_.size());
   std::vector<std::int64_t> stride(turn.buffers_.size());
-  const buffer_ref arena = temporary(turn.arena_bytes_);        // of no bytes too: tensors without elements lie there
+  const buffer_ref arena = temporary(turn.arena_bytes_);  // of no bytes too: tensors without elements lie there
   auto walk = [&](std::size_t i, buffer_ref all, std::size_t bytes) {
     auto slice = static_cast<std::int64_t>(bytes);
     stride[i] = how.count == 1 ? 0 : how.reverse ? -slice : slice;
@@ -145,17 +152,20 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
         else to[i] = in(how.first_operand + at);
         break;
       case buffer_kind::output:
-        walk(i, write({current_->nodes[0], static_cast<std::int32_t>(how.carries + at)}), turn.output_types_[at].bytes());
+        walk(i, write({current_->nodes[0], static_cast<std::int32_t>(how.carries + at)}),
+             turn.output_types_[at].bytes());
         break;
       case buffer_kind::constant:
-        to[i] = {external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), b.bytes), 0, layout::plain};
+        to[i] = {external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), b.bytes), 0,
+                 layout::plain};
         plan_.constants_.push_back(turn.constants_[at]);
         break;
-      case buffer_kind::packed: break;       // below
+      case buffer_kind::packed: break;  // below
     }
   }
-  std::map<std::int64_t, buffer_ref> counters;      // by their offset in the arena of the turn
-  for (const auto& c : turn.checks_) counters[c.offset] = counter(placed(c.message, p_.at(current_->nodes[0]).path), c.first);
+  std::map<std::int64_t, buffer_ref> counters;  // by their offset in the arena of the turn
+  for (const auto& c : turn.checks_)
+    counters[c.offset] = counter(placed(c.message, p_.at(current_->nodes[0]).path), c.first);
 
   // Arguments as they are, addresses as the buffers lie.
   const std::uint32_t base = more_arguments(turn.arguments_.size());
@@ -191,12 +201,14 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
   const auto first = static_cast<std::uint32_t>(loop_steps_.size());
   for (const auto& s : turn.steps_) loop_steps_.push_back(moved(s));
   for (const auto& l : turn.loops_)
-    plan_.loops_.push_back({base + l.arguments, first + l.first, l.count, static_cast<std::uint32_t>(plan_.moves_.size()) + l.first_move, l.moves});
+    plan_.loops_.push_back({base + l.arguments, first + l.first, l.count,
+                            static_cast<std::uint32_t>(plan_.moves_.size()) + l.first_move, l.moves});
   for (const auto& m : turn.moves_) plan_.moves_.push_back({base + m.at, m.stride});
   const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, how.count, nullptr, how.open};
   const address gate{&arguments.gate, how.gate};
   step(&run_loop, arguments, {&gate, how.gate ? 1u : 0u}, turn.scratch_bytes_);
-  plan_.loops_.push_back({pending_.back().arguments, first, static_cast<std::uint32_t>(turn.cost_.steps), first_move, moves});
+  plan_.loops_.push_back(
+      {pending_.back().arguments, first, static_cast<std::uint32_t>(turn.cost_.steps), first_move, moves});
 }
 
 }  // namespace lamina

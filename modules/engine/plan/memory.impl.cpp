@@ -38,7 +38,8 @@ class placed_blocks {
  public:
   void add(const memory_block& b) {
     const entry e{b.offset, b.offset + static_cast<std::int64_t>(rounded(b.bytes)), b.first, b.last};
-    auto at = std::upper_bound(chunks_.begin(), chunks_.end(), e, [](const entry& x, const chunk& c) { return x < c.entries[0]; });
+    auto at = std::upper_bound(chunks_.begin(), chunks_.end(), e,
+                               [](const entry& x, const chunk& c) { return x < c.entries[0]; });
     if (at != chunks_.begin()) --at;
     if (at == chunks_.end()) at = chunks_.emplace(at);
     at->entries.insert(std::upper_bound(at->entries.begin(), at->entries.end(), e), e);
@@ -59,7 +60,10 @@ class placed_blocks {
       visited_ += c.entries.size();
       for (const auto& e : c.entries) {
         if (e.first > b.last || b.first > e.last) continue;
-        if (e.offset - at >= size && (chosen < 0 || e.offset - at < gap)) { chosen = at; gap = e.offset - at; }
+        if (e.offset - at >= size && (chosen < 0 || e.offset - at < gap)) {
+          chosen = at;
+          gap = e.offset - at;
+        }
         at = std::max(at, e.end);
       }
     }
@@ -114,20 +118,28 @@ std::size_t place_in_gaps(view<memory_block> blocks, const std::vector<std::size
 // be, or memory of its own. Of the assignments so far those of the fewest bytes are kept, up to 64; fewer where blocks are
 // so many that `together` live at once.
 std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
-  struct room { std::size_t bytes; std::int32_t last; };
-  struct assignment { std::size_t bytes = 0; std::vector<room> rooms{}; };
+  struct room {
+    std::size_t bytes;
+    std::int32_t last;
+  };
+  struct assignment {
+    std::size_t bytes = 0;
+    std::vector<room> rooms{};
+  };
   struct choice {
     std::size_t bytes;
     std::uint32_t from;
-    std::int32_t room;                   // -1: one of its own
+    std::int32_t room;  // -1: one of its own
     auto operator<=>(const choice&) const = default;
   };
-  const std::size_t kept = std::clamp<std::size_t>(most_choices / std::max<std::size_t>(blocks.size() * together, 1), 1, 64);
+  const std::size_t kept =
+      std::clamp<std::size_t>(most_choices / std::max<std::size_t>(blocks.size() * together, 1), 1, 64);
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return blocks[x].first < blocks[y].first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t x, std::size_t y) { return blocks[x].first < blocks[y].first; });
   std::vector<assignment> all(1), next;
-  std::vector<std::vector<choice>> taken;          // of each block, by assignment
+  std::vector<std::vector<choice>> taken;  // of each block, by assignment
   std::vector<choice> choices;
   for (auto i : order) {
     const auto& b = blocks[i];
@@ -137,12 +149,13 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
       choices.push_back({all[a].bytes + size, a, -1});
       for (std::size_t r = 0; r < all[a].rooms.size(); ++r)
         if (const auto& room = all[a].rooms[r]; room.last < b.first)
-          choices.push_back({all[a].bytes + (size > room.bytes ? size - room.bytes : 0), a, static_cast<std::int32_t>(r)});
+          choices.push_back(
+              {all[a].bytes + (size > room.bytes ? size - room.bytes : 0), a, static_cast<std::int32_t>(r)});
     }
     const std::size_t count = std::min(kept, choices.size());
     std::partial_sort(choices.begin(), choices.begin() + static_cast<std::ptrdiff_t>(count), choices.end());
     choices.resize(count);
-    std::vector<std::size_t> left(all.size());     // how many more go on from each
+    std::vector<std::size_t> left(all.size());  // how many more go on from each
     for (const auto& c : choices) ++left[c.from];
     next.clear();
     for (auto& c : choices) {
@@ -204,7 +217,7 @@ std::vector<std::size_t> bytes_alive(view<const memory_block> blocks, std::size_
     if (b.last < b.first) continue;
     const auto first = static_cast<std::size_t>(b.first), behind = static_cast<std::size_t>(b.last) + 1;
     alive[first] += rounded(b.bytes), ++count[first];
-    alive[behind] -= rounded(b.bytes), --count[behind];      // sums come out right where differences wrap around
+    alive[behind] -= rounded(b.bytes), --count[behind];  // sums come out right where differences wrap around
   }
   for (std::size_t t = 1; t < alive.size(); ++t) alive[t] += alive[t - 1], count[t] += count[t - 1];
   together = *std::max_element(count.begin(), count.end());
@@ -212,11 +225,13 @@ std::vector<std::size_t> bytes_alive(view<const memory_block> blocks, std::size_
 }
 
 // Of several orders, and where none of them needs the least that there is, dynamic programming: what needs the fewest bytes.
-std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>& alive, std::size_t live_peak, std::size_t together, bool greedy) {
+std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>& alive, std::size_t live_peak,
+                       std::size_t together, bool greedy) {
   const range_maximum most(alive);
   std::vector<urgency> urgencies;
   for (auto& b : blocks) {
-    const std::size_t pressure = b.last < b.first ? 0 : most(static_cast<std::size_t>(b.first), static_cast<std::size_t>(b.last));
+    const std::size_t pressure =
+        b.last < b.first ? 0 : most(static_cast<std::size_t>(b.first), static_cast<std::size_t>(b.last));
     urgencies.push_back({b.bytes, static_cast<std::size_t>(b.last - b.first + 1), pressure, b.first});
   }
   std::vector<std::size_t> order(blocks.size());

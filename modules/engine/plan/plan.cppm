@@ -18,40 +18,64 @@ export enum class buffer_kind : std::uint8_t { arena, input, output, state, cons
 /// Memory that a plan refers to: part of the arena, or something that is bound from outside.
 export struct plan_buffer {
   buffer_kind kind = buffer_kind::arena;
-  std::int32_t index = 0;         // which input, output, state, constant or packed form
-  std::int64_t offset = 0;        // in the arena
+  std::int32_t index = 0;   // which input, output, state, constant or packed form
+  std::int64_t offset = 0;  // in the arena
   std::size_t bytes = 0;
 };
 /// A kernel, where its arguments begin and how many bytes they have.
-export struct plan_step { step_function run; std::uint32_t arguments, bytes; };
+export struct plan_step {
+  step_function run;
+  std::uint32_t arguments, bytes;
+};
 /// A step with its arguments' address.
-export struct bound_step { step_function run; const void* arguments; };
+export struct bound_step {
+  step_function run;
+  const void* arguments;
+};
 /// An address within the arguments that moves on with each turn of a loop.
-export struct loop_move { std::uint32_t at; std::int64_t stride; };
+export struct loop_move {
+  std::uint32_t at;
+  std::int64_t stride;
+};
 /// A step that runs other steps in turns: where its arguments are, and its steps and moves.
-export struct plan_loop { std::uint32_t arguments, first, count, first_move, moves; };
+export struct plan_loop {
+  std::uint32_t arguments, first, count, first_move, moves;
+};
 /// The arguments of such a step; the executor fills in the first addresses.
 export struct loop_arguments {
   const bound_step* steps;
   const loop_move* moves;
   std::byte* arguments;
   std::int64_t count, move_count, turns;
-  const bool* gate;      // null, or what must hold `open` for any turn to run
+  const bool* gate;  // null, or what must hold `open` for any turn to run
   bool open;
 };
 /// Steps [first, first + count) that do not depend on each other, and the line of `explain()` that they belong to; -1: to
 /// several, or to none.
-export struct plan_stage { std::uint32_t first, count; std::int32_t line = -1; };
+export struct plan_stage {
+  std::uint32_t first, count;
+  std::int32_t line = -1;
+};
 /// An address to be written into the arguments.
-export struct relocation { std::uint32_t at; std::int32_t buffer; std::int64_t offset; };
+export struct relocation {
+  std::uint32_t at;
+  std::int32_t buffer;
+  std::int64_t offset;
+};
 /// A packed form of a state that the plan reads, and the steps that make it. In the plan of a loop's turn, ~state is the
 /// number of an input that is the same in every turn.
-export struct plan_pack { std::int32_t state; std::uint64_t format; std::size_t bytes; std::int32_t buffer; plan_stage steps; };
+export struct plan_pack {
+  std::int32_t state;
+  std::uint64_t format;
+  std::size_t bytes;
+  std::int32_t buffer;
+  plan_stage steps;
+};
 /// A counter that must be zero when the states are about to be assigned.
 export struct plan_check {
   std::int64_t offset;
   std::string message;
-  std::optional<first_counted> first{};      // two more words follow the counter
+  std::optional<first_counted> first{};  // two more words follow the counter
 };
 
 /// A result that a line of `explain()` leaves in memory, and where: what is read by the line itself alone has no place.
@@ -68,17 +92,17 @@ export struct plan_line {
   double flops;
   std::size_t bytes;
   std::uint32_t steps;
-  std::vector<plan_result> results{};   // of a line of a loop's turn none: they lie there for a turn
-  std::string where{};            // path of the operation: its place in the user's code, or its layer
+  std::vector<plan_result> results{};  // of a line of a loop's turn none: they lie there for a turn
+  std::string where{};                 // path of the operation: its place in the user's code, or its layer
 };
 
 /// What a plan does, without running it.
 export struct plan_cost {
   double flops = 0;
-  std::size_t bytes = 0;          // read and written
-  std::size_t arena = 0;          // of activations
-  std::size_t live_peak = 0;      // most bytes alive at once: the lower bound of the arena
-  std::size_t unshared = 0;       // of all blocks of the arena, if none shared memory
+  std::size_t bytes = 0;      // read and written
+  std::size_t arena = 0;      // of activations
+  std::size_t live_peak = 0;  // most bytes alive at once: the lower bound of the arena
+  std::size_t unshared = 0;   // of all blocks of the arena, if none shared memory
   memory_sharing sharing = memory_sharing::best;
   std::size_t scratch = 0, packed = 0;
   std::size_t steps = 0, stages = 0, reorders = 0;
@@ -155,9 +179,14 @@ export class plan {
 };
 
 /// Offsets for blocks that live over ranges of time: no two that live at once overlap.
-export struct memory_block { std::size_t bytes; std::int32_t first, last; std::int64_t offset; };
+export struct memory_block {
+  std::size_t bytes;
+  std::int32_t first, last;
+  std::int64_t offset;
+};
 /// Sets the offsets and returns the bytes that are needed; `live_peak` gets the lower bound.
-export std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_peak, memory_sharing how = memory_sharing::best);
+export std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_peak,
+                                memory_sharing how = memory_sharing::best);
 /// Looks at the steps of a plan, not at what its planner thought: what is wrong with its memory, or nothing. Two buffers of
 /// the arena may overlap where one is not touched in a stage between the first and the last that touch the other; in the
 /// stage where both meet, each step that touches one touches the other at the same address.

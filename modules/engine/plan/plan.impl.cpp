@@ -20,15 +20,17 @@ import lamina.std;
 
 namespace lamina {
 
-plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_counters counters) : isa_(set), counters_(counters) {
+plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_counters counters)
+    : isa_(set), counters_(counters) {
   planner(*this, p, set, options).run();
 }
 
 std::size_t plan::bytes() const {
   const auto of = []<class T>(const std::vector<T>& v) { return v.capacity() * sizeof(T); };
-  std::size_t n = sizeof *this + of(buffers_) + of(steps_) + of(stages_) + of(relocations_) + of(arguments_) + of(code_) + of(constants_) + of(packs_) +
-                  of(checks_) + of(loops_) + of(moves_) + of(input_types_) + of(output_types_) + of(state_types_) + of(output_names_) +
-                  of(state_names_) + of(assigned_) + of(once_states_) + of(lines_);
+  std::size_t n = sizeof *this + of(buffers_) + of(steps_) + of(stages_) + of(relocations_) + of(arguments_) +
+                  of(code_) + of(constants_) + of(packs_) + of(checks_) + of(loops_) + of(moves_) + of(input_types_) +
+                  of(output_types_) + of(state_types_) + of(output_names_) + of(state_names_) + of(assigned_) +
+                  of(once_states_) + of(lines_);
   for (const auto& c : constants_) n += c.bytes();
   for (const auto& l : lines_) n += l.what.capacity() + l.where.capacity() + of(l.results);
   for (const auto& s : state_names_) n += s.capacity();
@@ -38,7 +40,8 @@ std::size_t plan::bytes() const {
 namespace {
 // Whether a step of elementwise operations reads through the address at `read`, in its arguments, each element just where it
 // writes one through that at `write`, and writes it last.
-bool reads_where_it_writes(const kernels::elementwise_functions& functions, step_function run, const std::byte* arguments, std::size_t read, std::size_t write) {
+bool reads_where_it_writes(const kernels::elementwise_functions& functions, step_function run,
+                           const std::byte* arguments, std::size_t read, std::size_t write) {
   if (run == functions.map) {
     kernels::map_args a;
     std::memcpy(&a, arguments, sizeof a);
@@ -48,17 +51,23 @@ bool reads_where_it_writes(const kernels::elementwise_functions& functions, step
   if (run != functions.chain) return false;
   kernels::chain_args c;
   std::memcpy(&c, arguments, sizeof c);
-  const auto operand = [](std::size_t at) { return (at - offsetof(kernels::chain_args, operand)) / sizeof(kernels::chain_operand); };
+  const auto operand = [](std::size_t at) {
+    return (at - offsetof(kernels::chain_args, operand)) / sizeof(kernels::chain_operand);
+  };
   const kernels::chain_operand &from = c.operand[operand(read)], &to = c.operand[operand(write)];
   for (int i = 0; i < c.step_count; ++i)
     if ((c.step[i].out == static_cast<int>(operand(write))) != (i + 1 == c.step_count)) return false;
-  return from.inner == to.inner && from.size == to.size && std::equal(std::begin(from.outer), std::end(from.outer), std::begin(to.outer));
+  return from.inner == to.inner && from.size == to.size &&
+         std::equal(std::begin(from.outer), std::end(from.outer), std::begin(to.outer));
 }
 }  // namespace
 
 bool plan::in_place(std::size_t i, std::size_t o) const {
   if (!loops_.empty() || input_types_[i] != output_types_[o]) return false;
-  struct use { std::size_t step, stage, at; std::int64_t offset; };
+  struct use {
+    std::size_t step, stage, at;
+    std::int64_t offset;
+  };
   const auto uses = [&](buffer_kind kind, std::size_t index) {
     std::vector<use> found;
     for (const auto& r : relocations_) {
@@ -81,7 +90,8 @@ bool plan::in_place(std::size_t i, std::size_t o) const {
   const auto reads = uses(buffer_kind::input, i), writes = uses(buffer_kind::output, o);
   // A step that reads what it writes touches nothing of the other steps that write parts of the result.
   const auto own = [&](const use& r) {
-    return std::any_of(writes.begin(), writes.end(), [&](const use& w) { return r.step == w.step && r.offset == w.offset && each_apart(r, w); });
+    return std::any_of(writes.begin(), writes.end(),
+                       [&](const use& w) { return r.step == w.step && r.offset == w.offset && each_apart(r, w); });
   };
   const auto owned = [&](const use& w) {
     return std::any_of(reads.begin(), reads.end(), [&](const use& r) { return r.step == w.step && own(r); });
@@ -95,30 +105,41 @@ bool plan::in_place(std::size_t i, std::size_t o) const {
 std::string plan::explain() const {
   text t;
   auto pad = [&](std::string s, std::size_t width, bool right) {
-    if (right) while (s.size() < width) s.insert(s.begin(), ' ');
+    if (right)
+      while (s.size() < width) s.insert(s.begin(), ' ');
     else s.resize(std::max(width, s.size()), ' ');
     return s;
   };
-  auto spell = [](auto v) { text x; x << v; return x.string(); };
+  auto spell = [](auto v) {
+    text x;
+    x << v;
+    return x.string();
+  };
   t << "plan for " << name_of(isa_) << "\n";
-  t << pad("operation", 44, false) << pad("result", 26, false) << pad("layout", 9, false) << pad("flops", 14, true) << pad("bytes", 12, true) << pad("steps", 7, true) << "\n";
+  t << pad("operation", 44, false) << pad("result", 26, false) << pad("layout", 9, false) << pad("flops", 14, true)
+    << pad("bytes", 12, true) << pad("steps", 7, true) << "\n";
   for (const auto& l : lines_)
-    t << pad(l.what, 44, false) << " " << pad(spell(l.result), 25, false) << pad(l.form == layout::blocked ? "blocked" : "plain", 9, false)
-      << pad(spell(static_cast<std::int64_t>(l.flops)), 14, true) << pad(spell(l.bytes), 12, true) << pad(spell(l.steps), 7, true) << "\n";
-  t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, " << cost_.steps << " steps in " << cost_.stages << " stages, "
-    << cost_.reorders << " reorders\n";
+    t << pad(l.what, 44, false) << " " << pad(spell(l.result), 25, false)
+      << pad(l.form == layout::blocked ? "blocked" : "plain", 9, false)
+      << pad(spell(static_cast<std::int64_t>(l.flops)), 14, true) << pad(spell(l.bytes), 12, true)
+      << pad(spell(l.steps), 7, true) << "\n";
+  t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, "
+    << cost_.steps << " steps in " << cost_.stages << " stages, " << cost_.reorders << " reorders\n";
   t << "memory: arena " << cost_.arena << " bytes (live peak " << cost_.live_peak << ", efficiency "
-    << (cost_.arena ? static_cast<double>(cost_.live_peak) / static_cast<double>(cost_.arena) : 1.0) << "), without sharing "
-    << cost_.unshared << " bytes, shared by " << name_of(cost_.sharing) << ", scratch " << cost_.scratch << " bytes, packed weights " << cost_.packed << " bytes\n";
-  t << "rewritten: " << counters_.common << " common, " << counters_.folded << " folded, " << counters_.simplified << " simplified";
+    << (cost_.arena ? static_cast<double>(cost_.live_peak) / static_cast<double>(cost_.arena) : 1.0)
+    << "), without sharing " << cost_.unshared << " bytes, shared by " << name_of(cost_.sharing) << ", scratch "
+    << cost_.scratch << " bytes, packed weights " << cost_.packed << " bytes\n";
+  t << "rewritten: " << counters_.common << " common, " << counters_.folded << " folded, " << counters_.simplified
+    << " simplified";
   bool any = false;
   for (int k = 0; k < rewrite_count; ++k)
     if (counters_.rewritten[k]) {
       t << (any ? ", " : " (") << counters_.rewritten[k] << " " << name_of(static_cast<rewrite>(k));
       any = true;
     }
-  t << (any ? "), " : ", ") << counters_.inlined_calls
-    << " calls, " << counters_.joined_loops << " loops joined, " << counters_.merged << " merged, " << counters_.fused_elementwise << " fused elementwise, " << counters_.fused_epilogues << " in epilogues\n";
+  t << (any ? "), " : ", ") << counters_.inlined_calls << " calls, " << counters_.joined_loops << " loops joined, "
+    << counters_.merged << " merged, " << counters_.fused_elementwise << " fused elementwise, "
+    << counters_.fused_epilogues << " in epilogues\n";
   return t.string();
 }
 

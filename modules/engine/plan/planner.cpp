@@ -20,12 +20,15 @@ import lamina.std;
 
 namespace lamina {
 
-
 /// Makes one plan: looks at the program, decides, orders, and lets the operations emit their steps.
 class planner final : public emission {
  public:
   planner(plan& result, const program& from, lamina::isa set, const pass_options& options)
-      : plan_(result), p_(from), isa_(set), options_(options), table_(kernels::kernels_of(static_cast<kernels::isa>(set))) {}
+      : plan_(result),
+        p_(from),
+        isa_(set),
+        options_(options),
+        table_(kernels::kernels_of(static_cast<kernels::isa>(set))) {}
   /// For the turn of a loop: its states are the loop's carries, its inputs from `invariant` on are the same in every turn.
   planner(plan& result, const program& turn, const planner& outside, std::size_t invariant)
       : planner(result, turn, outside.isa_, outside.options_) {
@@ -45,7 +48,9 @@ class planner final : public emission {
   lamina::isa isa() const override { return isa_; }
   bool free_order() const override { return options_.free_order; }
   const lamina::epilogue& epilogue() const override { return current_->tail; }
-  buffer_ref operand(value_id v) override { return read(v, v == current_->tail.residual ? form(current_->result) : layout::plain); }
+  buffer_ref operand(value_id v) override {
+    return read(v, v == current_->tail.residual ? form(current_->result) : layout::plain);
+  }
   // Operands and results that an `emit` asks for, which may be a user's.
   value_id operand_at(std::size_t i) const {
     if (i >= of().inputs.size()) no_such("operand", i, of().inputs.size());
@@ -59,11 +64,15 @@ class planner final : public emission {
   const tensor_type& operand_type(value_id v) const override { return p_.type(v); }
   buffer_ref temporary(std::size_t bytes) override;
   buffer_ref status(std::string_view message) override { return counter(message, std::nullopt); }
-  buffer_ref status_with_first(std::string_view message, const first_counted& first) override { return counter(message, first); }
-  buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref, buffer_ref)>& make) override;
+  buffer_ref status_with_first(std::string_view message, const first_counted& first) override {
+    return counter(message, first);
+  }
+  buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes,
+                    const std::function<void(buffer_ref, buffer_ref)>& make) override;
   void note(std::string_view words) override { note_ = words; }
   void stage() override;
-  void add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code, std::size_t scratch) override;
+  void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
+           view<const void* const> code, std::size_t scratch) override;
 
  private:
   // Makes room for the arguments of kernels, 64-byte aligned; where it begins. Errors: out_of_memory beyond 256 MiB.
@@ -71,22 +80,31 @@ class planner final : public emission {
   // What is scheduled as one: an operation with its epilogue, a chain of elementwise operations, or a change of layout.
   struct item {
     enum class kind { operation, chain, reorder } what = kind::operation;
-    std::vector<std::int32_t> nodes;      // the operation first, then what its epilogue absorbed; or the chain's nodes
+    std::vector<std::int32_t> nodes;  // the operation first, then what its epilogue absorbed; or the chain's nodes
     value_id result;
-    std::vector<layout> wanted;           // of the operands
+    std::vector<layout> wanted;  // of the operands
     lamina::epilogue tail;
-    layout to = layout::plain;            // of a reorder
-    bool once = false;                    // reads nothing but states that no run assigns
-    bool late = false;                    // for assigned values alone
-    std::int32_t level = 0;               // items of one level run at the same time; else each has a level of its own
-    std::int32_t order = 0;               // where it stands if each item comes after the other
+    layout to = layout::plain;  // of a reorder
+    bool once = false;          // reads nothing but states that no run assigns
+    bool late = false;          // for assigned values alone
+    std::int32_t level = 0;     // items of one level run at the same time; else each has a level of its own
+    std::int32_t order = 0;     // where it stands if each item comes after the other
   };
-  struct use_list { std::vector<std::int32_t> nodes; bool root = false; };
+  struct use_list {
+    std::vector<std::int32_t> nodes;
+    bool root = false;
+  };
   // Memory before it has an offset: lives over the items that touch it.
-  struct block { buffer_kind kind; std::int32_t index; std::size_t bytes; std::int32_t first = -1, last = -1; std::int32_t same_as = -1; };
+  struct block {
+    buffer_kind kind;
+    std::int32_t index;
+    std::size_t bytes;
+    std::int32_t first = -1, last = -1;
+    std::int32_t same_as = -1;
+  };
 
   static constexpr std::int32_t nobody = -1;
-  static constexpr std::size_t most_once_bytes = 64 * 1024;     // of a result that every executor keeps for itself
+  static constexpr std::size_t most_once_bytes = 64 * 1024;  // of a result that every executor keeps for itself
 
   // ---- uses ----
   void look();
@@ -119,7 +137,13 @@ class planner final : public emission {
   void rederive_layouts();
 
   // ---- elementwise chains ----
-  struct group { std::vector<std::int32_t> nodes; std::set<value_id> operands; shape dims; layout form; std::size_t results; };
+  struct group {
+    std::vector<std::int32_t> nodes;
+    std::set<value_id> operands;
+    shape dims;
+    layout form;
+    std::size_t results;
+  };
   void group_elementwise();
   bool stays_inside(std::int32_t i, const std::vector<std::int32_t>& nodes) const;
   int most_temporaries(const std::vector<std::int32_t>& nodes) const;
@@ -162,9 +186,12 @@ class planner final : public emission {
   void emit_items();
   void emit_item();
   void check_written(bool steps) const;
-  unsigned written_ = 0;         // bit i: the current `emit` asked for result i
+  unsigned written_ = 0;  // bit i: the current `emit` asked for result i
   // What an item of a level became: stages, and how much each of their steps computes.
-  struct part { std::size_t first, last; double weight; };
+  struct part {
+    std::size_t first, last;
+    double weight;
+  };
   // The stages of a level's items, side by side.
   void merge_stages(std::vector<part> parts, std::size_t first_step);
   static constexpr std::int32_t never = std::numeric_limits<std::int32_t>::max();
@@ -181,7 +208,7 @@ class planner final : public emission {
   // How a plan runs inside this one: how often, what it carries and walks along, and whether a truth must be `open` for it.
   struct turns_of {
     std::int64_t count = 1;
-    std::size_t first_operand = 0, carries = 0, sequences = 0;      // of the node's operands, carries are before the first
+    std::size_t first_operand = 0, carries = 0, sequences = 0;  // of the node's operands, carries are before the first
     bool reverse = false;
     buffer_ref gate{};
     bool open = false;
@@ -195,7 +222,13 @@ class planner final : public emission {
   kernels::map_function low_latency_function_of(const node& n) const;
 
   // An operand or result of a chain, with its strides over the iteration space in elements.
-  struct chain_slot { value_id v; buffer_ref at; std::int64_t stride[max_rank]; std::int64_t size; bool written; };
+  struct chain_slot {
+    value_id v;
+    buffer_ref at;
+    std::int64_t stride[max_rank];
+    std::int64_t size;
+    bool written;
+  };
 
   struct chain;
   void emit_chain();
@@ -210,7 +243,10 @@ class planner final : public emission {
   // Whether the current item, up to its node `until`, is the last to read a value.
   bool last_read_here(value_id v, std::int32_t until);
   // Who reads a value: the item of the highest level, that level, and the highest one of the others; -1 where there is none.
-  struct reader_list { std::int32_t item = -1, level = -1, other_level = -1; bool viewed = false; };
+  struct reader_list {
+    std::int32_t item = -1, level = -1, other_level = -1;
+    bool viewed = false;
+  };
   const reader_list& readers_of(value_id v);
 
   void copy_whole(value_id v, buffer_ref from, buffer_ref to);
@@ -221,11 +257,11 @@ class planner final : public emission {
   plan& plan_;
   const program& p_;
   lamina::isa isa_;
-  std::string note_;                     // of the item whose steps are being made
+  std::string note_;  // of the item whose steps are being made
   const pass_options& options_;
   const kernels::table& table_;
   bool training_ = false, packing_ = false;
-  std::vector<char> needed_, shape_read_;      // shape_read_: somebody reads the shape alone
+  std::vector<char> needed_, shape_read_;  // shape_read_: somebody reads the shape alone
   std::map<value_id, use_list> uses_;
   std::map<value_id, layout> form_;
   std::map<value_id, float> padding_;
@@ -235,23 +271,23 @@ class planner final : public emission {
   std::vector<item> items_;
   std::map<std::pair<value_id, layout>, std::int32_t> converted_;
   std::vector<block> virtual_;
-  std::map<std::pair<buffer_kind, std::int32_t>, std::int32_t> external_;   // where those of outside stand in it
+  std::map<std::pair<buffer_kind, std::int32_t>, std::int32_t> external_;  // where those of outside stand in it
   std::map<value_id, std::int32_t> home_;
   std::set<std::int32_t> reused_;
   std::map<value_id, reader_list> readers_;
-  std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> pack_of_;      // buffers, by state and format
+  std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> pack_of_;  // buffers, by state and format
   std::set<std::int32_t> once_states_;
   std::set<std::size_t> placed_outputs_;
   std::set<std::int32_t> placed_assignments_;
   std::vector<plan_step> pending_, pack_steps_, loop_steps_;
   std::optional<std::size_t> first_invariant_;
   std::size_t stage_first_ = 0;
-  std::int32_t now_ = 0;                 // time: the level, from 1
-  std::int32_t at_ = 0;                  // the current item
+  std::int32_t now_ = 0;  // time: the level, from 1
+  std::int32_t at_ = 0;   // the current item
   std::int32_t commit_item_ = never, status_ = -1;
   bool late_ = false;
   std::size_t status_bytes_ = 0;
-  std::vector<std::int32_t> check_order_;      // of the item of each check
+  std::vector<std::int32_t> check_order_;  // of the item of each check
   item* current_ = nullptr;
 };
 

@@ -15,14 +15,14 @@ struct segment_source {
 };
 /// A value that outlives its segment: one that later segments read, or an output of the whole program.
 struct segment_slot {
-  tensor_type type;                     // as far as it is known before a run
-  std::vector<std::size_t> outputs;     // of the whole program, which it is
+  tensor_type type;                  // as far as it is known before a run
+  std::vector<std::size_t> outputs;  // of the whole program, which it is
 };
 /// The rows of a value whose number is read once its segment has run.
 struct counted_rows {
   segment_source rows, count;
-  std::size_t slot = 0;                 // what they are from then on
-  std::string what;                     // the operation, for messages
+  std::size_t slot = 0;  // what they are from then on
+  std::string what;      // the operation, for messages
 };
 struct program_segment {
   std::shared_ptr<const program> body;  // null: nothing is computed

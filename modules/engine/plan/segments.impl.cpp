@@ -26,7 +26,8 @@ std::vector<value> copied(program& to, const node& n, view<const value> in) {
   to.path = n.path;
   const value_id id = to.add(*n.op, n.attributes, in, n.subprograms);
   std::vector<value> results;
-  for (std::size_t r = 0; r < n.results.size(); ++r) results.emplace_back(&to, value_id{id.node, static_cast<std::int32_t>(r)});
+  for (std::size_t r = 0; r < n.results.size(); ++r)
+    results.emplace_back(&to, value_id{id.node, static_cast<std::int32_t>(r)});
   return results;
 }
 
@@ -62,7 +63,10 @@ class cutter {
   }
 
  private:
-  struct under_way { std::shared_ptr<program> body; std::map<value_id, value> here; };
+  struct under_way {
+    std::shared_ptr<program> body;
+    std::map<value_id, value> here;
+  };
 
   const node& at(std::size_t i) const { return p_.nodes()[i]; }
   static std::size_t of(value_id v) { return static_cast<std::size_t>(v.node); }
@@ -120,11 +124,14 @@ class cutter {
       std::vector<value> in;
       for (auto v : n.inputs) in.push_back(read(k, v));
       auto results = copied(*bodies_[k].body, n, in);
-      for (std::size_t r = 0; r < results.size(); ++r) bodies_[k].here[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}] = results[r];
+      for (std::size_t r = 0; r < results.size(); ++r)
+        bodies_[k].here[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}] = results[r];
     }
   }
 
-  static bool names(const shape& s) { return std::any_of(s.dims, s.dims + s.rank, [](dim d) { return d.is_name(); }); }
+  static bool names(const shape& s) {
+    return std::any_of(s.dims, s.dims + s.rank, [](dim d) { return d.is_name(); });
+  }
 
   // A value as segment k has it.
   value read(std::size_t k, value_id v) {

@@ -34,7 +34,8 @@ class step_finder {
       for (std::uint32_t i = 0; i < l.count; ++i) parent_[l.first + i] = find(l.arguments);
     stage_.assign(steps_.size(), -1);
     for (std::size_t s = 0; s < p.stages().size(); ++s)
-      for (std::uint32_t i = 0; i < p.stages()[s].count; ++i) stage_[p.stages()[s].first + i] = static_cast<std::int32_t>(s);
+      for (std::uint32_t i = 0; i < p.stages()[s].count; ++i)
+        stage_[p.stages()[s].first + i] = static_cast<std::int32_t>(s);
   }
   std::int32_t of_run(std::uint32_t at) const {
     auto s = find(at);
@@ -92,7 +93,8 @@ std::string memory_clash(const plan& p) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < buffers.size(); ++i)
     if (lives[i].last >= 0 && buffers[i].bytes) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return buffers[a].offset < buffers[b].offset; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return buffers[a].offset < buffers[b].offset; });
   for (std::size_t x = 0; x < order.size(); ++x)
     for (std::size_t y = x + 1; y < order.size(); ++y) {
       const auto a = order[x], b = order[y];
@@ -100,7 +102,8 @@ std::string memory_clash(const plan& p) {
       const auto from = std::max(lives[a].first, lives[b].first), to = std::min(lives[a].last, lives[b].last);
       if (from > to || (from == to && in_place(lives[a], lives[b], from))) continue;
       text t;
-      t << "buffers " << a << " and " << b << " overlap from byte " << buffers[b].offset << " of the arena, and both are in use in stages " << from << " to " << to;
+      t << "buffers " << a << " and " << b << " overlap from byte " << buffers[b].offset
+        << " of the arena, and both are in use in stages " << from << " to " << to;
       return t.string();
     }
   return {};

@@ -12,15 +12,15 @@ namespace lamina {
 
 /// How a buffer's elements lie in memory.
 export enum class layout : std::uint8_t {
-  plain,      ///< row-major
-  blocked,    ///< [N, ceil(C / lanes), H, W, lanes], zeros in the channels beyond C
-  uniform,    ///< one element stands for all
+  plain,    ///< row-major
+  blocked,  ///< [N, ceil(C / lanes), H, W, lanes], zeros in the channels beyond C
+  uniform,  ///< one element stands for all
 };
 
 /// A place in a buffer of the plan; addresses follow when the plan is bound.
 export struct buffer_ref {
   std::int32_t buffer = -1;
-  std::int64_t offset = 0;     // bytes
+  std::int64_t offset = 0;  // bytes
   layout form = layout::plain;
   explicit operator bool() const { return buffer >= 0; }
   buffer_ref at(std::int64_t bytes) const { return {buffer, offset + bytes, form}; }
@@ -32,18 +32,18 @@ export struct address {
   buffer_ref to;
 };
 
-export using step_function = void (*)(const void* arguments, void* scratch) noexcept;
+export using step_function = void(*)(const void* arguments, void* scratch) noexcept;
 
 /// What a counter notes beside its number: the first element that it counted, and where among elements of shape `of`.
 export struct first_counted {
   shape of;
-  bool samples = false;      // each element is of a sample, which messages say
-  std::int64_t begin = 0;    // where among them the elements of this counter's step begin
+  bool samples = false;    // each element is of a sample, which messages say
+  std::int64_t begin = 0;  // where among them the elements of this counter's step begin
 };
 
 /// The epilogue that later nodes left to a matrix product or convolution.
 export struct epilogue {
-  value_id bias, residual;     // node -1: none
+  value_id bias, residual;  // node -1: none
   bool clamp = false;
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };
@@ -77,17 +77,17 @@ export class emission {
   virtual buffer_ref status_with_first(std::string_view message, const first_counted& first) = 0;
   /// The packed form of a value that is a state or a view of one, kept with its parameter: `make` is called if the plan does not know the format yet.
   /// Empty where the value is no state or the plan does not pack.
-  virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;
+  virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes,
+                            const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;
   /// Adds a word to the node's line in `explain()`: which of its special cases was taken.
   virtual void note(std::string_view words) = 0;
   /// Ends the current stage: steps added after this one run after all before it.
   virtual void stage() = 0;
   /// A kernel call: `addresses` are fields of the arguments that hold memory, `code` those that hold functions or tables.
-  virtual void add(step_function run, view<const std::byte> arguments, view<const address> addresses, view<const void* const> code,
-                   std::size_t scratch) = 0;
+  virtual void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
+                   view<const void* const> code, std::size_t scratch) = 0;
 
-  template <class A>
-  const A& attributes() const { return *static_cast<const A*>(of().attributes.get()); }
+  template <class A> const A& attributes() const { return *static_cast<const A*>(of().attributes.get()); }
   template <class Arguments>
   void step(step_function run, const Arguments& a, view<const address> addresses, std::size_t scratch = 0) {
     std::vector<const void*> code;

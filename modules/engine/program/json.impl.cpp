@@ -54,10 +54,11 @@ text& attribute(text& t, const attribute_value& v) {
 }
 
 text& elements(text& t, const any_tensor& c) {
-  const bool plain = c.shape().size() <= most_numbers && with_type(c.element(), [&]<class T>() {
-    const auto all = c.elements<T>();
-    return std::all_of(all.begin(), all.end(), [](const T& v) { return std::isfinite(static_cast<double>(v)); });
-  });
+  const bool plain =
+      c.shape().size() <= most_numbers && with_type(c.element(), [&]<class T>() {
+        const auto all = c.elements<T>();
+        return std::all_of(all.begin(), all.end(), [](const T& v) { return std::isfinite(static_cast<double>(v)); });
+      });
   if (!plain) {
     constexpr std::string_view digits = "0123456789abcdef";
     t << '"';

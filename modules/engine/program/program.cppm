@@ -20,7 +20,7 @@ class value;
 using ir::program;
 using ir::value;
 
-export class emission;        // how a node becomes kernel calls, in :emission
+export class emission;  // how a node becomes kernel calls, in :emission
 export struct node;
 export struct gradient_call;  // how a node passes its gradient on
 export struct axis_map;       // how calls on several samples become one
@@ -39,7 +39,7 @@ export struct inference {
   tensor_type results[most_results];
   int count = 0;
   text why;
-  bool of_elements = false;   // the reason lies in the element types: the error is a type_error and names them
+  bool of_elements = false;  // the reason lies in the element types: the error is a type_error and names them
   constexpr void result(dtype element, const shape& dims) {
     if (count < most_results) results[count] = {element, dims};
     ++count;
@@ -70,7 +70,7 @@ export class dimension_names {
 export struct attribute_value {
   enum class form : std::uint8_t { integer, real, truth, element, dims, axes };
   form is = form::integer;
-  std::int64_t integer = 0;           // truth: 0 or 1
+  std::int64_t integer = 0;  // truth: 0 or 1
   double real = 0;
   dtype element = dtype::float32;
   shape dims;
@@ -85,66 +85,79 @@ export enum class identity_rule : std::uint8_t { never, if_types_agree, always }
 /// Of which operands being 0 an elementwise operation gives 0.
 export enum class zero_rule : std::uint8_t { none, all, any };
 /// A number that changes nothing: `x op number == x` where it is on the right, `number op x == x` where on the left.
-export struct neutral_number { double number = 0; bool left = false, right = false; };
+export struct neutral_number {
+  double number = 0;
+  bool left = false, right = false;
+};
 /// The numbers between which an operation holds its first operand.
-export struct value_bounds { double low, high; };
+export struct value_bounds {
+  double low, high;
+};
 /// Of a product of operand 0 and weights, operand 1: the axis of the result and that of the weights that are its channels.
 /// The result is linear in the weights of each channel.
-export struct channel_axes { int result, weights; };
+export struct channel_axes {
+  int result, weights;
+};
 /// Positions [first, first + count) of an axis.
-export struct axis_view { int axis; std::int64_t first, count; };
+export struct axis_view {
+  int axis;
+  std::int64_t first, count;
+};
 
 /// What decides in which layout an operation takes and gives images [N, C, H, W] of float32 (`layout`, in :emission).
 export struct image_call {
   const void* attributes;
   view<const tensor_type> in, out;
-  bool blocked;              // operand 0 is channel-blocked
-  bool first_only;           // of several results only result 0 is read
+  bool blocked;     // operand 0 is channel-blocked
+  bool first_only;  // of several results only result 0 is read
   lamina::isa isa;
 };
 /// The answer: whether the result is channel-blocked, and whether operand 0 is to be.
-export struct image_layouts { bool result = false, operand = false; };
+export struct image_layouts {
+  bool result = false, operand = false;
+};
 
 /// The run-time record of an operation: everything the rooms below need to know of it.
 export struct operation {
   std::string_view name;
-  std::string_view type;              // the class that defines it: two operations may have one name
-  bool library;                       // one of the library's own
+  std::string_view type;  // the class that defines it: two operations may have one name
+  bool library;           // one of the library's own
   int version;
-  int operands;                       // -1: any number
-  bool pure;                          // equal calls are one node
-  unsigned shape_only;                // bit i: only the shape of operand i is read
-  int alias;                          // the result may be a view of this operand; -1: never
-  bool layout_free;                   // elementwise: runs in whatever layout its operands have
+  int operands;         // -1: any number
+  bool pure;            // equal calls are one node
+  unsigned shape_only;  // bit i: only the shape of operand i is read
+  int alias;            // the result may be a view of this operand; -1: never
+  bool layout_free;     // elementwise: runs in whatever layout its operands have
   void (*infer)(const void* attributes, view<const tensor_type> in, inference& out);
-  void (*gradient)(gradient_call&);   // null: not differentiable
+  void (*gradient)(gradient_call&);  // null: not differentiable
   void (*emit)(emission&);
-  int (*map)();                       // the kernel's micro-operation of an elementwise operation, or null
+  int (*map)();  // the kernel's micro-operation of an elementwise operation, or null
   std::uint64_t (*hash)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
   /// Tells all attributes, and makes new ones of what the visitor leaves: of the defaults where there are none to begin with.
   std::shared_ptr<const void> (*visit)(const void* attributes, const attribute_visitor& each);
   double (*flops)(const void* attributes, view<const tensor_type> in, view<const tensor_type> out);
-  bool may_fail;                      // a run may find its operands wrong: an index out of range
+  bool may_fail;  // a run may find its operands wrong: an index out of range
   /// The attributes with names replaced by what they mean, or null for attributes without shapes.
   std::shared_ptr<const void> (*bound)(const void* attributes, const dimension_names&);
   /// Of an operation with a subprogram: what the subprogram's inputs are for the node's operands, and the node's results
   /// for the subprogram's outputs. Null: the same. Several subprograms take and give the same types.
   void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why);
-  void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results, text& why);
-  int subprograms;                    // how many a node has
+  void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results,
+                  text& why);
+  int subprograms;  // how many a node has
 
   // ---- what passes may rely on, each from a member of the definition; the defaults claim nothing ----
 
   identity_rule identity = identity_rule::never;
   zero_rule zeros = zero_rule::none;
   neutral_number neutral{};
-  bool involution = false;            // applied twice it changes nothing
+  bool involution = false;  // applied twice it changes nothing
   bool stops_gradient = false;
-  bool keeps_elements = false;        // each result element is one of operand 0, or of any operand of an operation of many
-  bool adds = false;                  // the sum of both operands: a product may end with it as its bias or residual
-  bool plain_images = false;          // a plan in which it stands keeps images in the plain layout
-  int updates = -1;                   // the result may be written over this operand, element by element or row by row
+  bool keeps_elements = false;  // each result element is one of operand 0, or of any operand of an operation of many
+  bool adds = false;            // the sum of both operands: a product may end with it as its bias or residual
+  bool plain_images = false;    // a plan in which it stands keeps images in the plain layout
+  int updates = -1;             // the result may be written over this operand, element by element or row by row
   /// What subprogram `s` of a node is, in drawings.
   std::string_view (*subprogram_name)(int s) = nullptr;
   /// The channels of a product with weights, whose `emit` applies the emission's `epilogue` to each of them.
@@ -171,21 +184,26 @@ export struct node {
   std::shared_ptr<const void> attributes;
   std::vector<value_id> inputs;
   std::vector<tensor_type> results;
-  std::string name;                             // of an input or a state
+  std::string name;  // of an input or a state
   any_tensor constant;
   std::vector<std::shared_ptr<const program>> subprograms;
-  std::string path;                             // of the layer that an operation belongs to, for messages
-  std::uint64_t hash = 0;                       // of structure: names of operations, attributes, edges, types
-  bool uniform = false;                         // an input whose memory holds one element for all
+  std::string path;        // of the layer that an operation belongs to, for messages
+  std::uint64_t hash = 0;  // of structure: names of operations, attributes, edges, types
+  bool uniform = false;    // an input whose memory holds one element for all
   /// Whether the elements of operand i are read, or only its shape.
   bool reads_data(std::size_t i) const { return op->reads_data(i); }
   /// The attributes of a call, as the class of its operation's.
-  template <class A>
-  const A& attributes_as() const { return *static_cast<const A*>(attributes.get()); }
+  template <class A> const A& attributes_as() const { return *static_cast<const A*>(attributes.get()); }
 };
 
-export struct program_output { std::string name; value_id value; };
-export struct assignment { std::int32_t state; value_id value; };   // state: node of the state
+export struct program_output {
+  std::string name;
+  value_id value;
+};
+export struct assignment {
+  std::int32_t state;
+  value_id value;
+};  // state: node of the state
 
 /// 128 bits over operation names, attributes, edges and types: equal programs, equal ids.
 export struct program_id {
@@ -221,8 +239,8 @@ namespace detail {
 /// A position in brackets, and where in the user's code they stand.
 export class placed_position {
  public:
-  template <std::integral T>
-  placed_position(T i, std::source_location at = std::source_location::current()) : i_(static_cast<std::int64_t>(i)), at_(at) {}
+  template <std::integral T> placed_position(T i, std::source_location at = std::source_location::current())
+      : i_(static_cast<std::int64_t>(i)), at_(at) {}
   std::int64_t operator()() const { return i_; }
   const std::source_location& at() const { return at_; }
 
@@ -241,7 +259,8 @@ export class ir::value : public operand_base {
   const lamina::shape& shape() const { return type().dims; }
   /// Errors: value_error for an empty value, as of all operations on one.
   program& owner() const {
-    if (!owner_) [[unlikely]] detail::empty_value();
+    if (!owner_) [[unlikely]]
+      detail::empty_value();
     return *owner_;
   }
   value_id id() const { return id_; }
@@ -277,7 +296,8 @@ export class ir::value : public operand_base {
 export class placed_value {
  public:
   placed_value(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
-    if (v.empty()) [[unlikely]] detail::empty_value(&at_);
+    if (v.empty()) [[unlikely]]
+      detail::empty_value(&at_);
   }
   const value& held() const { return value_; }
   const std::source_location& at() const { return at_; }
@@ -290,10 +310,10 @@ export class placed_value {
 export class value_or_number {
  public:
   value_or_number(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
-    if (v.empty()) [[unlikely]] detail::empty_value(&at_);
+    if (v.empty()) [[unlikely]]
+      detail::empty_value(&at_);
   }
-  template <class T>
-    requires std::is_arithmetic_v<T>
+  template <class T> requires std::is_arithmetic_v<T>
   value_or_number(T number, std::source_location at = std::source_location::current()) : at_(at) {
     if constexpr (std::floating_point<T>) number_ = static_cast<double>(number);
     else if constexpr (std::is_signed_v<T>) number_ = static_cast<std::int64_t>(number);
@@ -406,15 +426,15 @@ export class ir::program : found_in_lamina {
 
  private:
   value_id push(node n);
-  void same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why, view<tensor_type> results) const;
-  template <class V>
-  value rank_0(V v, dtype element);
+  void same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why,
+                    view<tensor_type> results) const;
+  template <class V> value rank_0(V v, dtype element);
   std::vector<node> nodes_;
   std::vector<std::int32_t> inputs_, states_;
   std::vector<program_output> outputs_;
   std::vector<assignment> assignments_;
   std::map<std::string, std::int32_t, std::less<>> state_by_name_;
-  std::set<std::int32_t> assigned_;      // states
+  std::set<std::int32_t> assigned_;  // states
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known_;
   std::int64_t sites_ = 0, joined_ = 0;
 };
@@ -435,25 +455,25 @@ class path_of {
 
 /// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.
 /// Errors: shape_error where a name would mean two numbers.
-dimension_names names_of(const program& subprogram, view<const tensor_type> operands, std::string_view op, std::string_view path);
+dimension_names names_of(const program& subprogram, view<const tensor_type> operands, std::string_view op,
+                         std::string_view path);
 
 /// The call of a gradient rule: the gradients of the results, the node's operands and results, and what is wanted.
 export struct gradient_call {
   program& owner;
   const node& of;
-  view<const value> inputs, results, gradients;   // gradients: an empty value where a result has none
+  view<const value> inputs, results, gradients;  // gradients: an empty value where a result has none
   view<const bool> wanted;
-  view<value> out;                                // to be filled where wanted
-  std::vector<value> (*reverse)(program&, view<const value> of, view<const value> start, view<const value> with_respect_to) = nullptr;
+  view<value> out;  // to be filled where wanted
+  std::vector<value> (*reverse)(program&, view<const value> of, view<const value> start,
+                                view<const value> with_respect_to) = nullptr;
 
-  template <class A>
-  const A& attributes() const { return *static_cast<const A*>(of.attributes.get()); }
+  template <class A> const A& attributes() const { return *static_cast<const A*>(of.attributes.get()); }
   const value& operator()(std::size_t i) const { return inputs[i]; }
   const value& result(std::size_t i = 0) const { return results[i]; }
   const value& gradient(std::size_t i = 0) const { return gradients[i]; }
   /// Sets the gradient of operand i if it is wanted; `rule` is called only then.
-  template <class F>
-  void operator()(std::size_t i, F rule) {
+  template <class F> void operator()(std::size_t i, F rule) {
     if (wanted[i]) out[i] = rule();
   }
 };
@@ -464,17 +484,17 @@ export struct gradient_call {
 /// Of an operation with a subprogram, `axis` is one of the subprogram's operands, and the answer says where it lies in the
 /// operands and results of the call.
 export struct axis_map {
-  static constexpr int shared = -1;    ///< of an operand: all merged calls have the same one
-  static constexpr int either = -2;    ///< it has one position, as the result does: shared, or joined along `axis`
+  static constexpr int shared = -1;  ///< of an operand: all merged calls have the same one
+  static constexpr int either = -2;  ///< it has one position, as the result does: shared, or joined along `axis`
 
   axis_map(int along, view<const tensor_type> operand_types, view<const tensor_type> result_types);
   int axis;
-  view<const tensor_type> in, out;         ///< types of the call
-  bool independent = false;                ///< positions do not see each other, and the bits of one do not depend on their number
-  std::vector<int> operands, results;      ///< the axis along which each is joined, `axis` at first; or `shared`, `either`
-  bool leading_axes = false;               ///< operands of equal rank may have one more axis in front: calls become its positions
-  bool worth_copies = false;               ///< one call gains more than copying its operands together costs
-  std::int64_t carried = 0;                ///< of a subprogram: its first results are its first operands when it runs again
+  view<const tensor_type> in, out;  ///< types of the call
+  bool independent = false;  ///< positions do not see each other, and the bits of one do not depend on their number
+  std::vector<int> operands, results;  ///< the axis along which each is joined, `axis` at first; or `shared`, `either`
+  bool leading_axes = false;  ///< operands of equal rank may have one more axis in front: calls become its positions
+  bool worth_copies = false;  ///< one call gains more than copying its operands together costs
+  std::int64_t carried = 0;   ///< of a subprogram: its first results are its first operands when it runs again
   std::shared_ptr<const void> attributes;  ///< those for any number of positions, where the call's name that number
 
   /// Whether the axis stands before one of the first operand; negative ones count from its end.

@@ -49,8 +49,8 @@ std::uint64_t hash_of_users(std::uint64_t h, const operation& op) {
 }
 
 // The hash of a node from those of its operands and subprograms; `place` is the number of an input among the inputs.
-std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprograms, std::uint64_t seed, std::int64_t place,
-                        const std::function<std::uint64_t(std::int32_t)>& operand) {
+std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprograms, std::uint64_t seed,
+                        std::int64_t place, const std::function<std::uint64_t(std::int32_t)>& operand) {
   std::uint64_t h = mix(seed, static_cast<std::uint64_t>(n.kind));
   switch (n.kind) {
     case node_kind::input: h = mix(mix(h, static_cast<std::uint64_t>(place)), n.uniform); break;
@@ -72,17 +72,22 @@ bool same_node(const node& a, const node& b) {
   if (a.kind == node_kind::constant) {
     return a.results[0] == b.results[0] && std::memcmp(a.constant.data(), b.constant.data(), a.constant.bytes()) == 0;
   }
-  if (a.op != b.op || a.inputs != b.inputs || a.subprograms.size() != b.subprograms.size() || !a.op->equal(a.attributes.get(), b.attributes.get())) return false;
+  if (a.op != b.op || a.inputs != b.inputs || a.subprograms.size() != b.subprograms.size() ||
+      !a.op->equal(a.attributes.get(), b.attributes.get()))
+    return false;
   for (std::size_t i = 0; i < a.subprograms.size(); ++i)
     if (a.subprograms[i] != b.subprograms[i] && a.subprograms[i]->id() != b.subprograms[i]->id()) return false;
   return true;
 }
 
-error_kind misfit_of(const tensor_type& a, const tensor_type& b) { return a.element == b.element ? error_kind::shape : error_kind::type; }
+error_kind misfit_of(const tensor_type& a, const tensor_type& b) {
+  return a.element == b.element ? error_kind::shape : error_kind::type;
+}
 
 }  // namespace
 
-dimension_names names_of(const program& sub, view<const tensor_type> operands, std::string_view op, std::string_view path) {
+dimension_names names_of(const program& sub, view<const tensor_type> operands, std::string_view op,
+                         std::string_view path) {
   dimension_names names;
   for (std::size_t i = 0; i < operands.size() && i < sub.inputs().size(); ++i)
     if (dim clash = names.bind(sub.at(sub.inputs()[i]).results[0].dims, operands[i].dims); clash.is_name()) {
@@ -135,13 +140,14 @@ constinit thread_local const std::source_location* outermost = nullptr;
 
 // The folder that the library's own sources are compiled in.
 constexpr std::string_view library_folder() {
-  constexpr std::string_view here = std::source_location::current().file_name(), inside = "engine/program/program.impl.cpp";
+  constexpr std::string_view here = std::source_location::current().file_name(),
+                             inside = "engine/program/program.impl.cpp";
   static_assert(here.ends_with(inside));
   return here.substr(0, here.size() - inside.size());
 }
 // Whether a call stands in the library itself, which is nobody's place.
 bool of_library(std::string_view file) noexcept { return file.starts_with(library_folder()); }
-}
+}  // namespace
 origin::origin(std::source_location at) noexcept : at_(at), outer_(outermost) {
   if (!outer_ && !of_library(at_.file_name())) outermost = &at_;
 }
@@ -162,7 +168,8 @@ std::string program::place() const {
   return t.string();
 }
 
-path_of::path_of(program& p, std::string path) : p_(p), outer_(std::exchange(p.path, std::move(path))), origins_(std::exchange(p.origins, false)) {}
+path_of::path_of(program& p, std::string path)
+    : p_(p), outer_(std::exchange(p.path, std::move(path))), origins_(std::exchange(p.origins, false)) {}
 path_of::~path_of() {
   p_.path = std::move(outer_);
   p_.origins = origins_;
@@ -170,8 +177,7 @@ path_of::~path_of() {
 
 namespace {
 // A number of rank 0, or nothing where its type does not hold it.
-template <class V>
-any_tensor rank_0_of(V v, dtype element) {
+template <class V> any_tensor rank_0_of(V v, dtype element) {
   any_tensor t(tensor_type{element, {}});
   const bool holds = with_type(element, [&]<class T>() {
     T x{};
@@ -185,16 +191,18 @@ any_tensor rank_0_of(V v, dtype element) {
 
 value value_or_number::in(program& p, dtype element, std::string_view op) const {
   if (!value_.empty()) return value_;
-  return std::visit([&](auto n) {
-    any_tensor t = rank_0_of(n, element);
-    if (!t) {
-      text words;
-      if (auto here = p.place(); !here.empty()) words << here << ": ";
-      if (p.origins) words << op << ": ";          // else the words are those of typed expressions
-      detail::raise(error_kind::value, words << detail::number_misfit(n, element));
-    }
-    return p.constant(std::move(t));
-  }, number_);
+  return std::visit(
+      [&](auto n) {
+        any_tensor t = rank_0_of(n, element);
+        if (!t) {
+          text words;
+          if (auto here = p.place(); !here.empty()) words << here << ": ";
+          if (p.origins) words << op << ": ";  // else the words are those of typed expressions
+          detail::raise(error_kind::value, words << detail::number_misfit(n, element));
+        }
+        return p.constant(std::move(t));
+      },
+      number_);
 }
 
 value_id program::push(node n) {
@@ -269,8 +277,7 @@ value program::constant(any_tensor data) {
   return {this, id};
 }
 
-template <class V>
-value program::rank_0(V v, dtype element) {
+template <class V> value program::rank_0(V v, dtype element) {
   any_tensor t = rank_0_of(v, element);
   if (!t) {
     text words;
@@ -298,15 +305,18 @@ namespace {
 // What is asked of every node with subprograms; functions that users call say more.
 void check_subprogram(const program& sub, view<const tensor_type> operands, text& why) {
   if (!sub.states().empty() || !sub.assignments().empty()) why << "a subprogram has no states of its own";
-  else if (sub.inputs().size() != operands.size()) why << "the subprogram takes " << sub.inputs().size() << " operands and is given " << operands.size();
+  else if (sub.inputs().size() != operands.size())
+    why << "the subprogram takes " << sub.inputs().size() << " operands and is given " << operands.size();
   for (std::size_t i = 0; i < operands.size() && why.empty(); ++i)
-    if (const auto& wanted = sub.at(sub.inputs()[i]).results[0]; wanted.element != operands[i].element || !fits(wanted.dims, operands[i].dims))
+    if (const auto& wanted = sub.at(sub.inputs()[i]).results[0];
+        wanted.element != operands[i].element || !fits(wanted.dims, operands[i].dims))
       why << "operand " << i << " is " << operands[i] << ", and the subprogram takes " << wanted;
 }
 }  // namespace
 
 // Of an operation that runs one of several subprograms: the results of another one are those of the first.
-void program::same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why, view<tensor_type> results) const {
+void program::same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why,
+                           view<tensor_type> results) const {
   check_subprogram(other, inside, why);
   if (why.empty() && other.outputs().size() != results.size())
     why << "one program gives " << results.size() << " results and another " << other.outputs().size();
@@ -315,7 +325,8 @@ void program::same_results(const program& other, view<const tensor_type> inside,
   for (std::size_t i = 0; i < results.size() && why.empty(); ++i) {
     tensor_type t = other.type(other.outputs()[i].value);
     t.dims = names(t.dims);
-    if (t.element != results[i].element || !fits(results[i].dims, t.dims)) why << "result " << i << " is " << results[i] << " of one program and " << t << " of another";
+    if (t.element != results[i].element || !fits(results[i].dims, t.dims))
+      why << "result " << i << " is " << results[i] << " of one program and " << t << " of another";
   }
 }
 
@@ -361,7 +372,8 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
         t.dims = names(t.dims);
         n.results.push_back(t);
       }
-      for (std::size_t k = 1; k < subprograms.size() && why.empty(); ++k) same_results(*subprograms[k], inside, op, why, n.results);
+      for (std::size_t k = 1; k < subprograms.size() && why.empty(); ++k)
+        same_results(*subprograms[k], inside, op, why, n.results);
       if (op.outside) op.outside(n.attributes.get(), in, n.results, why);
     }
     if (!why.empty()) {
@@ -395,7 +407,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
 }
 
 void program::output(std::string_view name, const value& v) {
-  (void)v.type();                        // refuses what no program has
+  (void)v.type();  // refuses what no program has
   outputs_.push_back({std::string(name), v.id()});
 }
 
@@ -449,7 +461,8 @@ bool program::may_fail(const node& n) const {
 std::vector<char> program::reachable() const {
   std::vector<char> needed(nodes_.size());
   for (const auto& o : outputs_) needed[static_cast<std::size_t>(o.value.node)] = 1;
-  for (const auto& a : assignments_) needed[static_cast<std::size_t>(a.value.node)] = needed[static_cast<std::size_t>(a.state)] = 1;
+  for (const auto& a : assignments_)
+    needed[static_cast<std::size_t>(a.value.node)] = needed[static_cast<std::size_t>(a.state)] = 1;
   for (auto i = nodes_.size(); i-- > 0;)
     if (needed[i])
       for (auto v : nodes_[i].inputs) needed[static_cast<std::size_t>(v.node)] = 1;
@@ -468,13 +481,16 @@ program_id program::id() const {
     // once for both words: with each level of subprograms the work would double
     const auto subprograms = ids_of(nodes_[i].subprograms);
     for (std::size_t w = 0; w < 2; ++w)
-      h[w][i] = hash_node(nodes_[i], subprograms, 77 + 1000 * w, mine, [&](std::int32_t n) { return h[w][static_cast<std::size_t>(n)]; });
+      h[w][i] = hash_node(nodes_[i], subprograms, 77 + 1000 * w, mine,
+                          [&](std::int32_t n) { return h[w][static_cast<std::size_t>(n)]; });
   }
   for (std::size_t w = 0; w < 2; ++w) {
     std::uint64_t all = mix(w, inputs_.size());
-    for (const auto& o : outputs_) all = mix(mix(all, h[w][static_cast<std::size_t>(o.value.node)]), static_cast<std::uint64_t>(o.value.result));
+    for (const auto& o : outputs_)
+      all = mix(mix(all, h[w][static_cast<std::size_t>(o.value.node)]), static_cast<std::uint64_t>(o.value.result));
     for (const auto& a : assignments_)
-      all = mix(mix(mix(all, h[w][static_cast<std::size_t>(a.state)]), h[w][static_cast<std::size_t>(a.value.node)]), static_cast<std::uint64_t>(a.value.result));
+      all = mix(mix(mix(all, h[w][static_cast<std::size_t>(a.state)]), h[w][static_cast<std::size_t>(a.value.node)]),
+                static_cast<std::uint64_t>(a.value.result));
     id.words[w] = all;
   }
   return id;
@@ -493,7 +509,8 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
     const node& n = sub.nodes_[i];
     path = n.path.empty() ? outer : n.path;
     if (n.kind == node_kind::input) {
-      if (next_input >= arguments.size()) detail::raise(error_kind::value, "call: fewer operands than the subprogram has inputs");
+      if (next_input >= arguments.size())
+        detail::raise(error_kind::value, "call: fewer operands than the subprogram has inputs");
       at_first[i] = arguments[next_input++].id();
       continue;
     }
@@ -539,13 +556,19 @@ struct numbering {
 
   explicit numbering(const program& from) : p(from), number(from.nodes().size(), -1) {
     for (const auto& o : p.outputs()) visit(o.value.node);
-    for (const auto& a : p.assignments()) { visit(a.state); visit(a.value.node); }
+    for (const auto& a : p.assignments()) {
+      visit(a.state);
+      visit(a.value.node);
+    }
   }
   void visit(std::int32_t root) {
     std::vector<std::pair<std::int32_t, std::size_t>> stack{{root, 0}};
     while (!stack.empty()) {
       auto [n, next] = stack.back();
-      if (number[static_cast<std::size_t>(n)] >= 0) { stack.pop_back(); continue; }
+      if (number[static_cast<std::size_t>(n)] >= 0) {
+        stack.pop_back();
+        continue;
+      }
       const node& at = p.at(n);
       if (next < at.inputs.size()) {
         ++stack.back().second;
@@ -565,15 +588,15 @@ struct numbering {
   }
   text& attributes(text& t, const node& n) const {
     text a;
-    n.op->visit(n.attributes.get(), [&](std::string_view name, attribute_value& v) { spell_attribute(a << (a.empty() ? "" : ", ") << name << "=", v); });
+    n.op->visit(n.attributes.get(), [&](std::string_view name, attribute_value& v) {
+      spell_attribute(a << (a.empty() ? "" : ", ") << name << "=", v);
+    });
     if (!a.empty()) t << " {" << a << "}";
     return t;
   }
 };
 
-std::string short_constant(const any_tensor& c) {
-  return c.shape().size() <= 8 ? c.print() : "...";
-}
+std::string short_constant(const any_tensor& c) { return c.shape().size() <= 8 ? c.print() : "..."; }
 
 void quoted(text& t, std::string_view s) {
   t << '"';
@@ -612,7 +635,8 @@ std::string program::dump() const {
     t << "\n";
   }
   for (const auto& o : outputs_) numbers.spell(t << "output `" << o.name << "` ", o.value) << "\n";
-  for (const auto& a : assignments_) numbers.spell(numbers.spell(t << "assign ", {a.state, 0}) << " = ", a.value) << "\n";
+  for (const auto& a : assignments_)
+    numbers.spell(numbers.spell(t << "assign ", {a.state, 0}) << " = ", a.value) << "\n";
   return t.string();
 }
 
@@ -627,13 +651,17 @@ class drawing {
   }
   std::string words() const {
     text t;
-    t << "digraph program {\n" << (programs_.size() > 1 ? "  compound=true;\n" : "")
-      << "  node [shape=box, fontname=\"monospace\"];\n" << all_.view() << runs_.view() << "}\n";
+    t << "digraph program {\n"
+      << (programs_.size() > 1 ? "  compound=true;\n" : "") << "  node [shape=box, fontname=\"monospace\"];\n"
+      << all_.view() << runs_.view() << "}\n";
     return t.string();
   }
 
  private:
-  struct part { const program* p; std::string label; };
+  struct part {
+    const program* p;
+    std::string label;
+  };
 
   void draw(std::size_t k) {
     const program& p = *programs_[k].p;
@@ -668,7 +696,7 @@ class drawing {
     for (std::size_t o = 0; o < p.outputs().size(); ++o) {
       text label, name;
       quoted(label, "output " + p.outputs()[o].name);
-      if (k > 0) name << output_name(k, o);      // names are of their own program
+      if (k > 0) name << output_name(k, o);  // names are of their own program
       else name << label.view();
       all_ << indent << name.view() << " [";
       if (k > 0) all_ << "label=" << label.view() << ", ";
@@ -688,8 +716,8 @@ class drawing {
     auto known = std::find_if(programs_.begin(), programs_.end(), [&](const part& other) { return other.p == of; });
     if (known == programs_.end()) known = programs_.insert(known, {of, std::string(n.op->name) + ": " + when});
     const auto k = static_cast<std::size_t>(known - programs_.begin());
-    runs_ << "  " << from << " -> " << output_name(k, 0) << " [style=dashed, lhead=cluster_" << k << ", label=\"" << when
-          << "\"];\n";
+    runs_ << "  " << from << " -> " << output_name(k, 0) << " [style=dashed, lhead=cluster_" << k << ", label=\""
+          << when << "\"];\n";
   }
 
   std::vector<part> programs_;

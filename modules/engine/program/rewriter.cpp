@@ -49,13 +49,14 @@ class rewriter {
     const node& n = from.at(i);
     to.path = n.path;
     const value_id id = to.add(*n.op, n.attributes, operands, n.subprograms);
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(n.results.size()); ++r) made_[place({i, r})] = {id.node, id.result + r};
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(n.results.size()); ++r)
+      made_[place({i, r})] = {id.node, id.result + r};
     to.path = from.path;
   }
 
   /// A value, copied with what it needs and is not there yet.
   value reach(value_id v) {
-    std::vector<std::int32_t> stack{v.node};    // deep nets would overflow recursion
+    std::vector<std::int32_t> stack{v.node};  // deep nets would overflow recursion
     while (!stack.empty()) {
       const auto i = stack.back();
       const auto before = stack.size();
@@ -70,8 +71,7 @@ class rewriter {
   }
   /// Copies all inputs, what the roots reach, and the roots. `rewrite(i, n)` says of each operation whether it has set what it
   /// became; else it is copied.
-  template <class F>
-  void run(F rewrite) {
+  template <class F> void run(F rewrite) {
     const auto needed = from.reachable();
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(from.nodes().size()); ++i) {
       const node& n = from.at(i);
@@ -88,14 +88,15 @@ class rewriter {
   }
 
  private:
-  std::size_t place(value_id v) const { return first_[static_cast<std::size_t>(v.node)] + static_cast<std::size_t>(v.result); }
-  std::vector<std::size_t> first_;     // of each node, the place of result 0
+  std::size_t place(value_id v) const {
+    return first_[static_cast<std::size_t>(v.node)] + static_cast<std::size_t>(v.result);
+  }
+  std::vector<std::size_t> first_;  // of each node, the place of result 0
   std::vector<value_id> made_;
 };
 
 /// A program with the calls for which `inline_it(n)` holds replaced by what they call, calls in there too.
-template <class F>
-std::shared_ptr<program> with_calls_inlined(const program& p, F inline_it) {
+template <class F> std::shared_ptr<program> with_calls_inlined(const program& p, F inline_it) {
   auto flat = std::make_shared<program>();
   flat->joins = p.joins;
   rewriter r(p, *flat);

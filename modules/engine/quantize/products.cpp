@@ -36,10 +36,10 @@ inline std::optional<pool2d_attributes> window_of_average(const program& p, cons
 
 /// A product with parameters. `result` is what its pass gives, behind bias and clamp.
 struct product_site {
-  std::string name, why;               // why: it cannot be quantized
+  std::string name, why;  // why: it cannot be quantized
   std::int32_t node = -1;
   value_id x, weight, bias, result;
-  std::vector<std::int32_t> inside;    // the nodes of the pass but the last
+  std::vector<std::int32_t> inside;  // the nodes of the pass but the last
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   std::int64_t channels = 0;
   std::string in() const { return name + ":in"; }
@@ -52,7 +52,7 @@ struct mean_site {
   std::string name;
   std::int32_t node = -1;
   value_id result;
-  std::optional<pool2d_attributes> window;   // of an average
+  std::optional<pool2d_attributes> window;  // of an average
   bool relu = false;
   std::string out() const { return name + ":out"; }
 };
@@ -70,10 +70,12 @@ class product_finder {
         if (states_.find(n.name) || skip(n.name)) continue;
         const parameter* found = all.find(n.name);
         text t;
-        if (!found) raise(error_kind::state, t << "state `" << n.name << "` of the program is not among the parameters");
+        if (!found)
+          raise(error_kind::state, t << "state `" << n.name << "` of the program is not among the parameters");
         if (found->value().type() != n.results[0])
           raise(found->value().element() == n.results[0].element ? error_kind::shape : error_kind::type,
-                t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << found->value().type() << " among the parameters");
+                t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << found->value().type()
+                  << " among the parameters");
         states_.add(n.name, found->value(), found->role(), found->trainable());
       }
     };
@@ -101,8 +103,7 @@ class product_finder {
   bool settled_at(value_id v) const { return settled_[static_cast<std::size_t>(v.node)] != 0; }
 
   /// Whether a node takes int8 as it takes float where `int8` holds of its operands: it moves numbers, or bounds them.
-  template <class F>
-  bool stays_int8(const node& n, F int8) const {
+  template <class F> bool stays_int8(const node& n, F int8) const {
     if (n.inputs.empty() || !int8(n.inputs[0])) return false;
     if (program_->bounds_of(n)) return true;
     if (!n.op->keeps_elements) return false;
@@ -168,10 +169,12 @@ class product_finder {
       if (n.kind == node_kind::constant) settled_[i] = 1;
       else if (n.kind == node_kind::state) settled_[i] = !assigned.contains(static_cast<std::int32_t>(i));
       else if (n.kind == node_kind::operation) {
-        bool all = n.op->pure && !n.op->may_fail && n.subprograms.empty() && !n.inputs.empty() && n.results[0].dims.is_static();
+        bool all = n.op->pure && !n.op->may_fail && n.subprograms.empty() && !n.inputs.empty() &&
+                   n.results[0].dims.is_static();
         for (std::size_t k = 0; k < n.inputs.size(); ++k) {
           all = all && settled_[static_cast<std::size_t>(n.inputs[k].node)];
-          if (n.reads_data(k)) users_[static_cast<std::size_t>(n.inputs[k].node)].push_back(static_cast<std::int32_t>(i));
+          if (n.reads_data(k))
+            users_[static_cast<std::size_t>(n.inputs[k].node)].push_back(static_cast<std::int32_t>(i));
           read_.insert(n.inputs[k]);
         }
         settled_[i] = all;
@@ -208,7 +211,9 @@ class product_finder {
       }
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
       const node& n = p.at(i);
-      if (!needed_[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || n.inputs.empty() || inside.contains(i)) continue;
+      if (!needed_[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || n.inputs.empty() ||
+          inside.contains(i))
+        continue;
       if (!can.contains(n.inputs[0])) continue;
       if (stays_int8(n, [&](value_id v) { return can.contains(v); })) can.insert({i, 0});
       mean_site s{"", i, {i, 0}, window_of_average(p, n)};
@@ -232,7 +237,8 @@ class product_finder {
         auto f = folded_.find(n.name);
         return f == folded_.end() ? n.name : f->second;
       }
-      if (n.kind != node_kind::operation || n.op->alias < 0) return of.path.empty() ? std::string(of.op->name) : of.path;
+      if (n.kind != node_kind::operation || n.op->alias < 0)
+        return of.path.empty() ? std::string(of.op->name) : of.path;
       v = n.inputs[static_cast<std::size_t>(n.op->alias)];
     }
   }
@@ -254,7 +260,8 @@ class product_finder {
     else if (!settled_at(s.weight)) why << "its second operand is not made of parameters alone";
     else if (!w.dims.is_static() || w.dims.size() == 0) why << "the extents of its weights are not known";
     else if (!conv && (w.dims.rank != 2 || p.type(s.x).dims.rank < 2)) why << "it is a batch of products";
-    else if (!conv && static_cast<const matmul_attributes*>(n.attributes.get())->transpose_a) why << "its first operand is transposed";
+    else if (!conv && static_cast<const matmul_attributes*>(n.attributes.get())->transpose_a)
+      why << "its first operand is transposed";
     s.why = why.string();
     if (!s.why.empty()) return s;
     s.channels = w.dims.at(conv || static_cast<const matmul_attributes*>(n.attributes.get())->transpose_b ? 0 : 1);
@@ -263,7 +270,8 @@ class product_finder {
       if (c.results[0] != n.results[0]) break;
       const value_id other = c.inputs.size() == 2 ? c.inputs[c.inputs[0] == s.result ? 1 : 0] : value_id{};
       if (c.op->adds && !s.bias && settled_at(other) && is_bias(other, n, s.channels)) s.bias = other;
-      else if (const auto limits = p.bounds_of(c); limits && c.inputs[0] == s.result) s.low = limits->low, s.high = limits->high;
+      else if (const auto limits = p.bounds_of(c); limits && c.inputs[0] == s.result)
+        s.low = limits->low, s.high = limits->high;
       else break;
       s.inside.push_back(s.result.node);
       s.result = {next, 0};
@@ -286,12 +294,12 @@ class product_finder {
   }
   std::shared_ptr<program> program_;
   parameter_store states_;
-  std::map<std::string, std::string> folded_;    // of what was computed, the weights that it was made of
+  std::map<std::string, std::string> folded_;  // of what was computed, the weights that it was made of
   std::vector<product_site> sites_;
   std::vector<mean_site> means_;
   std::vector<char> needed_, settled_, root_;
   std::vector<std::vector<std::int32_t>> users_;
-  std::set<value_id> read_;                      // by an operation, or as an output
+  std::set<value_id> read_;  // by an operation, or as an output
 };
 
 }  // namespace lamina::detail

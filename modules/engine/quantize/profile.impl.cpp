@@ -42,7 +42,10 @@ bool read_id(std::string_view s, program_id& id) {
 }
 
 // Which value each range of a profile is of.
-struct observed { std::string name; value_id of; };
+struct observed {
+  std::string name;
+  value_id of;
+};
 std::vector<observed> observed_values(const detail::product_finder& found) {
   std::vector<observed> all;
   for (const auto& s : found.sites())
@@ -72,7 +75,8 @@ const program& detail::program_of(const program* p) {
   return *p;
 }
 
-quantization_profile profile(const program& p, const parameter_store& states, view<const std::vector<any_tensor>> samples) {
+quantization_profile profile(const program& p, const parameter_store& states,
+                             view<const std::vector<any_tensor>> samples) {
   text t;
   if (samples.empty()) detail::raise(error_kind::value, "profile: there are no samples to run the net on");
   detail::product_finder found(p, states);
@@ -82,17 +86,21 @@ quantization_profile profile(const program& p, const parameter_store& states, vi
   plan_runner runner(observing, {&found.states(), nullptr}, here, {});
   quantization_profile result;
   result.of = p.id();
-  for (const auto& v : values) result.values.push_back({v.name, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()});
+  for (const auto& v : values)
+    result.values.push_back(
+        {v.name, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()});
   std::vector<float> extrema(2 * values.size());
   for (std::size_t k = 0; k < samples.size(); ++k) {
     const auto& inputs = samples[k];
     if (inputs.size() != p.inputs().size())
-      detail::raise(error_kind::value, t << "profile: the program has " << p.inputs().size() << " inputs, and sample " << k << " has " << inputs.size());
+      detail::raise(error_kind::value, t << "profile: the program has " << p.inputs().size() << " inputs, and sample "
+                                         << k << " has " << inputs.size());
     std::vector<shape> extents;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const node& n = p.at(p.inputs()[i]);
       if (inputs[i].element() != n.results[0].element)
-        detail::raise(error_kind::type, t << "profile: input `" << n.name << "` is " << n.results[0] << ", and in sample " << k << " " << inputs[i].type());
+        detail::raise(error_kind::type, t << "profile: input `" << n.name << "` is " << n.results[0]
+                                          << ", and in sample " << k << " " << inputs[i].type());
       extents.push_back(inputs[i].shape());
     }
     executor& run = runner.at(extents);
@@ -103,7 +111,8 @@ quantization_profile profile(const program& p, const parameter_store& states, vi
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto low = static_cast<double>(extrema[2 * i]), high = static_cast<double>(extrema[2 * i + 1]);
       if (!std::isfinite(low) || !std::isfinite(high))
-        detail::raise(error_kind::value, t << "profile: `" << values[i].name << "` lies in [" << low << ", " << high << "] on sample " << k << "; values are to be finite");
+        detail::raise(error_kind::value, t << "profile: `" << values[i].name << "` lies in [" << low << ", " << high
+                                           << "] on sample " << k << "; values are to be finite");
       result.values[i].low = std::min(result.values[i].low, low);
       result.values[i].high = std::max(result.values[i].high, high);
     }
@@ -120,7 +129,8 @@ const value_range* quantization_profile::find(std::string_view name) const {
 
 std::string quantization_profile::to_json() const {
   text t;
-  t << "{\"format\": \"" << profile_format << "\", \"version\": " << profile_version << ", \"program\": \"" << detail::digits_of(of.words) << "\", \"samples\": " << samples << ", \"values\": [";
+  t << "{\"format\": \"" << profile_format << "\", \"version\": " << profile_version << ", \"program\": \""
+    << detail::digits_of(of.words) << "\", \"samples\": " << samples << ", \"values\": [";
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto& v = values[i];
     t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
@@ -152,7 +162,8 @@ quantization_profile read_profile(std::string_view words, std::string_view file)
     fail("`format` is `", printable(format), "`, and `", profile_format, "` is expected");
   if (const auto version = member(top, "version", json_kind::integer).integer(); version != profile_version) {
     text t;
-    detail::raise(error_kind::unsupported, t << file << ": version " << version << " of `" << profile_format << "`; this library reads version " << profile_version);
+    detail::raise(error_kind::unsupported, t << file << ": version " << version << " of `" << profile_format
+                                             << "`; this library reads version " << profile_version);
   }
   quantization_profile p;
   if (const auto id = member(top, "program", json_kind::string).string(); !read_id(id, p.of))
@@ -167,7 +178,8 @@ quantization_profile read_profile(std::string_view words, std::string_view file)
     r.low = member(v, "low", json_kind::integer, json_kind::real).real();
     r.high = member(v, "high", json_kind::integer, json_kind::real).real();
     if (!std::isfinite(r.low) || !std::isfinite(r.high) || r.low > r.high)
-      fail("the range of `", printable(r.name), "` is [", r.low, ", ", r.high, "], whose ends are to be finite, the smaller one first");
+      fail("the range of `", printable(r.name), "` is [", r.low, ", ", r.high,
+           "], whose ends are to be finite, the smaller one first");
     if (!names.insert(r.name).second) fail("two ranges are of `", printable(r.name), "`");
     p.values.push_back(std::move(r));
   });

@@ -30,14 +30,14 @@ export quantization_numbers numbers_for(double low, double high, quantization_sc
 
 /// The smallest and largest number that a value took.
 export struct value_range {
-  std::string name;             ///< of the product and its end: `0.weight:in`, `0.weight:out`
+  std::string name;  ///< of the product and its end: `0.weight:in`, `0.weight:out`
   double low = 0, high = 0;
   bool operator==(const value_range&) const = default;
 };
 /// What a program's values were on samples.
 export struct quantization_profile {
   program_id of;
-  std::int64_t samples = 0;     ///< runs that it was taken from
+  std::int64_t samples = 0;  ///< runs that it was taken from
   std::vector<value_range> values;
   const value_range* find(std::string_view name) const;
   /// What `read_profile` reads, every number exactly.
@@ -53,11 +53,12 @@ export quantization_profile load_profile(const std::string& path);
 /// Runs a program on samples, each a tensor for every input, and records the range of every value that quantizing it needs:
 /// operands and results of its products with parameters, sums and averages of what comes of them. Extents may differ between samples; a batch counts as one.
 /// Errors: value_error without samples, for a value that is not finite, naming it and the sample; those of a run.
-export quantization_profile profile(const program& p, const parameter_store& states, view<const std::vector<any_tensor>> samples);
+export quantization_profile profile(const program& p, const parameter_store& states,
+                                    view<const std::vector<any_tensor>> samples);
 
 export struct quantization_options {
   quantization_schema schema = quantization_schema::asymmetric;
-  std::vector<std::string> keep_float{};    ///< products that stay as they are, by the names of their parameters
+  std::vector<std::string> keep_float{};  ///< products that stay as they are, by the names of their parameters
 };
 
 /// What became of the products of a program, and how many changes of type stand around them.
@@ -65,7 +66,7 @@ export struct quantization_report {
   struct product {
     std::string name, operation;
     bool quantized = false;
-    std::string why;                        ///< it stayed float
+    std::string why;  ///< it stayed float
   };
   std::vector<product> products;
   std::int64_t quantized = 0, quantize = 0, dequantize = 0;
@@ -84,32 +85,37 @@ export struct quantized_program {
 /// and changes of shape between products stay in int8; everything else is computed in float. Nothing of the source changes.
 /// Errors: value_error for a profile of another program or without a range that is needed, and for a name in `keep_float`
 /// that no product has, with the nearest; state_error for a state that is missing.
-export quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges, const quantization_options& o = {});
+export quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges,
+                                  const quantization_options& o = {});
 
 /// The same of a model's inference.
-export template <class Net>
-  requires requires(const Net& net) { net.core().inference(); net.parameters(); }
-quantization_profile profile(const Net& net, view<const std::vector<any_tensor>> samples) {
+export template <class Net> requires requires(const Net& net) {
+  net.core().inference();
+  net.parameters();
+} quantization_profile profile(const Net& net, view<const std::vector<any_tensor>> samples) {
   return profile(net.core().inference(), net.parameters(), samples);
 }
-export template <class Net>
-  requires requires(const Net& net) { net.core().inference(); net.parameters(); }
-quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
+export template <class Net> requires requires(const Net& net) {
+  net.core().inference();
+  net.parameters();
+} quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
   return quantize(net.core().inference(), net.parameters(), ranges, o);
 }
 namespace detail {
 /// Errors: state_error where there is none, as in a net that was moved.
 const program& program_of(const program* p);
-}
+}  // namespace detail
 /// The same of what has a program and states: a saved net.
-export template <class Net>
-  requires requires(const Net& net) { *net.program; net.states; }
-quantization_profile profile(const Net& net, view<const std::vector<any_tensor>> samples) {
+export template <class Net> requires requires(const Net& net) {
+  *net.program;
+  net.states;
+} quantization_profile profile(const Net& net, view<const std::vector<any_tensor>> samples) {
   return profile(detail::program_of(net.program.get()), net.states, samples);
 }
-export template <class Net>
-  requires requires(const Net& net) { *net.program; net.states; }
-quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
+export template <class Net> requires requires(const Net& net) {
+  *net.program;
+  net.states;
+} quantized_program quantize(const Net& net, const quantization_profile& ranges, const quantization_options& o = {}) {
   return quantize(detail::program_of(net.program.get()), net.states, ranges, o);
 }
 

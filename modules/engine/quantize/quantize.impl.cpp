@@ -25,7 +25,10 @@ using detail::mean_site;
 using detail::product_site;
 
 // A quantized value and what it stands for.
-struct quantized_value { value q; quantization_numbers numbers; };
+struct quantized_value {
+  value q;
+  quantization_numbers numbers;
+};
 
 class rewriting {
  public:
@@ -40,7 +43,9 @@ class rewriting {
     copy_.copy_inputs();
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
       const node& n = p.at(i);
-      if (!found_.needed()[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || inside_.contains(i) || found_.settled_at({i, 0})) continue;
+      if (!found_.needed()[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || inside_.contains(i) ||
+          found_.settled_at({i, 0}))
+        continue;
       if (auto s = site_at_.find(i); s != site_at_.end()) product(*s->second);
       else if (auto m = mean_at_.find(i); m != mean_at_.end()) mean(*m->second);
       else if (!in_int8(i, n)) in_float(i, n);
@@ -52,7 +57,8 @@ class rewriting {
       const auto& name = made_->at(i).name;
       if (!kept[static_cast<std::size_t>(i)] && !states_.find(name)) continue;
       if (const parameter* s = states_.find(name)) result.states.add(name, s->value(), s->role(), false);
-      else if (const parameter* given = found_.states().find(name)) result.states.add(name, given->value(), given->role(), given->trainable());
+      else if (const parameter* given = found_.states().find(name))
+        result.states.add(name, given->value(), given->role(), given->trainable());
     }
     for (const node& n : made_->nodes()) {
       report_.quantize += is_call_of<op::quantize>(n);
@@ -92,13 +98,16 @@ class rewriting {
   }
   // A name is that of a product, or of the layer whose parameter that is.
   static bool keeps(std::string_view given, std::string_view product) {
-    return product == given || (product.starts_with(given) && (product[given.size()] == '.' || product[given.size()] == '#'));
+    return product == given ||
+           (product.starts_with(given) && (product[given.size()] == '.' || product[given.size()] == '#'));
   }
 
   quantization_numbers numbers_of(const std::string& name) const {
     const value_range* r = ranges_.find(name);
     text t;
-    if (!r) detail::raise(error_kind::value, t << "quantize: the profile has no range of `" << name << "`; profile this net again");
+    if (!r)
+      detail::raise(error_kind::value,
+                    t << "quantize: the profile has no range of `" << name << "`; profile this net again");
     return numbers_for(r->low, r->high, options_.schema);
   }
 
@@ -110,7 +119,7 @@ class rewriting {
       copy_.copy(v.node);
       return copy_.at(v);
     }
-    if (found_.settled_at(v)) {            // of parameters, and read by what stays float
+    if (found_.settled_at(v)) {  // of parameters, and read by what stays float
       in_float(v.node, found_.of().at(v));
       return copy_.at(v);
     }
@@ -125,18 +134,17 @@ class rewriting {
   }
   // The int8 number that stands for a bound.
   static std::int64_t rounded(double v, const quantization_numbers& as) {
-    return static_cast<std::int64_t>(std::clamp(std::nearbyint(v / static_cast<double>(as.scale)) + as.offset, -128.0, 127.0));
+    return static_cast<std::int64_t>(
+        std::clamp(std::nearbyint(v / static_cast<double>(as.scale)) + as.offset, -128.0, 127.0));
   }
-  template <class T>
-  value constant(T v) {
+  template <class T> value constant(T v) {
     any_tensor t(tensor_type{dtype_of<T>, {}});
     std::memcpy(t.mutable_data(), &v, sizeof v);
     return made_->constant(t);
   }
   quantization scalars(const quantization_numbers& n) { return {constant(n.scale), constant(n.offset)}; }
 
-  template <class T>
-  value state(std::string name, const shape& dims, const std::vector<T>& elements) {
+  template <class T> value state(std::string name, const shape& dims, const std::vector<T>& elements) {
     const std::string wanted = name;
     for (int k = 2; found_.states().find(name) || states_.find(name); ++k) name = wanted + std::to_string(k);
     any_tensor t(tensor_type{dtype_of<T>, dims});
@@ -147,7 +155,10 @@ class rewriting {
 
   // ---- products -------------------------------------------------------------------------------------------------------
 
-  struct weights { value weight, scale; std::vector<float> scales; };
+  struct weights {
+    value weight, scale;
+    std::vector<float> scales;
+  };
   // Each output channel has a scale of its own, and no offset.
   const weights& weights_of(const product_site& s, bool conv) {
     const node& n = found_.of().at(s.node);
@@ -157,7 +168,9 @@ class rewriting {
     const any_tensor w = found_.compute(s.weight);
     const auto all = w.elements<float>();
     const auto count = static_cast<std::size_t>(s.channels), depth = all.size() / count;
-    const auto at = [&](std::size_t o, std::size_t k) { return static_cast<double>(columns ? all[k * count + o] : all[o * depth + k]); };
+    const auto at = [&](std::size_t o, std::size_t k) {
+      return static_cast<double>(columns ? all[k * count + o] : all[o * depth + k]);
+    };
     std::vector<std::int8_t> q(all.size());
     weights made;
     for (std::size_t o = 0; o < count; ++o) {
@@ -169,12 +182,17 @@ class rewriting {
         }
         most = std::max(most, std::abs(at(o, k)));
       }
-      const auto schema = options_.schema == quantization_schema::symmetric_with_power2_scale ? options_.schema : quantization_schema::symmetric;
+      const auto schema = options_.schema == quantization_schema::symmetric_with_power2_scale
+                              ? options_.schema
+                              : quantization_schema::symmetric;
       made.scales.push_back(numbers_for(-most, most, schema).scale);
       for (std::size_t k = 0; k < depth; ++k)
-        q[o * depth + k] = static_cast<std::int8_t>(std::clamp(std::nearbyint(at(o, k) / static_cast<double>(made.scales[o])), -127.0, 127.0));
+        q[o * depth + k] = static_cast<std::int8_t>(
+            std::clamp(std::nearbyint(at(o, k) / static_cast<double>(made.scales[o])), -127.0, 127.0));
     }
-    made.weight = state(s.name + ".int8", conv ? w.shape() : shape{static_cast<std::int64_t>(count), static_cast<std::int64_t>(depth)}, q);
+    made.weight =
+        state(s.name + ".int8",
+              conv ? w.shape() : shape{static_cast<std::int64_t>(count), static_cast<std::int64_t>(depth)}, q);
     made.scale = state(s.name + ".scale", {static_cast<std::int64_t>(count)}, made.scales);
     return weights_[known] = std::move(made);
   }
@@ -184,9 +202,12 @@ class rewriting {
     if (s.bias) {
       const any_tensor b = found_.compute(s.bias);
       const auto all = b.elements<float>();
-      constexpr double most = 1 << 30;       // so that sums of a few thousand products stay within int32 beside it
+      constexpr double most = 1 << 30;  // so that sums of a few thousand products stay within int32 beside it
       for (std::size_t o = 0; o < q.size(); ++o)
-        q[o] = static_cast<std::int32_t>(std::clamp(std::nearbyint(static_cast<double>(all[o]) / (static_cast<double>(x.scale) * static_cast<double>(scales[o]))), -most, most));
+        q[o] = static_cast<std::int32_t>(
+            std::clamp(std::nearbyint(static_cast<double>(all[o]) /
+                                      (static_cast<double>(x.scale) * static_cast<double>(scales[o]))),
+                       -most, most));
     }
     return state(s.name + ".bias", {static_cast<std::int64_t>(q.size())}, q);
   }
@@ -202,9 +223,9 @@ class rewriting {
     const auto within = [&](double v) { return rounded(v, y); };
     value q;
     if (conv)
-      q = quantized_conv2d(x.q, scalars(x.numbers), with, scalars(y), {*static_cast<const conv2d_attributes*>(n.attributes.get()), within(s.low), within(s.high)});
-    else
-      q = quantized_linear(x.q, scalars(x.numbers), with, scalars(y), {within(s.low), within(s.high)});
+      q = quantized_conv2d(x.q, scalars(x.numbers), with, scalars(y),
+                           {*static_cast<const conv2d_attributes*>(n.attributes.get()), within(s.low), within(s.high)});
+    else q = quantized_linear(x.q, scalars(x.numbers), with, scalars(y), {within(s.low), within(s.high)});
     made_->path.clear();
     int8_[s.result] = {q, y};
   }
@@ -219,7 +240,8 @@ class rewriting {
     const auto [right, right_as] = b->second;
     made_->path = n.path;
     const value q = s.window ? quantized_avg_pool2d(left, scalars(left_as), scalars(y), *s.window)
-                             : quantized_add(left, scalars(left_as), right, scalars(right_as), scalars(y), {s.relu ? y.offset : -128, 127});
+                             : quantized_add(left, scalars(left_as), right, scalars(right_as), scalars(y),
+                                             {s.relu ? y.offset : -128, 127});
     made_->path.clear();
     int8_[s.result] = {q, y};
     if (s.relu) inside_.insert(s.result.node);
@@ -256,7 +278,8 @@ class rewriting {
   }
   void in_float(std::int32_t i, const node& n) {
     std::vector<value> in;
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(!n.reads_data(k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      in.push_back(!n.reads_data(k) ? any_form(n.inputs[k]) : as_float(n.inputs[k]));
     copy_.copy(i, in);
   }
 
@@ -265,27 +288,31 @@ class rewriting {
   const quantization_options& options_;
   std::shared_ptr<program> made_;
   rewriter copy_;
-  std::map<std::int32_t, const product_site*> site_at_;    // by the last node of their pass
+  std::map<std::int32_t, const product_site*> site_at_;  // by the last node of their pass
   std::map<std::int32_t, const mean_site*> mean_at_;
   std::set<std::int32_t> inside_;
   std::map<value_id, quantized_value> int8_;
   std::map<std::pair<value_id, bool>, weights> weights_;
-  parameter_store states_;                                 // that are new
+  parameter_store states_;  // that are new
   quantization_report report_;
 };
 
 }  // namespace
 
-quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges, const quantization_options& o) {
-  if (ranges.of != p.id()) detail::raise(error_kind::value, "quantize: the profile is of another program than this one; profile this net");
-  if (ranges.samples < 1) detail::raise(error_kind::value, "quantize: the profile is empty: it was taken from no sample");
+quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges,
+                           const quantization_options& o) {
+  if (ranges.of != p.id())
+    detail::raise(error_kind::value, "quantize: the profile is of another program than this one; profile this net");
+  if (ranges.samples < 1)
+    detail::raise(error_kind::value, "quantize: the profile is empty: it was taken from no sample");
   detail::product_finder found(p, states);
   return rewriting(found, ranges, o).run();
 }
 
 std::string quantization_report::text() const {
   lamina::text t;
-  t << quantized << " of " << static_cast<std::int64_t>(products.size()) << " products are in int8; " << quantize << " quantize, " << dequantize << " dequantize\n";
+  t << quantized << " of " << static_cast<std::int64_t>(products.size()) << " products are in int8; " << quantize
+    << " quantize, " << dequantize << " dequantize\n";
   for (const auto& p : products) {
     t << "  " << p.operation << " " << p.name << ": ";
     if (p.quantized) t << "int8\n";

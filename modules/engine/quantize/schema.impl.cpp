@@ -12,7 +12,8 @@ constexpr std::string_view names[] = {"asymmetric", "symmetric", "symmetric_with
 
 // A scale that float holds, and by which can be divided.
 float held(double scale) {
-  return static_cast<float>(std::clamp(scale, static_cast<double>(std::numeric_limits<float>::min()), static_cast<double>(std::numeric_limits<float>::max())));
+  return static_cast<float>(std::clamp(scale, static_cast<double>(std::numeric_limits<float>::min()),
+                                       static_cast<double>(std::numeric_limits<float>::max())));
 }
 
 }  // namespace
@@ -33,7 +34,8 @@ quantization_schema quantization_schema_of(std::string_view name) {
 quantization_numbers numbers_for(double low, double high, quantization_schema s) {
   if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
     text t;
-    detail::raise(error_kind::value, t << "the range [" << low << ", " << high << "] cannot be quantized: its ends are to be finite, the smaller one first");
+    detail::raise(error_kind::value, t << "the range [" << low << ", " << high
+                                       << "] cannot be quantized: its ends are to be finite, the smaller one first");
   }
   low = std::min(low, 0.0);
   high = std::max(high, 0.0);
@@ -47,7 +49,7 @@ quantization_numbers numbers_for(double low, double high, quantization_schema s)
   const double largest = std::max(-low, high) / 127;
   if (s != quantization_schema::symmetric_with_power2_scale) return {held(largest), 0};
   int exponent = 0;
-  const double fraction = std::frexp(largest, &exponent);      // fraction * 2^exponent, fraction in [0.5, 1)
+  const double fraction = std::frexp(largest, &exponent);  // fraction * 2^exponent, fraction in [0.5, 1)
   return {held(std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent)), 0};
 }
 

@@ -54,8 +54,7 @@ class program_reader {
  private:
   // ---- what is wrong, and where
 
-  template <class... T>
-  text worded(const T&... words) const {
+  template <class... T> text worded(const T&... words) const {
     text t;
     t << file_ << ": ";
     if (node_ >= 0) {
@@ -67,10 +66,12 @@ class program_reader {
     ((t << words), ...);
     return t;
   }
-  template <class... T>
-  [[noreturn]] void fail(const T&... words) const { detail::raise(error_kind::file, worded(words...)); }
-  template <class... T>
-  [[noreturn]] void unsupported(const T&... words) const { detail::raise(error_kind::unsupported, worded(words...)); }
+  template <class... T> [[noreturn]] void fail(const T&... words) const {
+    detail::raise(error_kind::file, worded(words...));
+  }
+  template <class... T> [[noreturn]] void unsupported(const T&... words) const {
+    detail::raise(error_kind::unsupported, worded(words...));
+  }
 
   json_value need(const json_value& v, json_kind kind, std::string_view what) const {
     if (!v) fail(what, " is missing");
@@ -231,7 +232,10 @@ class program_reader {
       case attribute_value::form::real: a.real = real(v, what.view()); break;
       case attribute_value::form::truth: a.integer = need(v, json_kind::truth, what).truth(); break;
       case attribute_value::form::element: a.element = element(v); break;
-      case attribute_value::form::dims: a.dims = dims(v, what.view()); check_size({dtype::float32, a.dims}); break;
+      case attribute_value::form::dims:
+        a.dims = dims(v, what.view());
+        check_size({dtype::float32, a.dims});
+        break;
       case attribute_value::form::axes:
         need(v, json_kind::array, what);
         if (v.size() > static_cast<std::size_t>(max_rank))
@@ -330,7 +334,7 @@ class program_reader {
     need(p, json_kind::object, "a program");
     known(p, {"nodes", "outputs", "assignments", "sites"}, "a program");
     made_ = std::make_shared<program>();
-    made_->joins = false;                  // nodes keep their numbers
+    made_->joins = false;  // nodes keep their numbers
     values_.clear();
     unfolded_ = 0;
     node_ = 0;
@@ -365,17 +369,12 @@ class program_reader {
     programs_.push_back(std::move(made_));
   }
   // What the rules of operations say is wrong with the file.
-  template <class F>
-  void rules(F f) const {
+  template <class F> void rules(F f) const {
     try {
       f();
-    } catch (const file_error&) {
+    } catch (const file_error&) { throw; } catch (const unsupported_error&) {
       throw;
-    } catch (const unsupported_error&) {
-      throw;
-    } catch (const out_of_memory&) {
-      throw;
-    } catch (const error& e) {
+    } catch (const out_of_memory&) { throw; } catch (const error& e) {
       fail(e.what());
     }
   }
@@ -385,8 +384,8 @@ class program_reader {
   std::vector<std::shared_ptr<const program>> programs_;
   std::vector<double> weights_;
   std::shared_ptr<program> made_;
-  std::vector<value_id> values_;           // of nodes by their numbers
-  std::set<std::int64_t> names_;           // of dimensions, as their codes
+  std::vector<value_id> values_;  // of nodes by their numbers
+  std::set<std::int64_t> names_;  // of dimensions, as their codes
   double unfolded_ = 0;
   std::int64_t node_ = -1;
   std::string operation_;

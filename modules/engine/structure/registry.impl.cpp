@@ -27,6 +27,7 @@ namespace lamina {
 
 namespace {
 
+// clang-format off
 constexpr const operation* all[] = {
     &record<op::abs>, &record<op::acos>, &record<op::acosh>, &record<op::add>, &record<op::argmax>,
     &record<op::argmin>, &record<op::as_matrix>, &record<op::asin>, &record<op::asinh>, &record<op::atan>,
@@ -60,6 +61,7 @@ constexpr const operation* all[] = {
     &record<op::to_one_hot>, &record<op::unique>, &record<op::unpart>, &record<op::unpick>, &record<op::unrepeat>, &record<op::unslice>,
     &record<op::unsqueeze>, &record<op::untile>, &record<op::where>,
 };
+// clang-format on
 static_assert([] {
   for (std::size_t i = 1; i < std::size(all); ++i)
     if (!(all[i - 1]->name < all[i]->name)) return false;

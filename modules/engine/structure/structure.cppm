@@ -16,6 +16,7 @@ export const operation* find_operation(std::string_view name, view<const operati
 /// Errors: file_error naming file, node and operation, what was expected and what stands there; unsupported_error for a
 /// version, an operation, an operation's version or an attribute that this library does not know, with the nearest names.
 /// Nothing is allocated beyond a multiple of the text's length.
-export std::shared_ptr<const program> read_program(std::string_view json, view<const operation* const> own = {}, std::string_view file = "program");
+export std::shared_ptr<const program> read_program(std::string_view json, view<const operation* const> own = {},
+                                                   std::string_view file = "program");
 
 }  // namespace lamina

@@ -22,12 +22,15 @@ export struct example {
 };
 
 /// Every `step`-th example of a data set, from `first` on; `index` and `end` count examples.
-template <class Dataset>
-class example_iterator {
+template <class Dataset> class example_iterator {
  public:
-  example_iterator(const Dataset* dataset, std::int64_t index, std::int64_t step) : dataset_(dataset), index_(index), step_(step) {}
+  example_iterator(const Dataset* dataset, std::int64_t index, std::int64_t step)
+      : dataset_(dataset), index_(index), step_(step) {}
   example operator*() const { return (*dataset_)[index_]; }
-  example_iterator& operator++() { index_ += step_; return *this; }
+  example_iterator& operator++() {
+    index_ += step_;
+    return *this;
+  }
   bool operator!=(const example_iterator& o) const { return index_ < o.index_; }
   bool operator==(const example_iterator& o) const { return !(*this != o); }
 
@@ -39,11 +42,12 @@ class example_iterator {
 /// Images of bytes with a class each. Copies share memory; reading from several threads is safe.
 export class image_dataset {
  public:
-  using images_type = tensor<std::uint8_t, extents<dyn, dyn, dyn, dyn>>;   // [examples x channels x height x width]
+  using images_type = tensor<std::uint8_t, extents<dyn, dyn, dyn, dyn>>;  // [examples x channels x height x width]
 
   /// Errors: shape_error if the numbers of images and labels differ; value_error for a label without a class name, or
   /// for a deviation that is not positive.
-  image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names, normalization n = {});
+  image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names,
+                normalization n = {});
 
   std::int64_t size() const { return images_.extent(0); }
   /// Shape of one image: [channels x height x width].
@@ -70,14 +74,14 @@ export class image_dataset {
   images_type images_;
   vector<std::int64_t> labels_;
   std::shared_ptr<const std::vector<std::string>> class_names_;
-  std::array<float, 256> values_;   // of each byte
+  std::array<float, 256> values_;  // of each byte
 };
 
 /// The part of a data set that one of several workers takes: examples worker, worker + workers, ...
-export template <class Dataset>
-class shard_view {
+export template <class Dataset> class shard_view {
  public:
-  shard_view(Dataset dataset, std::int64_t worker, std::int64_t workers) : dataset_(std::move(dataset)), worker_(worker), workers_(workers) {}
+  shard_view(Dataset dataset, std::int64_t worker, std::int64_t workers)
+      : dataset_(std::move(dataset)), worker_(worker), workers_(workers) {}
   std::int64_t size() const { return worker_ < dataset_.size() ? (dataset_.size() - worker_ - 1) / workers_ + 1 : 0; }
   auto begin() const { return example_iterator<Dataset>(&dataset_, worker_, workers_); }
   auto end() const { return example_iterator<Dataset>(&dataset_, dataset_.size(), workers_); }
@@ -105,14 +109,16 @@ inline constexpr std::string_view fashion_mnist_directory = "/usr/share/datasets
 
 /// Images and labels of two idx files: bytes [n x height x width] or [n x channels x height x width], and bytes [n].
 /// Errors: file_error naming file, expectation and finding.
-image_dataset from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names, normalization n = {});
+image_dataset from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names,
+                       normalization n = {});
 
 /// Fashion-MNIST: 60000 images for training and 10000 for testing, [1 x 28 x 28], ten classes of clothing.
 /// `directory` holds {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with .gz.
 /// Errors: file_error, for missing data with the way to get it, and for files without an image.
 /// Source: Xiao, Rasul, Vollgraf, "Fashion-MNIST" (2017), arXiv:1708.07747.
-image_dataset fashion_mnist(data_split s, const std::string& directory = std::string(fashion_mnist_directory), normalization n = {});
+image_dataset fashion_mnist(data_split s, const std::string& directory = std::string(fashion_mnist_directory),
+                            normalization n = {});
 
-}
+}  // namespace datasets
 
 }  // namespace lamina

@@ -12,12 +12,16 @@ namespace lamina {
 // ---- images ---------------------------------------------------------------------------------------------------------
 
 const std::vector<std::string>& image_dataset::class_names() const {
-  if (!class_names_) detail::raise(error_kind::state, "image_dataset: it was moved to another one, and has no images any more");
+  if (!class_names_)
+    detail::raise(error_kind::state, "image_dataset: it was moved to another one, and has no images any more");
   return *class_names_;
 }
 
-image_dataset::image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names, normalization n)
-    : images_(std::move(images)), labels_(std::move(labels)), class_names_(std::make_shared<const std::vector<std::string>>(std::move(class_names))) {
+image_dataset::image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names,
+                             normalization n)
+    : images_(std::move(images)),
+      labels_(std::move(labels)),
+      class_names_(std::make_shared<const std::vector<std::string>>(std::move(class_names))) {
   if (labels_.size() != images_.extent(0)) {
     text t;
     t << "image_dataset: " << images_.extent(0) << " images and " << labels_.size() << " labels";
@@ -34,7 +38,8 @@ image_dataset::image_dataset(images_type images, vector<std::int64_t> labels, st
     t << "image_dataset: the deviation is to be positive, and this is " << n.deviation;
     detail::raise(error_kind::value, t);
   }
-  for (std::size_t x = 0; x < values_.size(); ++x) values_[x] = static_cast<float>((static_cast<double>(x) / 255 - n.mean) / n.deviation);
+  for (std::size_t x = 0; x < values_.size(); ++x)
+    values_[x] = static_cast<float>((static_cast<double>(x) / 255 - n.mean) / n.deviation);
 }
 
 void image_dataset::check(std::int64_t i) const {
@@ -99,14 +104,18 @@ std::string present(const std::string& directory, std::string_view name) {
 
 }  // namespace
 
-image_dataset datasets::from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names, normalization n) {
+image_dataset datasets::from_idx(const std::string& images, const std::string& labels,
+                                 std::vector<std::string> class_names, normalization n) {
   auto pixels = read_idx(images), classes = read_idx(labels);
   shape s = pixels.shape();
-  if (pixels.element() != dtype::uint8 || (s.rank != 3 && s.rank != 4)) wrong_shape(images, "uint8 images of rank 3 or 4 are", pixels);
-  if (classes.element() != dtype::uint8 || classes.shape().rank != 1) wrong_shape(labels, "uint8 labels of rank 1 are", classes);
+  if (pixels.element() != dtype::uint8 || (s.rank != 3 && s.rank != 4))
+    wrong_shape(images, "uint8 images of rank 3 or 4 are", pixels);
+  if (classes.element() != dtype::uint8 || classes.shape().rank != 1)
+    wrong_shape(labels, "uint8 labels of rank 1 are", classes);
   if (classes.shape()[0] != s[0]) {
     text t;
-    t << labels << ": " << s[0] << " labels are expected, as there are images in " << images << ", and this holds " << classes.shape()[0];
+    t << labels << ": " << s[0] << " labels are expected, as there are images in " << images << ", and this holds "
+      << classes.shape()[0];
     detail::raise(error_kind::file, t);
   }
   auto found = classes.elements<std::uint8_t>();
@@ -126,15 +135,18 @@ image_dataset datasets::from_idx(const std::string& images, const std::string& l
 
 image_dataset datasets::fashion_mnist(data_split s, const std::string& directory, normalization n) {
   std::string prefix = s == data_split::train ? "train" : "t10k";
-  auto images = present(directory, prefix + "-images-idx3-ubyte"), labels = present(directory, prefix + "-labels-idx1-ubyte");
-  auto result = from_idx(images, labels,
-                         {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"}, n);
+  auto images = present(directory, prefix + "-images-idx3-ubyte"),
+       labels = present(directory, prefix + "-labels-idx1-ubyte");
+  auto result = from_idx(
+      images, labels,
+      {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"}, n);
   if (result.image_shape() != shape{1, 28, 28}) {
     text t;
     t << images << ": images of [28x28] are expected, and these are " << result.image_shape();
     detail::raise(error_kind::file, t);
   }
-  if (result.size() == 0) detail::raise(error_kind::file, images + ": at least one image is expected, and this holds none");
+  if (result.size() == 0)
+    detail::raise(error_kind::file, images + ": at least one image is expected, and this holds none");
   return result;
 }
 

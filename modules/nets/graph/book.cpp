@@ -19,10 +19,12 @@ namespace lamina::graph {
 // What of an operation that is one thing in training and another at inference goes into a program that is made of another.
 enum class purpose : std::uint8_t { both, training, inference };
 // What the roots of a walk need: nodes, as far as the walk does not end at values that are known.
-std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known, purpose what);
+std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known,
+                          purpose what);
 // Nodes of one program added to another, but those whose values are known already.
-void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names, std::map<value_id, value>& known,
-               purpose what = purpose::both, const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added = nullptr);
+void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names,
+               std::map<value_id, value>& known, purpose what = purpose::both,
+               const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added = nullptr);
 
 // The book of a net: its program, and the names of its values.
 class net_book {
@@ -30,16 +32,19 @@ class net_book {
   struct blob {
     bool external = false;
     std::vector<value_id> versions;
-    std::vector<std::string> where;       // of each version
-    std::size_t output = 0;               // of the newest version, among the outputs of the program
+    std::vector<std::string> where;  // of each version
+    std::size_t output = 0;          // of the newest version, among the outputs of the program
   };
   struct note {
     std::string scope, device;
-    bool inference = false;               // of what a layer that was added for training does at inference
+    bool inference = false;  // of what a layer that was added for training does at inference
   };
 
   // What a file says of a state: that of a parameter, where it is one of a model.
-  struct kind { state_role role = state_role::optimizer; bool trainable = false; };
+  struct kind {
+    state_role role = state_role::optimizer;
+    bool trainable = false;
+  };
 
   net_book(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
     body.title = "net `" + name + "`";
@@ -73,11 +78,12 @@ class net_book {
     std::vector<std::string_view> there;
     for (const auto& b : blobs) there.push_back(b.first);
     for (const auto& a : aliases) there.push_back(a.first);
-    std::vector<std::string> results;                 // only blobs have names without a net or a scope before them
+    std::vector<std::string> results;  // only blobs have names without a net or a scope before them
     if (wanted.find('/') != wanted.npos)
       for (std::size_t i = 0; i < body.nodes().size(); ++i)
         for (std::size_t r = 0; r < body.nodes()[i].results.size(); ++r)
-          if (const value_id id{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}; !names.contains(id)) results.push_back(name_of(id));
+          if (const value_id id{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}; !names.contains(id))
+            results.push_back(name_of(id));
     std::erase(results, wanted);
     there.insert(there.end(), results.begin(), results.end());
     t << "there is no blob `" << wanted << "`";
@@ -87,8 +93,10 @@ class net_book {
   void check_mine(const value& v, std::string_view what) const {
     text t;
     if (v.empty()) fail(error_kind::value, t << what << " is an empty value");
-    if (&v.owner() != &body) fail(error_kind::state, t << what << " belongs to " << (v.owner().title.empty() ? "another program" : v.owner().title)
-                                                        << "; `external(v)` makes it an input here, by its name");
+    if (&v.owner() != &body)
+      fail(error_kind::state, t << what << " belongs to "
+                                << (v.owner().title.empty() ? "another program" : v.owner().title)
+                                << "; `external(v)` makes it an input here, by its name");
   }
   std::string full(std::string_view given) const {
     if (given.empty()) fail(error_kind::value, text("a blob needs a name"));
@@ -110,7 +118,9 @@ class net_book {
     return {};
   }
   // Whether anything has a name, in full.
-  bool has(std::string_view whole) const { return blobs.contains(whole) || aliases.contains(whole) || find_automatic(whole); }
+  bool has(std::string_view whole) const {
+    return blobs.contains(whole) || aliases.contains(whole) || find_automatic(whole);
+  }
   value at(value_id id) { return {&body, id}; }
   // Nodes of external blobs and of states of the net's own.
   std::vector<std::int32_t> leaves() const {
@@ -145,7 +155,8 @@ class net_book {
       fail(error_kind::state, t << "`" << as << "` is there already, and belongs to a gradient");
     auto b = blobs.find(as);
     if (b == blobs.end()) return;
-    fail(error_kind::state, t << "blob `" << as << "` is there already, from " << b->second.where[0] << "; `assign` gives it another version");
+    fail(error_kind::state, t << "blob `" << as << "` is there already, from " << b->second.where[0]
+                              << "; `assign` gives it another version");
   }
   value assign(const std::string& as, blob& b, const value& next) {
     check_mine(next, "what `" + as + "` is to become");
@@ -153,9 +164,11 @@ class net_book {
     const tensor_type& given = next.type();
     text t;
     if (is.element != given.element || !fits(is.dims, given.dims))
-      fail(is.element == given.element ? error_kind::shape : error_kind::type, t << "blob `" << as << "` is " << is << " and is assigned " << given);
+      fail(is.element == given.element ? error_kind::shape : error_kind::type,
+           t << "blob `" << as << "` is " << is << " and is assigned " << given);
     if (b.external && !is.dims.is_static())
-      fail(error_kind::shape, t << "blob `" << as << "` is " << is << "; an external blob that is assigned must have a shape that is known");
+      fail(error_kind::shape, t << "blob `" << as << "` is " << is
+                                << "; an external blob that is assigned must have a shape that is known");
     b.versions.push_back(next.id());
     b.where.push_back(here());
     names.try_emplace(next.id(), as);
@@ -165,7 +178,8 @@ class net_book {
     return next;
   }
   // A state of the net itself: `step` gives its next value, which is an output of the program under its name.
-  value own(const std::string& as, const value& v, const any_tensor& first, const std::function<value(const value&)>& step, value* next = nullptr) {
+  value own(const std::string& as, const value& v, const any_tensor& first,
+            const std::function<value(const value&)>& step, value* next = nullptr) {
     const value after = step(v);
     names.insert_or_assign(v.id(), as);
     owned.push_back({{as, first}, v.id(), after.id(), body.outputs().size()});
@@ -186,7 +200,8 @@ class net_book {
     const std::int64_t begin[] = {seed, 0}, one[] = {0, 1};
     std::memcpy(first.mutable_data(), begin, sizeof begin);
     std::memcpy(step.mutable_data(), one, sizeof one);
-    return own(name + "/generator", body.state(generator_name, first.type()), first, [&](const value& v) { return v + body.constant(step); });
+    return own(name + "/generator", body.state(generator_name, first.type()), first,
+               [&](const value& v) { return v + body.constant(step); });
   }
 
   // The net as a program for a workspace, or with all that layers do, for a file.
@@ -205,7 +220,10 @@ class net_book {
     while (automatic_names.size() <= static_cast<std::size_t>(node)) {
       const auto i = automatic_names.size();
       const lamina::node& n = body.nodes()[i];
-      std::string base = name + "/" + notes[i].scope + (notes[i].inference ? "inference/" : "") + std::string(n.op ? n.op->name : n.kind == node_kind::constant ? "constant" : n.name);
+      std::string base = name + "/" + notes[i].scope + (notes[i].inference ? "inference/" : "") +
+                         std::string(n.op                            ? n.op->name
+                                     : n.kind == node_kind::constant ? "constant"
+                                                                     : n.name);
       const int k = ++counts[base];
       automatic_names.push_back(k == 1 ? base : base + "_" + std::to_string(k));
       by_automatic_name[automatic_names.back()].push_back(static_cast<std::int32_t>(i));
@@ -216,7 +234,7 @@ class net_book {
     if (auto known = names.find(id); known != names.end()) return known->second;
     std::string s = automatic(id.node);
     if (body.at(id).results.size() > 1) s += ":" + std::to_string(id.result);
-    std::string as = s;                     // blobs that are called so keep the name
+    std::string as = s;  // blobs that are called so keep the name
     for (int i = 0; blobs.contains(as) || aliases.contains(as); ++i) as = s + "_auto_" + std::to_string(i);
     return as;
   }
@@ -225,9 +243,10 @@ class net_book {
   std::optional<value_id> find_automatic(std::string_view given) const {
     if (body.nodes().empty()) return {};
     automatic(static_cast<std::int32_t>(body.nodes().size()) - 1);
-    const auto without = [](std::string_view s, std::string_view mark) {      // the mark and a number at the end
+    const auto without = [](std::string_view s, std::string_view mark) {  // the mark and a number at the end
       const auto at = s.rfind(mark);
-      const bool number = at != s.npos && at + mark.size() < s.size() && s.find_first_not_of("0123456789", at + mark.size()) == s.npos;
+      const bool number =
+          at != s.npos && at + mark.size() < s.size() && s.find_first_not_of("0123456789", at + mark.size()) == s.npos;
       return number ? s.substr(0, at) : s;
     };
     for (const auto whole : {given, without(given, "_auto_")})
@@ -241,18 +260,22 @@ class net_book {
     return {};
   }
 
-  struct owned_state { runnable::own_state state; value_id now, next; std::size_t output; };
+  struct owned_state {
+    runnable::own_state state;
+    value_id now, next;
+    std::size_t output;
+  };
   std::string name;
   std::int64_t seed, first_site = 0;
   program body;
   std::map<std::string, blob, std::less<>> blobs;
   std::vector<owned_state> owned;
   std::map<value_id, std::string> names;
-  std::map<value_id, std::set<std::string>> begun;          // blobs by the value that is their first version
-  std::map<std::string, value_id, std::less<>> aliases;     // names that are no blobs: gradients
-  std::map<std::string, kind, std::less<>> kinds;           // of external blobs that are more than blobs
-  std::vector<note> notes;                                  // of each node
-  bool for_inference = false;                               // what is added now
+  std::map<value_id, std::set<std::string>> begun;       // blobs by the value that is their first version
+  std::map<std::string, value_id, std::less<>> aliases;  // names that are no blobs: gradients
+  std::map<std::string, kind, std::less<>> kinds;        // of external blobs that are more than blobs
+  std::vector<note> notes;                               // of each node
+  bool for_inference = false;                            // what is added now
   mutable std::vector<std::string> automatic_names;
   mutable std::map<std::string, int> counts;
   mutable std::map<std::string, std::vector<std::int32_t>, std::less<>> by_automatic_name;
@@ -260,7 +283,7 @@ class net_book {
 };
 
 // What computes some blobs of a net from others; at inference, or as it does in the net.
-net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-            const renaming& names, purpose what);
+net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs,
+            const std::vector<std::string>& outputs, const renaming& names, purpose what);
 
 }  // namespace lamina::graph

@@ -21,7 +21,8 @@ int stand_in(const node& n, purpose what) {
 }
 }  // namespace
 
-std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known, purpose what) {
+std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known,
+                          purpose what) {
   std::vector<char> needed(p.nodes().size());
   auto need = [&](value_id v) {
     if (!known.contains(v)) needed[static_cast<std::size_t>(v.node)] = 1;
@@ -37,8 +38,9 @@ std::vector<char> reached(const program& p, const std::vector<value_id>& roots, 
   return needed;
 }
 
-void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names, std::map<value_id, value>& known,
-               purpose what, const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added) {
+void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names,
+               std::map<value_id, value>& known, purpose what,
+               const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added) {
   for (std::size_t i = 0; i < from.nodes().size(); ++i) {
     const auto number = static_cast<std::int32_t>(i);
     const node& n = from.nodes()[i];
@@ -54,7 +56,8 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
     std::vector<value> in;
     for (auto v : n.inputs) in.push_back(known.at(v));
     const path_of here(to, n.path);
-    const value_id made = to.add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in, n.subprograms);
+    const value_id made =
+        to.add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in, n.subprograms);
     for (std::size_t r = 0; r < n.results.size(); ++r) {
       const auto result = static_cast<std::int32_t>(r);
       known.try_emplace({number, result}, value(&to, {made.node, made.result + result}));
@@ -68,7 +71,8 @@ namespace {
 // `results`: whether results by their automatic names can be renamed, too.
 void check(const net_book& b, const renaming& names, bool results) {
   for (const auto& n : names)
-    if (!b.blobs.contains(n.first) && !b.aliases.contains(n.first) && !(results && b.find_automatic(n.first))) b.no_blob(n.first);
+    if (!b.blobs.contains(n.first) && !b.aliases.contains(n.first) && !(results && b.find_automatic(n.first)))
+      b.no_blob(n.first);
 }
 // What blobs and gradients are called in a copy, of which no two may be called the same.
 class copied_names {
@@ -94,16 +98,18 @@ class copied_names {
 };
 
 // Adds nodes of one book to another, and the states of its own that they read.
-void add_part(net_book& to, const net_book& from, const std::vector<char>& needed, std::map<value_id, value>& known, purpose what = purpose::both) {
+void add_part(net_book& to, const net_book& from, const std::vector<char>& needed, std::map<value_id, value>& known,
+              purpose what = purpose::both) {
   for (const auto& o : from.owned)
     if (needed[static_cast<std::size_t>(o.now.node)]) {
       std::string as = o.state.name;
       if (as.starts_with(from.name + "/")) as = to.name + as.substr(from.name.size());
-      if (from.is_state(o.now.node)) {                        // the generator, of which a net has one
+      if (from.is_state(o.now.node)) {  // the generator, of which a net has one
         as = to.name + "/generator";
         to.generator();
       }
-      auto mine = std::find_if(to.owned.begin(), to.owned.end(), [&](const auto& other) { return other.state.name == as; });
+      auto mine =
+          std::find_if(to.owned.begin(), to.owned.end(), [&](const auto& other) { return other.state.name == as; });
       if (mine != to.owned.end()) {
         known.insert_or_assign(o.now, to.at(mine->now));
         known.insert_or_assign(o.next, to.at(mine->next));
@@ -137,12 +143,14 @@ void add_whole(net_book& to, const net_book& from, const renaming& names, std::s
   for (auto i : from.leaves()) {
     const node& n = from.body.at(i);
     auto blob = from.blobs.find(n.name);
-    if (blob == from.blobs.end()) continue;                   // a state of the net's own
+    if (blob == from.blobs.end()) continue;  // a state of the net's own
     const std::string as = renamed(n.name);
     to.keep_kind(as, from, n.name);
     auto here = to.blobs.find(as);
     if (here == to.blobs.end()) {
-      known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, n.results[0]) : to.body.input(as, n.results[0]), true));
+      known.insert_or_assign(
+          {i, 0},
+          to.add(as, from.is_state(i) ? to.body.state(as, n.results[0]) : to.body.input(as, n.results[0]), true));
       continue;
     }
     const value v = to.at(here->second.versions.back());
@@ -181,12 +189,12 @@ void net::append(const net& other, const renaming& names, const origin&) {
   add_whole(book(), other.book(), names, "append");
 }
 
-net net::clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
-                       const origin&) const {
+net net::clone_partial(std::string_view name, const std::vector<std::string>& inputs,
+                       const std::vector<std::string>& outputs, const renaming& names, const origin&) const {
   return part_of(*this, name, inputs, outputs, names, purpose::both);
 }
-net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const renaming& names,
-            purpose what) {
+net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs,
+            const std::vector<std::string>& outputs, const renaming& names, purpose what) {
   auto& from = whole.book();
   check(from, names, true);
   copied_names renamed(from, names, "clone_partial");
@@ -212,21 +220,25 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
     roots.push_back(wanted.back().second);
   }
   std::vector<char> needed = reached(from.body, roots, known, what);
-  for (const auto& o : from.owned)                            // a state goes on as it did
+  for (const auto& o : from.owned)  // a state goes on as it did
     if (needed[static_cast<std::size_t>(o.now.node)]) {
       roots.push_back(o.next);
       needed = reached(from.body, roots, known, what);
     }
   for (auto i : from.leaves())
-    if (const std::string& blob = from.body.at(i).name; needed[static_cast<std::size_t>(i)] && !known.contains({i, 0}) && from.blobs.contains(blob)) {
+    if (const std::string& blob = from.body.at(i).name;
+        needed[static_cast<std::size_t>(i)] && !known.contains({i, 0}) && from.blobs.contains(blob)) {
       if (given.contains(blob)) {
         text t;
-        from.fail(error_kind::value, t << "clone_partial: blob `" << blob << "` is an input as it is now, and the outputs need it as it was before it was assigned");
+        from.fail(error_kind::value,
+                  t << "clone_partial: blob `" << blob
+                    << "` is an input as it is now, and the outputs need it as it was before it was assigned");
       }
       const std::string& as = renamed(blob);
       const tensor_type& type = from.body.at(i).results[0];
       to.keep_kind(as, from, blob);
-      known.insert_or_assign({i, 0}, to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));
+      known.insert_or_assign({i, 0},
+                             to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));
     }
   add_part(to, from, needed, known, what);
   for (const auto& [blob, newest] : wanted)
@@ -246,9 +258,12 @@ std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>
     tensor_type type = n.results[0];
     if (auto given = inputs.find(n.name); given != inputs.end()) {
       text t;
-      if (!fits(type.dims, given->second)) b.fail(error_kind::shape, t << "infer: blob `" << n.name << "` is " << type.dims << " and is to be " << given->second);
+      if (!fits(type.dims, given->second))
+        b.fail(error_kind::shape,
+               t << "infer: blob `" << n.name << "` is " << type.dims << " and is to be " << given->second);
       if (dim clash = names.bind(type.dims, given->second); clash.is_name())
-        b.fail(error_kind::shape, t << "infer: dimension `" << clash << "` is not the same in all blobs; `" << n.name << "` is to be " << given->second);
+        b.fail(error_kind::shape, t << "infer: dimension `" << clash << "` is not the same in all blobs; `" << n.name
+                                    << "` is to be " << given->second);
       type.dims = given->second;
     }
     known.insert_or_assign({i, 0}, p.input(n.name, type));

@@ -40,7 +40,9 @@ export class fill_scope {
 
 /// What `net::fill` takes: called with a scope, it gives a value of the scope's type.
 export template <class F>
-concept Fill = std::copyable<F> && requires(const F& f, fill_scope& s) { { f(s) } -> std::convertible_to<value>; };
+concept Fill = std::copyable<F> && requires(const F& f, fill_scope& s) {
+  { f(s) } -> std::convertible_to<value>;
+};
 
 }  // namespace graph
 

@@ -23,8 +23,7 @@ void fill_scope::fail(error_kind kind, const text& why) const {
 
 namespace {
 // Whether an element type holds a number; the error says which does not.
-template <class N>
-void check_holds(const fill_scope& s, std::string_view fill, N number, dtype element) {
+template <class N> void check_holds(const fill_scope& s, std::string_view fill, N number, dtype element) {
   const bool holds = with_type(element, [&]<class T>() {
     T x{};
     return detail::to_element(number, x);
@@ -54,12 +53,14 @@ value fill_scope::uniform(double low, double high) {
 value fill_scope::integers(std::int64_t low, std::int64_t high) {
   const auto count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   text t;
-  if (low > high || count >= std::uint64_t(1) << 32) fail(error_kind::value, t << "uniform_integers: from " << low << " to " << high << " are none, or too many");
+  if (low > high || count >= std::uint64_t(1) << 32)
+    fail(error_kind::value, t << "uniform_integers: from " << low << " to " << high << " are none, or too many");
   check_holds(*this, "uniform_integers", low, type_.element);
   check_holds(*this, "uniform_integers", high, type_.element);
   program& p = generator_.owner();
   const value zeros = tile_to(p.number(0.0, dtype::float64), type_.dims);
-  const value drawn = floor(random_uniform(generator_, zeros, {.a = 0, .b = static_cast<double>(count) + 1, .site = site_}));
+  const value drawn =
+      floor(random_uniform(generator_, zeros, {.a = 0, .b = static_cast<double>(count) + 1, .site = site_}));
   const value offset = apply<op::cast>(cast_attributes{dtype::int64}, drawn) + p.number(low, dtype::int64);
   return apply<op::cast>(cast_attributes{type_.element}, offset);
 }

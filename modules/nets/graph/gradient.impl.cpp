@@ -23,7 +23,8 @@ std::string name_gradient(net_book& b, const std::string& wanted, value_id id) {
   const auto taken = [&] {
     const auto known = b.aliases.find(as);
     const auto blob = b.blobs.find(as);
-    return (known != b.aliases.end() && known->second != id) || (blob != b.blobs.end() && blob->second.versions[0] != id);
+    return (known != b.aliases.end() && known->second != id) ||
+           (blob != b.blobs.end() && blob->second.versions[0] != id);
   };
   for (int i = 0; taken(); ++i) as = wanted + "_auto_" + std::to_string(i);
   b.aliases.insert_or_assign(as, id);
@@ -49,25 +50,29 @@ void name_summands(net_book& b, const value& sum, const std::string& beginning, 
 }
 }  // namespace
 
-gradient_map net::add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& o, const origin&) {
+gradient_map net::add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& o,
+                                         const origin&) {
   auto& b = book();
   text t;
   if (targets.empty()) b.fail(error_kind::value, text("add_gradient_operators: no targets"));
   std::vector<value> of, start;
-  std::vector<std::pair<std::string, value_id>> starts;        // that were not given
+  std::vector<std::pair<std::string, value_id>> starts;  // that were not given
   for (const auto& target : targets) {
     b.check_mine(target.of, "the target of a gradient");
     const auto& n = b.body.at(target.of.id());
     const std::string called = b.name_of(target.of.id());
     if (!is_floating(target.of.type().element))
-      b.fail(error_kind::type, t << "add_gradient_operators: the target `" << called << "` is " << target.of.type() << "; gradients are of floating numbers");
+      b.fail(error_kind::type, t << "add_gradient_operators: the target `" << called << "` is " << target.of.type()
+                                 << "; gradients are of floating numbers");
     if (n.op && n.op->stops_gradient)
-      b.fail(error_kind::value, t << "add_gradient_operators: the target `" << called << "` comes from stop_gradient, through which no gradient flows");
+      b.fail(error_kind::value, t << "add_gradient_operators: the target `" << called
+                                  << "` comes from stop_gradient, through which no gradient flows");
     if (!target.start.empty()) {
       b.check_mine(target.start, "the start of a gradient");
       if (target.start.type() != target.of.type())
         b.fail(target.start.type().element == target.of.type().element ? error_kind::shape : error_kind::type,
-               t << "add_gradient_operators: the target `" << called << "` is " << target.of.type() << " and its gradient starts with " << target.start.type());
+               t << "add_gradient_operators: the target `" << called << "` is " << target.of.type()
+                 << " and its gradient starts with " << target.start.type());
     }
     of.push_back(target.of);
     value one = target.start;
@@ -86,13 +91,18 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     const node& n = b.body.nodes()[i];
     if (!reached[i] || !n.op || n.op->stops_gradient) continue;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (n.reads_data(k) && is_floating(b.body.type(n.inputs[k]).element)) reached[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+      if (n.reads_data(k) && is_floating(b.body.type(n.inputs[k]).element))
+        reached[static_cast<std::size_t>(n.inputs[k].node)] = 1;
   }
-  auto depends_on = [&](value_id id) { return reached[static_cast<std::size_t>(id.node)] && is_floating(b.body.type(id).element); };
+  auto depends_on = [&](value_id id) {
+    return reached[static_cast<std::size_t>(id.node)] && is_floating(b.body.type(id).element);
+  };
   std::vector<value> by = o.with_respect_to;
   for (const auto& v : by) {
     b.check_mine(v, "what a gradient is taken by");
-    if (!depends_on(v.id())) b.fail(error_kind::value, t << "add_gradient_operators: the targets do not depend on `" << b.name_of(v.id()) << "`");
+    if (!depends_on(v.id()))
+      b.fail(error_kind::value,
+             t << "add_gradient_operators: the targets do not depend on `" << b.name_of(v.id()) << "`");
   }
   if (by.empty()) {
     std::set<value_id> named;
@@ -119,7 +129,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     map.all_.insert_or_assign(by[i].id(), found[i]);
     const std::string first = b.name_of(by[i].id()), as = name_gradient(b, first + "_grad", found[i].id());
     if (const auto begun = b.begun.find(by[i].id()); begun != b.begun.end())
-      for (const auto& other : begun->second)                  // names that the value has beside its own
+      for (const auto& other : begun->second)  // names that the value has beside its own
         if (other != first) name_gradient(b, other + "_grad", found[i].id());
     name_summands(b, found[i], "_" + as + "_autosplit_", uses[by[i].id()]);
   }
@@ -128,18 +138,20 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
 }
 
 value gradient_map::operator[](const value& blob) const {
-  if (auto found = all_.find(blob.id()); book_ && found != all_.end() && &blob.owner() == &found->second.owner()) return found->second;
+  if (auto found = all_.find(blob.id()); book_ && found != all_.end() && &blob.owner() == &found->second.owner())
+    return found->second;
   text t;
   if (!book_) detail::raise(error_kind::state, "gradient_map: it is empty");
   book_->check_mine(blob, "the blob");
-  t << "there is no gradient of `" << book_->name_of(blob.id()) << "`: the targets do not depend on it, or it was not asked for";
+  t << "there is no gradient of `" << book_->name_of(blob.id())
+    << "`: the targets do not depend on it, or it was not asked for";
   book_->fail(error_kind::value, t);
 }
 value gradient_map::operator[](std::string_view blob) const {
   if (!book_) detail::raise(error_kind::state, "gradient_map: it is empty");
   auto* b = book_->find(blob);
   if (!b) {
-    const auto known = book_->known(blob);                     // a value without a name of its own
+    const auto known = book_->known(blob);  // a value without a name of its own
     if (!known) book_->no_blob(blob);
     return (*this)[book_->at(known->second)];
   }
@@ -149,9 +161,12 @@ value gradient_map::operator[](std::string_view blob) const {
   for (std::size_t i = 0; i + 1 < versions.size(); ++i)
     if (all_.contains(versions[i])) {
       book_->history(t, as);
-      book_->fail(error_kind::value, t << "; the gradient is that of version " << i << ", and the newest one is another value: ask for it by the value of version " << i);
+      book_->fail(error_kind::value, t << "; the gradient is that of version " << i
+                                       << ", and the newest one is another value: ask for it by the value of version "
+                                       << i);
     }
-  book_->fail(error_kind::value, t << "there is no gradient of `" << as << "`: the targets do not depend on it, or it was not asked for");
+  book_->fail(error_kind::value,
+              t << "there is no gradient of `" << as << "`: the targets do not depend on it, or it was not asked for");
 }
 
 namespace {
@@ -160,7 +175,8 @@ bool collect(const value& g, std::vector<value>* indices, std::vector<value>* ro
   program& p = g.owner();
   const node n = p.at(g.id());
   if (n.op && n.op->adds) return collect({&p, n.inputs[0]}, indices, rows) && collect({&p, n.inputs[1]}, indices, rows);
-  if (!n.op || n.op != &record<op::scatter_rows> || static_cast<const axis_attributes*>(n.attributes.get())->axis != 0) return false;
+  if (!n.op || n.op != &record<op::scatter_rows> || static_cast<const axis_attributes*>(n.attributes.get())->axis != 0)
+    return false;
   if (!indices) return true;
   shape row = g.shape();
   row[0] = dyn;
@@ -175,7 +191,8 @@ gradient_slices gradient_map::slices(const value& blob) const {
   const value g = (*this)[blob];
   if (!collect(g, nullptr, nullptr)) {
     text t;
-    book_->fail(error_kind::value, t << "the gradient of `" << book_->name_of(blob.id()) << "` is dense, or dense and sparse ones added; its slices are not all of it");
+    book_->fail(error_kind::value, t << "the gradient of `" << book_->name_of(blob.id())
+                                     << "` is dense, or dense and sparse ones added; its slices are not all of it");
   }
   std::vector<value> indices, rows;
   collect(g, &indices, &rows);
@@ -187,7 +204,8 @@ value zero_gradient(const value& x, const origin&) {
   if (!is_floating(x.type().element)) {
     const std::string here = x.owner().place();
     text t;
-    detail::raise(error_kind::type, t << here << (here.empty() ? "" : ": ") << "zero_gradient: " << x.type() << " has no gradient");
+    detail::raise(error_kind::type,
+                  t << here << (here.empty() ? "" : ": ") << "zero_gradient: " << x.type() << " has no gradient");
   }
   // Of the two sides the one that stops is chosen, and the other one has the gradient.
   return where(x.owner().number(1.0, dtype::boolean), stop_gradient(x), x);

@@ -25,9 +25,9 @@ export enum class parameter_tag : std::uint8_t { weight, bias, computed };
 
 export struct parameter_info {
   std::string name;
-  value at;                       // in the model's net
+  value at;  // in the model's net
   parameter_tag tag = parameter_tag::weight;
-  value gradient{};               // after add_gradient_operators; of a weight or bias that the loss depends on
+  value gradient{};  // after add_gradient_operators; of a weight or bias that the loss depends on
   bool updated = false;
 };
 
@@ -35,8 +35,7 @@ export struct parameter_info {
 export class fill_rule {
  public:
   fill_rule() = default;
-  template <class F>
-    requires(!std::same_as<F, fill_rule>) && Fill<F>
+  template <class F> requires(!std::same_as<F, fill_rule>) && Fill<F>
   fill_rule(const F& f) : f_([f](fill_scope& s) { return value(f(s)); }) {}
   /// Errors: value_error for an empty one.
   value operator()(fill_scope& s) const {
@@ -52,9 +51,11 @@ export class fill_rule {
 export class activation_rule {
  public:
   activation_rule() = default;
-  template <class L>
-    requires(!std::same_as<L, activation_rule>) && Layer<L>
-  activation_rule(const L& l) : f_([l](const value& x) { no_scope s; return value(l.forward(s, x)); }) {}
+  template <class L> requires(!std::same_as<L, activation_rule>) && Layer<L> activation_rule(const L& l)
+      : f_([l](const value& x) {
+          no_scope s;
+          return value(l.forward(s, x));
+        }) {}
   value operator()(const value& x) const { return f_ ? f_(x) : x; }
   explicit operator bool() const { return static_cast<bool>(f_); }
 
@@ -67,8 +68,8 @@ export class model;
 /// Arguments of layer functions. What a call says goes before what an `arg_scope` says, the innermost first, and that goes
 /// before what the model says; the layer's own choice is last. A layer takes those that it knows.
 export struct arguments {
-  std::string name{};                             // of the layer; else that of the function, as `fc`, `fc_auto_0`
-  graph::model* model = nullptr;                  // else that of the innermost model::scope
+  std::string name{};             // of the layer; else that of the function, as `fc`, `fc_auto_0`
+  graph::model* model = nullptr;  // else that of the innermost model::scope
   std::optional<extent2d> kernel{}, stride{}, padding{}, dilation{};
   std::optional<std::int64_t> groups{}, size{};
   std::optional<bool> bias{};
@@ -105,7 +106,7 @@ export class parameter_sharing {
   parameter_sharing& operator=(const parameter_sharing&) = delete;
 
  private:
-  int errors_;                            // under way when it began
+  int errors_;  // under way when it began
 };
 
 /// A name, and where in the user's code it stands.
@@ -124,15 +125,15 @@ export class placed_name {
 export struct model_options {
   dtype element = dtype::float32;
   std::int64_t seed = 0;
-  bool training = true;                           // dropout drops, and batch norms take and keep statistics
-  bool fill_parameters = true;                    // false: they are in the workspace already
+  bool training = true;         // dropout drops, and batch norms take and keep statistics
+  bool fill_parameters = true;  // false: they are in the workspace already
 };
 /// How parameters are updated.
 export struct update_options {
-  std::optional<parameter_tag> tag{};             // those of a tag alone
+  std::optional<parameter_tag> tag{};  // those of a tag alone
   optim::regularizer regularizer{};
-  double max_gradient_norm = 0;                   // above 0: gradients of these parameters are clipped together
-  value rate{};                                   // else the optimizer's `lr` throughout
+  double max_gradient_norm = 0;  // above 0: gradients of these parameters are clipped together
+  value rate{};                  // else the optimizer's `lr` throughout
   // The rate times the number in the blob `lr_injection`, which is 1 until a workspace is fed another one.
   bool allow_lr_injection = false;
   // Gradients that are sums of looked-up rows update those rows alone, and theirs of the slots, in place; rows that were
@@ -158,7 +159,7 @@ class layer_run {
  private:
   void keep_parameters();
   graph::model& model_;
-  const program* foreign_ = nullptr;      // that of an operand, where it is not the net
+  const program* foreign_ = nullptr;  // that of an operand, where it is not the net
   std::string function_, name_, own_name_, shared_name_, outer_path_;
   arguments given_;
   name_map names_;
@@ -185,11 +186,15 @@ export class model {
   const net& init() const;
   const model_options& options() const;
   /// A blob that the workspace holds.
-  value input(std::string_view name, const tensor_type& type, const origin& = {}) { return main().external(name, type); }
+  value input(std::string_view name, const tensor_type& type, const origin& = {}) {
+    return main().external(name, type);
+  }
 
   /// A parameter, in the present name scope: asked for twice it is the same. Errors: shape_error if its shape is not.
-  value parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag = parameter_tag::weight, const origin& = {});
-  std::vector<parameter_info> parameters(std::optional<parameter_tag> tag = std::nullopt, std::string_view beginning = {}) const;
+  value parameter(std::string_view name, const shape& dims, const fill_rule& fill,
+                  parameter_tag tag = parameter_tag::weight, const origin& = {});
+  std::vector<parameter_info> parameters(std::optional<parameter_tag> tag = std::nullopt,
+                                         std::string_view beginning = {}) const;
   /// What layers take where neither call nor arg_scope says anything. Errors: as those of arg_scope.
   void defaults(std::string_view function, const arguments& a, const origin& = {});
 
@@ -203,14 +208,15 @@ export class model {
   /// `<parameter>_<slot>`. Errors: state_error before there are gradients, and where nothing is left to be updated;
   /// value_error for `by_rows` with an optimizer that is no RowOptimizer, or with clipping, and for numbers of the optimizer,
   /// the regularizer or the options that are not finite or below 0.
-  template <Optimizer O>
-  void add_updates(const O& optimizer, const update_options& o = {}, const origin& = {}) {
+  template <Optimizer O> void add_updates(const O& optimizer, const update_options& o = {}, const origin& = {}) {
     lamina::detail::check_optimizer(optimizer);
-    add_updates([optimizer](update_scope& s, const value& w, const value& g) { return value(optimizer.step(s, w, g)); }, optimizer.lr, RowOptimizer<O>, o);
+    add_updates([optimizer](update_scope& s, const value& w, const value& g) { return value(optimizer.step(s, w, g)); },
+                optimizer.lr, RowOptimizer<O>, o);
   }
   /// What computes blobs from others at inference, with the parameters on the way as external blobs: layers that were
   /// added for training do what they do after it, so dropout passes its input on and batch norm takes running statistics.
-  net predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const origin& = {}) const;
+  net predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                const origin& = {}) const;
 
   /// Makes a model the one that layer functions of this thread work on, while it lives. Scopes nest.
   class scope {
@@ -239,8 +245,8 @@ export class model {
 
  private:
   friend class detail::layer_run;
-  void add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, bool by_rows,
-                   const update_options& o);
+  void add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate,
+                   bool by_rows, const update_options& o);
   struct implementation;
   std::unique_ptr<implementation> impl_;
 };
@@ -277,7 +283,8 @@ export value dropout(const value& x, const arguments& a = {}, const origin& = {}
 /// max(x, 0) + slope min(x, 0) with a slope per channel, `<name>_slope`, filled with 0.25.
 export value prelu(const value& x, const arguments& a = {}, const origin& = {});
 /// Rows of a table [num_embeddings, embedding_dim], `<name>_w`, by positions of int64.
-export value embedding(const value& ids, std::int64_t num_embeddings, std::int64_t embedding_dim, const arguments& a = {}, const origin& = {});
+export value embedding(const value& ids, std::int64_t num_embeddings, std::int64_t embedding_dim,
+                       const arguments& a = {}, const origin& = {});
 /// All positions of sequences [T, N, in] -> [T, N, hidden]; parameters `<name>.weight_ih_l0` and so on, as
 /// PyTorch names them.
 export value rnn(const value& x, std::int64_t hidden, const arguments& a = {}, const origin& = {});
@@ -289,6 +296,7 @@ export value accuracy(const value& scores, const value& labels, const origin& = 
 export value concat(const std::vector<value>& x, std::int64_t axis = 1, const origin& = {});
 export value sum(const std::vector<value>& x, const origin& = {});
 /// Products of matrices side by side, either of them turned.
-export value batch_mat_mul(const value& a, const value& b, bool transpose_a = false, bool transpose_b = false, const origin& = {});
+export value batch_mat_mul(const value& a, const value& b, bool transpose_a = false, bool transpose_b = false,
+                           const origin& = {});
 
 }  // namespace lamina::graph

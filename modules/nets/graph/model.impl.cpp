@@ -26,11 +26,12 @@ namespace lamina::graph {
 namespace {
 
 // Calls f(name, member of a, member of b) for each argument but name and model.
-template <class A, class F>
-void each_argument(A& a, const arguments& b, F f) {
-  f("kernel", a.kernel, b.kernel), f("stride", a.stride, b.stride), f("padding", a.padding, b.padding), f("dilation", a.dilation, b.dilation);
+template <class A, class F> void each_argument(A& a, const arguments& b, F f) {
+  f("kernel", a.kernel, b.kernel), f("stride", a.stride, b.stride), f("padding", a.padding, b.padding),
+      f("dilation", a.dilation, b.dilation);
   f("groups", a.groups, b.groups), f("size", a.size, b.size), f("bias", a.bias, b.bias);
-  f("probability", a.probability, b.probability), f("epsilon", a.epsilon, b.epsilon), f("momentum", a.momentum, b.momentum);
+  f("probability", a.probability, b.probability), f("epsilon", a.epsilon, b.epsilon),
+      f("momentum", a.momentum, b.momentum);
   f("alpha", a.alpha, b.alpha), f("beta", a.beta, b.beta), f("weight_fill", a.weight_fill, b.weight_fill);
   f("bias_fill", a.bias_fill, b.bias_fill), f("activation", a.activation, b.activation);
 }
@@ -40,12 +41,16 @@ void fill_in(arguments& a, const arguments& from) {
   });
 }
 
-struct known_function { std::string_view name; std::vector<std::string_view> takes; };
+struct known_function {
+  std::string_view name;
+  std::vector<std::string_view> takes;
+};
 const std::vector<known_function>& functions() {
   static const std::vector<known_function> all{
       {"fc", {"bias", "weight_fill", "bias_fill", "activation"}},
       {"conv", {"kernel", "stride", "padding", "dilation", "bias", "weight_fill", "bias_fill", "activation"}},
-      {"group_conv", {"kernel", "stride", "padding", "dilation", "groups", "bias", "weight_fill", "bias_fill", "activation"}},
+      {"group_conv",
+       {"kernel", "stride", "padding", "dilation", "groups", "bias", "weight_fill", "bias_fill", "activation"}},
       {"conv_transpose", {"kernel", "stride", "padding", "dilation", "bias", "weight_fill", "bias_fill", "activation"}},
       {"max_pool", {"kernel", "stride", "padding"}},
       {"average_pool", {"kernel", "stride", "padding"}},
@@ -88,14 +93,17 @@ void check(std::string_view function, const arguments& a, std::string_view befor
   });
 }
 
-struct said { std::string function; arguments a; };
+struct said {
+  std::string function;
+  arguments a;
+};
 thread_local std::vector<said> scopes_of_arguments;
 thread_local model* innermost = nullptr;
 
 // One name of a sharing: whole names of scopes, without the slash at their ends.
 struct shared_scope {
   std::string from, to;
-  bool whole;                             // whether a layer that is called `from` is shared, too
+  bool whole;  // whether a layer that is called `from` is shared, too
   bool met = false;
   // What it makes of a name; nothing of one that is not of its scope.
   std::optional<std::string> operator()(std::string_view name) const {
@@ -108,10 +116,10 @@ struct shared_scope {
 };
 // What a parameter_sharing says, and what was made under it.
 struct named_sharing {
-  std::string place;                      // as messages begin
+  std::string place;  // as messages begin
   std::vector<shared_scope> scopes;
-  std::set<std::string> made;             // scopes of layers and parameters, or their names where they have none
-  std::set<std::shared_ptr<std::string>> complaints;      // of the models that made them
+  std::set<std::string> made;  // scopes of layers and parameters, or their names where they have none
+  std::set<std::shared_ptr<std::string>> complaints;  // of the models that made them
 };
 thread_local std::vector<named_sharing> sharings;
 
@@ -140,8 +148,10 @@ void made_in_sharings(const std::string& name, const std::shared_ptr<std::string
 void check_scope(std::string_view what, std::string_view function, const arguments& a) {
   const std::string before = origin::words() + std::string(what) + ": ";
   check(function, a, before, true);
-  if (!a.name.empty()) lamina::detail::raise(error_kind::value, before + "`name` belongs to a call of " + std::string(function));
-  if (a.model) lamina::detail::raise(error_kind::value, before + "`model` belongs to a call of " + std::string(function));
+  if (!a.name.empty())
+    lamina::detail::raise(error_kind::value, before + "`name` belongs to a call of " + std::string(function));
+  if (a.model)
+    lamina::detail::raise(error_kind::value, before + "`model` belongs to a call of " + std::string(function));
 }
 
 }  // namespace
@@ -156,13 +166,14 @@ parameter_sharing::parameter_sharing(const renaming& names, const origin&) : err
   const auto in_scope = [](std::string name) {
     while (name.ends_with('/')) name.pop_back();
     name = name_scope::current() + name;
-    if (name.ends_with('/')) name.pop_back();            // of the scope itself
+    if (name.ends_with('/')) name.pop_back();  // of the scope itself
     return name;
   };
   named_sharing added{before, {}, {}, {}};
   for (const auto& [from, to] : names) {
     if (from.find_first_not_of('/') == from.npos)
-      lamina::detail::raise(error_kind::value, before + "a first name is empty; it is to be that of a scope inside the present one");
+      lamina::detail::raise(error_kind::value,
+                            before + "a first name is empty; it is to be that of a scope inside the present one");
     added.scopes.push_back({in_scope(from), in_scope(to), to.find_first_not_of('/') != to.npos});
   }
   sharings.push_back(std::move(added));
@@ -173,7 +184,7 @@ parameter_sharing::parameter_sharing(const renaming& names, const origin&) : err
       if (settled) continue;
       text t;
       t << before << "`" << scope.from << "` leads back to itself or into itself";
-      sharings.pop_back();                               // no destructor does, where a constructor throws; the names end here
+      sharings.pop_back();  // no destructor does, where a constructor throws; the names end here
       lamina::detail::raise(error_kind::value, t);
     }
 }
@@ -184,7 +195,8 @@ parameter_sharing::~parameter_sharing() {
   for (const auto& scope : ended.scopes) {
     if (scope.met) continue;
     text t;
-    t << ended.place << "nothing with parameters was made in the scope `" << scope.from << "`, which was to share those of `" << scope.to << "`";
+    t << ended.place << "nothing with parameters was made in the scope `" << scope.from
+      << "`, which was to share those of `" << scope.to << "`";
     const std::vector<std::string_view> there(ended.made.begin(), ended.made.end());
     list_for(t, scope.from, there);
     for (const auto& c : ended.complaints)
@@ -223,7 +235,8 @@ struct model::implementation {
   static constexpr char after_layers[] = {'_', '.'};
   // Raises what a sharing of parameters found wrong when it ended.
   void tell() const {
-    if (!complaint->empty()) [[unlikely]] lamina::detail::raise(error_kind::value, std::exchange(*complaint, {}));
+    if (!complaint->empty()) [[unlikely]]
+      lamina::detail::raise(error_kind::value, std::exchange(*complaint, {}));
   }
   // A blob with a whole name, filled by the other net.
   value add(const std::string& name, const value& v, const fill_rule& fill, const any_tensor& given) {
@@ -236,7 +249,8 @@ struct model::implementation {
   value lr_injection() {
     if (auto* known = find("lr_injection")) return known->at;
     main.book().check_free("lr_injection");
-    const value v = add("lr_injection", main.book().body.state("lr_injection", {options.element, {}}), op::constant{1}, {});
+    const value v =
+        add("lr_injection", main.book().body.state("lr_injection", {options.element, {}}), op::constant{1}, {});
     keep({"lr_injection", v, parameter_tag::computed});
     return v;
   }
@@ -244,10 +258,10 @@ struct model::implementation {
   model_options options;
   net main, init;
   std::vector<parameter_info> parameters;
-  std::map<std::string, std::size_t, std::less<>> by_name;    // of the parameters
-  std::map<std::string, int> next_auto;                       // for layers without names, by the name without a number
+  std::map<std::string, std::size_t, std::less<>> by_name;  // of the parameters
+  std::map<std::string, int> next_auto;                     // for layers without names, by the name without a number
   std::shared_ptr<std::string> complaint = std::make_shared<std::string>();
-  std::set<std::pair<std::string, std::string>> sharing;      // names of layers, and whose parameters they have
+  std::set<std::pair<std::string, std::string>> sharing;  // names of layers, and whose parameters they have
   std::vector<said> defaults;
   std::optional<gradient_map> gradients;
 };
@@ -277,7 +291,9 @@ const model_options& model::options() const { return impl_->options; }
 model::scope::scope(model& m) : outer_(std::exchange(innermost, &m)) {}
 model::scope::~scope() { innermost = outer_; }
 model& model::current() {
-  if (!innermost) lamina::detail::raise(error_kind::state, origin::words() + "a layer function needs a model: say .model = &m, or open a model::scope");
+  if (!innermost)
+    lamina::detail::raise(error_kind::state,
+                          origin::words() + "a layer function needs a model: say .model = &m, or open a model::scope");
   return *innermost;
 }
 
@@ -286,7 +302,8 @@ void model::defaults(std::string_view function, const arguments& a, const origin
   impl_->defaults.push_back({std::string(function), a});
 }
 
-value model::parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag, const origin&) {
+value model::parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag,
+                       const origin&) {
   auto& m = *impl_;
   m.tell();
   auto& book = m.main.book();
@@ -295,7 +312,9 @@ value model::parameter(std::string_view name, const shape& dims, const fill_rule
   const tensor_type type{m.options.element, dims};
   if (auto* known = m.find(full)) {
     text t;
-    if (known->at.type() != type) book.fail(error_kind::shape, t << "parameter `" << full << "` is " << known->at.type() << " and is asked for as " << type);
+    if (known->at.type() != type)
+      book.fail(error_kind::shape,
+                t << "parameter `" << full << "` is " << known->at.type() << " and is asked for as " << type);
     return known->at;
   }
   book.check_free(full);
@@ -314,39 +333,49 @@ std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, 
 const gradient_map& model::add_gradient_operators(const std::vector<gradient_target>& targets, const origin&) {
   auto& m = *impl_;
   m.tell();
-  if (m.gradients) m.main.book().fail(error_kind::state, text("add_gradient_operators: the model has its gradients already"));
+  if (m.gradients)
+    m.main.book().fail(error_kind::state, text("add_gradient_operators: the model has its gradients already"));
   m.gradients = m.main.add_gradient_operators(targets);
   for (auto& p : m.parameters)
     if (p.tag != parameter_tag::computed && m.gradients->contains(p.at)) p.gradient = (*m.gradients)[p.at];
   return *m.gradients;
 }
 
-void model::add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate, bool by_rows,
-                        const update_options& o) {
+void model::add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate,
+                        bool by_rows, const update_options& o) {
   auto& m = *impl_;
   auto& book = m.main.book();
-  if (!m.gradients) book.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
+  if (!m.gradients)
+    book.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
   if (o.by_rows && !by_rows)
-    book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimizer whose rows do not depend on each other: sgd, adagrad, ftrl or adam"));
+    book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimizer whose rows do not depend on each "
+                                      "other: sgd, adagrad, ftrl or adam"));
   if (o.by_rows && o.max_gradient_norm > 0)
-    book.fail(error_kind::value, text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
+    book.fail(error_kind::value,
+              text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
   const auto from_0 = [&](std::string_view name, double x) {
-    if (const text fault = lamina::detail::number_fault(name, x, m.options.element); !fault.empty()) book.fail(error_kind::value, text("add_updates: ") << fault);
+    if (const text fault = lamina::detail::number_fault(name, x, m.options.element); !fault.empty())
+      book.fail(error_kind::value, text("add_updates: ") << fault);
   };
   if (o.rate.empty()) from_0("`lr`", rate);
   from_0("`max_gradient_norm`", o.max_gradient_norm);
-  struct update { std::size_t of; value weight, slope, rows; };          // rows: the positions, where only rows are updated
+  struct update {
+    std::size_t of;
+    value weight, slope, rows;
+  };  // rows: the positions, where only rows are updated
   std::vector<update> all;
   for (std::size_t i = 0; i < m.parameters.size(); ++i) {
     const auto& p = m.parameters[i];
     if (p.updated || p.gradient.empty() || (o.tag && p.tag != *o.tag)) continue;
     if (o.by_rows && p.at.shape().rank > 1 && m.gradients->is_sparse(p.at)) {
       const auto slices = m.gradients->slices(p.at);
-      const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at), rows = gather(p.at, slices.indices);
+      const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at),
+                  rows = gather(p.at, slices.indices);
       all.push_back({i, rows, o.regularizer.gradient(rows, sums), slices.indices});
     } else all.push_back({i, p.at, o.regularizer.gradient(p.at, p.gradient), {}});
   }
-  if (all.empty()) book.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
+  if (all.empty())
+    book.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
   if (o.max_gradient_norm > 0) {
     std::vector<value> slopes;
     for (const auto& u : all) slopes.push_back(u.slope);
@@ -358,7 +387,7 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
   const value number = m.main.iterations();
   for (const auto& u : all) {
     parameter_info& p = m.parameters[u.of];
-    std::map<value_id, value> whole;                     // slots, by their rows
+    std::map<value_id, value> whole;  // slots, by their rows
     auto slot = [&](std::string_view name, tensor_type type) {
       const std::string full = p.name + "_" + std::string(name);
       book.check_free(full);
@@ -372,16 +401,19 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     auto write = [&](const value& v, const value& next) {
       const value to = !u.rows.empty() ? whole.at(v.id()) : v;
       const std::string& full = book.names.at(to.id());
-      book.assign(full, book.blobs.find(full)->second, !u.rows.empty() ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
+      book.assign(full, book.blobs.find(full)->second,
+                  !u.rows.empty() ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
     };
     update_scope s(slot, write, speed, number);
     const value next = o.regularizer.projected(step(s, u.weight, u.slope));
-    book.assign(p.name, book.blobs.find(p.name)->second, !u.rows.empty() ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
+    book.assign(p.name, book.blobs.find(p.name)->second,
+                !u.rows.empty() ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
     p.updated = true;
   }
 }
 
-net model::predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, const origin&) const {
+net model::predictor(std::string_view name, const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs, const origin&) const {
   return part_of(main(), name, inputs, outputs, {}, purpose::inference);
 }
 
@@ -390,8 +422,19 @@ net model::predictor(std::string_view name, const std::vector<std::string>& inpu
 namespace detail {
 
 layer_run::layer_run(graph::model& m, std::string_view function, const arguments& call)
-    : model_(m), function_(function), outer_path_(m.main().book().body.path), given_(call),
-      walk_{m.main().book().body, store_, m.options().seed, m.options().element, m.options().training, false, nullptr, nullptr, &names_},
+    : model_(m),
+      function_(function),
+      outer_path_(m.main().book().body.path),
+      given_(call),
+      walk_{m.main().book().body,
+            store_,
+            m.options().seed,
+            m.options().element,
+            m.options().training,
+            false,
+            nullptr,
+            nullptr,
+            &names_},
       assigned_(m.main().book().body.assignments().size()) {
   auto& book = m.main().book();
   const std::string here = book.body.place();
@@ -415,7 +458,10 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
   name_ = full.substr(full.rfind('/') + 1).substr(0, label::limit);
   shared_name_ = full = shared_name(full, true);
   names_.add(name_, full);
-  names_.add(name_ + ".weight", full + (function == "spatial_bn" || function == "layer_norm" || function == "instance_norm" ? "_s" : function == "prelu" ? "_slope" : "_w"));
+  names_.add(name_ + ".weight",
+             full + (function == "spatial_bn" || function == "layer_norm" || function == "instance_norm" ? "_s"
+                     : function == "prelu"                                                               ? "_slope"
+                                                                                                         : "_w"));
   names_.add(name_ + ".bias", full + "_b");
   names_.add(name_ + ".running_mean", full + "_rm");
   names_.add(name_ + ".running_var", full + "_riv");
@@ -441,13 +487,16 @@ value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
     book.fail(error_kind::state, t);
   }
   if (walk_.training) {
-    struct aside {                          // what follows is no part of the net in training
+    struct aside {  // what follows is no part of the net in training
       trace_walk& walk;
       net_book& book;
       aside(trace_walk& w, net_book& b) : walk(w), book(b) { walk.training = false, book.for_inference = true; }
       ~aside() { walk.training = true, book.for_inference = false; }
     };
-    const value other = [&] { const aside now(walk_, book); return trace(); }();
+    const value other = [&] {
+      const aside now(walk_, book);
+      return trace();
+    }();
     if (!other.same(made)) made = apply<op::in_training>({}, made, other);
   }
   keep_parameters();
@@ -465,7 +514,8 @@ void layer_run::keep_parameters() {
     if (m.find(p.name())) continue;
     if (const auto known = book.blobs.find(p.name()); known != book.blobs.end()) {
       text t;
-      book.fail(error_kind::state, t << function_ << ": its parameter `" << p.name() << "` has the name of a blob, from " << known->second.where[0]
+      book.fail(error_kind::state, t << function_ << ": its parameter `" << p.name()
+                                     << "` has the name of a blob, from " << known->second.where[0]
                                      << "; give one of them another name");
     }
     const bool is_bias = p.name().ends_with("_b") || p.name().find(".bias") != std::string::npos;
@@ -475,7 +525,10 @@ void layer_run::keep_parameters() {
     const value at(&book.body, {book.body.find_state(p.name()), 0});
     if (m.options.fill_parameters) m.add(p.name(), at, fill, p.value());
     else m.add(p.name(), at, {}, {});
-    m.keep({p.name(), at, p.role() == state_role::statistic ? parameter_tag::computed : is_bias ? parameter_tag::bias : parameter_tag::weight});
+    m.keep({p.name(), at,
+            p.role() == state_role::statistic ? parameter_tag::computed
+            : is_bias                         ? parameter_tag::bias
+                                              : parameter_tag::weight});
   }
   if (walk_.random) book.generator();
   const auto assignments = book.body.assignments();

@@ -16,18 +16,21 @@ class net_book;
 
 /// What of a net is run: its program, and what a workspace has to do with its inputs, outputs and states. Names are blobs.
 export struct runnable {
-  struct own_state { std::string name; any_tensor first; };   // begins with these numbers
+  struct own_state {
+    std::string name;
+    any_tensor first;
+  };  // begins with these numbers
   std::string name;
-  std::shared_ptr<const program> body;    // inputs, outputs and states have the names of their blobs
+  std::shared_ptr<const program> body;  // inputs, outputs and states have the names of their blobs
   std::vector<own_state> own;
-  std::map<std::string, std::string> where;   // of blobs that the workspace must hold: the place in the user's code
+  std::map<std::string, std::string> where;  // of blobs that the workspace must hold: the place in the user's code
 };
 
 /// One operation of a net, for listings.
 export struct operation_entry {
-  std::string_view name;                  // of the operation
+  std::string_view name;  // of the operation
   std::vector<std::string> inputs, outputs;
-  std::string scope, device, where;       // where: the place in the user's code
+  std::string scope, device, where;  // where: the place in the user's code
 };
 
 /// A value to start a gradient from, and the gradient that it starts with: ones if none is given.
@@ -37,7 +40,9 @@ export struct gradient_target {
   gradient_target(const value& v, const value& first) : of(v), start(first) {}
 };
 /// A gradient of a table by the rows that were looked up: rows may come more than once.
-export struct gradient_slices { value indices, values; };
+export struct gradient_slices {
+  value indices, values;
+};
 
 /// The gradients that a net was given, by blob. It refers to its net, which must outlive it.
 export class gradient_map {
@@ -62,14 +67,14 @@ export class gradient_map {
 };
 
 export struct net_options {
-  std::int64_t seed = 0;                  // of what its fills draw; the net's name counts, too
+  std::int64_t seed = 0;  // of what its fills draw; the net's name counts, too
 };
 /// What blobs are called in a copy of a net, by what they are called in the net; others keep their names. A gradient
 /// keeps its name, too, where it is not named here itself.
 export using renaming = std::map<std::string, std::string>;
 /// What a net may be asked for when gradients are added.
 export struct gradient_options {
-  std::vector<value> with_respect_to{};   // empty: all floating inputs and named blobs that the targets depend on
+  std::vector<value> with_respect_to{};  // empty: all floating inputs and named blobs that the targets depend on
 };
 
 /// A net: blobs are names with versions, each a value of the net's program. Values belong to their net and may not
@@ -86,13 +91,14 @@ export class net {
   // ---- sources: blobs that the net makes. Errors: state_error where the name is taken.
 
   /// A blob of numbers: `net.fill<op::uniform>("W", {1, 2}, {.low = -1, .high = 1})`. Drawn anew in each run.
-  template <Fill F>
-  value fill(std::string_view name, const shape& s, const F& how = {}, dtype element = dtype::float32, const origin& = {}) {
+  template <Fill F> value fill(std::string_view name, const shape& s, const F& how = {}, dtype element = dtype::float32,
+                               const origin& = {}) {
     fill_scope scope = begin_fill(name, {element, s});
     return output(name, how(scope));
   }
   /// A blob of given numbers. Errors: shape_error where they are not as many as the shape has elements.
-  value given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element = dtype::float32, const origin& = {});
+  value given(std::string_view name, const shape& s, std::initializer_list<double> numbers,
+              dtype element = dtype::float32, const origin& = {});
   value given(std::string_view name, const any_tensor& numbers, const origin& = {});
   /// Numbers without a name of their own.
   value constant(const any_tensor& numbers, const origin& = {});
@@ -120,7 +126,8 @@ export class net {
   /// a blob or an earlier gradient is called so as `x_grad_auto_0`, `x_grad_auto_1`.
   /// Errors: value_error for a target behind stop_gradient, or where an operation on the way has no gradient; type_error
   /// for one that is not floating; shape_error, type_error for a start that is not of its target's type.
-  gradient_map add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& = {}, const origin& = {});
+  gradient_map add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& = {},
+                                      const origin& = {});
   template <std::same_as<value> Target>
   gradient_map add_gradient_operators(const Target& target, const gradient_options& o = {}, const origin& at = {}) {
     return add_gradient_operators(std::vector<gradient_target>{target}, o, at);
@@ -133,8 +140,8 @@ export class net {
   /// What computes some blobs from others, which become external; everything else is left out, effects too. Other external
   /// blobs on the way stay external. A gradient that is asked for by its name becomes a blob. Errors: value_error for
   /// an input that the outputs need as it was before it was assigned.
-  net clone_partial(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-                    const renaming& = {}, const origin& = {}) const;
+  net clone_partial(std::string_view name, const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& outputs, const renaming& = {}, const origin& = {}) const;
   /// Adds what another net does, behind what this one does: external blobs of the other that this one has are its newest
   /// versions, and blobs of the other that this one has get another version. Errors: shape_error, type_error where a blob
   /// is not of the type that the other takes.

@@ -22,7 +22,8 @@ net& net::operator=(net&&) noexcept = default;
 net::~net() = default;
 net_book& net::book() const {
   if (!book_) [[unlikely]]
-    detail::raise(error_kind::state, origin::words() + "net: it was moved to another one, and has no blobs and operations any more");
+    detail::raise(error_kind::state,
+                  origin::words() + "net: it was moved to another one, and has no blobs and operations any more");
   return *book_;
 }
 const std::string& net::name() const { return book().name; }
@@ -48,16 +49,19 @@ fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
           (here.empty() ? here : here + ": ") + b.body.title + ": blob `" + b.full(name) + "`"};
 }
 
-value net::given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element, const origin&) {
+value net::given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element,
+                 const origin&) {
   auto& b = book();
   text t;
   if (!s.is_static() || s.size() != static_cast<std::int64_t>(numbers.size()))
-    b.fail(error_kind::shape, t << "blob `" << name << "` of shape " << s << " is given " << numbers.size() << " numbers");
+    b.fail(error_kind::shape,
+           t << "blob `" << name << "` of shape " << s << " is given " << numbers.size() << " numbers");
   any_tensor all(tensor_type{element, s});
   with_type(element, [&]<class T>() {
     auto* out = reinterpret_cast<T*>(all.mutable_data());
     for (double x : numbers)
-      if (!detail::to_element(x, *out++)) b.fail(error_kind::value, t << "blob `" << name << "`: " << detail::number_misfit(x, element));
+      if (!detail::to_element(x, *out++))
+        b.fail(error_kind::value, t << "blob `" << name << "`: " << detail::number_misfit(x, element));
     return true;
   });
   return given(name, all);
@@ -83,14 +87,19 @@ value net::external(const value& v, const origin&) {
   const program& other = v.owner();
   if (&other == &b.body) b.fail(error_kind::state, text("external: the value is of this net already"));
   std::string as;
-  if (const auto kind = other.at(v.id()).kind; kind == node_kind::input || kind == node_kind::state) as = other.at(v.id()).name;
+  if (const auto kind = other.at(v.id()).kind; kind == node_kind::input || kind == node_kind::state)
+    as = other.at(v.id()).name;
   for (const auto& o : other.outputs())
     if (o.value == v.id()) as = o.name;
-  if (as.empty()) b.fail(error_kind::value, t << "external: the value has no name; " << (other.title.empty() ? "its program" : other.title) << " gives it one with `output`");
+  if (as.empty())
+    b.fail(error_kind::value, t << "external: the value has no name; "
+                                << (other.title.empty() ? "its program" : other.title)
+                                << " gives it one with `output`");
   if (auto known = b.blobs.find(as); known != b.blobs.end()) {
     const auto& is = b.body.type(known->second.versions[0]);
     if (known->second.external && is == v.type()) return b.at(known->second.versions.back());
-    b.fail(error_kind::state, t << "external: blob `" << as << "` is there already as " << is << ", from " << known->second.where[0]);
+    b.fail(error_kind::state,
+           t << "external: blob `" << as << "` is there already as " << is << ", from " << known->second.where[0]);
   }
   return b.add(as, b.body.input(as, v.type()), true);
 }
@@ -113,22 +122,25 @@ value net::assign(const value& blob, const value& next, const origin&) {
   b.check_mine(blob, "the blob to be assigned");
   text t;
   auto at = b.blobs.end();
-  if (const auto begun = b.begun.find(blob.id()); begun != b.begun.end()) {      // blobs that began as this value
+  if (const auto begun = b.begun.find(blob.id()); begun != b.begun.end()) {  // blobs that began as this value
     const auto& as = begun->second;
     if (as.size() > 1)
-      b.fail(error_kind::value, t << "assign: the value is both `" << *as.begin() << "` and `" << *std::next(as.begin()) << "`; assign to one of these names");
+      b.fail(error_kind::value, t << "assign: the value is both `" << *as.begin() << "` and `" << *std::next(as.begin())
+                                  << "`; assign to one of these names");
     at = b.blobs.find(*as.begin());
   }
-  if (auto named = b.names.find(blob.id()); at == b.blobs.end() && named != b.names.end()) at = b.blobs.find(named->second);
+  if (auto named = b.names.find(blob.id()); at == b.blobs.end() && named != b.names.end())
+    at = b.blobs.find(named->second);
   if (at == b.blobs.end()) {
-    b.fail(error_kind::value, t << "assign: `" << b.name_of(blob.id()) << "` is no blob; `output` makes one of a value");
+    b.fail(error_kind::value,
+           t << "assign: `" << b.name_of(blob.id()) << "` is no blob; `output` makes one of a value");
   }
   return b.assign(at->first, at->second, next);
 }
 value net::assign(std::string_view blob, const value& next, const origin&) {
   auto& b = book();
   auto* found = b.find(blob);
-  if (!found && b.known(blob)) return assign(b.at(b.known(blob)->second), next);      // a result or gradient: says so
+  if (!found && b.known(blob)) return assign(b.at(b.known(blob)->second), next);  // a result or gradient: says so
   if (!found) b.no_blob(blob);
   return b.assign(found->first, found->second, next);
 }
@@ -173,7 +185,8 @@ std::vector<std::string> net::external_outputs() const {
   std::vector<std::string> all;
   const auto& outputs = b.body.outputs();
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (auto blob = b.blobs.find(outputs[i].name); blob != b.blobs.end() && blob->second.output == i) all.push_back(blob->first);
+    if (auto blob = b.blobs.find(outputs[i].name); blob != b.blobs.end() && blob->second.output == i)
+      all.push_back(blob->first);
   return all;
 }
 std::vector<operation_entry> net::operations() const {
@@ -184,7 +197,8 @@ std::vector<operation_entry> net::operations() const {
     if (!n.op || b.notes[i].inference) continue;
     operation_entry e{n.op->name, {}, {}, b.notes[i].scope, b.notes[i].device, n.path};
     for (auto v : n.inputs) e.inputs.push_back(b.name_of(v));
-    for (std::size_t r = 0; r < n.results.size(); ++r) e.outputs.push_back(b.name_of({static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}));
+    for (std::size_t r = 0; r < n.results.size(); ++r)
+      e.outputs.push_back(b.name_of({static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}));
     all.push_back(std::move(e));
   }
   return all;
@@ -212,7 +226,9 @@ std::shared_ptr<const runnable> net_book::as_runnable(purpose what) const {
   auto idle = [&](const net_book::owned_state& o) {
     if (o.state.name != b.name + "/generator") return false;
     for (std::size_t i = 0; i < b.body.nodes().size(); ++i)
-      if (const auto& in = b.body.nodes()[i].inputs; static_cast<std::int32_t>(i) != o.next.node && std::find(in.begin(), in.end(), o.now) != in.end()) return false;
+      if (const auto& in = b.body.nodes()[i].inputs;
+          static_cast<std::int32_t>(i) != o.next.node && std::find(in.begin(), in.end(), o.now) != in.end())
+        return false;
     return true;
   };
   std::map<value_id, value> known;
@@ -221,7 +237,8 @@ std::shared_ptr<const runnable> net_book::as_runnable(purpose what) const {
     const auto own = std::find_if(b.owned.begin(), b.owned.end(), [&](const auto& o) { return o.now.node == i; });
     const auto blob = b.blobs.find(leaf.name);
     value v;
-    if (own != b.owned.end()) v = idle(*own) ? p->constant(own->state.first) : p->state(own->state.name, leaf.results[0]);
+    if (own != b.owned.end())
+      v = idle(*own) ? p->constant(own->state.first) : p->state(own->state.name, leaf.results[0]);
     else if (b.is_state(i) || blob->second.versions.size() > 1) v = p->state(leaf.name, leaf.results[0]);
     else v = p->input(leaf.name, leaf.results[0]);
     known.insert_or_assign({i, 0}, v);

@@ -17,7 +17,8 @@ namespace lamina::graph {
 
 namespace {
 
-constexpr std::string_view name_key = "lamina.graph.net", model_key = "lamina.graph.model", parameter_key = "lamina.graph.parameter.";
+constexpr std::string_view name_key = "lamina.graph.net", model_key = "lamina.graph.model",
+                           parameter_key = "lamina.graph.parameter.";
 constexpr std::string_view seed_key = "lamina.graph.seed";
 constexpr std::string_view tags[] = {"weight", "bias", "computed"};
 
@@ -48,8 +49,7 @@ parameter_store states_of(const runnable& r, const workspace& ws, const net_book
   return all;
 }
 // Errors begin with the file that is written.
-template <class F>
-auto about_file(const std::string& path, F f) {
+template <class F> auto about_file(const std::string& path, F f) {
   try {
     return f();
   } catch (const value_error& e) {
@@ -66,12 +66,14 @@ net made_of(std::string_view name, const program& p, std::int64_t seed) {
   net n(name, {.seed = seed});
   auto& b = n.book();
   std::map<value_id, value> known;
-  std::set<std::int32_t> own;               // states that are the net's own
-  for (auto i : p.inputs()) known.insert_or_assign({i, 0}, b.add(p.at(i).name, b.body.input(p.at(i).name, p.at(i).results[0]), true));
+  std::set<std::int32_t> own;  // states that are the net's own
+  for (auto i : p.inputs())
+    known.insert_or_assign({i, 0}, b.add(p.at(i).name, b.body.input(p.at(i).name, p.at(i).results[0]), true));
   for (auto s : p.states()) {
     const node& state = p.at(s);
     value v;
-    const bool number = state.results[0] == tensor_type{dtype::int64, {}}, pair = state.results[0] == tensor_type{dtype::int64, {2}};
+    const bool number = state.results[0] == tensor_type{dtype::int64, {}},
+               pair = state.results[0] == tensor_type{dtype::int64, {2}};
     if (pair && state.name == n.name() + "/generator") v = b.generator();
     if (number && state.name == n.name() + "/iterations") {
       n.iterations();
@@ -94,7 +96,8 @@ net made_of(std::string_view name, const program& p, std::int64_t seed) {
     b.add(o.name, known.at(o.value), false);
   }
   for (const auto& a : p.assignments())
-    if (!own.contains(a.state)) b.assign(p.at(a.state).name, b.blobs.find(p.at(a.state).name)->second, known.at(a.value));
+    if (!own.contains(a.state))
+      b.assign(p.at(a.state).name, b.blobs.find(p.at(a.state).name)->second, known.at(a.value));
   return n;
 }
 
@@ -120,7 +123,7 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   const net part = n.clone_partial(n.name(), inputs, outputs);
   const auto r = part.to_run();
   const program& from = *r->body;
-  std::set<std::string> given;              // by their whole names
+  std::set<std::string> given;  // by their whole names
   for (const auto& name : inputs) given.insert(n.book().known(name)->first);
   auto p = std::make_shared<program>();
   p->title = from.title;
@@ -164,13 +167,15 @@ void save(const std::string& path, const model& m, const workspace& ws, const or
   const std::string init = base.substr(0, base.size() - std::string_view(".json").size()) + "_init";
   std::map<std::string, std::string> metadata{{std::string(name_key), m.main().name()}};
   const auto& o = m.options();
-  metadata[std::string(model_key)] = std::string(o.element == dtype::float64 ? "float64" : "float32") + (o.training ? " training" : " inference");
+  metadata[std::string(model_key)] =
+      std::string(o.element == dtype::float64 ? "float64" : "float32") + (o.training ? " training" : " inference");
   metadata[std::string(seed_key)] = std::to_string(o.seed);
   const auto parameters = m.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string number = std::to_string(i);
     metadata[std::string(parameter_key) + std::string(6 - std::min<std::size_t>(number.size(), 6), '0') + number] =
-        std::string(tags[static_cast<std::size_t>(parameters[i].tag)]) + (parameters[i].updated ? " updated " : " fixed ") + parameters[i].name;
+        std::string(tags[static_cast<std::size_t>(parameters[i].tag)]) +
+        (parameters[i].updated ? " updated " : " fixed ") + parameters[i].name;
   }
   const auto first = m.init().to_run();
   const auto filled = about_file(init, [&] { return states_of(*first, ws, m.init().book()); });
@@ -199,11 +204,13 @@ std::unique_ptr<model> load_model(const std::string& path, workspace& into, cons
     if (!key.starts_with(parameter_key)) continue;
     const auto gap = words.find(' '), second = words.find(' ', gap + 1);
     const auto tag = std::find(std::begin(tags), std::end(tags), std::string_view(words).substr(0, gap));
-    if (gap == words.npos || second == words.npos || tag == std::end(tags)) fail("metadata of a parameter is not `tag updated name`");
+    if (gap == words.npos || second == words.npos || tag == std::end(tags))
+      fail("metadata of a parameter is not `tag updated name`");
     parameter_info p{words.substr(second + 1), {}, static_cast<parameter_tag>(tag - std::begin(tags))};
     p.updated = words.substr(gap + 1, second - gap - 1) == "updated";
     const auto blob = main.book().blobs.find(p.name);
-    if (blob == main.book().blobs.end() || !blob->second.external) fail("metadata names a parameter that the net does not have");
+    if (blob == main.book().blobs.end() || !blob->second.external)
+      fail("metadata names a parameter that the net does not have");
     p.at = main.book().at(blob->second.versions[0]);
     parameters.push_back(std::move(p));
   }

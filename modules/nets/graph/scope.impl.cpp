@@ -22,7 +22,8 @@ const std::string& name_scope::current() { return prefix; }
 device_scope::device_scope(std::string_view wanted, const origin&) : outer_(device) {
   if (!wanted.empty() && wanted != "cpu") {
     text t;
-    detail::raise(error_kind::value, t << origin::words() << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
+    detail::raise(error_kind::value,
+                  t << origin::words() << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
   }
   device = wanted;
 }

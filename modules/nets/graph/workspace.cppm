@@ -13,13 +13,13 @@ namespace lamina::graph {
 
 /// How the operations of a net run on the threads of the workspace's context; results have the same bits.
 export enum class execution : std::uint8_t {
-  simple,    ///< one after the other; threads share the work within each
-  dag,       ///< those that do not depend on each other at once; on one thread as `simple`
-  async,     ///< as `dag`; `start` is for nets of any kind
+  simple,  ///< one after the other; threads share the work within each
+  dag,     ///< those that do not depend on each other at once; on one thread as `simple`
+  async,   ///< as `dag`; `start` is for nets of any kind
 };
 
 export struct create_options {
-  bool overwrite = false;                   // replaces a net of the name
+  bool overwrite = false;  // replaces a net of the name
   graph::execution execution = graph::execution::simple;
   memory_sharing memory = memory_sharing::best;
 };
@@ -29,8 +29,8 @@ export struct execution_step {
   std::string net{};
   std::vector<execution_step> steps{};
   std::int64_t times = 1;
-  std::string stop_when{};                  // a blob of one element: no turn comes after one that leaves it other than 0
-  bool concurrent = false;                  // each of its steps has a thread of its own; none writes what another one touches
+  std::string stop_when{};  // a blob of one element: no turn comes after one that leaves it other than 0
+  bool concurrent = false;  // each of its steps has a thread of its own; none writes what another one touches
   // Above 0: not one of the steps in their order, but runs between the nets of the others each so many milliseconds, and
   // once after them.
   double every_ms = 0;
@@ -38,24 +38,24 @@ export struct execution_step {
 
 /// What an operation of a net, or several that run as one, costs in a run.
 export struct operation_cost {
-  std::string operation, where;             // as in `explain`, and the place in the user's code
+  std::string operation, where;  // as in `explain`, and the place in the user's code
   tensor_type result;
   double flops = 0;
-  std::size_t bytes = 0;                    // read and written
-  double nanoseconds = 0;                   // of a run; 0 where nothing was timed
+  std::size_t bytes = 0;   // read and written
+  double nanoseconds = 0;  // of a run; 0 where nothing was timed
 };
 /// What runs of a net took.
 export struct net_times {
-  double least_ns = 0, median_ns = 0;       // of whole runs
-  std::vector<operation_cost> operations{}; // with the mean time of each
-  double rest_ns = 0;                       // of copies that belong to no operation
+  double least_ns = 0, median_ns = 0;        // of whole runs
+  std::vector<operation_cost> operations{};  // with the mean time of each
+  double rest_ns = 0;                        // of copies that belong to no operation
 };
 /// Bytes that a run of a net works in.
 export struct memory_estimate {
-  std::size_t arena = 0;                    // of results, as they share memory
-  std::size_t least = 0;                    // most bytes that are alive at once
-  std::size_t unshared = 0;                 // of results, if none shared memory
-  std::size_t scratch = 0, packed = 0;      // of kernels, and of weights in the form that these read
+  std::size_t arena = 0;                // of results, as they share memory
+  std::size_t least = 0;                // most bytes that are alive at once
+  std::size_t unshared = 0;             // of results, if none shared memory
+  std::size_t scratch = 0, packed = 0;  // of kernels, and of weights in the form that these read
 };
 
 /// A run that is under way. Its end waits for it; an error that nobody has waited for then is that of the next call on
@@ -93,8 +93,7 @@ export class workspace {
   void feed(std::string_view name, const any_tensor& v);
   /// A copy of a blob. Errors: value_error where there is none, with the nearest name.
   any_tensor fetch(std::string_view name) const;
-  template <Element T>
-  std::vector<T> fetch_numbers(std::string_view name) const {
+  template <Element T> std::vector<T> fetch_numbers(std::string_view name) const {
     const any_tensor t = fetch(name);
     const view<const T> all = t.elements<T>();
     return std::vector<T>(all.begin(), all.end());

@@ -41,21 +41,16 @@ any_tensor cleared(storage memory, const tensor_type& type) {
 }
 
 // Calls f; its error is told again as one of this net.
-template <class F>
-void as_of(const runnable& n, F f) {
+template <class F> void as_of(const runnable& n, F f) {
   auto again = [&](error_kind kind, const std::exception& e) {
     text t;
     detail::raise(kind, t << "net `" << n.name << "`: " << e.what());
   };
   try {
     f();
-  } catch (const shape_error& e) {
-    again(error_kind::shape, e);
-  } catch (const type_error& e) {
+  } catch (const shape_error& e) { again(error_kind::shape, e); } catch (const type_error& e) {
     again(error_kind::type, e);
-  } catch (const value_error& e) {
-    again(error_kind::value, e);
-  } catch (const state_error& e) {
+  } catch (const value_error& e) { again(error_kind::value, e); } catch (const state_error& e) {
     again(error_kind::state, e);
   }
 }
@@ -74,7 +69,9 @@ class instance {
     const program& p = *net_->body;
     for (auto i : p.inputs()) inputs_.push_back({p.at(i).name, p.at(i).results[0]});
     for (auto s : p.states()) states_.push_back({p.at(s).name, p.at(s).results[0]});
-    for (const auto& a : p.assignments()) assigned_.push_back(static_cast<std::size_t>(std::lower_bound(p.states().begin(), p.states().end(), a.state) - p.states().begin()));
+    for (const auto& a : p.assignments())
+      assigned_.push_back(static_cast<std::size_t>(std::lower_bound(p.states().begin(), p.states().end(), a.state) -
+                                                   p.states().begin()));
   }
 
   std::string explain() {
@@ -98,7 +95,7 @@ class instance {
     memory_estimate m;
     as_of(*net_, [&] {
       look();
-      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {    // segments share no memory
+      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {  // segments share no memory
         const plan_cost& c = plan->cost();
         m.arena += c.arena;
         m.least = std::max(m.least, c.live_peak);
@@ -116,7 +113,7 @@ class instance {
     as_of(*net_, [&] {
       auto lock = making ? std::unique_lock(*making) : std::unique_lock<std::mutex>();
       look();
-      if (plans_.in_segments()) {                // which get ready in turn, between the runs of others
+      if (plans_.in_segments()) {  // which get ready in turn, between the runs of others
         for (std::int64_t i = 0; i < times; ++i) run_in_segments();
         return;
       }
@@ -185,7 +182,13 @@ class instance {
   }
 
  private:
-  struct bound { std::string name; tensor_type type; slot* at = nullptr; parameter* held = nullptr; std::uint64_t seen = 0; };
+  struct bound {
+    std::string name;
+    tensor_type type;
+    slot* at = nullptr;
+    parameter* held = nullptr;
+    std::uint64_t seen = 0;
+  };
 
   slot& found(bound& b) {
     if (!b.at) {
@@ -291,7 +294,7 @@ class instance {
   plan_runner plans_;
   bool made_ = false;
   std::vector<shape> shapes_;
-  std::vector<const void*> memory_;      // of inputs, and what the next run in segments writes
+  std::vector<const void*> memory_;  // of inputs, and what the next run in segments writes
   std::vector<any_tensor> next_;
 };
 
@@ -322,8 +325,7 @@ struct space {
   started under_way;
 };
 
-template <class Map>
-std::vector<std::string> names_in(const Map& all) {
+template <class Map> std::vector<std::string> names_in(const Map& all) {
   std::vector<std::string> names;
   for (const auto& n : all) names.push_back(n.first);
   return names;
@@ -338,7 +340,7 @@ struct running::implementation {
   std::string net;
   std::atomic<bool> done{false};
   std::exception_ptr error{};
-  bool told = false, left = false;          // whether somebody has asked for the error; whether nobody can any more
+  bool told = false, left = false;  // whether somebody has asked for the error; whether nobody can any more
   const std::uint32_t process = detail::process_number();
   std::mutex joining;
   std::thread thread;
@@ -351,7 +353,8 @@ struct running::implementation {
   void abandon() {
     if (!thread.joinable()) return;
     if (!done)
-      error = std::make_exception_ptr(state_error("workspace: the run of `" + net + "` was begun in another process, before a fork"));
+      error = std::make_exception_ptr(
+          state_error("workspace: the run of `" + net + "` was begun in another process, before a fork"));
     (void)new std::thread(std::move(thread));
   }
   void leave() {
@@ -390,7 +393,8 @@ struct workspace::implementation {
       auto& run = *static_cast<running::implementation*>(s.under_way.run());
       if (!run.done.load(std::memory_order_acquire)) {
         text t;
-        detail::raise(error_kind::state, t << "workspace: net `" << run.net << "` is under way in space `" << current << "`; wait for it first");
+        detail::raise(error_kind::state, t << "workspace: net `" << run.net << "` is under way in space `" << current
+                                           << "`; wait for it first");
       }
       if (run.left && !run.told) {
         run.told = true;
@@ -416,7 +420,8 @@ workspace::workspace(workspace&&) noexcept = default;
 workspace& workspace::operator=(workspace&&) noexcept = default;
 workspace::~workspace() = default;
 workspace::implementation& workspace::all() const {
-  if (!impl_) [[unlikely]] detail::raise(error_kind::state, "workspace: it was moved to another one, and has no blobs and nets any more");
+  if (!impl_) [[unlikely]]
+    detail::raise(error_kind::state, "workspace: it was moved to another one, and has no blobs and nets any more");
   return *impl_;
 }
 
@@ -480,7 +485,8 @@ std::vector<std::string> workspace::nets() const { return names_in(all().here().
 namespace {
 void check_times(std::string_view what, std::int64_t times) {
   text t;
-  if (times < 0) detail::raise(error_kind::value, t << "workspace: " << what << " is " << times << " and must not be below 0");
+  if (times < 0)
+    detail::raise(error_kind::value, t << "workspace: " << what << " is " << times << " and must not be below 0");
 }
 }  // namespace
 void workspace::run(std::string_view name, std::int64_t times) {
@@ -492,13 +498,11 @@ running workspace::start(std::string_view name, std::int64_t times) {
   instance& net = all().net(name);
   auto r = std::make_shared<running::implementation>();
   r->net = name;
-  auto* run = r.get();                      // which outlives the thread
+  auto* run = r.get();  // which outlives the thread
   r->thread = detail::start_thread("workspace", 1, 1, [run, &net, times] {
     try {
       net.run(times);
-    } catch (...) {
-      run->error = std::current_exception();
-    }
+    } catch (...) { run->error = std::current_exception(); }
     run->done.store(true, std::memory_order_release);
   });
   all().here().under_way = {r, [](void* of) { static_cast<running::implementation*>(of)->join(); }};
@@ -511,7 +515,9 @@ net_times workspace::benchmark(std::string_view name, std::int64_t times, std::i
   check_times("the number of runs before a benchmark", warm_up);
   return all().net(name).benchmark(times, warm_up);
 }
-memory_estimate workspace::estimate_memory(std::string_view name, memory_sharing how) { return all().net(name).estimate(how); }
+memory_estimate workspace::estimate_memory(std::string_view name, memory_sharing how) {
+  return all().net(name).estimate(how);
+}
 void workspace::run_once(const net& n) { instance(n.to_run(), all().here().blobs, all().where, {}).run(1); }
 
 // ---- plans of steps -------------------------------------------------------------------------------------------------
@@ -525,7 +531,7 @@ class step_runner {
 
   // Nothing runs where a plan is wrong.
   void check(const execution_step& plan) const {
-    std::set<std::string> made;                             // by the nets of the plan, whenever they run
+    std::set<std::string> made;  // by the nets of the plan, whenever they run
     each_net(plan, [&](const instance& net) {
       for (auto& b : net.writes()) made.insert(std::move(b));
     });
@@ -549,28 +555,31 @@ class step_runner {
   }
 
  private:
-  template <class F>
-  void each_net(const execution_step& s, F f) const {
+  template <class F> void each_net(const execution_step& s, F f) const {
     if (const auto net = space_.nets.find(s.net); net != space_.nets.end()) f(*net->second);
     for (const auto& part : s.steps) each_net(part, f);
   }
   void check(const execution_step& s, const std::set<std::string>& made) const {
     check_times("`times` of a step", s.times);
-    if (text t; !(s.every_ms >= 0)) detail::raise(error_kind::value, t << "workspace: `every_ms` of a step is " << s.every_ms << " and must not be below 0");
-    if (s.net.empty() == s.steps.empty()) detail::raise(error_kind::value, "workspace: a step is a net or steps, and this one is both or neither");
+    if (text t; !(s.every_ms >= 0))
+      detail::raise(error_kind::value,
+                    t << "workspace: `every_ms` of a step is " << s.every_ms << " and must not be below 0");
+    if (s.net.empty() == s.steps.empty())
+      detail::raise(error_kind::value, "workspace: a step is a net or steps, and this one is both or neither");
     if (!s.net.empty() && space_.nets.find(s.net) == space_.nets.end()) no_such("net", s.net, space_.nets);
     if (!s.stop_when.empty() && !made.contains(s.stop_when)) {
       const auto at = space_.blobs.find(s.stop_when);
       if (at == space_.blobs.end() || at->second.version == 0) no_such("blob", s.stop_when, space_.blobs);
       check_stop(s.stop_when, at->second.value.type());
     }
-    std::map<std::string, std::size_t> writer, reader;      // by blob, steps counted from 1
+    std::map<std::string, std::size_t> writer, reader;  // by blob, steps counted from 1
     for (std::size_t i = 0; i < s.steps.size(); ++i) {
       check(s.steps[i], made);
       if (!s.concurrent || s.steps[i].every_ms > 0) continue;
       const auto clash = [&](const std::string& blob, std::size_t with) {
         text t;
-        detail::raise(error_kind::value, t << "workspace: concurrent steps " << with << " and " << i + 1 << " both touch `" << blob << "`, and one of them writes it");
+        detail::raise(error_kind::value, t << "workspace: concurrent steps " << with << " and " << i + 1
+                                           << " both touch `" << blob << "`, and one of them writes it");
       };
       touched t;
       collect(s.steps[i], t);
@@ -585,12 +594,15 @@ class step_runner {
     }
   }
 
-  struct touched { std::set<std::string> read, written; };
+  struct touched {
+    std::set<std::string> read, written;
+  };
   struct due {
     const execution_step* step;
     std::chrono::steady_clock::time_point next;
     void advance() {
-      next = std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(step->every_ms * 1e6, 1e18)));
+      next = std::chrono::steady_clock::now() +
+             std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(step->every_ms * 1e6, 1e18)));
     }
   };
 
@@ -599,7 +611,7 @@ class step_runner {
       const auto& net = *space_.nets.find(s.net)->second;
       for (auto& b : net.reads()) t.read.insert(std::move(b));
       for (auto& b : net.writes()) t.written.insert(std::move(b));
-      t.written.insert("net " + s.net);          // it has one memory
+      t.written.insert("net " + s.net);  // it has one memory
     }
     if (!s.stop_when.empty()) t.read.insert(s.stop_when);
     for (const auto& part : s.steps)
@@ -618,7 +630,7 @@ class step_runner {
       try {
         run(*parts[static_cast<std::size_t>(i)]);
       } catch (...) {
-        failed_ = true;                          // the others end after the nets that they run now
+        failed_ = true;  // the others end after the nets that they run now
         throw;
       }
     });
@@ -648,7 +660,9 @@ class step_runner {
   }
   static void check_stop(const std::string& blob, const tensor_type& is) {
     text t;
-    if (!is.dims.is_static() || is.dims.size() != 1) detail::raise(error_kind::value, t << "workspace: blob `" << blob << "` is to end a step and is " << is << ", not one element");
+    if (!is.dims.is_static() || is.dims.size() != 1)
+      detail::raise(error_kind::value,
+                    t << "workspace: blob `" << blob << "` is to end a step and is " << is << ", not one element");
   }
   bool stops(const std::string& blob) {
     std::lock_guard lock(making_);
@@ -685,12 +699,11 @@ class step_runner {
       }
     return nullptr;
   }
-  template <class F>
-  void between_others(F f, bool alone) {
+  template <class F> void between_others(F f, bool alone) {
     if (alone) return f();
     std::unique_lock lock(turn_);
     changed_.wait(lock, [&] { return !alone_; });
-    alone_ = true;                               // no net begins from here on
+    alone_ = true;  // no net begins from here on
     changed_.wait(lock, [&] { return active_ == 0; });
     lock.unlock();
     const auto leave = [&] {
@@ -708,7 +721,7 @@ class step_runner {
   }
 
   space& space_;
-  std::mutex making_;                            // what nets share while they get ready
+  std::mutex making_;  // what nets share while they get ready
   std::mutex turn_;
   std::condition_variable changed_;
   int active_ = 0;

@@ -69,7 +69,9 @@ export struct elu {
 /// slope x + offset held between 0 and 1.
 export struct hard_sigmoid {
   double slope = 1. / 6, offset = 0.5;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::hard_sigmoid(x, {.slope = slope, .offset = offset}); }
+  constexpr auto forward(auto&, const auto& x) const {
+    return lamina::hard_sigmoid(x, {.slope = slope, .offset = offset});
+  }
 };
 /// x above 0, a learned slope times x below: one slope, or one for each channel of [N, C, ...].
 /// Shapes:  x [N, C, ...] -> the same; weight [num_parameters], num_parameters 1 or C.

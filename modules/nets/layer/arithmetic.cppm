@@ -184,7 +184,9 @@ export struct logical_not {
 /// x where the condition holds, else y. All three broadcast.
 export struct where {
   static constexpr view<const label> inputs() { return port_names<"condition", "x", "y">; }
-  constexpr auto forward(auto&, const auto& condition, const auto& x, const auto& y) const { return lamina::where(condition, x, y); }
+  constexpr auto forward(auto&, const auto& condition, const auto& x, const auto& y) const {
+    return lamina::where(condition, x, y);
+  }
 };
 /// The same numbers in another element type.
 export struct cast {
@@ -194,7 +196,9 @@ export struct cast {
 /// a where the weight is 1, b where it is 0, between them elsewhere: a weight + b (1 - weight). All three broadcast.
 export struct interpolate {
   static constexpr view<const label> inputs() { return port_names<"a", "b", "weight">; }
-  constexpr auto forward(auto&, const auto& a, const auto& b, const auto& weight) const { return lamina::interpolate(a, b, weight); }
+  constexpr auto forward(auto&, const auto& a, const auto& b, const auto& weight) const {
+    return lamina::interpolate(a, b, weight);
+  }
 };
 
 }  // namespace lamina::nn

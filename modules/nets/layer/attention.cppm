@@ -38,15 +38,19 @@ struct heads_of {
       }
   }
   constexpr auto weight(auto& s) const {
-    return s.parameter("in_proj_weight", shape{3 * embed_dim, embed_dim}, initializer::xavier_uniform(embed_dim, 3 * embed_dim));
+    return s.parameter("in_proj_weight", shape{3 * embed_dim, embed_dim},
+                       initializer::xavier_uniform(embed_dim, 3 * embed_dim));
   }
-  constexpr auto shift(auto& s) const { return s.parameter("in_proj_bias", shape{3 * embed_dim}, initializer::constant(0)); }
+  constexpr auto shift(auto& s) const {
+    return s.parameter("in_proj_bias", shape{3 * embed_dim}, initializer::constant(0));
+  }
   /// [N, T, embed_dim] -> [N, num_heads, T, depth]
   constexpr auto split(const auto& x) const {
     return lamina::permute(lamina::reshape(x, shape{x.shape()[0], x.shape()[1], num_heads, depth()}), axes(0, 2, 1, 3));
   }
   constexpr auto attend(auto& s, const auto& q, const auto& k, const auto& v, const auto&... mask) const {
-    auto y = lamina::permute(lamina::attention(split(q), split(k), split(v), mask..., {.causal = causal}), axes(0, 2, 1, 3));
+    auto y =
+        lamina::permute(lamina::attention(split(q), split(k), split(v), mask..., {.causal = causal}), axes(0, 2, 1, 3));
     auto rows = lamina::reshape(y, shape{y.shape()[0], y.shape()[1], embed_dim});
     return s("out_proj", linear{.in_features = embed_dim, .out_features = embed_dim, .bias = bias}, rows);
   }
@@ -69,10 +73,13 @@ export struct self_attention {
   std::int64_t embed_dim = 0, num_heads = 1;
   bool bias = true, causal = false, mask = false;
 
-  constexpr view<const label> inputs() const { return mask ? view<const label>(port_names<"input", "mask">) : view<const label>(port_names<"input">); }
-  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("self_attention", {x.data(), 1}, why); }
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  constexpr view<const label> inputs() const {
+    return mask ? view<const label>(port_names<"input", "mask">) : view<const label>(port_names<"input">);
+  }
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    parts().check("self_attention", {x.data(), 1}, why);
+  }
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     out[0] = mask ? forward(s, in[0], in[1]) : forward(s, in[0]);
   }
   constexpr auto forward(auto& s, const auto& x, const auto&... seen) const {
@@ -95,17 +102,21 @@ export struct multi_head_attention {
   bool bias = true, causal = false, mask = false;
 
   constexpr view<const label> inputs() const {
-    return mask ? view<const label>(port_names<"query", "key", "value", "mask">) : view<const label>(port_names<"query", "key", "value">);
+    return mask ? view<const label>(port_names<"query", "key", "value", "mask">)
+                : view<const label>(port_names<"query", "key", "value">);
   }
-  constexpr void check(view<const tensor_type> x, text& why) const { parts().check("multi_head_attention", {x.data(), 3}, why); }
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    parts().check("multi_head_attention", {x.data(), 3}, why);
+  }
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     out[0] = mask ? forward(s, in[0], in[1], in[2], in[3]) : forward(s, in[0], in[1], in[2]);
   }
   constexpr auto forward(auto& s, const auto& query, const auto& key, const auto& value, const auto&... seen) const {
     const auto p = parts();
     auto weight = p.weight(s);
-    auto project = [&](const auto& x, std::int64_t part) { return lamina::matmul(x, p.third(weight, part, 0), {.transpose_b = true}); };
+    auto project = [&](const auto& x, std::int64_t part) {
+      return lamina::matmul(x, p.third(weight, part, 0), {.transpose_b = true});
+    };
     if (!biased(*this, s)) return p.attend(s, project(query, 0), project(key, 1), project(value, 2), seen...);
     auto shift = p.shift(s);
     auto shifted = [&](const auto& x, std::int64_t part) { return project(x, part) + p.third(shift, part, 0); };
@@ -130,8 +141,11 @@ export struct grouped_query_attention {
   constexpr void check(view<const tensor_type> x, text& why) const {
     detail::heads_of{embed_dim, num_heads, bias, causal}.check("grouped_query_attention", x, why);
     if (!why.empty()) return;
-    if (num_kv_heads < 1 || num_heads % num_kv_heads) why << "grouped_query_attention: " << num_heads << " heads of queries do not share " << num_kv_heads << " heads of keys";
-    else if (embed_dim / num_heads % 2) why << "grouped_query_attention: a depth of " << embed_dim / num_heads << " is odd, and positions rotate pairs";
+    if (num_kv_heads < 1 || num_heads % num_kv_heads)
+      why << "grouped_query_attention: " << num_heads << " heads of queries do not share " << num_kv_heads
+          << " heads of keys";
+    else if (embed_dim / num_heads % 2)
+      why << "grouped_query_attention: a depth of " << embed_dim / num_heads << " is odd, and positions rotate pairs";
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t depth = embed_dim / num_heads;
@@ -140,9 +154,12 @@ export struct grouped_query_attention {
       return lamina::permute(lamina::reshape(y, shape{x.shape()[0], x.shape()[1], count, depth}), axes(0, 2, 1, 3));
     };
     auto at = lamina::positions(x, 1);
-    auto q = lamina::rope(project("q_proj", num_heads), at, {.base = base}), k = lamina::rope(project("k_proj", num_kv_heads), at, {.base = base});
-    auto y = lamina::permute(lamina::attention(q, k, project("v_proj", num_kv_heads), {.causal = causal}), axes(0, 2, 1, 3));
-    return s("o_proj", linear{.in_features = embed_dim, .out_features = embed_dim, .bias = bias}, lamina::reshape(y, shape{y.shape()[0], y.shape()[1], embed_dim}));
+    auto q = lamina::rope(project("q_proj", num_heads), at, {.base = base}),
+         k = lamina::rope(project("k_proj", num_kv_heads), at, {.base = base});
+    auto y =
+        lamina::permute(lamina::attention(q, k, project("v_proj", num_kv_heads), {.causal = causal}), axes(0, 2, 1, 3));
+    return s("o_proj", linear{.in_features = embed_dim, .out_features = embed_dim, .bias = bias},
+             lamina::reshape(y, shape{y.shape()[0], y.shape()[1], embed_dim}));
   }
 };
 
@@ -153,7 +170,8 @@ export struct swiglu {
   bool bias = false;
 
   constexpr auto forward(auto& s, const auto& x) const {
-    const linear in{.in_features = in_features, .out_features = hidden_features, .bias = bias}, out{.in_features = hidden_features, .out_features = in_features, .bias = bias};
+    const linear in{.in_features = in_features, .out_features = hidden_features, .bias = bias},
+        out{.in_features = hidden_features, .out_features = in_features, .bias = bias};
     auto gate = lamina::silu(s("gate_proj", in, x));
     return s("down_proj", out, gate * s("up_proj", in, x));
   }
@@ -167,7 +185,8 @@ constexpr auto feed_forward(auto& s, const auto& x, std::int64_t features, std::
                             feedforward_activation f) {
   auto h = s("linear1", linear{.in_features = features, .out_features = hidden, .bias = bias}, x);
   auto y = f == feedforward_activation::relu ? lamina::relu(h) : lamina::gelu(h);
-  return s("linear2", linear{.in_features = hidden, .out_features = features, .bias = bias}, s("dropout", dropout{drop}, y));
+  return s("linear2", linear{.in_features = hidden, .out_features = features, .bias = bias},
+           s("dropout", dropout{drop}, y));
 }
 }  // namespace detail
 
@@ -184,17 +203,21 @@ export struct transformer_encoder_layer {
   bool norm_first = false, bias = true, causal = false, mask = false;
 
   static constexpr bool has_forward_ports = true;
-  constexpr view<const label> inputs() const { return mask ? view<const label>(port_names<"input", "mask">) : view<const label>(port_names<"input">); }
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  constexpr view<const label> inputs() const {
+    return mask ? view<const label>(port_names<"input", "mask">) : view<const label>(port_names<"input">);
+  }
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     out[0] = mask ? forward(s, in[0], in[1]) : forward(s, in[0]);
   }
   constexpr auto forward(auto& s, const auto& x, const auto&... shown) const {
     const layer_norm norm{.normalized_shape = {d_model}, .epsilon = epsilon, .bias = bias};
     const self_attention attention{d_model, nhead, bias, causal, mask};
-    const auto seen = [&](const auto& v) { return s("dropout1", nn::dropout{dropout}, s("self_attn", attention, v, shown...)); };
+    const auto seen = [&](const auto& v) {
+      return s("dropout1", nn::dropout{dropout}, s("self_attn", attention, v, shown...));
+    };
     const auto fed = [&](const auto& v) {
-      return s("dropout2", nn::dropout{dropout}, detail::feed_forward(s, v, d_model, dim_feedforward, dropout, bias, activation));
+      return s("dropout2", nn::dropout{dropout},
+               detail::feed_forward(s, v, d_model, dim_feedforward, dropout, bias, activation));
     };
     if (norm_first) {
       auto y = x + seen(s("norm1", norm, x));
@@ -219,10 +242,10 @@ export struct transformer_decoder_layer {
 
   static constexpr bool has_forward_ports = true;
   constexpr view<const label> inputs() const {
-    return mask ? view<const label>(port_names<"target", "memory", "mask">) : view<const label>(port_names<"target", "memory">);
+    return mask ? view<const label>(port_names<"target", "memory", "mask">)
+                : view<const label>(port_names<"target", "memory">);
   }
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     out[0] = mask ? forward(s, in[0], in[1], in[2]) : forward(s, in[0], in[1]);
   }
   constexpr auto forward(auto& s, const auto& target, const auto& memory, const auto&... shown) const {
@@ -231,10 +254,14 @@ export struct transformer_decoder_layer {
       return s("dropout1", nn::dropout{dropout}, s("self_attn", self_attention{d_model, nhead, bias, causal}, v));
     };
     const auto other = [&](const auto& v) {
-      return s("dropout2", nn::dropout{dropout}, s("multihead_attn", multi_head_attention{.embed_dim = d_model, .num_heads = nhead, .bias = bias, .mask = mask}, v, memory, memory, shown...));
+      return s("dropout2", nn::dropout{dropout},
+               s("multihead_attn",
+                 multi_head_attention{.embed_dim = d_model, .num_heads = nhead, .bias = bias, .mask = mask}, v, memory,
+                 memory, shown...));
     };
     const auto fed = [&](const auto& v) {
-      return s("dropout3", nn::dropout{dropout}, detail::feed_forward(s, v, d_model, dim_feedforward, dropout, bias, activation));
+      return s("dropout3", nn::dropout{dropout},
+               detail::feed_forward(s, v, d_model, dim_feedforward, dropout, bias, activation));
     };
     if (norm_first) {
       auto a = target + own(s("norm1", norm, target));

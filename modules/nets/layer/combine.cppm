@@ -18,13 +18,14 @@ export struct dot {
     using product = std::remove_cvref_t<decltype(lamina::matmul(lhs, rhs))>;
     const auto n = policy_of<axis_count>(s).value;
     if (n < 1 || n > 3) s.refuse("dot: the policy axis_count is 1, 2 or 3");
-    return n == 2 ? product(lamina::dot<2>(lhs, rhs)) : n == 3 ? product(lamina::dot<3>(lhs, rhs)) : product(lamina::matmul(lhs, rhs));
+    return n == 2   ? product(lamina::dot<2>(lhs, rhs))
+           : n == 3 ? product(lamina::dot<3>(lhs, rhs))
+                    : product(lamina::matmul(lhs, rhs));
   }
 };
 /// A layer and the way around it: body(x) + x. Parameters are found under `body`.
 /// Source: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), arXiv:1512.03385.
-export template <Layer L>
-struct residual {
+export template <Layer L> struct residual {
   L body;
   constexpr auto forward(auto& s, const auto& x) const { return s("body", body, x) + x; }
 };

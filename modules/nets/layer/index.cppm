@@ -24,14 +24,18 @@ export struct gather {
 export struct take_along_axis {
   std::int64_t axis = -1;
   static constexpr view<const label> inputs() { return port_names<"input", "index">; }
-  constexpr auto forward(auto&, const auto& x, const auto& index) const { return lamina::take_along_axis(x, index, axis); }
+  constexpr auto forward(auto&, const auto& x, const auto& index) const {
+    return lamina::take_along_axis(x, index, axis);
+  }
 };
 /// The input with updates added at positions along an axis, several to one place too.
 /// Shapes: input [3, V], index and updates [3, 5], axis 1 -> [3, V].
 export struct scatter_add {
   std::int64_t axis = -1;
   static constexpr view<const label> inputs() { return port_names<"input", "index", "updates">; }
-  constexpr auto forward(auto&, const auto& x, const auto& index, const auto& updates) const { return lamina::scatter_add(x, index, updates, axis); }
+  constexpr auto forward(auto&, const auto& x, const auto& index, const auto& updates) const {
+    return lamina::scatter_add(x, index, updates, axis);
+  }
 };
 /// One position of an axis, which the result lacks.
 export struct select {
@@ -48,25 +52,33 @@ export struct one_hot {
 export struct cumsum {
   std::int64_t axis = -1;
   bool exclusive = false, reverse = false;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::cumsum(x, {.axis = axis, .exclusive = exclusive, .reverse = reverse}); }
+  constexpr auto forward(auto&, const auto& x) const {
+    return lamina::cumsum(x, {.axis = axis, .exclusive = exclusive, .reverse = reverse});
+  }
 };
 /// Position of the largest element along an axis, the first of equals; int64.
 export struct argmax {
   std::int64_t axis = -1;
   bool keepdim = false;
-  constexpr auto forward(auto&, const auto& x) const { return apply<op::argmax>({.axis = axis, .keepdim = keepdim}, x); }
+  constexpr auto forward(auto&, const auto& x) const {
+    return apply<op::argmax>({.axis = axis, .keepdim = keepdim}, x);
+  }
 };
 /// Positions that put an axis in order; int64.
 export struct argsort {
   std::int64_t axis = -1;
   bool descending = false;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::argsort(x, {.axis = axis, .descending = descending}); }
+  constexpr auto forward(auto&, const auto& x) const {
+    return lamina::argsort(x, {.axis = axis, .descending = descending});
+  }
 };
 /// Elements in order along an axis.
 export struct sort {
   std::int64_t axis = -1;
   bool descending = false;
-  constexpr auto forward(auto&, const auto& x) const { return lamina::sort(x, {.axis = axis, .descending = descending}); }
+  constexpr auto forward(auto&, const auto& x) const {
+    return lamina::sort(x, {.axis = axis, .descending = descending});
+  }
 };
 /// The k largest or smallest elements along an axis in order, and their int64 positions.
 export struct top_k {

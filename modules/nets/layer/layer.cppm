@@ -24,28 +24,23 @@ inline constexpr std::array<label, sizeof...(Name)> port_names{label(Name.view()
 
 /// The policy of a kind that is in force for the layer of this scope, at compile time and when it is traced:
 /// `policy_of<keepdim>(s).value`. The kind's default where the scope has no policies.
-export template <class Kind, class S>
-constexpr Kind policy_of(const S& scope) {
-  if constexpr (requires { typename S::policy_type; })
-    return scope.template policy<Kind>();
-  else
-    return Kind{};
+export template <class Kind, class S> constexpr Kind policy_of(const S& scope) {
+  if constexpr (requires { typename S::policy_type; }) return scope.template policy<Kind>();
+  else return Kind{};
 }
 /// Whether a layer with a member `bias` has one: where both the member and the policy say so.
-export constexpr bool biased(const auto& layer, const auto& scope) { return layer.bias && policy_of<use_bias>(scope).value; }
+export constexpr bool biased(const auto& layer, const auto& scope) {
+  return layer.bias && policy_of<use_bias>(scope).value;
+}
 /// The same for policies that carry types, such as `activation(nn::tanh{})`: calls f with the one in force. All calls
 /// that the model's policies allow return one type.
-export template <class Kind, class S, class F>
-constexpr auto with_policy(const S& scope, F&& f) {
-  if constexpr (requires { typename S::policy_type; })
-    return scope.template visit_policy<Kind>(f);
-  else
-    return f(Kind{});
+export template <class Kind, class S, class F> constexpr auto with_policy(const S& scope, F&& f) {
+  if constexpr (requires { typename S::policy_type; }) return scope.template visit_policy<Kind>(f);
+  else return f(Kind{});
 }
 
 // Memory for one constant evaluation: vector(n) is not usable there with libstdc++ 12.
-template <class T>
-struct work_array {
+template <class T> struct work_array {
   T* data;
   std::size_t size;
   constexpr explicit work_array(std::size_t n) : data(new T[n]{}), size(n) {}
@@ -63,51 +58,36 @@ constexpr void list_names(text& t, view<const label> names) {
 // ---- what a layer says of itself ------------------------------------------------------------------------------------
 
 export namespace detail {
-template <Layer L>
-constexpr std::string_view layer_kind(const L& l) {
-  if constexpr (requires { l.kind(); })
-    return l.kind();
+template <Layer L> constexpr std::string_view layer_kind(const L& l) {
+  if constexpr (requires { l.kind(); }) return l.kind();
   else {
     constexpr std::string_view whole = type_name<L>(), name = whole.substr(0, whole.find('<'));
     constexpr auto colons = name.rfind("::");
     return colons == std::string_view::npos ? name : name.substr(colons + 2);
   }
 }
-template <Layer L>
-constexpr view<const label> layer_inputs(const L& l) {
-  if constexpr (requires { l.inputs(); })
-    return l.inputs();
-  else
-    return port_names<"input">;
+template <Layer L> constexpr view<const label> layer_inputs(const L& l) {
+  if constexpr (requires { l.inputs(); }) return l.inputs();
+  else return port_names<"input">;
 }
-template <Layer L>
-constexpr view<const label> layer_outputs(const L& l) {
-  if constexpr (requires { l.outputs(); })
-    return l.outputs();
-  else
-    return port_names<"output">;
+template <Layer L> constexpr view<const label> layer_outputs(const L& l) {
+  if constexpr (requires { l.outputs(); }) return l.outputs();
+  else return port_names<"output">;
 }
 
 /// What a layer's own check says about the types of its inputs; empty where it has none or is content.
-template <Layer L>
-constexpr void check_layer(const L& l, view<const tensor_type> in, text& why) {
+template <Layer L> constexpr void check_layer(const L& l, view<const tensor_type> in, text& why) {
   if constexpr (requires { l.check(in, why); }) l.check(in, why);
 }
 
 // Numbers of ports known from the type alone: those of `forward`'s parameters and results.
-template <class L>
-consteval std::size_t input_count() {
-  if constexpr (requires { L::inputs(); })
-    return L::inputs().size();
-  else
-    return 1;
+template <class L> consteval std::size_t input_count() {
+  if constexpr (requires { L::inputs(); }) return L::inputs().size();
+  else return 1;
 }
-template <class L>
-consteval std::size_t output_count() {
-  if constexpr (requires { L::outputs(); })
-    return L::outputs().size();
-  else
-    return 1;
+template <class L> consteval std::size_t output_count() {
+  if constexpr (requires { L::outputs(); }) return L::outputs().size();
+  else return 1;
 }
 
 // Whether `forward` takes a scope and a value for each input port.
@@ -124,16 +104,13 @@ concept ForwardsUnlessConst = []<std::size_t... I>(std::index_sequence<I...>) {
 
 /// Runs a layer in its own scope, from and to one value per port. A scope may look at the inputs first (`enter`) and
 /// refuse; then nothing runs. It may look at the results (`leave`).
-template <class S, Layer L, class V>
-constexpr void run_layer(S& scope, const L& l, view<const V> in, view<V> out) {
+template <class S, Layer L, class V> constexpr void run_layer(S& scope, const L& l, view<const V> in, view<V> out) {
   if constexpr (requires { scope.enter(l, in); })
     if (!scope.enter(l, in)) return;
-  if constexpr (HasForwardPorts<L>)
-    l.forward_ports(scope, in, out);
-  else if constexpr (Forwards<L, S, V> || !requires { typename V::only_a_type; })     // else `enter` has refused it
+  if constexpr (HasForwardPorts<L>) l.forward_ports(scope, in, out);
+  else if constexpr (Forwards<L, S, V> || !requires { typename V::only_a_type; })  // else `enter` has refused it
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      if constexpr (output_count<L>() == 1)
-        out[0] = l.forward(scope, in[I]...);
+      if constexpr (output_count<L>() == 1) out[0] = l.forward(scope, in[I]...);
       else {
         auto all = l.forward(scope, in[I]...);  // an array of one value per output port
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i];

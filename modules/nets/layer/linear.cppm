@@ -26,15 +26,16 @@ export struct linear {
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
     if (in_features < 1 || out_features < 1)
-      why << "linear needs positive `in_features` and `out_features` but has " << in_features << " and " << out_features;
-    else if (s.rank < 2)
-      why << "linear expects rows of features, shape [N, " << in_features << "], but is given " << s;
+      why << "linear needs positive `in_features` and `out_features` but has " << in_features << " and "
+          << out_features;
+    else if (s.rank < 2) why << "linear expects rows of features, shape [N, " << in_features << "], but is given " << s;
     else if (!may_equal(s.back(), in_features))
       why << "linear expects " << in_features << " input features but is given " << s.back() << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = lamina::matmul(x, s.parameter("weight", shape{out_features, in_features}, initializer::kaiming_uniform(in_features)),
-                            {.transpose_b = true});
+    auto y = lamina::matmul(
+        x, s.parameter("weight", shape{out_features, in_features}, initializer::kaiming_uniform(in_features)),
+        {.transpose_b = true});
     if (!biased(*this, s)) return y;
     return y + s.parameter("bias", shape{out_features}, initializer::kaiming_uniform(in_features));
   }
@@ -59,18 +60,18 @@ export struct conv2d {
           << " channels";
     else if (kernel_size.h < 1 || kernel_size.w < 1 || stride.h < 1 || stride.w < 1 || dilation.h < 1 || dilation.w < 1)
       why << "conv2d needs positive `kernel_size`, `stride` and `dilation`";
-    else if (s.rank != 4)
-      why << "conv2d expects images [N, C, H, W] but is given " << s;
+    else if (s.rank != 4) why << "conv2d expects images [N, C, H, W] but is given " << s;
     else if (!may_equal(s[1], in_channels))
       why << "conv2d expects " << in_channels << " input channels but is given " << s[1] << ", shape " << s;
     else if (window_positions(s[2], kernel_size.h, stride.h, padding.h, dilation.h) == dim(0) ||
              window_positions(s[3], kernel_size.w, stride.w, padding.w, dilation.w) == dim(0))
-      why << "conv2d: the kernel " << kernel_size.h << "x" << kernel_size.w << " is larger than the padded map, shape " << s;
+      why << "conv2d: the kernel " << kernel_size.h << "x" << kernel_size.w << " is larger than the padded map, shape "
+          << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t channels = in_channels / groups, fan_in = channels * kernel_size.h * kernel_size.w;
-    auto weight =
-        s.parameter("weight", shape{out_channels, channels, kernel_size.h, kernel_size.w}, initializer::kaiming_uniform(fan_in));
+    auto weight = s.parameter("weight", shape{out_channels, channels, kernel_size.h, kernel_size.w},
+                              initializer::kaiming_uniform(fan_in));
     auto y = lamina::conv2d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
     if (!biased(*this, s)) return y;
     return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)),
@@ -92,19 +93,27 @@ export struct conv_transpose2d {
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
     if (in_channels < 1 || out_channels < 1)
-      why << "conv_transpose2d needs positive `in_channels` and `out_channels` but has " << in_channels << " and " << out_channels;
+      why << "conv_transpose2d needs positive `in_channels` and `out_channels` but has " << in_channels << " and "
+          << out_channels;
     else if (groups < 1 || in_channels % groups || out_channels % groups)
-      why << "conv_transpose2d: groups " << groups << " does not divide " << in_channels << " and " << out_channels << " channels";
+      why << "conv_transpose2d: groups " << groups << " does not divide " << in_channels << " and " << out_channels
+          << " channels";
     else if (s.rank != 4 || !may_equal(s[1], in_channels))
       why << "conv_transpose2d expects images [N, " << in_channels << ", H, W] but is given " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t channels = out_channels / groups, fan_in = channels * kernel_size.h * kernel_size.w;
-    auto weight = s.parameter("weight", shape{in_channels, channels, kernel_size.h, kernel_size.w}, initializer::kaiming_uniform(fan_in));
-    auto y = lamina::conv_transpose2d(x, weight, {.stride = stride, .padding = padding, .output_padding = output_padding,
-                                                  .dilation = dilation, .groups = groups});
+    auto weight = s.parameter("weight", shape{in_channels, channels, kernel_size.h, kernel_size.w},
+                              initializer::kaiming_uniform(fan_in));
+    auto y = lamina::conv_transpose2d(x, weight,
+                                      {.stride = stride,
+                                       .padding = padding,
+                                       .output_padding = output_padding,
+                                       .dilation = dilation,
+                                       .groups = groups});
     if (!biased(*this, s)) return y;
-    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)), shape{out_channels, 1, 1});
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)),
+                               shape{out_channels, 1, 1});
   }
 };
 
@@ -119,18 +128,21 @@ export struct conv1d {
     if (in_channels < 1 || out_channels < 1 || kernel_size < 1 || stride < 1 || dilation < 1)
       why << "conv1d needs positive `in_channels`, `out_channels`, `kernel_size`, `stride` and `dilation`";
     else if (groups < 1 || in_channels % groups || out_channels % groups)
-      why << "conv1d: groups " << groups << " does not divide " << in_channels << " and " << out_channels << " channels";
-    else if (causal && padding)
-      why << "conv1d: a causal layer chooses its padding, which must be 0";
+      why << "conv1d: groups " << groups << " does not divide " << in_channels << " and " << out_channels
+          << " channels";
+    else if (causal && padding) why << "conv1d: a causal layer chooses its padding, which must be 0";
     else if (s.rank != 3 || !may_equal(s[1], in_channels))
       why << "conv1d expects sequences [N, " << in_channels << ", L] but is given " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t channels = in_channels / groups, fan_in = channels * kernel_size;
-    auto weight = s.parameter("weight", shape{out_channels, channels, kernel_size}, initializer::kaiming_uniform(fan_in));
-    auto y = lamina::conv1d(x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .causal = causal});
+    auto weight =
+        s.parameter("weight", shape{out_channels, channels, kernel_size}, initializer::kaiming_uniform(fan_in));
+    auto y = lamina::conv1d(
+        x, weight, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .causal = causal});
     if (!biased(*this, s)) return y;
-    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)), shape{out_channels, 1});
+    return y + lamina::reshape(s.parameter("bias", shape{out_channels}, initializer::kaiming_uniform(fan_in)),
+                               shape{out_channels, 1});
   }
 };
 
@@ -141,12 +153,13 @@ export struct embedding {
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     if (num_embeddings < 1 || embedding_dim < 1)
-      why << "embedding needs positive `num_embeddings` and `embedding_dim` but has " << num_embeddings << " and " << embedding_dim;
-    else if (x[0].element != dtype::int64)
-      why << "embedding expects int64 ids but is given " << x[0];
+      why << "embedding needs positive `num_embeddings` and `embedding_dim` but has " << num_embeddings << " and "
+          << embedding_dim;
+    else if (x[0].element != dtype::int64) why << "embedding expects int64 ids but is given " << x[0];
   }
   constexpr auto forward(auto& s, const auto& ids) const {
-    return lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)), ids);
+    return lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)),
+                             ids);
   }
 };
 

@@ -14,7 +14,9 @@ namespace lamina::nn {
 /// Errors:  a worded one where the shapes differ.
 export struct nll_loss {
   static constexpr view<const label> inputs() { return port_names<"input", "weights">; }
-  constexpr auto forward(auto&, const auto& input, const auto& weights) const { return lamina::nll_loss(weights, input); }
+  constexpr auto forward(auto&, const auto& input, const auto& weights) const {
+    return lamina::nll_loss(weights, input);
+  }
 };
 
 }  // namespace lamina::nn

@@ -43,7 +43,9 @@ export struct layer_norm {
   double epsilon = 1e-5;
   bool affine = true, bias = true;
 
-  constexpr void check(view<const tensor_type> x, text& why) const { detail::check_rows("layer_norm", normalized_shape, x[0].dims, why); }
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    detail::check_rows("layer_norm", normalized_shape, x[0].dims, why);
+  }
   constexpr auto forward(auto& s, const auto& x) const {
     const normalize_attributes a{.axes = normalized_shape.rank, .epsilon = epsilon};
     if (!affine) return lamina::layer_norm(x, a);
@@ -58,7 +60,9 @@ export struct rms_norm {
   double epsilon = 1e-5;
   bool affine = true;
 
-  constexpr void check(view<const tensor_type> x, text& why) const { detail::check_rows("rms_norm", normalized_shape, x[0].dims, why); }
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    detail::check_rows("rms_norm", normalized_shape, x[0].dims, why);
+  }
   constexpr auto forward(auto& s, const auto& x) const {
     const normalize_attributes a{.axes = normalized_shape.rank, .epsilon = epsilon};
     if (!affine) return lamina::rms_norm(x, a);
@@ -73,7 +77,8 @@ export struct group_norm {
   bool affine = true;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
-    if (num_groups < 1 || num_channels % num_groups) why << "group_norm: " << num_channels << " channels do not divide into " << num_groups << " groups";
+    if (num_groups < 1 || num_channels % num_groups)
+      why << "group_norm: " << num_channels << " channels do not divide into " << num_groups << " groups";
     else detail::check_channels("group_norm", "num_channels", num_channels, x[0].dims, 2, why);
   }
   constexpr auto forward(auto& s, const auto& x) const {
@@ -90,7 +95,9 @@ export struct instance_norm {
   double epsilon = 1e-5;
   bool affine = false;
 
-  constexpr void check(view<const tensor_type> x, text& why) const { detail::check_channels("instance_norm", "num_features", num_features, x[0].dims, 3, why); }
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    detail::check_channels("instance_norm", "num_features", num_features, x[0].dims, 3, why);
+  }
   constexpr auto forward(auto& s, const auto& x) const {
     if (!affine) return lamina::instance_norm(x, {.epsilon = epsilon});
     auto weight = detail::ones(s, shape{num_features});
@@ -105,7 +112,9 @@ export struct batch_norm1d {
   bool affine = true;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
-    if (x[0].dims.rank > 3) why << "batch_norm1d expects [N, " << num_features << "] or [N, " << num_features << ", L] but is given " << x[0].dims;
+    if (x[0].dims.rank > 3)
+      why << "batch_norm1d expects [N, " << num_features << "] or [N, " << num_features << ", L] but is given "
+          << x[0].dims;
     else detail::check_channels("batch_norm1d", "num_features", num_features, x[0].dims, 2, why);
   }
   constexpr auto forward(auto& s, const auto& x) const {

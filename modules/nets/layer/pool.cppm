@@ -15,8 +15,7 @@ constexpr void check_pool(std::string_view name, extent2d kernel, extent2d strid
   extent2d step(stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w);
   if (kernel.h < 1 || kernel.w < 1 || step.h < 1 || step.w < 1)
     why << name << " needs positive `kernel_size` and `stride`";
-  else if (s.rank != 4)
-    why << name << " expects images [N, C, H, W] but is given " << s;
+  else if (s.rank != 4) why << name << " expects images [N, C, H, W] but is given " << s;
   else if (window_positions(s[2], kernel.h, step.h, padding.h, 1) == dim(0) ||
            window_positions(s[3], kernel.w, step.w, padding.w, 1) == dim(0))
     why << name << ": the window " << kernel.h << "x" << kernel.w << " is larger than the map, shape " << s;
@@ -43,8 +42,8 @@ export struct avg_pool2d {
     detail::check_pool("avg_pool2d", kernel_size, stride, padding, x[0].dims, why);
   }
   constexpr auto forward(auto&, const auto& x) const {
-    return lamina::avg_pool2d(x,
-                              {.kernel_size = kernel_size, .stride = stride, .padding = padding, .count_padding = count_padding});
+    return lamina::avg_pool2d(
+        x, {.kernel_size = kernel_size, .stride = stride, .padding = padding, .count_padding = count_padding});
   }
 };
 /// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].

@@ -97,8 +97,7 @@ export struct split {
   constexpr void check(view<const tensor_type>, text& why) const {
     if (parts < 1 || parts > 8) why << "split has 1 to 8 parts and is given " << parts;
   }
-  template <class S, class V>
-  constexpr void forward_ports(S&, view<const V> in, view<V> out) const {
+  template <class S, class V> constexpr void forward_ports(S&, view<const V> in, view<V> out) const {
     for (std::size_t i = 0; i < out.size(); ++i)
       out[i] = apply<op::equal_part>({.axis = axis, .part = static_cast<std::int64_t>(i), .parts = parts}, in[0]);
   }

@@ -35,8 +35,7 @@ constexpr void check_step(std::string_view name, std::int64_t in, std::int64_t h
           << x[i].dims << " for " << x[0].dims;
 }
 /// What a turn leaves to the next; with `bptt(false)` no gradient comes back from there.
-template <class V>
-constexpr V passed_on(const auto& s, const V& v) {
+template <class V> constexpr V passed_on(const auto& s, const V& v) {
   return policy_of<bptt>(s).value ? v : V(lamina::stop_gradient(v));
 }
 constexpr auto columns(const auto& v, std::int64_t part, std::int64_t width) {
@@ -203,8 +202,7 @@ export struct sequence_port {
 /// gradients from flowing back from turn to turn;
 /// `sequence<"port", axis>` names sequences instead of the member.
 /// Errors:  a worded one where the sequences differ in length, or name no port or a `previous_` one.
-export template <Layer Step>
-struct recurrent {
+export template <Layer Step> struct recurrent {
   static constexpr bool has_forward_ports = true;
   static constexpr std::size_t most_ports = 16;
 
@@ -217,8 +215,7 @@ struct recurrent {
   constexpr view<const label> inputs() const { return lamina::detail::layer_inputs(step); }
   constexpr view<const label> outputs() const { return lamina::detail::layer_outputs(step); }
 
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     const auto names = inputs(), results = outputs();
     std::array<place, most_ports> places{};
     std::size_t carries = 0, walked = 0;
@@ -235,12 +232,9 @@ struct recurrent {
     auto turn = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
       work_array<V> arguments(names.size()), stepped(results.size());
       for (std::size_t i = 0; i < names.size(); ++i) {
-        if (places[i].kind == role::sequence)
-          arguments[i] = slices[places[i].at];
-        else if (places[i].kind == role::same)
-          arguments[i] = inner.outside(in[i]);
-        else
-          arguments[i] = carried[places[i].at];
+        if (places[i].kind == role::sequence) arguments[i] = slices[places[i].at];
+        else if (places[i].kind == role::same) arguments[i] = inner.outside(in[i]);
+        else arguments[i] = carried[places[i].at];
       }
       lamina::detail::run_layer(inner, step, view<const V>(arguments.data, arguments.size),
                                 view<V>(stepped.data, stepped.size));
@@ -290,8 +284,7 @@ struct recurrent {
         list_names(why, names);
       } else if (places[i].kind == role::carry)
         why << "`" << q.port << "` is what a turn leaves to the next, not a sequence";
-      else if (places[i].kind == role::same)
-        places[i] = {role::sequence, walked++, 0, static_cast<int>(q.axis)};
+      else if (places[i].kind == role::same) places[i] = {role::sequence, walked++, 0, static_cast<int>(q.axis)};
     };
     bool named = false;
     if constexpr (requires { typename S::policy_type; })
@@ -312,8 +305,7 @@ struct recurrent {
     return why.empty();
   }
   // An axis of a port as a number from the front; -1, and a word, where there is none.
-  template <class S, class V>
-  static constexpr int counted(S& s, const V& v, std::int64_t axis, label port) {
+  template <class S, class V> static constexpr int counted(S& s, const V& v, std::int64_t axis, label port) {
     const int rank = v.shape().rank;
     if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
     text why;
@@ -328,12 +320,10 @@ struct recurrent {
     for (int i = 1; i < rank; ++i) order.values[i] = i <= axis ? i - 1 : i;
     return order;
   }
-  template <class V>
-  static constexpr V to_front(const V& v, int axis) {
+  template <class V> static constexpr V to_front(const V& v, int axis) {
     return axis == 0 ? v : V(lamina::permute(v, front_order(v.shape().rank, axis)));
   }
-  template <class V>
-  static constexpr V from_front(const V& v, std::int64_t axis) {
+  template <class V> static constexpr V from_front(const V& v, std::int64_t axis) {
     if (axis == 0) return v;
     axes order;
     order.count = v.shape().rank;
@@ -470,15 +460,15 @@ export struct rnn {
   static constexpr std::string_view kind() { return "rnn"; }
   constexpr view<const label> inputs() const {
     if (states)
-      return lengths ? view<const label>(port_names<"input", "h0", "lengths">) : view<const label>(port_names<"input", "h0">);
+      return lengths ? view<const label>(port_names<"input", "h0", "lengths">)
+                     : view<const label>(port_names<"input", "h0">);
     return lengths ? view<const label>(port_names<"input", "lengths">) : view<const label>(port_names<"input">);
   }
   constexpr view<const label> outputs() const {
     return states ? view<const label>(port_names<"output", "hn">) : view<const label>(port_names<"output">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_sequence(*this, "rnn", x, why); }
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     detail::walk<1>(*this, s, in, out, 1, true,
                     [&](auto& inner, const V& x, view<const V> h, view<V> made, std::string_view suffix) {
                       V y = x + detail::with_state(*this, inner, h[0], 1, suffix);
@@ -504,22 +494,21 @@ export struct gru {
   static constexpr std::string_view kind() { return "gru"; }
   constexpr view<const label> inputs() const {
     if (states)
-      return lengths ? view<const label>(port_names<"input", "h0", "lengths">) : view<const label>(port_names<"input", "h0">);
+      return lengths ? view<const label>(port_names<"input", "h0", "lengths">)
+                     : view<const label>(port_names<"input", "h0">);
     return lengths ? view<const label>(port_names<"input", "lengths">) : view<const label>(port_names<"input">);
   }
   constexpr view<const label> outputs() const {
     return states ? view<const label>(port_names<"output", "hn">) : view<const label>(port_names<"output">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_sequence(*this, "gru", x, why); }
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     detail::walk<1>(*this, s, in, out, 3, false,
                     [&](auto& inner, const V& x, view<const V> h, view<V> made, std::string_view suffix) {
                       const auto start = initializer::kaiming_uniform(hidden_size);
                       V u = inner.parameter((text("weight_hh") << suffix).view(), shape{3 * hidden_size, hidden_size},
                                             start);
-                      if (!biased(*this, s))
-                        made[0] = gru_cell::behind<V>(x, h[0], u, nullptr, hidden_size, form);
+                      if (!biased(*this, s)) made[0] = gru_cell::behind<V>(x, h[0], u, nullptr, hidden_size, form);
                       else {
                         V b = inner.parameter((text("bias_hh") << suffix).view(), shape{3 * hidden_size}, start);
                         made[0] = gru_cell::behind<V>(x, h[0], u, &b, hidden_size, form);
@@ -553,8 +542,7 @@ export struct lstm {
     return states ? view<const label>(port_names<"output", "hn", "cn">) : view<const label>(port_names<"output">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const { detail::check_sequence(*this, "lstm", x, why); }
-  template <class S, class V>
-  constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     detail::walk<2>(*this, s, in, out, 4, true,
                     [&](auto& inner, const V& x, view<const V> state, view<V> made, std::string_view suffix) {
                       V gates = x + detail::with_state(*this, inner, state[0], 4, suffix);

@@ -16,10 +16,8 @@ namespace lamina::nn {
 
 namespace detail {
 constexpr dtype element_of(const auto& x) {
-  if constexpr (requires { x.type.element; })
-    return x.type.element;
-  else
-    return x.type().element;
+  if constexpr (requires { x.type.element; }) return x.type.element;
+  else return x.type().element;
 }
 /// How many elements each channel of x [N, C, H, W] has, as a number of x's element type, shape [1].
 constexpr auto elements_per_channel(const auto& x) {
@@ -54,10 +52,8 @@ export struct batch_norm2d {
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
-    if (num_features < 1)
-      why << "batch_norm2d needs positive `num_features` but has " << num_features;
-    else if (s.rank != 4)
-      why << "batch_norm2d expects images [N, C, H, W] but is given " << s;
+    if (num_features < 1) why << "batch_norm2d needs positive `num_features` but has " << num_features;
+    else if (s.rank != 4) why << "batch_norm2d expects images [N, C, H, W] but is given " << s;
     else if (!may_equal(s[1], num_features))
       why << "batch_norm2d expects " << num_features << " channels but is given " << s[1] << ", shape " << s;
   }

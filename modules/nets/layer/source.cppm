@@ -41,14 +41,15 @@ export struct weight {
   constexpr void check(view<const tensor_type> x, text& why) const {
     const lamina::shape& s = x[0].dims;
     if (in_features < 1 || out_features < 1)
-      why << "weight needs positive `in_features` and `out_features` but has " << in_features << " and " << out_features;
-    else if (s.rank < 2)
-      why << "weight expects rows of features, shape [N, " << in_features << "], but is given " << s;
+      why << "weight needs positive `in_features` and `out_features` but has " << in_features << " and "
+          << out_features;
+    else if (s.rank < 2) why << "weight expects rows of features, shape [N, " << in_features << "], but is given " << s;
     else if (!may_equal(s.back(), in_features))
       why << "weight expects " << in_features << " input features but is given " << s.back() << ", shape " << s;
   }
   constexpr auto forward(auto& s, const auto& x) const {
-    return lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
+    return lamina::matmul(
+        x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
   }
 };
 /// x + bias.   Shapes: x [..., shape] -> the same; bias [shape].
@@ -70,13 +71,15 @@ export struct bias {
 export struct single_layer_perceptron {
   std::int64_t in_features = 0, out_features = 0;
 
-  constexpr void check(view<const tensor_type> x, text& why) const { nn::weight{in_features, out_features}.check(x, why); }
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    nn::weight{in_features, out_features}.check(x, why);
+  }
   constexpr auto forward(auto& s, const auto& x) const {
-    auto y = lamina::matmul(x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
+    auto y = lamina::matmul(
+        x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
     if (policy_of<use_bias>(s).value) y = y + s.parameter("bias", shape{out_features}, initializer::constant(0));
     return with_policy<activation_kind>(s, [&](const auto& said) {
-      if constexpr (requires { said.value; })
-        return s("activation", said.value, y);
+      if constexpr (requires { said.value; }) return s("activation", said.value, y);
       else {
         s.refuse("single_layer_perceptron needs the policy `activation`, as in activation(nn::tanh{})");
         return y;

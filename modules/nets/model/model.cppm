@@ -38,14 +38,14 @@ export struct traced_leaf {
   value at;
 };
 export struct traced_leaves {
-  std::vector<traced_leaf> all;                                // in the order in which the layers ask for them
-  std::vector<std::pair<std::size_t, value>> assigned;         // new values of states, by number
+  std::vector<traced_leaf> all;                         // in the order in which the layers ask for them
+  std::vector<std::pair<std::size_t, value>> assigned;  // new values of states, by number
 };
 
 /// Is told of each layer that a trace enters and leaves; layers inside it come between.
 export struct trace_listener {
-  virtual void entered(view<const label> path, std::string_view kind, view<const label> inputs, view<const label> outputs,
-                       view<const value> in) = 0;
+  virtual void entered(view<const label> path, std::string_view kind, view<const label> inputs,
+                       view<const label> outputs, view<const value> in) = 0;
   virtual void left(view<const value> out) = 0;
 
  protected:
@@ -59,15 +59,15 @@ export struct trace_walk {
   std::int64_t seed = 0;
   dtype element = dtype::float32;
   bool training = false;
-  bool random = false;                                    // the generator was asked for
+  bool random = false;  // the generator was asked for
   bool (*trainable)(view<const label> path) = nullptr;
-  traced_leaves* leaves = nullptr;                        // where states become inputs; the store is not used then
-  const name_map* names = nullptr;                        // of states that stand for others
+  traced_leaves* leaves = nullptr;  // where states become inputs; the store is not used then
+  const name_map* names = nullptr;  // of states that stand for others
   // In the turn of a scan: the walk around it, and which of its values the turn reads, each with its value here.
   trace_walk* outer = nullptr;
   std::vector<std::pair<value, value>> captured{};
   trace_listener* listener = nullptr;
-  std::vector<std::string> met{};                         // states that were asked for, where names stand for others
+  std::vector<std::string> met{};  // states that were asked for, where names stand for others
 };
 
 /// The scope in which layers run over values of a program: parameters are states found by their path.
@@ -94,18 +94,19 @@ export class trace_scope {
     std::array<value, detail::output_count<L>()> out;
     auto path = walk_->into.path;
     detail::run_layer(inner, layer, view<const value>(inputs, sizeof...(V)), view<value>(out));
-    walk_->into.path = std::move(path);    // what follows is the caller's own
+    walk_->into.path = std::move(path);  // what follows is the caller's own
     if constexpr (detail::output_count<L>() == 1) return out[0];
     else return out;
   }
   /// Walks along the first axis of sequences of one length: `turn(scope, carries, slices, results)` is run once and
   /// gives the next carries, then what each turn gives. `results` are the last carries, then the others stacked along a
   /// new first axis. `Self` is the scope that the layers of the turn see: this class, or one made of it.
-  template <class Self, class F>
-  void scan(const Self&, view<const value> carries, view<const value> sequences, view<value> results, F turn, bool reverse) const {
+  template <class Self, class F> void scan(const Self&, view<const value> carries, view<const value> sequences,
+                                           view<value> results, F turn, bool reverse) const {
     auto body = std::make_shared<program>();
     trace_walk inner = turn_walk(*body);
-    std::vector<value> first = turn_inputs(*body, carries, false), slices = turn_inputs(*body, sequences, true), made(results.size());
+    std::vector<value> first = turn_inputs(*body, carries, false), slices = turn_inputs(*body, sequences, true),
+                       made(results.size());
     trace_scope base = *this;
     base.walk_ = &inner;
     Self scope(base);
@@ -115,10 +116,12 @@ export class trace_scope {
   /// In a turn: a value of the program around it, the same in every turn.
   value outside(const value& v) const;
   /// Called before each layer: errors then begin with its path.
-  template <Layer L>
-  bool enter(const L& layer, view<const value> in) const {
+  template <Layer L> bool enter(const L& layer, view<const value> in) const {
     enter({detail::layer_kind(layer), detail::layer_inputs(layer), detail::layer_outputs(layer), &layer,
-           [](const void* l, view<const tensor_type> types, text& why) { detail::check_layer(*static_cast<const L*>(l), types, why); }}, in);
+           [](const void* l, view<const tensor_type> types, text& why) {
+             detail::check_layer(*static_cast<const L*>(l), types, why);
+           }},
+          in);
     return true;
   }
   void leave(view<const value> out) const {
@@ -128,8 +131,7 @@ export class trace_scope {
   /// Refuses to run: what is wrong, in words. Errors: shape_error.
   [[noreturn]] void refuse(std::string_view why) const;
   /// Calls f with the names that lead to this layer.
-  template <class F>
-  auto with_path(F&& f) const { return f(view<const label>(path_)); }
+  template <class F> auto with_path(F&& f) const { return f(view<const label>(path_)); }
 
  private:
   // A layer as the part of a trace sees it that is no template.
@@ -141,14 +143,15 @@ export class trace_scope {
   };
   void enter(const entered_layer& l, view<const value> in) const;
   std::string full(std::string_view name) const;
-  value leaf(const std::string& path, const tensor_type& type, const initializer& how, state_role role, bool trainable) const;
+  value leaf(const std::string& path, const tensor_type& type, const initializer& how, state_role role,
+             bool trainable) const;
   bool is_trainable(std::string_view name) const;
   std::string renamed(const std::string& path) const;
   std::string where(std::string_view kind) const;
   trace_walk turn_walk(program& body) const;
   static std::vector<value> turn_inputs(program& body, view<const value> outer, bool sliced);
-  void finish_scan(std::shared_ptr<program> body, const trace_walk& inner, view<const value> carries, view<const value> sequences,
-                   view<const value> made, view<value> results, bool reverse) const;
+  void finish_scan(std::shared_ptr<program> body, const trace_walk& inner, view<const value> carries,
+                   view<const value> sequences, view<const value> made, view<value> results, bool reverse) const;
   trace_scope around() const;
   trace_walk* walk_;
   std::vector<label> path_;
@@ -170,8 +173,8 @@ export struct model_definition {
   dtype element = dtype::float32;
   void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
   bool (*trainable)(view<const label> path) = nullptr;
-  name_map names{};                                       // of parameters that stand for others
-  std::shared_ptr<const program> of{};                    // a net without layers: what stands for a trace
+  name_map names{};                     // of parameters that stand for others
+  std::shared_ptr<const program> of{};  // a net without layers: what stands for a trace
 };
 
 /// How a model is made and run.
@@ -186,7 +189,8 @@ export struct model_options {
 };
 
 /// Traces a definition into a program with the definition's inputs; outputs are not yet roots.
-export std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs);
+export std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
+                                bool training, view<const value> inputs);
 
 /// The executor for these input extents of a program traced from a definition: where extents do not fit, the error names
 /// the layer.
@@ -195,7 +199,8 @@ executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_
 /// Parameters, programs and plans of a model.
 export class model_core {
  public:
-  model_core(model_definition d, const model_options& o) : model_core(std::move(d), o, std::make_unique<parameter_store>()) {}
+  model_core(model_definition d, const model_options& o)
+      : model_core(std::move(d), o, std::make_unique<parameter_store>()) {}
   /// With parameters that are there already; those that are not are made.
   model_core(model_definition d, const model_options& o, std::unique_ptr<parameter_store> parameters);
   model_core(const model_core& o);
@@ -225,7 +230,8 @@ export class model_core {
 
  private:
   inline void here() const {
-    if (!store_) [[unlikely]] given_away();
+    if (!store_) [[unlikely]]
+      given_away();
   }
   [[noreturn]] static void given_away();
   model_definition definition_;
@@ -237,7 +243,8 @@ export class model_core {
 };
 
 /// Writes parameters and running statistics as safetensors, as a whole or not at all. Errors: file_error.
-export void save_parameters(const parameter_store& store, const std::string& path, const std::map<std::string, std::string>& metadata = {});
+export void save_parameters(const parameter_store& store, const std::string& path,
+                            const std::map<std::string, std::string>& metadata = {});
 /// Takes parameters and running statistics from a file; every one must be there with its shape and type, and nothing is
 /// changed if one is not. PyTorch's `num_batches_tracked` beside running statistics is passed over; nothing else may be more.
 /// Errors: file_error naming file, parameter and expectation.
@@ -246,36 +253,30 @@ export void load_parameters(parameter_store& store, const std::string& path);
 // ---- the model ------------------------------------------------------------------------------------------------------
 
 // By its form: Clang 22 finds no member template in a set of several policies where this is asked from another module.
-template <class T>
-inline constexpr bool is_policy_set = false;
-template <auto... P>
-inline constexpr bool is_policy_set<policy_set<P...>> = true;
+template <class T> inline constexpr bool is_policy_set = false;
+template <auto... P> inline constexpr bool is_policy_set<policy_set<P...>> = true;
 
 // The inputs and the policies of a model's arguments: policies come last, if at all.
-template <class... Rest>
-struct model_arguments;
-template <class Inputs, class... Rest>
-struct model_arguments_from;
-template <class... In>
-struct input_list {};
-template <class... In>
-struct model_arguments_from<input_list<In...>> { using inputs = input_list<In...>; using policy_set = policies<>; };
-template <class... In, class P>
-  requires is_policy_set<P>
-struct model_arguments_from<input_list<In...>, P> { using inputs = input_list<In...>; using policy_set = P; };
-template <class... In, class Next, class... Rest>
-  requires(!is_policy_set<Next>)
-struct model_arguments_from<input_list<In...>, Next, Rest...> : model_arguments_from<input_list<In..., Next>, Rest...> {};
-template <class... Rest>
-struct model_arguments : model_arguments_from<input_list<>, Rest...> {};
+template <class... Rest> struct model_arguments;
+template <class Inputs, class... Rest> struct model_arguments_from;
+template <class... In> struct input_list {};
+template <class... In> struct model_arguments_from<input_list<In...>> {
+  using inputs = input_list<In...>;
+  using policy_set = policies<>;
+};
+template <class... In, class P> requires is_policy_set<P> struct model_arguments_from<input_list<In...>, P> {
+  using inputs = input_list<In...>;
+  using policy_set = P;
+};
+template <class... In, class Next, class... Rest> requires(!is_policy_set<Next>)
+struct model_arguments_from<input_list<In...>, Next, Rest...> : model_arguments_from<input_list<In..., Next>, Rest...> {
+};
+template <class... Rest> struct model_arguments : model_arguments_from<input_list<>, Rest...> {};
 
-template <class P>
-using element_of_policies = typename decltype(P::template get<element_kind>())::type;
+template <class P> using element_of_policies = typename decltype(P::template get<element_kind>())::type;
 
-template <const auto& Topology, class Inputs, class P>
-struct model_traits;
-template <const auto& Topology, class... In, class P>
-struct model_traits<Topology, input_list<In...>, P> {
+template <const auto& Topology, class Inputs, class P> struct model_traits;
+template <const auto& Topology, class... In, class P> struct model_traits<Topology, input_list<In...>, P> {
   static constexpr dtype element = dtype_of<element_of_policies<P>>;
   using element_type = element_of_policies<P>;
   static constexpr std::size_t inputs = sizeof...(In);
@@ -296,7 +297,9 @@ struct model_traits<Topology, input_list<In...>, P> {
     auto ports = detail::layer_inputs(Topology);
     std::size_t i = 0;
     constexpr auto port_of = input_ports<Topology, In...>;
-    (d.inputs.push_back({ports[static_cast<std::size_t>(port_of[i++])].string(), {In::has_element ? dtype_of<typename In::element> : element, In::pattern}}), ...);
+    (d.inputs.push_back({ports[static_cast<std::size_t>(port_of[i++])].string(),
+                         {In::has_element ? dtype_of<typename In::element> : element, In::pattern}}),
+     ...);
     auto names = detail::layer_outputs(Topology);
     for (std::size_t o = 0; o < outputs.size(); ++o) d.outputs.push_back({names[o].string(), outputs[o]});
     d.element = element;
@@ -308,15 +311,13 @@ struct model_traits<Topology, input_list<In...>, P> {
 
 // What the compiler makes of a check, worked out once: true_type where it has nothing to say, false_type where it has, void
 // where the check cannot be evaluated.
-template <class Check, bool Empty = Check::message().empty()>
-std::bool_constant<Empty> outcome_of(int);
-template <class Check>
-void outcome_of(...);
-template <class Check>
-struct check_outcome { using type = decltype(outcome_of<Check>(0)); };
+template <class Check, bool Empty = Check::message().empty()> std::bool_constant<Empty> outcome_of(int);
+template <class Check> void outcome_of(...);
+template <class Check> struct check_outcome {
+  using type = decltype(outcome_of<Check>(0));
+};
 // A layer by itself, over operands of which nothing is known; a misfit that stands there from the start keeps rules quiet.
-template <const auto& Topology, std::size_t At>
-constexpr bool runs_alone() {
+template <const auto& Topology, std::size_t At> constexpr bool runs_alone() {
   const auto& layer = Topology.layers.template get<At>();
   using layer_type = std::remove_cvref_t<decltype(layer)>;
   if constexpr (!HasForwardPorts<layer_type>) {
@@ -324,21 +325,23 @@ constexpr bool runs_alone() {
     type_walk walk{&why};
     type_scope scope(walk, dtype::float32);
     const traced x({dtype::float32, {}}, &why);
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (void)layer.forward(scope, (static_cast<void>(I), x)...); }(std::make_index_sequence<detail::input_count<layer_type>()>());
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (void)layer.forward(scope, (static_cast<void>(I), x)...);
+    }(std::make_index_sequence<detail::input_count<layer_type>()>());
   }
   return true;
 }
 template <const auto& Topology, std::size_t At>
 concept RunsAlone = requires { typename std::bool_constant<runs_alone<Topology, At>()>; };
 /// Words for a net that the compiler cannot run: the first sublayer that it cannot run by itself, else the net as a whole.
-template <const auto& Topology>
-consteval text not_constant() {
+template <const auto& Topology> consteval text not_constant() {
   text t;
   if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       auto look = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
         if (t.empty() && !RunsAlone<Topology, At>)
-          t << "sublayer `" << Topology.names[At] << "` (" << detail::layer_kind(Topology.layers.template get<At>()) << "): its member `forward` is";
+          t << "sublayer `" << Topology.names[At] << "` (" << detail::layer_kind(Topology.layers.template get<At>())
+            << "): its member `forward` is";
       };
       (look(std::integral_constant<std::size_t, I>{}), ...);
     }(std::make_index_sequence<Topology.names.size()>());
@@ -350,22 +353,21 @@ consteval text not_constant() {
 
 /// The arguments of a model beside its topology: inputs, then at most one set of policies, of an element type that layers
 /// can compute in.
-template <const auto& Topology, class... Rest>
-struct model_arguments_check {
+template <const auto& Topology, class... Rest> struct model_arguments_check {
   static consteval text message() {
     text t;
     std::size_t inputs = 0, sets = 0, at = 1;
     (look<Rest>(t, inputs, sets, at++), ...);
     if (t.empty() && inputs == 0) {
-      t << "the model has no input; write one for each input port after the topology, as in input<dyn, 4>; its input ports are";
+      t << "the model has no input; write one for each input port after the topology, as in input<dyn, 4>; its input "
+           "ports are";
       if constexpr (ValidTopology<Topology>) list_names(t, detail::layer_inputs(Topology));
     }
     return t;
   }
 
  private:
-  template <class Next>
-  static consteval void look(text& t, std::size_t& inputs, std::size_t& sets, std::size_t at) {
+  template <class Next> static consteval void look(text& t, std::size_t& inputs, std::size_t& sets, std::size_t at) {
     if (!t.empty()) return;
     if constexpr (is_policy_set<Next>) {
       if (sets++) t << "the policies of the model are given twice; write them in one policies<...>";
@@ -379,20 +381,20 @@ struct model_arguments_check {
     }
   }
 };
-template <const auto& Topology, class... Rest>
-using traits_of = model_traits<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>;
+template <const auto& Topology, class... Rest> using traits_of =
+    model_traits<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>;
 // The check of shapes by itself: the traits cannot be made where the layers cannot be run.
-template <const auto& Topology, class Inputs, class P>
-struct shape_message_from;
-template <const auto& Topology, class... In, class P>
-struct shape_message_from<Topology, input_list<In...>, P> { using type = steered_shape_check<Topology, dtype_of<element_of_policies<P>>, P, In...>; };
-template <const auto& Topology, class... Rest>
-using shape_message_of = typename shape_message_from<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>::type;
-template <const auto& Topology, class... Rest>
-using shape_outcome = typename check_outcome<shape_message_of<Topology, Rest...>>::type;
+template <const auto& Topology, class Inputs, class P> struct shape_message_from;
+template <const auto& Topology, class... In, class P> struct shape_message_from<Topology, input_list<In...>, P> {
+  using type = steered_shape_check<Topology, dtype_of<element_of_policies<P>>, P, In...>;
+};
+template <const auto& Topology, class... Rest> using shape_message_of =
+    typename shape_message_from<Topology, typename model_arguments<Rest...>::inputs,
+                                typename model_arguments<Rest...>::policy_set>::type;
+template <const auto& Topology, class... Rest> using shape_outcome =
+    typename check_outcome<shape_message_of<Topology, Rest...>>::type;
 /// That the layers can be run by the compiler.
-template <const auto& Topology, class... Rest>
-struct model_constant_check {
+template <const auto& Topology, class... Rest> struct model_constant_check {
   static consteval text message() {
     if constexpr (ValidTopology<Topology>) {
       if constexpr (std::is_void_v<shape_outcome<Topology, Rest...>>) return not_constant<Topology>();
@@ -401,17 +403,17 @@ struct model_constant_check {
   }
 };
 
-template <const auto& Topology, class... Rest>
-struct model_shape_check {
+template <const auto& Topology, class... Rest> struct model_shape_check {
   static consteval text message() {
     if constexpr (ValidTopology<Topology>) {
-      if constexpr (std::same_as<shape_outcome<Topology, Rest...>, std::false_type>) return shape_message_of<Topology, Rest...>::message();
+      if constexpr (std::same_as<shape_outcome<Topology, Rest...>, std::false_type>)
+        return shape_message_of<Topology, Rest...>::message();
     }
     return {};
   }
 };
-template <const auto& Topology, class... Rest>
-using model_policies_check = sub_policies_check<Topology, typename model_arguments<Rest...>::policy_set>;
+template <const auto& Topology, class... Rest> using model_policies_check =
+    sub_policies_check<Topology, typename model_arguments<Rest...>::policy_set>;
 
 namespace detail {
 /// The extents of a call's operand under an input's pattern; a missing leading dimension is 1.
@@ -436,17 +438,20 @@ constexpr bool call_fits(const shape& pattern, const shape& given) {
 }
 /// Elements that stand in memory; expressions are evaluated first.
 template <class X>
-concept InMemory = requires(const X& x) { typename X::element_type; x.data().data(); };
+concept InMemory = requires(const X& x) {
+  typename X::element_type;
+  x.data().data();
+};
 /// What is said of the first operand that does not stand in memory, as in `input 0 is an expression`.
-template <class... X>
-consteval text memory_fault(std::string_view what, std::string_view call) {
+template <class... X> consteval text memory_fault(std::string_view what, std::string_view call) {
   text t;
   std::size_t at = 0;
   auto look = [&]<class Y>(std::type_identity<Y>) {
     if constexpr (!InMemory<Y>) {
       if (t.empty()) {
         t << what << at;
-        if constexpr (Symbolic<Y>) t << " is an expression, which is not computed yet: evaluate it first, as in " << call << "(evaluate(x))";
+        if constexpr (Symbolic<Y>)
+          t << " is an expression, which is not computed yet: evaluate it first, as in " << call << "(evaluate(x))";
         else t << " is `" << type_name<Y>() << "`; a tensor is expected";
       }
     }
@@ -455,8 +460,7 @@ consteval text memory_fault(std::string_view what, std::string_view call) {
   (look(std::type_identity<X>{}), ...);
   return t;
 }
-template <class Traits, class... X>
-struct call_check {
+template <class Traits, class... X> struct call_check {
   static consteval text message() {
     if constexpr (!(InMemory<X> && ...)) return memory_fault<X...>("input ", "net");
     else return of_tensors();
@@ -467,13 +471,16 @@ struct call_check {
     const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
     text t;
     if (sizeof...(X) != Traits::inputs) {
-      t << "the model has " << Traits::inputs << (Traits::inputs == 1 ? " input" : " inputs") << " and is given " << sizeof...(X);
+      t << "the model has " << Traits::inputs << (Traits::inputs == 1 ? " input" : " inputs") << " and is given "
+        << sizeof...(X);
       return t;
     }
     for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
       const tensor_type wanted{Traits::elements[i], Traits::patterns[i]};
-      if (wanted.element != given[i].element) t << "input " << i << " of the model is " << wanted << " and is given " << given[i];
-      else if (!call_fits(wanted.dims, given[i].dims)) t << "input " << i << " of the model is " << wanted.dims << " and is given " << given[i].dims;
+      if (wanted.element != given[i].element)
+        t << "input " << i << " of the model is " << wanted << " and is given " << given[i];
+      else if (!call_fits(wanted.dims, given[i].dims))
+        t << "input " << i << " of the model is " << wanted.dims << " and is given " << given[i].dims;
     }
     if (t.empty()) look_at_names(t, view<const tensor_type>(given, sizeof...(X)));
     return t;
@@ -484,20 +491,21 @@ struct call_check {
     shape patterns[sizeof...(X) + 1], extents[sizeof...(X) + 1];
     for (std::size_t i = 0; i < sizeof...(X); ++i) {
       extents[i] = given[i].dims;
-      patterns[i] = Traits::patterns[i].rank == extents[i].rank ? Traits::patterns[i] : without_leading(Traits::patterns[i]);
+      patterns[i] =
+          Traits::patterns[i].rank == extents[i].rank ? Traits::patterns[i] : without_leading(Traits::patterns[i]);
     }
     if (const auto clash = clash_of_names({patterns, sizeof...(X)}, {extents, sizeof...(X)}))
-      t << "dimension `" << clash.name << "` of the inputs of the model is given both " << clash.first << " and " << clash.second;
+      t << "dimension `" << clash.name << "` of the inputs of the model is given both " << clash.first << " and "
+        << clash.second;
   }
 };
 
 /// Whether a call leaves out the leading dimension; its results then lack it too.
-template <class Traits, class First>
-inline constexpr bool leaves_out_leading = First::pattern.rank != Traits::patterns[0].rank;
+template <class Traits, class First> inline constexpr bool leaves_out_leading =
+    First::pattern.rank != Traits::patterns[0].rank;
 /// A call left out its leading dimension, and a result has a leading extent that was counted.
 [[noreturn]] void leading_is_counted(std::size_t output, const shape& s);
-template <class Traits, class First, std::size_t Output>
-consteval shape call_result() {
+template <class Traits, class First, std::size_t Output> consteval shape call_result() {
   const shape& s = Traits::outputs[Output].dims;
   return leaves_out_leading<Traits, First> ? without_leading(s) : s;
 }
@@ -506,7 +514,9 @@ consteval shape call_result() {
 template <class Traits, class First>
 auto run_in_segments(plan_runner& plans, view<const shape> extents, view<const void* const> inputs) {
   any_tensor made[Traits::outputs.size()];
-  plans.run(extents, inputs, [&made](std::size_t i, const tensor_type& type) -> void* { return (made[i] = any_tensor(type)).mutable_data(); });
+  plans.run(extents, inputs, [&made](std::size_t i, const tensor_type& type) -> void* {
+    return (made[i] = any_tensor(type)).mutable_data();
+  });
   auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
     const any_tensor& t = made[O];
     shape s = t.shape();
@@ -514,12 +524,14 @@ auto run_in_segments(plan_runner& plans, view<const shape> extents, view<const v
       if (s[0] != dim(1)) leading_is_counted(O, s);
       s = without_leading(s);
     }
-    return any_tensor(t.memory(), {t.element(), s}).template as<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>();
+    return any_tensor(t.memory(), {t.element(), s})
+        .template as<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>();
   };
   if constexpr (Traits::outputs.size() == 1) return output(std::integral_constant<std::size_t, 0>{});
   else
     return [&]<std::size_t... O>(std::index_sequence<O...>) {
-      return results<decltype(output(std::integral_constant<std::size_t, O>{}))...>{output(std::integral_constant<std::size_t, O>{})...};
+      return results<decltype(output(std::integral_constant<std::size_t, O>{}))...>{
+          output(std::integral_constant<std::size_t, O>{})...};
     }(std::make_index_sequence<Traits::outputs.size()>{});
 }
 
@@ -528,10 +540,12 @@ auto run_in_segments(plan_runner& plans, view<const shape> extents, view<const v
 template <class Traits, class Runner, class Segments, class First, class... X>
 auto run_model(Runner&& at, Segments&& in_segments, const First& first, const X&... x) {
   std::size_t i = 0;
-  const shape extents[] = {call_extents(Traits::patterns[0], first.shape()), (++i, call_extents(Traits::patterns[i], x.shape()))...};
+  const shape extents[] = {call_extents(Traits::patterns[0], first.shape()),
+                           (++i, call_extents(Traits::patterns[i], x.shape()))...};
   if (plan_runner* plans = in_segments()) [[unlikely]] {
     const void* const inputs[] = {first.data().data(), x.data().data()...};
-    return run_in_segments<Traits, First>(*plans, view<const shape>(extents, 1 + sizeof...(X)), view<const void* const>(inputs, 1 + sizeof...(X)));
+    return run_in_segments<Traits, First>(*plans, view<const shape>(extents, 1 + sizeof...(X)),
+                                          view<const void* const>(inputs, 1 + sizeof...(X)));
   }
   executor& run = at(view<const shape>(extents, 1 + sizeof...(X)));
   run.bind_input(0, first.data().data());
@@ -540,7 +554,8 @@ auto run_model(Runner&& at, Segments&& in_segments, const First& first, const X&
   auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
     shape s = run.plan().output_types()[O].dims;
     if constexpr (leaves_out_leading<Traits, First>) s = without_leading(s);
-    tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>> out(run.result_memory(O), s);
+    tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>> out(
+        run.result_memory(O), s);
     run.bind_output(O, out.writable().data());
     return out;
   };
@@ -550,18 +565,19 @@ auto run_model(Runner&& at, Segments&& in_segments, const First& first, const X&
     return out;
   } else {
     return [&]<std::size_t... O>(std::index_sequence<O...>) {
-      results<decltype(output(std::integral_constant<std::size_t, O>{}))...> all{output(std::integral_constant<std::size_t, O>{})...};
+      results<decltype(output(std::integral_constant<std::size_t, O>{}))...> all{
+          output(std::integral_constant<std::size_t, O>{})...};
       run.run();
       return all;
     }(std::make_index_sequence<Traits::outputs.size()>{});
   }
 }
 /// What the free functions of layers say of a model, with which they would do nothing.
-template <fixed_string Function>
-struct no_layer {
+template <fixed_string Function> struct no_layer {
   static consteval text message() {
     text t;
-    t << Function.view() << " is for layers, and this is a model: take save(model, path), load(model, path) and model.parameters()";
+    t << Function.view()
+      << " is for layers, and this is a model: take save(model, path), load(model, path) and model.parameters()";
     return t;
   }
 };
@@ -571,30 +587,29 @@ struct no_layer {
 /// Policies come last: `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(trainable(false))>>`.
 /// Shapes are checked through the whole net at compile time. One thread at a time may use a model; see `reference_factory`.
 export template <const auto& Topology, class... Rest>
-  requires no_error<structure_check<Topology>> && no_error<model_arguments_check<Topology, Rest...>> && no_error<model_policies_check<Topology, Rest...>> &&
-           no_error<model_constant_check<Topology, Rest...>> && no_error<model_shape_check<Topology, Rest...>>
-class model {
+requires no_error<structure_check<Topology>> && no_error<model_arguments_check<Topology, Rest...>> &&
+         no_error<model_policies_check<Topology, Rest...>> && no_error<model_constant_check<Topology, Rest...>> &&
+         no_error<model_shape_check<Topology, Rest...>> class model {
  public:
   using traits = traits_of<Topology, Rest...>;
   using element_type = typename traits::element_type;
 
   /// What the free functions of layers say of it.
-  template <fixed_string Function, fixed_string>
-  using refused = detail::no_layer<Function>;
+  template <fixed_string Function, fixed_string> using refused = detail::no_layer<Function>;
 
   explicit model(const model_options& o = {}) : core_(traits::definition(), o) {}
 
   /// Inference. A missing leading dimension is 1 and is missing in the result.
   /// Errors: shape_error for extents that do not fit.
-  template <class... X>
-    requires accepted<worded<detail::call_check<traits, X...>>()>
-  auto operator()(const X&... x) {
-    return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); }, [&] { return core_.in_segments(); }, x...);
+  template <class... X> requires accepted<worded<detail::call_check<traits, X...>>()> auto operator()(const X&... x) {
+    return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); },
+                                     [&] { return core_.in_segments(); }, x...);
   }
   /// Runs on the caller's memory: one input, one output, all dimensions given. Errors: shape_error, state_error if `out` is shared.
   template <detail::InMemory X, detail::InMemory Y>
-    requires(traits::inputs == 1 && traits::outputs.size() == 1 && dtype_of<typename X::element_type> == traits::elements[0] &&
-             dtype_of<typename Y::element_type> == traits::outputs[0].element)
+  requires(traits::inputs == 1 && traits::outputs.size() == 1 &&
+           dtype_of<typename X::element_type> == traits::elements[0] &&
+           dtype_of<typename Y::element_type> == traits::outputs[0].element)
   void run(const X& in, Y& out) {
     const shape s[] = {in.shape()};
     executor& e = core_.at(view<const shape>(s, 1));
@@ -612,7 +627,9 @@ class model {
   model_core& core() { return core_; }
   const model_core& core() const { return core_; }
   /// What a run for these input extents does: operations, layouts, flops, bytes, memory.
-  std::string explain(std::initializer_list<shape> inputs) const { return core_.explain({inputs.begin(), inputs.size()}); }
+  std::string explain(std::initializer_list<shape> inputs) const {
+    return core_.explain({inputs.begin(), inputs.size()});
+  }
 
  private:
   model_core core_;
@@ -620,9 +637,13 @@ class model {
 
 /// Saves a model's parameters and running statistics as safetensors. Errors: file_error.
 export template <const auto& Topology, class... Rest>
-void save(const model<Topology, Rest...>& net, const std::string& path) { save_parameters(net.parameters(), path); }
+void save(const model<Topology, Rest...>& net, const std::string& path) {
+  save_parameters(net.parameters(), path);
+}
 /// Loads a model's parameters and running statistics. Errors: file_error.
 export template <const auto& Topology, class... Rest>
-void load(model<Topology, Rest...>& net, const std::string& path) { load_parameters(net.parameters(), path); }
+void load(model<Topology, Rest...>& net, const std::string& path) {
+  load_parameters(net.parameters(), path);
+}
 
 }  // namespace lamina

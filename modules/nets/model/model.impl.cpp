@@ -48,14 +48,17 @@ std::string trace_scope::where(std::string_view kind) const {
   for (const auto& l : path_) s += (s.empty() ? "" : ".") + l.string();
   return s.empty() ? std::string(kind) : "sublayer `" + s + "` (" + std::string(kind) + ")";
 }
-void trace_scope::refuse(std::string_view why) const { detail::raise(error_kind::shape, walk_->into.place() + ": " + std::string(why)); }
+void trace_scope::refuse(std::string_view why) const {
+  detail::raise(error_kind::shape, walk_->into.place() + ": " + std::string(why));
+}
 value trace_scope::constant(const shape& dims, double v) const {
   any_tensor numbers(tensor_type{walk_->element, dims});
   fill(numbers, initializer::constant(v), 0, {});
   return walk_->into.constant(numbers);
 }
 
-value trace_scope::leaf(const std::string& path, const tensor_type& type, const initializer& how, state_role role, bool trainable) const {
+value trace_scope::leaf(const std::string& path, const tensor_type& type, const initializer& how, state_role role,
+                        bool trainable) const {
   for (const auto& l : walk_->leaves->all)
     if (l.path == path) return l.at;
   walk_->leaves->all.push_back({path, type, how, role, trainable, walk_->into.input(path, type)});
@@ -75,7 +78,8 @@ bool trace_scope::is_trainable(std::string_view name) const {
 
 trace_walk trace_scope::turn_walk(program& body) const {
   body.path = walk_->into.path;
-  return {body, walk_->store, walk_->seed, walk_->element, walk_->training, false, walk_->trainable, nullptr, nullptr, walk_, {}, walk_->listener};
+  return {body,    walk_->store, walk_->seed, walk_->element, walk_->training, false, walk_->trainable, nullptr,
+          nullptr, walk_,        {},          walk_->listener};
 }
 std::vector<value> trace_scope::turn_inputs(program& body, view<const value> outer, bool sliced) {
   std::vector<value> inputs;
@@ -86,8 +90,9 @@ std::vector<value> trace_scope::turn_inputs(program& body, view<const value> out
   }
   return inputs;
 }
-void trace_scope::finish_scan(std::shared_ptr<program> body, const trace_walk& inner, view<const value> carries, view<const value> sequences,
-                              view<const value> made, view<value> results, bool reverse) const {
+void trace_scope::finish_scan(std::shared_ptr<program> body, const trace_walk& inner, view<const value> carries,
+                              view<const value> sequences, view<const value> made, view<value> results,
+                              bool reverse) const {
   for (const auto& v : made) body->output("result", v);
   body->path.clear();
   std::vector<value> invariants;
@@ -114,7 +119,8 @@ value trace_scope::parameter(std::string_view name, const shape& dims, const ini
   tensor_type type{walk_->element, dims};
   if (walk_->leaves) return leaf(path, type, how, state_role::parameter, is_trainable(name));
   if (walk_->names) path = renamed(path);
-  if (!walk_->store.find(path)) walk_->store.make(path, type, how, walk_->seed, state_role::parameter, is_trainable(name));
+  if (!walk_->store.find(path))
+    walk_->store.make(path, type, how, walk_->seed, state_role::parameter, is_trainable(name));
   return walk_->into.state(path, type);
 }
 value trace_scope::state(std::string_view name, const shape& dims, double initial) const {
@@ -123,7 +129,8 @@ value trace_scope::state(std::string_view name, const shape& dims, double initia
   tensor_type type{walk_->element, dims};
   if (walk_->leaves) return leaf(path, type, initializer::constant(initial), state_role::statistic, false);
   if (walk_->names) path = renamed(path);
-  if (!walk_->store.find(path)) walk_->store.make(path, type, initializer::constant(initial), walk_->seed, state_role::statistic, false);
+  if (!walk_->store.find(path))
+    walk_->store.make(path, type, initializer::constant(initial), walk_->seed, state_role::statistic, false);
   return walk_->into.state(path, type);
 }
 void trace_scope::assign(const value& state, const value& v) const {
@@ -146,12 +153,15 @@ value trace_scope::random_state() const {
   return walk_->into.state(generator_name, type);
 }
 
-std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed, bool training, view<const value> inputs) {
+std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
+                         bool training, view<const value> inputs) {
   if (d.of) {
     into.path.clear();
     return into.inlined(*d.of, inputs);
   }
-  trace_walk walk{into, store, seed, d.element, training, false, d.trainable, nullptr, d.names.empty() ? nullptr : &d.names, nullptr, {}};
+  trace_walk walk{
+      into,    store, seed, d.element, training, false, d.trainable, nullptr, d.names.empty() ? nullptr : &d.names,
+      nullptr, {}};
   trace_scope scope(walk);
   std::vector<value> out(d.outputs.size());
   d.trace(scope, inputs, view<value>(out));
@@ -179,7 +189,8 @@ executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_
   program again;
   parameter_store scratch;
   std::vector<value> in;
-  for (std::size_t i = 0; i < d.inputs.size(); ++i) in.push_back(again.input(d.inputs[i].name, {d.inputs[i].type.element, inputs[i]}));
+  for (std::size_t i = 0; i < d.inputs.size(); ++i)
+    in.push_back(again.input(d.inputs[i].name, {d.inputs[i].type.element, inputs[i]}));
   trace(d, again, scratch, 0, false, in);
   return plans.at(inputs);
 }
@@ -198,13 +209,20 @@ std::shared_ptr<const program> inference_of(const model_definition& d, parameter
 }  // namespace
 
 model_core::model_core(model_definition d, const model_options& o, std::unique_ptr<parameter_store> parameters)
-    : definition_(std::move(d)), options_(o), store_(std::move(parameters)), where_(o.where ? o.where : std::make_shared<context>(o.threads, target_isa())) {
+    : definition_(std::move(d)),
+      options_(o),
+      store_(std::move(parameters)),
+      where_(o.where ? o.where : std::make_shared<context>(o.threads, target_isa())) {
   definition_.names = o.tie;
   inference_ = inference_of(definition_, *store_, o.seed);
   runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
 }
 model_core::model_core(const model_core& o)
-    : definition_(o.definition_), options_(o.options_), store_(std::make_unique<parameter_store>(o.parameters())), where_(o.where_), inference_(o.inference_),
+    : definition_(o.definition_),
+      options_(o.options_),
+      store_(std::make_unique<parameter_store>(o.parameters())),
+      where_(o.where_),
+      inference_(o.inference_),
       runner_(inference_, {store_.get(), nullptr}, where_, options_.passes) {}
 model_core::model_core(model_core&&) noexcept = default;
 // The store stays where it is: others have its address, as a `training` of this model has.
@@ -225,8 +243,9 @@ model_core& model_core::operator=(model_core&& o) noexcept {
 model_core::~model_core() = default;
 
 void model_core::given_away() {
-  detail::raise(error_kind::state, "this model was given to a factory or moved to another model, and has no parameters any more; "
-                                   "a factory made from a copy leaves it as it is");
+  detail::raise(error_kind::state,
+                "this model was given to a factory or moved to another model, and has no parameters any more; "
+                "a factory made from a copy leaves it as it is");
 }
 std::unique_ptr<parameter_store> model_core::take_parameters() {
   here();
@@ -252,15 +271,19 @@ std::string model_core::explain(view<const shape> inputs) const {
 }
 void detail::leading_is_counted(std::size_t output, const shape& s) {
   text t;
-  raise(error_kind::shape, t << "output " << output << " is " << s << ", and a call without the leading dimension has room for one row; give the inputs all dimensions");
+  raise(error_kind::shape,
+        t << "output " << output << " is " << s
+          << ", and a call without the leading dimension has room for one row; give the inputs all dimensions");
 }
 
 // ---- files ----------------------------------------------------------------------------------------------------------
 
-void save_parameters(const parameter_store& store, const std::string& path, const std::map<std::string, std::string>& metadata) {
+void save_parameters(const parameter_store& store, const std::string& path,
+                     const std::map<std::string, std::string>& metadata) {
   std::vector<named_tensor> all;
   for (std::size_t i = 0; i < store.size(); ++i)
-    if (store[i].role() == state_role::parameter || store[i].role() == state_role::statistic) all.push_back({store[i].name(), store[i].value()});
+    if (store[i].role() == state_role::parameter || store[i].role() == state_role::statistic)
+      all.push_back({store[i].name(), store[i].value()});
   write_safetensors(path, view<const named_tensor>(all.data(), all.size()), metadata);
 }
 
@@ -291,8 +314,9 @@ void load_parameters(parameter_store& store, const std::string& path) {
     found.emplace_back(&p, v);
   }
   for (const auto& t : file.tensors)
-    if (!store.find(t.name) && !counts_batches(store, t)) fail(t.name, "is in the file, but the model has none of this name");
-  std::vector<any_tensor> values;                // all of them, before one is changed
+    if (!store.find(t.name) && !counts_batches(store, t))
+      fail(t.name, "is in the file, but the model has none of this name");
+  std::vector<any_tensor> values;  // all of them, before one is changed
   for (auto& [p, v] : found) values.push_back(file.read(*v));
   for (std::size_t i = 0; i < found.size(); ++i) found[i].first->assign(values[i]);
 }

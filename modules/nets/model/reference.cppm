@@ -32,10 +32,10 @@ export struct reference_options {
 
 /// What a factory found to do for inference.
 export struct reference_report {
-  std::int64_t dropped = 0;     ///< layers that pass on their input, as dropout does
-  std::int64_t folded = 0;      ///< factors and terms that went into the weights before them: two for each batch norm, or
-                                ///< one where nothing but weights comes before it
-  std::int64_t computed = 0;    ///< parameters that were computed from others beforehand
+  std::int64_t dropped = 0;   ///< layers that pass on their input, as dropout does
+  std::int64_t folded = 0;    ///< factors and terms that went into the weights before them: two for each batch norm, or
+                              ///< one where nothing but weights comes before it
+  std::int64_t computed = 0;  ///< parameters that were computed from others beforehand
   /// Operations that run inside of the loop or the product of another one, with `optimize` and without. Each plan decides
   /// that for its extents: no number is here where the report was not asked for some and the net leaves them open.
   std::optional<std::int64_t> fused{};
@@ -49,8 +49,8 @@ struct reference_source {
   std::unique_ptr<parameter_store> parameters;
   pass_options passes;
   lamina::isa isa;
-  std::optional<model_definition> definition{};      // so that errors name layers
-  std::optional<cache_limits> plans{};               // how many plans to keep; as usual where it is not said
+  std::optional<model_definition> definition{};  // so that errors name layers
+  std::optional<cache_limits> plans{};           // how many plans to keep; as usual where it is not said
 };
 
 /// One set of weights and its packed forms. Nobody changes it: an update is another set.
@@ -99,7 +99,8 @@ export class reference_core {
   // States that each reference model has for itself, as the origin left them.
   std::unique_ptr<parameter_store> own_states() const;
   // An executor of one program made from that of inference.
-  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const;
+  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool free_order,
+                                  shared_weights& weights) const;
   std::shared_ptr<shared_weights> prepared(parameter_store& all) const;
   // Takes parameters that are known to fit.
   void exchange(parameter_store all);
@@ -108,16 +109,17 @@ export class reference_core {
   reference_options options_;
   reference_report report_;
   pass_options passes_;
-  std::vector<std::pair<std::string, tensor_type>> wanted_;    // parameters that the net had, and that an update must have
+  std::vector<std::pair<std::string, tensor_type>>
+      wanted_;  // parameters that the net had, and that an update must have
   std::shared_ptr<const program> inference_;
-  std::shared_ptr<program> beforehand_;                        // what is computed from parameters once
-  std::vector<std::string> computed_;                          // and what its results are called
+  std::shared_ptr<program> beforehand_;  // what is computed from parameters once
+  std::vector<std::string> computed_;    // and what its results are called
   std::shared_ptr<context> where_;
   std::mutex updating_;
-  mutable std::mutex mutex_;                                   // of all below
+  mutable std::mutex mutex_;  // of all below
   std::condition_variable returned_;
   std::shared_ptr<shared_weights> weights_;
-  parameter_store own_;                                        // of the origin, as it was when nobody had it
+  parameter_store own_;  // of the origin, as it was when nobody had it
   bool lent_ = false;
   std::atomic<std::uint64_t> version_{0};
 };
@@ -159,7 +161,7 @@ class origin_loan {
  private:
   void give_back() noexcept;
   std::shared_ptr<reference_core> core_;
-  std::unique_ptr<reference_runner> runner_;       // of this holder: nobody keeps weights for an origin that is not lent
+  std::unique_ptr<reference_runner> runner_;  // of this holder: nobody keeps weights for an origin that is not lent
 };
 
 namespace detail {
@@ -167,9 +169,9 @@ namespace detail {
 reference_source source_of(model_core&& origin);
 /// What is shared; a holder that was moved from has nothing.
 [[noreturn]] void moved_from();
-template <class Core>
-Core& shared_by(const std::shared_ptr<Core>& core) {
-  if (!core) [[unlikely]] moved_from();
+template <class Core> Core& shared_by(const std::shared_ptr<Core>& core) {
+  if (!core) [[unlikely]]
+    moved_from();
   return *core;
 }
 /// Gives memory that was lent for a run back, however the run ends.
@@ -180,52 +182,43 @@ struct resting {
 template <class Traits, class... X>
 auto run_reference(const reference_core& core, reference_runner& runner, const X&... x) {
   const resting after{runner};
-  return run_model<Traits>([&](view<const shape> s) -> executor& { return runner.at(core, s); }, [&] { return runner.in_segments(core); }, x...);
+  return run_model<Traits>([&](view<const shape> s) -> executor& { return runner.at(core, s); },
+                           [&] { return runner.in_segments(core); }, x...);
 }
 /// What those that share weights do not do, in words.
-template <fixed_string Who, fixed_string What, class...>
-struct shares_weights {
+template <fixed_string Who, fixed_string What, class...> struct shares_weights {
   static consteval text message() {
     text t;
-    t << Who.view() << " cannot " << What.view() << ": it shares its weights with the others of its factory. Train, load or save a model, and hand its parameters to factory.update(...)";
+    t << Who.view() << " cannot " << What.view()
+      << ": it shares its weights with the others of its factory. Train, load or save a model, and hand its parameters "
+         "to factory.update(...)";
     return t;
   }
 };
 }  // namespace detail
 
 /// Members that are refused, so that the compiler says why.
-template <fixed_string Who>
-struct sharing {
+template <fixed_string Who> struct sharing {
   static constexpr auto sharing_name = Who;
   /// What the free functions of layers say of it.
-  template <fixed_string, fixed_string What>
-  using refused = detail::shares_weights<Who, What>;
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "hand out its parameters", X...>>()>
+  template <fixed_string, fixed_string What> using refused = detail::shares_weights<Who, What>;
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "hand out its parameters", X...>>()>
   void parameters(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
   void core(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
   void backward(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
   void train(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
   void fit(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
   void add(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
   void update(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "be saved", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be saved", X...>>()>
   void save(X&&...) const {}
-  template <class... X>
-    requires accepted<worded<detail::shares_weights<Who, "load parameters", X...>>()>
+  template <class... X> requires accepted<worded<detail::shares_weights<Who, "load parameters", X...>>()>
   void load(X&&...) const {}
 };
 /// A reference model, an origin, or one of a program.
@@ -236,22 +229,22 @@ concept Sharing = requires { R::sharing_name; };
 
 /// A network that can be run and nothing else: it shares its weights and packed weights, and owns its memory and its
 /// generator. Each thread has its own.
-export template <class Traits>
-class reference_model : public sharing<"a reference model"> {
+export template <class Traits> class reference_model : public sharing<"a reference model"> {
  public:
-  explicit reference_model(std::shared_ptr<const reference_core> core) : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
+  explicit reference_model(std::shared_ptr<const reference_core> core)
+      : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
   /// Inference, as of a model. The weights are those of the last `factory.update` before the call, to its end.
   /// Errors: as those of a model; state_error where it was moved from.
-  template <class... X>
-    requires accepted<worded<detail::call_check<Traits, X...>>()>
-  auto operator()(const X&... x) {
+  template <class... X> requires accepted<worded<detail::call_check<Traits, X...>>()> auto operator()(const X&... x) {
     return detail::run_reference<Traits>(detail::shared_by(core_), runner_, x...);
   }
   /// Bytes that a run for inputs of these extents works in: activations and scratch, by its plan. Makes the plan if need be,
   /// for all reference models of the factory, so that no run waits for it. 0 where a run is of several plans.
   /// Errors: as those of a call.
   std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
-  std::size_t planned(std::initializer_list<shape> inputs) { return planned(view<const shape>(inputs.begin(), inputs.size())); }
+  std::size_t planned(std::initializer_list<shape> inputs) {
+    return planned(view<const shape>(inputs.begin(), inputs.size()));
+  }
   /// What the reference models of a factory share; nothing of it can be changed from here.
   const std::shared_ptr<const reference_core>& shared_part() const { return core_; }
   /// Bytes that this reference model has for itself.
@@ -262,24 +255,20 @@ class reference_model : public sharing<"a reference model"> {
   reference_runner runner_;
 };
 export template <Sharing R, class... X>
-  requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
-void save(const R&, X&&...) {}
+requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()> void save(const R&, X&&...) {}
 export template <class P, Sharing R, class... X>
-  requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
+requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
 void save_net(const P&, const R&, X&&...) {}
 export template <Sharing R, class... X>
-  requires accepted<worded<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
+requires accepted<worded<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
 void load(const R&, X&&...) {}
 
 /// The origin of a factory, lent: it runs as a reference model does, and only one holder has it. What its generator has
 /// drawn when it is given back is where reference models that are made from then on begin. Moved, never copied.
-export template <class Traits>
-class origin_model : public sharing<"the origin of a factory"> {
+export template <class Traits> class origin_model : public sharing<"the origin of a factory"> {
  public:
   explicit origin_model(origin_loan loan) : loan_(std::move(loan)) {}
-  template <class... X>
-    requires accepted<worded<detail::call_check<Traits, X...>>()>
-  auto operator()(const X&... x) {
+  template <class... X> requires accepted<worded<detail::call_check<Traits, X...>>()> auto operator()(const X&... x) {
     return detail::run_reference<Traits>(loan_.core(), loan_.runner(), x...);
   }
 
@@ -290,14 +279,14 @@ class origin_model : public sharing<"the origin of a factory"> {
 /// Makes reference models, from any number of threads at once. Factory, origin and reference models may end in any order.
 /// The plans that they make are kept within the limits of the model's context. Errors, of all members but the constructors:
 /// state_error where the factory was moved from.
-export template <const auto& Topology, class... Rest>
-class reference_factory {
+export template <const auto& Topology, class... Rest> class reference_factory {
  public:
   using model_type = model<Topology, Rest...>;
   using traits = typename model_type::traits;
 
   /// From a copy of a model, which stays as it is.
-  explicit reference_factory(const model_type& origin, reference_options o = {}) : reference_factory(model_type(origin), std::move(o)) {}
+  explicit reference_factory(const model_type& origin, reference_options o = {})
+      : reference_factory(model_type(origin), std::move(o)) {}
   /// From a model that is given away; using it afterwards is a state_error.
   explicit reference_factory(model_type&& origin, reference_options o = {})
       : core_(std::make_shared<reference_core>(detail::source_of(std::move(origin.core())), std::move(o))) {}
@@ -331,7 +320,9 @@ class reference_factory {
   plan_cache& plans() const { return detail::shared_by(core_).plans(); }
   /// What was found to do for inference, and what plans for these input extents, leading ones included, fuse.
   /// Errors: shape_error where they do not fit.
-  reference_report report(std::initializer_list<shape> inputs) const { return detail::shared_by(core_).report({inputs.begin(), inputs.size()}); }
+  reference_report report(std::initializer_list<shape> inputs) const {
+    return detail::shared_by(core_).report({inputs.begin(), inputs.size()});
+  }
   /// The same for the extents that the net's inputs have; a leading one that is open is 1.
   reference_report report() const { return detail::shared_by(core_).report(); }
 
@@ -344,13 +335,16 @@ class reference_factory {
 /// A reference model of a program whose types are known at run time alone.
 export class program_reference : public sharing<"a reference model"> {
  public:
-  explicit program_reference(std::shared_ptr<const reference_core> core) : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
+  explicit program_reference(std::shared_ptr<const reference_core> core)
+      : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
   /// Inputs in the order of the program's; results in the order of its outputs. Errors: shape_error, type_error, value_error
   /// for another number of inputs, state_error where it was moved from.
   std::vector<any_tensor> operator()(view<const any_tensor> inputs);
   /// As of a `reference_model`.
   std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
-  std::size_t planned(std::initializer_list<shape> inputs) { return planned(view<const shape>(inputs.begin(), inputs.size())); }
+  std::size_t planned(std::initializer_list<shape> inputs) {
+    return planned(view<const shape>(inputs.begin(), inputs.size()));
+  }
   std::size_t bytes() const { return detail::shared_by(core_), runner_.bytes(); }
 
  private:
@@ -373,11 +367,14 @@ export class program_factory {
  public:
   /// `states` are copied. Errors: value_error without a program; state_error, shape_error, type_error where a state that
   /// it reads is missing or differs.
-  program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o = {}, const pass_options& passes = {});
+  program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o = {},
+                  const pass_options& passes = {});
   /// `states` are given away.
-  program_factory(std::shared_ptr<const program> inference, parameter_store&& states, reference_options o = {}, const pass_options& passes = {});
+  program_factory(std::shared_ptr<const program> inference, parameter_store&& states, reference_options o = {},
+                  const pass_options& passes = {});
   /// From saved parameters; generators begin at `seed` of the options. Errors: file_error.
-  static program_factory from_file(std::shared_ptr<const program> inference, const std::string& path, reference_options o = {}, const pass_options& passes = {});
+  static program_factory from_file(std::shared_ptr<const program> inference, const std::string& path,
+                                   reference_options o = {}, const pass_options& passes = {});
   program_reference create() const { return program_reference(core_); }
   /// The origin, as of a `reference_factory`.
   program_origin origin() const { return program_origin(origin_loan(core_, true)); }
@@ -390,7 +387,9 @@ export class program_factory {
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
   /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
   plan_cache& plans() const { return detail::shared_by(core_).plans(); }
-  reference_report report(std::initializer_list<shape> inputs) const { return detail::shared_by(core_).report({inputs.begin(), inputs.size()}); }
+  reference_report report(std::initializer_list<shape> inputs) const {
+    return detail::shared_by(core_).report({inputs.begin(), inputs.size()});
+  }
   reference_report report() const { return detail::shared_by(core_).report(); }
 
  private:

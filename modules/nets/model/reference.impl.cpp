@@ -28,7 +28,8 @@ void add_results(const program& values, parameter_store& from, isa set, paramete
   for (const auto& o : values.outputs()) made.emplace_back(values.type(o.value));
   for (std::size_t i = 0; i < made.size(); ++i) run.bind_output(i, made[i].mutable_data());
   run.run();
-  for (std::size_t i = 0; i < made.size(); ++i) to.add(values.outputs()[i].name, std::move(made[i]), state_role::parameter, false);
+  for (std::size_t i = 0; i < made.size(); ++i)
+    to.add(values.outputs()[i].name, std::move(made[i]), state_role::parameter, false);
 }
 
 bool is_saved(const parameter& p) { return p.role() == state_role::parameter || p.role() == state_role::statistic; }
@@ -47,7 +48,8 @@ void seed_generators(parameter_store& all, std::int64_t seed) {
 class idle_layers final : public trace_listener {
  public:
   std::int64_t count = 0;
-  void entered(view<const label>, std::string_view, view<const label>, view<const label>, view<const value> in) override {
+  void entered(view<const label>, std::string_view, view<const label>, view<const label>,
+               view<const value> in) override {
     if (!open_.empty()) open_.back().innermost = false;
     open_.push_back({{in.begin(), in.end()}});
   }
@@ -58,7 +60,10 @@ class idle_layers final : public trace_listener {
   }
 
  private:
-  struct layer { std::vector<value> in; bool innermost = true; };
+  struct layer {
+    std::vector<value> in;
+    bool innermost = true;
+  };
   std::vector<layer> open_;
 };
 std::int64_t idle_layers_of(const model_definition& d) {
@@ -79,11 +84,12 @@ std::int64_t idle_layers_of(const model_definition& d) {
 
 reference_source detail::source_of(model_core&& origin) {
   auto parameters = origin.take_parameters();
-  return {origin.inference_program(), std::move(parameters), origin.options().passes, origin.where()->isa(), origin.definition(),
-          origin.where()->slot<plan_cache>().limits()};
+  return {origin.inference_program(), std::move(parameters), origin.options().passes,
+          origin.where()->isa(),      origin.definition(),   origin.where()->slot<plan_cache>().limits()};
 }
 void detail::moved_from() {
-  raise(error_kind::state, "this factory, origin or reference model was moved to another one, and shares no weights any more");
+  raise(error_kind::state,
+        "this factory, origin or reference model was moved to another one, and shares no weights any more");
 }
 
 namespace {
@@ -98,10 +104,12 @@ void check_states(const program* p, const parameter_store& states) {
   for (auto s : p->states()) {
     const node& n = p->at(s);
     const parameter* found = states.find(n.name);
-    if (!found) detail::raise(error_kind::state, t << "state `" << n.name << "` of the program is not among the parameters");
+    if (!found)
+      detail::raise(error_kind::state, t << "state `" << n.name << "` of the program is not among the parameters");
     if (const auto& given = found->value().type(); given != n.results[0])
       detail::raise(given.element == n.results[0].element ? error_kind::shape : error_kind::type,
-                    t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << given << " among the parameters");
+                    t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << given
+                      << " among the parameters");
   }
 }
 
@@ -110,7 +118,10 @@ void check_states(const program* p, const parameter_store& states) {
 // ---- core -----------------------------------------------------------------------------------------------------------
 
 reference_core::reference_core(reference_source from, const reference_options& o)
-    : definition_(std::move(from.definition)), options_(o), passes_(std::move(from.passes)), inference_(std::move(from.inference)),
+    : definition_(std::move(from.definition)),
+      options_(o),
+      passes_(std::move(from.passes)),
+      inference_(std::move(from.inference)),
       where_(std::make_shared<context>(1, from.isa)) {
   auto& all = *from.parameters;
   check_states(inference_.get(), all);
@@ -138,7 +149,8 @@ reference_core::~reference_core() = default;
 reference_report reference_core::report(view<const shape> inputs) const {
   reference_report all = report_;
   all.fused = 0;
-  for (const auto& p : plan_runner(inference_, {}, where_, passes_).plans(inputs)) *all.fused += p->counters().fused_elementwise + p->counters().fused_epilogues;
+  for (const auto& p : plan_runner(inference_, {}, where_, passes_).plans(inputs))
+    *all.fused += p->counters().fused_elementwise + p->counters().fused_epilogues;
   return all;
 }
 reference_report reference_core::report() const {
@@ -151,7 +163,7 @@ reference_report reference_core::report() const {
   }
   try {
     return report(inputs);
-  } catch (const shape_error&) {      // one sample is too few
+  } catch (const shape_error&) {  // one sample is too few
     return report_;
   }
 }
@@ -173,7 +185,7 @@ std::shared_ptr<shared_weights> reference_core::weights() const {
   return weights_;
 }
 std::unique_ptr<parameter_store> reference_core::own_states() const {
-  if (own_.size() == 0) return nullptr;      // as most nets: nothing to wait for
+  if (own_.size() == 0) return nullptr;  // as most nets: nothing to wait for
   std::lock_guard lock(mutex_);
   return std::make_unique<parameter_store>(own_);
 }
@@ -182,10 +194,13 @@ void reference_core::update(const parameter_store& now) {
   for (const auto& [name, type] : wanted_) {
     const parameter* p = now.find(name);
     text t;
-    if (!p) detail::raise(error_kind::state, t << "update: parameter `" << name << "` is missing; the weights stay as they were");
+    if (!p)
+      detail::raise(error_kind::state,
+                    t << "update: parameter `" << name << "` is missing; the weights stay as they were");
     if (p->value().type() != type)
       detail::raise(p->value().element() == type.element ? error_kind::shape : error_kind::type,
-                    t << "update: parameter `" << name << "` is " << type << " and is given " << p->value().type() << "; the weights stay as they were");
+                    t << "update: parameter `" << name << "` is " << type << " and is given " << p->value().type()
+                      << "; the weights stay as they were");
   }
   exchange(parameter_store(now));
 }
@@ -211,7 +226,8 @@ void reference_core::exchange(parameter_store all) {
   version_.fetch_add(1, std::memory_order_release);
 }
 
-std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order, shared_weights& weights) const {
+std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order,
+                                                shared_weights& weights) const {
   auto passes = passes_;
   passes.free_order = free_order;
   auto made = cache().get(p, p.id(), inputs, where_->isa(), passes);
@@ -222,8 +238,11 @@ std::unique_ptr<executor> reference_core::bound(const program& p, view<const sha
 // ---- runners --------------------------------------------------------------------------------------------------------
 
 reference_runner::reference_runner(const reference_core& core)
-    : version_(core.version()), weights_(core.weights()), own_(core.own_states()),
-      runner_(core.inference_, {&weights_->store, own_.get()}, core.where_, core.passes_, &weights_->packs, core.options_.arenas) {}
+    : version_(core.version()),
+      weights_(core.weights()),
+      own_(core.own_states()),
+      runner_(core.inference_, {&weights_->store, own_.get()}, core.where_, core.passes_, &weights_->packs,
+              core.options_.arenas) {}
 
 void reference_runner::look(const reference_core& core) {
   if (const auto now = core.version(); now != version_) [[unlikely]] {
@@ -288,17 +307,24 @@ void origin_loan::give_back() noexcept {
 
 // ---- programs -------------------------------------------------------------------------------------------------------
 
-program_factory::program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o, const pass_options& passes)
+program_factory::program_factory(std::shared_ptr<const program> inference, const parameter_store& states,
+                                 reference_options o, const pass_options& passes)
     : program_factory(std::move(inference), parameter_store(states), std::move(o), passes) {}
-program_factory::program_factory(std::shared_ptr<const program> inference, parameter_store&& states, reference_options o, const pass_options& passes)
-    : core_(std::make_shared<reference_core>(reference_source{std::move(inference), std::make_unique<parameter_store>(std::move(states)), passes, target_isa()}, std::move(o))) {}
+program_factory::program_factory(std::shared_ptr<const program> inference, parameter_store&& states,
+                                 reference_options o, const pass_options& passes)
+    : core_(std::make_shared<reference_core>(
+          reference_source{std::move(inference), std::make_unique<parameter_store>(std::move(states)), passes,
+                           target_isa()},
+          std::move(o))) {}
 
-program_factory program_factory::from_file(std::shared_ptr<const program> inference, const std::string& path, reference_options o, const pass_options& passes) {
+program_factory program_factory::from_file(std::shared_ptr<const program> inference, const std::string& path,
+                                           reference_options o, const pass_options& passes) {
   needed(inference.get());
   parameter_store states;
   for (auto s : inference->states()) {
     const node& n = inference->at(s);
-    states.add(n.name, any_tensor(n.results[0]), n.name == generator_name ? state_role::generator : state_role::parameter, false);
+    states.add(n.name, any_tensor(n.results[0]),
+               n.name == generator_name ? state_role::generator : state_role::parameter, false);
   }
   load_parameters(states, path);
   return program_factory(std::move(inference), std::move(states), std::move(o), passes);
@@ -306,16 +332,19 @@ program_factory program_factory::from_file(std::shared_ptr<const program> infere
 
 namespace {
 
-std::vector<any_tensor> run_program(const reference_core& core, reference_runner& runner, view<const any_tensor> inputs) {
+std::vector<any_tensor> run_program(const reference_core& core, reference_runner& runner,
+                                    view<const any_tensor> inputs) {
   const program& p = core.inference();
   text t;
   if (inputs.size() != p.inputs().size())
-    detail::raise(error_kind::value, t << "the program has " << p.inputs().size() << " inputs and is given " << inputs.size());
+    detail::raise(error_kind::value,
+                  t << "the program has " << p.inputs().size() << " inputs and is given " << inputs.size());
   std::vector<shape> extents;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const node& n = p.at(p.inputs()[i]);
     if (inputs[i].element() != n.results[0].element)
-      detail::raise(error_kind::type, t << "input `" << n.name << "` is " << n.results[0] << " and is given " << inputs[i].type());
+      detail::raise(error_kind::type,
+                    t << "input `" << n.name << "` is " << n.results[0] << " and is given " << inputs[i].type());
     extents.push_back(inputs[i].shape());
   }
   const detail::resting after{runner};
@@ -324,20 +353,27 @@ std::vector<any_tensor> run_program(const reference_core& core, reference_runner
     results.resize(p.outputs().size());
     std::vector<const void*> data;
     for (const auto& x : inputs) data.push_back(x.data());
-    segments->run(extents, data, [&results](std::size_t i, const tensor_type& type) -> void* { return (results[i] = any_tensor(type)).mutable_data(); });
+    segments->run(extents, data, [&results](std::size_t i, const tensor_type& type) -> void* {
+      return (results[i] = any_tensor(type)).mutable_data();
+    });
     return results;
   }
   executor& run = runner.at(core, extents);
   for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
   const auto& types = run.plan().output_types();
-  for (std::size_t i = 0; i < types.size(); ++i) run.bind_output(i, results.emplace_back(run.result_memory(i), types[i]).mutable_data());
+  for (std::size_t i = 0; i < types.size(); ++i)
+    run.bind_output(i, results.emplace_back(run.result_memory(i), types[i]).mutable_data());
   run.run();
   return results;
 }
 
 }  // namespace
 
-std::vector<any_tensor> program_reference::operator()(view<const any_tensor> inputs) { return run_program(detail::shared_by(core_), runner_, inputs); }
-std::vector<any_tensor> program_origin::operator()(view<const any_tensor> inputs) { return run_program(loan_.core(), loan_.runner(), inputs); }
+std::vector<any_tensor> program_reference::operator()(view<const any_tensor> inputs) {
+  return run_program(detail::shared_by(core_), runner_, inputs);
+}
+std::vector<any_tensor> program_origin::operator()(view<const any_tensor> inputs) {
+  return run_program(loan_.core(), loan_.runner(), inputs);
+}
 
 }  // namespace lamina

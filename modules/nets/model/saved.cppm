@@ -20,16 +20,20 @@ export struct saved_net {
 };
 
 /// The files of a net: `NAME`, `NAME.json` and `NAME.safetensors` all name the same.
-export struct net_files { std::string structure, weights; };
+export struct net_files {
+  std::string structure, weights;
+};
 export net_files files_of_net(const std::string& path);
 
 /// Writes a program and all states of a store as NAME.json and NAME.safetensors, each as a whole or not at all, the weights
 /// first. Errors: state_error, shape_error, type_error where a state that the program reads is missing or differs;
 /// value_error for names that are no UTF-8; file_error.
-export void save_net(const std::string& path, const program& p, const parameter_store& states, const std::map<std::string, std::string>& metadata = {});
+export void save_net(const std::string& path, const program& p, const parameter_store& states,
+                     const std::map<std::string, std::string>& metadata = {});
 /// The same of a model: its program of inference, and everything that it remembers, as a checkpoint.
 export template <const auto& Topology, class... Rest>
-void save_net(const std::string& path, const model<Topology, Rest...>& net, const std::map<std::string, std::string>& metadata = {}) {
+void save_net(const std::string& path, const model<Topology, Rest...>& net,
+              const std::map<std::string, std::string>& metadata = {}) {
   save_net(path, net.core().inference(), net.parameters(), metadata);
 }
 

@@ -33,8 +33,9 @@ std::string words_of(const program& p, const parameter_store& states) {
   t << "{\"format\": \"" << net_format << "\", \"version\": " << net_version << ", \"states\": [";
   for (std::size_t i = 0; i < states.size(); ++i) {
     t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
-    detail::quoted(t, states[i].name(), "save_net") << ", \"role\": \"" << roles[static_cast<std::size_t>(states[i].role())]
-      << "\", \"trainable\": " << states[i].trainable() << "}";
+    detail::quoted(t, states[i].name(), "save_net")
+        << ", \"role\": \"" << roles[static_cast<std::size_t>(states[i].role())]
+        << "\", \"trainable\": " << states[i].trainable() << "}";
   }
   t << "\n], \"program\": " << p.to_json() << "}\n";
   return t.string();
@@ -43,8 +44,7 @@ std::string words_of(const program& p, const parameter_store& states) {
 // The states that a structure names, from the file of weights.
 class state_reader {
  public:
-  state_reader(const net_files& files, const program& p)
-      : files_(files), program_(p), weights_(files.weights) {}
+  state_reader(const net_files& files, const program& p) : files_(files), program_(p), weights_(files.weights) {}
 
   saved_net read(const json_value& states) {
     check_pair();
@@ -66,14 +66,12 @@ class state_reader {
   }
 
  private:
-  template <class... T>
-  [[noreturn]] void structure_failure(const T&... words) const {
+  template <class... T> [[noreturn]] void structure_failure(const T&... words) const {
     text t;
     ((t << words), ...);
     detail::file_failure(files_.structure, t);
   }
-  template <class... T>
-  [[noreturn]] void weights_failure(std::string_view name, const T&... words) const {
+  template <class... T> [[noreturn]] void weights_failure(std::string_view name, const T&... words) const {
     text t;
     t << "state `" << printable(name) << "` ";
     ((t << words), ...);

@@ -27,7 +27,8 @@ void connect_parts(net_part& whole, view<const int> first_in, view<const source>
   auto from = [](const source& s) { return net_part::end{s.is_input() ? net_part::whole : s.node, s.port}; };
   for (std::size_t i = 0; i < whole.parts.size(); ++i)
     for (std::size_t p = 0; p < whole.parts[i].inputs.size(); ++p)
-      whole.edges.push_back({from(feeds[static_cast<std::size_t>(first_in[i]) + p]), {static_cast<int>(i), static_cast<int>(p)}});
+      whole.edges.push_back(
+          {from(feeds[static_cast<std::size_t>(first_in[i]) + p]), {static_cast<int>(i), static_cast<int>(p)}});
   for (std::size_t o = 0; o < whole.outputs.size(); ++o)
     whole.edges.push_back({from(results[o]), {net_part::whole, static_cast<int>(o)}});
   whole.computes = false;
@@ -44,7 +45,7 @@ struct met_layer {
   std::string shapes;
   std::int64_t parameters = 0;
   double flops = 0;
-  bool has_parts = false, computes = false, known = true;    // known: the flops
+  bool has_parts = false, computes = false, known = true;  // known: the flops
 };
 struct met_call {
   std::size_t layer;
@@ -54,8 +55,8 @@ struct met_call {
 class met_layers final : public trace_listener {
  public:
   std::vector<met_layer> all;
-  std::vector<std::size_t> ended;      // in the order in which they first ended
-  std::vector<met_call> calls;         // in the order in which they began
+  std::vector<std::size_t> ended;  // in the order in which they first ended
+  std::vector<met_call> calls;     // in the order in which they began
 
   void entered(view<const label> path, std::string_view kind, view<const label> inputs, view<const label> outputs,
                view<const value> in) override {
@@ -101,8 +102,9 @@ class met_layers final : public trace_listener {
   }
 
  private:
-  static constexpr auto same_layer = static_cast<std::size_t>(-1);   // a layer that runs another as itself, under its path
-  std::vector<std::size_t> open_;                                     // calls
+  static constexpr auto same_layer =
+      static_cast<std::size_t>(-1);  // a layer that runs another as itself, under its path
+  std::vector<std::size_t> open_;    // calls
 };
 
 // A net traced without a store: its states are inputs, and none is allocated.
@@ -115,7 +117,8 @@ void trace_net(const model_definition& d, view<const shape> extents, traced_net&
   parameter_store unused;
   std::vector<value> in, out(d.outputs.size());
   for (std::size_t i = 0; i < d.inputs.size(); ++i)
-    in.push_back(net.made.input(d.inputs[i].name, {d.inputs[i].type.element, extents.size() ? extents[i] : d.inputs[i].type.dims}));
+    in.push_back(net.made.input(d.inputs[i].name,
+                                {d.inputs[i].type.element, extents.size() ? extents[i] : d.inputs[i].type.dims}));
   trace_walk walk{net.made, unused, 0, d.element, false, false, d.trainable, &net.leaves};
   walk.listener = &net.layers;
   trace_scope scope(walk);
@@ -188,10 +191,11 @@ void check_extents(const model_definition& d, view<const shape> given) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     const shape& pattern = d.inputs[i].type.dims;
     if (!fits(pattern, given[i]) || !given[i].is_static())
-      raise(error_kind::shape, t << "input `" << d.inputs[i].name << "` is " << pattern << " and is given " << given[i]);
+      raise(error_kind::shape,
+            t << "input `" << d.inputs[i].name << "` is " << pattern << " and is given " << given[i]);
     if (dim clash = names.bind(pattern, given[i]); clash.is_name())
-      raise(error_kind::shape, t << "dimension `" << clash << "` means two numbers; input `" << d.inputs[i].name << "` is "
-                                 << pattern << " and is given " << given[i]);
+      raise(error_kind::shape, t << "dimension `" << clash << "` means two numbers; input `" << d.inputs[i].name
+                                 << "` is " << pattern << " and is given " << given[i]);
   }
 }
 
@@ -228,7 +232,7 @@ std::string table_of(const model_definition& d, view<const shape> extents) {
         if (!numbers.back()[k].is_number()) numbers.back()[k] = 1;
     }
   traced_net net;
-  bool counts = true;      // whether the net takes these extents
+  bool counts = true;  // whether the net takes these extents
   try {
     trace_net(d, numbers, net);
     add_operations(net.made, 1, net.layers);
@@ -236,7 +240,7 @@ std::string table_of(const model_definition& d, view<const shape> extents) {
     if (extents.size()) throw;
     counts = false;
   }
-  traced_net named;        // shapes as the definition has them, with names
+  traced_net named;  // shapes as the definition has them, with names
   if (!extents.size()) trace_net(d, {}, named);
   met_layers& rows = extents.size() ? net.layers : named.layers;
   const auto total = add_parameters(d, extents.size() ? net.leaves : named.leaves, rows);
@@ -254,13 +258,15 @@ std::string table_of(const model_definition& d, view<const shape> extents) {
     text kind(l.as.kind), count;
     if (l.calls > 1) kind << " (" << l.calls << " calls)";
     count << l.parameters;
-    lines.push_back({l.path.empty() ? "(whole)" : l.path, kind.string(), l.shapes, count.string(), known ? spelled(m->flops) : "?"});
+    lines.push_back({l.path.empty() ? "(whole)" : l.path, kind.string(), l.shapes, count.string(),
+                     known ? spelled(m->flops) : "?"});
   }
   text count, last;
   count << total.all;
   lines.push_back({"total", "", "", count.string(), counts ? spelled(sum) : "?"});
   last << total.trained << " of " << total.all << " parameters are trained; flops for";
-  for (std::size_t i = 0; i < d.inputs.size(); ++i) last << (i ? ", `" : " `") << d.inputs[i].name << "` " << numbers[i];
+  for (std::size_t i = 0; i < d.inputs.size(); ++i)
+    last << (i ? ", `" : " `") << d.inputs[i].name << "` " << numbers[i];
   return aligned(lines) + last.string() + "\n";
 }
 
@@ -361,7 +367,8 @@ class drawing {
     edges({&net_, nullptr, 0, ""});
     const placed root{&net_, nullptr, 0, ""};
     for (std::size_t o = 0; o < net_.outputs.size(); ++o)
-      for (const auto& from : origins(root, {net_part::whole, static_cast<int>(o)}, true)) line(from, "output " + net_.outputs[o], net_.outputs[o]);
+      for (const auto& from : origins(root, {net_part::whole, static_cast<int>(o)}, true))
+        line(from, "output " + net_.outputs[o], net_.outputs[o]);
     return out_ + "}\n";
   }
 
@@ -391,7 +398,8 @@ class drawing {
     return {};
   }
   void port(const std::string& side, const std::string& name, const std::string& dims) {
-    out_ += "  " + quoted(side + name) + " [label=" + quoted(dims.empty() ? name : name + "\n" + dims) + ", shape=ellipse];\n";
+    out_ += "  " + quoted(side + name) + " [label=" + quoted(dims.empty() ? name : name + "\n" + dims) +
+            ", shape=ellipse];\n";
   }
   void nodes(const placed& p, const std::string& margin) {
     const bool framed = p.cluster() && p.within;
@@ -403,21 +411,23 @@ class drawing {
     for (std::size_t i = 0; i < p.part->parts.size(); ++i) nodes(inside(p, i), deeper);
     if (!p.cluster() || p.part->computes)
       out_ += deeper + quoted(p.id()) + " [label=" +
-              quoted((p.path.empty() ? "" : p.path + "\n") + p.part->kind + (p.part->shapes.empty() ? "" : "\n" + p.part->shapes)) + "];\n";
+              quoted((p.path.empty() ? "" : p.path + "\n") + p.part->kind +
+                     (p.part->shapes.empty() ? "" : "\n" + p.part->shapes)) +
+              "];\n";
     if (framed) out_ += margin + "}\n";
   }
 
   // What leads to an end of a connection inside p; of its results it is p itself where p computes them.
   std::vector<origin> origins(const placed& p, net_part::end to, bool results) const {
-    if (results && (!p.cluster() || p.part->computes)) return {{p.id(), p.part->outputs[static_cast<std::size_t>(to.port)]}};
+    if (results && (!p.cluster() || p.part->computes))
+      return {{p.id(), p.part->outputs[static_cast<std::size_t>(to.port)]}};
     std::vector<origin> found;
     for (const auto& e : p.part->edges) {
       if (!(e.to == to)) continue;
       std::vector<origin> more;
       if (e.from.part != net_part::whole)
         more = origins(inside(p, static_cast<std::size_t>(e.from.part)), {net_part::whole, e.from.port}, true);
-      else
-        more = feeders(p, e.from.port);
+      else more = feeders(p, e.from.port);
       for (auto& o : more)
         if (std::find(found.begin(), found.end(), o) == found.end()) found.push_back(std::move(o));
     }
@@ -439,7 +449,8 @@ class drawing {
         for (const auto& from : feeders(p, static_cast<int>(k))) line(from, p.id(), p.part->inputs[k]);
     else if (p.part->computes)
       for (std::size_t o = 0; o < p.part->outputs.size(); ++o)
-        for (const auto& from : origins(p, {net_part::whole, static_cast<int>(o)}, false)) line(from, p.id(), p.part->outputs[o]);
+        for (const auto& from : origins(p, {net_part::whole, static_cast<int>(o)}, false))
+          line(from, p.id(), p.part->outputs[o]);
   }
 
   const net_part& net_;

@@ -18,15 +18,15 @@ export struct stream_options {
   std::int64_t block = 1;
   std::string_view time = "T";
   static constexpr std::int64_t most_positions = 1 << 20;
-  std::int64_t positions = 0;            ///< how many positions attention remembers: memory for their keys and values
+  std::int64_t positions = 0;  ///< how many positions attention remembers: memory for their keys and values
 };
 
 /// What a stream remembers from block to block.
 export struct stream_memory {
   enum class way : std::uint8_t {
-    replaced,     ///< by its next value: what a scan carries, the positions that a convolution reaches back to
-    appended,     ///< keys or values [..., room, depth]: those of a block are put behind those before it
-    counted,      ///< int64 [1], how many positions there were
+    replaced,  ///< by its next value: what a scan carries, the positions that a convolution reaches back to
+    appended,  ///< keys or values [..., room, depth]: those of a block are put behind those before it
+    counted,   ///< int64 [1], how many positions there were
   };
   tensor_type type;
   way kept = way::replaced;
@@ -35,11 +35,11 @@ export struct stream_memory {
 /// A net as a program of one block of positions, which takes what it remembers and gives what is to be remembered next:
 /// the carries of its scans, the positions that its causal convolutions reach back to, keys and values of its attention.
 export struct streamed_program {
-  std::shared_ptr<program> block;        // inputs: the net's, then the memories; outputs: the net's, then of each memory
-                                         // but `counted` the next value, or the block to be appended
-  std::shared_ptr<program> start;        // outputs: of the memories that are replaced, the first values
+  std::shared_ptr<program> block;  // inputs: the net's, then the memories; outputs: the net's, then of each memory
+                                   // but `counted` the next value, or the block to be appended
+  std::shared_ptr<program> start;  // outputs: of the memories that are replaced, the first values
   std::vector<stream_memory> memories;
-  std::vector<shape> inputs, outputs;    // of the net, for one block
+  std::vector<shape> inputs, outputs;  // of the net, for one block
 };
 /// Errors: value_error naming the operation where a position reads later ones, or where it is not known that none does.
 export streamed_program streamed(const program& p, const stream_options& o);
@@ -73,7 +73,11 @@ export class stream_core {
 
  private:
   // A block of keys or values, and where it goes: `count` runs of `bytes`, for a head of a sample each, `apart` in the cache.
-  struct appended_block { const std::byte* from; std::byte* to; std::size_t count, bytes, apart; };
+  struct appended_block {
+    const std::byte* from;
+    std::byte* to;
+    std::size_t count, bytes, apart;
+  };
 
   // Any step: binds memory, may fail, and moves what is remembered.
   bool step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept;
@@ -83,34 +87,37 @@ export class stream_core {
   std::shared_ptr<shared_weights> weights_;
   streamed_program program_;
   std::unique_ptr<executor> run_;
-  std::vector<const void*> bound_inputs_;                        // the caller's memory, as the last step had it
+  std::vector<const void*> bound_inputs_;  // the caller's memory, as the last step had it
   std::vector<void*> bound_outputs_;
-  std::vector<std::size_t> input_sizes_, output_sizes_;          // elements of a block
+  std::vector<std::size_t> input_sizes_, output_sizes_;  // elements of a block
   std::vector<appended_block> appended_;
   std::size_t bytes_ = 0, cache_bytes_ = 0;
-  std::size_t copied_ = 0;                                       // bytes of what is not replaced in place
-  detail::handed_over<bool> plain_{};                            // a step on memory that is bound is nothing but a run
+  std::size_t copied_ = 0;             // bytes of what is not replaced in place
+  detail::handed_over<bool> plain_{};  // a step on memory that is bound is nothing but a run
   std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_;
-  std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);      // the executor is bound to its address
-  storage now_, next_, first_;                                   // of what is replaced
-  storage cache_, made_;                                         // of what is appended to, and a block of it
+  std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);  // the executor is bound to its address
+  storage now_, next_, first_;                                                  // of what is replaced
+  storage cache_, made_;  // of what is appended to, and a block of it
 };
 
 namespace detail {
-template <class Traits, class... S>
-struct step_check {
+template <class Traits, class... S> struct step_check {
   static consteval text message() {
     text t;
     constexpr std::size_t ports = Traits::inputs + Traits::outputs.size();
     if (sizeof...(S) != ports) {
-      t << "step takes " << ports << " spans, those of the inputs and then those of the outputs, and is given " << sizeof...(S);
+      t << "step takes " << ports << " spans, those of the inputs and then those of the outputs, and is given "
+        << sizeof...(S);
       return t;
     }
-    const dtype given[] = {dtype_of<std::remove_const_t<typename decltype(std::span(std::declval<S&>()))::element_type>>...};
+    const dtype given[] = {
+        dtype_of<std::remove_const_t<typename decltype(std::span(std::declval<S&>()))::element_type>>...};
     for (std::size_t i = 0; i < ports && t.empty(); ++i) {
       const bool in = i < Traits::inputs;
       const dtype wanted = in ? Traits::elements[i] : Traits::outputs[i - Traits::inputs].element;
-      if (given[i] != wanted) t << "step: " << (in ? "input " : "output ") << (in ? i : i - Traits::inputs) << " is " << wanted << " and is given " << given[i];
+      if (given[i] != wanted)
+        t << "step: " << (in ? "input " : "output ") << (in ? i : i - Traits::inputs) << " is " << wanted
+          << " and is given " << given[i];
     }
     return t;
   }
@@ -120,16 +127,14 @@ struct step_check {
 /// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for rounding:
 /// sums of a single position run in several chains, those of attention add what is remembered first, and tanh and sigmoid of
 /// float32 are those of recurrent gates, off by less than 3.5e-7. A stream that was moved has no room: its steps do not run.
-export template <class Traits>
-class streaming {
+export template <class Traits> class streaming {
  public:
-  streaming(std::shared_ptr<const reference_core> net, const stream_options& o) : core_((detail::shared_by(net), std::move(net)), o) {}
+  streaming(std::shared_ptr<const reference_core> net, const stream_options& o)
+      : core_((detail::shared_by(net), std::move(net)), o) {}
   /// Runs one block: the caller's spans for each input, then for each output. No allocation, lock or system call.
   /// Whether it ran: not where a span has another size than the block asks for, an index is out of range, or attention
   /// has no room for the block (`remaining()` is below its positions). Nothing is remembered then.
-  template <class... S>
-    requires accepted<worded<detail::step_check<Traits, S...>>()>
-  bool step(S&&... spans) noexcept {
+  template <class... S> requires accepted<worded<detail::step_check<Traits, S...>>()> bool step(S&&... spans) noexcept {
     const void* in[Traits::inputs];
     void* out[Traits::outputs.size()];
     bool fits = true;
@@ -169,6 +174,8 @@ class streaming {
 /// Errors: value_error where the net has no such dimension, an operation reads later positions, or attention has no room;
 ///         it is named; state_error where the reference model was moved from.
 export template <class Traits>
-streaming<Traits> stream(const reference_model<Traits>& net, const stream_options& o = {}) { return {net.shared_part(), o}; }
+streaming<Traits> stream(const reference_model<Traits>& net, const stream_options& o = {}) {
+  return {net.shared_part(), o};
+}
 
 }  // namespace lamina

@@ -30,7 +30,11 @@ constexpr std::int64_t probe = 1'000'003, most_history = 100'000;
 bool counts_positions(dim d) { return d.is_number() && d.code >= probe && d.code <= probe + most_history; }
 
 // Which axis of a shape counts positions, and how many before the first it holds.
-struct time_axis { int axis = -1; std::int64_t history = 0; bool several = false; };
+struct time_axis {
+  int axis = -1;
+  std::int64_t history = 0;
+  bool several = false;
+};
 time_axis time_of(const shape& s) {
   time_axis t;
   for (int i = 0; i < s.rank; ++i) {
@@ -85,7 +89,8 @@ std::vector<std::vector<tensor_type>> all_types(const program& p, const std::vec
 std::vector<tensor_type> types_of(const program& p, const std::vector<tensor_type>& inputs) {
   auto types = all_types(p, inputs);
   std::vector<tensor_type> outputs;
-  for (const auto& o : p.outputs()) outputs.push_back(types[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
+  for (const auto& o : p.outputs())
+    outputs.push_back(types[static_cast<std::size_t>(o.value.node)][static_cast<std::size_t>(o.value.result)]);
   return outputs;
 }
 
@@ -97,12 +102,15 @@ class stream_maker {
     if (options_.block < 1) detail::raise(error_kind::value, "stream: a block has at least one position");
     if (options_.positions > stream_options::most_positions) {
       text t;
-      detail::raise(error_kind::value, t << "stream: " << options_.positions << " positions to remember; the limit is " << stream_options::most_positions);
+      detail::raise(error_kind::value, t << "stream: " << options_.positions << " positions to remember; the limit is "
+                                         << stream_options::most_positions);
     }
     if (!p_.assignments().empty()) detail::raise(error_kind::state, "stream: the net assigns states of its own");
     if (const auto found = counted_when_run_in(p_); !found.empty()) {
       text t;
-      detail::raise(error_kind::unsupported, t << "stream: " << found << ": how many rows there are is known only when a block has run, and a stream gives as many as it is given");
+      detail::raise(error_kind::unsupported, t << "stream: " << found
+                                               << ": how many rows there are is known only when a block has run, and a "
+                                                  "stream gives as many as it is given");
     }
     const dim time = dim::named(options_.time);
     std::vector<tensor_type> probed;
@@ -151,8 +159,12 @@ class stream_maker {
   }
 
  private:
-  const tensor_type& type(value_id v) const { return types_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; }
-  value moved(value_id v) const { return values_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; }
+  const tensor_type& type(value_id v) const {
+    return types_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
+  }
+  value moved(value_id v) const {
+    return values_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
+  }
   bool reads(const node& n, std::size_t k) const { return n.reads_data(k); }
   [[noreturn]] static void refuse(const node& n, std::string_view why) {
     text t;
@@ -253,7 +265,8 @@ class stream_maker {
   }
   void add(const node& n, std::size_t at, const std::vector<value>& in) {
     value_id id = made_.block->add(*n.op, n.attributes, in, n.subprograms);
-    for (std::size_t r = 0; r < n.results.size(); ++r) values_[at].emplace_back(made_.block.get(), value_id{id.node, static_cast<std::int32_t>(r)});
+    for (std::size_t r = 0; r < n.results.size(); ++r)
+      values_[at].emplace_back(made_.block.get(), value_id{id.node, static_cast<std::int32_t>(r)});
   }
 
   // How many results stand behind those of the last position, which padding on both sides brings: a block has none.
@@ -269,11 +282,14 @@ class stream_maker {
     if (time_of(types_[at][0].dims).history == 0 && a.start == 0 && a.step == 1) behind_[at] = 0;
   }
   // A convolution along one of its axes: what it is padded by, and what it reaches over.
-  struct window { std::int64_t stride, padding, reach; };
+  struct window {
+    std::int64_t stride, padding, reach;
+  };
   window along(const node& n, int axis) const {
     const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     const std::int64_t size = type(n.inputs[1]).dims.at(axis) - 1;
-    return axis == 2 ? window{a.stride.h, a.padding.h, size * a.dilation.h} : window{a.stride.w, a.padding.w, size * a.dilation.w};
+    return axis == 2 ? window{a.stride.h, a.padding.h, size * a.dilation.h}
+                     : window{a.stride.w, a.padding.w, size * a.dilation.w};
   }
   const std::string& input_below(value_id v) const {
     for (const node* n = &p_.at(v);;) {
@@ -296,14 +312,16 @@ class stream_maker {
         if (t.axis == 0 && !t.history) walks = true;
         else if (varies) refuse(n, "walks along another axis than that of the positions");
       } else if (k >= carries + sequences && varies) refuse(n, "each turn reads the whole sequence");
-      else if (k < carries && varies && depends_[static_cast<std::size_t>(n.inputs[k].node)]) refuse(n, "its first state is computed from the sequence");
+      else if (k < carries && varies && depends_[static_cast<std::size_t>(n.inputs[k].node)])
+        refuse(n, "its first state is computed from the sequence");
     }
     if (!walks) return add(n, at, operands(n));
     if (a.reverse) refuse(n, "walks from the last position to the first");
     for (std::size_t k = 0; k < carries; ++k)
       if (depends_[static_cast<std::size_t>(n.inputs[k].node)]) {
         text t("its first state is read from input `");
-        t << input_below(n.inputs[k]) << "`, and a stream keeps its state itself: take a net that begins with a state of its own";
+        t << input_below(n.inputs[k])
+          << "`, and a stream keeps its state itself: take a net that begins with a state of its own";
         refuse(n, t.view());
       }
     auto in = operands(n);
@@ -321,25 +339,32 @@ class stream_maker {
     varies_[at] = 1;
   }
   // Whether the keys of an attention are those of the sequence that the queries walk along.
-  bool remembers(const node& n) const { return varies_[static_cast<std::size_t>(n.inputs[1].node)] || varies_[static_cast<std::size_t>(n.inputs[2].node)]; }
+  bool remembers(const node& n) const {
+    return varies_[static_cast<std::size_t>(n.inputs[1].node)] || varies_[static_cast<std::size_t>(n.inputs[2].node)];
+  }
   // Attention to earlier positions: their keys and values are remembered.
   void copy_attention(const node& n, std::size_t at) {
     const auto& a = *static_cast<const attention_attributes*>(n.attributes.get());
     if (!a.causal) refuse(n, "sees later positions; make it causal");
-    if (n.inputs.size() > 3) refuse(n, "a mask over positions that are remembered is not known here; what is causal needs none");
+    if (n.inputs.size() > 3)
+      refuse(n, "a mask over positions that are remembered is not known here; what is causal needs none");
     for (auto v : n.inputs) {
       const auto t = time_of(type(v).dims);
-      if (t.several || t.history || behind(v) || t.axis != type(v).dims.rank - 2) refuse(n, "compares positions with each other");
+      if (t.several || t.history || behind(v) || t.axis != type(v).dims.rank - 2)
+        refuse(n, "compares positions with each other");
     }
-    if (options_.positions < options_.block) refuse(n, "say how many positions are remembered, a block of them at least: {.positions = 256}");
+    if (options_.positions < options_.block)
+      refuse(n, "say how many positions are remembered, a block of them at least: {.positions = 256}");
     const value keys = append(n.inputs[1]), values = append(n.inputs[2]);
-    values_[at] = {apply<op::cached_attention>({a.scale}, moved(n.inputs[0]), moved(n.inputs[1]), moved(n.inputs[2]), keys, values, position())};
+    values_[at] = {apply<op::cached_attention>({a.scale}, moved(n.inputs[0]), moved(n.inputs[1]), moved(n.inputs[2]),
+                                               keys, values, position())};
   }
 
   // The positions that padding stands for are those before the block.
   void copy_pad(const node& n, std::size_t at) {
     auto t = time_of(types_[at][0].dims);
-    values_[at] = {with_history(moved(n.inputs[0]), types_[at][0], t.axis, t.history, value_id{static_cast<std::int32_t>(at), 0})};
+    values_[at] = {
+        with_history(moved(n.inputs[0]), types_[at][0], t.axis, t.history, value_id{static_cast<std::int32_t>(at), 0})};
   }
   // A convolution that pads its input by all that it reaches over: on the left stand the positions before the block; of
   // what padding on the right gives there is nothing.
@@ -350,13 +375,15 @@ class stream_maker {
     (axis == 2 ? a.padding.h : a.padding.w) = 0;
     behind_[at] = along(n, axis).padding;
     values_[at] = {is_one_window(n) ? one_window(n, behind_[at])
-                                    : apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, behind_[at], {}), moved(n.inputs[1]))};
+                                    : apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, behind_[at], {}),
+                                                        moved(n.inputs[1]))};
   }
   // Whether a block has one window, along one sequence: then the convolution is a product of one row.
   bool is_one_window(const node& n) const {
     const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     const shape &x = type(n.inputs[0]).dims, &w = type(n.inputs[1]).dims;
-    return options_.block == 1 && a.groups == 1 && x[0] == dim(1) && time_of(x).axis == 3 && x[2] == dim(1) && w[2] == dim(1) && a.padding.h == 0;
+    return options_.block == 1 && a.groups == 1 && x[0] == dim(1) && time_of(x).axis == 3 && x[2] == dim(1) &&
+           w[2] == dim(1) && a.padding.h == 0;
   }
   // Positions are remembered one behind the other, each with all its channels, so that they are copied as a whole.
   value one_window(const node& n, std::int64_t history) {
@@ -367,7 +394,8 @@ class stream_maker {
     const value all = with_history(now, {x.element, {1, x.dims[1]}}, 0, history, {});
     const value taps = step > 1 ? value(slice(all, {.axis = 0, .step = step})) : all;
     const std::int64_t row = w.size(1, 4);
-    const value y = matmul(reshape(permute(taps, axes(1, 0)), shape{1, row}), reshape(moved(n.inputs[1]), shape{w[0], row}), {.transpose_b = true});
+    const value y = matmul(reshape(permute(taps, axes(1, 0)), shape{1, row}),
+                           reshape(moved(n.inputs[1]), shape{w[0], row}), {.transpose_b = true});
     return reshape(y, shape{1, w[0], 1, 1});
   }
 
@@ -382,17 +410,23 @@ class stream_maker {
       if (!reads(n, k) || !varies_[static_cast<std::size_t>(n.inputs[k].node)]) continue;
       const shape& s = type(n.inputs[k]).dims;
       auto in = time_of(s);
-      auto same_place = [&] { return in.axis + results[0].dims.rank - s.rank == out.axis && in.history == out.history; };
-      auto same_product = [&] { return s.size(0, in.axis) == results[0].dims.size(0, out.axis) && in.history == out.history; };
+      auto same_place = [&] {
+        return in.axis + results[0].dims.rank - s.rank == out.axis && in.history == out.history;
+      };
+      auto same_product = [&] {
+        return s.size(0, in.axis) == results[0].dims.size(0, out.axis) && in.history == out.history;
+      };
       if (in.several || in.axis < 0) refuse(n, "compares positions with each other");
       if (pointwise) {
         if (!same_place()) refuse(n, "its operands count positions along different axes");
       } else if (is_call_of<op::matmul>(n)) {
-        if (k != 0 && !(type(n.inputs[0]).dims.rank > 2 && in.axis < s.rank - 2)) refuse(n, "multiplies positions with each other");
+        if (k != 0 && !(type(n.inputs[0]).dims.rank > 2 && in.axis < s.rank - 2))
+          refuse(n, "multiplies positions with each other");
       } else if (is_call_of_any<op::reshape, op::flatten, op::reshape_like>(n)) {
         if (!same_product()) refuse(n, "mixes positions with what stands before them");
       } else if (is_call_of_any<op::softmax, op::log_softmax>(n)) {
-        if (detail::normal_axis(static_cast<const softmax_attributes*>(n.attributes.get())->axis, s.rank) == in.axis) refuse(n, "compares positions with each other");
+        if (detail::normal_axis(static_cast<const softmax_attributes*>(n.attributes.get())->axis, s.rank) == in.axis)
+          refuse(n, "compares positions with each other");
       } else if (is_call_of<op::conv2d>(n)) {
         if (k != 0) refuse(n, "multiplies positions with each other");
         const bool apart = in.axis >= 2 && along(n, in.axis).stride == 1;
@@ -403,24 +437,30 @@ class stream_maker {
         if (in.axis != 0) refuse(n, "mixes positions");
       } else if (is_call_of<op::attention>(n)) {
         if (k != 0 || in.axis != s.rank - 2) refuse(n, "compares positions with each other");
-        if (static_cast<const attention_attributes*>(n.attributes.get())->causal) refuse(n, "what a position sees depends on how many there are");
+        if (static_cast<const attention_attributes*>(n.attributes.get())->causal)
+          refuse(n, "what a position sees depends on how many there are");
       } else if (is_call_of<op::rope>(n)) {
-        if (k == 0 ? in.axis != s.rank - 2 : in.axis != s.rank - 1 || in.history != out.history) refuse(n, "mixes positions");
+        if (k == 0 ? in.axis != s.rank - 2 : in.axis != s.rank - 1 || in.history != out.history)
+          refuse(n, "mixes positions");
       } else if (is_call_of<op::gather>(n)) {
         if (k == 0) refuse(n, "looks up positions");
       } else if (is_call_of<op::pad>(n)) {
         const auto& a = *static_cast<const pad_attributes*>(n.attributes.get());
         if (detail::normal_axis(a.axis, s.rank) != in.axis) continue;
-        if (a.after || in.history) refuse(n, a.after ? "pads after the last position" : "pads what reaches back already");
+        if (a.after || in.history)
+          refuse(n, a.after ? "pads after the last position" : "pads what reaches back already");
       } else if (is_call_of<op::slice>(n)) {
         const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
         if (detail::normal_axis(a.axis, s.rank) != in.axis || (behind(n.inputs[0]) && !behind_[at])) continue;
         const bool to_the_end = a.stop < 0 || a.stop >= s.at(in.axis);
-        if (behind(n.inputs[0]) || a.start < 0 || !to_the_end || a.step != 1) refuse(n, "takes positions that are counted from the first or the last one");
-      } else if (is_call_of_any<op::reduce_sum, op::reduce_mean, op::reduce_max, op::reduce_min, op::reduce_prod, op::reduce_any, op::reduce_all,
-                                op::argmax, op::permute, op::concat, op::layer_norm, op::rms_norm, op::concat_part>(n)) {
+        if (behind(n.inputs[0]) || a.start < 0 || !to_the_end || a.step != 1)
+          refuse(n, "takes positions that are counted from the first or the last one");
+      } else if (is_call_of_any<op::reduce_sum, op::reduce_mean, op::reduce_max, op::reduce_min, op::reduce_prod,
+                                op::reduce_any, op::reduce_all, op::argmax, op::permute, op::concat, op::layer_norm,
+                                op::rms_norm, op::concat_part>(n)) {
         if (in.history != out.history) refuse(n, "mixes positions");
-        if (is_call_of_any<op::layer_norm, op::rms_norm>(n) && in.axis == s.rank - 1) refuse(n, "compares positions with each other");
+        if (is_call_of_any<op::layer_norm, op::rms_norm>(n) && in.axis == s.rank - 1)
+          refuse(n, "compares positions with each other");
       } else refuse(n, "it is not known that it leaves positions apart");
     }
   }
@@ -441,7 +481,7 @@ class stream_maker {
       const value_id from = *first;
       value v = copy.reach(from);
       const node& n = p_.at(from);
-      if (is_call_of<op::pad>(n)) {       // its first positions are nothing but padding
+      if (is_call_of<op::pad>(n)) {  // its first positions are nothing but padding
         auto t = time_of(type(from).dims);
         v = slice(v, {.start = 0, .stop = t.history, .axis = t.axis});
       }
@@ -454,7 +494,7 @@ class stream_maker {
   streamed_program made_;
   std::vector<std::vector<tensor_type>> types_;
   std::vector<std::vector<value>> values_;
-  std::vector<char> varies_, depends_, read_;       // reads positions; reads any input; is computed
+  std::vector<char> varies_, depends_, read_;  // reads positions; reads any input; is computed
   std::vector<std::int64_t> behind_;
   std::vector<std::optional<value_id>> first_;
   std::vector<value> next_;

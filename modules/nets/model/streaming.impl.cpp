@@ -16,7 +16,9 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
   for (const auto& s : program_.inputs) input_sizes_.push_back(static_cast<std::size_t>(s.size()));
   for (const auto& s : program_.outputs) output_sizes_.push_back(static_cast<std::size_t>(s.size()));
   const auto aligned = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
-  const auto part_of_block = [&](const tensor_type& t) { return t.bytes() / static_cast<std::size_t>(o.positions) * static_cast<std::size_t>(o.block); };
+  const auto part_of_block = [&](const tensor_type& t) {
+    return t.bytes() / static_cast<std::size_t>(o.positions) * static_cast<std::size_t>(o.block);
+  };
   std::vector<shape> shapes = program_.inputs;
   std::size_t made = 0;
   for (const auto& [t, kept] : program_.memories) {
@@ -52,7 +54,8 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
     start = net_->bound(*program_.start, program_.inputs, false, *weights_);
     // What the memories begin with may not depend on what is in the inputs: zeros stand for them.
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      nothing.emplace_back(tensor_type{program_.start->at(program_.start->inputs()[i]).results[0].element, program_.inputs[i]});
+      nothing.emplace_back(
+          tensor_type{program_.start->at(program_.start->inputs()[i]).results[0].element, program_.inputs[i]});
       std::memset(nothing.back().mutable_data(), 0, nothing.back().bytes());
       start->bind_input(i, nothing.back().data());
     }
@@ -75,7 +78,9 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
         run_->bind_input(input, byte(cache_, cache_at));
         run_->bind_output(output++, byte(made_, made_at));
         const auto heads = static_cast<std::size_t>(t.dims.size(0, t.dims.rank - 2));
-        if (heads) appended_.push_back({byte(made_, made_at), byte(cache_, cache_at), heads, part_of_block(t) / heads, t.bytes() / heads});
+        if (heads)
+          appended_.push_back(
+              {byte(made_, made_at), byte(cache_, cache_at), heads, part_of_block(t) / heads, t.bytes() / heads});
         cache_at += aligned(t.bytes());
         made_at += aligned(part_of_block(t));
         break;
@@ -97,9 +102,7 @@ bool stream_core::step_anew(view<const void* const> inputs, view<void* const> ou
     for (std::size_t i = 0; i < outputs.size(); ++i) run_->bind_output(i, bound_outputs_[i] = outputs[i]);
     // Memories that are replaced in place change as a whole or not at all.
     bytes_ > copied_ ? run_->run_undivided() : run_->run();
-  } catch (...) {
-    return false;
-  }
+  } catch (...) { return false; }
   move_memories();
   *position_ += block_;
   const bool endless = room_ == std::numeric_limits<std::int64_t>::max();
@@ -109,10 +112,11 @@ bool stream_core::step_anew(view<const void* const> inputs, view<void* const> ou
 
 void stream_core::move_memories() noexcept {
   if (copied_) std::memcpy(now_.data(), next_.data(), copied_);
-  if (appended_.empty()) return;         // the division costs what a small net's products do
+  if (appended_.empty()) return;  // the division costs what a small net's products do
   const auto blocks = static_cast<std::size_t>(*position_ / block_);
   for (const auto& a : appended_)
-    for (std::size_t i = 0; i < a.count; ++i) std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
+    for (std::size_t i = 0; i < a.count; ++i)
+      std::memcpy(a.to + i * a.apart + blocks * a.bytes, a.from + i * a.bytes, a.bytes);
 }
 
 void stream_core::reset() noexcept {

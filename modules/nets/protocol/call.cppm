@@ -28,8 +28,7 @@ struct callee {
 /// A program, the expressions that stand for its first inputs, and tensors for the others.
 class layer_call {
  public:
-  layer_call(const callee& what, std::vector<dynamic_pointer> operands,
-             std::vector<any_tensor> leaves);
+  layer_call(const callee& what, std::vector<dynamic_pointer> operands, std::vector<any_tensor> leaves);
   layer_call(const layer_call&) = delete;
   layer_call& operator=(const layer_call&) = delete;
   ~layer_call();
@@ -60,8 +59,7 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const
 
 /// What a layer hands out under the name of a port: an operand like any other, not yet computed. Its type says what is
 /// known of its shape. Errors: state_error when an empty one is used.
-export template <Element T, class Extents>
-class port_value {
+export template <Element T, class Extents> class port_value {
  public:
   using world = lazy;
   using element_type = T;
@@ -101,13 +99,11 @@ export inline constexpr no_gradient_type no_gradient{};
 
 namespace detail {
 /// An expression as a node that can be shared. Errors: state_error for an empty one.
-template <class E>
-dynamic_pointer node_of(const E& e) {
+template <class E> dynamic_pointer node_of(const E& e) {
   if constexpr (requires { e.pointer(); }) {
     if (!e.pointer()) raise(error_kind::state, "an operand of a layer is empty; it was moved, or nothing was put in");
     return e.pointer();
-  } else
-    return make_dynamic(e).pointer();
+  } else return make_dynamic(e).pointer();
 }
 }  // namespace detail
 

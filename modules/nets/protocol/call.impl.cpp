@@ -19,8 +19,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-layer_call::layer_call(const callee& what, std::vector<dynamic_pointer> operands,
-                       std::vector<any_tensor> leaves)
+layer_call::layer_call(const callee& what, std::vector<dynamic_pointer> operands, std::vector<any_tensor> leaves)
     : callee_(what),
       operands_(std::move(operands)),
       leaves_(std::move(leaves)),
@@ -58,7 +57,8 @@ std::uint64_t layer_call::structure_hash() const {
 }
 bool layer_call::same(const layer_call& other, node_pairs& later) const {
   if (this == &other) return true;
-  if (callee_.id != other.callee_.id || operands_.size() != other.operands_.size() || leaves_.size() != other.leaves_.size())
+  if (callee_.id != other.callee_.id || operands_.size() != other.operands_.size() ||
+      leaves_.size() != other.leaves_.size())
     return false;
   for (std::size_t i = 0; i < leaves_.size(); ++i)
     if (leaves_[i].data() != other.leaves_[i].data() || leaves_[i].type() != other.leaves_[i].type()) return false;
@@ -148,7 +148,9 @@ dynamic_pointer sum_of(std::vector<dynamic_pointer> parts) {
 }
 
 namespace {
-struct together { evaluation_site site{16}; };
+struct together {
+  evaluation_site site{16};
+};
 }  // namespace
 
 std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const dtype> elements, context& where) {
@@ -157,9 +159,14 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const
   evaluation_key key;
   for (const auto& e : all) key.enter(e.get());
   const auto lower = [](program& p, lowering& l, const void* nodes) {
-    for (const auto& e : *static_cast<const view<const dynamic_pointer>*>(nodes)) p.output("result", lower_dynamic(*e, l));
+    for (const auto& e : *static_cast<const view<const dynamic_pointer>*>(nodes))
+      p.output("result", lower_dynamic(*e, l));
   };
-  struct wanted { view<const dynamic_pointer> all; view<const dtype> elements; std::vector<any_tensor>& results; } to{all, elements, results};
+  struct wanted {
+    view<const dynamic_pointer> all;
+    view<const dtype> elements;
+    std::vector<any_tensor>& results;
+  } to{all, elements, results};
   const auto into_results = [](void* into, executor& run) {
     auto& w = *static_cast<wanted*>(into);
     for (std::size_t i = 0; i < w.all.size(); ++i) {
@@ -168,7 +175,8 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const
     }
     run.run();
   };
-  where.slot<together>().site.lend({.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &all}, where, into_results, &to);
+  where.slot<together>().site.lend({.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &all},
+                                   where, into_results, &to);
   return results;
 }
 

@@ -19,8 +19,7 @@ namespace lamina {
 export class gradient_collector {
  public:
   /// Adds a gradient of a parameter. Errors: shape_error, type_error where it is not of the parameter's type.
-  template <class E>
-    requires requires { pattern_of<E>; }
+  template <class E> requires requires { pattern_of<E>; }
   void collect(std::shared_ptr<parameter> weight, const E& gradient) {
     add(std::move(weight), dtype_of<typename E::element_type>, detail::node_of(gradient));
   }
@@ -34,8 +33,7 @@ export class gradient_collector {
   /// The sum of a parameter's gradients as an operand: `collector.gradient<matrix<float>>("fc.weight")`.
   /// Errors: state_error where nothing was collected; value_error for a name that is not among them; shape_error,
   /// type_error where the parameter is of another type.
-  template <class Tensor>
-  auto gradient(std::string_view name) const {
+  template <class Tensor> auto gradient(std::string_view name) const {
     using extents = typename Tensor::extents_type;
     using T = typename Tensor::element_type;
     return port_value<T, extents>(sum(name, {dtype_of<T>, extents::pattern}));

@@ -185,8 +185,8 @@ const callee& train_core::reverse(const std::vector<bool>& given) {
     arguments.push_back(p->input(d_.inputs[i].string(), d_.input_types[i]));
   for (std::size_t i = 0; i < given.size(); ++i)
     if (given[i])
-      start.push_back(
-          p->input("gradient of " + d_.outputs[i].string(), forward_.body.what->type(forward_.body.what->outputs()[i].value)));
+      start.push_back(p->input("gradient of " + d_.outputs[i].string(),
+                               forward_.body.what->type(forward_.body.what->outputs()[i].value)));
   for (const auto& l : forward_.leaves) arguments.push_back(p->input(l.path, l.type));
   auto results = p->inlined(*forward_.body.what, arguments);
   for (std::size_t i = 0; i < given.size(); ++i)

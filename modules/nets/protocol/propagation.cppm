@@ -15,8 +15,7 @@ import lamina.std;
 namespace lamina {
 
 // The paths of trained parameters.
-template <class P>
-struct trained_paths final : state_listener {
+template <class P> struct trained_paths final : state_listener {
   static constexpr std::size_t deepest = 16;
   struct path {
     std::array<label, deepest> names{};
@@ -70,8 +69,7 @@ constexpr bool must_feed_back(const T& t, view<const label> path, std::size_t de
   bool result = false;
   t.layers.each([&](auto k, const auto& l) {
     if (!(t.names[k] == path[depth])) return;
-    if (path.size() == depth + 1)
-      result = hands_on[static_cast<std::size_t>(k)];
+    if (path.size() == depth + 1) result = hands_on[static_cast<std::size_t>(k)];
     else if constexpr (requires { l.layers; })
       result = must_feed_back(l, path, depth + 1, hands_on[static_cast<std::size_t>(k)], trained);
   });
@@ -79,8 +77,7 @@ constexpr bool must_feed_back(const T& t, view<const label> path, std::size_t de
 }
 
 // Whether a topology has a sublayer at `path`, of which the first `depth` names lead to it.
-template <class T>
-constexpr bool has_sublayer(const T& t, view<const label> path, std::size_t depth) {
+template <class T> constexpr bool has_sublayer(const T& t, view<const label> path, std::size_t depth) {
   bool result = false;
   t.layers.each([&](auto k, const auto& l) {
     if (!(t.names[k] == path[depth])) return;
@@ -90,8 +87,7 @@ constexpr bool has_sublayer(const T& t, view<const label> path, std::size_t dept
   return result;
 }
 // The shapes through a topology in training, which policies and inputs are to fit.
-template <const auto& Topology, class P, class... In>
-struct propagation_check {
+template <const auto& Topology, class P, class... In> struct propagation_check {
   using element = typename decltype(P::template get<element_kind>())::type;
   static consteval text message() {
     text why;
@@ -106,8 +102,8 @@ struct propagation_check {
 /// Errors: inputs that do not fit are refused where the type is named, value_error (no constant, where one is made) for a
 /// path at which there is no sublayer.
 export template <const auto& Topology, class P, class... In>
-  requires no_error<structure_check<Topology>> && no_error<sub_policies_check<Topology, P>> && no_error<propagation_check<Topology, P, In...>>
-struct propagation {
+requires no_error<structure_check<Topology>> && no_error<sub_policies_check<Topology, P>> &&
+         no_error<propagation_check<Topology, P, In...>> struct propagation {
   static constexpr bool updates(std::initializer_list<label> path) {
     return with_paths(path, [&](const auto& trained) { return trained.below(view<const label>(path)); });
   }
@@ -118,8 +114,7 @@ struct propagation {
   }
 
  private:
-  template <class F>
-  static constexpr bool with_paths(std::initializer_list<label> path, F f) {
+  template <class F> static constexpr bool with_paths(std::initializer_list<label> path, F f) {
     if (path.size() == 0 || !has_sublayer(Topology, view<const label>(path), 0)) {
       text t;
       t << "propagation: there is no sublayer `";

@@ -30,65 +30,53 @@ namespace lamina {
 
 /// A layer that is a constant, as a type: `train_layer<constant_layer<lenet>, ...>`; for topologies and layers with
 /// options. A layer that needs none is its own type: `train_layer<nn::add, ...>`.
-export template <const auto& Value>
-struct constant_layer {};
+export template <const auto& Value> struct constant_layer {};
 
 /// An input port of a training layer and the type of its operands.
-export template <fixed_string Name, class T>
-  requires requires { typename T::element_type; }
-struct port {
+export template <fixed_string Name, class T> requires requires { typename T::element_type; } struct port {
   static constexpr auto name = Name;
   using type = T;
   static constexpr tensor_type is{dtype_of<typename T::element_type>, pattern_of<T>};
 };
 /// The input ports of a training layer: `inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>`.
-export template <class... Port>
-struct inputs {};
+export template <class... Port> struct inputs {};
 
 namespace detail {
 
-template <class Port>
-inline constexpr bool is_port = false;
-template <fixed_string Name, class T>
-inline constexpr bool is_port<port<Name, T>> = true;
+template <class Port> inline constexpr bool is_port = false;
+template <fixed_string Name, class T> inline constexpr bool is_port<port<Name, T>> = true;
 
-template <class L>
-struct chosen_layer {
+template <class L> struct chosen_layer {
   using type = L;
   static constexpr L value{};
   static consteval text policies_message(auto) { return {}; }
 };
-template <const auto& Value>
-struct chosen_layer<constant_layer<Value>> {
+template <const auto& Value> struct chosen_layer<constant_layer<Value>> {
   using type = std::remove_cvref_t<decltype(Value)>;
   static constexpr const type& value = Value;
-  template <class P>
-  static consteval text policies_message(P) {
+  template <class P> static consteval text policies_message(P) {
     text t = structure_check<Value>::message();
     return t.empty() ? sub_policies_check<Value, P>::message() : t;
   }
 };
 /// That a type names a layer, by itself or as `constant_layer`.
-template <class L>
-struct chosen_check {
+template <class L> struct chosen_check {
   static consteval text message() {
     using type = typename chosen_layer<L>::type;
     text t;
     if constexpr (!Layer<type>) t << "`" << type_name<type>() << "` is given as a layer" << no_layer_because<type>();
-    else if constexpr (!std::is_default_constructible_v<L>) t << "`" << type_name<type>() << "` cannot be made without arguments; give a constant of it, as in constant_layer<name>";
+    else if constexpr (!std::is_default_constructible_v<L>)
+      t << "`" << type_name<type>()
+        << "` cannot be made without arguments; give a constant of it, as in constant_layer<name>";
     return t;
   }
 };
-template <class L>
-inline constexpr const auto& layer_value = chosen_layer<L>::value;
-template <class L>
-inline constexpr std::size_t input_ports_of = layer_inputs(layer_value<L>).size();
-template <class L>
-inline constexpr std::size_t output_ports_of = layer_outputs(layer_value<L>).size();
+template <class L> inline constexpr const auto& layer_value = chosen_layer<L>::value;
+template <class L> inline constexpr std::size_t input_ports_of = layer_inputs(layer_value<L>).size();
+template <class L> inline constexpr std::size_t output_ports_of = layer_outputs(layer_value<L>).size();
 
 /// A label as a string that can name an entry.
-template <label L>
-consteval auto name_from() {
+template <label L> consteval auto name_from() {
   constexpr auto at = [](std::size_t i) { return static_cast<char>(L.words[i / 8] >> (56 - 8 * (i % 8)) & 255); };
   constexpr std::size_t n = [at] {
     std::size_t k = 0;
@@ -100,20 +88,16 @@ consteval auto name_from() {
   s.chars[n] = '\0';
   return s;
 }
-template <class L, std::size_t I>
-inline constexpr auto input_name = name_from<layer_inputs(layer_value<L>)[I]>();
-template <class L, std::size_t I>
-inline constexpr auto output_name = name_from<layer_outputs(layer_value<L>)[I]>();
+template <class L, std::size_t I> inline constexpr auto input_name = name_from<layer_inputs(layer_value<L>)[I]>();
+template <class L, std::size_t I> inline constexpr auto output_name = name_from<layer_outputs(layer_value<L>)[I]>();
 
 // ---- a layer over types ---------------------------------------------------------------------------------------------
 
-template <class P>
-using parameter_element = typename decltype(P::template get<element_kind>())::type;
+template <class P> using parameter_element = typename decltype(P::template get<element_kind>())::type;
 
 /// Runs a layer over types, at compile time with what is known of them and later with all extents.
-template <class L, class P>
-constexpr void run_types(bool training, view<const tensor_type> in, view<tensor_type> out, text& why,
-                         state_listener* listener = nullptr) {
+template <class L, class P> constexpr void run_types(bool training, view<const tensor_type> in, view<tensor_type> out,
+                                                     text& why, state_listener* listener = nullptr) {
   work_array<traced> from(in.size()), to(out.size());
   for (std::size_t i = 0; i < in.size(); ++i) from[i] = traced(in[i], &why);
   type_walk walk{.why = &why, .listener = listener};
@@ -123,8 +107,7 @@ constexpr void run_types(bool training, view<const tensor_type> in, view<tensor_
   if (why.empty())
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = to[i].type;
 }
-template <class L, class P, bool Training, class... Types>
-struct typed_run {
+template <class L, class P, bool Training, class... Types> struct typed_run {
   static constexpr std::array<tensor_type, sizeof...(Types)> in{Types::is...};
   static consteval text message() {
     text why;
@@ -144,8 +127,7 @@ struct typed_run {
 };
 
 /// Counts the states of a layer and those that are trained.
-template <class P>
-struct state_count final : state_listener {
+template <class P> struct state_count final : state_listener {
   int all = 0, trained = 0;
   constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initializer&,
                      state_role role) override {
@@ -175,26 +157,20 @@ class probe_scope : public type_scope {
     std::array<traced, output_count<L>()> out;
     for (auto& o : out) o = made(dtype::float32, {});
     run_layer(inner, layer, view<const traced>(given, sizeof...(V)), view<traced>(out));
-    if constexpr (output_count<L>() == 1)
-      return out[0];
-    else
-      return out;
+    if constexpr (output_count<L>() == 1) return out[0];
+    else return out;
   }
-  template <class Self, class F>
-  constexpr void scan(const Self& self, view<const traced> carries, view<const traced> sequences, view<traced> results,
-                      F turn, bool /*reverse*/) const {
+  template <class Self, class F> constexpr void scan(const Self& self, view<const traced> carries,
+                                                     view<const traced> sequences, view<traced> results, F turn,
+                                                     bool /*reverse*/) const {
     for (auto& r : results) r = made(dtype::float32, {});
     Self scope(self);
     turn(scope, carries, sequences, results);
   }
-  template <Layer L>
-  constexpr bool enter(const L&, view<const traced>) const {
-    return true;
-  }
+  template <Layer L> constexpr bool enter(const L&, view<const traced>) const { return true; }
   constexpr bool failed() const { return false; }
 };
-template <class L, class P>
-constexpr void probe(state_listener& listener) {
+template <class L, class P> constexpr void probe(state_listener& listener) {
   text why("not asked");
   type_walk walk{.why = &why, .listener = &listener};
   const probe_scope plain(walk, dtype_of<parameter_element<P>>);
@@ -204,8 +180,7 @@ constexpr void probe(state_listener& listener) {
   for (auto& v : out.all()) v = traced({dtype_of<parameter_element<P>>, {}}, &why);
   run_layer(scope, layer_value<L>, view<const traced>(in.data, in.size), out.all());
 }
-template <class L, class P>
-constexpr int probed_states() {
+template <class L, class P> constexpr int probed_states() {
   state_count<P> count;
   probe<L, P>(count);
   return count.all;
@@ -213,25 +188,20 @@ constexpr int probed_states() {
 template <class L, class P>
 concept Probed = requires { typename std::integral_constant<int, probed_states<L, P>()>; };
 /// Whether an inference layer has states; assumed where the compiler cannot tell without inputs.
-template <class L, class P>
-consteval bool has_states() {
-  if constexpr (Probed<L, P>)
-    return probed_states<L, P>() > 0;
-  else
-    return true;
+template <class L, class P> consteval bool has_states() {
+  if constexpr (Probed<L, P>) return probed_states<L, P>() > 0;
+  else return true;
 }
 
 // ---- words for what does not fit ------------------------------------------------------------------------------------
 
-template <class L>
-consteval void list_ports(text& t, bool in) {
+template <class L> consteval void list_ports(text& t, bool in) {
   const auto ports = in ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
   t << "; its " << (in ? "input" : "output") << (ports.size() == 1 ? " port is" : " ports are");
   list_names(t, ports);
 }
 /// That names are the ports of a layer, each once.
-template <class L>
-consteval text misfit_of_ports(view<const std::string_view> names, bool in) {
+template <class L> consteval text misfit_of_ports(view<const std::string_view> names, bool in) {
   const auto ports = in ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
   text t;
   auto missing = [&](const label& p) {
@@ -252,10 +222,8 @@ consteval text misfit_of_ports(view<const std::string_view> names, bool in) {
   return t;
 }
 
-template <class L, class Inputs, class P>
-struct train_check;
-template <class L, class... Port, class P>
-struct train_check<L, inputs<Port...>, P> {
+template <class L, class Inputs, class P> struct train_check;
+template <class L, class... Port, class P> struct train_check<L, inputs<Port...>, P> {
   static consteval text message() {
     text t = chosen_layer<L>::policies_message(P{});
     if constexpr ((is_port<Port> && ...)) {
@@ -269,37 +237,33 @@ struct train_check<L, inputs<Port...>, P> {
       const std::string_view types[] = {type_name<Port>()..., {}};
       for (std::size_t i = 0; i < sizeof...(Port); ++i)
         if (t.empty() && !fits[i])
-          t << "argument " << i + 1 << " of inputs<...> is `" << types[i] << "`; it takes ports: inputs<port<name, type>, ...>";
+          t << "argument " << i + 1 << " of inputs<...> is `" << types[i]
+            << "`; it takes ports: inputs<port<name, type>, ...>";
     }
     return t;
   }
 };
 /// The types of a layer's inputs in the order of its ports.
-template <fixed_string Name, class... Port>
-consteval std::size_t place_of_port() {
+template <fixed_string Name, class... Port> consteval std::size_t place_of_port() {
   const std::string_view names[] = {Port::name.view()..., {}};
   std::size_t i = 0;
   while (i < sizeof...(Port) && names[i] != Name.view()) ++i;
   return i;
 }
-template <class L, class Inputs, class Places>
-struct ordered_ports_of;
+template <class L, class Inputs, class Places> struct ordered_ports_of;
 template <class L, class... Port, std::size_t... I>
 struct ordered_ports_of<L, inputs<Port...>, std::index_sequence<I...>> {
   using type = inputs<pick_type<place_of_port<input_name<L, I>, Port...>(), Port...>...>;
 };
-template <class L, class Inputs>
-using ordered_ports = typename ordered_ports_of<L, Inputs, std::make_index_sequence<input_ports_of<L>>>::type;
+template <class L, class Inputs> using ordered_ports =
+    typename ordered_ports_of<L, Inputs, std::make_index_sequence<input_ports_of<L>>>::type;
 
-template <class L, class P, bool Training, class Inputs>
-struct run_of;
-template <class L, class P, bool Training, class... Port>
-struct run_of<L, P, Training, inputs<Port...>> {
+template <class L, class P, bool Training, class Inputs> struct run_of;
+template <class L, class P, bool Training, class... Port> struct run_of<L, P, Training, inputs<Port...>> {
   using type = typed_run<L, P, Training, Port...>;
 };
 /// The shapes through a training layer; asked only where its ports fit.
-template <class L, class Inputs, class P>
-struct train_shape_check {
+template <class L, class Inputs, class P> struct train_shape_check {
   static consteval text message() {
     if constexpr (no_error<train_check<L, Inputs, P>>) {
       text why = run_of<L, P, true, ordered_ports<L, Inputs>>::type::message(), t;
@@ -319,8 +283,7 @@ concept LazyOperand = requires {
 /// An operand of a port: its type is what the port is declared to be, as far as both know.
 template <class E, bool In>
 consteval void misfit_of_operand(text& t, std::string_view layer, std::string_view port, const tensor_type* wanted) {
-  if constexpr (!In && std::same_as<E, no_gradient_type>)
-    return;
+  if constexpr (!In && std::same_as<E, no_gradient_type>) return;
   else if constexpr (!LazyOperand<E>)
     t << layer << ": port `" << port << "` is given `" << type_name<E>() << "`, which is no operand";
   else if (wanted) {
@@ -329,8 +292,7 @@ consteval void misfit_of_operand(text& t, std::string_view layer, std::string_vi
       t << layer << ": port `" << port << "` is " << *wanted << " and is given " << given;
   }
 }
-template <class L, bool In, class Types, class... E>
-struct dict_check {
+template <class L, bool In, class Types, class... E> struct dict_check {
   static consteval text message() {
     const std::string_view names[] = {E::name.view()..., {}};
     text t = misfit_of_ports<L>(view<const std::string_view>(names, sizeof...(E)), In);
@@ -344,8 +306,7 @@ struct dict_check {
   }
 
  private:
-  template <class X>
-  static consteval shape shape_of_operand() {
+  template <class X> static consteval shape shape_of_operand() {
     if constexpr (LazyOperand<X>) return pattern_of<X>;
     else return {};
   }
@@ -356,35 +317,28 @@ struct dict_check {
     for (std::size_t i = 0; i < names.size(); ++i)
       patterns[i] = Types::types()[static_cast<std::size_t>(index_of(ports, label(names[i])))].dims;
     if (const auto clash = clash_of_names({patterns, names.size()}, {given, names.size()}))
-      t << layer_kind(layer_value<L>) << ": dimension `" << clash.name << "` of the ports is given both " << clash.first << " and " << clash.second;
+      t << layer_kind(layer_value<L>) << ": dimension `" << clash.name << "` of the ports is given both " << clash.first
+        << " and " << clash.second;
   }
-  template <class X>
-  static consteval void look(text& t, std::string_view port, int place) {
+  template <class X> static consteval void look(text& t, std::string_view port, int place) {
     if (!t.empty()) return;
     const auto layer = layer_kind(layer_value<L>);
-    if constexpr (std::is_void_v<Types>)
-      misfit_of_operand<X, In>(t, layer, port, nullptr);
-    else
-      misfit_of_operand<X, In>(t, layer, port, &Types::types()[static_cast<std::size_t>(place)]);
+    if constexpr (std::is_void_v<Types>) misfit_of_operand<X, In>(t, layer, port, nullptr);
+    else misfit_of_operand<X, In>(t, layer, port, &Types::types()[static_cast<std::size_t>(place)]);
   }
 };
-template <class Inputs>
-struct types_of_ports;
-template <class... Port>
-struct types_of_ports<inputs<Port...>> {
+template <class Inputs> struct types_of_ports;
+template <class... Port> struct types_of_ports<inputs<Port...>> {
   static constexpr std::array<tensor_type, sizeof...(Port)> all{Port::is...};
   static constexpr const auto& types() { return all; }
 };
-template <class Run>
-struct types_of_results {
+template <class Run> struct types_of_results {
   static constexpr const auto& types() { return Run::out; }
 };
 
-template <tensor_type T>
-using port_value_of = port_value<element_of<T.element>, extents_for<T.dims>>;
+template <tensor_type T> using port_value_of = port_value<element_of<T.element>, extents_for<T.dims>>;
 
-template <class L, class P>
-layer_definition definition_of(bool training, view<const tensor_type> in) {
+template <class L, class P> layer_definition definition_of(bool training, view<const tensor_type> in) {
   layer_definition d;
   for (const auto& p : layer_inputs(layer_value<L>)) d.inputs.push_back(p);
   for (const auto& p : layer_outputs(layer_value<L>)) d.outputs.push_back(p);
@@ -401,16 +355,20 @@ layer_definition definition_of(bool training, view<const tensor_type> in) {
 }
 
 /// The results of a call as a dict by port.
-template <class L, class Run, std::size_t... I>
-auto results_by_port(const std::shared_ptr<const layer_call>& call, view<const tensor_type> out,
-                     std::index_sequence<I...>) {
+template <class L, class Run, std::size_t... I> auto results_by_port(const std::shared_ptr<const layer_call>& call,
+                                                                     view<const tensor_type> out,
+                                                                     std::index_sequence<I...>) {
   return dict(entry<output_name<L, I>, port_value_of<Run::out[I]>>{
       port_value_of<Run::out[I]>(result_of(call, I, out[I].dims))}...);
 }
 /// The types of results for these of operands; each thread remembers its last ones.
 template <class L, class P, bool Training, std::size_t In, std::size_t Out>
 void exact_types(std::string_view name, const std::array<tensor_type, In>& in, std::array<tensor_type, Out>& out) {
-  struct answer { bool given = false; std::array<tensor_type, In> in{}; std::array<tensor_type, Out> out{}; };
+  struct answer {
+    bool given = false;
+    std::array<tensor_type, In> in{};
+    std::array<tensor_type, Out> out{};
+  };
   thread_local answer last;
   if (!last.given || last.in != in) {
     text why;
@@ -432,9 +390,8 @@ void exact_types(std::string_view name, const std::array<tensor_type, In>& in, s
 /// named `<layer>.<path>`, and read when a result is evaluated, not when it is made. One thread at a time may use a
 /// layer; its results outlive it.
 export template <class L, class Inputs, class P = policies<>>
-  requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, Inputs, P>> &&
-           no_error<detail::train_shape_check<L, Inputs, P>>
-class train_layer {
+requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, Inputs, P>> &&
+         no_error<detail::train_shape_check<L, Inputs, P>> class train_layer {
   using ports = detail::ordered_ports<L, Inputs>;
   using port_types = detail::types_of_ports<ports>;
   using run = typename detail::run_of<L, P, true, ports>::type;
@@ -461,8 +418,7 @@ class train_layer {
 
   /// The results by output port, from operands by input port; nothing is computed.
   /// Errors: shape_error naming layer, port and shapes; state_error where parameters have no values yet.
-  template <class... E>
-    requires accepted<worded<detail::dict_check<L, true, port_types, E...>>()>
+  template <class... E> requires accepted<worded<detail::dict_check<L, true, port_types, E...>>()>
   auto forward(const dict<E...>& in) {
     std::vector<detail::dynamic_pointer> operands;
     std::array<tensor_type, in_count> is = port_types::all;
@@ -483,8 +439,7 @@ class train_layer {
   /// The gradients by input port, from gradients by output port, for the forward result that waits longest behind none;
   /// `no_gradient` stands for one that is not there, on both sides.
   /// Errors: shape_error naming layer, port and both shapes; state_error where no forward result waits.
-  template <class... E>
-    requires accepted<worded<detail::dict_check<L, false, detail::types_of_results<run>, E...>>()>
+  template <class... E> requires accepted<worded<detail::dict_check<L, false, detail::types_of_results<run>, E...>>()>
   auto backward(const dict<E...>& gradients) {
     std::vector<detail::dynamic_pointer> given;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -504,72 +459,41 @@ class train_layer {
 
   /// Gives every parameter its first value: from the buffer where its name is there, else as `how` or the policies say;
   /// then it is in the buffer. Errors: those of `initializers::make`; nothing has changed then.
-  void init(const initializers& how = initializers(), load_buffer* buffer = nullptr)
-    requires has_states
-  {
+  void init(const initializers& how = initializers(), load_buffer* buffer = nullptr) requires has_states {
     core_.states().init(how, buffer);
   }
   /// Takes the elements of all parameters. Errors: value_error, shape_error, type_error; nothing has changed then.
-  void load_weights(const load_buffer& from)
-    requires has_states
-  {
-    core_.states().load(from);
-  }
+  void load_weights(const load_buffer& from) requires has_states { core_.states().load(from); }
   /// Copies all parameters that are not there yet into a buffer.
-  void save_weights(load_buffer& to) const
-    requires has_states
-  {
-    core_.states().save(to);
-  }
+  void save_weights(load_buffer& to) const requires has_states { core_.states().save(to); }
   /// Hands over the gradients of all backward passes since the last call.
-  void collect_gradients(gradient_collector& to)
-    requires is_update
-  {
-    core_.collect(to);
-  }
+  void collect_gradients(gradient_collector& to) requires is_update { core_.collect(to); }
   /// Brings running statistics up to date with the forward passes since the last call, in their order; until then the
   /// passes are kept with what they read.
-  void update_statistics()
-    requires has_states
-  {
-    core_.update_statistics();
-  }
+  void update_statistics() requires has_states { core_.update_statistics(); }
   /// The parameter of a path inside the layer. Errors: state_error before `init`; value_error.
-  lamina::parameter& parameter(std::string_view path) const
-    requires has_states
-  {
-    return core_.states().at(path);
-  }
+  lamina::parameter& parameter(std::string_view path) const requires has_states { return core_.states().at(path); }
 
  private:
-  template <class G>
-  static detail::dynamic_pointer node_or_none(const G& g) {
-    if constexpr (std::same_as<G, no_gradient_type>)
-      return nullptr;
-    else
-      return detail::node_of(g);
+  template <class G> static detail::dynamic_pointer node_or_none(const G& g) {
+    if constexpr (std::same_as<G, no_gradient_type>) return nullptr;
+    else return detail::node_of(g);
   }
-  template <bool Any, std::size_t I>
-  static constexpr bool has_gradient = Any && is_floating(port_types::all[I].element);
-  template <bool Any, std::size_t I>
-  struct gradient_type_of {
+  template <bool Any, std::size_t I> static constexpr bool has_gradient =
+      Any && is_floating(port_types::all[I].element);
+  template <bool Any, std::size_t I> struct gradient_type_of {
     using type = no_gradient_type;
   };
-  template <bool Any, std::size_t I>
-    requires has_gradient<Any, I>
-  struct gradient_type_of<Any, I> {
+  template <bool Any, std::size_t I> requires has_gradient<Any, I> struct gradient_type_of<Any, I> {
     using type = detail::port_value_of<port_types::all[I]>;
   };
-  template <bool Any, std::size_t I>
-  using gradient_type = typename gradient_type_of<Any, I>::type;
-  template <bool Any, std::size_t I>
-  static auto gradient_of(const detail::train_core::reversed& r) {
+  template <bool Any, std::size_t I> using gradient_type = typename gradient_type_of<Any, I>::type;
+  template <bool Any, std::size_t I> static auto gradient_of(const detail::train_core::reversed& r) {
     if constexpr (has_gradient<Any, I>) {
       std::size_t at = 0;
       for (std::size_t i = 0; i < I; ++i) at += is_floating(port_types::all[i].element);
       return gradient_type<Any, I>(detail::result_of(r.call, at, r.operands[I]));
-    } else
-      return no_gradient;
+    } else return no_gradient;
   }
 
   detail::train_core core_;
@@ -578,41 +502,34 @@ class train_layer {
 // ---- inference ------------------------------------------------------------------------------------------------------
 
 namespace detail {
-template <bool HasStates>
-class infer_part {
+template <bool HasStates> class infer_part {
  public:
   explicit infer_part(std::string_view) {}
 };
-template <>
-class infer_part<true> {
+template <> class infer_part<true> {
  protected:
   explicit infer_part(std::string_view name) : states_(std::string(name)) {}
   layer_states states_;
 };
 }  // namespace detail
 
-template <class L, class P>
-struct infer_check {
+template <class L, class P> struct infer_check {
   static consteval text message() { return detail::chosen_layer<L>::policies_message(P{}); }
 };
 // The run of an inference layer over what is known of its operands, in the order of the layer's ports.
-template <class X>
-struct operand_type {
+template <class X> struct operand_type {
   static constexpr tensor_type is{dtype_of<typename X::element_type>, pattern_of<X>};
 };
-template <class L, class P, class Dict, class Places>
-struct infer_run_of;
-template <class L, class P, class Dict, std::size_t... I>
-struct infer_run_of<L, P, Dict, std::index_sequence<I...>> {
+template <class L, class P, class Dict, class Places> struct infer_run_of;
+template <class L, class P, class Dict, std::size_t... I> struct infer_run_of<L, P, Dict, std::index_sequence<I...>> {
   using type =
       detail::typed_run<L, P, false,
                         operand_type<std::remove_cvref_t<
                             decltype(std::declval<const Dict&>().template get<detail::input_name<L, I>>())>>...>;
 };
-template <class L, class P, class Dict>
-using infer_run = typename infer_run_of<L, P, Dict, std::make_index_sequence<detail::input_ports_of<L>>>::type;
-template <class L, class P, class... E>
-struct infer_shape_check {
+template <class L, class P, class Dict> using infer_run =
+    typename infer_run_of<L, P, Dict, std::make_index_sequence<detail::input_ports_of<L>>>::type;
+template <class L, class P, class... E> struct infer_shape_check {
   static consteval text message() {
     if constexpr (no_error<detail::dict_check<L, true, void, E...>>) return infer_run<L, P, dict<E...>>::message();
     return {};
@@ -622,7 +539,7 @@ struct infer_shape_check {
 /// A layer that is not trained: `infer_layer<nn::add> layer("add")`. Its ports take operands of any types that fit. It
 /// has no backward pass and stores nothing but its parameters; where it has none, nothing at all.
 export template <class L, class P = policies<>>
-  requires no_error<detail::chosen_check<L>> && no_error<infer_check<L, P>>
+requires no_error<detail::chosen_check<L>> && no_error<infer_check<L, P>>
 class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
   using part = detail::infer_part<detail::has_states<L, P>()>;
 
@@ -649,8 +566,8 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
 
   /// The results by output port, from operands by input port; nothing is computed.
   /// Errors: shape_error naming layer and shapes; state_error where parameters have no values yet.
-  template <class... E>
-    requires accepted<worded<detail::dict_check<L, true, void, E...>>()> && accepted<worded<infer_shape_check<L, P, E...>>()>
+  template <class... E> requires accepted<worded<detail::dict_check<L, true, void, E...>>()> &&
+                                 accepted<worded<infer_shape_check<L, P, E...>>()>
   auto forward(const dict<E...>& in) const {
     using run = infer_run<L, P, dict<E...>>;
     constexpr std::size_t in_count = run::in.size(), out_count = run::out.size();
@@ -668,39 +585,21 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
   }
 
   /// As those of `train_layer`.
-  void init(const initializers& how = initializers(), load_buffer* buffer = nullptr)
-    requires has_states
-  {
+  void init(const initializers& how = initializers(), load_buffer* buffer = nullptr) requires has_states {
     this->states_.init(how, buffer);
   }
-  void load_weights(const load_buffer& from)
-    requires has_states
-  {
-    this->states_.load(from);
-  }
-  void save_weights(load_buffer& to) const
-    requires has_states
-  {
-    this->states_.save(to);
-  }
-  lamina::parameter& parameter(std::string_view path) const
-    requires has_states
-  {
-    return this->states_.at(path);
-  }
+  void load_weights(const load_buffer& from) requires has_states { this->states_.load(from); }
+  void save_weights(load_buffer& to) const requires has_states { this->states_.save(to); }
+  lamina::parameter& parameter(std::string_view path) const requires has_states { return this->states_.at(path); }
 
  private:
   std::string_view label_of_layer() const {
-    if constexpr (has_states)
-      return this->states_.layer();
-    else
-      return detail::layer_kind(detail::layer_value<L>);
+    if constexpr (has_states) return this->states_.layer();
+    else return detail::layer_kind(detail::layer_value<L>);
   }
   const detail::layer_states* states() const {
-    if constexpr (has_states)
-      return &this->states_;
-    else
-      return nullptr;
+    if constexpr (has_states) return &this->states_;
+    else return nullptr;
   }
 };
 
@@ -708,37 +607,32 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
 
 namespace detail {
 /// What is no layer, and what it says to those who take it for one: `L::refused<function, verb>`.
-template <class L, fixed_string Function, fixed_string Verb>
-struct protocol_check {
+template <class L, fixed_string Function, fixed_string Verb> struct protocol_check {
   static consteval text message() {
-    if constexpr (requires { typename L::template refused<Function, Verb>; }) return L::template refused<Function, Verb>::message();
+    if constexpr (requires { typename L::template refused<Function, Verb>; })
+      return L::template refused<Function, Verb>::message();
     else return {};
   }
 };
 }  // namespace detail
 
-export template <class L>
-  requires accepted<worded<detail::protocol_check<L, "init", "be changed">>()>
+export template <class L> requires accepted<worded<detail::protocol_check<L, "init", "be changed">>()>
 void init(L& layer, const initializers& how = initializers(), load_buffer* buffer = nullptr) {
   if constexpr (requires { layer.init(how, buffer); }) layer.init(how, buffer);
 }
-export template <class L>
-  requires accepted<worded<detail::protocol_check<L, "load_weights", "load parameters">>()>
+export template <class L> requires accepted<worded<detail::protocol_check<L, "load_weights", "load parameters">>()>
 void load_weights(L& layer, const load_buffer& from) {
   if constexpr (requires { layer.load_weights(from); }) layer.load_weights(from);
 }
-export template <class L>
-  requires accepted<worded<detail::protocol_check<L, "save_weights", "be saved">>()>
+export template <class L> requires accepted<worded<detail::protocol_check<L, "save_weights", "be saved">>()>
 void save_weights(const L& layer, load_buffer& to) {
   if constexpr (requires { layer.save_weights(to); }) layer.save_weights(to);
 }
-export template <class L>
-  requires accepted<worded<detail::protocol_check<L, "collect_gradients", "be trained">>()>
+export template <class L> requires accepted<worded<detail::protocol_check<L, "collect_gradients", "be trained">>()>
 void collect_gradients(L& layer, gradient_collector& to) {
   if constexpr (requires { layer.collect_gradients(to); }) layer.collect_gradients(to);
 }
-export template <class L>
-void assert_neutral(const L& layer) {
+export template <class L> void assert_neutral(const L& layer) {
   if constexpr (requires { layer.assert_neutral(); }) layer.assert_neutral();
 }
 

@@ -17,32 +17,32 @@ namespace lamina {
 
 /// How a queue forms batches, and how much it holds.
 export struct queue_options {
-  int workers = 1;                         // threads, each with a reference model of its own: 1..1024
-  std::int64_t batch = 32;                 // most samples of one run: 1..32768
-  std::chrono::microseconds delay{200};    // how long a sample waits for others while a worker is free: 0..60 s
-  std::int64_t capacity = 1024;            // requests that wait, at most; then submit waits and try_submit refuses
+  int workers = 1;                       // threads, each with a reference model of its own: 1..1024
+  std::int64_t batch = 32;               // most samples of one run: 1..32768
+  std::chrono::microseconds delay{200};  // how long a sample waits for others while a worker is free: 0..60 s
+  std::int64_t capacity = 1024;          // requests that wait, at most; then submit waits and try_submit refuses
 };
 
 /// How long computed requests took from `submit` to their answer.
 export struct latency_histogram {
   /// Upper bounds in seconds; the last count is of those beyond the last bound.
   static constexpr std::array<double, 19> bounds{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2,
-                                                 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10};
+                                                 2e-2, 5e-2, 0.1,  0.2,  0.5,  1,    2,    5,    10};
   std::array<std::int64_t, 20> counts{};
-  double sum = 0;    // seconds
+  double sum = 0;  // seconds
 };
 
 /// What a queue has done so far. requests = answered + failed + expired + stopped + waiting + running.
 export struct queue_statistics {
-  std::int64_t requests = 0;     // accepted
-  std::int64_t answered = 0;     // computed
-  std::int64_t failed = 0;       // by an error of their run
-  std::int64_t expired = 0;      // their deadline passed
-  std::int64_t stopped = 0;      // by shutdown_now or cancel
-  std::int64_t refused = 0;      // by try_submit; not accepted
+  std::int64_t requests = 0;  // accepted
+  std::int64_t answered = 0;  // computed
+  std::int64_t failed = 0;    // by an error of their run
+  std::int64_t expired = 0;   // their deadline passed
+  std::int64_t stopped = 0;   // by shutdown_now or cancel
+  std::int64_t refused = 0;   // by try_submit; not accepted
   std::int64_t waiting = 0, running = 0;
   std::int64_t batches = 0;
-  std::vector<std::int64_t> batch_sizes;    // [n]: runs of n samples
+  std::vector<std::int64_t> batch_sizes;  // [n]: runs of n samples
   latency_histogram latency;
 };
 
@@ -89,15 +89,15 @@ class queued {
   /// So long from now; `never` where the clock does not reach that far.
   static clock::time_point in(std::chrono::nanoseconds d);
 
-  const view<kept> samples, rows;    // of each input, of each output
-  std::shared_ptr<queued> next;      // the one behind it in a list of the queue's
+  const view<kept> samples, rows;  // of each input, of each output
+  std::shared_ptr<queued> next;    // the one behind it in a list of the queue's
   clock::time_point arrived{}, until = never;
 
  private:
   enum class state : int { open, claimed, computed, failed };
   std::atomic<state> now_{state::open};
   const std::uint32_t process_ = process_number();
-  std::shared_ptr<const failure> why_;    // none where there was no memory for it
+  std::shared_ptr<const failure> why_;  // none where there was no memory for it
   std::function<void()> told_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -142,24 +142,24 @@ storage batch_memory(std::size_t bytes, std::size_t planned);
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
 /// That a model has a leading dimension of samples everywhere.
-template <class Traits>
-struct queue_check {
+template <class Traits> struct queue_check {
   static consteval text message() {
     text t;
     for (std::size_t i = 0; i < Traits::inputs && t.empty(); ++i) look(t, "input ", i, Traits::patterns[i]);
-    for (std::size_t o = 0; o < Traits::outputs.size() && t.empty(); ++o) look(t, "output ", o, Traits::outputs[o].dims);
+    for (std::size_t o = 0; o < Traits::outputs.size() && t.empty(); ++o)
+      look(t, "output ", o, Traits::outputs[o].dims);
     return t;
   }
 
  private:
   static consteval void look(text& t, const char* what, std::size_t i, const shape& s) {
     if (s.rank > 0 && !s[0].is_number()) return;
-    t << "a batching queue puts samples together along the leading dimension, dyn or a name, and " << what << i << " of the model is " << s;
+    t << "a batching queue puts samples together along the leading dimension, dyn or a name, and " << what << i
+      << " of the model is " << s;
   }
 };
 
-template <class Traits, class... X>
-struct sample_check {
+template <class Traits, class... X> struct sample_check {
   static consteval text message() {
     if constexpr (!(InMemory<X> && ...)) return memory_fault<X...>("submit: sample ", "submit");
     else return of_tensors();
@@ -170,7 +170,8 @@ struct sample_check {
     const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
     text t;
     if (sizeof...(X) != Traits::inputs) {
-      t << "submit: a sample of this model has " << Traits::inputs << (Traits::inputs == 1 ? " tensor" : " tensors") << " and is given as " << sizeof...(X);
+      t << "submit: a sample of this model has " << Traits::inputs << (Traits::inputs == 1 ? " tensor" : " tensors")
+        << " and is given as " << sizeof...(X);
       return t;
     }
     for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
@@ -185,24 +186,23 @@ struct sample_check {
 
 // ---- requests of a model --------------------------------------------------------------------------------------------
 
-template <class Traits, std::size_t I>
-using sample_of = tensor<element_of<Traits::elements[I]>, extents_for<without_leading(Traits::patterns[I])>>;
-template <class Traits, std::size_t I>
-using batch_of = tensor<element_of<Traits::elements[I]>, extents_for<Traits::patterns[I]>>;
-template <class Traits, std::size_t O>
-using row_of = tensor<element_of<Traits::outputs[O].element>, extents_for<without_leading(Traits::outputs[O].dims)>>;
+template <class Traits, std::size_t I> using sample_of =
+    tensor<element_of<Traits::elements[I]>, extents_for<without_leading(Traits::patterns[I])>>;
+template <class Traits, std::size_t I> using batch_of =
+    tensor<element_of<Traits::elements[I]>, extents_for<Traits::patterns[I]>>;
+template <class Traits, std::size_t O> using row_of =
+    tensor<element_of<Traits::outputs[O].element>, extents_for<without_leading(Traits::outputs[O].dims)>>;
 
-template <class Traits, class Outputs = std::make_index_sequence<Traits::outputs.size()>>
-struct rows_of;
-template <class Traits, std::size_t O>
-struct rows_of<Traits, std::index_sequence<O>> { using type = row_of<Traits, O>; };
-template <class Traits, std::size_t... O>
-  requires(sizeof...(O) > 1)
-struct rows_of<Traits, std::index_sequence<O...>> { using type = results<row_of<Traits, O>...>; };
+template <class Traits, class Outputs = std::make_index_sequence<Traits::outputs.size()>> struct rows_of;
+template <class Traits, std::size_t O> struct rows_of<Traits, std::index_sequence<O>> {
+  using type = row_of<Traits, O>;
+};
+template <class Traits, std::size_t... O> requires(sizeof...(O) > 1) struct rows_of<Traits, std::index_sequence<O...>> {
+  using type = results<row_of<Traits, O>...>;
+};
 
 /// One of the members of `results`, or the single result itself.
-template <std::size_t Count, std::size_t O, class R>
-auto& part(R& r) {
+template <std::size_t Count, std::size_t O, class R> auto& part(R& r) {
   if constexpr (Count == 1) return r;
   else if constexpr (O == 0) return r.first;
   else if constexpr (O == 1) return r.second;
@@ -219,52 +219,50 @@ auto& part(R& r) {
 }
 
 /// The caller's own tensors of what a worker has left.
-template <class Result>
-struct taken;
-template <class T, class E>
-struct taken<tensor<T, E>> {
+template <class Result> struct taken;
+template <class T, class E> struct taken<tensor<T, E>> {
   static tensor<T, E> from(const kept* k) {
     auto t = tensor<T, E>::uninitialized(k->dims);
-    if (t.size()) std::memcpy(static_cast<void*>(t.writable().data()), k->bytes.get(), static_cast<std::size_t>(t.size()) * sizeof(T));
+    if (t.size())
+      std::memcpy(static_cast<void*>(t.writable().data()), k->bytes.get(),
+                  static_cast<std::size_t>(t.size()) * sizeof(T));
     return t;
   }
 };
-template <class... T>
-struct taken<results<T...>> {
+template <class... T> struct taken<results<T...>> {
   static results<T...> from(const kept* k) { return {taken<T>::from(k++)...}; }
 };
 
-template <class Traits>
-struct request : queued {
+template <class Traits> struct request : queued {
   kept samples_kept[Traits::inputs], rows_kept[Traits::outputs.size()];
 
   // A copy, so that the caller may write to his own at once.
-  template <class... X>
-  explicit request(const X&... x) : queued(view<kept>(samples_kept), view<kept>(rows_kept)) {
+  template <class... X> explicit request(const X&... x) : queued(view<kept>(samples_kept), view<kept>(rows_kept)) {
     [&]<std::size_t... I>(std::index_sequence<I...>) { (keep<I>(x), ...); }(std::index_sequence_for<X...>());
   }
 
  private:
-  template <std::size_t I, class X>
-  void keep(const X& x) {
+  template <std::size_t I, class X> void keep(const X& x) {
     constexpr shape wanted = sample_of<Traits, I>::pattern;
     if (!fits(wanted, x.shape())) sample_misfit(I, wanted, x.shape());
     samples_kept[I].keep(x.shape(), x.data().data(), x.data().size() * sizeof(typename X::element_type));
   }
 };
 
-template <class Traits>
-class row_runner final : public batch_runner {
+template <class Traits> class row_runner final : public batch_runner {
  public:
   explicit row_runner(reference_model<Traits> net) : net_(std::move(net)) {}
 
   void run(view<const std::shared_ptr<queued>> batch, std::int64_t rows) override {
     auto y = [&]<std::size_t... I>(std::index_sequence<I...>) {
       const shape all[] = {with_first(rows, batch[0]->samples[I].dims)...};
-      const std::size_t planned = net_.planned(view<const shape>(all, sizeof...(I)));    // first the plan and what it works in
+      const std::size_t planned =
+          net_.planned(view<const shape>(all, sizeof...(I)));  // first the plan and what it works in
       return net_(stacked<I>(batch, all[I], planned)...);
     }(std::make_index_sequence<Traits::inputs>());
-    [&]<std::size_t... O>(std::index_sequence<O...>) { (hand_out<O>(batch, rows, part<outputs, O>(y)), ...); }(std::make_index_sequence<outputs>());
+    [&]<std::size_t... O>(std::index_sequence<O...>) {
+      (hand_out<O>(batch, rows, part<outputs, O>(y)), ...);
+    }(std::make_index_sequence<outputs>());
   }
   bool alike(const queued& a, const queued& b) const override {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -278,11 +276,14 @@ class row_runner final : public batch_runner {
   // Rows beyond the requests repeat the last of them.
   template <std::size_t I>
   static auto stacked(view<const std::shared_ptr<queued>> batch, const shape& all, std::size_t planned) {
-    batch_of<Traits, I> x(batch_memory(static_cast<std::size_t>(all.size()) * sizeof(element_of<Traits::elements[I]>), planned), all);
+    batch_of<Traits, I> x(
+        batch_memory(static_cast<std::size_t>(all.size()) * sizeof(element_of<Traits::elements[I]>), planned), all);
     auto* to = x.writable().data();
-    const auto rows = static_cast<std::size_t>(all[0].code), n = static_cast<std::size_t>(batch[0]->samples[I].dims.size());
+    const auto rows = static_cast<std::size_t>(all[0].code),
+               n = static_cast<std::size_t>(batch[0]->samples[I].dims.size());
     for (std::size_t r = 0; n && r < rows; ++r)
-      std::memcpy(static_cast<void*>(to + r * n), batch[std::min(r, batch.size() - 1)]->samples[I].bytes.get(), n * sizeof(*to));
+      std::memcpy(static_cast<void*>(to + r * n), batch[std::min(r, batch.size() - 1)]->samples[I].bytes.get(),
+                  n * sizeof(*to));
     return x;
   }
   template <std::size_t O, class Y>
@@ -303,8 +304,7 @@ class row_runner final : public batch_runner {
 
 /// What `submit` gives: the result of a sample, or the error that it met, once it is there. For one thread at a time; an
 /// answer that nobody waits for is computed all the same.
-export template <class Result>
-class answer {
+export template <class Result> class answer {
  public:
   answer() = default;
   explicit answer(std::shared_ptr<detail::queued> r) : request_(std::move(r)) {}
@@ -347,8 +347,7 @@ class answer {
 /// samples apart. Batches are of few sizes, so that few plans are made; samples of different extents go in batches of
 /// their own.
 /// Shapes: samples have no leading dimension, and neither have results.
-export template <class Traits>
-class batching_queue {
+export template <class Traits> class batching_queue {
   static_assert(accepted<worded<detail::queue_check<Traits>>()>);
 
  public:
@@ -358,29 +357,35 @@ class batching_queue {
   /// Makes the reference models and starts the workers. Errors: value_error for an option out of range; resource_error
   /// where the system has no more threads.
   template <const auto& Topology, class... Rest>
-    requires std::same_as<typename reference_factory<Topology, Rest...>::traits, Traits>
+  requires std::same_as<typename reference_factory<Topology, Rest...>::traits, Traits>
   explicit batching_queue(const reference_factory<Topology, Rest...>& f, const queue_options& o = {})
-      : core_(o, [&]() -> std::unique_ptr<detail::batch_runner> { return std::make_unique<detail::row_runner<Traits>>(f.create()); }) {}
+      : core_(o, [&]() -> std::unique_ptr<detail::batch_runner> {
+          return std::make_unique<detail::row_runner<Traits>>(f.create());
+        }) {}
   batching_queue(const batching_queue&) = delete;
   batching_queue& operator=(const batching_queue&) = delete;
 
   /// Accepts a sample, which is copied; waits while the queue is full. Errors: shape_error, stopped_error after a shutdown.
-  template <class... X>
-    requires accepted<worded<detail::sample_check<Traits, X...>>()>
-  answer_type submit(const X&... x) { return pushed(detail::queued::never, x...); }
+  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  answer_type submit(const X&... x) {
+    return pushed(detail::queued::never, x...);
+  }
   /// The same with a deadline, so long from now, which also ends the waiting for room: `queue.submit_within(5ms, x)`. If it
   /// passes before the sample is computed, the answer is a deadline_error.
-  template <class... X>
-    requires accepted<worded<detail::sample_check<Traits, X...>>()>
-  answer_type submit_within(std::chrono::nanoseconds d, const X&... x) { return pushed(detail::queued::in(d), x...); }
+  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  answer_type submit_within(std::chrono::nanoseconds d, const X&... x) {
+    return pushed(detail::queued::in(d), x...);
+  }
   /// Accepts a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
-  template <class... X>
-    requires accepted<worded<detail::sample_check<Traits, X...>>()>
-  std::optional<answer_type> try_submit(const X&... x) { return tried(detail::queued::never, x...); }
+  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  std::optional<answer_type> try_submit(const X&... x) {
+    return tried(detail::queued::never, x...);
+  }
   /// The same with a deadline.
-  template <class... X>
-    requires accepted<worded<detail::sample_check<Traits, X...>>()>
-  std::optional<answer_type> try_submit_within(std::chrono::nanoseconds d, const X&... x) { return tried(detail::queued::in(d), x...); }
+  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  std::optional<answer_type> try_submit_within(std::chrono::nanoseconds d, const X&... x) {
+    return tried(detail::queued::in(d), x...);
+  }
 
   /// Accepts nothing more, computes what was accepted, and ends the workers. As the destructor does.
   void shutdown() { core_.shutdown(detail::queue_core::ending::computed); }
@@ -395,20 +400,17 @@ class batching_queue {
 
  private:
   using time = std::chrono::steady_clock::time_point;
-  template <class... X>
-  static auto asked(time until, const X&... x) {
+  template <class... X> static auto asked(time until, const X&... x) {
     auto r = std::make_shared<detail::request<Traits>>(x...);
     r->until = until;
     return r;
   }
-  template <class... X>
-  answer_type pushed(time until, const X&... x) {
+  template <class... X> answer_type pushed(time until, const X&... x) {
     auto r = asked(until, x...);
     core_.push(r, true);
     return answer_type(std::move(r));
   }
-  template <class... X>
-  std::optional<answer_type> tried(time until, const X&... x) {
+  template <class... X> std::optional<answer_type> tried(time until, const X&... x) {
     auto r = asked(until, x...);
     if (!core_.push(r, false)) return {};
     return answer_type(std::move(r));
@@ -416,6 +418,7 @@ class batching_queue {
   detail::queue_core core_;
 };
 export template <const auto& Topology, class... Rest>
-batching_queue(const reference_factory<Topology, Rest...>&, const queue_options& = {}) -> batching_queue<typename reference_factory<Topology, Rest...>::traits>;
+batching_queue(const reference_factory<Topology, Rest...>&, const queue_options& = {})
+    -> batching_queue<typename reference_factory<Topology, Rest...>::traits>;
 
 }  // namespace lamina

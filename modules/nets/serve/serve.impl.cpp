@@ -16,7 +16,7 @@ namespace detail {
 struct queued::failure {
   std::optional<error_kind> kind;
   std::string what;
-  std::size_t requested = 0, planned = 0;    // of an out_of_memory
+  std::size_t requested = 0, planned = 0;  // of an out_of_memory
   std::int64_t used = 0, limit = 0;
 };
 queued::~queued() = default;
@@ -37,7 +37,7 @@ std::shared_ptr<const queued::failure> failure_of(std::optional<error_kind> kind
       made->limit = numbers->limit();
     }
     return made;
-  } catch (...) {    // said without words
+  } catch (...) {  // said without words
     return nullptr;
   }
 }
@@ -46,7 +46,9 @@ std::shared_ptr<const queued::failure> failure_of(std::optional<error_kind> kind
 void check_process(const char* whose, std::uint32_t process) {
   if (process == process_number()) return;
   text t;
-  raise(error_kind::state, t << whose << ": used in a forked child of the process that made the queue; threads do not survive a fork, so make the queue after it");
+  raise(error_kind::state, t << whose
+                             << ": used in a forked child of the process that made the queue; threads do not survive a "
+                                "fork, so make the queue after it");
 }
 
 }  // namespace
@@ -83,7 +85,8 @@ bool queued::claim() noexcept {
 void queued::check() const {
   if (now_.load(std::memory_order_acquire) != state::failed) return;
   if (!why_) raise(error_kind::memory, "out of memory");
-  if (why_->kind == error_kind::memory) throw out_of_memory(why_->what, why_->requested, why_->used, why_->limit, why_->planned);
+  if (why_->kind == error_kind::memory)
+    throw out_of_memory(why_->what, why_->requested, why_->used, why_->limit, why_->planned);
   if (why_->kind) raise(*why_->kind, why_->what);
   throw error(why_->what);
 }
@@ -120,7 +123,8 @@ storage batch_memory(std::size_t bytes, std::size_t planned) {
 class request_list {
  public:
   request_list() = default;
-  request_list(request_list&& o) noexcept : first_(std::move(o.first_)), last_(std::exchange(o.last_, nullptr)), size_(std::exchange(o.size_, 0)) {}
+  request_list(request_list&& o) noexcept
+      : first_(std::move(o.first_)), last_(std::exchange(o.last_, nullptr)), size_(std::exchange(o.size_, 0)) {}
   request_list& operator=(request_list&&) = delete;
   ~request_list() { clear(); }
   bool empty() const { return size_ == 0; }
@@ -148,8 +152,7 @@ class request_list {
   void clear() noexcept {
     while (!empty()) pop_front();
   }
-  template <class F>
-  void each(F f) const {
+  template <class F> void each(F f) const {
     for (const std::shared_ptr<queued>* r = &first_; *r; r = &(*r)->next) f(*r);
   }
 
@@ -175,7 +178,8 @@ std::optional<error_kind> kind_of(const std::exception& e) {
 }
 
 // One failure for all of them; each caller raises an error of its own from it. The requests are claimed.
-void fail(request_list& all, std::optional<error_kind> kind, const char* what, const out_of_memory* numbers = nullptr) noexcept {
+void fail(request_list& all, std::optional<error_kind> kind, const char* what,
+          const out_of_memory* numbers = nullptr) noexcept {
   if (all.empty()) return;
   const auto why = failure_of(kind, what, numbers);
   while (!all.empty()) all.pop_front()->finish(why, true);
@@ -185,8 +189,7 @@ void fail(request_list& all, std::optional<error_kind> kind, const char* what, c
 // time.
 constexpr std::int64_t batches_between_trims = 256;
 
-template <class T>
-void check_option(const char* name, T value, T least, T most, const char* unit = "") {
+template <class T> void check_option(const char* name, T value, T least, T most, const char* unit = "") {
   if (value >= least && value <= most) return;
   text t;
   t << "batching_queue: " << name << " is to be " << least << " to " << most << unit << ", and is " << value;
@@ -219,17 +222,17 @@ struct queue_core::implementation {
   const queue_options options;
   const std::uint32_t process = process_number();
   const std::vector<std::int64_t> sizes;
-  const std::size_t capacity, enough;    // requests that wait at most; that a batch needs no more of
+  const std::size_t capacity, enough;  // requests that wait at most; that a batch needs no more of
 
   mutable std::mutex mutex;
-  std::condition_variable turn;      // workers: there is work and nobody forms a batch
-  std::condition_variable grown;     // the worker that forms a batch: it may be complete
-  std::condition_variable room;      // callers: there is room
+  std::condition_variable turn;   // workers: there is work and nobody forms a batch
+  std::condition_variable grown;  // the worker that forms a batch: it may be complete
+  std::condition_variable room;   // callers: there is room
   request_list waiting;
-  clock::time_point urgent = queued::never;    // the first deadline of those waiting
-  clock::time_point closing{};                 // when the batch that is being formed leaves
+  clock::time_point urgent = queued::never;  // the first deadline of those waiting
+  clock::time_point closing{};               // when the batch that is being formed leaves
   bool forming = false, over = false;
-  std::atomic<bool> canceled{false};          // batches that are being computed
+  std::atomic<bool> canceled{false};  // batches that are being computed
   std::int64_t blocked = 0;
   queue_statistics figures;
 
@@ -238,7 +241,9 @@ struct queue_core::implementation {
   std::vector<std::thread> threads;
 
   explicit implementation(const queue_options& o)
-      : options(o), sizes(sizes_up_to(o.batch)), capacity(static_cast<std::size_t>(o.capacity)),
+      : options(o),
+        sizes(sizes_up_to(o.batch)),
+        capacity(static_cast<std::size_t>(o.capacity)),
         enough(static_cast<std::size_t>(std::min(o.batch, o.capacity))) {
     figures.batch_sizes.resize(static_cast<std::size_t>(o.batch) + 1);
   }
@@ -260,7 +265,7 @@ struct queue_core::implementation {
   // Moves samples that go together into `batch`, and those whose deadline has passed into `expired`.
   std::int64_t take(const batch_runner& runner, request_list& batch, request_list& expired) {
     const auto now = clock::now();
-    request_list like, other;    // those that go together, and the rest of those looked at
+    request_list like, other;  // those that go together, and the rest of those looked at
     const auto most = static_cast<std::size_t>(options.batch);
     for (std::size_t looked = 0; !waiting.empty() && like.size() < most && looked < 8 * most; ++looked) {
       auto r = waiting.pop_front();
@@ -309,7 +314,7 @@ struct queue_core::implementation {
       closing = leaves();
       if (clock::now() >= closing) break;
       grown.wait_until(lock, closing);
-      if (waiting.empty()) break;    // a shutdown took them
+      if (waiting.empty()) break;  // a shutdown took them
     }
     forming = false;
     rows = take(runner, batch, expired);
@@ -332,7 +337,8 @@ struct queue_core::implementation {
     batch.each([&](const auto& r) {
       const double seconds = std::chrono::duration<double>(now - r->arrived).count();
       const auto& bounds = latency_histogram::bounds;
-      ++figures.latency.counts[static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin())];
+      ++figures.latency
+            .counts[static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin())];
       figures.latency.sum += seconds;
     });
   }
@@ -355,13 +361,9 @@ struct queue_core::implementation {
         runner.run(view<const std::shared_ptr<queued>>(together.data(), together.size()), rows);
         account(batch, &queue_statistics::answered);
         while (!batch.empty()) batch.pop_front()->finish();
-      } catch (const out_of_memory& e) {
-        give_up(error_kind::memory, e.what(), &e);
-      } catch (const std::exception& e) {
+      } catch (const out_of_memory& e) { give_up(error_kind::memory, e.what(), &e); } catch (const std::exception& e) {
         give_up(kind_of(e), e.what());
-      } catch (...) {
-        give_up({}, "the run ended with something that is no std::exception");
-      }
+      } catch (...) { give_up({}, "the run ended with something that is no std::exception"); }
       together.clear();
     }
     turn.notify_all();
@@ -403,7 +405,7 @@ queue_core::queue_core(const queue_options& o, const std::function<std::unique_p
     for (auto& runner : impl_->runners)
       impl_->threads.push_back(start_thread("batching_queue", static_cast<int>(impl_->threads.size()) + 1, o.workers,
                                             [i = impl_.get(), r = runner.get()] { i->work(*r); }));
-  } catch (...) {    // the system has no more threads
+  } catch (...) {  // the system has no more threads
     impl_->stop(ending::dropped);
     throw;
   }
@@ -411,7 +413,7 @@ queue_core::queue_core(const queue_options& o, const std::function<std::unique_p
 queue_core::~queue_core() {
   if (!impl_) return;
   if (impl_->process == process_number()) impl_->stop(ending::computed);
-  else (void)impl_.release();    // threads and conditions of the parent can be neither joined nor destroyed
+  else (void)impl_.release();  // threads and conditions of the parent can be neither joined nor destroyed
 }
 
 bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
@@ -446,7 +448,8 @@ bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
   q.waiting.push_back(std::move(r));
   q.urgent = std::min(q.urgent, until);
   const bool forming = q.forming;
-  const bool leaves = forming && (q.waiting.size() >= q.enough || (until != queued::never && until - q.options.delay < q.closing));
+  const bool leaves =
+      forming && (q.waiting.size() >= q.enough || (until != queued::never && until - q.options.delay < q.closing));
   lock.unlock();
   if (leaves) q.grown.notify_one();
   else if (!forming) q.turn.notify_one();
@@ -477,7 +480,8 @@ void sample_misfit(std::size_t input, const shape& wanted, const shape& given) {
 }
 void rows_misfit(std::size_t output, const shape& given, std::int64_t rows) {
   text t;
-  t << "batching_queue: " << rows << " samples give output " << output << " as " << given << ", which has not a row for each";
+  t << "batching_queue: " << rows << " samples give output " << output << " as " << given
+    << ", which has not a row for each";
   raise(error_kind::shape, t);
 }
 

@@ -42,17 +42,14 @@ consteval text misfit_of_ends(std::initializer_list<std::string_view> ends) {
     if (t.empty()) check_endpoint(e, t);
   return t;
 }
-template <fixed_string... Ends>
-struct connection_check {
+template <fixed_string... Ends> struct connection_check {
   static consteval text message() { return misfit_of_ends({Ends.view()...}); }
 };
 /// Connects two ports: `connect<"dot.output", "output">`. A name without a dot is a port of the topology itself.
-export template <fixed_string From, fixed_string To>
-  requires no_error<connection_check<From, To>>
+export template <fixed_string From, fixed_string To> requires no_error<connection_check<From, To>>
 inline constexpr connection connect{parse_endpoint(From.view()), parse_endpoint(To.view())};
 
-template <fixed_string From>
-struct discard_check {
+template <fixed_string From> struct discard_check {
   static consteval text message() {
     text t = connection_check<From>::message();
     if (t.empty() && From.view().find('.') == std::string_view::npos)
@@ -61,8 +58,7 @@ struct discard_check {
   }
 };
 /// States that an output of a sublayer is not used: `discard<"split.rest">`.
-export template <fixed_string From>
-  requires no_error<discard_check<From>>
+export template <fixed_string From> requires no_error<discard_check<From>>
 inline constexpr connection discard{parse_endpoint(From.view()), {}};
 
 // ---- the result -----------------------------------------------------------------------------------------------------
@@ -168,10 +164,8 @@ struct topology_analysis {
     int low = 0, high = count;
     while (low < high) {
       int middle = (low + high) / 2;
-      if (node(by_name[middle]).name < name)
-        low = middle + 1;
-      else
-        high = middle;
+      if (node(by_name[middle]).name < name) low = middle + 1;
+      else high = middle;
     }
     return low < count && node(by_name[low]).name == name ? by_name[low] : -1;
   }
@@ -287,8 +281,7 @@ struct topology_analysis {
       if (!resolve_from(c, s)) return false;
       if (!c.to.node.empty()) {
         if (!feed_input(c, s, edge)) return false;
-      } else if (!c.to.port.empty() && !feed_output(c, s))
-        return false;
+      } else if (!c.to.port.empty() && !feed_output(c, s)) return false;
       ++edge;
     }
     return true;

@@ -68,9 +68,9 @@ export class type_scope {
     return call(nested(label(name)), layer, in...);
   }
   /// One turn stands for all: carries keep their types.
-  template <class Self, class F>
-  constexpr void scan(const Self& self, view<const traced> carries, view<const traced> sequences, view<traced> results,
-                      F turn, bool /*reverse*/) const {
+  template <class Self, class F> constexpr void scan(const Self& self, view<const traced> carries,
+                                                     view<const traced> sequences, view<traced> results, F turn,
+                                                     bool /*reverse*/) const {
     for (auto& r : results) r = made(element_, {});
     if (failed()) return;
     work_array<traced> slices(sequences.size()), given(results.size());
@@ -120,22 +120,18 @@ export class type_scope {
       detail::run_layer(inner, layer, all, view<traced>(out));
       if (failed()) inner.explain(detail::layer_kind(layer), detail::layer_inputs(layer), all, {});
     }
-    if constexpr (results == 1)
-      return out[0];
-    else
-      return out;
+    if constexpr (results == 1) return out[0];
+    else return out;
   }
   /// Calls f with the names that lead to this layer.
-  template <class F>
-  constexpr auto with_path(F&& f) const {
+  template <class F> constexpr auto with_path(F&& f) const {
     std::size_t n = 0;
     for (auto* s = this; s->parent_; s = s->parent_) ++n;
     work_array<label> path(n);
     for (auto* s = this; s->parent_; s = s->parent_) path[--n] = s->name_;
     return f(view<const label>(path.data, path.size));
   }
-  template <Layer L>
-  constexpr bool enter(const L& layer, view<const traced> in) const {
+  template <Layer L> constexpr bool enter(const L& layer, view<const traced> in) const {
     if (walk_->listener) with_path([&](view<const label> path) { walk_->listener->entered(path); });
     auto ports = detail::layer_inputs(layer);
     if (in.size() != ports.size()) {
@@ -182,8 +178,7 @@ export class type_scope {
 
  private:
   constexpr traced met(std::string_view name, const tensor_type& type, const initializer& how, state_role role) const {
-    if (walk_->listener)
-      with_path([&](view<const label> path) { walk_->listener->met(path, name, type, how, role); });
+    if (walk_->listener) with_path([&](view<const label> path) { walk_->listener->met(path, name, type, how, role); });
     return made(type.element, type.dims);
   }
   constexpr void spell_path(text& t) const {
@@ -218,24 +213,21 @@ export class type_scope {
 // ---- inputs of a model ----------------------------------------------------------------------------------------------
 
 /// An input of a model by position: `input<"N", 1, 28, 28>`; numbers, names (equal names must agree) and `dyn`.
-export template <dim... D>
-struct input {
+export template <dim... D> struct input {
   using element = float;
   static constexpr bool has_element = false;  // the model's element type
   static constexpr std::string_view port{};
   static constexpr shape pattern{D...};
 };
 /// An input of a model by position, of another element type than the model's: `input_of<std::int64_t, "N", 10>`.
-export template <Element T, dim... D>
-struct input_of {
+export template <Element T, dim... D> struct input_of {
   using element = T;
   static constexpr bool has_element = true;
   static constexpr std::string_view port{};
   static constexpr shape pattern{D...};
 };
 /// An input of a model by name and element type: `port_input<"ids", std::int64_t, "N", "T">`.
-export template <fixed_string Port, Element T, dim... D>
-struct port_input {
+export template <fixed_string Port, Element T, dim... D> struct port_input {
   using element = T;
   static constexpr bool has_element = true;
   static constexpr std::string_view port = Port.view();
@@ -266,7 +258,7 @@ constexpr void match_inputs(view<const label> ports, view<const input_view> give
       why << "the model has no input `" << given[i].port << "`";
       return list_inputs(why, ports);
     }
-    if (taken[p]) {   // NOLINT(*uninitialized.Branch): all are false at first
+    if (taken[p]) {  // NOLINT(*uninitialized.Branch): all are false at first
       why << "input `" << given[i].port << "` is given twice";
       return;
     }
@@ -281,7 +273,7 @@ constexpr void match_inputs(view<const label> ports, view<const input_view> give
   std::size_t next = 0;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!given[i].port.empty()) continue;
-    while (taken[next]) ++next;   // NOLINT(*uninitialized.Branch): the same
+    while (taken[next]) ++next;  // NOLINT(*uninitialized.Branch): the same
     taken[next] = true;
     port_of[i] = static_cast<int>(next);
   }
@@ -292,23 +284,19 @@ constexpr void match_inputs(view<const label> ports, view<const input_view> give
 template <const auto& Topology>
 concept ConstantTopology = requires { typename std::bool_constant<Topology.wires.ok>; };
 /// The connections of a topology; a layer that is no topology has none.
-export template <const auto& Topology>
-struct structure_check {
+export template <const auto& Topology> struct structure_check {
   static consteval text message() {
-    if constexpr (!is_topology<std::remove_cvref_t<decltype(Topology)>>)
-      return {};
+    if constexpr (!is_topology<std::remove_cvref_t<decltype(Topology)>>) return {};
     else if constexpr (!ConstantTopology<Topology>)
       return text("the topology is a variable; declare it `inline constexpr`, or `static constexpr` in a function");
-    else
-      return Topology.error();
+    else return Topology.error();
   }
 };
 /// A layer whose names and connections make sense.
 export template <const auto& Topology>
 concept ValidTopology = no_error<structure_check<Topology>>;
 
-template <const auto& Topology, dtype Type, class P, class... In>
-struct type_run {
+template <const auto& Topology, dtype Type, class P, class... In> struct type_run {
   static constexpr std::size_t results = detail::layer_outputs(Topology).size();
   static constexpr std::array<input_view, sizeof...(In)> given{
       input_view{In::port, {In::has_element ? dtype_of<typename In::element> : Type, In::pattern}}...};
@@ -346,8 +334,7 @@ constexpr void refuse_sublayer(text& why, std::string_view path, std::string_vie
 }
 // A set of policies against the names of a topology, and so on inwards. What a layer made by code names inside itself is
 // found when it runs, below.
-template <class T, class Set>
-constexpr void check_sub_policies(const T& t, Set, std::string_view path, text& why) {
+template <class T, class Set> constexpr void check_sub_policies(const T& t, Set, std::string_view path, text& why) {
   Set::each_sub([&](std::string_view name, auto inner) {
     if (!why.empty()) return;
     bool found = false;
@@ -362,8 +349,7 @@ constexpr void check_sub_policies(const T& t, Set, std::string_view path, text& 
   });
 }
 /// That every `sub<"name">` of a set of policies names a sublayer.
-export template <const auto& Topology, class Policies>
-struct sub_policies_check {
+export template <const auto& Topology, class Policies> struct sub_policies_check {
   static consteval text message() {
     text why;
     if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>)
@@ -390,8 +376,7 @@ struct walk_record final : state_listener {
     if (role == state_role::parameter) parameters.push_back({spelled(path), text(name)});
   }
 };
-template <class P>
-consteval bool names_something() {
+template <class P> consteval bool names_something() {
   bool any = false;
   P::each_sub([&](std::string_view, auto) { any = true; });
   P::each_at(view<const label>(), [&](const auto& p) {
@@ -424,8 +409,7 @@ constexpr void check_entered(const walk_record& met, std::string_view path, std:
 }
 // A set of policies against what a walk met, and so on inwards. One set may serve several layers: one without any
 // parameters or sublayers passes over what is said of some.
-template <class Set>
-constexpr void check_met(const walk_record& met, Set, std::string_view path, text& why) {
+template <class Set> constexpr void check_met(const walk_record& met, Set, std::string_view path, text& why) {
   Set::each_at(view<const label>(), [&](const auto& p) {
     if constexpr (requires { p.is_initializer; })
       if (why.empty() && !p.parameter.empty()) check_initialized(met, path, p.parameter, why);
@@ -439,8 +423,7 @@ constexpr void check_met(const walk_record& met, Set, std::string_view path, tex
 }
 /// That a set of policies speaks of sublayers and parameters that are there; `run(why, training, listener)` walks through
 /// the layers, which may name other ones in training.
-template <class P, class Run>
-constexpr void check_policy_names(text& why, Run run) {
+template <class P, class Run> constexpr void check_policy_names(text& why, Run run) {
   if constexpr (names_something<P>()) {
     if (!why.empty()) return;
     walk_record met;
@@ -455,8 +438,7 @@ constexpr void check_policy_names(text& why, Run run) {
 
 /// The shapes through a whole topology with parameters of the given type, steered by policies: the layers run over types
 /// alone, for inference.
-export template <const auto& Topology, dtype Type, class P, class... In>
-struct steered_shape_check {
+export template <const auto& Topology, dtype Type, class P, class... In> struct steered_shape_check {
   static consteval text message() {
     text why;
     if constexpr (ValidTopology<Topology>) {
@@ -468,33 +450,31 @@ struct steered_shape_check {
   }
 };
 /// The same without policies.
-export template <const auto& Topology, dtype Type, class... In>
-using typed_shape_check = steered_shape_check<Topology, Type, policies<>, In...>;
+export template <const auto& Topology, dtype Type, class... In> using typed_shape_check =
+    steered_shape_check<Topology, Type, policies<>, In...>;
 /// The shapes through a whole topology of float parameters.
-export template <const auto& Topology, class... In>
-using shape_check = typed_shape_check<Topology, dtype::float32, In...>;
+export template <const auto& Topology, class... In> using shape_check =
+    typed_shape_check<Topology, dtype::float32, In...>;
 
 /// For each input, the port of the topology that it feeds.
-export template <const auto& Topology, class... In>
-inline constexpr auto input_ports = [] {
+export template <const auto& Topology, class... In> inline constexpr auto input_ports = [] {
   text why;
   return type_run<Topology, dtype::float32, policies<>, In...>::ports(why);
 }();
 /// Element types and shapes of a topology's outputs, in the order of its output ports, with parameters of the given
 /// type, steered by policies.
-export template <const auto& Topology, dtype Type, class P, class... In>
-inline constexpr auto steered_outputs_of = [] {
+export template <const auto& Topology, dtype Type, class P, class... In> inline constexpr auto steered_outputs_of = [] {
   text why;
   return type_run<Topology, Type, P, In...>::run(why);
 }();
 /// The same without policies.
-export template <const auto& Topology, dtype Type, class... In>
-inline constexpr auto typed_outputs_of = steered_outputs_of<Topology, Type, policies<>, In...>;
+export template <const auto& Topology, dtype Type, class... In> inline constexpr auto typed_outputs_of =
+    steered_outputs_of<Topology, Type, policies<>, In...>;
 /// The same for float parameters.
-export template <const auto& Topology, class... In>
-inline constexpr auto output_types_of = typed_outputs_of<Topology, dtype::float32, In...>;
+export template <const auto& Topology, class... In> inline constexpr auto output_types_of =
+    typed_outputs_of<Topology, dtype::float32, In...>;
 /// The type of a topology's first output.
-export template <const auto& Topology, class... In>
-inline constexpr tensor_type output_type_of = output_types_of<Topology, In...>[0];
+export template <const auto& Topology, class... In> inline constexpr tensor_type output_type_of =
+    output_types_of<Topology, In...>[0];
 
 }  // namespace lamina

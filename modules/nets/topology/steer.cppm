@@ -11,27 +11,23 @@ import lamina.std;
 namespace lamina {
 
 /// A scope with a set of policies, which each layer sees as its path through the set allows.
-export template <class Base, class P>
-class steered : public Base {
+export template <class Base, class P> class steered : public Base {
  public:
   using policy_type = P;
   explicit constexpr steered(const Base& scope) : Base(scope) {}
   constexpr steered nested(const label& name) const { return steered(Base::nested(name)); }
 
   /// The policy of a kind in force here.
-  template <class Kind>
-  constexpr Kind policy() const {
+  template <class Kind> constexpr Kind policy() const {
     return Base::with_path([](view<const label> path) { return P::template at<Kind>(path); });
   }
   /// The same for kinds whose policies differ in type: calls f with the one in force.
-  template <class Kind, class F>
-  constexpr auto visit_policy(F& f) const {
+  template <class Kind, class F> constexpr auto visit_policy(F& f) const {
     return Base::with_path([&](view<const label> path) { return P::template visit<Kind>(path, f); });
   }
 
   /// Calls f with each policy in force here.
-  template <class F>
-  constexpr void each_policy(F f) const {
+  template <class F> constexpr void each_policy(F f) const {
     Base::with_path([&](view<const label> path) { P::each_at(path, f); });
   }
 
@@ -63,17 +59,13 @@ class steered : public Base {
   }
 };
 
-template <class Base, class P>
-struct steered_or_plain {
+template <class Base, class P> struct steered_or_plain {
   using type = steered<Base, P>;
 };
-template <class Base, class P>
-  requires(P::size == 0)
-struct steered_or_plain<Base, P> {
+template <class Base, class P> requires(P::size == 0) struct steered_or_plain<Base, P> {
   using type = Base;
 };
 /// The scope of layers under a set of policies: without any it is the plain one.
-export template <class Base, class P>
-using steered_scope = typename steered_or_plain<Base, P>::type;
+export template <class Base, class P> using steered_scope = typename steered_or_plain<Base, P>::type;
 
 }  // namespace lamina

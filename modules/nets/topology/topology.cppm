@@ -10,23 +10,21 @@ namespace lamina {
 
 // ---- named layers ---------------------------------------------------------------------------------------------------
 
-template <class L>
-struct named_layer {
+template <class L> struct named_layer {
   label name;
   L value;
 };
-template <class T>
-inline constexpr bool is_named_layer = false;
-template <class L>
-inline constexpr bool is_named_layer<named_layer<L>> = true;
+template <class T> inline constexpr bool is_named_layer = false;
+template <class L> inline constexpr bool is_named_layer<named_layer<L>> = true;
 
 /// Why a type is no layer.
-template <class T>
-consteval std::string_view no_layer_because() {
+template <class T> consteval std::string_view no_layer_because() {
   if constexpr (!std::is_class_v<T>) return ", which is no layer: a layer is a class with a member `forward`";
   else if constexpr (!HasForward<T> && !HasForwardPorts<T>) {
-    if constexpr (__is_final(T)) return ", which is final: a layer is a class that can be derived from, with a member `forward`";
-    else return ", which has no member `forward`; a layer has `constexpr auto forward(auto& scope, const auto& x) const`";
+    if constexpr (__is_final(T))
+      return ", which is final: a layer is a class that can be derived from, with a member `forward`";
+    else
+      return ", which has no member `forward`; a layer has `constexpr auto forward(auto& scope, const auto& x) const`";
   } else return ", which cannot be copied; layers are values";
 }
 consteval text misfit_of_sublayer(std::string_view name, bool layer, std::string_view type, std::string_view why) {
@@ -34,23 +32,22 @@ consteval text misfit_of_sublayer(std::string_view name, bool layer, std::string
   if (t.empty() && !layer) t << "sublayer `" << name << "` is given `" << type << "`" << why;
   return t;
 }
-template <fixed_string Name, class L>
-struct sublayer_check {
-  static consteval text message() { return misfit_of_sublayer(Name.view(), Layer<L>, type_name<L>(), no_layer_because<L>()); }
+template <fixed_string Name, class L> struct sublayer_check {
+  static consteval text message() {
+    return misfit_of_sublayer(Name.view(), Layer<L>, type_name<L>(), no_layer_because<L>());
+  }
 };
 // Functions say `accepted<worded<...>()>`, which is what `no_error` says: the compiler prints the sentence a step
 // earlier.
 /// A layer under a name: `sublayer<"dot">(nn::dot{})`. Parameters are found under it: `dot.weight`.
-export template <fixed_string Name, class L>
-  requires accepted<worded<sublayer_check<Name, L>>()>
+export template <fixed_string Name, class L> requires accepted<worded<sublayer_check<Name, L>>()>
 constexpr named_layer<L> sublayer(L layer) {
   return {label(Name.view()), layer};
 }
 
 // ---- the value ------------------------------------------------------------------------------------------------------
 
-template <std::size_t Layers, std::size_t Edges>
-struct topology_wiring {
+template <std::size_t Layers, std::size_t Edges> struct topology_wiring {
   std::array<int, Layers> order{}, first_in{}, first_out{};
   std::array<source, Edges> feeds{}, result{};
   std::array<label, Edges> inputs{}, outputs{};
@@ -59,8 +56,7 @@ struct topology_wiring {
 };
 
 /// What `sequential(...)` and `topology(...)` return.
-export template <class Layers, std::size_t Edges>
-struct topology_value {
+export template <class Layers, std::size_t Edges> struct topology_value {
   static constexpr std::size_t size = Layers::size;
   static constexpr std::size_t edge_limit = Edges ? Edges : size + 1;  // without connections: a chain
   static constexpr bool has_forward_ports = true;
@@ -115,10 +111,9 @@ struct topology_value {
   }
 
   /// Runs the layers in order over any kind of value: types at compile time, values of a program at run time.
-  template <class S, class V>
-  constexpr void forward_ports(S& scope, view<const V> in, view<V> out) const {
+  template <class S, class V> constexpr void forward_ports(S& scope, view<const V> in, view<V> out) const {
     if constexpr (requires { scope.refuse(std::string_view()); })
-      if (!wires.ok) return scope.refuse(error().view());     // of one that a layer has made in its `forward`
+      if (!wires.ok) return scope.refuse(error().view());  // of one that a layer has made in its `forward`
     work_array<V> made(static_cast<std::size_t>(wires.values)), arguments(edge_limit);
     for (int i : wires.order)
       if (!steps<S, V>[static_cast<std::size_t>(i)](*this, scope, in, made.all(), arguments.all())) return;
@@ -127,8 +122,7 @@ struct topology_value {
   }
 
  private:
-  template <class V>
-  constexpr const V& value_of(const source& s, view<const V> in, view<const V> made) const {
+  template <class V> constexpr const V& value_of(const source& s, view<const V> in, view<const V> made) const {
     if (s.is_input()) return in[static_cast<std::size_t>(s.port)];
     return made[static_cast<std::size_t>(wires.first_out[static_cast<std::size_t>(s.node)] + s.port)];
   }
@@ -142,18 +136,18 @@ struct topology_value {
   }
 
   // What feeds the ports of layer i.
-  template <class V>
-  [[gnu::noinline]] constexpr view<const V> gathered(std::size_t i, std::size_t ports, view<const V> in, view<const V> made,
-                                                     view<V> arguments) const {
+  template <class V> [[gnu::noinline]] constexpr view<const V> gathered(std::size_t i, std::size_t ports,
+                                                                        view<const V> in, view<const V> made,
+                                                                        view<V> arguments) const {
     const auto first = static_cast<std::size_t>(wires.first_in[i]);
     for (std::size_t p = first; p < first + ports; ++p) arguments[p] = value_of(wires.feeds[p], in, made);
     return {arguments.data() + first, ports};
   }
   // Runs layer i; false where it failed in a scope that explains. One function per type of layer, not one per layer: a net has
   // many layers of few types.
-  template <class L, class S, class V>
-  [[gnu::noinline]] constexpr bool run_at(const L& layer, std::size_t i, S& scope, view<const V> in, view<V> made,
-                                          view<V> arguments) const {
+  template <class L, class S, class V> [[gnu::noinline]] constexpr bool run_at(const L& layer, std::size_t i, S& scope,
+                                                                               view<const V> in, view<V> made,
+                                                                               view<V> arguments) const {
     const auto ports = detail::layer_inputs(layer);
     const auto given = gathered(i, ports.size(), in, view<const V>(made.data(), made.size()), arguments);
     auto inner = scope.nested(names[i]);
@@ -169,40 +163,30 @@ struct topology_value {
       }
     return true;
   }
-  template <class S, class V>
-  using step = bool (*)(const topology_value&, S&, view<const V>, view<V>, view<V>);
+  template <class S, class V> using step = bool (*)(const topology_value&, S&, view<const V>, view<V>, view<V>);
   template <std::size_t I, class S, class V>
   static constexpr bool run_one(const topology_value& t, S& scope, view<const V> in, view<V> made, view<V> arguments) {
     return t.run_at(t.layers.template get<I>(), I, scope, in, made, arguments);
   }
-  template <class S, class V>
-  static constexpr auto steps = []<std::size_t... I>(std::index_sequence<I...>) {
+  template <class S, class V> static constexpr auto steps = []<std::size_t... I>(std::index_sequence<I...>) {
     return std::array<step<S, V>, size>{&run_one<I, S, V>...};
   }(std::make_index_sequence<size>{});
 };
 
-template <class T>
-inline constexpr bool is_topology = false;
-template <class Layers, std::size_t Edges>
-inline constexpr bool is_topology<topology_value<Layers, Edges>> = true;
+template <class T> inline constexpr bool is_topology = false;
+template <class Layers, std::size_t Edges> inline constexpr bool is_topology<topology_value<Layers, Edges>> = true;
 
 // ---- how one is written ---------------------------------------------------------------------------------------------
 // No fold expressions and no constrained packs: both nest once per argument, and Clang stops at 256.
 
 enum class argument_kind : char { layer, named, edge, other };
-template <class T>
-consteval argument_kind kind_of_argument() {
-  if constexpr (is_named_layer<T>)
-    return argument_kind::named;
-  else if constexpr (std::is_same_v<T, connection>)
-    return argument_kind::edge;
-  else if constexpr (Layer<T>)
-    return argument_kind::layer;
-  else
-    return argument_kind::other;
+template <class T> consteval argument_kind kind_of_argument() {
+  if constexpr (is_named_layer<T>) return argument_kind::named;
+  else if constexpr (std::is_same_v<T, connection>) return argument_kind::edge;
+  else if constexpr (Layer<T>) return argument_kind::layer;
+  else return argument_kind::other;
 }
-template <class... A>
-struct topology_arguments_check {
+template <class... A> struct topology_arguments_check {
   static consteval text message() {
     argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
     text t;
@@ -221,8 +205,7 @@ struct topology_arguments_check {
     return t;
   }
 };
-template <class... A>
-struct sequential_arguments_check {
+template <class... A> struct sequential_arguments_check {
   static consteval text message() {
     argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
     text t;
@@ -242,8 +225,7 @@ struct sequential_arguments_check {
   }
 };
 
-template <class... A>
-struct sorted_arguments {
+template <class... A> struct sorted_arguments {
   static constexpr std::size_t count(argument_kind wanted) {
     argument_kind kinds[] = {kind_of_argument<A>()..., argument_kind::other};
     std::size_t n = 0;
@@ -260,24 +242,20 @@ struct sorted_arguments {
     return w;
   }();
 };
-template <class A>
-constexpr void take_edge(connection* to, std::size_t& n, const A& a) {
+template <class A> constexpr void take_edge(connection* to, std::size_t& n, const A& a) {
   if constexpr (std::is_same_v<A, connection>) to[n++] = a;
 }
-template <class T>
-struct layer_of {
+template <class T> struct layer_of {
   using type = T;
 };
-template <class L>
-struct layer_of<named_layer<L>> {
+template <class L> struct layer_of<named_layer<L>> {
   using type = L;
 };
 
 /// Layers and their connections, in any order: `topology(sublayer<"dot">(nn::dot{}), connect<"input", "dot.lhs">,
 /// ...)`. Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one. A layer may make one in
 /// its `forward`, of its own numbers, and run it there.
-export template <class... A>
-  requires accepted<worded<topology_arguments_check<A...>>()>
+export template <class... A> requires accepted<worded<topology_arguments_check<A...>>()>
 constexpr auto topology(A... parts) {
   using sorted = sorted_arguments<A...>;
   std::array<connection, sorted::edges> edges{};
@@ -296,23 +274,18 @@ constexpr auto topology(A... parts) {
 }
 
 /// Layers one after the other. One without a name is named by its position, as in PyTorch: `0.weight`, `2.weight`.
-export template <class... A>
-  requires accepted<worded<sequential_arguments_check<A...>>()>
+export template <class... A> requires accepted<worded<sequential_arguments_check<A...>>()>
 constexpr auto sequential(A... parts) {
   auto value = [](const auto& a) -> const auto& {
-    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>)
-      return a.value;
-    else
-      return a;
+    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.value;
+    else return a;
   };
   std::size_t position = 0;
   auto name = [&](const auto& a) {
     text number;
     number << position++;
-    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>)
-      return a.name;
-    else
-      return label(number.view());
+    if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.name;
+    else return label(number.view());
   };
   topology_value<pack<typename layer_of<A>::type...>, 0> t{
       .layers = {{value(parts)}...}, .names = {name(parts)...}, .edges = {}, .chain = true};

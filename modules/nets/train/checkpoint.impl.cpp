@@ -14,7 +14,7 @@ namespace lamina {
 namespace {
 
 constexpr std::string_view figures_name = "report.epochs";
-constexpr std::int64_t figures = 7;   // of one epoch
+constexpr std::int64_t figures = 7;  // of one epoch
 
 // The figures of epochs as float64 [epochs x 7]; nan where there was no validation.
 any_tensor table_of(const std::vector<epoch_report>& epochs) {
@@ -22,7 +22,9 @@ any_tensor table_of(const std::vector<epoch_report>& epochs) {
   auto* out = reinterpret_cast<double*>(table.mutable_data());
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   for (const auto& e : epochs)
-    for (double x : {e.loss, e.accuracy, e.learning_rate, e.seconds, e.images_per_second, e.validation_loss.value_or(none), e.validation_accuracy.value_or(none)}) *out++ = x;
+    for (double x : {e.loss, e.accuracy, e.learning_rate, e.seconds, e.images_per_second,
+                     e.validation_loss.value_or(none), e.validation_accuracy.value_or(none)})
+      *out++ = x;
   return table;
 }
 
@@ -44,9 +46,13 @@ void save_checkpoint(const parameter_store& store, const checkpoint_position& at
   for (std::size_t i = 0; i < store.size(); ++i) all.push_back({store[i].name(), store[i].value()});
   if (!at.epochs.empty()) all.push_back({std::string(figures_name), table_of(at.epochs)});
   write_safetensors(path, view<const named_tensor>(all.data(), all.size()),
-                    {{"format", "lamina checkpoint 1"}, {"epoch", std::to_string(at.epoch)}, {"batch", std::to_string(at.batch)},
-                     {"step", std::to_string(at.step)}, {"seed", std::to_string(at.seed)},
-                     {"batch_size", std::to_string(at.batch_size)}, {"images", std::to_string(at.images)}});
+                    {{"format", "lamina checkpoint 1"},
+                     {"epoch", std::to_string(at.epoch)},
+                     {"batch", std::to_string(at.batch)},
+                     {"step", std::to_string(at.step)},
+                     {"seed", std::to_string(at.seed)},
+                     {"batch_size", std::to_string(at.batch_size)},
+                     {"images", std::to_string(at.images)}});
 }
 
 /// A checkpoint that fits a store; the store does not change before `take`.
@@ -68,7 +74,8 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
     detail::raise(error_kind::file, t);
   };
   auto state = [](std::string_view name) { return "state `" + printable(name) + "`"; };
-  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1") fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
+  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1")
+    fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
   auto number = [&](const char* name) {
     auto f = file.metadata.find(name);
     const char* begin = f == file.metadata.end() ? "" : f->second.c_str();
@@ -77,9 +84,11 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
     if (!*begin || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
     return v;
   };
-  auto& at = c.at = {number("epoch"), number("batch"), number("step"), number("seed"), number("batch_size"), number("images")};
+  auto& at =
+      c.at = {number("epoch"), number("batch"), number("step"), number("seed"), number("batch_size"), number("images")};
   constexpr std::int64_t most = std::int64_t(1) << 31;
-  if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0) fail("the position", "is negative or beyond all bounds");
+  if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0)
+    fail("the position", "is negative or beyond all bounds");
   if (const any_tensor* table = file.find(figures_name)) {
     const auto rows = at.epoch + (at.batch > 0 ? 1 : 0);
     if (table->type() != tensor_type{dtype::float64, shape{rows, figures}}) {
@@ -89,7 +98,8 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
     }
     at.epochs = epochs_of(*table);
     for (const auto& e : at.epochs) {
-      const bool good = std::isfinite(e.loss) && e.accuracy >= 0 && e.accuracy <= 1 && e.seconds >= 0 && std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
+      const bool good = std::isfinite(e.loss) && e.accuracy >= 0 && e.accuracy <= 1 && e.seconds >= 0 &&
+                        std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
       if (!good) fail(state(figures_name), "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");
     }
   }

@@ -25,8 +25,7 @@ export class central_differences {
   double at(std::size_t input, std::size_t element);
 
  private:
-  template <class T>
-  double slope(T* x);
+  template <class T> double slope(T* x);
   std::shared_ptr<const program> program_;
   std::vector<any_tensor> inputs_;
   std::vector<shape> extents_;
@@ -37,35 +36,37 @@ export class central_differences {
 
 /// How gradients are checked.
 export struct gradcheck_options {
-  double tolerance = 0;           ///< of `error` below; 0: 1e-6, or 2e-3 where an operand is float32
-  double step = 0;                ///< from one point of a difference to the next; 0: 2e-4, or 1e-2 where an operand is float32
-  std::int64_t seed = 0;          ///< of the parameters of a layer, and of the factors of results
-  bool training = true;           ///< whether a layer runs as in training
-  bool second_order = false;      ///< whether the gradients of the gradients are checked, too
+  double tolerance = 0;   ///< of `error` below; 0: 1e-6, or 2e-3 where an operand is float32
+  double step = 0;        ///< from one point of a difference to the next; 0: 2e-4, or 1e-2 where an operand is float32
+  std::int64_t seed = 0;  ///< of the parameters of a layer, and of the factors of results
+  bool training = true;   ///< whether a layer runs as in training
+  bool second_order = false;  ///< whether the gradients of the gradients are checked, too
 };
 /// The derivative that is furthest off.
 export struct gradcheck_report {
-  double error = 0;               ///< relative to the larger of both, or to 0.01 where both are smaller
+  double error = 0;  ///< relative to the larger of both, or to 0.01 where both are smaller
   double analytic = 0, numeric = 0;
-  std::string where{};            ///< "input 0 at [2, 1]", "parameter `weight` at [0, 3]"
-  std::string message{};          ///< empty where all derivatives are within the tolerance
+  std::string where{};    ///< "input 0 at [2, 1]", "parameter `weight` at [0, 3]"
+  std::string message{};  ///< empty where all derivatives are within the tolerance
   explicit operator bool() const { return message.empty(); }
 };
 
 namespace detail {
 using gradcheck_function = std::function<std::vector<value>(view<const value> inputs)>;
 using gradcheck_layer = std::function<std::vector<value>(const trace_scope& scope, view<const value> inputs)>;
-gradcheck_report check_gradients(const gradcheck_function& f, std::vector<any_tensor> inputs, const gradcheck_options& o);
-gradcheck_report check_layer_gradients(const gradcheck_layer& f, std::vector<any_tensor> inputs, const gradcheck_options& o);
+gradcheck_report check_gradients(const gradcheck_function& f, std::vector<any_tensor> inputs,
+                                 const gradcheck_options& o);
+gradcheck_report check_layer_gradients(const gradcheck_layer& f, std::vector<any_tensor> inputs,
+                                       const gradcheck_options& o);
 /// One value or several, as a vector.
-template <class R>
-std::vector<value> values_of(const R& r) {
+template <class R> std::vector<value> values_of(const R& r) {
   if constexpr (std::convertible_to<R, value>) return {value(r)};
   else return std::vector<value>(std::begin(r), std::end(r));
 }
-template <class... X, class F>
-auto unpacked(const F& f, view<const value> in) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) { return values_of(f(in[I]...)); }(std::make_index_sequence<sizeof...(X)>{});
+template <class... X, class F> auto unpacked(const F& f, view<const value> in) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return values_of(f(in[I]...));
+  }(std::make_index_sequence<sizeof...(X)>{});
 }
 }  // namespace detail
 
@@ -77,15 +78,16 @@ auto unpacked(const F& f, view<const value> in) {
 /// same ones in each run.
 /// Errors: value_error where no operand or no result is float64 or float32, for options that are not finite and >= 0, and for
 /// an operation without a gradient; those of the operations.
-export template <class F, detail::InMemory... X>
-  requires(!Layer<F> && !std::same_as<F, gradcheck_options>)
+export template <class F, detail::InMemory... X> requires(!Layer<F> && !std::same_as<F, gradcheck_options>)
 gradcheck_report gradcheck(const gradcheck_options& o, const F& f, const X&... x) {
-  return detail::check_gradients([&](view<const value> in) { return detail::unpacked<X...>(f, in); }, {any_tensor(x)...}, o);
+  return detail::check_gradients([&](view<const value> in) { return detail::unpacked<X...>(f, in); },
+                                 {any_tensor(x)...}, o);
 }
 /// The same for a layer and all of its trainable parameters, which begin as the layer has it, in float32 where an operand is.
 export template <Layer L, detail::InMemory... X>
 gradcheck_report gradcheck(const gradcheck_options& o, const L& layer, const X&... x) {
-  static_assert(sizeof...(X) == detail::input_count<L>(), "gradcheck: a layer takes one operand for each of its input ports");
+  static_assert(sizeof...(X) == detail::input_count<L>(),
+                "gradcheck: a layer takes one operand for each of its input ports");
   return detail::check_layer_gradients(
       [&](const trace_scope& scope, view<const value> in) {
         std::vector<value> out(detail::output_count<L>());
@@ -96,8 +98,9 @@ gradcheck_report gradcheck(const gradcheck_options& o, const L& layer, const X&.
       {any_tensor(x)...}, o);
 }
 /// With the usual options.
-export template <class F, detail::InMemory... X>
-  requires(!std::same_as<F, gradcheck_options>)
-gradcheck_report gradcheck(const F& f, const X&... x) { return gradcheck(gradcheck_options{}, f, x...); }
+export template <class F, detail::InMemory... X> requires(!std::same_as<F, gradcheck_options>)
+gradcheck_report gradcheck(const F& f, const X&... x) {
+  return gradcheck(gradcheck_options{}, f, x...);
+}
 
 }  // namespace lamina

@@ -40,8 +40,7 @@ central_differences::central_differences(std::shared_ptr<const program> p, std::
   }
 }
 
-template <class T>
-double central_differences::slope(T* x) {
+template <class T> double central_differences::slope(T* x) {
   const T middle = *x;
   auto at = [&](double steps) {
     *x = static_cast<T>(static_cast<double>(middle) + steps * step_);
@@ -145,10 +144,8 @@ std::vector<any_tensor> analytic_of(const subject& s, std::int64_t seed) {
 std::vector<double> numbers_of(const any_tensor& t) {
   std::vector<double> all;
   auto take = [&](const auto& elements) { all.assign(elements.begin(), elements.end()); };
-  if (t.element() == dtype::float64)
-    take(t.elements<double>());
-  else
-    take(t.elements<float>());
+  if (t.element() == dtype::float64) take(t.elements<double>());
+  else take(t.elements<float>());
   return all;
 }
 
@@ -259,8 +256,7 @@ gradcheck_report detail::check_layer_gradients(const gradcheck_layer& f, std::ve
       any_tensor state(l.type);
       std::memcpy(state.mutable_data(), &o.seed, sizeof o.seed);
       inputs.push_back(state);
-    } else
-      inputs.push_back(begin.make(l.path, l.type, l.how, o.seed, l.role, l.trainable).value());
+    } else inputs.push_back(begin.make(l.path, l.type, l.how, o.seed, l.role, l.trainable).value());
     wanted.push_back(l.role == state_role::parameter && l.trainable && real(l.type));
     names.push_back((l.role == state_role::parameter ? "parameter `" : "state `") + l.path + "`");
   }

@@ -1,7 +1,7 @@
 module;
-#include <cstdio>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <cstdio>
 module lamina:train.observe.impl;
 import :core;
 import :train;
@@ -30,7 +30,9 @@ struct bar {
     else std::snprintf(b, sizeof b, "%ld:%02ld", s / 60, s % 60);
     return b;
   }
-  static std::string padded(std::string s, std::size_t width) { return std::string(width - std::min(width, s.size()), ' ') + s; }
+  static std::string padded(std::string s, std::size_t width) {
+    return std::string(width - std::min(width, s.size()), ' ') + s;
+  }
   static std::string percent(double x) { return padded(decimals_of(100 * x, 2), 5) + " %"; }
   static int columns() {
     winsize w{};
@@ -41,7 +43,9 @@ struct bar {
     const std::string epoch = "epoch " + std::to_string(p.epoch) + "/" + std::to_string(p.epochs);
     if (p.epoch_ended) {
       std::string line = epoch + "  loss " + decimals_of(p.loss, 4) + "  accuracy " + percent(p.accuracy);
-      if (p.validation_accuracy) line += "  validation loss " + decimals_of(*p.validation_loss, 4) + "  accuracy " + percent(*p.validation_accuracy);
+      if (p.validation_accuracy)
+        line +=
+            "  validation loss " + decimals_of(*p.validation_loss, 4) + "  accuracy " + percent(*p.validation_accuracy);
       line += "  " + decimals_of(p.images_per_second, 0) + " images/s";
       std::printf("%s%s\n", terminal ? "\r\033[K" : "", line.c_str());
       std::fflush(stdout);
@@ -51,8 +55,9 @@ struct bar {
     if (!terminal || (std::chrono::duration<double>(now - last).count() < 0.1 && p.batch != p.batches)) return true;
     last = now;
     const double part = static_cast<double>(p.batch) / static_cast<double>(p.batches);
-    const std::string tail = " " + padded(decimals_of(100 * part, 0), 3) + " %  " + decimals_of(p.images_per_second, 0) + " images/s  loss " +
-                             decimals_of(p.loss, 4) + "  accuracy " + percent(p.accuracy) + "  left " + clock(p.seconds_left);
+    const std::string tail = " " + padded(decimals_of(100 * part, 0), 3) + " %  " +
+                             decimals_of(p.images_per_second, 0) + " images/s  loss " + decimals_of(p.loss, 4) +
+                             "  accuracy " + percent(p.accuracy) + "  left " + clock(p.seconds_left);
     const std::string head = epoch + " ";
     int width = std::clamp(columns() - static_cast<int>(head.size() + tail.size()) - 3, 4, 40);
     int done = static_cast<int>(static_cast<double>(width) * part);

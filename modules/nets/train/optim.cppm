@@ -24,7 +24,9 @@ struct cross_entropy {
 };
 /// Negative log likelihood of log-probabilities [N, C] and classes [N], averaged over the batch.
 struct nll {
-  value operator()(const value& log_probabilities, const value& labels) const { return lamina::nll(log_probabilities, labels); }
+  value operator()(const value& log_probabilities, const value& labels) const {
+    return lamina::nll(log_probabilities, labels);
+  }
 };
 /// Mean of squared differences of results and targets of one shape. Errors: shape_error where the shapes differ; targets are
 /// not broadcast.
@@ -85,8 +87,7 @@ text number_fault(std::string_view name, double number, dtype element);
 /// Refuses such a number. Errors: value_error, whose message begins with `where`.
 void check_rate(std::string_view where, std::string_view name, double rate, dtype element);
 /// Refuses the numbers of an optimizer beside its rate, before anything is built of it.
-template <Optimizer O>
-void check_optimizer(const O& o) {
+template <Optimizer O> void check_optimizer(const O& o) {
   if constexpr (requires { o.check(); }) o.check();
 }
 }  // namespace detail
@@ -263,13 +264,14 @@ struct hill {
 
 /// What `learning_rate` takes: a factor as a function of the number of a run, float64 [].
 template <class P>
-concept RatePolicy = std::copyable<P> && requires(const P& p, const value& n) { { p.factor(n) } -> std::convertible_to<value>; };
+concept RatePolicy = std::copyable<P> && requires(const P& p, const value& n) {
+  { p.factor(n) } -> std::convertible_to<value>;
+};
 /// Any of them.
 class rate_policy {
  public:
   rate_policy() = default;
-  template <class P>
-    requires(!std::same_as<P, rate_policy>) && RatePolicy<P>
+  template <class P> requires(!std::same_as<P, rate_policy>) && RatePolicy<P>
   rate_policy(const P& p) : factor_([p](const value& n) { return value(p.factor(n)); }) {}
   value factor(const value& n) const { return factor_(n); }
   explicit operator bool() const { return static_cast<bool>(factor_); }

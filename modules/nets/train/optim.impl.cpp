@@ -14,20 +14,25 @@ import lamina.std;
 
 namespace lamina {
 
-update_scope::update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step)
+update_scope::update_scope(program& p, parameter_store& store, std::string parameter, const value& rate,
+                           const value& step)
     : make_([&p, &store, parameter = std::move(parameter)](std::string_view name, const tensor_type& like) {
         const std::string full = "optimizer." + parameter + "." + std::string(name);
         if (!store.find(full)) store.make(full, like, initializer::constant(0), 0, state_role::optimizer, false);
         return p.state(full, like);
       }),
-      write_([&p](const value& slot, const value& next) { p.assign(slot, next); }), rate_(rate), step_(step) {}
+      write_([&p](const value& slot, const value& next) { p.assign(slot, next); }),
+      rate_(rate),
+      step_(step) {}
 
 value update_scope::in_type_of(const value& v, const value& like) {
   return v.type().element == like.type().element ? v : value(apply<op::cast>(cast_attributes{like.type().element}, v));
 }
 
 namespace {
-double largest_of(dtype element) { return element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max(); }
+double largest_of(dtype element) {
+  return element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+}
 }  // namespace
 
 text detail::number_fault(std::string_view name, double number, dtype element) {
@@ -56,10 +61,12 @@ struct hyper {
 };
 void check(std::string_view owner, std::initializer_list<hyper> numbers) {
   for (const auto& h : numbers) {
-    const bool inside = std::isfinite(h.number) && (h.above_0 ? h.number > 0 : h.number >= 0) && (h.reaches ? h.number <= h.below : h.number < h.below);
+    const bool inside = std::isfinite(h.number) && (h.above_0 ? h.number > 0 : h.number >= 0) &&
+                        (h.reaches ? h.number <= h.below : h.number < h.below);
     if (inside) continue;
     text t;
-    t << origin::words() << owner << ": `" << h.name << "` is " << h.number << "; expected a finite number " << (h.above_0 ? "> 0" : ">= 0");
+    t << origin::words() << owner << ": `" << h.name << "` is " << h.number << "; expected a finite number "
+      << (h.above_0 ? "> 0" : ">= 0");
     if (std::isfinite(h.below)) t << " and " << (h.reaches ? "<= " : "< ") << h.below;
     detail::raise(error_kind::value, t);
   }
@@ -70,15 +77,25 @@ hyper up_to_1(std::string_view name, double number) { return {name, number, 1, f
 }  // namespace
 
 void sgd::check() const { optim::check("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}}); }
-void adam::check() const { optim::check("adam", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}}); }
-void adamw::check() const { optim::check("adamw", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}}); }
-void adagrad::check() const { optim::check("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}}); }
+void adam::check() const {
+  optim::check("adam",
+               {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+}
+void adamw::check() const {
+  optim::check("adamw",
+               {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+}
+void adagrad::check() const {
+  optim::check("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
+}
 void rmsprop::check() const {
-  optim::check("rmsprop", {up_to_1("decay", decay), {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  optim::check("rmsprop",
+               {up_to_1("decay", decay), {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
 }
 void ftrl::check() const { optim::check("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}}); }
 void lars::check() const {
-  optim::check("lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
+  optim::check("lars",
+               {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
 }
 void momentum_sgd::check() const { optim::check("momentum_sgd", {{"momentum", momentum}}); }
 void regularizer::check() const {
@@ -123,7 +140,9 @@ value adamw::step(update_scope& s, const value& w, const value& g) const {
 }
 
 namespace {
-value decayed(const value& w, const value& g, double weight_decay) { return weight_decay != 0 ? g + w * weight_decay : g; }
+value decayed(const value& w, const value& g, double weight_decay) {
+  return weight_decay != 0 ? g + w * weight_decay : g;
+}
 value length(const value& v) { return sqrt(reduce_sum(square(v))); }
 reduce_attributes all_but_first(const value& v) {
   reduce_attributes a;
@@ -140,14 +159,16 @@ value adagrad::step(update_scope& s, const value& w, const value& g) const {
   tensor_type kept = w.type();
   if (by_row)
     for (int i = 1; i < kept.dims.rank; ++i) kept.dims[i] = 1;
-  const value h = s.slot("sum", kept), next = h * decay + (by_row ? value(reduce_mean(square(d), all_but_first(d))) : value(square(d)));
+  const value h = s.slot("sum", kept),
+              next = h * decay + (by_row ? value(reduce_mean(square(d), all_but_first(d))) : value(square(d)));
   s.assign(h, next);
   return w - s.rate(w) * d / (sqrt(next) + epsilon);
 }
 
 value rmsprop::step(update_scope& s, const value& w, const value& g) const {
   check();
-  const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()), next = v * decay + square(d) * (1 - decay);
+  const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()),
+              next = v * decay + square(d) * (1 - decay);
   s.assign(v, next);
   value move = d / sqrt(next + epsilon);
   if (momentum != 0) {
@@ -174,7 +195,8 @@ value ftrl::step(update_scope& s, const value& w, const value& g) const {
 value lars::step(update_scope& s, const value& w, const value& g) const {
   check();
   const value size = length(w), slope = length(g), m = s.slot("momentum", w.type());
-  const value local = where(size * slope > 0, trust * size / (slope + weight_decay * size + epsilon), w.owner().number(1.0, w.type().element));
+  const value local = where(size * slope > 0, trust * size / (slope + weight_decay * size + epsilon),
+                            w.owner().number(1.0, w.type().element));
   const value next = m * momentum + s.rate(w) * local * decayed(w, g, weight_decay);
   s.assign(m, next);
   return w - next;
@@ -195,9 +217,10 @@ value regularizer::gradient(const value& w, const value& g) const {
 value regularizer::projected(const value& w) const {
   check();
   if (max_norm <= 0 && constant_norm <= 0) return w;
-  if (max_norm > 0 && constant_norm > 0) detail::raise(error_kind::value, "regularizer: `max_norm` and `constant_norm` are both given");
+  if (max_norm > 0 && constant_norm > 0)
+    detail::raise(error_kind::value, "regularizer: `max_norm` and `constant_norm` are both given");
   const value size = w.shape().rank < 2 ? length(w) : value(sqrt(reduce_sum(square(w), all_but_first(w))));
-  if (constant_norm > 0) return w * (constant_norm / max(size, 1e-12));     // a row of zeros has no direction, and stays
+  if (constant_norm > 0) return w * (constant_norm / max(size, 1e-12));  // a row of zeros has no direction, and stays
   return w * (max_norm / max(size, max_norm));
 }
 
@@ -213,13 +236,16 @@ std::vector<value> clip_by_global_norm(view<const value> gradients, double limit
 }
 
 namespace {
-double between(double from, double to, double part) { return to + (from - to) * (1 + std::cos(3.141592653589793 * part)) / 2; }
+double between(double from, double to, double part) {
+  return to + (from - to) * (1 + std::cos(3.141592653589793 * part)) / 2;
 }
+}  // namespace
 
 double one_cycle::operator()(double base, std::int64_t step, std::int64_t steps) const {
   check("one_cycle", {up_to_1("warm_up", warm_up), positive("start", start), positive("end", end)});
   double first = base / start, last = first / end;
-  double peak = warm_up * static_cast<double>(steps) - 1, final = static_cast<double>(steps - 1), at = static_cast<double>(step);
+  double peak = warm_up * static_cast<double>(steps) - 1, final = static_cast<double>(steps - 1),
+         at = static_cast<double>(step);
   if (at <= peak && peak > 0) return between(first, base, at / peak);
   return final > peak ? between(base, last, (at - peak) / (final - peak)) : last;
 }
@@ -242,50 +268,43 @@ double where(bool condition, double a, double b) { return condition ? a : b; }
 double like(double, double v) { return v; }
 value like(const value& n, double v) { return n.owner().number(v, n.type().element); }
 
-template <class N>
-N factor_of(const constant&, const N& n) { return like(n, 1); }
-template <class N>
-N factor_of(const step& p, const N& n) {
+template <class N> N factor_of(const constant&, const N& n) { return like(n, 1); }
+template <class N> N factor_of(const step& p, const N& n) {
   check("step", {positive("size", p.size), {"gamma", p.gamma}});
   return pow(like(n, p.gamma), floor(n / p.size));
 }
-template <class N>
-N factor_of(const exponential& p, const N& n) {
+template <class N> N factor_of(const exponential& p, const N& n) {
   check("exponential", {{"gamma", p.gamma}});
   return pow(like(n, p.gamma), n);
 }
-template <class N>
-N factor_of(const inverse& p, const N& n) {
+template <class N> N factor_of(const inverse& p, const N& n) {
   check("inverse", {{"gamma", p.gamma}, {"power", p.power}});
   return pow(n * p.gamma + 1.0, like(n, -p.power));
 }
-template <class N>
-N factor_of(const polynomial& p, const N& n) {
+template <class N> N factor_of(const polynomial& p, const N& n) {
   check("polynomial", {positive("steps", p.steps), {"power", p.power}});
   return pow(max(1.0 - n / p.steps, like(n, 0)), like(n, p.power));
 }
-template <class N>
-N line_to_1(double start, double steps, const N& n) { return min(n * ((1 - start) / steps) + start, like(n, 1)); }
-template <class N>
-N factor_of(const linear_warm_up& p, const N& n) {
+template <class N> N line_to_1(double start, double steps, const N& n) {
+  return min(n * ((1 - start) / steps) + start, like(n, 1));
+}
+template <class N> N factor_of(const linear_warm_up& p, const N& n) {
   check("linear_warm_up", {{"start", p.start}, positive("steps", p.steps)});
   return line_to_1(p.start, p.steps, n);
 }
-template <class N>
-N factor_of(const constant_warm_up& p, const N& n) {
+template <class N> N factor_of(const constant_warm_up& p, const N& n) {
   check("constant_warm_up", {{"multiplier", p.multiplier}, {"steps", p.steps}});
   return where(n < p.steps, like(n, p.multiplier), like(n, 1));
 }
-template <class N>
-N factor_of(const alternate& p, const N& n) {
+template <class N> N factor_of(const alternate& p, const N& n) {
   const double period = p.on + p.off;
   check("alternate", {{"on", p.on}, {"off", p.off}, positive("on + off", period)});
   const N at = n - floor(n / period) * period;
   return where(at < (p.on_first ? p.on : p.off), like(n, p.on_first ? 1 : 0), like(n, p.on_first ? 0 : 1));
 }
-template <class N>
-N factor_of(const hill& p, const N& n) {
-  check("hill", {{"warm_up", p.warm_up}, {"start", p.start}, {"gamma", p.gamma}, {"power", p.power}, {"floor", p.floor}});
+template <class N> N factor_of(const hill& p, const N& n) {
+  check("hill",
+        {{"warm_up", p.warm_up}, {"start", p.start}, {"gamma", p.gamma}, {"power", p.power}, {"floor", p.floor}});
   // before the top the second formula is of no step, but has to be a number
   const N falling = factor_of(inverse{p.gamma, p.power}, N(max(n - p.warm_up, like(n, 0))));
   return where(n < p.warm_up, line_to_1(p.start, p.warm_up > 0 ? p.warm_up : 1, n), N(max(falling, like(n, p.floor))));
@@ -314,12 +333,16 @@ value hill::factor(const value& n) const { return factor_of(*this, n); }
 
 value learning_rate(const value& iteration, const rate_options& o, const origin&) {
   const std::string here = iteration.owner().place(), before = here.empty() ? here : here + ": ";
-  if (std::isnan(o.base)) detail::raise(error_kind::value, before + "learning_rate: `base` is to be given, a finite number");
+  if (std::isnan(o.base))
+    detail::raise(error_kind::value, before + "learning_rate: `base` is to be given, a finite number");
   if (std::abs(o.base) > largest_of(o.element)) {
     text t;
-    detail::raise(error_kind::value, t << before << "learning_rate: `base` is " << o.base << "; expected a finite number in " << name_of(o.element));
+    detail::raise(error_kind::value, t << before << "learning_rate: `base` is " << o.base
+                                       << "; expected a finite number in " << name_of(o.element));
   }
-  if (!o.policy) detail::raise(error_kind::value, before + "learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}");
+  if (!o.policy)
+    detail::raise(error_kind::value,
+                  before + "learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}");
   const value rate = o.policy.factor(cast<double>(iteration)) * o.base;
   return apply<op::cast>(cast_attributes{o.element}, rate);
 }

@@ -20,34 +20,34 @@ export template <class L>
 concept Loss = std::copyable<L> && requires(const L& loss, const value& v) {
   { loss(v, v) } -> std::convertible_to<value>;
 };
-template <class L>
-struct loss_check {
+template <class L> struct loss_check {
   static consteval text message() {
     text t;
-    if constexpr (!Loss<L>) t << "the loss is `" << type_name<L>() << "`; it must be callable as loss(output, labels) and give a value, as loss::cross_entropy{} does";
+    if constexpr (!Loss<L>)
+      t << "the loss is `" << type_name<L>()
+        << "`; it must be callable as loss(output, labels) and give a value, as loss::cross_entropy{} does";
     return t;
   }
 };
-template <class O>
-struct optimizer_check {
+template <class O> struct optimizer_check {
   static consteval text message() {
     text t;
-    if constexpr (!Optimizer<O>) t << "the optimizer is `" << type_name<O>() << "`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does";
+    if constexpr (!Optimizer<O>)
+      t << "the optimizer is `" << type_name<O>()
+        << "`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does";
     return t;
   }
 };
 
-template <class M>
-inline constexpr bool is_model = false;
-template <const auto& Topology, class... Rest>
-inline constexpr bool is_model<model<Topology, Rest...>> = true;
+template <class M> inline constexpr bool is_model = false;
+template <const auto& Topology, class... Rest> inline constexpr bool is_model<model<Topology, Rest...>> = true;
 /// That something can be trained.
-template <class M>
-struct trained_check {
+template <class M> struct trained_check {
   static consteval text message() {
     using net = std::remove_cvref_t<M>;
     text t;
-    if constexpr (requires { net::sharing_name; }) t = detail::shares_weights<net::sharing_name, "be trained">::message();
+    if constexpr (requires { net::sharing_name; })
+      t = detail::shares_weights<net::sharing_name, "be trained">::message();
     else if constexpr (!is_model<net>) t << "what is to be trained is `" << type_name<net>() << "`; it must be a model";
     else if constexpr (std::is_const_v<std::remove_reference_t<M>>) t << "the model is const, and training changes it";
     return t;
@@ -56,13 +56,13 @@ struct trained_check {
 
 /// Where training stands; what observers are told after every batch and at the end of every epoch.
 export struct training_progress {
-  std::int64_t epoch = 0, epochs = 0;           // epoch counts from 1
-  std::int64_t batch = 0, batches = 0;          // of this epoch
-  double loss = 0, accuracy = 0;                // mean over this epoch so far; accuracy 0..1
+  std::int64_t epoch = 0, epochs = 0;   // epoch counts from 1
+  std::int64_t batch = 0, batches = 0;  // of this epoch
+  double loss = 0, accuracy = 0;        // mean over this epoch so far; accuracy 0..1
   double learning_rate = 0;
   double images_per_second = 0, seconds = 0, seconds_left = 0;
   bool epoch_ended = false;
-  std::optional<double> validation_loss, validation_accuracy;   // at the end of an epoch, where there is validation data
+  std::optional<double> validation_loss, validation_accuracy;  // at the end of an epoch, where there is validation data
 };
 /// Looks at the progress; false ends training after this batch. An epoch whose last batch is done is validated all the same.
 export using observer = std::function<bool(const training_progress&)>;
@@ -78,10 +78,10 @@ export struct epoch_report {
   std::optional<double> validation_loss, validation_accuracy;
 };
 export struct training_report {
-  std::vector<epoch_report> epochs;   // also those before training was continued from a checkpoint
-  double seconds = 0;                 // of training and validation in this call
-  double images_per_second = 0;       // of training alone, in all epochs of the report
-  bool stopped = false;               // an observer ended it before its last batch
+  std::vector<epoch_report> epochs;  // also those before training was continued from a checkpoint
+  double seconds = 0;                // of training and validation in this call
+  double images_per_second = 0;      // of training alone, in all epochs of the report
+  bool stopped = false;              // an observer ended it before its last batch
 };
 
 /// How to train. Members stand in the order in which they are mostly given.
@@ -90,14 +90,16 @@ export struct fit_options {
   optim::schedule schedule = optim::constant{};
   std::optional<image_dataset> validation{};
   lamina::observer observer{};
-  std::int64_t seed = 0;          // of the order of examples
-  int threads = 0;                // 0: those of the model
-  std::string checkpoint{};       // written at the end of every epoch, and when an observer ends training
-  bool resume = false;            // continue from the checkpoint if it exists; `checkpoint` must be given
+  std::int64_t seed = 0;     // of the order of examples
+  int threads = 0;           // 0: those of the model
+  std::string checkpoint{};  // written at the end of every epoch, and when an observer ends training
+  bool resume = false;       // continue from the checkpoint if it exists; `checkpoint` must be given
 };
 
 /// Loss and accuracy over a data set.
-export struct evaluation { double loss = 0, accuracy = 0; };
+export struct evaluation {
+  double loss = 0, accuracy = 0;
+};
 
 /// The part of training that is no template.
 export class trainer {
@@ -120,10 +122,12 @@ export class trainer {
 };
 
 namespace detail {
-template <Loss L>
-trainer::loss_rule loss_rule_of(const L& loss) { return [loss](const value& output, const value& labels) { return value(loss(output, labels)); }; }
-template <Optimizer O>
-trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); }; }
+template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
+  return [loss](const value& output, const value& labels) { return value(loss(output, labels)); };
+}
+template <Optimizer O> trainer::step_rule step_rule_of(const O& o) {
+  return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); };
+}
 }  // namespace detail
 
 /// Trains a model that classifies images. The order of examples depends on seed and epoch alone; the last, smaller batch
@@ -135,17 +139,23 @@ trainer::step_rule step_rule_of(const O& o) { return [o](update_scope& s, const 
 /// images or more epochs; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint that of the last whole epoch.
 // The model is any type, so that one candidate says what is wrong with it.
-export template <class M, class L, class O>
-  requires accepted<worded<trained_check<M>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimizer_check<O>>()>
-training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimizer, const fit_options& options = {}) {
+export template <class M, class L, class O> requires accepted<worded<trained_check<M>>()> &&
+                                                     accepted<worded<loss_check<L>>()> &&
+                                                     accepted<worded<optimizer_check<O>>()>
+training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimizer,
+                    const fit_options& options = {}) {
   detail::check_optimizer(optimizer);
-  return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr).fit(data, options);
+  return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr)
+      .fit(data, options);
 }
 
 /// Training step by step, the part that is no template.
 export class training_core {
  public:
-  training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate) : net_(net), loss_(std::move(loss)), step_(std::move(step)) { this->rate(rate); }
+  training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate)
+      : net_(net), loss_(std::move(loss)), step_(std::move(step)) {
+    this->rate(rate);
+  }
   /// One step on a batch: the model's inputs, then the targets. Gives the loss before the step. On one thread it allocates
   /// nothing for extents that it met before.
   double run(view<const shape> extents, view<const void* const> data, dtype targets);
@@ -159,9 +169,9 @@ export class training_core {
   trainer::loss_rule loss_;
   trainer::step_rule step_;
   double rate_ = 0;
-  std::vector<shape> extents_;            // of the last step, with the rate's
+  std::vector<shape> extents_;  // of the last step, with the rate's
   std::optional<tensor_type> targets_;
-  std::uint64_t parameters_ = 0;          // identity of those that `plans_` was traced with
+  std::uint64_t parameters_ = 0;  // identity of those that `plans_` was traced with
   plan_runner plans_;
 };
 
@@ -170,43 +180,42 @@ export class training_core {
 /// steps: the next one goes on from there, with the slots of the optimizer that came along, or with new ones where none did.
 /// docs/training.md has a whole program.
 /// Errors: value_error for a number of the optimizer that is not finite or out of range.
-export template <class Model>
-class training {
+export template <class Model> class training {
  public:
   using model_type = Model;
   using traits = typename model_type::traits;
   /// What is wrong with the operands of a step, in words.
-  template <class... X>
-  struct step_check {
+  template <class... X> struct step_check {
     static consteval text message() {
       if constexpr (!(detail::InMemory<X> && ...)) return detail::memory_fault<X...>("training: operand ", "step");
       else {
         const dtype given[] = {dtype_of<typename X::element_type>..., dtype::float32};
         text t;
         if (sizeof...(X) != traits::inputs + 1)
-          t << "training: a step takes " << traits::inputs << (traits::inputs == 1 ? " input" : " inputs") << " and the targets, and is given "
-            << sizeof...(X) << (sizeof...(X) == 1 ? " operand" : " operands");
+          t << "training: a step takes " << traits::inputs << (traits::inputs == 1 ? " input" : " inputs")
+            << " and the targets, and is given " << sizeof...(X) << (sizeof...(X) == 1 ? " operand" : " operands");
         else
           for (std::size_t i = 0; i < traits::inputs && t.empty(); ++i)
-            if (given[i] != traits::elements[i]) t << "training: input " << i << " of the model is " << traits::elements[i] << " and is given " << given[i];
+            if (given[i] != traits::elements[i])
+              t << "training: input " << i << " of the model is " << traits::elements[i] << " and is given "
+                << given[i];
         return t;
       }
     }
   };
   static_assert(traits::outputs.size() == 1, "training: the model must have one output");
 
-  template <class L, class O>
-    requires accepted<worded<trained_check<Model>>()> && accepted<worded<loss_check<L>>()> && accepted<worded<optimizer_check<O>>()>
-  training(Model& net, const L& loss, const O& optimizer) : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr) {
+  template <class L, class O> requires accepted<worded<trained_check<Model>>()> && accepted<worded<loss_check<L>>()> &&
+                                       accepted<worded<optimizer_check<O>>()>
+  training(Model& net, const L& loss, const O& optimizer)
+      : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr) {
     detail::check_optimizer(optimizer);
   }
   /// One step: the model's inputs in order, then the targets. The loss of this batch, before the step. On one thread a step
   /// allocates nothing, once its extents were met.
   /// Errors: shape_error where extents do not fit, also targets that a loss would have to broadcast; value_error where a label is
   /// outside the classes, naming it and its sample; stopped_error by a `stop_scope`: nothing is changed then.
-  template <class... X>
-    requires accepted<worded<step_check<X...>>()>
-  double operator()(const X&... x) {
+  template <class... X> requires accepted<worded<step_check<X...>>()> double operator()(const X&... x) {
     constexpr dtype given[] = {dtype_of<typename X::element_type>...};
     const shape extents[] = {x.shape()...};
     const void* const data[] = {x.data().data()...};
@@ -221,17 +230,16 @@ class training {
 };
 
 /// Mean loss and accuracy of a model over a data set.
-export template <const auto& Topology, class... Rest, class L>
-  requires accepted<worded<loss_check<L>>()>
+export template <const auto& Topology, class... Rest, class L> requires accepted<worded<loss_check<L>>()>
 evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
   return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
 }
 
 /// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.
 export struct checkpoint_position {
-  std::int64_t epoch = 0, batch = 0, step = 0, seed = 0;   // whole epochs, batches of the next one, batches in all
-  std::int64_t batch_size = 0, images = 0;                 // of training; 0 where it is not known
-  std::vector<epoch_report> epochs{};                      // the figures so far; of a begun epoch, too
+  std::int64_t epoch = 0, batch = 0, step = 0, seed = 0;  // whole epochs, batches of the next one, batches in all
+  std::int64_t batch_size = 0, images = 0;                // of training; 0 where it is not known
+  std::vector<epoch_report> epochs{};                     // the figures so far; of a begun epoch, too
 };
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);
 /// Errors: file_error; nothing is changed then.

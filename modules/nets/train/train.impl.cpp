@@ -46,7 +46,8 @@ void add_updates(program& p, parameter_store& store, dtype element, const value&
   if (weights.empty()) detail::raise(error_kind::state, "fit: no parameter of the model is trainable");
   auto g = gradients(loss, view<const value>(weights));
   value rate = p.input("learning rate", {element, {}});
-  if (!store.find(step_name)) store.make(std::string(step_name), {dtype::float32, {}}, initializer::constant(0), 0, state_role::optimizer, false);
+  if (!store.find(step_name))
+    store.make(std::string(step_name), {dtype::float32, {}}, initializer::constant(0), 0, state_role::optimizer, false);
   value count = p.state(step_name, {dtype::float32, {}});
   value next = count + 1;
   p.assign(count, next);
@@ -64,17 +65,18 @@ struct trainer::implementation {
   double base_rate;
   std::shared_ptr<program> train_program, check_program;
   std::shared_ptr<context> where;
-  std::int64_t classes = 0;                 // that the model tells apart; 0 where that is not known
-  std::vector<std::byte> images;            // the current batch in the model's element type
+  std::int64_t classes = 0;       // that the model tells apart; 0 where that is not known
+  std::vector<std::byte> images;  // the current batch in the model's element type
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;
-  std::uint64_t parameters = 0;             // identity of those that the programs were traced with
+  std::uint64_t parameters = 0;  // identity of those that the programs were traced with
 
   // Inputs: images, labels, and for training the learning rate. Outputs: mean loss, number of hits.
   std::shared_ptr<program> traced(bool training) {
     const auto& d = net.definition();
     if (d.inputs.size() != 1 || d.outputs.size() != 1)
-      detail::raise(error_kind::value, "fit: the model must have one input and one output to be trained on images and labels");
+      detail::raise(error_kind::value,
+                    "fit: the model must have one input and one output to be trained on images and labels");
     auto p = std::make_shared<program>();
     value x = p->input(d.inputs[0].name, d.inputs[0].type);
     value y = p->input("labels", {dtype::int64, shape{d.inputs[0].type.dims[0]}});
@@ -116,11 +118,12 @@ struct trainer::implementation {
   void check_labels(const image_dataset& data, std::string_view who, std::string_view name) const {
     if (classes == 0) return;
     const auto given = data.labels();
-    const auto wrong = std::find_if(given.begin(), given.end(), [this](std::int64_t l) { return l < 0 || l >= classes; });
+    const auto wrong =
+        std::find_if(given.begin(), given.end(), [this](std::int64_t l) { return l < 0 || l >= classes; });
     if (wrong == given.end()) return;
     text t;
-    t << who << ": label " << *wrong << " of image " << wrong - given.begin() << " of the " << name << " is outside 0.." << classes - 1 << "; the model has " << classes
-      << (classes == 1 ? " class" : " classes");
+    t << who << ": label " << *wrong << " of image " << wrong - given.begin() << " of the " << name << " is outside 0.."
+      << classes - 1 << "; the model has " << classes << (classes == 1 ? " class" : " classes");
     detail::raise(error_kind::value, t);
   }
 
@@ -139,10 +142,15 @@ struct trainer::implementation {
     for (std::size_t i = 0; i < store.size(); ++i) {
       const auto& p = store[i];
       if (!(p.role() == state_role::parameter && p.trainable()) && p.role() != state_role::statistic) continue;
-      auto finite = [](const auto& all) { return std::all_of(all.begin(), all.end(), [](auto x) { return std::isfinite(x); }); };
-      if (p.value().element() == dtype::float64 ? finite(p.value().elements<double>()) : finite(p.value().elements<float>())) continue;
+      auto finite = [](const auto& all) {
+        return std::all_of(all.begin(), all.end(), [](auto x) { return std::isfinite(x); });
+      };
+      if (p.value().element() == dtype::float64 ? finite(p.value().elements<double>())
+                                                : finite(p.value().elements<float>()))
+        continue;
       text t;
-      t << "fit: parameter `" << p.name() << "` is not finite after the last update of epoch " << epoch << "; a smaller learning rate may help (now " << rate
+      t << "fit: parameter `" << p.name() << "` is not finite after the last update of epoch " << epoch
+        << "; a smaller learning rate may help (now " << rate
         << "), and the model has to begin anew or from a checkpoint";
       detail::raise(error_kind::value, t);
     }
@@ -154,7 +162,13 @@ struct trainer::implementation {
     auto each = static_cast<std::size_t>(data.image_shape().size());
     pixels.resize(n * each);
     labels.resize(n);
-    struct job { const image_dataset& data; view<const std::int64_t> indices; float* pixels; std::int64_t* labels; std::size_t each; } j{data, indices, pixels.data(), labels.data(), each};
+    struct job {
+      const image_dataset& data;
+      view<const std::int64_t> indices;
+      float* pixels;
+      std::int64_t* labels;
+      std::size_t each;
+    } j{data, indices, pixels.data(), labels.data(), each};
     static constexpr std::size_t run = 32;
     auto work = [](void* state, std::size_t i, int) {
       auto& at = *static_cast<job*>(state);
@@ -163,17 +177,24 @@ struct trainer::implementation {
     };
     std::size_t runs = (n + run - 1) / run;
     if (where->threads() > 1) where->pool().run(runs, work, &j);
-    else for (std::size_t i = 0; i < runs; ++i) work(&j, i, 0);
+    else
+      for (std::size_t i = 0; i < runs; ++i) work(&j, i, 0);
     if (net.definition().element == dtype::float64) {
       images.resize(pixels.size() * sizeof(double));
       auto* out = reinterpret_cast<double*>(images.data());
       for (std::size_t i = 0; i < pixels.size(); ++i) out[i] = pixels[i];
     }
   }
-  const void* loaded() const { return net.definition().element == dtype::float64 ? static_cast<const void*>(images.data()) : pixels.data(); }
+  const void* loaded() const {
+    return net.definition().element == dtype::float64 ? static_cast<const void*>(images.data()) : pixels.data();
+  }
 
-  struct batch_result { double loss; std::int64_t hits; };
-  batch_result run_batch(plan_runner& plans, const image_dataset& data, view<const std::int64_t> indices, double rate, bool training) {
+  struct batch_result {
+    double loss;
+    std::int64_t hits;
+  };
+  batch_result run_batch(plan_runner& plans, const image_dataset& data, view<const std::int64_t> indices, double rate,
+                         bool training) {
     load(data, indices);
     auto n = static_cast<std::int64_t>(indices.size());
     const shape shapes[] = {batch_shape(n, data), shape{dim(n)}, shape{}};
@@ -192,7 +213,8 @@ struct trainer::implementation {
     } catch (const value_error& why) {
       auto [low, high] = std::minmax_element(labels.begin(), labels.end());
       text t;
-      t << why.what() << "; the labels of this batch are " << *low << ".." << *high << ", the output of the model is " << net.definition().outputs[0].type.dims;
+      t << why.what() << "; the labels of this batch are " << *low << ".." << *high << ", the output of the model is "
+        << net.definition().outputs[0].type.dims;
       detail::raise(error_kind::value, t);
     }
     return {wide ? loss64 : static_cast<double>(loss32), hits};
@@ -214,7 +236,8 @@ struct trainer::implementation {
   }
 };
 
-trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate) : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where(), 0, {}, {}, {}}) {
+trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate)
+    : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where(), 0, {}, {}, {}}) {
   detail::check_rate("fit", "`lr`", rate, net.definition().element);
   impl_->trace_for_parameters();
 }
@@ -248,14 +271,13 @@ namespace {
 void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images) {
   const std::int64_t batches = (images + o.batch - 1) / o.batch;
   text t;
-  if (p.seed != o.seed)
-    t << "was written with seed " << p.seed << " and training goes on with seed " << o.seed;
+  if (p.seed != o.seed) t << "was written with seed " << p.seed << " and training goes on with seed " << o.seed;
   else if (p.batch_size != o.batch || p.images != images)
-    t << "was written with batches of " << p.batch_size << " from " << p.images << " images and training goes on with batches of " << o.batch
-      << " from " << images << " images";
+    t << "was written with batches of " << p.batch_size << " from " << p.images
+      << " images and training goes on with batches of " << o.batch << " from " << images << " images";
   else if (p.batch >= batches || p.step != p.epoch * batches + p.batch)
-    t << "stands at batch " << p.batch << " of epoch " << p.epoch + 1 << " after " << p.step << " batches, which is no place in epochs of " << batches
-      << " batches";
+    t << "stands at batch " << p.batch << " of epoch " << p.epoch + 1 << " after " << p.step
+      << " batches, which is no place in epochs of " << batches << " batches";
   else if (p.epoch + (p.batch > 0) > o.epochs)
     t << "has " << p.epoch << " epochs and " << p.batch << " batches already, and training is to have " << o.epochs
       << " epochs; ask for more, or remove the file to begin anew";
@@ -272,7 +294,9 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
 training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   auto& at = *impl_;
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
-  if (o.resume && o.checkpoint.empty()) detail::raise(error_kind::value, "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
+  if (o.resume && o.checkpoint.empty())
+    detail::raise(error_kind::value,
+                  "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   at.trace_for_parameters();
   at.batch_shape(1, data);
@@ -281,7 +305,8 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     at.batch_shape(1, *o.validation);
     at.check_labels(*o.validation, "fit", "validation data");
   }
-  if (o.threads > 0 && o.threads != at.where->threads()) at.where = std::make_shared<context>(o.threads, at.where->isa());
+  if (o.threads > 0 && o.threads != at.where->threads())
+    at.where = std::make_shared<context>(o.threads, at.where->isa());
   plan_runner plans, checks;
   const auto plan = [&] {
     plans = plan_runner(at.train_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
@@ -320,7 +345,8 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     const std::int64_t first_batch = epoch == position.epoch ? position.batch : 0, earlier = first_batch * o.batch;
     const epoch_report before = first_batch > 0 ? cut : epoch_report{};
     double loss = before.loss * static_cast<double>(earlier);
-    std::int64_t hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(earlier) + 0.5), seen = earlier, done = first_batch;
+    std::int64_t hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(earlier) + 0.5), seen = earlier,
+                 done = first_batch;
     bool stop = false;
     for (std::int64_t b = first_batch; b < batches && !stop; ++b) {
       std::int64_t first = b * o.batch, n = std::min(o.batch, data.size() - first);
@@ -331,7 +357,8 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
         r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, now.learning_rate, true);
       } catch (const stopped_error& why) {
         text t;
-        t << "fit: stopped in epoch " << epoch + 1 << ", batch " << b + 1 << " of " << batches << ", whose update is not done: " << why.what();
+        t << "fit: stopped in epoch " << epoch + 1 << ", batch " << b + 1 << " of " << batches
+          << ", whose update is not done: " << why.what();
         detail::raise(error_kind::stopped, t);
       }
       loss += r.loss * static_cast<double>(n);
@@ -340,7 +367,8 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
       done = b + 1;
       if (!std::isfinite(r.loss)) {
         text t;
-        t << "fit: the loss is not finite in epoch " << epoch + 1 << ", batch " << b + 1 << "; a smaller learning rate may help (now " << now.learning_rate << ")";
+        t << "fit: the loss is not finite in epoch " << epoch + 1 << ", batch " << b + 1
+          << "; a smaller learning rate may help (now " << now.learning_rate << ")";
         detail::raise(error_kind::value, t);
       }
       if (o.observer) {
@@ -370,7 +398,9 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     }
     report.epochs.push_back(e);
     if (!o.checkpoint.empty())
-      save_checkpoint(at.net.parameters(), {report.stopped ? epoch : epoch + 1, report.stopped ? done : 0, epoch * batches + done, o.seed, o.batch, data.size(), report.epochs},
+      save_checkpoint(at.net.parameters(),
+                      {report.stopped ? epoch : epoch + 1, report.stopped ? done : 0, epoch * batches + done, o.seed,
+                       o.batch, data.size(), report.epochs},
                       o.checkpoint);
     if (o.observer && !report.stopped) {
       now.epoch_ended = true;
@@ -381,7 +411,7 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
       now.validation_loss = e.validation_loss;
       now.validation_accuracy = e.validation_accuracy;
       stop = !o.observer(now) || stop;
-      report.stopped = stop && epoch + 1 < o.epochs;     // after the last epoch nothing is left to be ended
+      report.stopped = stop && epoch + 1 < o.epochs;  // after the last epoch nothing is left to be ended
     }
   }
   report.seconds = seconds_since(begin);
@@ -397,7 +427,8 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
 // ---- step by step ---------------------------------------------------------------------------------------------------
 
 void training_core::here() const {
-  if (!loss_) [[unlikely]] detail::raise(error_kind::state, "training: it was moved to another one, which has its steps");
+  if (!loss_) [[unlikely]]
+    detail::raise(error_kind::state, "training: it was moved to another one, which has its steps");
 }
 void training_core::rate(double r) {
   here();

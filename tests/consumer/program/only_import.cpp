@@ -3,7 +3,8 @@ import lamina;
 
 using namespace lamina;
 
-inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{}, nn::linear{.in_features = 8, .out_features = 2});
+inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 8}, nn::relu{},
+                                       nn::linear{.in_features = 8, .out_features = 2});
 
 int main() {
   matrix<float> a{{1, 2}, {3, 4}};
@@ -16,7 +17,8 @@ int main() {
   if (sum != 10) return 2;
 
   // Several results taken apart, with nothing of <tuple>.
-  auto [loss, gradient_of_a] = evaluate(reduce_sum(square(var<"a">(a))), gradient<"a">(reduce_sum(square(var<"a">(a)))));
+  auto [loss, gradient_of_a] =
+      evaluate(reduce_sum(square(var<"a">(a))), gradient<"a">(reduce_sum(square(var<"a">(a)))));
   if (item(loss) != 30 || gradient_of_a(1, 1) != 8) return 3;
 
   auto sides = dict("lhs"_key = 2, "rhs"_key = 0.5);

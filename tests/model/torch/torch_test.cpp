@@ -33,7 +33,8 @@ array vector_of(std::string_view name) {
   return from_tensor(*t);
 }
 // Runs an operation over vectors of the file, and compares with the one that PyTorch made.
-void equal(std::string_view name, const std::vector<std::string_view>& operands, const std::function<value(const std::vector<value>&)>& f) {
+void equal(std::string_view name, const std::vector<std::string_view>& operands,
+           const std::function<value(const std::vector<value>&)>& f) {
   std::vector<array> in;
   for (auto o : operands) in.push_back(vector_of(o));
   const double off = distance(result_of(in, f), vector_of(name));
@@ -41,9 +42,12 @@ void equal(std::string_view name, const std::vector<std::string_view>& operands,
 }
 
 constexpr std::int64_t features = 16, tokens = 11, length = 40;
-inline constexpr auto layer = sequential(nn::residual{sequential(nn::rms_norm{{features}}, nn::grouped_query_attention{.embed_dim = features, .num_heads = 4, .num_kv_heads = 2})},
-                                         nn::residual{sequential(nn::rms_norm{{features}}, nn::swiglu{.in_features = features, .hidden_features = 24})});
-inline constexpr auto decoder = sequential(nn::embedding{tokens, features}, layer, layer, nn::rms_norm{{features}}, nn::linear{features, tokens});
+inline constexpr auto layer = sequential(
+    nn::residual{sequential(nn::rms_norm{{features}},
+                            nn::grouped_query_attention{.embed_dim = features, .num_heads = 4, .num_kv_heads = 2})},
+    nn::residual{sequential(nn::rms_norm{{features}}, nn::swiglu{.in_features = features, .hidden_features = 24})});
+inline constexpr auto decoder =
+    sequential(nn::embedding{tokens, features}, layer, layer, nn::rms_norm{{features}}, nn::linear{features, tokens});
 using ids = port_input<"input", std::int64_t, 1, "T">;
 tensor<std::int64_t, extents<1, length>> tokens_of(std::string_view name) {
   const array a = vector_of(name);
@@ -58,14 +62,17 @@ BOOST_AUTO_TEST_SUITE(numbers_of_pytorch)
 
 BOOST_AUTO_TEST_CASE(operations) {
   equal("attention", {"q", "k", "v"}, [](const auto& x) { return value(attention(x[0], x[1], x[2])); });
-  equal("attention_seen", {"q", "k", "v", "seen"}, [](const auto& x) { return value(attention(x[0], x[1], x[2], x[3])); });
-  equal("attention_added", {"q", "k", "v", "added"}, [](const auto& x) { return value(attention(x[0], x[1], x[2], x[3], {.scale = 0.3})); });
+  equal("attention_seen", {"q", "k", "v", "seen"},
+        [](const auto& x) { return value(attention(x[0], x[1], x[2], x[3])); });
+  equal("attention_added", {"q", "k", "v", "added"},
+        [](const auto& x) { return value(attention(x[0], x[1], x[2], x[3], {.scale = 0.3})); });
   equal("attention_causal", {"q", "k", "v"}, [](const auto& x) {
     const auto first = [](const value& v) { return value(slice(v, {.stop = 5, .axis = 2})); };
     return value(attention(x[0], first(x[1]), first(x[2]), {.causal = true}));
   });
   equal("rope", {"q", "at"}, [](const auto& x) { return value(rope(x[0], x[1])); });
-  equal("rope_of_neighbours", {"q", "at"}, [](const auto& x) { return value(rope(x[0], x[1], {.base = 500, .interleaved = true})); });
+  equal("rope_of_neighbours", {"q", "at"},
+        [](const auto& x) { return value(rope(x[0], x[1], {.base = 500, .interleaved = true})); });
   equal("rms_norm", {"q", "weight"}, [](const auto& x) { return value(rms_norm(x[0], x[1])); });
 }
 

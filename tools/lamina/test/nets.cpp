@@ -12,15 +12,17 @@ using namespace lamina::ir;
 
 namespace {
 
-constexpr auto images = sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
-                                   nn::relu{}, nn::flatten{}, sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
+constexpr auto images =
+    sequential(sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}), nn::relu{},
+               nn::flatten{}, sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
 constexpr auto added = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">,
-                              connect<"add.output", "output">);
+                                connect<"add.output", "output">);
 // Rows whose sum is above 0.
 struct positive_rows {
   constexpr auto forward(auto&, const auto& x) const { return compress(x, reduce_sum<1>(x) > 0); }
 };
-constexpr auto rows = sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in_features = 2, .out_features = 3}));
+constexpr auto rows =
+    sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in_features = 2, .out_features = 3}));
 
 // A model by name in training, its predictor, and a net that runs programs.
 void save_by_name(const std::string& folder) {

@@ -2,7 +2,7 @@
 export module room;
 
 constexpr void infer(int axis, bool heads, inference& out) {
-  if (axis < 0) out.why << "axis " << axis << " is outside the room";   // expected
+  if (axis < 0) out.why << "axis " << axis << " is outside the room";  // expected
   if (axis > 8) out.why << "the room has no more than " << 8 << " axes";
   if (axis == 3) out.why << (heads ? "the heads of the room differ" : "the tails of the room differ");
   if (axis == 4) out.refuse(axis, "a room with a \"view\"", "room");
