@@ -46,7 +46,7 @@ export import :expression.same;
 export import :expression.dynamic;
 export import :gradient;  // the reverse walk
 export import :gradient.typed;
-export import :optimize;       // passes over a program
+export import :passes;         // passes over a program
 export import :plan;           // a program made ready for concrete shapes
 export import :execute;        // running plans
 export import :plan_cache;     // plans by what they depend on

@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.28)
 # Floors and rooms from the ground up: a room imports only what stands before it here.
 set(rooms
   base/std base/core base/cache base/shape base/policy base/context base/tensor base/random base/io
-  engine/kernels engine/program engine/parameter engine/op engine/structure engine/expression engine/gradient engine/optimize engine/plan
+  engine/kernels engine/program engine/parameter engine/op engine/structure engine/expression engine/gradient engine/passes engine/plan
   engine/execute engine/quantize
   nets/layer nets/topology nets/model nets/protocol nets/serve nets/data nets/train nets/graph
   doors/onnx doors/bundle)

@@ -2,7 +2,7 @@
 export module lamina:execute;
 import :context;
 import :core;
-import :optimize;
+import :passes;
 import :parameter;
 import :plan;
 import :program;

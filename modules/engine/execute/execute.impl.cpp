@@ -2,7 +2,7 @@ module lamina:execute.impl;
 import :context;
 import :core;
 import :execute;
-import :optimize;
+import :passes;
 import :parameter;
 import :plan;
 import :program;

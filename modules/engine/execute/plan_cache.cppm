@@ -4,7 +4,7 @@ import :cache;
 import :cache.lru;
 import :context;
 import :core;
-import :optimize;
+import :passes;
 import :plan;
 import :program;
 import :shape;

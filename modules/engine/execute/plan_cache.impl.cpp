@@ -4,7 +4,7 @@ import :cache.lru;
 import :context;
 import :core;
 import :execute;
-import :optimize;
+import :passes;
 import :plan;
 import :plan_cache;
 import :program;

@@ -3,7 +3,7 @@ export module lamina:runner;
 import :context;
 import :core;
 import :execute;
-import :optimize;
+import :passes;
 import :plan;
 import :program;
 import :shape;

@@ -3,7 +3,7 @@ import :context;
 import :core;
 import :execute;
 import :op.sized;
-import :optimize;
+import :passes;
 import :parameter;
 import :plan;
 import :plan_cache;

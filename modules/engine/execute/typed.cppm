@@ -10,7 +10,7 @@ import :expression.key;
 import :gradient.typed;
 import :op;
 import :op.elementwise;
-import :optimize;
+import :passes;
 import :plan;
 import :program;
 import :shape;

@@ -5,7 +5,7 @@ import :execute;
 import :execute.typed;
 import :expression;
 import :expression.key;
-import :optimize;
+import :passes;
 import :plan;
 import :plan_cache;
 import :program;

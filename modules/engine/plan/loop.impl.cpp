@@ -10,7 +10,7 @@ import :dtype;
 import :emission;
 import :op;
 import :op.control;
-import :optimize;
+import :passes;
 import :plan;
 import :planner;
 import :program;

@@ -1,7 +1,7 @@
 // Offsets for blocks of memory that live over ranges of time.
 module lamina:plan.memory.impl;
 import :core;
-import :optimize;
+import :passes;
 import :plan;
 import lamina.std;
 

@@ -5,7 +5,7 @@ import :context;
 import :core;
 import :dtype;
 import :emission;
-import :optimize;
+import :passes;
 import :program;
 import :shape;
 import :tensor;

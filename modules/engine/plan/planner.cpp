@@ -11,7 +11,7 @@ import :op.control;
 import :op.elementwise;
 import :op.nn;
 import :op.shape;
-import :optimize;
+import :passes;
 import :plan;
 import :program;
 import :shape;

@@ -10,7 +10,7 @@ import :op.elementwise;
 import :op.linear;
 import :op.nn;
 import :op.reduce;
-import :optimize;
+import :passes;
 import :parameter;
 import :program;
 import :quantize;

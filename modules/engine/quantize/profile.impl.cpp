@@ -9,7 +9,7 @@ import :io.document.impl;
 import :io.file.impl;
 import :io.words.impl;
 import :op.reduce;
-import :optimize;
+import :passes;
 import :parameter;
 import :program;
 import :quantize;

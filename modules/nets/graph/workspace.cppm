@@ -4,7 +4,7 @@ import :context;
 import :core;
 import :dtype;
 import :graph;
-import :optimize;
+import :passes;
 import :shape;
 import :tensor;
 import lamina.std;

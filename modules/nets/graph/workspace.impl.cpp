@@ -5,7 +5,7 @@ import :dtype;
 import :execute;
 import :graph;
 import :graph.workspace;
-import :optimize;
+import :passes;
 import :parameter;
 import :plan;
 import :program;

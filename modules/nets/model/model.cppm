@@ -9,7 +9,7 @@ import :expression;
 import :io;
 import :layer;
 import :op;
-import :optimize;
+import :passes;
 import :parameter;
 import :parameter.naming;
 import :plan;

@@ -9,7 +9,7 @@ import :model;
 import :op;
 import :op.control;
 import :op.elementwise;
-import :optimize;
+import :passes;
 import :parameter;
 import :parameter.naming;
 import :plan;

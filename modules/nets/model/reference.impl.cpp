@@ -5,7 +5,7 @@ import :core;
 import :dtype;
 import :execute;
 import :model;
-import :optimize;
+import :passes;
 import :parameter;
 import :plan;
 import :plan_cache;

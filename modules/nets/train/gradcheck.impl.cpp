@@ -8,7 +8,7 @@ import :model;
 import :op;
 import :op.elementwise;
 import :op.reduce;
-import :optimize;
+import :passes;
 import :parameter;
 import :program;
 import :random;

@@ -11,7 +11,7 @@ import :op;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;
-import :optimize;
+import :passes;
 import :parameter;
 import :plan;
 import :program;

@@ -1,5 +1,5 @@
 // The rewriting rules of `pass_options::simplify`: each gives the value that an operation becomes, or an empty one.
-module lamina:optimize.rules;
+module lamina:passes.rules;
 import :core;
 import :dtype;
 import :op;
@@ -8,7 +8,7 @@ import :op.elementwise;
 import :op.linear;
 import :op.reduce;
 import :op.shape;
-import :optimize;
+import :passes;
 import :program;
 import :shape;
 import :tensor;

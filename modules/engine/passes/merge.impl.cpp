@@ -1,12 +1,12 @@
 // Like operations of one level as one: samples that are evaluated side by side, each by operations of its own, become
 // rows of one operation, or columns of sequences; samples may have different numbers of rows. Operations say in their
 // axis maps which positions are independent of each other: only those are merged, so the bits stay.
-module lamina:optimize.merge.impl;
+module lamina:passes.merge.impl;
 import :core;
 import :dtype;
 import :op;
 import :op.shape;
-import :optimize;
+import :passes;
 import :program;
 import :shape;
 import :tensor;

@@ -1,5 +1,5 @@
 // Programs whose shapes are numbers: calls in place, constants folded, rules applied.
-module lamina:optimize.impl;
+module lamina:passes.impl;
 import :context;
 import :core;
 import :dtype;
@@ -7,9 +7,9 @@ import :op;
 import :op.control;
 import :op.shape;
 import :op.sized;
-import :optimize;
-import :optimize.loops;
-import :optimize.rules;
+import :passes;
+import :passes.loops;
+import :passes.rules;
 import :program;
 import :rewriter;
 import :shape;

@@ -1,4 +1,4 @@
-module lamina:optimize.settle.impl;
+module lamina:passes.settle.impl;
 import :core;
 import :dtype;
 import :op;
@@ -6,7 +6,7 @@ import :op.elementwise;
 import :op.linear;
 import :op.nn;
 import :op.shape;
-import :optimize;
+import :passes;
 import :program;
 import :rewriter;
 import :shape;

@@ -1,10 +1,10 @@
 // Scans: those that run as one, and those of one iteration.
-module lamina:optimize.loops;
+module lamina:passes.loops;
 import :core;
 import :op;
 import :op.control;
 import :op.shape;
-import :optimize;
+import :passes;
 import :program;
 import :shape;
 import lamina.std;

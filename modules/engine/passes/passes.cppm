@@ -1,5 +1,5 @@
 // Passes over a program with its shapes known: each rewriting is a named rule with a switch and a counter.
-export module lamina:optimize;
+export module lamina:passes;
 import :context;
 import :core;
 import :program;
