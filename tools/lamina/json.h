@@ -2,6 +2,8 @@
 // <vector> and `import lamina;`.
 #pragma once
 
+#include "tool.h"
+
 namespace tool {
 
 using json = nlohmann::ordered_json;
