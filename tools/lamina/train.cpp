@@ -54,6 +54,7 @@ template <class O> trainer::step_rule rule_of(const O& rule) {
 }  // namespace
 
 void train(const train_arguments& o) {
+  const signals noted;
   const auto files = files_of_net(o.out);
   for (const auto& file : {files.structure, files.weights, o.checkpoint})
     if (!file.empty()) check_writable(file);
@@ -72,8 +73,9 @@ void train(const train_arguments& o) {
                   .resume = o.resume};
   if (o.schedule == "one_cycle") fit.schedule = optim::one_cycle{};
   if (o.schedule == "cosine") fit.schedule = optim::cosine{};
+  signals::check();
   if (!o.validation_images.empty()) fit.validation = read_data(o, o.validation_images, o.validation_labels);
-  const signals noted;
+  signals::check();
   try {
     const stop_scope until(noted_signal{});
     trainer(net, losses.at(o.loss), rules.at(o.optimizer), o.rate).fit(data, fit);
