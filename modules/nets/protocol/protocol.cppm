@@ -222,7 +222,13 @@ template <class L> consteval text misfit_of_ports(view<const std::string_view> n
   return t;
 }
 
-template <class L, class Inputs, class P> struct train_check;
+template <class L, class Inputs, class P> struct train_check {
+  static consteval text message() {
+    text t;
+    return t << "a train_layer takes its inputs as inputs<port<name, type>, ...>, not as `" << type_name<Inputs>()
+             << "`";
+  }
+};
 template <class L, class... Port, class P> struct train_check<L, inputs<Port...>, P> {
   static consteval text message() {
     text t = chosen_layer<L>::policies_message(P{});
