@@ -13,5 +13,6 @@ endif()
 execute_process(COMMAND ${CLANG_FORMAT} --style=file:${STYLE} --dry-run -Werror --ferror-limit=1 ${sources}
   RESULT_VARIABLE result ERROR_VARIABLE complaints)
 if(NOT result EQUAL 0)
-  message(FATAL_ERROR "not formatted as .clang-format says; run `clang-format-19 -i` on these files:\n${complaints}")
+  message("${complaints}")  # before the sentence: FATAL_ERROR would wrap the lines
+  message(FATAL_ERROR "not formatted as .clang-format says; run `clang-format-19 -i` on these files")
 endif()

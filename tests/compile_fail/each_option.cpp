@@ -1,4 +1,5 @@
 // Options of operations, which the compiler reads where a layer calls them.
+// within: 22 lines
 #include <cstdint>
 import lamina;
 using namespace lamina;

@@ -98,7 +98,7 @@ def main():
     out["attention_causal"] = F.scaled_dot_product_attention(q, k[:, :, :5], v[:, :, :5], is_causal=True, enable_gqa=True)
 
     at = torch.tensor([0, 1, 2, 1000, 77])
-    out |= {"at": at, "rope": rope(q, at), "rope_of_neighbours": rope_of_neighbors(q, at, 500.0)}
+    out |= {"at": at, "rope": rope(q, at), "rope_of_neighbours": rope_of_neighbours(q, at, 500.0)}
     weight = torch.randn(6)
     out |= {"weight": weight, "rms_norm": F.rms_norm(q, (6,), weight, 1e-5)}
 
